@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.benchmark import Timer
 
-from lnlab.kernels import fuse, triton
+from lnlab.kernels import fuse, gpu, recurrent
 from lnlab.nn.recurrent import GRU, LSTM
 
 SIZES = [
@@ -94,13 +94,13 @@ def median_ms(
     T, B, inputs, H = size
     x = torch.randn(T, B, inputs, device=device, requires_grad=True)
     dy = torch.randn(T, B, H, device=device)
-    recorded = triton.made.total()
+    recorded = gpu.plan_counts.total()
     with prepare(contender, cell, inputs, H, device) as layer:
         run = step(layer, x, dy, phase == "train")
         if contender == "compiled":
             run = begin_with_mark(run)
         ms = milliseconds(run, seconds)
-    if contender == "triton graphs" and triton.made.total() == recorded:
+    if contender == "triton graphs" and gpu.plan_counts.total() == recorded:
         raise RuntimeError("no CUDA graph was recorded")
     return ms
 
@@ -122,9 +122,9 @@ def prepare(
             one.compile(mode="reduce-overhead")
     if contender in ("fused", "triton", "triton graphs"):
         layer = fuse(layer)
-    if "triton" in contender and triton.steps(device, torch.float32, H) is None:
+    if "triton" in contender and recurrent.triton_steps(device, torch.float32, H) is None:
         raise RuntimeError("no Triton program for this device and size, or no Triton")
-    no_graphs = mock.patch.object(triton, "possible", return_value=False)
+    no_graphs = mock.patch.object(gpu, "can_record", return_value=False)
     with no_graphs if contender == "triton" else nullcontext():
         yield layer
 

@@ -22,9 +22,9 @@ from torch.nn import functional as F
 from benchmarks import _device
 from benchmarks._device import SIZES
 from lnlab.kernels import fuse
-from lnlab.kernels.forms import form
-from lnlab.kernels.library import library, own_cache
-from lnlab.kernels.recurrent import Task
+from lnlab.kernels.fused_cells import fused_cell
+from lnlab.kernels.library import l2_cache_bytes, library
+from lnlab.kernels.recurrent import KernelCall
 from lnlab.nn import Cell
 from lnlab.nn.recurrent import GRU, LSTM, Recurrent
 from lnlab.training.random_state import available
@@ -118,13 +118,13 @@ def floor(cell: nn.Module, x: Tensor, train: bool) -> Callable[[], object]:
 def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], int]:
     """Call the library's function ``name`` on what ``cell`` does to ``x``."""
     assert isinstance(cell, Cell)
-    lib, fused = library(), form(cell)
+    lib, fused = library(), fused_cell(cell)
     assert lib is not None
     assert fused is not None
-    task = Task(lib, fused.kernel, fused.eps, None, False, torch.get_num_threads())
+    task = KernelCall(lib, fused.kernel, fused.eps, None, False, torch.get_num_threads())
     parameters = fused.parameters.detach()
-    h0, slopes = x.new_zeros(x.shape[1], cell.hidden_size), torch.empty(1) if train else None
-    given = {"h0": h0, "parameters": parameters, "dW_h": slopes}
+    h0, grads = x.new_zeros(x.shape[1], cell.hidden_size), torch.empty(1) if train else None
+    given = {"h0": h0, "parameters": parameters, "dW_h": grads}
     problem = task.problem(x, **given)
     # the tensors live as long as the pointers to them
     return lambda kept=(given, x): task.run(name, problem)
@@ -208,7 +208,7 @@ def means(rows: list[dict]) -> dict[str, float]:
 def hardware() -> str:
     """The processor, and the part of its second-level cache that is a thread's own."""
     name, ability = device_name(torch.device("cpu")), torch.backends.cpu.get_cpu_capability()
-    return f"{name}, {ability}, {own_cache() // 1024} KiB a thread"
+    return f"{name}, {ability}, {l2_cache_bytes() // 1024} KiB a thread"
 
 
 def table(result: dict) -> str:

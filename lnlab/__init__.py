@@ -65,7 +65,7 @@ __getattr__, _ = _lazy(
         "effective_learning_rate": ".analysis.rotation",
         "extreme_eigenvalues": ".analysis.hessian",
         "fisher_information": ".analysis.fisher",
-        "fuse": ".kernels.fuse",
+        "fuse": ".kernels",
         "gradient_smoothness": ".analysis.smoothness",
         "hessian_spectrum": ".analysis.hessian",
         "hessian_trace": ".analysis.hessian",

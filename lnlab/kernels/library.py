@@ -1,9 +1,9 @@
-"""KernelLibrary libraries: built from C++ by the machine's own compiler when first needed.
+"""C++ libraries, compiled by the machine's own compiler when they are first needed.
 
-Each is kept in the user's cache under a name made of everything it depends on (sources, flags,
-compiler, processor), so that an old build is never taken for a new one. A build appears
-there at once and whole: two processes may build at the same time. Where the cache cannot be
-written, the build lives as long as the process.
+A build stands in the user's cache under a name made of all that it depends on (sources, flags,
+compiler, processor), so that an old build is never taken for a new one. It is moved there when
+it is complete: two processes may build at the same time. If the cache cannot be written, the
+build lasts as long as the process.
 """
 
 import ctypes
@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 SOURCES = Path(__file__).with_name("cpp")
-"""The sources of recurrent layers, and what those of other folders include of them."""
+"""Sources of recurrent layers; those of other folders include some of them."""
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno")
 
 
-class NoKernel(UserWarning):
-    """There is no compiled library; torch's operators do its work, several times slower."""
+class NoKernelWarning(UserWarning):
+    """No compiled library: torch's operators compute the same, several times slower."""
 
 
 class BuildError(RuntimeError):
     """The library cannot be compiled here; the message says why and what to do."""
 
 
-def fields(names: str, kind: type) -> list[tuple[str, type]]:
-    """Fields of a C structure, by the names in a row, all of one type."""
+def ctypes_fields(names: str, kind: type) -> list[tuple[str, type]]:
+    """Return fields of a C structure, all of one type, from their names in a string."""
     return [(name, kind) for name in names.split()]
 
 
@@ -42,12 +42,12 @@ class Problem(ctypes.Structure):
     """``struct Problem`` of cpp/sequences.h: sizes, and pointers that may be null."""
 
     _fields_ = [
-        *fields(
+        *ctypes_fields(
             "kernel is_double T B D H reverse threads own_cache from_batch", ctypes.c_int64
         ),
-        *fields("lengths eps x h0 c0 W_x W_h parameters mask", ctypes.c_void_p),
-        *fields("statistics y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
-        *fields("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),
+        *ctypes_fields("lengths eps x h0 c0 W_x W_h parameters mask", ctypes.c_void_p),
+        *ctypes_fields("statistics y h_n c_n saved dy dh_n dc_n", ctypes.c_void_p),
+        *ctypes_fields("dx dh0 dc0 dW_x dW_h dparameters", ctypes.c_void_p),
     ]
 
 
@@ -56,9 +56,9 @@ class KernelLibrary(NamedTuple):
 
     Attributes:
         name: its source is the file NAME.cpp.
-        purpose: whose work it does, in words.
+        purpose: what it computes, in words.
         problem: the argument of its functions.
-        folder: where its sources lie, besides :data:`SOURCES`; None: only there.
+        folder: the folder of its sources, besides :data:`SOURCES`; None: only there.
     """
 
     name: str
@@ -73,7 +73,7 @@ class KernelLibrary(NamedTuple):
 
     @property
     def sources(self) -> list[Path]:
-        """All files that it may be made of."""
+        """All files that it may depend on."""
         return [
             path
             for folder in self.folders
@@ -87,23 +87,22 @@ RECURRENCE = KernelLibrary("recurrence", "recurrent layers", Problem)
 
 @functools.cache
 def library(of: KernelLibrary = RECURRENCE) -> ctypes.CDLL | None:
-    """A library, ready to be called; None, with one :class:`NoKernel` warning, where it cannot
-    be had."""
+    """Return a library, compiled if need be; warn once and return None if it cannot be had."""
     try:
         path = build(cache(), of)
-        return signed(ctypes.CDLL(str(path)), of.problem)
+        return declare_functions(ctypes.CDLL(str(path)), of.problem)
     except (BuildError, OSError) as error:
         warnings.warn(
             f"{error} Torch's operators do the work of {of.purpose} instead: the same "
             "results, several times slower.",
-            NoKernel,
+            NoKernelWarning,
             stacklevel=2,
         )
         return None
 
 
 def cache() -> Path:
-    """The folder of the builds: ``LNLAB_CACHE``, or lnlab's folder in the user's cache."""
+    """Return the folder of builds: ``LNLAB_CACHE``, or lnlab's folder in the user's cache."""
     if given := os.environ.get("LNLAB_CACHE"):
         return Path(given) / "kernels"
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -111,31 +110,31 @@ def cache() -> Path:
 
 
 def build(folder: Path, of: KernelLibrary = RECURRENCE) -> Path:
-    """A library in ``folder``, compiled unless it is there already.
+    """Return the path of a library in ``folder``, compiled unless it is there already.
 
     Raises:
-        BuildError: there is no compiler, or it failed.
+        BuildError: if there is no compiler, or it fails.
     """
-    command = [*compiler(), *FLAGS, native()]
-    target = folder / f"{of.name}-{key(command, of)}.so"
-    if intact(target):
+    command = [*compiler(), *FLAGS, native_flag()]
+    target = folder / f"{of.name}-{cache_key(command, of)}.so"
+    if is_intact(target):
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        place = tempfile.mkdtemp(dir=folder)
+        temporary = tempfile.mkdtemp(dir=folder)
     except OSError:  # read-only: for this process only
-        return compile_into(Path(_of_this_process().name) / target.name, command, of)
+        return compile_into(Path(_process_folder().name) / target.name, command, of)
     try:
-        built = compile_into(Path(place) / target.name, command, of)
-        os.replace(seal(built), seal(target))
+        built = compile_into(Path(temporary) / target.name, command, of)
+        os.replace(checksum_file(built), checksum_file(target))
         os.replace(built, target)
         return target
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def compiler() -> list[str]:
-    """The command in ``CXX``, or the first C++ compiler on the path.
+    """Return the command in ``CXX``, or the first C++ compiler on the path.
 
     Raises:
         BuildError: if there is none.
@@ -148,14 +147,14 @@ def compiler() -> list[str]:
     raise BuildError("No C++ compiler was found: install g++ or clang++, or set CXX.")
 
 
-def native() -> str:
-    """The flag that asks for this very processor."""
+def native_flag() -> str:
+    """Return the flag that compiles for the processor of this machine."""
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
     return "-march=native" if x86 else "-mcpu=native"
 
 
-def key(command: list[str], of: KernelLibrary) -> str:
-    """A digest of all that the build depends on.
+def cache_key(command: list[str], of: KernelLibrary) -> str:
+    """Return a digest of all that the build depends on.
 
     Raises:
         BuildError: if the compiler cannot be run.
@@ -168,83 +167,85 @@ def key(command: list[str], of: KernelLibrary) -> str:
         raise BuildError(
             f"The compiler {command[0]} cannot be run ({error}): set CXX."
         ) from error
-    digest = hashlib.sha256("\0".join([*command, version, processor()]).encode())
+    digest = hashlib.sha256("\0".join([*command, version, describe_processor()]).encode())
     for source in of.sources:
         digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()[:24]
 
 
-def processor() -> str:
-    """The abilities of this processor: a cache may be shared between machines."""
+def describe_processor() -> str:
+    """Return model and features of the processor: machines may share a cache."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
-    told = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
-    return "\n".join(sorted(set(told)))
+    features = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
+    return "\n".join(sorted(set(features)))
 
 
 @functools.cache
-def own_cache(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
-    """The bytes of the second-level cache that a thread has for itself; 0 where nobody says."""
+def l2_cache_bytes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
+    """Return the bytes of second-level cache per thread; 0 if unknown."""
     for index in sorted(folder.glob("index*")):
         names = "level", "size", "shared_cpu_list"
         try:
             level, size, threads = ((index / name).read_text().strip() for name in names)
             if level == "2":
-                return 1024 * int(size.removesuffix("K")) // numbered(threads)
+                return 1024 * int(size.removesuffix("K")) // count_ranges(threads)
         except (OSError, ValueError):
             continue
     return 0
 
 
-def numbered(ranges: str) -> int:
-    """The count of the numbers in a list of ranges: 5 in 0-3,64."""
-    ends = [[int(end) for end in part.split("-")] for part in ranges.split(",")]
-    return sum(part[-1] - part[0] + 1 for part in ends)
+def count_ranges(ranges: str) -> int:
+    """Return how many numbers a list of ranges has: 5 in 0-3,64."""
+    ends = [[int(end) for end in item.split("-")] for item in ranges.split(",")]
+    return sum(end[-1] - end[0] + 1 for end in ends)
 
 
 def compile_into(target: Path, command: list[str], of: KernelLibrary) -> Path:
-    """Compile a library into ``target`` and write the SHA-256 of the result beside it.
+    """Compile a library into ``target`` and write its SHA-256 beside it.
 
     Raises:
-        BuildError: if the compiler cannot be run or fails; has its last words.
+        BuildError: if the compiler cannot be run or fails, with its last output.
     """
     print(f"lnlab: compiling the kernels of {of.purpose}, once (10 to 20 s)", file=sys.stderr)
     folders = [f"-I{folder}" for folder in of.folders]
     source = of.folders[0] / f"{of.name}.cpp"
-    whole = [*command, *folders, str(source), "-o", str(target)]
+    arguments = [*command, *folders, str(source), "-o", str(target)]
     try:
-        done = subprocess.run(whole, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=600)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(f"The compiler could not be run: {error}.") from error
     if done.returncode or not target.is_file():
         reason = done.stderr.strip()[-600:] or f"exit code {done.returncode}"
-        raise BuildError(f"The compiler failed ({shlex.join(whole)}):\n{reason}\n")
-    seal(target).write_text(hashlib.sha256(target.read_bytes()).hexdigest())
+        raise BuildError(f"The compiler failed ({shlex.join(arguments)}):\n{reason}\n")
+    checksum_file(target).write_text(hashlib.sha256(target.read_bytes()).hexdigest())
     return target
 
 
-def seal(target: Path) -> Path:
-    """The file that holds the digest of a build."""
+def checksum_file(target: Path) -> Path:
+    """Return the file that holds the SHA-256 of a build."""
     return target.with_suffix(".sha256")
 
 
-def intact(target: Path) -> bool:
-    """True if ``target`` is a build, and the one that was sealed."""
+def is_intact(target: Path) -> bool:
+    """Return True if ``target`` is a build with the right checksum."""
     try:
-        return hashlib.sha256(target.read_bytes()).hexdigest() == seal(target).read_text()
+        return (
+            hashlib.sha256(target.read_bytes()).hexdigest() == checksum_file(target).read_text()
+        )
     except OSError:
         return False
 
 
 @functools.cache
-def _of_this_process() -> tempfile.TemporaryDirectory:
+def _process_folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="lnlab-")
 
 
-def signed(lib: ctypes.CDLL, problem: type[ctypes.Structure]) -> ctypes.CDLL:
-    """The library, its functions told of their arguments."""
+def declare_functions(lib: ctypes.CDLL, problem: type[ctypes.Structure]) -> ctypes.CDLL:
+    """Declare the arguments and results of a library's functions; return it."""
     for name in ("saved_bytes", "forward", "backward", "floor_of"):
         function = getattr(lib, name)
         function.argtypes, function.restype = [ctypes.POINTER(problem)], ctypes.c_int64

@@ -149,7 +149,7 @@ FUSED: dict[type[Normalizer], type[Normalizer]] = {
 }
 
 
-def in_torch(norm: Normalizer) -> bool:
+def has_torch_operator(norm: Normalizer) -> bool:
     """True if torch's operator has the settings of this normalizer."""
     if getattr(norm, "root", inside_root) is not inside_root or getattr(norm, "correction", 0):
         return False

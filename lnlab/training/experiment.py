@@ -26,7 +26,7 @@ from typing import get_type_hints as type_hints
 import torch
 from torch import Tensor, nn
 
-from lnlab.kernels import LeftOnReference, fuse
+from lnlab.kernels import NotFusedWarning, fuse
 from lnlab.seeds import read_seeds
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam, clip_grad_norm_
@@ -395,7 +395,7 @@ class Experiment(metaclass=ExperimentMeta):
         if not self.fused:
             return model
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeftOnReference)
+            warnings.simplefilter("ignore", NotFusedWarning)
             return fuse(model)
 
     @abstractmethod

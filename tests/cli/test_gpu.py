@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from benchmarks import _device, gpu
-from lnlab.kernels import triton
+from lnlab.kernels import gpu as kernels_gpu
+from lnlab.kernels import recurrent
 
 CPU = torch.device("cpu")
 ONE_TEST = "tests/kernels/test_on_device.py::test_a_fused_layer_is_that_of_the_cpu[RNN-False]"
@@ -167,15 +168,15 @@ def test_without_triton_nothing_else_is_measured_in_its_name(monkeypatch):
         _device.prepare("triton", "LN-LSTM", 3, 4, CPU),
     ):
         pass
-    monkeypatch.setattr(triton, "steps", lambda *_: object())
-    monkeypatch.setattr(triton, "possible", lambda device: True)
+    monkeypatch.setattr(recurrent, "triton_steps", lambda *_: object())
+    monkeypatch.setattr(kernels_gpu, "can_record", lambda device: True)
     for contender, graphed in (("triton", False), ("triton graphs", True)):
         with _device.prepare(contender, "LN-LSTM", 3, 4, CPU):
-            assert triton.possible(CPU) is graphed
+            assert kernels_gpu.can_record(CPU) is graphed
 
 
 def test_a_graph_that_was_not_recorded_is_an_error(monkeypatch):
-    monkeypatch.setattr(triton, "steps", lambda *_: object())
+    monkeypatch.setattr(recurrent, "triton_steps", lambda *_: object())
     with pytest.raises(RuntimeError, match="no CUDA graph was recorded"):
         _device.median_ms(CPU, (3, 2, 4, 5), "triton graphs", "LN-GRU", "infer", 0.001)
 
@@ -242,7 +243,7 @@ def test_the_model_counts_what_is_launched(name):
     once = row["launches"] - 4 * T
     assert once == _device.modelled(name, (2 * T, B, inputs, H))["launches"] - 8 * T > 0
     big = _device.modelled(name, (30, 64, 300, 1024))
-    # W_h h, its two slopes and those of W_x, each 2 T B G H n
+    # W_h h, its two grads and those of W_x, each 2 T B G H n
     products = 2 * 30 * 64 * gates * 1024 * (3 * 1024 + 3 * 300)
     assert big["GFLOP"] == pytest.approx(products / 1e9, abs=0.01)
     assert big["model_ms"] >= big["model_ms_as_graph"] >= 1e3 * products / _device.PEAK

@@ -47,7 +47,7 @@ def pair(request):
         for p in layer.parameters():
             p.add_(0.3 * torch.randn_like(p))
     fused = fuse(copy.deepcopy(layer))
-    assert recurrent.has_batched(fused.cells[0])
+    assert recurrent.has_batch_norms(fused.cells[0])
     return layer, fused
 
 
@@ -58,8 +58,8 @@ def everything(layer, x, lengths, reverse, mode):
     weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(1))
     ends = sum((s.sin().sum() for s in last), torch.zeros(()))
     leaves = [x, *layer.parameters()]
-    slopes = torch.autograd.grad((y * weights).sum() + ends, leaves)
-    return [y.detach(), *last, *slopes, *layer.state_dict().values()]
+    grads = torch.autograd.grad((y * weights).sum() + ends, leaves)
+    return [y.detach(), *last, *grads, *layer.state_dict().values()]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -75,7 +75,7 @@ def test_it_is_the_reference_with_its_gradients_and_its_memory(pair, lengths, mo
             for layer in pair
         ]  # fmt: skip
         for one, other in zip(*found, strict=True):
-            # two cases at a step are +-1 but for eps: slopes of 1/sigma^3 lose digits
+            # two cases at a step are +-1 but for eps: grads of 1/sigma^3 lose digits
             torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
 
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.kernels import LeftOnReference, fallback, forms, fuse, recurrent
-from lnlab.kernels.forms import Kernel
+from lnlab.kernels import NotFusedWarning, fuse, fused_cells, gpu, recurrent
+from lnlab.kernels.fused_cells import Kernel
 from lnlab.kernels.library import library
 from lnlab.nn import (
     PUBLISHED_LSTMS,
@@ -72,13 +72,13 @@ def kernel():
             pytest.skip("no compiler")
 
 
-def in_torch(cell, x, state, lengths, reverse):
+def on_torch(cell, x, state, lengths, reverse):
     """The fused form on torch's operators."""
-    form, lengths = forms.form(cell), check_inputs(cell, x, state, lengths)
+    form, lengths = fused_cells.fused_cell(cell), check_inputs(cell, x, state, lengths)
     assert form is not None
     if form.unnormalized:
-        return fallback.unroll_with_torch(cell, x, state, lengths, reverse)
-    return fallback.unroll_hoisted(cell, form, x, state, lengths, reverse)
+        return gpu.unroll_torch_layer(cell, x, state, lengths, reverse)
+    return gpu.unroll_with_steps(cell, form, x, state, lengths, reverse)
 
 
 def shaken(cell):
@@ -94,16 +94,16 @@ def everything(loop, cell, x, state, lengths, reverse):
     y, last = loop(cell, x, state, lengths, reverse)
     weights = torch.Generator().manual_seed(1)
     # of numbers that float32 and float64 both have
-    slopes = [torch.randn(v.shape, generator=weights, dtype=torch.float32) for v in (y, *last)]
-    loss = sum((v * slope).sum() for v, slope in zip((y, *last), slopes, strict=True))
+    grads = [torch.randn(v.shape, generator=weights, dtype=torch.float32) for v in (y, *last)]
+    loss = sum((v * slope).sum() for v, slope in zip((y, *last), grads, strict=True))
     inputs = {
         "x": x,
         **{f"state {i}": s for i, s in enumerate(state)},
         **dict(cell.named_parameters()),
     }
-    slopes = torch.autograd.grad(loss, list(inputs.values()), materialize_grads=True)
+    grads = torch.autograd.grad(loss, list(inputs.values()), materialize_grads=True)
     named = {"y": y, **{f"last {i}": s for i, s in enumerate(last)}}
-    return {**named, **{f"d {name}": g for name, g in zip(inputs, slopes, strict=True)}}
+    return {**named, **{f"d {name}": g for name, g in zip(inputs, grads, strict=True)}}
 
 
 def assert_alike(got, expected, tolerance):
@@ -121,7 +121,7 @@ def test_values_and_every_gradient(make, size):
     x, state = torch.randn(T, B, D), tuple(torch.randn(B, H) for _ in range(cell.states))
     some = torch.randint(0, T + 1, (B,))
     # vectors, slices and chunks are the kernel's alone
-    loops = (recurrent.unroll, in_torch) if size in SIZES[:3] else (recurrent.unroll,)
+    loops = (recurrent.unroll, on_torch) if size in SIZES[:3] else (recurrent.unroll,)
     for lengths, reverse in ((None, False), (None, True), (some, False), (some, True)):
         given = x, state, lengths, reverse
         expected = everything(unroll, cell, *given)
@@ -149,12 +149,12 @@ def test_units_of_h_that_are_dropped_at_every_step(make, B):
 def test_a_mask_that_wants_a_gradient_gets_it():
     cell, x = LSTMCell(2, 3), torch.randn(4, 5, 2)
     mask = torch.rand(5, 3, requires_grad=True)
-    slopes = [
+    grads = [
         torch.autograd.grad(loop(cell, x, mask=mask)[0].square().sum(), mask)[0]
         for loop in (unroll, recurrent.unroll)
     ]
-    assert slopes[0].any()
-    torch.testing.assert_close(slopes[1], slopes[0])
+    assert grads[0].any()
+    torch.testing.assert_close(grads[1], grads[0])
 
 
 def test_a_mask_where_h_goes_on_by_itself_is_refused():
@@ -220,16 +220,16 @@ class Loop(nn.Module):
 
 
 @pytest.fixture(params=[1, 2**20, 2**40])
-def own_cache(request, monkeypatch):
+def l2_cache_bytes(request, monkeypatch):
     """A cache in which nothing stays, some of the nets here, all of them."""
-    monkeypatch.setattr(recurrent, "own_cache", lambda: request.param)
+    monkeypatch.setattr(recurrent, "l2_cache_bytes", lambda: request.param)
     return request.param
 
 
 @pytest.mark.parametrize(
     "make", [LSTMCell, GRUCell, RNNCell, FUSED["plain"], FUSED["plain GRU"]]
 )
-def test_the_number_of_threads_changes_no_byte(make, own_cache):
+def test_the_number_of_threads_changes_no_byte(make, l2_cache_bytes):
     cell = make(5, 200)
     for B in (1, 7, 8, 12, 33, 70):
         x, lengths = torch.randn(7, B, 5), torch.arange(B) % 8
@@ -249,7 +249,7 @@ def test_a_small_batch_of_many_weights_is_shared_by_two_threads(monkeypatch):
     W_h = 4 * 200 * 208 * 4  # bytes; rows of whole vectors
 
     def found(B, bytes):
-        monkeypatch.setattr(recurrent, "own_cache", lambda: bytes)
+        monkeypatch.setattr(recurrent, "l2_cache_bytes", lambda: bytes)
         torch.manual_seed(B)
         x, state = torch.randn(7, B, 5), cell.initial_state(torch.zeros(1, B, 5))
         return everything(recurrent.unroll, cell, x, state, None, False)
@@ -403,13 +403,13 @@ def test_lengths_that_do_not_lie_in_order(lengths):
 
 def test_the_way_back_has_the_lengths_of_the_way_forth():
     layer, x, lengths = fuse(LSTM(4, 6)), torch.randn(5, 3, 4), torch.tensor([5, 2, 3])
-    slopes = []
+    grads = []
     for changed in (False, True):
         y, _ = layer(x, lengths=lengths)
         if changed:
             lengths.fill_(5)  # as a loader does that fills one buffer again and again
-        slopes.append(torch.autograd.grad(y.square().sum(), [*layer.parameters()]))
-    assert all(torch.equal(a, b) for a, b in zip(*slopes, strict=True))
+        grads.append(torch.autograd.grad(y.square().sum(), [*layer.parameters()]))
+    assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
 
 
 def test_autocast_computes_in_the_dtype_of_the_parameters():
@@ -462,17 +462,17 @@ def test_torch_compile_of_a_fused_layer_is_right_and_quiet(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Dynamo cannot trace the call of a C library
         y, _ = torch.compile(net, backend="eager")(x)
-    slopes = torch.autograd.grad(y.sum(), [*net.parameters()])
+    grads = torch.autograd.grad(y.sum(), [*net.parameters()])
     expected, _ = net(x)
     torch.testing.assert_close(y, expected)
-    torch.testing.assert_close(slopes, torch.autograd.grad(expected.sum(), [*net.parameters()]))
+    torch.testing.assert_close(grads, torch.autograd.grad(expected.sum(), [*net.parameters()]))
     gc.collect()
     assert not ignored
 
 
 def test_what_has_no_fused_form_says_so_and_is_right():
     layer = LSTM(3, 5, norm_scope=NormScope.JOINT)
-    with pytest.warns(LeftOnReference, match="LSTMCell"):
+    with pytest.warns(NotFusedWarning, match="LSTMCell"):
         fused = fuse(layer)
     x = torch.randn(6, 4, 3)
     torch.testing.assert_close(fused(x), layer(x))

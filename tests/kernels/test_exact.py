@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn.modules import module as everywhere
 from torch.nn.utils import parametrizations
 
-from lnlab.kernels import LeftOnReference, fuse
-from lnlab.kernels.recurrent import has
+from lnlab.kernels import NotFusedWarning, fuse
+from lnlab.kernels.recurrent import is_fused
 from lnlab.nn import (
     NORMS,
     AdaNorm,
@@ -106,8 +106,8 @@ def everything(layer, x):
     y, _ = layer(x)
     weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(1), dtype=y.dtype)
     leaves = {"x": x, **dict(layer.named_parameters())}
-    slopes = torch.autograd.grad((y * weights).sum(), list(leaves.values()), allow_unused=True)
-    return {"y": y.detach(), **dict(zip(leaves, slopes, strict=True)), **layer.state_dict()}
+    grads = torch.autograd.grad((y * weights).sum(), list(leaves.values()), allow_unused=True)
+    return {"y": y.detach(), **dict(zip(leaves, grads, strict=True)), **layer.state_dict()}
 
 
 def fused_and_named(layer):
@@ -115,7 +115,7 @@ def fused_and_named(layer):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fused = fuse(layer)
-    assert {warning.category for warning in caught} <= {LeftOnReference}
+    assert {warning.category for warning in caught} <= {NotFusedWarning}
     return fused, "".join(str(warning.message).rpartition(": ")[2] for warning in caught)
 
 
@@ -281,13 +281,13 @@ def test_a_hook_inside_a_cell_fires_as_on_the_reference(hook, layer):
         for each in (model, fused):
             seen: list = []
             with registered(listen(hook, each.cells[0].get_submodule(where), seen)):
-                assert not has(each.cells[0])
+                assert not is_fused(each.cells[0])
                 run(each)
             counts.append(len(seen))
             run(each)
             assert len(seen) == counts[-1]
         assert counts == [T, T]
-    assert has(fused.cells[0])
+    assert is_fused(fused.cells[0])
 
 
 @hooks

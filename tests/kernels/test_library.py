@@ -11,12 +11,12 @@ import lnlab.kernels.library
 from lnlab.kernels import recurrent
 from lnlab.kernels.library import (
     BuildError,
-    NoKernel,
+    NoKernelWarning,
     build,
-    intact,
+    checksum_file,
+    is_intact,
+    l2_cache_bytes,
     library,
-    own_cache,
-    seal,
 )
 from lnlab.nn import LSTMCell
 from lnlab.nn.recurrent import unroll
@@ -66,16 +66,16 @@ def test_an_old_build_is_not_taken_for_a_new_one(sources, tmp_path):
 def test_a_damaged_build_is_made_again(sources, tmp_path):
     path = build(tmp_path / "cache")
     path.write_bytes(path.read_bytes()[:-100])
-    assert not intact(path)
-    assert intact(build(tmp_path / "cache"))
-    seal(path).unlink()
-    assert intact(build(tmp_path / "cache"))
+    assert not is_intact(path)
+    assert is_intact(build(tmp_path / "cache"))
+    checksum_file(path).unlink()
+    assert is_intact(build(tmp_path / "cache"))
 
 
 def test_a_cache_that_cannot_be_written(sources, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     path = build(tmp_path / "file" / "cache")
-    assert intact(path)
+    assert is_intact(path)
     assert tmp_path not in path.parents
 
 
@@ -99,7 +99,7 @@ def test_two_processes_build_at_once(sources, tmp_path):
     paths = {p.communicate(timeout=120)[0].strip() for p in both}
     assert [p.returncode for p in both] == [0, 0]
     (path,) = paths
-    assert intact(Path(path))
+    assert is_intact(Path(path))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_without_a_kernel_torch_does_the_work(compiler, message, tmp_path, monke
     else:
         monkeypatch.setenv("CXX", compiler)
     cell, x = LSTMCell(3, 5), torch.randn(4, 2, 3)
-    with pytest.warns(NoKernel, match=f"(?s){message}.*several times slower"):
+    with pytest.warns(NoKernelWarning, match=f"(?s){message}.*several times slower"):
         y, _ = recurrent.unroll(cell, x)
     recurrent.unroll(cell, x)  # a second warning would be an error
     torch.testing.assert_close(y, unroll(cell, x)[0])
@@ -141,8 +141,8 @@ def test_the_cache_that_a_thread_has_for_itself(tmp_path, size, shared, bytes):
         folder.mkdir()
         for name, value in zip(("level", "size", "shared_cpu_list"), told, strict=True):
             (folder / name).write_text(f"{value}\n")
-    assert own_cache(tmp_path) == bytes
+    assert l2_cache_bytes(tmp_path) == bytes
 
 
 def test_a_machine_that_says_nothing_of_its_caches(tmp_path):
-    assert own_cache(tmp_path) == 0
+    assert l2_cache_bytes(tmp_path) == 0

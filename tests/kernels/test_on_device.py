@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse
-from lnlab.kernels.library import NoKernel
+from lnlab.kernels.library import NoKernelWarning
 from lnlab.nn import BatchNorm, Identity, RecurrentBatchNorm
 from lnlab.nn.recurrent import GRU, LSTM, RNN
 
@@ -38,7 +38,7 @@ def test_a_fused_layer_is_that_of_the_cpu(name, ragged, device):
     inputs = [torch.randn(6, 4, 3, requires_grad=True) for _ in range(5)]
     expected = [outcome(layer, x, lengths) for x in inputs]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoKernel)
+        warnings.simplefilter("ignore", NoKernelWarning)
         fused = fuse(layer.to(device))
         for x, values in zip(inputs, expected, strict=True):
             found = outcome(fused, x.detach().to(device).requires_grad_(), lengths)
@@ -50,5 +50,5 @@ def test_a_fused_layer_is_that_of_the_cpu(name, ragged, device):
 def outcome(layer, x, lengths):
     """y, and its gradients to x and to all parameters."""
     y, _ = layer(x, lengths=lengths)
-    slopes = torch.linspace(-1, 1, y.numel(), device=y.device).view_as(y)
-    return y.detach(), *torch.autograd.grad((y * slopes).sum(), [x, *layer.parameters()])
+    grads = torch.linspace(-1, 1, y.numel(), device=y.device).view_as(y)
+    return y.detach(), *torch.autograd.grad((y * grads).sum(), [x, *layer.parameters()])

@@ -33,7 +33,7 @@ SIZES = [
     (3, 40, 10, 33),
     (9, 70, 3, 5),
 ]
-# slopes of 1/sigma^3 lose digits where two cases are at a step: they are +-1 but for eps
+# grads of 1/sigma^3 lose digits where two cases are at a step: they are +-1 but for eps
 TOLERANCE = 1e-7
 
 
@@ -43,7 +43,7 @@ def made(norm="each step", D=3, H=5):
         for name, buffer in cell.named_buffers():
             if "running" in name:
                 buffer.add_(0.3 * torch.rand_like(buffer))
-    assert recurrent.has_batched(cell)
+    assert recurrent.has_batch_norms(cell)
     return cell
 
 
@@ -145,7 +145,7 @@ def test_float32_is_as_exact_as_torchs_operators(H):
         lengths = torch.tensor([8] * 6 + [3, 4, 5, 6, 7, 8])
         single = {
             "ours": everything(recurrent.unroll, cell, x, state, lengths, False),
-            "torch's": everything(recurrent.unroll_batched, cell, x, state, lengths, False),
+            "torch's": everything(recurrent.unroll_batch_lstm, cell, x, state, lengths, False),
         }
         wide = copy.deepcopy(cell).double(), x.double(), tuple(s.double() for s in state)
         for name, exact in everything(unroll, *wide, lengths, False).items():
@@ -189,4 +189,4 @@ def test_without_gradients_the_same_is_computed_and_remembered():
 def test_one_norm_in_two_places_stays_on_the_reference():
     cell = made("pooled")
     cell.norm_x = cell.norm_h
-    assert not recurrent.has(cell)
+    assert not recurrent.is_fused(cell)

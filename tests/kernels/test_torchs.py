@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse, recurrent
-from lnlab.kernels.forms import form
+from lnlab.kernels.fused_cells import fused_cell
 from lnlab.kernels.recurrent import unroll as fused
 from lnlab.nn import PUBLISHED_LSTMS, Bias, GRUCell, Identity, LSTMCell, UpdateGate
 from lnlab.nn.recurrent import GRU, LSTM, unroll
@@ -60,7 +60,7 @@ def test_it_is_torchs_operator_that_computes():
 
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
 def test_what_is_torchs_is_known(make):
-    assert form(make(3, 4)).unnormalized
+    assert fused_cell(make(3, 4)).unnormalized
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_what_is_torchs_is_known(make):
     ],
 )
 def test_what_is_not_torchs_is_left_alone(make):
-    found = form(make(3, 4))
+    found = fused_cell(make(3, 4))
     assert found is None or not found.unnormalized
 
 
 def test_a_cell_with_hooks_is_left_to_the_reference():
     cell = LSTMCell(3, 4, Identity)
     cell.register_forward_hook(lambda *_: None)
-    assert form(cell) is None
+    assert fused_cell(cell) is None
 
 
 @pytest.mark.parametrize("kind", [LSTM, GRU])

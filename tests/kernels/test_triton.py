@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from lnlab.kernels import fuse, triton
-from lnlab.kernels.library import NoKernel
+from lnlab.kernels import fuse, gpu, recurrent
+from lnlab.kernels.library import NoKernelWarning
 from lnlab.nn.recurrent import LSTM
 
 HERE = Path(__file__).with_name("triton")
@@ -52,15 +52,15 @@ def test_code_for_three_generations_of_gpus():
 
 
 def test_it_serves_float32_on_a_gpu_of_at_most_so_many_units(monkeypatch):
-    monkeypatch.setattr(triton, "installed", lambda: True)
+    monkeypatch.setattr(recurrent, "has_triton", lambda: True)
     monkeypatch.setitem(
-        sys.modules, "lnlab.kernels.triton.loop", pretended := object.__new__(Loop)
+        sys.modules, "lnlab.kernels.triton_programs", pretended := object.__new__(Loop)
     )
-    gpu, cpu = torch.device("cuda"), torch.device("cpu")
-    assert triton.steps(gpu, torch.float32, triton.WIDEST) is pretended.steps
-    assert triton.steps(gpu, torch.float32, triton.WIDEST + 1) is None
-    assert triton.steps(gpu, torch.float64, 8) is None
-    assert triton.steps(cpu, torch.float32, 8) is None
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    assert recurrent.triton_steps(cuda, torch.float32, recurrent.MAX_UNITS) is pretended.steps
+    assert recurrent.triton_steps(cuda, torch.float32, recurrent.MAX_UNITS + 1) is None
+    assert recurrent.triton_steps(cuda, torch.float64, 8) is None
+    assert recurrent.triton_steps(cpu, torch.float32, 8) is None
 
 
 class Loop:
@@ -70,19 +70,17 @@ class Loop:
 
 
 def test_a_layer_takes_the_loop_of_its_device(monkeypatch):
-    from lnlab.kernels import fallback, recurrent
-
     asked, taken = [], []
 
     def steps(*given):
         taken.append(1)
-        return fallback.in_torch(*given)
+        return gpu.torch_steps(*given)
 
     def chosen(*given):
         asked.append(given)
         return steps
 
-    monkeypatch.setattr(recurrent.triton, "steps", chosen)
+    monkeypatch.setattr(recurrent, "triton_steps", chosen)
     monkeypatch.setattr(recurrent, "library", lambda: None)
     layer, x = LSTM(3, 4, num_layers=2, bidirectional=True), torch.randn(5, 2, 3)
     torch.testing.assert_close(fuse(layer)(x, lengths=[5, 3]), layer(x, lengths=[5, 3]))
@@ -92,12 +90,12 @@ def test_a_layer_takes_the_loop_of_its_device(monkeypatch):
 
 def test_where_there_is_no_triton_it_says_so_once(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    triton.installed.cache_clear()
+    recurrent.has_triton.cache_clear()
     try:
-        with pytest.warns(NoKernel, match=r"lnlab\[triton\]"):
-            assert triton.steps(torch.device("cuda"), torch.float32, 8) is None
+        with pytest.warns(NoKernelWarning, match=r"lnlab\[triton\]"):
+            assert recurrent.triton_steps(torch.device("cuda"), torch.float32, 8) is None
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert triton.steps(torch.device("cuda"), torch.float32, 8) is None
+            assert recurrent.triton_steps(torch.device("cuda"), torch.float32, 8) is None
     finally:
-        triton.installed.cache_clear()
+        recurrent.has_triton.cache_clear()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.kernels.library import NoKernel, library
+from lnlab.kernels.library import NoKernelWarning, library
 from lnlab.nn import Identity, LayerNorm, RMSNorm
 from lnlab.papers.draw.experiment import ARMS
 from lnlab.papers.draw.kernels import DRAWING, fuse_draw
@@ -307,7 +307,7 @@ def test_what_the_loop_has_no_form_for_is_left_to_the_reference(subject, change)
 
 
 @pytest.mark.parametrize("settings", [{"form": "softplus"}, {"peepholes": True}])
-@pytest.mark.filterwarnings("ignore::lnlab.kernels.fuse.LeftOnReference")
+@pytest.mark.filterwarnings("ignore::lnlab.kernels.NotFusedWarning")
 def test_other_windows_and_cells_of_handwriting_run_on_the_reference(settings):
     net, batch = Write.make(**settings)
     fused = fuse_handwriting(net)
@@ -372,7 +372,9 @@ def test_without_a_compiler_the_reference_is_used_with_one_warning(
         if subject is Write:
             net.lstms = net.lstms[:1]  # those above have a library of their own
             net.out.W = nn.Parameter(net.out.W[:, :5].detach())
-        with pytest.warns(NoKernel, match=rf"(?s)compiler failed.*the work of {subject.name}"):
+        with pytest.warns(
+            NoKernelWarning, match=rf"(?s)compiler failed.*the work of {subject.name}"
+        ):
             values = subject.run(subject.fuse(net), x)
         assert_same(values, subject.run(net, x))  # a second warning would be an error
     finally:

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from lnlab.kernels import fuse
-from lnlab.kernels.forms import exactly, form, watched
-from lnlab.kernels.library import KernelLibrary, fields
-from lnlab.kernels.stepped import (
+from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     Tensors,
     bias,
@@ -19,6 +17,8 @@ from lnlab.kernels.stepped import (
     is_affine,
     library_for,
 )
+from lnlab.kernels.fused_cells import fused_cell, has_hooks, is_exactly
+from lnlab.kernels.library import KernelLibrary, ctypes_fields
 from lnlab.nn import Linear
 from lnlab.papers.draw.model import DRAW, WINDOW, Drawing, make_window
 
@@ -28,14 +28,14 @@ class DrawProblem(ctypes.Structure):
 
     PARAMETERS = 17
     _fields_ = [
-        *fields(
+        *ctypes_fields(
             "kernel is_double T B height width H Z read write first threads", ctypes.c_int64
         ),
-        *fields("eps x noise", ctypes.c_void_p),
+        *ctypes_fields("eps x noise", ctypes.c_void_p),
         ("parameters", ctypes.c_void_p * PARAMETERS),
-        *fields("canvas mean log_sigma saved canvases z reads writes", ctypes.c_void_p),
-        *fields("dcanvas dmean dlog_sigma", ctypes.c_void_p),
-        ("slopes", ctypes.c_void_p * PARAMETERS),
+        *ctypes_fields("canvas mean log_sigma saved canvases z reads writes", ctypes.c_void_p),
+        *ctypes_fields("dcanvas dmean dlog_sigma", ctypes.c_void_p),
+        ("grads", ctypes.c_void_p * PARAMETERS),
     ]
 
 
@@ -120,9 +120,13 @@ class FusedDRAW(DRAW):
 
     def loop(self, every_glimpse: bool = False) -> DrawLoop | None:
         """Return the loop for this model; None if it has no form."""
-        if not exactly(self, FusedDRAW) or watched(self) or not all(map(is_affine, self._maps)):
+        if (
+            not is_exactly(self, FusedDRAW)
+            or has_hooks(self)
+            or not all(map(is_affine, self._maps))
+        ):
             return None
-        encoder, decoder = form(self.encoder), form(self.decoder)
+        encoder, decoder = fused_cell(self.encoder), fused_cell(self.decoder)
         if encoder is None or decoder is None or encoder.kernel != decoder.kernel:
             return None
         if len({(p.dtype, p.device) for p in self.parameters()}) > 1:
@@ -151,9 +155,9 @@ class FusedDRAW(DRAW):
 def fuse_draw(net: DRAW) -> DRAW:
     """Return ``net`` again, with its tensors: fused, and its loop over glimpses compiled.
 
-    A subclass keeps its own loop, with what :func:`lnlab.kernels.fuse` finds in it.
+    A subclass keeps its own loop, with what :func:`lnlab.fuse` finds in it.
     """
     fused = fuse(net)
-    if exactly(fused, DRAW):
+    if is_exactly(fused, DRAW):
         fused.__class__ = FusedDRAW
     return fused

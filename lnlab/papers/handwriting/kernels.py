@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from lnlab.kernels import fuse
-from lnlab.kernels.forms import Kernel, exactly, form, watched
-from lnlab.kernels.library import KernelLibrary, fields
-from lnlab.kernels.stepped import (
+from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     Tensors,
     bias,
@@ -19,6 +17,8 @@ from lnlab.kernels.stepped import (
     is_affine,
     library_for,
 )
+from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
+from lnlab.kernels.library import KernelLibrary, ctypes_fields
 from lnlab.nn import State
 from lnlab.papers.handwriting.model import WINDOWS, HandwritingNet, WriterState
 
@@ -28,13 +28,13 @@ class WriteProblem(ctypes.Structure):
 
     PARAMETERS = 5
     _fields_ = [
-        *fields("kernel is_double T B D V U H K threads", ctypes.c_int64),
-        *fields("eps text x h0 c0 kappa0 w0", ctypes.c_void_p),
+        *ctypes_fields("kernel is_double T B D V U H K threads", ctypes.c_int64),
+        *ctypes_fields("eps text x h0 c0 kappa0 w0", ctypes.c_void_p),
         ("parameters", ctypes.c_void_p * PARAMETERS),
-        *fields("h w phi c_n kappa_n saved", ctypes.c_void_p),
-        *fields("dh dw dphi dc_n dkappa_n", ctypes.c_void_p),
-        *fields("dx dh0 dc0 dkappa0 dw0", ctypes.c_void_p),
-        ("slopes", ctypes.c_void_p * PARAMETERS),
+        *ctypes_fields("h w phi c_n kappa_n saved", ctypes.c_void_p),
+        *ctypes_fields("dh dw dphi dc_n dkappa_n", ctypes.c_void_p),
+        *ctypes_fields("dx dh0 dc0 dkappa0 dw0", ctypes.c_void_p),
+        ("grads", ctypes.c_void_p * PARAMETERS),
     ]
 
 
@@ -125,11 +125,11 @@ class FusedHandwriting(HandwritingNet):
 
     def loop(self, text: Tensor) -> TextLoop | None:
         """Return the loop for these texts (B, U); None if this model has no form."""
-        if not exactly(self, FusedHandwriting) or self.form != WINDOWS["exp"]:
+        if not is_exactly(self, FusedHandwriting) or self.form != WINDOWS["exp"]:
             return None
-        if watched(self.move) or not is_affine(self.move):
+        if has_hooks(self.move) or not is_affine(self.move):
             return None
-        cell = form(self.lstms[0].cells[0])
+        cell = fused_cell(self.lstms[0].cells[0])
         if cell is None or cell.kernel not in CELLS:
             return None
         if len({(a.dtype, a.device) for a in self.tensors()}) > 1:
@@ -149,9 +149,9 @@ class FusedHandwriting(HandwritingNet):
 def fuse_handwriting(net: HandwritingNet) -> HandwritingNet:
     """Return ``net`` again, with its tensors: fused, and its window moved by a compiled loop.
 
-    A subclass keeps its own loop, with what :func:`lnlab.kernels.fuse` finds in it.
+    A subclass keeps its own loop, with what :func:`lnlab.fuse` finds in it.
     """
     fused = fuse(net)
-    if exactly(fused, HandwritingNet):
+    if is_exactly(fused, HandwritingNet):
         fused.__class__ = FusedHandwriting
     return fused

@@ -14,15 +14,15 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from lnlab.kernels.triton import WIDEST
-from lnlab.kernels.triton import loop as programs
-from lnlab.kernels.triton.loop import shape
+from lnlab.kernels import triton_programs as programs
+from lnlab.kernels.recurrent import MAX_UNITS
+from lnlab.kernels.triton_programs import shape
 
 SHARED = {80: 163, 90: 227, 100: 227}
 """KiB of shared memory that a block may have, by compute capability (CUDA's guide, table of
 technical specifications)."""
 
-UNITS = (128, 400, 1024, WIDEST)
+UNITS = (128, 400, 1024, MAX_UNITS)
 
 POINTERS = ("t", "B"), ("eps_h", "eps_c", "eps_U", "eps")
 """Whole numbers and floating-point ones among the arguments; the others are tensors."""

@@ -9,9 +9,9 @@ from itertools import product
 import pytest
 import torch
 
-from lnlab.kernels import fallback, forms
-from lnlab.kernels import triton as fused
-from lnlab.kernels.triton.loop import steps
+from lnlab.kernels import fused_cells, gpu
+from lnlab.kernels import gpu as fused
+from lnlab.kernels.triton_programs import steps
 from lnlab.nn import LSTMCell
 from lnlab.nn.recurrent import check_inputs, unroll
 from tests.kernels.test_compiled import FUSED, everything, shaken
@@ -32,9 +32,9 @@ def single():
 
 
 def ours(cell, x, state, lengths, reverse):
-    form, lengths = forms.form(cell), check_inputs(cell, x, state, lengths)
+    form, lengths = fused_cells.fused_cell(cell), check_inputs(cell, x, state, lengths)
     assert form is not None
-    return fallback.unroll_hoisted(cell, form, x, state, lengths, reverse, steps)
+    return gpu.unroll_with_steps(cell, form, x, state, lengths, reverse, steps)
 
 
 def problem(make, size, ragged):
@@ -82,7 +82,7 @@ def playing(monkeypatch):
     monkeypatch.setattr(fused, "is_computable", lambda device: True)
     monkeypatch.setattr(fused, "stream", lambda device: 0)
     monkeypatch.setattr(fused, "recorded", lambda run: run)
-    for known in (fused.seen, fused.made, fused.free):
+    for known in (fused.pass_counts, fused.plan_counts, fused.free_plans):
         known.clear()
 
 
@@ -102,22 +102,22 @@ def test_a_plan_has_the_bytes_of_a_pass_without_one(name, playing, monkeypatch):
             expected = [passed(cell, *each) for each in given]
         for one, other in zip(found, expected, strict=True):
             assert all(torch.equal(one[n], other[n]) for n in other)
-    assert fused.made.total() == 2
-    assert [len(plans) for plans in fused.free.values()] == [1, 1]
+    assert fused.plan_counts.total() == 2
+    assert [len(plans) for plans in fused.free_plans.values()] == [1, 1]
 
 
 def test_a_plan_is_lent_to_one_call_at_a_time(playing):
     cell, x, state, _ = problem(LSTMCell, (2, 2, 3, 4), False)
     inputs = [(k * x).requires_grad_() for k in (1, 2, 3)]
     outputs = [ours(cell, x, state, None, False)[0] for x in inputs]
-    assert fused.made.total() == 2  # the first call came before AGAIN
-    assert not any(fused.free.values())
+    assert fused.plan_counts.total() == 2  # the first call came before MIN_REPEATS
+    assert not any(fused.free_plans.values())
     for x, y in zip(inputs, outputs, strict=True):
         (found,) = torch.autograd.grad(y.sum(), x)
         (expected,) = torch.autograd.grad(unroll(cell, x, state)[0].sum(), x)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)  # float32
     del outputs, y
-    assert [len(plans) for plans in fused.free.values()] == [2]
+    assert [len(plans) for plans in fused.free_plans.values()] == [2]
 
 
 def test_a_second_derivative_is_refused():

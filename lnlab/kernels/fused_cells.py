@@ -1,7 +1,7 @@
-"""The fused forms of cells, and their parameters in the order that the kernels read.
+"""Cells that have a fast form, and their parameters in the order that the kernels read.
 
-Biases of one place are added up before they reach a kernel, and a gain or bias that a
-normalizer has not is 1 or 0: autograd then gives each parameter its own gradient.
+Biases of one sum are added up before they reach a kernel, and a gain or bias that a norm has
+not is 1 or 0: autograd then gives each parameter its own gradient.
 """
 
 from enum import IntEnum
@@ -55,8 +55,8 @@ class Kernel(IntEnum):
     """Eq. 20 to 22 with batch norm: :mod:`lnlab.kernels.recurrent`."""
 
 
-class Form(NamedTuple):
-    """One of the kernels, and what it needs of a cell beside ``W_x`` and ``W_h``."""
+class FusedCell(NamedTuple):
+    """A kernel, and what it needs of a cell besides ``W_x`` and ``W_h``."""
 
     kernel: Kernel
     eps: tuple[float, ...]
@@ -65,25 +65,25 @@ class Form(NamedTuple):
 
     @property
     def unnormalized(self) -> bool:
-        """True if nothing is normalized; torch has an operator for that."""
+        """True if nothing is normalized: torch has a layer for that."""
         return Kernel.PLAIN_LSTM <= self.kernel <= Kernel.PLAIN_GRU_KEEPS
 
 
-def form(cell: Cell) -> Form | None:
-    """The fused form of ``cell``; None if it has none, or if somebody listens to it."""
-    if watched(cell):
+def fused_cell(cell: Cell) -> FusedCell | None:
+    """Return the fast form of ``cell``; None if it has none, or hooks."""
+    if has_hooks(cell):
         return None
-    if exactly(cell, LSTMCell):
+    if is_exactly(cell, LSTMCell):
         return _plain_lstm(cell) or _lstm(cell)
-    if exactly(cell, GRUCell):
+    if is_exactly(cell, GRUCell):
         return _plain_gru(cell) or _gru(cell)
-    return _rnn(cell) if exactly(cell, RNNCell) else None
+    return _rnn(cell) if is_exactly(cell, RNNCell) else None
 
 
-def exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
-    """True if ``module`` is of one of these kinds, no subclass, with no method replaced.
+def is_exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
+    """Return True if ``module`` is of one of these classes, with no method replaced.
 
-    What a subclass, a parametrization or ``module.forward = ...`` computes, nobody knows.
+    A subclass, a parametrization or ``module.forward = ...`` may compute anything.
     """
     kind = type(module)
     return kind in kinds and vars(module).keys().isdisjoint(methods(kind))
@@ -91,14 +91,14 @@ def exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
 
 @cache
 def methods(kind: type) -> frozenset[str]:
-    """The names of what can be called of a class."""
+    """Return the names of the callable attributes of a class."""
     return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
 
 
-def watched(cell: nn.Module) -> bool:
-    """True if there are hooks on ``cell``, on anything in it, or on all modules there are.
+def has_hooks(cell: nn.Module) -> bool:
+    """Return True if there are hooks on ``cell``, on a module in it, or on all modules.
 
-    Forward or backward, they are called by modules; a fused form calls none.
+    Hooks, forward and backward, are called by modules, and a kernel calls no module.
     """
     return bool(_has_any_global_hook()) or any(
         m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
@@ -106,116 +106,133 @@ def watched(cell: nn.Module) -> bool:
     )
 
 
-def plain(norm: Normalizer | None) -> bool:
-    """True if ``norm`` is eq. 15 with nothing set otherwise."""
+def is_plain_layer_norm(norm: Normalizer | None) -> bool:
+    """Return True if ``norm`` is eq. 15 with default settings."""
     return (
         norm is not None
-        and exactly(norm, LayerNorm, FusedLayerNorm)
+        and is_exactly(norm, LayerNorm, FusedLayerNorm)
         and norm.root is inside_root
         and not norm.correction
         and not norm.space
     )
 
 
-def unnormalized(*norms: Normalizer | None) -> bool:
-    """True if none of them changes anything."""
-    return all(norm is None or exactly(norm, Identity) for norm in norms)
+def are_identities(*norms: Normalizer | None) -> bool:
+    """Return True if none of the norms changes anything."""
+    return all(norm is None or is_exactly(norm, Identity) for norm in norms)
 
 
-def _plain_lstm(cell: LSTMCell) -> Form | None:
-    if not unnormalized(cell.norm_h, cell.norm_x, cell.norm_c) or cell.bias is Bias.TWICE:
+def _plain_lstm(cell: LSTMCell) -> FusedCell | None:
+    if not are_identities(cell.norm_h, cell.norm_x, cell.norm_c) or cell.bias is Bias.TWICE:
         return None
     H, W = cell.hidden_size, cell.W_h
     b = W.new_zeros(4 * H) if cell.b is None else cell.b
     # the blocks of Kernel.LSTM, with gains of 1 and a bias of 0 where nothing is normalized
     parameters = torch.cat([W.new_ones(8 * H), b, W.new_ones(H), W.new_zeros(H)])
-    return Form(Kernel.PLAIN_LSTM, (0.0,) * 4, parameters)
+    return FusedCell(Kernel.PLAIN_LSTM, (0.0,) * 4, parameters)
 
 
-def _plain_gru(cell: GRUCell) -> Form | None:
-    if not unnormalized(cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W):
+def _plain_gru(cell: GRUCell) -> FusedCell | None:
+    if not are_identities(cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W):
         return None
     H, W = cell.hidden_size, cell.W_h
     b_x = W.new_zeros(3 * H) if cell.b_x is None else cell.b_x
     b_U = W.new_zeros(H) if cell.b_h is None else cell.b_h
     keeps = cell.update_gate is UpdateGate.KEEPS
     kernel = Kernel.PLAIN_GRU_KEEPS if keeps else Kernel.PLAIN_GRU_WRITES
-    return Form(kernel, (0.0,) * 4, torch.cat([W.new_ones(6 * H), b_x, b_U]))
+    return FusedCell(kernel, (0.0,) * 4, torch.cat([W.new_ones(6 * H), b_x, b_U]))
 
 
-def _lstm(cell: LSTMCell) -> Form | None:
-    if not plain(cell.norm_c) or cell.cell_state is CellState.NORMALIZED or b_inside(cell):
+def _lstm(cell: LSTMCell) -> FusedCell | None:
+    if (
+        not is_plain_layer_norm(cell.norm_c)
+        or cell.cell_state is CellState.NORMALIZED
+        or has_inner_bias(cell)
+    ):
         return None
     norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
-    draw = unnormalized(*norms)
-    if not draw and not (len(norms) == 2 and all(plain(norm) for norm in norms)):
+    draw = are_identities(*norms)
+    if not draw and not (len(norms) == 2 and all(is_plain_layer_norm(norm) for norm in norms)):
         return None
-    return lstm(cell, Kernel.DRAW if draw else Kernel.LSTM)
+    return fused_lstm(cell, Kernel.DRAW if draw else Kernel.LSTM)
 
 
-def lstm(cell: LSTMCell, kernel: Kernel) -> Form:
-    """The form of eq. 20-22 or 29-31 by the ``kernel`` that has the statistics of ``cell``."""
+def fused_lstm(cell: LSTMCell, kernel: Kernel) -> FusedCell:
+    """Return eq. 20-22 or 29-31 by the ``kernel`` with the statistics of ``cell``."""
     norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
     # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one
-    biases = [bias(norm, cell.W_h) for norm in norms]
+    biases = [bias_of(norm, cell.W_h) for norm in norms]
     b = reduce(add, biases if cell.b is None else [*biases, cell.b])
-    gains = [gain(norm, cell.W_h) for norm in (cell.norm_h, norms[-1])]
+    gains = [gain_of(norm, cell.W_h) for norm in (cell.norm_h, norms[-1])]
     parameters = torch.cat(
-        [*gains, b, gain(cell.norm_c, cell.W_h), bias(cell.norm_c, cell.W_h)]
+        [*gains, b, gain_of(cell.norm_c, cell.W_h), bias_of(cell.norm_c, cell.W_h)]
     )
     eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
-    return Form(kernel, eps, parameters)
+    return FusedCell(kernel, eps, parameters)
 
 
-def _gru(cell: GRUCell) -> Form | None:
+def _gru(cell: GRUCell) -> FusedCell | None:
     norms = cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W
-    if not all(plain(norm) for norm in norms):
+    if not all(is_plain_layer_norm(norm) for norm in norms):
         return None
     h, x, U, W = norms
     b_x, b_U = (
-        torch.cat([bias(h, cell.W_h) + bias(x, cell.W_h), bias(W, cell.W_h)]),
-        bias(U, cell.W_h),
+        torch.cat([bias_of(h, cell.W_h) + bias_of(x, cell.W_h), bias_of(W, cell.W_h)]),
+        bias_of(U, cell.W_h),
     )
-    if cell.b_x is not None:  # inside the normalizers, where only Identity has them
+    if cell.b_x is not None:  # inside the norms: only Identity has them there
         return None
     parameters = torch.cat(
-        [gain(h, cell.W_h), gain(U, cell.W_h), gain(x, cell.W_h), gain(W, cell.W_h), b_x, b_U]
+        [
+            gain_of(h, cell.W_h),
+            gain_of(U, cell.W_h),
+            gain_of(x, cell.W_h),
+            gain_of(W, cell.W_h),
+            b_x,
+            b_U,
+        ]
     )
     kernel = Kernel.GRU_KEEPS if cell.update_gate is UpdateGate.KEEPS else Kernel.GRU_WRITES
-    return Form(kernel, tuple(norm.eps for norm in norms), parameters)
+    return FusedCell(kernel, tuple(norm.eps for norm in norms), parameters)
 
 
-def _rnn(cell: RNNCell) -> Form | None:
+def _rnn(cell: RNNCell) -> FusedCell | None:
     norm = cell.norm_h
-    if cell.norm_scope is not NormScope.JOINT or cell.f is not torch.tanh or not plain(norm):
+    if (
+        cell.norm_scope is not NormScope.JOINT
+        or cell.f is not torch.tanh
+        or not is_plain_layer_norm(norm)
+    ):
         return None
-    if b_inside(cell):
+    if has_inner_bias(cell):
         return None
-    b = bias(norm, cell.W_h) if cell.b is None else bias(norm, cell.W_h) + cell.b
-    return Form(Kernel.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain(norm, cell.W_h), b]))
+    b = bias_of(norm, cell.W_h) if cell.b is None else bias_of(norm, cell.W_h) + cell.b
+    return FusedCell(
+        Kernel.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain_of(norm, cell.W_h), b])
+    )
 
 
-def b_inside(cell: LSTMCell | RNNCell) -> bool:
+def has_inner_bias(cell: LSTMCell | RNNCell) -> bool:
     """True if the cell's own b stands inside a normalizer, where the kernels have none."""
     return cell.bias in (Bias.TWICE, Bias.INSIDE)
 
 
-def gain(norm: Normalizer, W: Tensor) -> Tensor:
+def gain_of(norm: Normalizer, W: Tensor) -> Tensor:
     """The gain g (H,), or ones like ``W`` where there is none."""
     g = getattr(norm, "g", None)
     return g if isinstance(g, Tensor) else W.new_ones(norm.units)
 
 
-def bias(norm: Normalizer, W: Tensor) -> Tensor:
+def bias_of(norm: Normalizer, W: Tensor) -> Tensor:
     """The bias b (H,), or zeros like ``W`` where there is none."""
     b = getattr(norm, "b", None)
     return b if isinstance(b, Tensor) else W.new_zeros(norm.units)
 
 
-def refuse_second() -> None:
-    """Raise RuntimeError where a way back is to be differentiated again."""
+def refuse_second_derivative() -> None:
+    """Raise RuntimeError if a backward pass is to be differentiated again."""
     if torch.is_grad_enabled():
         raise RuntimeError(
             "the fused recurrence has no second derivative: differentiate the reference, "
-            "the module that was given to kernels.fuse."
+            "the module that was given to lnlab.fuse."
         )

@@ -1,14 +1,14 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """The loop over time: a product and a Triton program for each step, forward and back.
 
-What does not depend on the step before is not done here: the share of x came from one product
-over all steps, and the slopes of W_h and of gains and biases are one operation each at the end.
+What does not depend on the step before is computed elsewhere: the terms of x by one product
+over all steps, the gradients by W_h, gains and biases by one operation each at the end.
 
-A program of a time step is one case of the batch: it has the whole vector over which its layer
-norm runs, and waits for no other. Before it runs, torch has written the product ``P = W_h h``
-of the step; the share of x, in every step, is ``A``. What the way back needs is kept as it was
-read, and the gates are computed again: that costs less than to write and read them. Rows: a
-tensor (T, B, n) is read at row ``t B + case``; ``H`` units stand in a block of ``BLOCK``, a
+A program computes one step of one example: it holds the whole vector that its layer norm runs
+over, and waits for no other program. Before it, torch has written the product ``P = W_h h`` of
+the step; ``A`` has the terms of x in every step. The backward pass reads the same tensors and
+computes the gates again, which costs less than to write and read them. Row ``t B + case`` of a
+tensor (T, B, n) is that of a step and an example; ``H`` units stand in a block of ``BLOCK``, a
 power of two.
 
 Statistics are one row of four numbers: mu and 1/sigma of two layer norms, 0 at padding.
@@ -23,22 +23,22 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lnlab.kernels.forms import Form, Kernel, refuse_second
-from lnlab.kernels.triton import borrowed, fill
+from lnlab.kernels.fused_cells import FusedCell, Kernel, refuse_second_derivative
+from lnlab.kernels.gpu import borrow_plan, copy_tree_
 from lnlab.nn import State
 
 GRUS = Kernel.GRU_WRITES, Kernel.GRU_KEEPS
 
 
 def steps(
-    form: Form,
+    form: FusedCell,
     from_x: Tensor,
     W_h: Tensor,
     rest: tuple[Tensor, ...],
     state: State,
     lengths: Tensor | None,
 ) -> tuple[Tensor, State]:
-    """Every h (T, B, H), 0 at padding, and the last state: a :data:`hoisted.Steps`."""
+    """Every h (T, B, H), 0 at padding, and the last state: :data:`lnlab.kernels.gpu.Steps`."""
     inputs = [a.to(W_h.dtype) for a in (from_x, W_h, *rest, *state)]
     keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
     given = Fixed(form.kernel, form.eps, len(state), lengths, keep)
@@ -47,14 +47,14 @@ def steps(
 
 
 class Fixed(NamedTuple):
-    """The arguments of one call that have no slope."""
+    """The arguments of one call that have no gradient."""
 
     kernel: Kernel
     eps: tuple[float, ...]
     states: int
     lengths: Tensor | None
     keep: bool
-    """True if there will be a way back."""
+    """True if there will be a backward pass."""
 
 
 class TritonRecurrence(torch.autograd.Function):
@@ -63,24 +63,24 @@ class TritonRecurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, given: Fixed, *inputs: Tensor) -> tuple[Tensor, ...]:
         with torch.autocast(inputs[0].device.type, enabled=False):
-            told = Pass.of(given, [a.detach().contiguous() for a in inputs])
-            ctx.way = borrowed(told, given.keep) or told
-            y, *last = ctx.way.forward(told)
+            pass_ = Pass.of(given, [a.detach().contiguous() for a in inputs])
+            ctx.runner = borrow_plan(pass_, given.keep) or pass_
+            y, *last = ctx.runner.forward(pass_)
         if given.keep:
             ctx.save_for_backward(y)
         return (y, *last)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *dlast: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second()
+        refuse_second_derivative()
         (y,) = ctx.saved_tensors
         with torch.autocast(dy.device.type, enabled=False):
-            return None, *ctx.way.backward(y, dy.contiguous(), dlast)
+            return None, *ctx.runner.backward(y, dy.contiguous(), dlast)
 
 
 @dataclass
 class Pass:
-    """One pass over a sequence: what it reads, and what it keeps for the way back."""
+    """One pass over a sequence: its inputs, and what it saves for the backward pass."""
 
     kernel: Kernel
     eps: tuple[float, ...]
@@ -115,43 +115,43 @@ class Pass:
         return (y, *last)
 
     def backward(self, y: Tensor, dy: Tensor, dlast: State) -> tuple[Tensor, ...]:
-        """The slopes of A (T, B, n), W_h, ``rest`` and ``first``."""
-        slopes = self.slopes(dy)
-        fill(slopes.dstate, dlast)
-        slopes.launch(self, y)
-        return slopes.dA, *slopes.of_weights(self, y), *slopes.dstate
+        """The grads of A (T, B, n), W_h, ``rest`` and ``first``."""
+        grads = self.grads(dy)
+        copy_tree_(grads.dstate, dlast)
+        grads.launch(self, y)
+        return grads.dA, *grads.of_weights(self, y), *grads.dstate
 
-    def slopes(self, dy: Tensor) -> "Slopes":
-        """Room for the slopes of this pass, given that of y (T, B, H)."""
+    def grads(self, dy: Tensor) -> "Grads":
+        """Room for the grads of this pass, given that of y (T, B, H)."""
         dA = torch.empty_like(self.A)
         # where no norm stands between, that of the products is that of A
         dP = torch.empty_like(dA) if self.kernel in (Kernel.LSTM, *GRUS) else dA
         dstate = tuple(torch.empty_like(s) for s in self.first)
-        return Slopes(dy, dstate, dA, dP, torch.empty_like(dy))
+        return Grads(dy, dstate, dA, dP, torch.empty_like(dy))
 
     def launch(self, y: Tensor, last: State) -> None:
         """Every step of y (T, B, H), whose last state goes into ``last``."""
         W = self.W_h.t()
         before = [self.first[0], *y.unbind(0)[:-1]]
-        program, told, eps, flag = self._program(y, last)
+        program, arguments, eps, flag = self._program(y, last)
         for t, (h, P) in enumerate(zip(before, self.P.unbind(0), strict=True)):
             torch.mm(h, W, out=P)
-            self.run(program, *told, self.lengths, t, len(h), *eps, **flag)
+            self.run(program, *arguments, self.lengths, t, len(h), *eps, **flag)
 
     def _program(self, y: Tensor, last: State) -> tuple[Any, tuple, tuple, dict[str, bool]]:
         eps, out = (self.eps[0], self.eps[2]), (self.stats, y, *last)
         if self.kernel is Kernel.RNN:
             return rnn, (self.A, self.P, *out, *self.rest), eps[:1], {}
         if self.kernel in GRUS:
-            told = self.A, self.P, *out, *self.first, *self.rest
-            return gru, told, eps, {"KEEPS": self.kernel is Kernel.GRU_KEEPS}
-        told = self.A, self.P, self.C, *out, self.first[1], *self.rest
-        return lstm, told, eps, {"NORMED": self.kernel is Kernel.LSTM}
+            arguments = self.A, self.P, *out, *self.first, *self.rest
+            return gru, arguments, eps, {"KEEPS": self.kernel is Kernel.GRU_KEEPS}
+        arguments = self.A, self.P, self.C, *out, self.first[1], *self.rest
+        return lstm, arguments, eps, {"NORMED": self.kernel is Kernel.LSTM}
 
-    def run(self, program: Any, *told: Any, **flag: bool) -> None:
+    def run(self, program: Any, *arguments: Any, **flag: bool) -> None:
         """One program a case."""
         B, H = self.first[0].shape
-        program[(B,)](*told, RAGGED=self.lengths is not None, **flag, **shape(H))
+        program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **shape(H))
 
 
 def shape(H: int) -> dict[str, int]:
@@ -162,62 +162,89 @@ def shape(H: int) -> dict[str, int]:
 
 
 @dataclass
-class Slopes:
-    """The slopes that the way back is given, and those that it finds."""
+class Grads:
+    """The gradients that the backward pass is given, and those that it computes."""
 
     dy: Tensor
     dstate: State
-    """The slopes of the last state; behind the way back, of the first."""
+    """The gradients by the last state; after the backward pass, by the first."""
     dA: Tensor
     dP: Tensor
-    """The slopes of the products W_h h."""
+    """The grads of the products W_h h."""
     dN: Tensor
-    """The slopes of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)."""
+    """The grads of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)."""
 
-    def launch(self, way: Pass, y: Tensor) -> None:
-        """Every step of the way back, slopes (B, n) of each, the last one first."""
-        program, told, flag = self._program(way, y)
+    def launch(self, pass_: Pass, y: Tensor) -> None:
+        """Every step of the backward pass, grads (B, n) of each, the last one first."""
+        program, arguments, flag = self._program(pass_, y)
         dh = self.dstate[0]
         for t, dP in reversed(list(enumerate(self.dP.unbind(0)))):
-            way.run(program, *told, way.lengths, t, len(dh), **flag)
-            dh.addmm_(dP, way.W_h)
+            pass_.run(program, *arguments, pass_.lengths, t, len(dh), **flag)
+            dh.addmm_(dP, pass_.W_h)
 
-    def _program(self, way: Pass, y: Tensor) -> tuple[Any, tuple, dict[str, bool]]:
+    def _program(self, pass_: Pass, y: Tensor) -> tuple[Any, tuple, dict[str, bool]]:
         own = self.dA, self.dP, self.dN
-        if way.kernel is Kernel.RNN:
-            told = way.P, way.stats, y, self.dy, *self.dstate, self.dP, self.dN, way.rest[0]
-            return rnn_back, told, {}
-        if way.kernel in GRUS:
-            told = way.A, way.P, way.stats, y, self.dy, *self.dstate, *way.first, *own
-            return gru_back, (*told, *way.rest), {"KEEPS": way.kernel is GRUS[1]}
-        told = way.A, way.P, way.C, way.stats, self.dy, *self.dstate, way.first[1], *own
-        return lstm_back, (*told, *way.rest), {"NORMED": way.kernel is Kernel.LSTM}
+        if pass_.kernel is Kernel.RNN:
+            arguments = (
+                pass_.P,
+                pass_.stats,
+                y,
+                self.dy,
+                *self.dstate,
+                self.dP,
+                self.dN,
+                pass_.rest[0],
+            )
+            return rnn_back, arguments, {}
+        if pass_.kernel in GRUS:
+            arguments = (
+                pass_.A,
+                pass_.P,
+                pass_.stats,
+                y,
+                self.dy,
+                *self.dstate,
+                *pass_.first,
+                *own,
+            )
+            return gru_back, (*arguments, *pass_.rest), {"KEEPS": pass_.kernel is GRUS[1]}
+        arguments = (
+            pass_.A,
+            pass_.P,
+            pass_.C,
+            pass_.stats,
+            self.dy,
+            *self.dstate,
+            pass_.first[1],
+            *own,
+        )
+        return lstm_back, (*arguments, *pass_.rest), {"NORMED": pass_.kernel is Kernel.LSTM}
 
-    def of_weights(self, way: Pass, y: Tensor) -> tuple[Tensor, ...]:
-        """The slopes of W_h (n, H) and of ``rest``, given y (T, B, H): all steps added up."""
-        H, (one, other) = self.dN.shape[2], way.stats.split(2, -1)
-        dW = self.dP[0].t() @ way.first[0]
+    def of_weights(self, pass_: Pass, y: Tensor) -> tuple[Tensor, ...]:
+        """The grads of W_h (n, H) and of ``rest``, given y (T, B, H): all steps added up."""
+        H, (one, other) = self.dN.shape[2], pass_.stats.split(2, -1)
+        dW = self.dP[0].t() @ pass_.first[0]
         dW.addmm_(self.dP[1:].flatten(0, 1).t(), y[:-1].flatten(0, 1))
-        if way.kernel is Kernel.RNN:
-            return dW, *affine(self.dN, way.P, one)
-        if way.kernel in GRUS:
-            dg, _ = affine(self.dA[..., : 2 * H], way.P[..., : 2 * H], one)
-            return dW, dg, *affine(self.dN, way.P[..., 2 * H :], other)
-        dg = torch.zeros_like(way.rest[0])
-        if way.kernel is Kernel.LSTM:
-            dg, _ = affine(self.dA, way.P, one)
-        assert way.C is not None
-        return dW, dg, *affine(self.dN, way.C, other)
+        if pass_.kernel is Kernel.RNN:
+            return dW, *affine(self.dN, pass_.P, one)
+        if pass_.kernel in GRUS:
+            dg, _ = affine(self.dA[..., : 2 * H], pass_.P[..., : 2 * H], one)
+            return dW, dg, *affine(self.dN, pass_.P[..., 2 * H :], other)
+        dg = torch.zeros_like(pass_.rest[0])
+        if pass_.kernel is Kernel.LSTM:
+            dg, _ = affine(self.dA, pass_.P, one)
+        assert pass_.C is not None
+        return dW, dg, *affine(self.dN, pass_.C, other)
 
 
 def affine(slope: Tensor, a: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
-    """The slopes of g and b of g (a - mu) / sigma + b, from those of it (T, B, n)."""
+    """The grads of g and b of g (a - mu) / sigma + b, from those of it (T, B, n)."""
     mu, r = stats.split(1, -1)
     # the difference first: a r - mu r, which torch's operator has, cancels where sigma is small
     return (slope * ((a - mu) * r)).sum((0, 1)), slope.sum((0, 1))
 
 
-# --- the programs of a time step, one for each kernel of lnlab.kernels.forms.Kernel ----------
+# --- the programs of a time step, one for each kernel ---
 
 
 @triton.jit
@@ -242,7 +269,7 @@ def centre(a, i, H):
 
 
 @triton.jit
-def normed(a, i, H, eps):
+def normalize(a, i, H, eps):
     """(a - mu) / sigma of H numbers, mu, and 1/sigma."""
     d, mu = centre(a, i, H)
     r = 1.0 / tl.sqrt(tl.sum(d * d) / H + eps)
@@ -250,16 +277,16 @@ def normed(a, i, H, eps):
 
 
 @triton.jit
-def back(slope, n, mean, slant, r):
-    """The slope with respect to a of n = (a - mu) r, given that of n and its two means."""
+def norm_backward(slope, n, mean, slant, r):
+    """Return the gradient by a of n = (a - mu) r, given that of n and its two means."""
     # Of n_j = (a_j - mu) r by a_i: r (1[i = j] - 1/H - n_i n_j / H), the summands by way of
-    # a_j, mu and r. Summed over j with the slopes s_j of n_j: r (s_i - mean s - n_i mean(s n));
+    # a_j, mu and r. Summed over j with the grads s_j of n_j: r (s_i - mean s - n_i mean(s n));
     # eps is in r alone.
     return r * (slope - mean - n * slant)
 
 
 @triton.jit
-def remember(stats, row, mu_1, r_1, mu_2, r_2, going):
+def save_stats(stats, row, mu_1, r_1, mu_2, r_2, going):
     """Keep the statistics of one row."""
     tl.store(stats + row * 4, tl.where(going, mu_1, 0.0))
     tl.store(stats + row * 4 + 1, tl.where(going, r_1, 0.0))
@@ -268,7 +295,7 @@ def remember(stats, row, mu_1, r_1, mu_2, r_2, going):
 
 
 @triton.jit
-def lies(lengths, case, t, RAGGED: tl.constexpr):
+def is_inside(lengths, case, t, RAGGED: tl.constexpr):
     """True if step t lies inside the sequence of a case."""
     return t < tl.load(lengths + case) if RAGGED else t >= 0
 
@@ -284,7 +311,7 @@ def lstm(
     row = t * B + case
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = lies(lengths, case, t, RAGGED)
+    going = is_inside(lengths, case, t, RAGGED)
     p, a = P + row * 4 * H, A + row * 4 * H
     p_f, p_i = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
     p_o, p_g = tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0)
@@ -307,13 +334,13 @@ def lstm(
     old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
     old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
     c = tl.where(going, f * old + w * g, old)
-    n, mu_c, r_c = normed(c, i, H, eps_c)
+    n, mu_c, r_c = normalize(c, i, H, eps_c)
     h = o * tanh(n * tl.load(g_c + i, m, 0.0) + tl.load(b_c + i, m, 0.0))
     tl.store(C + row * H + i, c, m)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
     tl.store(last + case * H + i, h, m & going)
     tl.store(c_last + case * H + i, c, m & going)
-    remember(stats, row, mu_h, r_h, mu_c, r_c, going)
+    save_stats(stats, row, mu_h, r_h, mu_c, r_c, going)
 
 
 @triton.jit
@@ -322,16 +349,16 @@ def lstm_back(
     t, B,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
-    """The way back through one step of :func:`lstm`.
+    """The backward pass of one step of :func:`lstm`.
 
-    It reads and writes dh and dc (B, H), the slopes of the state behind the step and then,
+    It reads and writes dh and dc (B, H), the grads of the state behind the step and then,
     of h without its share by way of P, before it; dN (T, B, H) is the slope of LN(c).
     """
     case = tl.program_id(0).to(tl.int64)
     row = t * B + case
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = lies(lengths, case, t, RAGGED)
+    going = is_inside(lengths, case, t, RAGGED)
     p, a, s = P + row * 4 * H, A + row * 4 * H, stats + row * 4
     n_f, n_i = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
     n_o, n_g = tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0)
@@ -359,7 +386,7 @@ def lstm_back(
     d_n = d_n * gain_c
     # c_t goes two ways: on to step t + 1, and by LN into h_t
     d_c = tl.where(going, slope_c, 0.0)
-    d_c += back(d_n, n_c, tl.sum(d_n) / H, tl.sum(d_n * n_c) / H, r_c)
+    d_c += norm_backward(d_n, n_c, tl.sum(d_n) / H, tl.sum(d_n * n_c) / H, r_c)
     # c_t = f c_(t-1) + w g and h_t = o v; the slope of sigmoid is f (1 - f), of tanh 1 - g²
     d_f, d_i = d_c * old * f * (1.0 - f), d_c * g * w * (1.0 - w)
     d_o, d_g = d * v * o * (1.0 - o), d_c * w * (1.0 - g * g)
@@ -370,15 +397,15 @@ def lstm_back(
     tl.store(q + 3 * H + i, d_g, m)
     if NORMED:
         d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
-        # LN_1 of eq. 20 runs over the four gates at once: so do the two means of `back`
+        # LN_1 of eq. 20 runs over the four gates at once: so do both means of `norm_backward`
         mean = (tl.sum(d_f) + tl.sum(d_i) + tl.sum(d_o) + tl.sum(d_g)) / (4 * H)
         slant = tl.sum(d_f * n_f) + tl.sum(d_i * n_i) + tl.sum(d_o * n_o) + tl.sum(d_g * n_g)
         slant = slant / (4 * H)
         q = dP + row * 4 * H
-        tl.store(q + i, back(d_f, n_f, mean, slant, r), m)
-        tl.store(q + H + i, back(d_i, n_i, mean, slant, r), m)
-        tl.store(q + 2 * H + i, back(d_o, n_o, mean, slant, r), m)
-        tl.store(q + 3 * H + i, back(d_g, n_g, mean, slant, r), m)
+        tl.store(q + i, norm_backward(d_f, n_f, mean, slant, r), m)
+        tl.store(q + H + i, norm_backward(d_i, n_i, mean, slant, r), m)
+        tl.store(q + 2 * H + i, norm_backward(d_o, n_o, mean, slant, r), m)
+        tl.store(q + 3 * H + i, norm_backward(d_g, n_g, mean, slant, r), m)
     tl.store(dh + case * H + i, tl.where(going, 0.0, slope_h), m)
     tl.store(dc + case * H + i, tl.where(going, d_c * f, slope_c), m)
 
@@ -394,7 +421,7 @@ def gru(
     row = t * B + case
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = lies(lengths, case, t, RAGGED)
+    going = is_inside(lengths, case, t, RAGGED)
     p, a = P + row * 3 * H, A + row * 3 * H
     p_z, p_r = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
     mu_h = (tl.sum(p_z) + tl.sum(p_r)) / (2 * H)
@@ -403,7 +430,7 @@ def gru(
     z = p_z * r_h * tl.load(g_h + i, m, 0.0) + tl.load(a + i, m, 0.0)
     r = p_r * r_h * tl.load(g_h + H + i, m, 0.0) + tl.load(a + H + i, m, 0.0)
     z, r = tl.sigmoid(z), tl.sigmoid(r)
-    n, mu_U, r_U = normed(tl.load(p + 2 * H + i, m, 0.0), i, H, eps_U)
+    n, mu_U, r_U = normalize(tl.load(p + 2 * H + i, m, 0.0), i, H, eps_U)
     u = n * tl.load(g_U + i, m, 0.0) + tl.load(b_U + i, m, 0.0)
     new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
     old = tl.load(first + case * H + i, m & (t == 0), 0.0)
@@ -412,7 +439,7 @@ def gru(
     h = new + z * (old - new) if KEEPS else old + z * (new - old)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
     tl.store(last + case * H + i, h, m & going)
-    remember(stats, row, mu_h, r_h, mu_U, r_U, going)
+    save_stats(stats, row, mu_h, r_h, mu_U, r_U, going)
 
 
 @triton.jit
@@ -421,12 +448,12 @@ def gru_back(
     t, B,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
 ):  # fmt: skip
-    """The way back through one step of :func:`gru`; dN is the slope of LN(U h)."""
+    """The backward pass of one step of :func:`gru`; dN is the slope of LN(U h)."""
     case = tl.program_id(0).to(tl.int64)
     row = t * B + case
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = lies(lengths, case, t, RAGGED)
+    going = is_inside(lengths, case, t, RAGGED)
     p, a, s = P + row * 3 * H, A + row * 3 * H, stats + row * 4
     mu, r_h, r_U = tl.load(s), tl.load(s + 1), tl.load(s + 3)
     n_z = tl.where(m, (tl.load(p + i, m, 0.0) - mu) * r_h, 0.0)
@@ -456,9 +483,9 @@ def gru_back(
     mean = (tl.sum(d_z) + tl.sum(d_r)) / (2 * H)
     slant = (tl.sum(d_z * n_z) + tl.sum(d_r * n_r)) / (2 * H)
     q = dP + row * 3 * H
-    tl.store(q + i, back(d_z, n_z, mean, slant, r_h), m)
-    tl.store(q + H + i, back(d_r, n_r, mean, slant, r_h), m)
-    d_U = back(d_u, n_U, tl.sum(d_u) / H, tl.sum(d_u * n_U) / H, r_U)
+    tl.store(q + i, norm_backward(d_z, n_z, mean, slant, r_h), m)
+    tl.store(q + H + i, norm_backward(d_r, n_r, mean, slant, r_h), m)
+    d_U = norm_backward(d_u, n_U, tl.sum(d_u) / H, tl.sum(d_u * n_U) / H, r_U)
     tl.store(q + 2 * H + i, d_U, m)
     tl.store(dh + case * H + i, tl.where(going, d_old, slope), m)
 
@@ -474,14 +501,14 @@ def rnn(
     row = t * B + case
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = lies(lengths, case, t, RAGGED)
+    going = is_inside(lengths, case, t, RAGGED)
     a = tl.load(A + row * H + i, m, 0.0) + tl.load(P + row * H + i, m, 0.0)
-    n, mu, r = normed(a, i, H, eps)
+    n, mu, r = normalize(a, i, H, eps)
     h = tanh(n * tl.load(g + i, m, 0.0) + tl.load(b + i, m, 0.0))
     tl.store(P + row * H + i, a, m)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
     tl.store(last + case * H + i, h, m & going)
-    remember(stats, row, mu, r, 0.0, 0.0, going)
+    save_stats(stats, row, mu, r, 0.0, 0.0, going)
 
 
 @triton.jit
@@ -490,12 +517,12 @@ def rnn_back(
     t, B,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """The way back through one step of :func:`rnn`; dN is the slope of LN(a)."""
+    """The backward pass of one step of :func:`rnn`; dN is the slope of LN(a)."""
     case = tl.program_id(0).to(tl.int64)
     row = t * B + case
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = lies(lengths, case, t, RAGGED)
+    going = is_inside(lengths, case, t, RAGGED)
     r = tl.load(stats + row * 4 + 1)
     n = tl.where(m, (tl.load(P + row * H + i, m, 0.0) - tl.load(stats + row * 4)) * r, 0.0)
     h = tl.load(y + row * H + i, m, 0.0)
@@ -503,5 +530,5 @@ def rnn_back(
     d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0) * (1.0 - h * h)
     tl.store(dN + row * H + i, d, m)
     d = d * tl.load(g + i, m, 0.0)
-    tl.store(dP + row * H + i, back(d, n, tl.sum(d) / H, tl.sum(d * n) / H, r), m)
+    tl.store(dP + row * H + i, norm_backward(d, n, tl.sum(d) / H, tl.sum(d * n) / H, r), m)
     tl.store(dh + case * H + i, tl.where(going, 0.0, slope), m)

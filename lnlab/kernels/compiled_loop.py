@@ -8,9 +8,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lnlab.kernels.forms import Form, Kernel, exactly, form, refuse_second
+from lnlab.kernels.fused_cells import (
+    FusedCell,
+    Kernel,
+    fused_cell,
+    is_exactly,
+    refuse_second_derivative,
+)
 from lnlab.kernels.library import KernelLibrary, library
-from lnlab.kernels.recurrent import KERNEL_DTYPES, Pooled
+from lnlab.kernels.recurrent import KERNEL_DTYPES, PooledMemory
 from lnlab.nn import Identity, Linear, LSTMCell
 
 Tensors = dict[str, Tensor]
@@ -97,7 +103,7 @@ class LoopFunction(torch.autograd.Function):
         problem = loop.problem(tensors, outputs | others)
         if loop.keep:
             # what the backward pass needs lies in memory of the library's own
-            ctx.saved = Pooled(loop.lib, loop.run("saved_bytes", problem))
+            ctx.saved = PooledMemory(loop.lib, loop.run("saved_bytes", problem))
             problem.saved = ctx.saved.pointer
             ctx.loop, ctx.names = loop, tuple(outputs)
             ctx.save_for_backward(*tensors)
@@ -108,7 +114,7 @@ class LoopFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads):
-        refuse_second()
+        refuse_second_derivative()
         loop, tensors = ctx.loop, ctx.saved_tensors
         count = len(loop.inputs)
         known = {
@@ -128,7 +134,7 @@ class LoopFunction(torch.autograd.Function):
         of_parameters = [torch.empty_like(p) for p in tensors[count:]]
         problem = loop.problem(tensors, known | asked)
         problem.saved = ctx.saved.pointer
-        problem.slopes[:] = [a.data_ptr() for a in of_parameters]
+        problem.grads[:] = [a.data_ptr() for a in of_parameters]
         loop.run("backward", problem)
         return None, *of_inputs, *of_parameters
 
@@ -141,7 +147,7 @@ def library_for(of: KernelLibrary, like: Tensor) -> ctypes.CDLL | None:
 
 def is_affine(layer: Linear) -> bool:
     """Return True if a layer is W x + b, without a norm and not a user's subclass."""
-    plain = exactly(layer, Linear) and exactly(layer.norm, Identity)
+    plain = is_exactly(layer, Linear) and is_exactly(layer.norm, Identity)
     return plain and layer.b_inside is not None
 
 
@@ -151,8 +157,8 @@ def bias(layer: Linear) -> Tensor:
     return layer.b_inside
 
 
-def form_of(cell: LSTMCell) -> Form:
-    """Return the form of a cell that has one."""
-    found = form(cell)
+def form_of(cell: LSTMCell) -> FusedCell:
+    """Return the fast form of a cell that has one."""
+    found = fused_cell(cell)
     assert found is not None
     return found
