@@ -51,6 +51,12 @@ class Attention(nn.Module):
 
     Raises:
         ValueError: for an even width.
+
+    Examples:
+        >>> attention = lnlab.nn.Attention(16, 8, 12)
+        >>> h = torch.randn(4, 10, 8)  # 4 sequences of 10 steps
+        >>> annotations = attention.annotate(h, torch.tensor([10, 10, 7, 4]))
+        >>> context, alpha = attention(torch.randn(4, 16), annotations, torch.zeros(4, 10))
     """
 
     def __init__(

@@ -109,6 +109,11 @@ class BatchNorm(BatchNormalizer):
         momentum: weight of the newest batch in the running statistics.
         affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
         settings: ``root``, ``space``, ``correction``: see :class:`BatchNormalizer`.
+
+    Examples:
+        >>> norm = lnlab.nn.BatchNorm(16)
+        >>> h = norm(torch.randn(4, 16))
+        >>> h = norm.eval()(torch.randn(4, 16))  # with running statistics
     """
 
     running_var: Tensor
@@ -167,6 +172,10 @@ class RecurrentBatchNorm(BatchNorm):
 
     Raises:
         ValueError: for less than one step.
+
+    Examples:
+        >>> norm = lnlab.nn.RecurrentBatchNorm(16, steps=10)
+        >>> h = norm(torch.randn(4, 16), t=0)
     """
 
     def __init__(self, units: int, steps: int, *, gain: float = 0.1, **settings) -> None:
@@ -219,6 +228,10 @@ class GhostBatchNorm(BatchNorm):
 
     Raises:
         ValueError: for an empty ghost batch.
+
+    Examples:
+        >>> norm = lnlab.nn.GhostBatchNorm(16, ghost=8)
+        >>> h = norm(torch.randn(32, 16))
     """
 
     def __init__(self, units: int, ghost: int, **settings) -> None:
@@ -263,6 +276,10 @@ class BatchRenorm(BatchNormalizer):
 
     Raises:
         ValueError: for an ``r_max`` below 1 or a ``d_max`` below 0.
+
+    Examples:
+        >>> norm = lnlab.nn.BatchRenorm(16)
+        >>> h = norm(torch.randn(4, 16))
     """
 
     running_sigma: Tensor

@@ -191,6 +191,10 @@ class BatchLayerNorm(Normalizer):
         terms: "both" is eq. 16; controls that the paper lacks have one of them alone.
         root_d: whether eq. 16 divides by the root of d.
         space: the number of spatial axes.
+
+    Examples:
+        >>> norm = lnlab.nn.BatchLayerNorm(16)
+        >>> h = norm(torch.randn(4, 16))
     """
 
     eps_weights = 1e-4

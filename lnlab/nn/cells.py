@@ -272,6 +272,11 @@ class RNNCell(Gated):
         bias: whether there is a b, the cell's own if the norm has none; TWICE and INSIDE put
             one inside the norm, besides the norm's own.
         initial: the initialization.
+
+    Examples:
+        >>> cell = lnlab.nn.RNNCell(8, 16)
+        >>> x = torch.randn(4, 8)
+        >>> state = cell(x, cell.initial_state(x))
     """
 
     gates = 1
@@ -333,6 +338,11 @@ class LSTMCell(Gated):
 
     Raises:
         ValueError: for a forget bias without a b after the norm.
+
+    Examples:
+        >>> cell = lnlab.nn.LSTMCell(8, 16)
+        >>> x = torch.randn(4, 8)
+        >>> state = cell(x, cell.initial_state(x))
     """
 
     I: Tensor
@@ -483,6 +493,11 @@ class GRUCell(Cell):
         update_gate: see :class:`UpdateGate`.
         bias: whether there are biases if the normalizers have none.
         initial: the initialization.
+
+    Examples:
+        >>> cell = lnlab.nn.GRUCell(8, 16)
+        >>> x = torch.randn(4, 8)
+        >>> state = cell(x, cell.initial_state(x))
     """
 
     gates = 3

@@ -13,6 +13,10 @@ class AdaNorm(LayerNorm):
     The factor :math:`\phi(n) = C (1 - k n)` is held constant in the backward pass. It has
     no gain and no bias. The paper's sigma divides by H and has no eps; their code divides by
     H-1 (``correction=1``) and adds eps outside the root.
+
+    Examples:
+        >>> norm = lnlab.nn.AdaNorm(16)
+        >>> h = norm(torch.randn(4, 16))
     """
 
     def __init__(
@@ -42,6 +46,10 @@ class DyT(Normalizer):
     """Dynamic tanh: Zhu et al. (2025), eq. 1, g tanh(alpha a) + b, without statistics.
 
     alpha, one learned number, starts at 0.5. It shares no invariance with LayerNorm.
+
+    Examples:
+        >>> norm = lnlab.nn.DyT(16)
+        >>> h = norm(torch.randn(4, 16))
     """
 
     stacks = True

@@ -66,6 +66,10 @@ class LayerNorm(AffineNormalizer):
         correction: 0 divides by H, the paper's estimator; 1 by H-1, what many copies do. The
             variance of a lone value is 0 with either.
         per_position: whether each position in space is normalized alone.
+
+    Examples:
+        >>> norm = lnlab.nn.LayerNorm(16)
+        >>> h = norm(torch.randn(4, 16))
     """
 
     stacks = in_torch = True
@@ -112,6 +116,10 @@ class RMSNorm(AffineNormalizer):
         bias: whether there is a ``b``. Their eq. 2 keeps the layer's; code commonly does not.
         root: eps inside or outside of the root.
         space: the number of spatial axes.
+
+    Examples:
+        >>> norm = lnlab.nn.RMSNorm(16)
+        >>> h = norm(torch.randn(4, 16))
     """
 
     stacks = in_torch = True
@@ -141,6 +149,10 @@ class ScaleNorm(AffineNormalizer):
     """ScaleNorm: Nguyen & Salazar (2019), eq. 5, g a/||a|| with one scalar gain.
 
     mu = 0, sigma = max(||a||, eps); the gain starts at sqrt(H); no bias.
+
+    Examples:
+        >>> norm = lnlab.nn.ScaleNorm(16)
+        >>> h = norm(torch.randn(4, 16))
     """
 
     def __init__(self, units: int, *, eps: float = 1e-5, space: int = 0) -> None:
@@ -168,6 +180,10 @@ class GroupNorm(AffineNormalizer):
 
     Raises:
         ValueError: if ``num_groups`` does not divide ``num_channels``.
+
+    Examples:
+        >>> norm = lnlab.nn.GroupNorm(4, 16)
+        >>> h = norm(torch.randn(4, 16))
     """
 
     in_torch = True
@@ -216,6 +232,10 @@ class InstanceNorm(AffineNormalizer):
 
     Raises:
         ValueError: for space below 1.
+
+    Examples:
+        >>> norm = lnlab.nn.InstanceNorm(3)
+        >>> h = norm(torch.randn(4, 3, 8, 8))
     """
 
     in_torch = True

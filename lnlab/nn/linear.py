@@ -90,6 +90,10 @@ class Linear(Layer):
         norm_layer: makes the normalizer of H units. Without one, ``bias=True`` makes the layer
             torch.nn.Linear, eq. 1.
         bias: whether a = W x + b_inside.
+
+    Examples:
+        >>> layer = lnlab.nn.Linear(8, 16, lnlab.nn.LayerNorm)
+        >>> h = layer(torch.randn(4, 8)).relu()
     """
 
     stacks = True
@@ -135,6 +139,13 @@ class Conv2d(Layer):
 
     Raises:
         ValueError: for sizes, stride or dilation below 1, a padding below 0, another mode.
+
+    Examples:
+        >>> def norm_layer(channels):
+        ...     return lnlab.nn.BatchNorm(channels, space=2)
+        ...
+        >>> layer = lnlab.nn.Conv2d(3, 16, 3, norm_layer, padding=1)
+        >>> h = layer(torch.randn(4, 3, 8, 8))
     """
 
     def __init__(

@@ -159,6 +159,14 @@ class AffineNormalizer(Normalizer):
         eps: the small number that keeps sigma away from 0; 0 is allowed.
         root: eps inside or outside of the root.
         affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros), each (H,).
+
+    Examples:
+        >>> class MedianNorm(lnlab.nn.AffineNormalizer):
+        ...     def stats(self, a, W=None, t=None):
+        ...         mu = a.median(-1, keepdim=True).values
+        ...         return lnlab.nn.Stats(mu, (a - mu).abs().median(-1, keepdim=True).values)
+        ...
+        >>> h = MedianNorm(16)(torch.randn(4, 16))
     """
 
     g: Tensor | None
@@ -232,7 +240,12 @@ class AffineNormalizer(Normalizer):
 
 
 class Identity(Normalizer):
-    """No normalization: mu = 0, sigma = 1, no gain, no bias; returns ``a`` itself."""
+    """No normalization: mu = 0, sigma = 1, no gain, no bias; returns ``a`` itself.
+
+    Examples:
+        >>> layer = lnlab.nn.Linear(8, 16, lnlab.nn.Identity, bias=True)
+        >>> h = layer(torch.randn(4, 8))
+    """
 
     stacks = True
 

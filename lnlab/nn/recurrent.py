@@ -335,6 +335,10 @@ class RNN(Recurrent):
 
     Args:
         settings: those of :class:`Recurrent` and :class:`RNNCell`.
+
+    Examples:
+        >>> net = lnlab.nn.RNN(8, 16, norm_layer=lnlab.nn.LayerNorm)
+        >>> outputs, h = net(torch.randn(10, 4, 8))  # 10 steps, 4 sequences
     """
 
     cell = RNNCell
@@ -353,12 +357,37 @@ class RNN(Recurrent):
 
 
 class LSTM(Recurrent):
-    """A layer of LSTMs, eq. 20-22: torch.nn.LSTM with norms; settings of :class:`LSTMCell`."""
+    """A layer of LSTMs, eq. 20-22: torch.nn.LSTM with norms; settings of :class:`LSTMCell`.
+
+    Examples:
+        >>> class Classifier(nn.Module):
+        ...     def __init__(self, inputs, units, classes):
+        ...         super().__init__()
+        ...         self.lstm = lnlab.nn.LSTM(inputs, units, norm_layer=lnlab.nn.LayerNorm)
+        ...         self.out = nn.Linear(units, classes)
+        ...
+        ...     def forward(self, x):  # (steps, cases, inputs)
+        ...         outputs, (h, c) = self.lstm(x)
+        ...         return self.out(outputs[-1])
+        ...
+        >>> model = lnlab.fuse(Classifier(8, 16, 4))
+        >>> optimizer = torch.optim.Adam(model.parameters())
+        >>> sequences, classes = torch.randn(10, 32, 8), torch.arange(32) % 4
+        >>> for _ in range(5):
+        ...     optimizer.zero_grad()
+        ...     F.cross_entropy(model(sequences), classes).backward()
+        ...     optimizer.step()
+    """
 
     cell = LSTMCell
 
 
 class GRU(Recurrent):
-    """A layer of GRUs, eq. 26-28: torch.nn.GRU with norms; settings of :class:`GRUCell`."""
+    """A layer of GRUs, eq. 26-28: torch.nn.GRU with norms; settings of :class:`GRUCell`.
+
+    Examples:
+        >>> net = lnlab.nn.GRU(8, 16, norm_layer=lnlab.nn.LayerNorm, batch_first=True)
+        >>> outputs, h = net(torch.randn(4, 10, 8))
+    """
 
     cell = GRUCell

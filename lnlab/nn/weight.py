@@ -51,6 +51,10 @@ class WeightNorm(AffineNormalizer):
 
     The gain starts at ||w_i||, torch's choice, so that the layer starts as the one without
     normalization; the paper's own start is data-dependent. No eps.
+
+    Examples:
+        >>> layer = lnlab.nn.Linear(8, 16, lnlab.nn.WeightNorm)
+        >>> h = layer(torch.randn(4, 8))
     """
 
     def __init__(self, units: int, *, affine: bool = True, space: int = 0) -> None:
@@ -69,6 +73,10 @@ class MeanOnlyBatchNorm(BatchNorm):
 
     mu is BatchNorm's (running mean in evaluation), sigma_i = ||w_i||. The gain starts as
     WeightNorm's.
+
+    Examples:
+        >>> layer = lnlab.nn.Linear(8, 16, lnlab.nn.MeanOnlyBatchNorm)
+        >>> h = layer(torch.randn(4, 8))
     """
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
@@ -96,6 +104,10 @@ class WeightStandardization(Normalizer):
             PyTorch, by one less.
         space: the number of spatial axes.
         behind: makes the normalizer that follows, of the same units and space; None: none.
+
+    Examples:
+        >>> layer = lnlab.nn.Linear(8, 16, lnlab.nn.WeightStandardization)
+        >>> h = layer(torch.randn(4, 8))
     """
 
     def __init__(
@@ -138,6 +150,10 @@ class SpectralNorm(AffineNormalizer):
         units: H.
         iterations: how many per training step; :attr:`warm_up` at the start, as in torch.
         eps: the least length by which a vector of the iteration is divided.
+
+    Examples:
+        >>> layer = lnlab.nn.Linear(8, 16, lnlab.nn.SpectralNorm)
+        >>> h = layer(torch.randn(4, 8))
     """
 
     u: Tensor
