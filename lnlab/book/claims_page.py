@@ -12,8 +12,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
-from lnlab.papers.claims.judge import EQUALITY, MEANINGS, SIZES
-
 MIME = "application/vnd.lnlab.claims+json"
 """The type of an output from which a page shows claims: their records."""
 HERE = Path(__file__).parent / "templates"
@@ -32,6 +30,30 @@ LEGEND = (
     "sides from the same weights. One learning rate for all: not tuned for each side. LN is "
     "layer norm, BN batch norm, BLN batch layer norm; pre-LN and post-LN transformers have it "
     "before each module, or behind. LAS is the speech recognizer Listen, Attend and Spell."
+)
+
+MEANINGS = {
+    "supported": "the 95 % interval lies wholly on the claimed side of no effect",
+    "contradicted": "it lies wholly on the other side",
+    "mixed": "another setting of the same question, as near to the paper, says the opposite "
+    "(after Holm's correction for several tests)",
+    "no difference that matters": "the interval includes no effect and excludes every effect "
+    "that matters",
+    "inconclusive": "none of the above, or fewer than five pairs of seeds",
+    "correct": "a formula or a table, checked: it is as the paper says",
+    "wrong as printed": "it is not; what is right is said beside it",
+    "ambiguous": "right in one reading, wrong in another",
+    "not tested": "no data or runs within reach, or no network learned anything",
+}
+"""The meaning of each word."""
+SIZES = {
+    "but small": "the whole interval is closer to no effect than the smallest effect that "
+    "matters, a size set for each statement with a reason",
+    "size uncertain": "part of it is closer, part is not",
+}
+EQUALITY = (
+    "A claim that two things are equal, or that one is not larger, is supported if the "
+    "interval lies within the smallest effect that matters, contradicted if wholly beyond."
 )
 
 

@@ -20,9 +20,8 @@ class Group(click.Group):
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the words, sizes and settings mean."""
-        from lnlab.book.claims_page import LEGEND
+        from lnlab.book.claims_page import EQUALITY, LEGEND, MEANINGS, SIZES
         from lnlab.papers.claims.entries import NEAR
-        from lnlab.papers.claims.judge import EQUALITY, MEANINGS, SIZES
 
         with formatter.section("Words"):
             formatter.write_dl([*MEANINGS.items(), *SIZES.items()])

@@ -22,28 +22,6 @@ WORDS = (
     SUPPORTED, CONTRADICTED, MIXED, NO_DIFFERENCE, INCONCLUSIVE, CORRECT, WRONG, AMBIGUOUS,
     NOT_TESTED,
 )  # fmt: skip
-MEANINGS = {
-    SUPPORTED: "the 95 % interval lies wholly on the claimed side of no effect",
-    CONTRADICTED: "it lies wholly on the other side",
-    MIXED: "another setting of the same question, as near to the paper, says the opposite "
-    "(after Holm's correction for several tests)",
-    NO_DIFFERENCE: "the interval includes no effect and excludes every effect that matters",
-    INCONCLUSIVE: "none of the above, or fewer than five pairs of seeds",
-    CORRECT: "a formula or a table, checked: it is as the paper says",
-    WRONG: "it is not; what is right is said beside it",
-    AMBIGUOUS: "right in one reading, wrong in another",
-    NOT_TESTED: "no data or runs within reach, or no network learned anything",
-}
-"""What each word says of a statement."""
-SIZES = {
-    "but small": "the whole interval is closer to no effect than the smallest effect that "
-    "matters, a size set for each statement with a reason",
-    "size uncertain": "part of it is closer, part is not",
-}
-EQUALITY = (
-    "A claim that two things are equal, or that one is not larger, is supported if the "
-    "interval lies within the smallest effect that matters, contradicted if wholly beyond."
-)
 OPPOSITE = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}
 PAIRS = 5
 """Fewer pairs than these are always inconclusive."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lnlab.book.claims_page import dot, fragment
+from lnlab.book.claims_page import MEANINGS, dot, fragment
 from lnlab.papers.claims import claims, findings
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
@@ -25,7 +25,7 @@ def test_the_kept_records_are_current():
 
 
 def test_every_record_has_a_word_and_a_headline():
-    assert {one["word"] for one in RECORDS} <= {*WORDS}
+    assert {one["word"] for one in RECORDS} <= {*WORDS} == {*MEANINGS}
     for one in RECORDS:
         headlines = [s for s in one["settings"] if s.get("headline")]
         assert len(headlines) == bool(one["settings"]), one["id"]
