@@ -13,8 +13,8 @@ from lnlab.training import Experiment
 from lnlab.training.experiment import declared
 from lnlab.training.runs import Run, read
 
-NumberOfRuns = Callable[[pd.DataFrame], float]
-"""The metrics of one seed to one number."""
+Measure = Callable[[pd.DataFrame], float]
+"""A function from the metrics of one seed to one number."""
 
 Arms = dict[str, dict[int, Run]]
 """Finished runs that differ in normalizer and seed alone: by name, then by seed."""
@@ -36,7 +36,7 @@ def read_kept_runs(experiment: str) -> list[Run]:
     return read(paths.place("results"), experiment)
 
 
-def mean_along(metric: str) -> NumberOfRuns:
+def mean_along(metric: str) -> Measure:
     """Return the mean of a metric over the updates of a run.
 
     The area under the learning curve: it is lower for what learns faster.
@@ -50,22 +50,17 @@ def mean_along(metric: str) -> NumberOfRuns:
     return number
 
 
-def after(metric: str, epochs: float) -> NumberOfRuns:
-    """Return a metric at the first evaluation when ``epochs`` are over."""
-    return lambda metrics: float(metrics.loc[metrics.epoch >= epochs, metric].iloc[0])
-
-
-def final(metric: str) -> NumberOfRuns:
+def final(metric: str) -> Measure:
     """Return a metric at the end of a run."""
     return lambda metrics: float(metrics[metric].iloc[-1])
 
 
-def logarithm(number: NumberOfRuns) -> NumberOfRuns:
-    """Return the logarithm of a number: differences of it are of ratios, whatever the unit."""
+def logarithm(number: Measure) -> Measure:
+    """Return the logarithm of a number: its differences are logarithms of ratios."""
     return lambda metrics: float(np.log(number(metrics)))
 
 
-def numbers_by_seed(runs: Mapping[int, Run], number: NumberOfRuns) -> dict[int, float]:
+def numbers_by_seed(runs: Mapping[int, Run], number: Measure) -> dict[int, float]:
     """Return one number for each seed, read from the metrics of its run."""
     frames = {run: run.metrics() for run in set(runs.values())}
     return {seed: number(rows(frames[run], seed)) for seed, run in runs.items()}
@@ -76,7 +71,7 @@ def rows(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
     return metrics.loc[metrics.seed == seed]
 
 
-def differences(arms: Arms, arm: str, other: str, number: NumberOfRuns) -> dict[int, float]:
+def differences(arms: Arms, arm: str, other: str, number: Measure) -> dict[int, float]:
     """Return ``arm`` - ``other`` for each seed that both have."""
     ours, theirs = numbers_by_seed(arms[arm], number), numbers_by_seed(arms[other], number)
     return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
@@ -91,43 +86,44 @@ def group_runs(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) 
     more is used, and of those the one with most seeds.
 
     Args:
-        task: the configuration that the runs have.
-        free: what they may have otherwise, if all of a set do.
+        runs: The runs.
+        task: The configuration that they have.
+        free: Fields in which sets may differ from the task.
     """
-    config = json.loads(json.dumps(task.config()))
-    extra = measured(task)
-    wanted = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *free, *extra)}
-    found: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
+    wanted, extra = json.loads(json.dumps(task.config())), _measuring_fields(task)
+    same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *free, *extra)]
+    sets: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == task.name and run.done)
-    for run in sorted(done, key=lambda run: (not more(run, task), len(run.config["seeds"]))):
-        own = task.completed(run.config)
-        if any(own[name] != value for name, value in wanted.items()):
+    # of a seed, the last run counts
+    for run in sorted(done, key=lambda r: (not measures_more(r, task), len(r.config["seeds"]))):
+        config = task.completed(run.config)
+        if any(config[name] != wanted[name] for name in same_as_task):
             continue
-        if any(config[name] and not own[name] for name in extra):
+        if any(wanted[name] and not config[name] for name in extra):
             continue
-        rest = {k: v for k, v in own.items() if k not in (*BETWEEN_ARMS, *extra)}
-        same = json.dumps([rest, run.data["checksum"]], sort_keys=True)
-        found[same][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
+        rest = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *extra)}
+        key = json.dumps([rest, run.data["checksum"]], sort_keys=True)
+        sets[key][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
     order = list(declared(type(task))["norm"].allowed.get("choices", ()))
     return [
         {
             arm: dict(sorted(arms[arm].items()))
             for arm in sorted(arms, key=lambda arm: (*order, arm).index(arm))
         }
-        for arms in found.values()
+        for arms in sets.values()
     ]
 
 
-def measured(task: Experiment) -> list[str]:
+def _measuring_fields(task: Experiment) -> list[str]:
     """Return the fields that add measurements and change nothing else."""
     fields = declared(type(task))
     return [name for name, field in fields.items() if field.allowed.get("measured")]
 
 
-def more(run: Run, task: Experiment) -> bool:
+def measures_more(run: Run, task: Experiment) -> bool:
     """Return True if a run measured more than a task asks for."""
-    own = task.completed(run.config)
-    return any(own[name] and not getattr(task, name) for name in measured(task))
+    config = task.completed(run.config)
+    return any(config[name] and not getattr(task, name) for name in _measuring_fields(task))
 
 
 def select_runs(
@@ -135,21 +131,24 @@ def select_runs(
 ) -> Arms:
     """Return the finished runs that differ from ``task`` in normalizer and seed alone.
 
+    If several sets do (other devices, or data of the same name), the largest is taken, with a
+    preference for runs that measured no more than the task.
+
     Args:
-        device: what they were trained on, "cpu" or "cuda:1". By default, and where there
-            are several data sets of one name, the largest set of runs is taken, those first
-            that measured no more than the task.
-        seeds: those that count; by default all that there are.
+        runs: The runs.
+        task: The experiment.
+        device: The device they were trained on, "cpu" or "cuda:1"; by default any.
+        seeds: The seeds that are used; by default all.
     """
     kind = device.partition(":")[0]
-    there = [run for run in runs if run.config.get("device") == kind or not kind]
-    found = [only(arms, seeds) for arms in group_runs(there, task)]
+    on_device = [run for run in runs if run.config.get("device") == kind or not kind]
+    sets = [select_seeds(arms, seeds) for arms in group_runs(on_device, task)]
 
     def size(arms: Arms) -> tuple[int, int]:
-        every = [run for by_seed in arms.values() for run in by_seed.values()]
-        return sum(not more(run, task) for run in every), len(every)
+        runs = [run for by_seed in arms.values() for run in by_seed.values()]
+        return sum(not measures_more(run, task) for run in runs), len(runs)
 
-    return max(found, key=size, default={})
+    return max(sets, key=size, default={})
 
 
 def runs_of_task(runs: Iterable[Run], task: Experiment) -> Arms:
@@ -157,19 +156,19 @@ def runs_of_task(runs: Iterable[Run], task: Experiment) -> Arms:
     return select_runs(runs, task, seeds=task.seeds)
 
 
-def only(arms: Arms, seeds: Container[int] | None) -> Arms:
-    """Return arms with these seeds alone, without those that have none of them."""
+def select_seeds(arms: Arms, seeds: Container[int] | None) -> Arms:
+    """Return arms with these seeds alone, without arms that have none of them."""
     if seeds is None:
         return arms
-    left = {
+    selected = {
         arm: {seed: run for seed, run in by_seed.items() if seed in seeds}
         for arm, by_seed in arms.items()
     }
-    return {arm: by_seed for arm, by_seed in left.items() if by_seed}
+    return {arm: by_seed for arm, by_seed in selected.items() if by_seed}
 
 
 def provenance(arms: Arms) -> str:
-    """Return what every figure says of its runs: data and their kind, seeds, hardware."""
+    """Describe the runs of a figure: the data and their kind, seeds, hardware."""
     runs = [run for by_seed in arms.values() for run in by_seed.values()]
     seeds = sorted({len(by_seed) for by_seed in arms.values()})
     data, machines = runs[0].data, {run.environment["device_name"] for run in runs}
@@ -179,7 +178,7 @@ def provenance(arms: Arms) -> str:
 
 
 def compare_arms(
-    arms: Arms, arm: str, other: str, number: NumberOfRuns
+    arms: Arms, arm: str, other: str, number: Measure
 ) -> tuple[tuple[float, ...], tuple[float, float]]:
     """Return the differences of two arms by seed, and the interval of their mean."""
     values = tuple(differences(arms, arm, other, number).values())
@@ -187,12 +186,12 @@ def compare_arms(
 
 
 def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean; of one seed, all numbers."""
+    """Return the 95 % interval of the mean; for one seed (-inf, inf)."""
     return interval(values) if len(values) > 1 else (-np.inf, np.inf)
 
 
 def differences_from(
-    panels: Mapping[str, Arms], arm: str, number: NumberOfRuns
+    panels: Mapping[str, Arms], arm: str, number: Measure
 ) -> dict[str, tuple[tuple[float, ...], tuple[float, float]]]:
     """Return :func:`compare_arms` of ``arm`` with every other, in every panel."""
     return {
@@ -220,7 +219,10 @@ def trajectories(
     The times of seeds that trained side by side are divided among them.
 
     Args:
-        read: of the rows of a seed those that are meant; by default all.
+        arms: The runs.
+        metric: The metric on the vertical axis.
+        x: The metric on the horizontal axis.
+        read: Selects rows from those of a seed; by default all.
     """
     curves = {}
     for arm, runs in arms.items():

@@ -34,7 +34,7 @@ from lnlab.papers.claims.measures import (
 from lnlab.papers.order_embeddings.evaluate import chance
 from lnlab.papers.results import (
     Arms,
-    NumberOfRuns,
+    Measure,
     confidence_interval,
     differences,
     final,
@@ -53,7 +53,7 @@ SEEDS = tuple(range(100, 105))
 BOTH = ("none", "layer")
 
 
-def mean_of_seeds(runs: Mapping[int, Run], number: NumberOfRuns, digits: int = 3) -> float:
+def mean_of_seeds(runs: Mapping[int, Run], number: Measure, digits: int = 3) -> float:
     """Return the mean of a number over seeds, rounded."""
     return round(float(np.mean([*numbers_by_seed(runs, number).values()])), digits)
 
@@ -66,14 +66,15 @@ def arms_of(runs: Sequence[Run], claim: str, setting: str) -> Arms:
     from lnlab.papers.claims.entries import load
     from lnlab.papers.claims.pairs import PairedRuns, Runs
 
-    (entry,) = (one for one in load() if one.id == claim)
-    (of,) = (one for one in entry.settings if one.name == setting)
-    (by_seed,) = PairedRuns(of, Runs(runs)).runs
+    (entry,) = (entry for entry in load() if entry.id == claim)
+    (comparison,) = (one for one in entry.settings if one.name == setting)
+    (by_seed,) = PairedRuns(comparison, Runs(runs)).runs
     return {
         arm["norm"]: {
-            seed: by_arm[place][0] for seed, by_arm in zip(of.seeds, by_seed, strict=True)
+            seed: by_arm[index][0]
+            for seed, by_arm in zip(comparison.seeds, by_seed, strict=True)
         }
-        for place, arm in enumerate(of.arms)
+        for index, arm in enumerate(comparison.arms)
     }
 
 
@@ -122,21 +123,21 @@ RECALLS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "mean_rank": "mean rank"}
 
 
 def paired_splits(runs: Sequence[Run]) -> dict[int, Arms]:
-    """Return the kept runs on boxes by split, where both arms are there."""
-    found = {}
+    """Return the kept runs on boxes by split, of the splits that have both arms."""
+    splits = {}
     for split, seed in enumerate(SEEDS):
         arms = runs_of_task(runs, replace(BOXES, split=split, seeds=(seed,)))
         if {*BOTH} <= arms.keys():
-            found[split] = arms
-    return found
+            splits[split] = arms
+    return splits
 
 
 def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     """Return a row for each number of Table 2: means over splits, their difference, baselines
     and what the paper has."""
-    guessed, table = chance(BOXES.fold_size), {}
-    for (way_of, name), printed in TABLE_2.items():
-        metric = f"{way_of}_{name}"
+    guessing, table = chance(BOXES.fold_size), {}
+    for (query, name), printed in TABLE_2.items():
+        metric = f"{query}_{name}"
         number = final(f"test_{metric}")
         by_arm = {
             arm: [
@@ -145,12 +146,12 @@ def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
             ]
             for arm in BOTH
         }
-        apart = [b - a for a, b in zip(by_arm["none"], by_arm["layer"], strict=True)]
-        bounds = interval(apart, shared=SHARED) if len(apart) > 1 else None
-        table[f"{RECALLS[name]}, {way_of} retrieval"] = {
+        values = [b - a for a, b in zip(by_arm["none"], by_arm["layer"], strict=True)]
+        bounds = interval(values, shared=SHARED) if len(values) > 1 else None
+        table[f"{RECALLS[name]}, {query} retrieval"] = {
             **{arm: round(sum(v) / len(v), 2) for arm, v in by_arm.items()},
-            "layer − none": f"{sum(apart) / len(apart):.2f} ({ends(bounds)})",
-            "guessing": round(guessed[metric], 2),
+            "layer − none": f"{sum(values) / len(values):.2f} ({ends(bounds)})",
+            "guessing": round(guessing[metric], 2),
             "words alone": WORDS_ALONE[metric],
             "paper, none": printed[0],
             "paper, layer": printed[1],
@@ -166,8 +167,11 @@ CLOZE = attentive_reader.Experiment.budget("notebook", updates=700, seeds=SEEDS)
 def compare_with_figure_2(
     runs: Sequence[Run], task: attentive_reader.Experiment
 ) -> pd.DataFrame:
-    """Return a row for each curve of Fig. 2 that has kept runs: the least trend of validation
-    errors with both statistics of BN, and the interval of LN less it."""
+    """Return a row for each curve of Fig. 2 that has kept runs.
+
+    The lowest smoothed validation errors with both statistics of BN, and the interval of the
+    difference of LN and this curve.
+    """
     arms = {
         curve: by_seed
         for curve, changes in FIGURE_2.items()
@@ -177,21 +181,21 @@ def compare_with_figure_2(
     metrics = {"batch": "valid_error_batch", "population": "valid_error"}
     table: dict[str, dict[str, Any]] = {}
     for curve, by_seed in arms.items():
-        errors = {way: percent_error(by_seed, metric) for way, metric in metrics.items()}
+        errors = {name: percent_error(by_seed, metric) for name, metric in metrics.items()}
         table[curve] = {"seeds": len(by_seed)} | {
-            f"error %, {way}": round(sum(found.values()) / len(found), 2)
-            for way, found in errors.items()
+            f"error %, {statistics}": round(sum(values.values()) / len(values), 2)
+            for statistics, values in errors.items()
         }
         ours = percent_error(arms.get("layer", {}), metrics["batch"])
         shared = sorted(ours.keys() & by_seed.keys())
         if curve != "layer" and len(shared) > 1:
-            apart = [ours[seed] - errors["batch"][seed] for seed in shared]
-            table[curve]["LN less it"] = ends(interval(apart))
+            paired = [ours[seed] - errors["batch"][seed] for seed in shared]
+            table[curve]["LN less it"] = ends(interval(paired))
     return pd.DataFrame(table).T
 
 
 def percent_error(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
-    """Return the least of the trend of an error, in per cent, by seed."""
+    """Return the minimum of a smoothed error, in per cent, by seed."""
     return numbers_by_seed(runs, lambda frame: 100 * least(frame, metric))
 
 
@@ -231,7 +235,7 @@ def skip_thought_tasks() -> dict[str, skip_thoughts.Experiment]:
 
 
 def select_pair(runs: Sequence[Run], task: Any) -> Arms:
-    """Return the kept runs of a task's own seeds by arm; empty without both arms."""
+    """Return the kept runs of a task's seeds by arm; empty unless both arms have some."""
     arms = select_runs(runs, task, seeds=task.seeds)
     return arms if {*BOTH} <= arms.keys() else {}
 
@@ -246,40 +250,43 @@ def describe_length(arms: Arms) -> str:
 def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -> pd.DataFrame:
     """Return a row for each number of Table 3: means over seeds, baselines, the paper's.
 
-    The interval over seeds is of the difference of both arms at their ends, C chosen by inner
-    folds; beside it half of the interval over the folds of one model. Each arm goes from before
-    its first update to its end; of generated tasks these, a bag of words and TF-IDF have
-    C = 256. Empty where not both arms are there.
+    "layer − none" is the interval of the difference at the end over seeds, with C chosen by
+    inner folds; "over folds" is half the interval over the folds of one model. "start → end" is
+    the score before the first update and at the end. For generated tasks C is 256 there, for a
+    bag of words and for TF-IDF. Empty unless both arms have runs.
     """
     arms, table = select_pair(runs, task), {}
-    # one update from the other start, for what never learned, and TF-IDF beside it
+    # runs of one update from the other start have the scores of an untrained model and TF-IDF
     start = {"updates": 1, "eval_every": 1, "downstream_every": 1}
     others = select_runs(runs, replace(task, initialisation="modern", **start))
     C = 256.0 if task.data == "stories" else 0.0
     with_C = f", C = {C:g}" if C else ""
     for metric, (words, *paper) in TABLE_3.items() if arms else ():
-        own = metric
+        score = metric
         if C:
             name, _, number = metric.partition("_")
             if name not in STAND_INS:
                 continue
-            own = "_".join(filter(None, (STAND_INS[name], number)))
+            score = "_".join(filter(None, (STAND_INS[name], number)))
             words = f"{words}: here {STAND_INS[name]}"
-        less = differences(arms, "layer", "none", final(own + NESTED))
-        low, high = confidence_interval([*less.values()])
-        chosen = final(own + NESTED)
+        chosen = final(score + NESTED)
+        paired = differences(arms, "layer", "none", chosen)
+        low, high = confidence_interval([*paired.values()])
         table[words] = {
             **{f"{arm}, C chosen": significant(arms[arm], chosen) for arm in BOTH if C},
             "layer − none": f"{low:.3g} to {high:.3g}",
-            "over folds": over_folds(arms["layer"], own),
-            **{f"{arm}, start → end{with_C}": start_and_end(arms[arm], own, C) for arm in BOTH},
-            f"words{with_C}": significant(arms["layer"], score_at(own + WORDS, -1, C)),
-            f"TF-IDF{with_C}": significant(others["layer"], score_at(own + "_tfidf", -1, C))
+            "over folds": over_folds(arms["layer"], score),
+            **{
+                f"{arm}, start → end{with_C}": start_and_end(arms[arm], score, C)
+                for arm in BOTH
+            },
+            f"words{with_C}": significant(arms["layer"], score_at(score + WORDS, -1, C)),
+            f"TF-IDF{with_C}": significant(others["layer"], score_at(score + "_tfidf", -1, C))
             if others
             else "",
             **{
                 f"{arm}, modern start, untrained{with_C}": significant(
-                    others[arm], score_at(own, 0, C)
+                    others[arm], score_at(score, 0, C)
                 )
                 for arm in BOTH
                 if arm in others
@@ -297,20 +304,20 @@ def over_folds(runs: Mapping[int, Run], metric: str) -> str:
         return ""
 
 
-def score_at(metric: str, place: int, C: float = 0.0) -> NumberOfRuns:
-    """Return a score in one of the rows in which it was measured, C as of ``scored``."""
-    return lambda metrics: float(scored(metrics, metric, C)[metric].iloc[place])
+def score_at(metric: str, row: int, C: float = 0.0) -> Measure:
+    """Return a score in one of the rows that have it, with the C of ``scored``."""
+    return lambda metrics: float(scored(metrics, metric, C)[metric].iloc[row])
 
 
-def significant(runs: Mapping[int, Run], number: NumberOfRuns) -> float:
-    """Return the mean of a number over seeds, to three digits that count."""
+def significant(runs: Mapping[int, Run], number: Measure) -> float:
+    """Return the mean of a number over seeds, to three significant digits."""
     values = numbers_by_seed(runs, number).values()
     return float(f"{sum(values) / len(values):.3g}")
 
 
 def start_and_end(runs: Mapping[int, Run], metric: str, C: float) -> str:
     """Return the mean of a score before the first update and at the end."""
-    first, last = (significant(runs, score_at(metric, place, C)) for place in (0, -1))
+    first, last = (significant(runs, score_at(metric, row, C)) for row in (0, -1))
     return f"{first}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{last}"
 
 
@@ -380,8 +387,8 @@ ERRORS = {
 def compare_with_study(arms: Arms) -> pd.DataFrame:
     """Return a row for each arm: means over seeds, and tables 1 to 3 of the study.
 
-    ``updates`` are those until the trend of the test error is at a level that all arms of a
-    seed reach; the study's are steps to a stop of its own.
+    ``updates`` are those until the smoothed test error is at a level that all arms of a seed
+    reach; the study's are steps until it stopped.
     """
     table = pd.DataFrame(
         {
@@ -423,13 +430,6 @@ COMPARED = tuple(range(100, 110))
 """Seeds that are compared at the published rate."""
 
 
-def same_task(
-    runs: Sequence[Run], task: BatchLayerNormExperiment, seeds: Sequence[int] = COMPARED
-) -> Arms:
-    """Return the kept runs that differ from a task in normalizer and seed alone."""
-    return select_runs(runs, task, seeds=seeds)
-
-
 def configuration_means(
     runs: Mapping[int, Run], metric: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -443,12 +443,12 @@ def configuration_means(
         Three arrays (16,), in the order of :data:`lnlab.nn.CONFIGURATIONS`; NaN where a
         configuration is impossible, and ends NaN of a single seed.
     """
-    found = []
+    rows = []
     for letters in CONFIGURATIONS:
         values = [*numbers_by_seed(runs, final(f"{metric}_{letters}")).values()]
         bounds = interval(values) if len(values) > 1 else (np.nan, np.nan)
-        found.append((np.mean(values), *bounds))
-    means, lows, highs = np.array(found).T
+        rows.append((np.mean(values), *bounds))
+    means, lows, highs = np.array(rows).T
     return means, lows, highs
 
 
@@ -475,7 +475,7 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
     return pd.DataFrame(table).T
 
 
-def last_epoch(metric: str) -> NumberOfRuns:
+def last_epoch(metric: str) -> Measure:
     """Return a metric after the last epoch, not that of the weights that were chosen."""
     return lambda frame: final(metric)(on_the_way(frame))
 
@@ -488,14 +488,14 @@ def metric_over_rates(
     seeds: Sequence[int] = TRIED,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the rates (K,) at which each arm was tried, and a number per seed there (S, K)."""
-    found: dict[str, dict[float, list[float]]] = {}
+    by_arm: dict[str, dict[float, list[float]]] = {}
     for rate in rates:
         tried = select_runs(runs, replace(task, learning_rate=rate), seeds=seeds)
         for arm, by_seed in tried.items():
             if len(by_seed) == len(seeds):
                 values = [v for _, v in sorted(numbers_by_seed(by_seed, number).items())]
-                found.setdefault(arm, {})[rate] = values
-    return {arm: (np.array([*at]), np.array([*at.values()]).T) for arm, at in found.items()}
+                by_arm.setdefault(arm, {})[rate] = values
+    return {arm: (np.array([*v]), np.array([*v.values()]).T) for arm, v in by_arm.items()}
 
 
 def losses_in_own_batches(arms: Arms, epochs: int = 5) -> pd.DataFrame:

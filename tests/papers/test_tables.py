@@ -64,7 +64,7 @@ def test_recognizers_stand_beside_the_study():
 
 def test_batch_layer_normalization_stands_beside_its_logs():
     runs = read(RESULTS, tables.IMAGES.name)
-    arms = tables.same_task(runs, tables.IMAGES)
+    arms = select_runs(runs, tables.IMAGES, seeds=tables.COMPARED)
     table = tables.compare_with_logs(arms, tables.IMAGES)
     chosen = mean_at_end(arms, "layer", "chosen_accuracy")
     assert table.loc["layer", "chosen"] == pytest.approx(chosen, abs=5e-4)
