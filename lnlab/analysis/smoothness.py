@@ -173,8 +173,7 @@ def gradient_smoothness(
         ValueError: if a step is not positive, or the gradient is zero or not finite.
 
     Examples:
-        >>> eta = lnlab.analysis.smoothness.step_sizes(0.1)
-        >>> smoothness = lnlab.gradient_smoothness(net, x, y, F.cross_entropy, eta=eta)
+        >>> smoothness = lnlab.gradient_smoothness(net, x, y, F.cross_entropy)
         >>> smoothness.plot()
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)

@@ -16,6 +16,11 @@ def use_statistics(model: nn.Module, mode: Mode) -> Iterator[nn.Module]:
     """Use statistics of the batch, or running ones, in every BatchNormalizer of ``model``.
 
     On leaving, each has its former mode again. torch's own BatchNorm is left alone.
+
+    Examples:
+        >>> norm = lnlab.nn.BatchNorm(16)
+        >>> with lnlab.nn.use_statistics(norm.eval(), lnlab.nn.Mode.BATCH):
+        ...     h = norm(torch.randn(4, 16))
     """
     norms = [module for module in model.modules() if isinstance(module, BatchNormalizer)]
     before = [norm.mode for norm in norms]
@@ -43,6 +48,10 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Modu
 
     Raises:
         ValueError: if no batch reached a normalizer.
+
+    Examples:
+        >>> norm = lnlab.nn.BatchNorm(16)
+        >>> lnlab.nn.recompute_statistics(norm, [torch.randn(64, 16) for _ in range(10)])
     """
     # In evaluation mode dropout is off. Each layer normalizes by the batch, so that the next
     # one reads what it read in training, whatever the running statistics are.

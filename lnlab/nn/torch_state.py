@@ -16,6 +16,10 @@ def torch_state_dict(model: nn.Module) -> dict[str, Tensor]:
 
     Raises:
         ValueError: names a module whose function torch.nn does not have.
+
+    Examples:
+        >>> layer = lnlab.nn.LSTM(8, 16, norm_layer=lnlab.nn.Identity)
+        >>> nn.LSTM(8, 16).load_state_dict(lnlab.nn.torch_state_dict(layer))
     """
     if isinstance(model, Normalizer | Layer | Recurrent):
         return model.torch_state_dict()
