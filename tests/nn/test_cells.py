@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from lnlab.nn import (
     MODERN_INIT,
-    PAPER_INIT,
     BatchNorm,
     Bias,
     CellInit,
@@ -22,7 +21,6 @@ from lnlab.nn import (
     RecurrentBatchNorm,
     RMSNorm,
     RNNCell,
-    UpdateGate,
     WeightNorm,
     init_like_torch_,
 )
@@ -109,27 +107,6 @@ def test_rnn_is_eq_4():
     torch.testing.assert_close(cell(x, (h,)), (expected,))
 
 
-@pytest.mark.parametrize(
-    ("make", "oracle"),
-    [
-        (RNNCell, torch.nn.RNNCell),
-        (LSTMCell, torch.nn.LSTMCell),
-        (GRUCell, torch.nn.GRUCell),
-        (partial(GRUCell, update_gate=UpdateGate.KEEPS), torch.nn.GRUCell),
-        (partial(LSTMCell, bias=Bias.ONCE, norm_scope=NormScope.JOINT), torch.nn.LSTMCell),
-    ],
-)
-def test_identity_is_the_plain_cell(make, oracle):
-    cell, plain = make(D, H, Identity), oracle(D, H)
-    cell.load_state_dict(
-        cell.from_torch(plain.weight_ih, plain.weight_hh, plain.bias_ih, plain.bias_hh)
-    )
-    x, state = some(cell)
-    expected = plain(x, state if len(state) > 1 else state[0])
-    expected = expected if isinstance(expected, tuple) else (expected,)
-    torch.testing.assert_close(cell(x, state), expected, rtol=0, atol=1e-14)
-
-
 def test_the_carried_cell_is_raw_unless_asked():
     x, state = some(LSTMCell(D, H))
     raw = shaken(LSTMCell(D, H))
@@ -148,26 +125,6 @@ def test_a_bias_added_twice_is_also_inside():
     torch.testing.assert_close(cell.pre_activations(x, h, None), a)
 
 
-def test_norm_gate_by_gate_is_group_norm():
-    cell = shaken(LSTMCell(D, H, gate_norm_layer=partial(GroupNorm, 4)))
-    _, (h, _) = some(cell)
-    parts = (h @ cell.W_h.T).split(H, dim=1)
-    expected = torch.cat([F.layer_norm(p, (H,), eps=1e-5) for p in parts], dim=1)
-    expected = expected * cell.norm_h.g + cell.norm_h.b
-    torch.testing.assert_close(cell.norm_h(h @ cell.W_h.T), expected)
-
-
-def test_steps_of_recurrent_batch_norm_are_told_apart():
-    cell = RNNCell(D, H, partial(RecurrentBatchNorm, steps=2))
-    x, state = some(cell)
-    cell(x, state, t=1)
-    assert (cell.norm_h.running_mean[0] == 0).all()
-    assert (cell.norm_h.running_mean[1] != 0).all()
-    assert (cell.norm_h.g == 0.1).all()
-    with pytest.raises(ValueError, match="per time step"):
-        cell(x, state)
-
-
 def test_initial_values():
     cell = LSTMCell(
         H, H, initial=CellInit(recurrent_gain=0.2, forget_bias=1.0, learned_state=True)
@@ -184,8 +141,9 @@ def test_initial_values():
     assert wide.W_x.std().item() == pytest.approx(400**-0.5, rel=0.02)  # 80,000 draws
     assert wide.W_h.std().item() == pytest.approx(50**-0.5, rel=0.04)  # 10,000 draws
     bound = H**-0.5
-    torchs = GRUCell(400, H, initial=CellInit(init_like_torch_))
-    assert bound > torchs.W_x.abs().max() > 0.99 * bound
+    W = GRUCell(400, H, initial=CellInit(init_like_torch_)).W_x  # 6,000 draws
+    assert bound > W.max() > 0.99 * bound
+    assert -bound < W.min() < -0.99 * bound
 
 
 def test_the_recurrent_gain_is_that_of_every_norm_of_the_state():
@@ -227,14 +185,6 @@ def test_a_bias_is_drawn_gate_by_gate_where_asked():
 def test_settings_that_cannot_be(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_paper_is_the_default():
-    assert LSTMCell(D, H).initial == PAPER_INIT == CellInit()
-    with pytest.raises(AttributeError, match="forget_bias"):  # shared by all cells
-        PAPER_INIT.forget_bias = 1.0  # type: ignore[misc]
-    assert LSTMCell(D, H).cell_state is CellState.RAW
-    assert GRUCell(D, H).update_gate is UpdateGate.WRITES
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -1,26 +1,18 @@
 """Claims: Table 1 of Ba et al. (2016) and its extension, yes and no, and where they end."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given as for_all
-from hypothesis import settings
-from hypothesis import strategies as some
 
 from lnlab.analysis.magnitudes import EXACT, relative_change
 from lnlab.analysis.normalized_layer import NormalizedLayer, cast, random_given, random_shift
-from lnlab.nn import BatchLayerNorm, LayerNorm, SpectralNorm, outside_root
+from lnlab.nn import LayerNorm, SpectralNorm, outside_root
 from lnlab.nn.table1 import (
-    ONE_GHOST_SCALED,
-    ONE_GROUP_SCALED,
-    ONE_GROUP_SHIFTED,
     ROWS,
     TABLE_1,
     TRANSFORMATIONS,
-    Place,
     Row,
     Statistics,
     eps_ratio,
@@ -109,7 +101,6 @@ def test_column_12_says_whether_training_and_evaluation_agree(name):
 @pytest.mark.parametrize("name", ROWS)
 def test_bias_inside(name):
     biased = layer(name, bias_inside=True)
-    assert len(ROWS[name].bias_inside) == 10, "claim columns 1 to 10 with a bias inside a too"
     for T, letter in zip(TRANSFORMATIONS, ROWS[name].bias_inside, strict=True):
         moved = biased.defect(T, 3.7)
         assert moved < YES if letter == "Y" else moved > NO, T.name
@@ -119,21 +110,6 @@ def test_bias_inside(name):
 def test_variants_change_nothing(name):
     for variant in ROWS[name].variants:
         assert layer(name).defect(variant, 3.7) < YES
-
-
-def test_variants_change_a_norm_without_the_groups():
-    for variant in (ONE_GROUP_SCALED, ONE_GROUP_SHIFTED):
-        assert layer("layer").defect(variant, 3.7) > NO
-    assert layer("batch").defect(ONE_GHOST_SCALED, 3.7) > NO
-
-
-def test_not_all_methods_are_invariant_to_rescaling_the_dataset():
-    """Section 5.1 says "all the normalization methods are": its own table has a No."""
-    dataset_rescaling = TRANSFORMATIONS[3]
-    weight = NormalizedLayer(ROWS["weight"], random_given())
-    assert weight.defect(dataset_rescaling, 3.7) == pytest.approx(2.7, rel=1e-12)  # delta - 1
-    assert layer("batch").defect(dataset_rescaling, 3.7) < YES
-    assert layer("layer").defect(dataset_rescaling, 3.7) < YES
 
 
 # Conditions: with them the cell holds (tested above), without them it does not.
@@ -153,13 +129,6 @@ def test_the_whole_population_must_change():
         changed = TRANSFORMATIONS[column - 1](recomputed.given, 3.7, shift)
         of_the_old = recomputed._output(changed, Statistics.FROZEN, recomputed.given)
         assert relative_change(of_the_old, recomputed.y) > NO
-
-
-def test_a_case_depends_on_the_others_through_the_population():
-    recomputed = layer("batch, recomputed")
-    others = replace(recomputed.given, x=recomputed.given.x * 2 + 1)
-    of_others = recomputed._output(recomputed.given, Statistics.FROZEN, others)
-    assert relative_change(of_others[:1], recomputed.y[:1]) > NO
 
 
 def test_spectral_norm_trains_as_it_evaluates_only_when_converged():
@@ -185,38 +154,6 @@ def test_batch_layer_norm_moves_by_one_over_m(column):
     slope = np.polyfit(np.log(cases), np.log(moved), 1)[0]
     assert -1.25 < slope < -0.75
     assert column in ROWS["batch layer"].conditions
-
-
-def test_batch_layer_norm_with_no_population_statistic_trains_as_it_evaluates():
-    row = replace(ROWS["batch layer"], norm=BatchLayerNorm)
-    assert NormalizedLayer(row, random_given()).gap() < YES
-
-
-def test_batch_layer_norm_of_several_cases_is_not_layer_norm_even_at_m_1():
-    together = replace(
-        ROWS["batch layer, m = 1"], norm=partial(BatchLayerNorm, m=1), batch=None
-    )
-    assert NormalizedLayer(together, random_given()).dependence() > 1e-5  # w_B is -1e-4 there
-
-
-@pytest.mark.parametrize("name", ["instance", "batch, convolution"])
-def test_zero_padding_breaks_what_it_is_said_to_break(name):
-    for column, condition in ROWS[name].conditions.items():
-        assert condition == "no zero padding"
-        padded = NormalizedLayer(ROWS[name], random_given(place=Place.PADDED))
-        assert padded.defect(TRANSFORMATIONS[column - 1]) > NO
-
-
-def test_with_1_by_1_kernels_layer_norm_per_position_ignores_the_scale_of_one_pixel():
-    row = ROWS["layer per position, convolution"]
-    one_by_one = NormalizedLayer(row, random_given(place=row.place, kernel=1))
-    x = one_by_one.given.x.clone()
-    x[0, :, 2, 3] *= 3.7
-    assert (
-        relative_change(one_by_one.output(replace(one_by_one.given, x=x)), one_by_one.y) < YES
-    )
-    wide = NormalizedLayer(row, random_given(place=row.place, kernel=3))
-    assert relative_change(wide.output(replace(wide.given, x=x)), wide.y) > NO
 
 
 # Delta: its size and its sign.
@@ -255,51 +192,21 @@ def test_a_negative_delta_flips_the_sign(name, transformation):
 EPS, DELTA = 1e-2, 0.3
 
 
-def variance(name: str, a: torch.Tensor) -> torch.Tensor:
-    """What eps is added to, written out anew for each kind of normalizer."""
-    if name in ("layer", "batch layer, m = 1"):
-        return a.var(1, correction=0, keepdim=True)
-    if name in ("batch", "recurrent batch", "batch, recomputed", "batch renorm, r = 1, d = 0"):
-        return a.var(0, correction=0, keepdim=True)
-    if name == "rms":
-        return (a**2).mean(1, keepdim=True)
-    if name == "group":
-        of_groups = a.reshape(len(a), 4, 3).var(2, correction=0)
-        return of_groups.repeat_interleave(3, dim=1)
-    if name == "ghost batch":
-        return a.reshape(2, 4, -1).var(1, correction=0).repeat_interleave(4, dim=0)
-    if name == "instance":
-        return a.var((2, 3), correction=0, keepdim=True)
-    if name in ("batch, convolution", "batch, padded"):
-        return a.var((0, 2, 3), correction=0, keepdim=True)
-    axis = 1 if name == "layer per position, convolution" else (1, 2, 3)
-    return a.var(axis, correction=0, keepdim=True)
+VARIANCE_AXES = {
+    "layer": 1,
+    "batch": 0,
+    "instance": (2, 3),
+    "batch, convolution": (0, 2, 3),
+    "layer, convolution": (1, 2, 3),
+}
+"""What eps is added to: the variance over these axes."""
 
 
-INSIDE_ROOT = [
-    "layer",
-    "batch",
-    "batch, recomputed",
-    "recurrent batch",
-    "batch renorm, r = 1, d = 0",
-    "ghost batch",
-    "rms",
-    "group",
-    "batch layer, m = 1",
-    "layer, convolution",
-    "layer per position, convolution",
-    "instance",
-    "instance, padded",
-    "batch, convolution",
-    "batch, padded",
-]
-
-
-@pytest.mark.parametrize("name", INSIDE_ROOT)
+@pytest.mark.parametrize("name", VARIANCE_AXES)
 def test_eps_ratio_is_exact(name):
     measured = layer(name, eps=EPS)
     a = measured.given.summed_inputs(measured.norm)
-    var = variance(name if name != "instance, padded" else "instance", a)
+    var = a.var(VARIANCE_AXES[name], correction=0, keepdim=True)
     ratio = eps_ratio(var, EPS, DELTA).expand_as(a)
     bias = bias_of(measured)
     for T in SCALED:
@@ -311,20 +218,6 @@ def test_eps_ratio_is_exact(name):
         expected[where] *= ratio[where]
         torch.testing.assert_close(y, expected, rtol=1e-12, atol=1e-13)
         assert relative_change(y, measured.y - bias) > 1e-4, T.name  # and it is no exact Y
-
-
-def test_eps_ratio_to_first_order():
-    var = torch.tensor([0.5, 1.0, 22.0])
-    for delta in (0.3, 2.5, -1e3):
-        for eps in (1e-4, 1e-5):
-            first_order = 1 + eps / (2 * var) * (1 - 1 / delta**2)
-            second = (eps / var * (1 + 1 / delta**2)).square()
-            assert ((eps_ratio(var, eps, delta) - first_order).abs() < second).all()
-
-
-def test_the_knee_stands_where_delta_squared_var_is_eps():
-    knee = (EPS / 4.0) ** 0.5
-    assert float(eps_ratio(torch.tensor(4.0), EPS, knee)) == pytest.approx(0.5**0.5, rel=2e-3)
 
 
 def test_eps_outside_the_root_deviates_by_a_ratio_of_sigmas():
@@ -362,30 +255,6 @@ def test_yes_and_no_in_lower_precision(name, dtype):
             assert moved < EXACT[dtype], T.name
         elif T.scales:
             assert moved > EXACT[dtype], T.name
-
-
-def test_powers_of_two_change_no_bit_in_bfloat16():
-    measured = NormalizedLayer(ROWS["layer"], cast(random_given(), torch.bfloat16))
-    assert measured.defect(TRANSFORMATIONS[0], 2.0**7) == 0
-
-
-@settings(max_examples=60, deadline=None)
-@for_all(
-    sizes=some.tuples(some.integers(2, 40), some.integers(1, 20), some.integers(1, 9)),
-    exponent=some.floats(-30, 30),
-    seed=some.integers(0, 10_000),
-)
-def test_layer_norm_of_any_size_keeps_the_papers_three_invariances(sizes, exponent, seed):
-    units, inputs, cases = sizes
-    measured = NormalizedLayer(ROWS["layer"], random_given(units, inputs, cases, seed=seed))
-    a = measured.given.summed_inputs(measured.norm)
-    shift = random_shift(measured.given, seed=seed)
-    pushed = (measured.given.x @ shift[:inputs]).abs().max()
-    sigma = a.std(1, correction=0).min()
-    kappa = float(1 + (a.abs().max() + pushed) / sigma)
-    bound = 64 * torch.finfo(torch.float64).eps * units**0.5 * inputs * kappa
-    for column in (1, 2, 4, 6):
-        assert measured.defect(TRANSFORMATIONS[column - 1], 10**exponent, shift) <= bound
 
 
 def test_statistics_have_names_and_an_unknown_one_is_refused():

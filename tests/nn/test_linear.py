@@ -14,9 +14,7 @@ from lnlab.nn import (
     Identity,
     LayerNorm,
     Linear,
-    RecurrentBatchNorm,
     WeightNorm,
-    WeightStandardization,
 )
 
 
@@ -30,13 +28,6 @@ def test_dense_layer_is_the_normalizer_of_its_summed_inputs(name, bias_inside):
     x = torch.randn(6, 5)
     a = F.linear(x, layer.norm.weight(layer.W), layer.b_inside)
     torch.testing.assert_close(layer(x, 0), layer.norm(a, layer.W, 0))
-
-
-@pytest.mark.parametrize("name", NORMS)
-def test_convolution_gives_its_normalizer_pictures(name):
-    norm = partial(NORMS[name], space=2)  # type: ignore[call-arg]
-    layer = Conv2d(3, 8, 3, norm, padding=1, bias=True)
-    assert layer(torch.randn(2, 3, 4, 5), 0).shape == (2, 8, 4, 5)
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -79,11 +70,8 @@ def test_rules_on_weights_reach_a_convolution(norm):
     ("wrong", "message"),
     [
         ({"stride": 0}, "stride 0, dilation 1, padding 0: give at least 1"),
-        ({"dilation": 0}, "stride 1, dilation 0"),
         ({"padding": -1}, "padding -1"),
-        ({"padding_mode": "mirror"}, "padding_mode is 'mirror': choose from zeros, reflect"),
-        ({"kernel_size": 0}, "kernel_size is 0"),
-        ({"in_channels": 0}, "0 inputs, 4 outputs: give at least 1"),
+        ({"padding_mode": "mirror"}, "choose from zeros, reflect"),
         ({"out_channels": 0}, "3 inputs, 0 outputs"),
     ],
     ids=str,
@@ -101,30 +89,11 @@ def test_a_convolution_that_cannot_be_is_refused(wrong, message):
         )
 
 
-def test_a_layer_that_reads_nothing_is_refused():
-    with pytest.raises(ValueError, match="0 inputs, 4 outputs"):
-        Linear(0, 4, Identity)
-
-
-def test_layer_without_normalization_is_torchs():
-    layer = Linear(5, 8, Identity, bias=True)
-    nn.init.uniform_(layer.b_inside)  # type: ignore[arg-type]
-    x = torch.randn(2, 6, 5)
-    assert torch.equal(layer(x), F.linear(x, layer.W, layer.b_inside))
-
-
 @pytest.mark.parametrize("norm", [WeightNorm, NORMS["weight, mean-only batch"]])
 def test_weight_norm_starts_as_the_layer_without_it(norm):
     layer = Linear(5, 8, norm).eval()
     x = torch.randn(6, 5)
     torch.testing.assert_close(layer(x), F.linear(x, layer.W))
-
-
-def test_weight_standardization_reaches_the_product():
-    layer = Linear(5, 8, WeightStandardization)
-    x = torch.randn(6, 5)
-    moved = layer(x + 3)  # rows of mean 0 do not see it
-    torch.testing.assert_close(moved, layer(x))
 
 
 def test_first_weights_are_uniform_and_the_same_for_every_normalizer():
@@ -147,11 +116,3 @@ def test_weights_can_be_drawn_again():
     torch.testing.assert_close(layer.norm.g, W.norm(dim=1))
     layer.reset_parameters(torch.Generator().manual_seed(1))
     assert torch.equal(layer.W, W)
-
-
-def test_time_step_reaches_the_normalizer():
-    norm = RecurrentBatchNorm(8, steps=2)
-    Linear(5, 8, lambda _: norm)(torch.randn(6, 5), 1)
-    before, after = norm.running_mean
-    assert not before.any()
-    assert after.all()

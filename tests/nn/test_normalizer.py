@@ -78,13 +78,6 @@ def test_shape_is_kept_and_every_parameter_gets_a_gradient(name, training, drawn
         assert gradient.abs().max() > 1e-3, leaf
 
 
-@pytest.mark.parametrize("space", [1, 2])
-@every_norm
-def test_space_is_allowed_everywhere(name, space):
-    given = example(name, space=space)
-    assert given().shape == given.a.shape == (6, 8, *(3, 4)[:space])
-
-
 @every_norm
 @training
 def test_gradient_is_the_derivative(name, training, drawn):
@@ -112,12 +105,6 @@ def test_half_precision_is_rounded_once(name, parameters, dtype, drawn):
     assert ((y.double() - expected).abs() <= bound).all()
 
 
-@every_norm
-def test_float32_stays_float32(name):
-    norm, a, W = example(name)
-    assert norm.float()(a.float(), W.float(), 0).dtype == torch.float32
-
-
 @pytest.mark.parametrize("name", CENTRING)
 def test_float32_does_not_cancel_at_mean_1e4(name):
     norm, a, W = example(name, units=64, cases=64)
@@ -125,18 +112,6 @@ def test_float32_does_not_cancel_at_mean_1e4(name):
     exact = copy.deepcopy(norm)(a.double(), W, 0)
     # the mean of numbers near 1e4 is known to 5e-4 in float32; E[a^2] - E[a]^2 misses by 1
     torch.testing.assert_close(norm.float()(a, W.float(), 0).double(), exact, rtol=0, atol=4e-3)
-
-
-@every_norm
-@training
-@pytest.mark.parametrize("scale", [1e-100, 1e100])
-def test_huge_and_tiny_numbers_are_not_lost_in_float64(name, scale, training):
-    norm, a, W = example(name)
-    norm.eps = 0.0
-    norm.train(training)
-    y = norm(scale * a, W, 0)
-    assert y.isfinite().all()
-    assert (y != 0).all()
 
 
 @every_norm
@@ -184,27 +159,6 @@ def test_bad_number_spoils_its_own_case_only(name, bad):
 
 
 @every_norm
-@training
-def test_strides_do_not_matter(name, training):
-    norm, a, W = example(name)
-    norm.train(training)
-    twin = copy.deepcopy(norm)
-    strided = a.detach().repeat_interleave(2, dim=1)[:, ::2]
-    assert not strided.is_contiguous()
-    torch.testing.assert_close(norm(a, W, 0), twin(strided, W, 0))
-
-
-@every_norm
-def test_copy_remembers_for_itself(name):
-    given = example(name)
-    twin = copy.deepcopy(given.norm)
-    before = copy.deepcopy(twin.state_dict())
-    for _ in range(2):
-        given()
-    torch.testing.assert_close(dict(twin.state_dict()), dict(before))
-
-
-@every_norm
 def test_state_goes_to_a_fresh_normalizer(name, drawn):
     norm, a, W = given = example(name)
     drawn(norm)
@@ -226,17 +180,6 @@ def test_device_moves_take_everything_along(name, training):
     norm.to("meta").train(training)
     assert norm(a.to("meta"), W.to("meta"), 0).device.type == "meta"
     assert all(tensor.device.type == "meta" for tensor in norm.state_dict().values())
-
-
-@every_norm
-def test_dtype_moves_take_everything_along(name):
-    norm, a, W = example(name)
-    norm(a, W, 0)
-    norm.float()
-    norm(a.float(), W.float(), 0)
-    norm.double()
-    assert norm(a, W, 0).dtype == torch.float64
-    assert {v.dtype for v in norm.state_dict().values() if v.is_floating_point()} <= {a.dtype}
 
 
 @every_norm
@@ -300,11 +243,6 @@ def test_other_shapes_are_refused(name):
     for wrong in (a.movedim(1, -1)[..., :-1].movedim(-1, 1), torch.tensor(1.0)):
         with pytest.raises(ValueError, match="8 units"):
             norm(wrong, W, 0)
-
-
-@every_norm
-def test_integers_are_refused(name):
-    norm, a, W = example(name)
     with pytest.raises(TypeError, match="floating point"):
         norm(a.long(), W, 0)
 
@@ -317,12 +255,6 @@ def test_rule_on_weights_asks_for_them(name):
     for wrong in (W[:-1], W[:, 0]):
         with pytest.raises(ValueError, match="8 units"):
             norm(a, wrong)
-
-
-@pytest.mark.parametrize("name", BY_CASE)
-def test_no_cases_give_none(name):
-    norm, a, W = example(name)
-    assert norm(a[:0], W, 0).shape == a[:0].shape
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,6 @@ def test_layers_behind_see_what_batch_statistics_make():
     assert_equal(second.running_var, seen.var(0, correction=0))
 
 
-@pytest.mark.parametrize("make", [lambda: BatchNorm(8, space=2), lambda: nn.BatchNorm2d(8)])
-def test_space_counts_as_cases(make):
-    norm, a = make(), torch.randn(5, 8, 3, 4)
-    recompute_statistics(norm, a.split(2))
-    assert_equal(norm.running_mean, a.mean((0, 2, 3)))
-    assert_equal(norm.running_var, a.var((0, 2, 3), correction=0))
-
-
 class Unrolled(nn.Module):
     """One normalizer at several time steps."""
 
@@ -118,12 +110,6 @@ def test_failure_leaves_everything_as_it_was(sizes, message):
     torch.testing.assert_close(dict(model.state_dict()), dict(before))
     assert all(module.training for module in model.modules())
     assert not any(module._forward_hooks for module in model.modules())
-
-
-def test_torchs_batch_norm_without_statistics_is_left_alone():
-    model = nn.BatchNorm1d(8, track_running_stats=False)
-    recompute_statistics(model, [torch.randn(12, 8)])
-    assert model.running_mean is None
 
 
 def test_a_rule_without_time_pools_all_time_steps():

@@ -26,7 +26,6 @@ UNIT = {
 }
 any_numbers = settings(max_examples=100, deadline=None, derandomize=True)
 dtypes = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-halves = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 
 shapes = some.tuples(some.integers(1, 5), some.integers(2, 16))
 # nearly equal ones too, but none whose square leaves float32
@@ -84,45 +83,6 @@ def test_power_of_two_is_removed_to_the_bit_with_its_eps(dtype, a, k, eps):
 
 @dtypes
 @any_numbers
-@given(a=cases, seed=seeds, eps=epsilons)
-def test_case_does_not_see_the_others_nor_their_order(dtype, a, seed, eps):
-    a = a.to(dtype)
-    affine = drawn(a.shape[1], seed)
-    y = layer_norm(a, eps, affine)
-    for i in range(len(a)):
-        assert torch.equal(layer_norm(a[i : i + 1], eps, affine)[0], y[i])
-    order = torch.randperm(len(a), generator=torch.Generator().manual_seed(seed))
-    assert torch.equal(layer_norm(a[order], eps, affine), y[order])
-
-
-@any_numbers
-@given(a=cases, exponent=some.floats(-30, 30), sign=some.sampled_from([-1, 1]), eps=epsilons)
-def test_scale_is_removed_with_its_eps_and_the_sign_kept(a, exponent, sign, eps):
-    delta = sign * 10.0**exponent
-    scaled = layer_norm(delta * a, delta**2 * eps)
-    assert_within(scaled, sign * layer_norm(a, eps), bound(a, eps))
-
-
-@dtypes
-@any_numbers
-@given(a=cases, shift=some.floats(-1e4, 1e4, width=16), eps=epsilons)
-def test_shift_of_a_case_is_removed(dtype, a, shift, eps):
-    a = a.to(dtype)
-    shifted = a + shift
-    assert_within(layer_norm(shifted, eps), layer_norm(a, eps), bound(shifted, eps, dtype))
-
-
-@dtypes
-@any_numbers
-@given(a=cases, seed=seeds, eps=epsilons)
-def test_permuted_units_come_out_permuted(dtype, a, seed, eps):
-    a = a.to(dtype)
-    P = torch.randperm(a.shape[1], generator=torch.Generator().manual_seed(seed))
-    assert_within(layer_norm(a[:, P], eps), layer_norm(a, eps)[:, P], bound(a, eps, dtype))
-
-
-@dtypes
-@any_numbers
 @given(a=cases, eps=epsilons)
 def test_mean_is_zero_and_variance_nearly_one(dtype, a, eps):
     a = a.to(dtype)
@@ -131,25 +91,6 @@ def test_mean_is_zero_and_variance_nearly_one(dtype, a, eps):
     allowed = bound(a, eps, dtype)[:, 0]
     assert_within(y.mean(1), torch.zeros(len(a)), allowed)
     assert_within(y.var(1, correction=0), var / (var + eps), allowed)
-
-
-@any_numbers
-@given(
-    sizes=some.tuples(some.integers(2, 12), some.integers(1, 12), some.integers(1, 5)),
-    delta=some.floats(0.01, 100),
-    seed=seeds,
-)
-def test_weights_may_be_scaled_and_shifted_all_alike(sizes, delta, seed):
-    """W to delta W + 1 gamma^T, Table 1: with eps = 0 as there."""
-    H, D, B = sizes
-    generator = torch.Generator().manual_seed(seed)
-    W, x, gamma = (torch.randn(s, generator=generator) for s in ((H, D), (B, D), (D,)))
-    a, moved = x @ W.T, x @ (delta * W + gamma).T
-    sigma = a.std(1, correction=0)
-    assume(sigma.min() > 1e-6)
-    pushed = (x @ gamma).abs() + delta * a.abs().amax(1)
-    allowed = 8 * UNIT[torch.float64] * H**0.5 * D * (1 + pushed / (delta * sigma))
-    assert_within(layer_norm(moved, 0.0), layer_norm(a, 0.0), allowed[:, None])
 
 
 @dtypes
@@ -162,16 +103,6 @@ def test_reference_is_torchs(dtype, a, seed, eps):
     theirs = F.layer_norm(a, a.shape[1:], g, b, eps)
     allowed = bound(a, eps, dtype) * g.abs().double() + 2 * UNIT[dtype] * theirs.abs()
     assert_within(layer_norm(a, eps, affine), theirs, allowed)
-
-
-@halves
-@any_numbers
-@given(a=cases, eps=epsilons)
-def test_half_precision_is_one_rounding_of_float32(dtype, a, eps):
-    a = (a / 10).to(dtype)
-    exact = layer_norm(a.double(), eps)
-    allowed = UNIT[dtype] * exact.abs() + bound(a, eps, torch.float32)
-    assert_within(layer_norm(a, eps), exact, allowed)
 
 
 @dtypes

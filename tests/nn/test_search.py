@@ -45,20 +45,6 @@ def test_a_wide_search_finds_the_best_of_all(penalty):
         assert said.alpha.shape == (len(said.units) + 1, 6)
 
 
-def test_the_narrow_search_is_greedy():
-    speller, what = heard()
-    for case, said in enumerate(beam_search(speller, what, V - 1, longest=12)):
-        one = type(what)(*(v[case : case + 1] for v in what))
-        memory, last, units = speller.start(one), torch.tensor([V]), []
-        for u in range(12):
-            logits, memory = speller.step(last, memory, one, u)
-            last = logits.argmax(-1)
-            if int(last) == V - 1:
-                break
-            units.append(int(last))
-        assert said.units == units
-
-
 def test_batched_search_is_that_of_each_alone():
     speller, what = heard()
     together = beam_search(speller, what, V - 1, width=4, longest=8)

@@ -154,27 +154,6 @@ def test_a_learned_first_state_is_used_and_trained():
     assert all((s.grad != 0).all() for s in layer.cells[0].first)
 
 
-def test_torchs_weights_load_beside_norms():
-    plain = nn.LSTM(D, H, num_layers=2, bidirectional=True)
-    model = nn.Sequential()
-    model.rnn = LSTM(D, H, num_layers=2, bidirectional=True)
-    model.load_state_dict({f"rnn.{name}": p for name, p in plain.state_dict().items()})
-    i = plain.weight_ih_l1_reverse[:H]
-    torch.testing.assert_close(model.rnn.cells[3].W_x[H : 2 * H], i)
-    again = LSTM(D, H, num_layers=2, bidirectional=True)
-    again.load_state_dict(model.rnn.state_dict())
-    x = torch.randn(T, B, D)
-    torch.testing.assert_close(again(x), model.rnn(x), rtol=0, atol=0)
-
-
-def test_dropout_stands_between_layers_while_training():
-    layer = GRU(D, H, num_layers=2, dropout=1.0)
-    x = torch.randn(T, B, D)
-    wiped, _ = layer.cells[1], layer(x)
-    torch.testing.assert_close(layer(x)[0], unroll(wiped, torch.zeros(T, B, H))[0])
-    assert (layer.eval()(x)[0] - unroll(wiped, torch.zeros(T, B, H))[0]).abs().max() > 1e-3
-
-
 def test_dropout_stands_neither_before_the_first_layer_nor_behind_the_last():
     layer = GRU(D, H, num_layers=2, dropout=1.0)
     nn.init.ones_(layer.cells[1].norm_W.b)  # all that it has to say, its inputs being dropped
@@ -189,18 +168,13 @@ def test_dropout_stands_neither_before_the_first_layer_nor_behind_the_last():
     ("change", "message"),
     [
         ({"x": randn(T, B, D + 1)}, r"D = 3"),
-        ({"x": randn(T, D)}, r"\(T, B, D\)"),
         ({"x": randn(T, B, D).float()}, "float32"),
-        ({"x": randn(T, B, D).long()}, "int64"),
         ({"x": torch.empty(T, B, D, device="meta")}, "meta"),
         ({"lengths": [1, 2, 3]}, "each of the 4"),
-        ({"lengths": [1, 2, 3, -1]}, "from -1"),
         ({"lengths": [1, 2, 3, 7]}, "to 7"),
         ({"lengths": [1.0, 2.0, 3.0, 4.0]}, "whole numbers"),
-        ({"lengths": torch.ones(B, dtype=torch.bool)}, "whole numbers"),
         ({"state": (randn(B, H),)}, "1 tensors"),
         ({"state": (randn(B, H), randn(1, H))}, "first c"),
-        ({"state": (randn(B, H).float(), randn(B, H))}, "first h is"),
     ],
 )
 def test_bad_input_is_named(change, message):
@@ -217,11 +191,3 @@ def test_bad_layers_are_named():
         LSTM(D, H)(torch.randn(1, T, B, D))
     with pytest.raises(ValueError, match="first state"):
         GRU(D, H)(torch.randn(T, B, D), torch.randn(2, B, H))
-
-
-def test_nan_stays_in_its_case():
-    x = torch.randn(T, B, D)
-    x[2, 1] = float("nan")
-    y, _ = LSTM(D, H)(x)
-    assert y[2:, 1].isnan().all()
-    assert y[:, [0, 2, 3]].isfinite().all()
