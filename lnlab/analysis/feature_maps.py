@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.module_copy import check_input, copy_module
+from lnlab.analysis.module_copy import check_input, check_names, copy_module
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.threads import in_one_thread
 
@@ -216,10 +216,7 @@ def _observed(
 
     modules = dict(model.named_modules())
     known = [name for name in modules if f"{name}.norm" in modules]
-    if missing := sorted(set(layers) - set(known)):
-        raise ValueError(
-            f"no layer of lnlab.nn is called {missing}: there are {known or 'none'}."
-        )
+    check_names("layer of lnlab.nn", layers, known)
     norms = {name: modules[f"{name}.norm"] for name in layers}
     hooks = [norm.register_forward_hook(partial(hook, name)) for name, norm in norms.items()]
     try:

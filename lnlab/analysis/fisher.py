@@ -70,12 +70,12 @@ class Family:
         """Return Cov[y | x] (..., H, H) at h (..., H)."""
         return self.phi * self.curvature(h)
 
-    def kl(self, h: Tensor, moved: Tensor) -> Tensor:
+    def kl(self, h: Tensor, other: Tensor) -> Tensor:
         """Return D_KL[P(y; h) || P(y; moved)] in nats, (..., H) to (...)."""
         # E[log P(y; h) - log P(y; moved)] by eq. 10: c(y, phi) cancels, and E[y] = eta'(h)
         # makes it what eta at `moved` lies above its tangent at h
-        linear = (self.mean(h) * (moved - h)).sum(-1)
-        return (self.eta(moved) - self.eta(h) - linear) / self.phi
+        linear = (self.mean(h) * (other - h)).sum(-1)
+        return (self.eta(other) - self.eta(h) - linear) / self.phi
 
 
 def _bernoulli(h: Tensor) -> Tensor:
@@ -274,8 +274,10 @@ def chi(glm: GLM) -> Tensor:
               - \frac{a_i - \mu_i}{\sigma_i} \frac{\partial\sigma_i}{\partial w_i}
     """
     slopes = jacrev(lambda W: tuple(glm.stats(W)), chunk_size=ROWS)(glm.W)  # each (B, H, H, D)
-    own = [torch.diagonal(slope, dim1=1, dim2=2).mT for slope in slopes]  # (B, H, D) of (i, i)
-    return glm.x.unsqueeze(1) - own[0] - glm.normalized.unsqueeze(-1) * own[1]
+    diagonals = [
+        torch.diagonal(slope, dim1=1, dim2=2).mT for slope in slopes
+    ]  # (B, H, D) of (i, i)
+    return glm.x.unsqueeze(1) - diagonals[0] - glm.normalized.unsqueeze(-1) * diagonals[1]
 
 
 def ds2(F: Tensor, delta: Tensor) -> float:
@@ -346,8 +348,8 @@ def gap(glm: GLM) -> Gap:
     H, D = glm.W.shape
     if H < 2:
         raise ValueError("one unit has no others to share its statistics with: give H >= 2.")
-    own, theirs = (torch.diagonal(F, dim1=0, dim2=2).movedim(-1, 0) for F in (exact, paper))
-    error = vector_norm(own - theirs, (1, 2)) / vector_norm(own, (1, 2))
+    blocks, theirs = (torch.diagonal(F, dim1=0, dim2=2).movedim(-1, 0) for F in (exact, paper))
+    error = vector_norm(blocks - theirs, (1, 2)) / vector_norm(blocks, (1, 2))
     sizes = vector_norm(exact[:, :D, :, :D], (1, 3))  # (H, H)
     diagonal = sizes.diagonal().mean()
     cross = (sizes.sum() - sizes.trace()) / (H * (H - 1))
@@ -441,7 +443,7 @@ class FisherInformation(Objective, AnalysisResult):
         for number in range(draws):
             v = normal(seed, number, len(total)).to(total).sign()
             total += v * product(v) / draws
-        return {name: float(total[place].sum()) for name, place in self.slices().items()}
+        return {name: float(total[indices].sum()) for name, indices in self.slices().items()}
 
     def to_frame(self) -> Frame:
         """Return one row per parameter: its name, its size and the trace of its block of F."""

@@ -137,18 +137,18 @@ def covariate_shift(
         bn_stats: as for :class:`Objective`; in training they are those of the "batch".
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    moved = objective.parameters_of(after) if isinstance(after, nn.Module) else after
-    objective.check_vector("after", moved)
+    end = objective.parameters_of(after) if isinstance(after, nn.Module) else after
+    objective.check_vector("after", end)
     slices = objective.slices()
     _, G = objective.gradient()
     w, shifts = objective.start.clone(), LayerShifts()
     for first, names in group_by_layer(objective).items():
-        own = torch.cat([torch.arange(slices[n].start, slices[n].stop) for n in names])
-        own = own.to(w.device)
+        indices = torch.cat([torch.arange(slices[n].start, slices[n].stop) for n in names])
+        indices = indices.to(w.device)
         # w holds W^(t+1) of all layers before this one, and W^(t) from it on: G'_i
         _, shifted = objective.gradient(w)
-        shifts.append(_shift(first, G[own], shifted[own]))
-        w[own] = moved[own]
+        shifts.append(_shift(first, G[indices], shifted[indices]))
+        w[indices] = end[indices]
     return shifts
 
 

@@ -238,12 +238,12 @@ class InvarianceReport(Report):
 
     def _notes(self) -> Iterator[str]:
         shape = ", ".join(map(str, self.shape))
-        own = [v for v in self.invariances if v.dtype == self.invariances[0].dtype]
-        counts = Counter(v.grade for v in own)
+        first = [v for v in self.invariances if v.dtype == self.invariances[0].dtype]
+        counts = Counter(v.grade for v in first)
         be = "is" if counts[Grade.EXACT] == 1 else "are"
         rest = "".join(f", {counts[g]} {g.value}" for g in list(Grade)[1:] if counts[g])
-        exact = f"{counts[Grade.EXACT]} of {len(own)} invariances {be} exact"
-        yield f"{self.module} of x ({shape}): {exact}{rest} in {own[0].dtype}."
+        exact = f"{counts[Grade.EXACT]} of {len(first)} invariances {be} exact"
+        yield f"{self.module} of x ({shape}): {exact}{rest} in {first[0].dtype}."
         yield f"{self.evaluations} evaluations in {self.seconds:.1f} s"
         if self.returned > 1:
             yield f"judged: the first of {self.returned} tensors returned; read= takes another"
@@ -356,8 +356,8 @@ def _convolves(owner: nn.Module) -> bool:
 def _of_weight(
     module: ModuleCopy, delta: float, *, weight: Weight, transformation: Transformation
 ) -> Replacement:
-    own = module.parameters[weight.name].data
-    W = own.movedim(weight.unit_axis, 0)
+    parameter = module.parameters[weight.name].data
+    W = parameter.movedim(weight.unit_axis, 0)
     if transformation.column == 3:
         # A quarter of the rows, drawn: the first alone may belong to a dead unit.
         order = uniform(0, 6, len(W)).argsort().to(W.device)
@@ -455,13 +455,13 @@ def _sign(plus: Tensor, minus: Tensor, exact: float) -> str:
     """Compare outputs at delta and at -delta: "same", "flips" (about a bias) or "other"."""
     plus, minus = plus.double(), minus.double()
     tolerance = exact * float(plus.abs().max())
-    moved = (plus - minus).abs() > tolerance
-    if not bool(moved.any()):
+    changed = (plus - minus).abs() > tolerance
+    if not bool(changed.any()):
         return "same"
     # an odd function has y(delta) + y(-delta) = 0
-    both = torch.where(moved, plus + minus, 0.0)
+    both = torch.where(changed, plus + minus, 0.0)
     if both.dim() > 1:
-        both = both[moved.flatten(1).any(1)]
+        both = both[changed.flatten(1).any(1)]
     if len(both) > 1:
         both = both - both[:1]  # LN(-a) = -LN(a), and behind it a bias b: their sum is 2b
     return "flips" if float(both.abs().max()) <= 2 * tolerance else "other"
@@ -499,15 +499,6 @@ def _roundings(like: Tensor, stream: int) -> Tensor:
     # eps is the unit in the last place of 1; a rounding is off by half of one at most
     noise = torch.sign(normal(1, stream, like.numel())).view_as(like)
     return (1 + torch.finfo(like.dtype).eps * noise).to(like)
-
-
-def _redrawn(like: Tensor, size: float, stream: int) -> Tensor:
-    """Return random numbers, ``size`` times as large as those of ``like``; integers stay."""
-    if not like.is_floating_point():
-        return like
-    # of the size of what is there: other sizes might leave the range of a precision
-    rms = size * float(root_mean_square(like))
-    return (rms * normal(2, stream, like.numel())).view_as(like).to(like)
 
 
 # Changes tried on one module copy.
@@ -566,42 +557,21 @@ class Tester:
         self.evaluations += 1
         return self.module.run(new)
 
-    def agrees(self, other: Tester) -> bool:
-        """Return True if both compute the same to rounding, outside and inside.
-
-        Compared are what they compute as they are, and with all weights and inputs drawn anew,
-        of two sizes between which an eps would be seen.
-        """
-        pairs = [(self.base, other.base)]
-        for size in (1.0, 1e-3):
-            x, own = self.module.x, self.module.parameters
-            weights = {
-                n: _redrawn(own[n].data, size, 2 + i) for i, n in enumerate(self.weights)
-            }
-            new = Replacement(_redrawn(x, size, 1), weights)
-            pairs.append((self.run(new), other.run(new)))
-        return all(
-            defect <= self.exact
-            for one, another in pairs
-            for defect in (
-                relative_change(one.y, another.y),
-                *self._site_defects(one.sites, another.sites).values(),
-            )
-        )
-
     def depends_on(self, where: str) -> bool:
         """Return True if anything that can be seen depends on a weight, or on "x".
 
         An input of integers is not tried.
         """
         x = self.module.x
-        own = x if where == "x" else self.module.parameters[where].data
-        if not own.is_floating_point():
+        values = x if where == "x" else self.module.parameters[where].data
+        if not values.is_floating_point():
             return True
         if where == "x":
             new = Replacement(x + normal(2, 1, x.numel()).view_as(x).to(x))
         else:
-            new = Replacement(x, {where: normal(2, 0, own.numel()).view_as(own).to(own)})
+            new = Replacement(
+                x, {where: normal(2, 0, values.numel()).view_as(values).to(values)}
+            )
         changed = self.run(new)
         sites = zip(changed.sites, self.base.sites, strict=False)
         return not torch.equal(changed.y, self.base.y) or not all(
@@ -620,10 +590,10 @@ class Tester:
         rounding = cache(partial(self._rounding, change))
         outputs = self._grade(upward, scales, lambda p: p.outputs, lambda p: rounding(p)[0])
         inside = self._grade(upward, scales, lambda p: p.inside, lambda p: rounding(p)[1])
-        moved = [p for p in upward if p.inside > self.exact]
+        changed = [p for p in upward if p.inside > self.exact]
         # Nothing came out, but something moved inside, and the f behind the last of it was
         # shut: what dead units hide says nothing about the normalizer.
-        hidden = outputs is Grade.EXACT and moved and all(p.swallowed for p in moved)
+        hidden = outputs is Grade.EXACT and changed and all(p.swallowed for p in changed)
         worst = max(upward, key=lambda p: _badness(p.outputs))
         has_law = scales and outputs is Grade.APPROXIMATE
         rate, knee = _law(upward, self.exact) if has_law else (math.nan, math.nan)
@@ -722,10 +692,10 @@ class Tester:
 
     def _rounded(self, new: Replacement) -> Replacement:
         """Return ``new`` with every input, weight and shifted sum off by one rounding."""
-        own = {name: self.module.parameters[name].data for name in self.weights}
+        parameters = {name: self.module.parameters[name].data for name in self.weights}
         weights = {
             name: new.weights.get(name, W) * _roundings(W, 2 + i)
-            for i, (name, W) in enumerate(own.items())
+            for i, (name, W) in enumerate(parameters.items())
         }
         shift = new.shift
         if shift is not None:
@@ -742,8 +712,8 @@ class Tester:
             pair = id(new.a), id(old.a)
             if alike and pair not in known:
                 known[pair] = relative_change(new.a, old.a, self._largest.get(id(old.a)))
-            moved = known[pair] if alike else math.inf
-            defects[new.name] = max(defects.get(new.name, 0.0), moved, key=_badness)
+            defect = known[pair] if alike else math.inf
+            defects[new.name] = max(defects.get(new.name, 0.0), defect, key=_badness)
         if len(now) != len(before):
             defects["another number of sites"] = math.inf
         return defects
@@ -799,8 +769,8 @@ def check_invariances(
     Each is tried at every weight (columns 1 to 3, 7, 8, 10) and at the input (4, 5, 6, 9, 11),
     for deltas over 60 decades and of both signs. A model with batch normalization is tried with
     the statistics of the batch ("train"), with the "running" ones, and with those "recomputed"
-    after the change; if that is the same function as in training, to rounding, it has what was
-    found there. The model and the random state are left as they are; its hooks are not called.
+    after the change. The model and the random state are left as they are; its hooks are not
+    called.
 
     Args:
         model: called as ``model(x)``.
@@ -850,7 +820,6 @@ def check_invariances(
     search = _Search(columns, feature_axis)
 
     def changes() -> Iterator[Change]:
-        trained: dict[torch.dtype, Tester] = {}
         for dtype, (mode, bn_stats) in product(dtypes, tried.items()):
             label = f"{_name(dtype)}, {mode}"
             try:
@@ -859,12 +828,7 @@ def check_invariances(
             except ValueError as error:
                 search.not_tried[label] = str(error)
                 continue
-            if mode == "train":
-                trained[dtype] = tester
-            if mode == "recomputed" and dtype in trained and tester.agrees(trained[dtype]):
-                search.repeat(tester, _name(dtype))
-            else:
-                yield from search.run(tester, mode, label)
+            yield from search.run(tester, mode, label)
 
     at_most = len(dtypes) * len(tried) * _count(chosen.values(), columns)
     for _ in bar(changes(), at_most, type(model).__name__, shown=progress):
@@ -899,11 +863,11 @@ class _Search:
             self.dead = dead_units(tester.module.run(find_shut=True).sites)
         first_precision = mode not in {m for *_, m in self.first}
         plainer = _plainer(tester) if first_precision and mode != "running" else {}
-        places = [*tester.weights, *(["x"] if {*OF_INPUTS, 11} & {*self.columns} else [])]
+        names = [*tester.weights, *(["x"] if {*OF_INPUTS, 11} & {*self.columns} else [])]
         if mode not in self.used:  # the same in every precision
-            self.used[mode] = [place for place in places if tester.depends_on(place)]
-        for place in {*places} - {*self.used[mode]}:
-            self.not_tried[place] = "nothing that can be seen depends on it"
+            self.used[mode] = [name for name in names if tester.depends_on(name)]
+        for name in {*names} - {*self.used[mode]}:
+            self.not_tried[name] = "nothing that can be seen depends on it"
         used = [w for name, w in tester.weights.items() if name in self.used[mode]]
         changes = [
             change
@@ -917,38 +881,30 @@ class _Search:
             key = change.where, change.transformation.column, mode
             broken = key in self.first and self.first[key].grade is Grade.BROKEN
             try:
-                found = tester.test(change, mode, known_broken=broken)
+                invariance = tester.test(change, mode, known_broken=broken)
             except ValueError as error:
                 formula = change.transformation.formula
                 self.not_tried[f"{label}, {change.where} {formula}"] = str(error)
                 continue
-            first = self.first.setdefault(key, found)
+            first = self.first.setdefault(key, invariance)
             # a coarser precision can hide a small break behind its rounding, not repair it
-            grade = max(first.grade, found.grade, key=list(Grade).index)
+            grade = max(first.grade, invariance.grade, key=list(Grade).index)
             imperfect = grade in (Grade.APPROXIMATE, Grade.BROKEN)
             without = ""
             if imperfect and change.transformation.scales:
                 without = next((w for w, t in plainer.items() if _holds(t, change)), "")
-            self.found.append(replace(found, grade=grade, exact_without=without))
+            self.found.append(replace(invariance, grade=grade, exact_without=without))
         self.evaluations += sum(t.evaluations for t in (tester, *plainer.values()))
-
-    def repeat(self, tester: Tester, dtype: str) -> None:
-        """Take for recomputed statistics what training found of the same function."""
-        trained = [v for v in self.found if (v.mode, v.dtype) == ("train", dtype)]
-        self.found += [
-            replace(v, mode="recomputed") for v in trained if v.column != OTHERS.column
-        ]
-        self.evaluations += tester.evaluations
 
     def _changes_something(self, change: Change, tester: Tester) -> bool:
         """Return True unless it re-scales 0: that it does not move would mean nothing."""
         scales = change.transformation.scales
         new = change.replacement(tester.module, USUAL if scales else 1.0)
-        module, own = tester.module, tester.module.parameters
+        module, parameters = tester.module, tester.module.parameters
         if (
             new.shift is not None
             or not torch.equal(new.x, module.x)
-            or any(not torch.equal(W, own[n].data) for n, W in new.weights.items())
+            or any(not torch.equal(W, parameters[n].data) for n, W in new.weights.items())
         ):
             return True
         what = f"{change.where} {change.transformation.formula}"
@@ -958,14 +914,9 @@ class _Search:
 
 def _plainer(tester: Tester) -> dict[str, Tester]:
     """Return testers of the module without what commonly prevents an invariance."""
-    settings = {
-        "eps": {"eps": True},
-        "bias inside": {"bias": True},
-        "eps and bias inside": {"eps": True, "bias": True},
-    }
     testers: dict[str, Tester] = {}
-    for without, which in settings.items():
-        module = tester.module.without(**which)
+    for without in ("eps", "bias inside", "eps and bias inside"):
+        module = tester.module.without(eps="eps" in without, bias="bias" in without)
         if module is not None:
             with suppress(ValueError):  # 0/0 if nothing varies
                 testers[without] = Tester(module, tester.weights)
@@ -981,7 +932,7 @@ def _count(weights: Iterable[Weight], columns: Collection[int]) -> int:
     """Return the number of changes there can be in one precision and mode."""
     at_weights = (OF_WEIGHTS + (OF_SUMMED if weight.summed else ()) for weight in weights)
     each = (*at_weights, (*OF_INPUTS, OTHERS.column))
-    return sum(len(set(own) & set(columns)) for own in each)
+    return sum(len(set(tried) & set(columns)) for tried in each)
 
 
 def _check_arguments(

@@ -273,7 +273,7 @@ def random_directions(
     """
     if not any(len(shape) > 1 for shape in objective.shapes):
         raise ValueError("no parameter has rows: a filter-normalized direction would be 0.")
-    own = objective.split(objective.start).values()
+    parameters = objective.split(objective.start).values()
 
     def direction(W: Tensor, stream: tuple[int, int]) -> Tensor:
         if W.dim() < 2:
@@ -287,7 +287,10 @@ def random_directions(
         return rows.reshape(-1).to(W)
 
     return torch.stack(
-        [torch.cat([direction(W, (n, i)) for i, W in enumerate(own)]) for n in range(count)]
+        [
+            torch.cat([direction(W, (n, i)) for i, W in enumerate(parameters)])
+            for n in range(count)
+        ]
     )
 
 
@@ -345,19 +348,19 @@ def training_path(weights: Sequence[Tensor]) -> TrainingPath:
             f"there are {len(weights)} vectors of {len({w.shape for w in weights})} shapes: "
             "give three or more of one."
         )
-    moved = torch.stack([w.detach().double() for w in weights]) - weights[-1].detach().double()
-    if not bool(moved.isfinite().all()):
+    steps = torch.stack([w.detach().double() for w in weights]) - weights[-1].detach().double()
+    if not bool(steps.isfinite().all()):
         raise ValueError("a w is not finite: leave out what came after a training diverged.")
     # Rows are w_k - w_last: the right singular vectors are the principal components about
     # w_last, as in the paper. (The authors' code takes them about the mean.)
-    _, sizes, directions = torch.linalg.svd(moved, full_matrices=False)
+    _, sizes, directions = torch.linalg.svd(steps, full_matrices=False)
     if not sizes[1] > 1e-12 * sizes[0]:
         raise ValueError("the weights moved along a line: there is no plane to draw.")
     directions, shares = directions[:2], (sizes / sizes[0]).square()
-    coordinates = moved @ directions.T
+    coordinates = steps @ directions.T
     return TrainingPath(
         directions=directions.to(weights[-1]),
         coordinates=coordinates.cpu(),
         explained=(shares[:2] / shares.sum()).cpu(),
-        distances=vector_norm(moved - coordinates @ directions, 1).cpu(),
+        distances=vector_norm(steps - coordinates @ directions, 1).cpu(),
     )

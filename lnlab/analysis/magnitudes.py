@@ -38,11 +38,11 @@ def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) ->
         largest: max|y|, given if several y' are compared with one y.
     """
     largest = max_abs(y) if largest is None else largest
-    moved = max_abs(changed.double() - y)
+    change = max_abs(changed.double() - y)
     # 0 if nothing moved, also where y is 0; infinite if y was 0 and is not now
     if largest:
-        return moved / largest
-    return float("inf") if moved > 0 else moved
+        return change / largest
+    return float("inf") if change > 0 else change
 
 
 def max_abs(y: Tensor) -> float:

@@ -4,7 +4,7 @@ Every analysis works on such a copy: the model, its buffers, hooks and mode stay
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass
@@ -59,6 +59,13 @@ def check_bn_stats(bn_stats: str) -> None:
     """Raise ValueError unless ``bn_stats`` is one of :data:`BN_STATS`."""
     if bn_stats not in BN_STATS:
         raise ValueError(f"bn_stats is {bn_stats!r}: choose from {', '.join(BN_STATS)}.")
+
+
+def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise ValueError if one of ``names`` is not among the ``known`` names of a ``what``."""
+    if missing := set(names) - set(known):
+        choice = ", ".join(known) or "none"
+        raise ValueError(f"no {what} is called {sorted(missing)}: there are {choice}.")
 
 
 def as_list(value: Any, kind: type | tuple[type, ...]) -> list:
@@ -162,8 +169,10 @@ def copy_module(model: nn.Module) -> nn.Module:
             )
     # deepcopy refuses tensors with a history, which modules keep of their last call
     # (attention weights, say): these are replaced by constants
-    kept = (value for module in model.modules() for value in tree_leaves(vars(module)))
-    memo = {id(v): v.detach().clone() for v in kept if isinstance(v, Tensor) and not v.is_leaf}
+    attributes = (value for module in model.modules() for value in tree_leaves(vars(module)))
+    memo = {
+        id(v): v.detach().clone() for v in attributes if isinstance(v, Tensor) and not v.is_leaf
+    }
     try:
         copy = deepcopy(model, memo)
     except Exception as error:
@@ -261,9 +270,8 @@ def find_weights(module: nn.Module, names: Collection[str] | None = None) -> dic
             if path not in weights and p.dim() >= 2 and chosen:
                 axis = 1 if isinstance(owner, _ConvTransposeNd) else 0
                 weights[path] = Weight(path, owner_name, axis, isinstance(owner, SUMMING))
-    if missing := set(names or ()) - set(weights):
-        choice = ", ".join(find_weights(module)) or "none"
-        raise ValueError(f"no weight is called {sorted(missing)}: there are {choice}.")
+    if set(names or ()) - set(weights):
+        check_names("weight", names or (), find_weights(module))
     return weights
 
 
@@ -374,14 +382,14 @@ class ModuleCopy:
 
     @contextmanager
     def _replaced(self, new: Replacement) -> Iterator[None]:
-        own = {name: self.parameters[name].data for name in new.weights}
+        values = {name: self.parameters[name].data for name in new.weights}
         hook = None if new.shift is None else self._shift(*new.shift)
         try:
             for name, W in new.weights.items():
                 self.parameters[name].data = W
             yield
         finally:
-            for name, W in own.items():
+            for name, W in values.items():
                 self.parameters[name].data = W
             if hook is not None:
                 hook.remove()

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import Buffers, check_type, copy_module
+from lnlab.analysis.module_copy import Buffers, check_names, check_type, copy_module
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import (
@@ -97,8 +97,8 @@ def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
             f"{type(norm).__name__} is no rule for (mu, sigma): give one of lnlab.nn, or "
             "torch's LayerNorm or RMSNorm over one axis, BatchNorm or GroupNorm."
         )
-    own = dict(norm.named_parameters())
-    same.g, same.b = own.get("weight"), own.get("bias")
+    parameters = dict(norm.named_parameters())
+    same.g, same.b = parameters.get("weight"), parameters.get("bias")
     return same.train(norm.training)
 
 
@@ -209,8 +209,7 @@ def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
         TypeError: if it makes no tensor of one.
     """
     modules = dict(objective.module.named_modules())
-    if name not in modules:
-        raise ValueError(f"there is no module {name!r}; there are: {', '.join(modules)}.")
+    check_names("module", [name], modules)
     calls: list[tuple[tuple, Buffers, Tensor]] = []
 
     def keep(module: nn.Module, args: tuple, h: Tensor) -> Tensor:
@@ -280,5 +279,5 @@ def gradient_norms(
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     _, slope = objective.gradient()
-    places = objective.slices().items()
-    return GradientNorms({name: float(vector_norm(slope[place])) for name, place in places})
+    slices = objective.slices().items()
+    return GradientNorms({name: float(vector_norm(slope[indices])) for name, indices in slices})

@@ -226,10 +226,10 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     # y = gain * n(x) + bias and n(-x) = -n(x): the odd part is gain * n(x), and its ratio to
     # that of a gain of 1 is the gain, whatever x. What acts before the statistics changes n,
     # and with it the ratio.
-    odd, drawn = box.odd(x, **{name: one}), {name: box.drawn(name)}
-    ratio = box.odd(x, **drawn) / odd
+    odd, random = box.odd(x, **{name: one}), {name: box.drawn(name)}
+    ratio = box.odd(x, **random) / odd
     elsewhere = 2 * x.flip(0) + 1
-    again = box.odd(elsewhere, **drawn) / box.odd(elsewhere, **{name: one})
+    again = box.odd(elsewhere, **random) / box.odd(elsewhere, **{name: one})
     if not _alike(again, ratio, 1e-6) or _alike(ratio, torch.ones_like(ratio), 1e-6):
         return None
     at_zero = box.odd(x, **{name: zero})
@@ -241,11 +241,11 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
 
 def _as_bias(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
     """Return the role of a summand, after the gain or before it; gains are 2 by now."""
-    drawn, zero = {name: box.drawn(name)}, {name: box.filled(name, 0.0)}
-    step, elsewhere = box(x, **drawn) - box(x, **zero), 2 * x.flip(0) + 1
+    random, zero = {name: box.drawn(name)}, {name: box.filled(name, 0.0)}
+    step, elsewhere = box(x, **random) - box(x, **zero), 2 * x.flip(0) + 1
     if not float(step.abs().max()):
         return ParameterRole(name, "unused")
-    if not _alike(box(elsewhere, **drawn) - box(elsewhere, **zero), step, 1e-6):
+    if not _alike(box(elsewhere, **random) - box(elsewhere, **zero), step, 1e-6):
         return ParameterRole(name, "inside")
     # after the gain a bias of 1 adds 1; before it, a gain of 2 makes it 2
     by_one = box(x, **{name: box.filled(name, 1.0)}) - box(x, **zero)
@@ -438,8 +438,8 @@ def find_running_stats(
     curvature = evaluate(x + 2) - 2 * evaluate(x + 1) + evaluate(x)
     nudged = x.clone()
     nudged[(0,) * x.dim()] += 1
-    moved = int((evaluate(nudged) != evaluate(x)).sum())
-    if moved != 1 or not float(curvature.abs().max()) < 1e-9:
+    changed = int((evaluate(nudged) != evaluate(x)).sum())
+    if changed != 1 or not float(curvature.abs().max()) < 1e-9:
         return None
     running = [_running(evaluate, x, divisor)]
     batches = (x, 2 * x.flip(0) + 1)
@@ -608,8 +608,8 @@ def identify_norm(
         check_input(x)
         if x.dim() < 2:
             raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
-    own = chain(model.parameters(), model.buffers(), () if x is None else (x,))
-    device = next((tensor.device for tensor in own), torch.device("cpu"))
+    tensors = chain(model.parameters(), model.buffers(), () if x is None else (x,))
+    device = next((tensor.device for tensor in tensors), torch.device("cpu"))
     shape = _shape(model, device) if x is None else (max(CASES, len(x)), *x.shape[1:])
     # a mean of 1/2, a deviation of 2: if they are not removed, it shows
     z = (2 * normal(3, 0, *shape) + 0.5).to(device)

@@ -16,6 +16,7 @@ from lnlab.analysis.module_copy import (
     check_bn_stats,
     check_input,
     check_model,
+    check_names,
     check_type,
     copy_module,
     original_module,
@@ -80,12 +81,12 @@ class Objective:
         self._buffers = Buffers(self.module)
         self._devices = [x.device] if x.is_cuda else []
         self._random_state = torch.get_rng_state()
-        own = dict(self.module.named_parameters())
-        self.names = _varied(model, own, params)
-        self.shapes = [own[name].shape for name in self.names]
-        self.start = self.flat([own[name] for name in self.names])
+        parameters = dict(self.module.named_parameters())
+        self.names = _varied(model, parameters, params)
+        self.shapes = [parameters[name].shape for name in self.names]
+        self.start = self.flat([parameters[name] for name in self.names])
         # a shared parameter is in several modules: w has to be put into each of them
-        name_of = {id(own[name]): name for name in self.names}
+        name_of = {id(parameters[name]): name for name in self.names}
         self._slots: list[tuple[dict[str, Any], str, str]] = [
             (m._parameters, key, name_of[id(p)])
             for m in self.module.modules()
@@ -104,7 +105,7 @@ class Objective:
         tensors = self.split(w)
         with torch.random.fork_rng(self._devices), self._buffers:
             torch.set_rng_state(self._random_state)
-            own = [registry[key] for registry, key, _ in self._slots]
+            originals = [registry[key] for registry, key, _ in self._slots]
             try:
                 for registry, key, name in self._slots:
                     registry[key] = tensors[name]
@@ -112,7 +113,7 @@ class Objective:
                     recompute_bn_stats(self.module, self.x)
                 output = self.module(self.x)
             finally:
-                for (registry, key, _), p in zip(self._slots, own, strict=True):
+                for (registry, key, _), p in zip(self._slots, originals, strict=True):
                     registry[key] = p
             return self.loss_fn(output, self.y)
 
@@ -149,14 +150,14 @@ class Objective:
             ValueError: if it has others.
         """
         check_model(model)
-        own = dict(model.named_parameters())
+        parameters = dict(model.named_parameters())
         for name, shape in zip(self.names, self.shapes, strict=True):
-            if name not in own or own[name].shape != shape:
+            if name not in parameters or parameters[name].shape != shape:
                 raise ValueError(
                     f"{type(model).__name__} has no parameter {name} of shape {tuple(shape)}: "
                     "give a model made as the first was."
                 )
-        return self.flat([own[name] for name in self.names]).to(self.start)
+        return self.flat([parameters[name] for name in self.names]).to(self.start)
 
     @in_one_thread
     def value(self, w: Tensor | None = None) -> float:
@@ -378,22 +379,19 @@ def _bn_stats(model: nn.Module, bn_stats: str | None) -> str | None:
 
 
 def _varied(
-    model: nn.Module, own: dict[str, nn.Parameter], params: Collection[str] | None
+    model: nn.Module, parameters: dict[str, nn.Parameter], params: Collection[str] | None
 ) -> list[str]:
     """Return the names of the parameters that vary, in the model's order."""
     if params is None:
         trained = {name for name, p in model.named_parameters() if p.requires_grad}
-        names = [name for name in own if name in trained]
+        names = [name for name in parameters if name in trained]
     else:
         wanted = set(as_list(params, str))
-        if missing := wanted - set(own):
-            raise ValueError(
-                f"no parameter is called {sorted(missing)}: there are {list(own)}."
-            )
-        names = [name for name in own if name in wanted]
+        check_names("parameter", wanted, parameters)
+        names = [name for name in parameters if name in wanted]
     if not names:
         raise ValueError(f"{type(model).__name__} has no parameters that are trained.")
-    if len({own[name].dtype for name in names}) > 1:
+    if len({parameters[name].dtype for name in names}) > 1:
         raise ValueError("the parameters have several dtypes: give dtype=torch.float32.")
     return names
 

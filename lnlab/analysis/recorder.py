@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
-from lnlab.analysis.module_copy import as_list, check_model
+from lnlab.analysis.module_copy import as_list, check_model, check_names
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import at_least_float32
 
@@ -213,11 +213,10 @@ def choose_modules(model: nn.Module, where: Where) -> dict[str, nn.Module]:
         wanted = as_list(where, (str, type))
         names = {name for name in wanted if isinstance(name, str)}
         classes = tuple(kind for kind in wanted if isinstance(kind, type))
-        if missing := ", ".join(sorted(names - modules.keys())):
-            raise ValueError(f"there is no module {missing}; there are: {', '.join(modules)}")
+        check_names("module", names, modules)
         chosen = {n: m for n, m in modules.items() if n in names or isinstance(m, classes)}
     if not chosen:
-        raise ValueError(f"where={where!r} chooses nothing; there are: {', '.join(modules)}")
+        raise ValueError(f"where={where!r} chooses nothing: there are {', '.join(modules)}.")
     return chosen
 
 

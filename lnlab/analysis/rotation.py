@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
-from lnlab.analysis.module_copy import check_model, check_type
+from lnlab.analysis.module_copy import check_model, check_names, check_type
 from lnlab.analysis.recorder import HookContext
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 
@@ -39,15 +39,15 @@ def scale_invariant_weights(model: nn.Module, x: Tensor, **settings: Any) -> dic
         x: its input (B, ...).
         settings: of :func:`check_invariances`.
     """
-    found = check_invariances(model, x, columns=(1, 3), dtypes=(torch.float64,), **settings)
-    mode = "train" if any(v.mode == "train" for v in found.invariances) else "evaluation"
+    report = check_invariances(model, x, columns=(1, 3), dtypes=(torch.float64,), **settings)
+    mode = "train" if any(v.mode == "train" for v in report.invariances) else "evaluation"
     # column 1 of Table 1 re-scales all of a weight, column 3 one of its rows
     holds = {
         (v.where, v.column)
-        for v in found.invariances
+        for v in report.invariances
         if v.mode == mode and (v.grade is Grade.EXACT or v.exact_without == "eps")
     }
-    names = dict.fromkeys(v.where for v in found.invariances)
+    names = dict.fromkeys(v.where for v in report.invariances)
     return {n: ROWS if (n, 3) in holds else WHOLE for n in names if (n, 1) in holds}
 
 
@@ -74,11 +74,11 @@ def equilibrium_angle(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]
     return (product * factor) ** 0.5 if known and product else float("nan")
 
 
-def angle(w: Tensor, moved: Tensor) -> Tensor:
+def angle(w: Tensor, other: Tensor) -> Tensor:
     """Return the angle in radians between rows of ``w`` and of ``moved`` (..., D)."""
-    w, moved = (v / vector_norm(v, -1, keepdim=True) for v in (w.double(), moved.double()))
+    w, other = (v / vector_norm(v, -1, keepdim=True) for v in (w.double(), other.double()))
     # exact for small angles, where the arc cosine has lost half of its digits
-    return 2 * torch.atan2((w - moved).norm(dim=-1), (w + moved).norm(dim=-1))
+    return 2 * torch.atan2((w - other).norm(dim=-1), (w + other).norm(dim=-1))
 
 
 def effective_learning_rate(
@@ -122,15 +122,14 @@ def effective_learning_rate(
     check_model(model)
     check_type("optimizer", optimizer, torch.optim.Optimizer, "one of torch.optim")
     check_type("invariant", invariant, Mapping, "the result of scale_invariant_weights")
-    own = dict(model.named_parameters())
-    if missing := {*(names or ()), *invariant} - own.keys():
-        raise ValueError(f"no parameter is called {sorted(missing)}: there are {list(own)}.")
+    known = dict(model.named_parameters())
+    check_names("parameter", {*(names or ()), *invariant}, known)
     if every < 1:
         raise ValueError(f"every is {every}: give at least 1.")
     groups = {p: group for group in optimizer.param_groups for p in group["params"]}
     parameters = {
         name: (p, groups[p], invariant.get(name, NONE))
-        for name, p in own.items()
+        for name, p in known.items()
         if p in groups and (names is None or name in names)
     }
     if not parameters:
@@ -208,7 +207,7 @@ class RotationRecorder(HookContext, AnalysisResult):
 
 
 @torch.no_grad()
-def rotation(w: Tensor, moved: Tensor, gradient: Tensor, *, rows: bool) -> dict[str, float]:
+def rotation(w: Tensor, after: Tensor, gradient: Tensor, *, rows: bool) -> dict[str, float]:
     """Return angle, norm, cos(w, gradient) and norm of the gradient, each the rms over rows.
 
     Angle and cos are NaN where a length is 0, as that of biases at their start. If all of w is
@@ -216,17 +215,17 @@ def rotation(w: Tensor, moved: Tensor, gradient: Tensor, *, rows: bool) -> dict[
 
     Args:
         w: a parameter of any shape.
-        moved: the same after a step.
+        after: the same after a step.
         gradient: its gradient before that step.
         rows: whether each of its rows is taken by itself; else all of it is one row.
     """
-    w, moved, gradient = (
+    w, after, gradient = (
         v.double().flatten(1) if rows else v.double().reshape(1, -1)
-        for v in (w, moved, gradient)
+        for v in (w, after, gradient)
     )
     lengths, slopes = vector_norm(w, 1), vector_norm(gradient, 1)
     # w · grad L(w) = 0 if the loss does not depend on the scale: cos tells how nearly
     cos = (w / lengths[:, None] * (gradient / slopes[:, None])).sum(1)
-    found = {"angle": angle(w, moved), "norm": lengths, "cos": cos, "gradient": slopes}
-    means = {name: float(root_mean_square(v)) for name, v in found.items()}
+    values = {"angle": angle(w, after), "norm": lengths, "cos": cos, "gradient": slopes}
+    means = {name: float(root_mean_square(v)) for name, v in values.items()}
     return means if rows else means | {"cos": float(cos)}

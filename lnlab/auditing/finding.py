@@ -78,15 +78,15 @@ def make_finding(
         severity: another than that of the rule.
         values: what its sentences leave open.
     """
-    own = RULES[rule]
+    texts = RULES[rule]
     return Finding(
         rule=rule,
-        severity=Severity[own["severity"].upper()] if severity is None else severity,
+        severity=Severity[texts["severity"].upper()] if severity is None else severity,
         where=list_names(where),
         message=message,
-        meaning=own["meaning"].format(**values),
-        advice=own["advice"].format(**values),
-        claim=own.get("claim", ""),
+        meaning=texts["meaning"].format(**values),
+        advice=texts["advice"].format(**values),
+        claim=texts.get("claim", ""),
     )
 
 

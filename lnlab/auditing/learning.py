@@ -97,20 +97,20 @@ class Invariances:
 
 def check_invariances(subject: AuditSubject) -> list[Finding]:
     """Find the invariances of the weights, in large networks only those of scale."""
-    found = invariances(subject)
+    tried = invariances(subject)
     rows = [
         {"weight": name} | {FORMULAS[column]: grade for column, grade in columns.items()}
-        for name, columns in found.grades.items()
+        for name, columns in tried.grades.items()
     ]
-    subject.show(rows, found.note)
+    subject.show(rows, tried.note)
     findings = []
-    weights = count(len(found.grades), "weight")
+    weights = count(len(tried.grades), "weight")
     for column, rule in UNSEEN.items():
-        names = found.weights(column)
+        names = tried.weights(column)
         if names:
             message = f"invariant: {len(names)} of {weights}, {FORMULAS[column]}"
             findings.append(make_finding(rule, names, message))
-    if found.scales_only:
+    if tried.scales_only:
         message = f"of {weights} only scales were tried"
         findings.append(make_finding("only-scales-tried", [], message))
     return findings
@@ -122,16 +122,16 @@ def invariances(subject: AuditSubject) -> Invariances:
     Raises:
         CannotCheck: where there is no weight to try.
     """
-    found = subject.cache.get("invariances")
-    if found is None:
+    tried = subject.cache.get("invariances")
+    if tried is None:
         try:
-            found = _try_weights(subject.without_zeros).without(zero_weights(subject.module))
+            tried = _try_weights(subject.without_zeros).without(zero_weights(subject.module))
         except (ValueError, TypeError) as error:
-            found = CannotCheck(str(error))
-        subject.cache["invariances"] = found
-    if isinstance(found, CannotCheck):
-        raise found
-    return found
+            tried = CannotCheck(str(error))
+        subject.cache["invariances"] = tried
+    if isinstance(tried, CannotCheck):
+        raise tried
+    return tried
 
 
 def _try_weights(subject: AuditSubject) -> Invariances:
@@ -209,9 +209,9 @@ RATES_APART = 30.0
 
 def check_rates(subject: AuditSubject) -> list[Finding]:
     """Measure length and effective learning rate of every scale-invariant weight."""
-    found = invariances(subject)
-    by_row = found.weights(3)
-    names = found.weights(1)
+    tried = invariances(subject)
+    by_row = tried.weights(3)
+    names = tried.weights(1)
     if not names:
         raise CannotCheck("the loss sees the scale of every weight: rates are what they say.")
     weights = dict(subject.module.named_parameters())
@@ -247,11 +247,11 @@ def _rate_findings(rows: list[dict]) -> Iterator[Finding]:
     )
     yield make_finding("effective-rate", [row["weight"] for row in rows], message)
     for kind in (ROWS, WHOLE):
-        own = [row for row in rows if row["invariant"] == kind]
-        own.sort(key=lambda row: row["effective rate / rate"])
-        if not own:
+        chosen = [row for row in rows if row["invariant"] == kind]
+        chosen.sort(key=lambda row: row["effective rate / rate"])
+        if not chosen:
             continue
-        slow, fast = own[0], own[-1]
+        slow, fast = chosen[0], chosen[-1]
         factor_limit = RATES_APART * slow["effective rate / rate"]
         if fast["effective rate / rate"] > factor_limit:
             factor = fast["effective rate / rate"] / slow["effective rate / rate"]
@@ -472,10 +472,10 @@ def like_ours(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Modul
             raise
         aspects = {f.what: f.found for f in report.properties}
         wrong = {f.what for f in report.properties if f.wrong and "differs" not in f.what}
-        own = {n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in aspects}
+        parameters = {n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in aspects}
         settings = _layout(aspects["statistics over"], a.dim())
         known = wrong <= {"variance", "eps"} and "sum" not in aspects.get("variance", "")
-        if not known or settings is None or len(own) < sum(1 for _ in norm.parameters()):
+        if not known or settings is None or len(parameters) < sum(1 for _ in norm.parameters()):
             raise
         if "unbiased" in aspects.get("variance", ""):
             settings["correction"] = 1
@@ -483,8 +483,12 @@ def like_ours(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Modul
             settings["root"] = outside_root
         units = a.shape[-1 - settings.get("space", 0)]
         same = OURS[report.kind](units, eps=eps_of(norm), **settings)
-        same.g = next((p for n, p in own.items() if aspects[n].startswith("multiplies")), None)
-        same.b = next((p for n, p in own.items() if aspects[n].startswith("added last")), None)
+        same.g = next(
+            (p for n, p in parameters.items() if aspects[n].startswith("multiplies")), None
+        )
+        same.b = next(
+            (p for n, p in parameters.items() if aspects[n].startswith("added last")), None
+        )
         return same
     return norm
 

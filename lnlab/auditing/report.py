@@ -73,9 +73,9 @@ def chart(profile: Profile) -> dict[str, Any]:
     A value that has no logarithm leaves a gap. The axis has whole decades: a spread of a few
     per cent is not to look like a cliff.
     """
-    drawn = [v for v in profile.numbers if 0 < v < math.inf]
-    low = math.floor(math.log10(min(drawn, default=1)))
-    high = math.floor(math.log10(max(drawn, default=1))) + 1
+    positive = [v for v in profile.numbers if 0 < v < math.inf]
+    low = math.floor(math.log10(min(positive, default=1)))
+    high = math.floor(math.log10(max(positive, default=1))) + 1
     step = (WIDTH - LEFT - 20) / max(len(profile.numbers) - 1, 1)
 
     def y(value: float) -> float:

@@ -165,16 +165,16 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
 
 def _eps(norms: NormGroup) -> Iterator[Finding]:
     """No eps at all, or one so small that a constant case has a steep gradient."""
-    found = norms.aspects.get("eps", "")
-    if found == "none":
+    aspect = norms.aspects.get("eps", "")
+    if aspect == "none":
         nan = _nan_at_a_constant(norms.calls[0])
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")
         message = f"{norms.kind} has no eps"
         yield make_finding("eps-missing", norms.names, message, severity, result=result)
         return
-    eps = float(found.split()[0]) if found[:1].isdigit() else 1.0
+    eps = float(aspect.split()[0]) if aspect[:1].isdigit() else 1.0
     if eps < STEEP:
-        factor = digits(1 / eps if "sigma" in found else eps**-0.5)
+        factor = digits(1 / eps if "sigma" in aspect else eps**-0.5)
         in_half = "0" if eps < 3e-8 else "hardly there"
         message = f"eps is {digits(eps)}, torch's own 1e-5"
         where = norms.names

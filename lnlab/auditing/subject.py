@@ -184,24 +184,24 @@ def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
     """
     parameters = original_module(module).named_parameters()
     trained = {name for name, p in parameters if p.requires_grad}
-    own = copy_module(module)
-    for name, p in own.named_parameters():
+    copy = copy_module(module)
+    for name, p in copy.named_parameters():
         p.requires_grad_(name in trained)
     given = list_tensors((call.args, call.kwargs))
     if not given:
         raise TypeError(
-            f"the input of {type(own).__name__} holds no tensor: give what it is called with, "
+            f"the input of {type(copy).__name__} holds no tensor: give what it is called with, "
             "numbers and arrays as torch.as_tensor(x)."
         )
     refuse_nan(given)
     if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
-        return own, given[0].detach().clone()
+        return copy, given[0].detach().clone()
     open_index = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
     for i, tensor in enumerate(given):
         if i != open_index:
-            own.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
+            copy.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
 
-    base = type(own)
+    base = type(copy)
 
     def forward(self: nn.Module, x: Tensor) -> Any:
         order = iter(range(len(given)))
@@ -213,8 +213,8 @@ def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
         args, kwargs = map_tensors((call.args, call.kwargs), fill)
         return base.forward(self, *args, **kwargs)
 
-    replace_forward(own, forward)
-    return own, given[open_index].detach().clone()
+    replace_forward(copy, forward)
+    return copy, given[open_index].detach().clone()
 
 
 def in_one_precision(module: nn.Module) -> nn.Module:
@@ -223,16 +223,16 @@ def in_one_precision(module: nn.Module) -> nn.Module:
     Many a forward makes numbers without naming a precision (frequencies of times), which are
     in float32 then and do not fit the others.
     """
-    own = deepcopy(module)
-    base = type(own)
+    copy = deepcopy(module)
+    base = type(copy)
 
     def forward(self: nn.Module, *args: Any) -> Any:
         wide = any(p.dtype == torch.float64 for p in self.parameters())
         with default_dtype(torch.float64) if wide else nullcontext():
             return base.forward(self, *args)
 
-    replace_forward(own, forward)
-    return own
+    replace_forward(copy, forward)
+    return copy
 
 
 def replace_forward(module: nn.Module, forward: Callable) -> None:

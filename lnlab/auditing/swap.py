@@ -127,10 +127,10 @@ def _make_of_class(old: nn.Module, rule: Callable, kind: type, space: int | None
     if issubclass(kind, nn.Identity):
         return rule()
     slot = find_slot(old, space)
-    own = rule.keywords if isinstance(rule, partial) else {}
-    eps = {} if "eps" in own else slot.eps
+    settings = rule.keywords if isinstance(rule, partial) else {}
+    eps = {} if "eps" in settings else slot.eps
     if issubclass(kind, Normalizer):
-        axes = {"space": slot.space} if slot.space and "space" not in own else {}
+        axes = {"space": slot.space} if slot.space and "space" not in settings else {}
         try:
             return rule(slot.units, **axes, **eps)
         except TypeError:  # it has no eps
@@ -243,9 +243,9 @@ class Swap:
         """
         prefixes = [f"{e.name}." if e.name else "" for e in self.exchanges]
         sources = {
-            prefix + new: prefix + own
+            prefix + new: prefix + source
             for e, prefix in zip(self.exchanges, prefixes, strict=True)
-            for new, own in e.kept.items()
+            for new, source in e.kept.items()
         }
         made = {}
         for name, value in self._new.state_dict().items():

@@ -241,7 +241,7 @@ def test_one_frame_has_what_is_dead_zero_and_not_finite():
         ({"what": ["weights"]}, "choose from activations"),
         ({"also": ["ranks"]}, "choose from drift"),
         ({"every": 0}, "give at least 1"),
-        ({"where": ["7"]}, "no module 7; there are: , 0, 1, 2"),
+        ({"where": ["7"]}, r"no module is called \['7'\]: there are , 0, 1, 2"),
         ({"where": [nn.LSTM]}, "chooses nothing"),
     ],
 )
