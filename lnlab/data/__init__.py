@@ -98,12 +98,12 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
         spec: ``NAME``, in the data folder; ``NAME=PATH``; or ``embedded``, the first source of
             its kind.
         what: the kind of data, as ``"speech"``; None: any, and ``embedded`` are the digits.
-        options: those of the source, see ``Source.options``; one that is None, empty or False
-            counts as not given.
+        options: those of the source, see ``Source.options``; one that is None, empty, False or
+            0 counts as not given.
 
     Raises:
-        ValueError: for an unknown kind, name or option; names those there are. For a number
-            that is too small, and for a path to data that come with lnlab or are made by it.
+        ValueError: for an unknown kind, name or option; names those there are. For a negative
+            number, and for a path to data that come with lnlab or are made by it.
         FileNotFoundError: if its files are missing; says how to get them.
 
     Examples:
@@ -112,11 +112,7 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
     """
     if what is not None and what not in MODULES:
         raise ValueError(f"what is {what!r}: choose from {', '.join(MODULES)}.")
-    given = {
-        name: value
-        for name, value in options.items()
-        if not (value is None or value is False or value == "")
-    }
+    given = {name: value for name, value in options.items() if value}
     name, path = split_spec(spec)
     known: list[Source] = []
     for each in (what,) if what else MODULES:
@@ -125,9 +121,8 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
             break
     source = find_source(name, known, given)
     for option, value in given.items():
-        least = 0 if option == "split" else 1
-        if isinstance(value, int) and value < least:
-            raise ValueError(f"{option} is {value}: {source.options[option]}, from {least}.")
+        if isinstance(value, int) and value < 0:
+            raise ValueError(f"{option} is {value}: {source.options[option]}, not below 0.")
     if path and source.kind in ("embedded", "synthetic"):
         raise ValueError(f"{spec}: {source.name} is {source.kind}, give no path.")
     return module_of(source.offers).load(source, path, **given)

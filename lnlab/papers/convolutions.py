@@ -281,7 +281,7 @@ class Experiment(Classification):
             raise ValueError(
                 "valid_size: pictures have a validation set of their own, leave it."
             )
-        return load(self.data, most=self.train_size or None)
+        return load(self.data, most=self.train_size)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         """Return the network of one seed; W depends on the seed, the layer's index and size."""

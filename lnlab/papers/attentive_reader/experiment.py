@@ -133,12 +133,13 @@ class Experiment(training.Experiment):
 
     def dataset(self) -> Questions:
         """Load the questions."""
-        options: Any = {
-            "sentences": self.sentences or None,
-            "split": self.split or None,
-            "most": self.train_size or None,
-        }
-        return load(self.data, "questions", **options)
+        return load(
+            self.data,
+            "questions",
+            sentences=self.sentences,
+            split=self.split,
+            most=self.train_size,
+        )
 
     def model(self, seed: int, dataset: Questions) -> nn.Module:
         """Return the model of one seed; its weights depend on the seed and the sizes alone."""

@@ -101,7 +101,7 @@ class Experiment(training.Experiment):
                 not binary and ``mistake`` is not "grey"; names it.
         """
         grey = self.mistake == "grey"
-        options: Any = {"most": self.train_size or None, "grey": grey}
+        options: Any = {"most": self.train_size, "grey": grey}
         return check_drawable(load(self.data, "images", **options), grey)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:

@@ -129,7 +129,7 @@ class Experiment(training.Experiment):
 
     def dataset(self) -> Strokes:
         """As :func:`lnlab.data.load` gives it."""
-        return load(self.data, "strokes", most=self.max_lines or None)
+        return load(self.data, "strokes", most=self.max_lines)
 
     def model(self, seed: int, dataset: Strokes) -> nn.Module:
         """The network of one seed; its weights depend on the seed and the sizes alone."""

@@ -91,8 +91,7 @@ class Experiment(training.Experiment):
 
     def dataset(self) -> Captions:
         """Load the images and captions."""
-        options: Any = {"split": self.split or None, "most": self.train_size or None}
-        return load(self.data, "captions", **options)
+        return load(self.data, "captions", split=self.split, most=self.train_size)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
         """Return the model of one seed; its weights depend on the seed and the sizes alone."""
