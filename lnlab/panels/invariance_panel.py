@@ -256,19 +256,32 @@ def distribution(
     """
     vector = shift * unit_shift(of.given.x.dtype)
     y = of.output(TRANSFORMATIONS[column - 1](of.given, delta, vector))
-    index = {3: (slice(None), 0), 6: (0,)}.get(column, ())
-    before, after = (each[index].flatten().double().numpy() for each in (of.y, y))
-    x, first = histogram(before, reach)
+    before, x, first, some = before_change(of, reach, column)
+    after = y[parts(column)].flatten().double().numpy()
     _, second = histogram(after, reach)
     peak = first.max() or 1.0  # so that a picture of few values is as high
     change = relative_change(y, of.y)
     words = "unchanged" if change < EXACT[y.dtype] else change_in_words(change, EXACT[y.dtype])
     return {
         "before": {"x": x, "y": first / peak},
-        "strings": dict(zip("xy", strings(before, after, reach), strict=True)),
+        "strings": dict(zip("xy", strings(before[some], after[some], reach), strict=True)),
         "after": {"x": x, "y": np.minimum(second / peak, CUT)},
         "note": {"x": np.zeros(1), "y": np.array([PEAK - 0.14]), "text": [literal(words)]},
     }
+
+
+def parts(column: int) -> tuple[slice | int, ...]:
+    """Return the index of what a change touches: one unit, one example, or everything."""
+    return {3: (slice(None), 0), 6: (0,)}.get(column, ())
+
+
+@lru_cache(maxsize=64)
+def before_change(
+    of: NormalizedLayer, reach: float, column: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return a layer's outputs, their histogram (x, y), and the indices of its strings."""
+    values = of.y[parts(column)].flatten().double().numpy()
+    return values, *histogram(values, reach), evenly_spread(values)
 
 
 @lru_cache(maxsize=64)
@@ -289,21 +302,33 @@ def histogram(values: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
 
 
+def evenly_spread(values: np.ndarray) -> np.ndarray:
+    """Return the indices of some values, spread evenly over all in their order."""
+    order = np.argsort(values, kind="stable")
+    count = min(STRINGS, len(order))
+    return order[np.linspace(0, len(order) - 1, count).round().astype(int)]
+
+
 def strings(
     before: np.ndarray, after: np.ndarray, reach: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return lines from some values, spread evenly over all, to what became of them."""
-    order = np.argsort(before, kind="stable")
-    some = order[np.linspace(0, len(order) - 1, min(STRINGS, len(order))).round().astype(int)]
-    ends = [before[some], after[some], np.full(len(some), np.nan)]
+    """Return lines from values to what became of them."""
+    ends = [before, after, np.full(len(before), np.nan)]
     x = np.clip(np.stack(ends, axis=1), -reach, reach)
-    return x.ravel(), np.tile([-0.05, -DEPTH, np.nan], (len(some), 1)).ravel()
+    return x.ravel(), np.tile([-0.05, -DEPTH, np.nan], (len(before), 1)).ravel()
 
 
 @cache
 def spread() -> float:
     """Return the standard deviation of the pre-activations."""
     return float(layer("none", 0.0, torch.float64).y.std())
+
+
+@lru_cache(maxsize=16)
+def predicted_defects(eps: float) -> np.ndarray:
+    """Return the defects that eps causes at each size of the sweep."""
+    var = torch.tensor(spread() ** 2, dtype=torch.float64)
+    return np.array([float(abs(eps_ratio(var, eps, size) - 1)) for size in SWEEP])
 
 
 @lru_cache(maxsize=32)
@@ -462,9 +487,7 @@ def sweep_traces(
     invariant = any(state.rows[name].claims(column) for name in of)
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
     if invariant and state.scales and state.eps > 0:
-        var = torch.tensor(spread() ** 2, dtype=torch.float64)
-        ratios = [eps_ratio(var, state.eps, each) for each in SWEEP]
-        predicted = np.array([float(abs(ratio - 1)) for ratio in ratios])
+        predicted = predicted_defects(state.eps)
         knee = state.eps**0.5 / spread()
     # a line of its own height lower: beside the curves, which it would lie under
     words = "<br>predicted from ε" if not np.isnan(predicted).all() else ""

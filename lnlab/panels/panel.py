@@ -217,10 +217,11 @@ class Panel(ipywidgets.VBox):
     @property
     def command(self) -> str:
         """The command that runs the notebook with this state."""
-        # What starts elsewhere has to be told even that nothing differs.
-        if not self.parameters and self.start == self.defaults:
+        parameters = self.parameters
+        # a panel that starts elsewhere needs even an empty dictionary
+        if not parameters and self.start == self.defaults:
             return f"lnlab run {self.notebook}"
-        return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(self.parameters))}"
+        return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(parameters))}"
 
     def close(self) -> None:
         """Close every widget in it, and what they hold of layout and style."""

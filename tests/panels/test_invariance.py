@@ -22,6 +22,7 @@ from lnlab.panels.invariance_panel import (
     cell,
     change_in_words,
     defect,
+    evenly_spread,
     histogram,
     layers,
     page_change,
@@ -231,4 +232,7 @@ def test_strings_are_vertical_where_nothing_moves_and_cross_where_the_sign_turns
     assert len(set(y[0::3])) == len(set(y[1::3])) == 1
     x, _ = strings(values, -values, 10.0)
     np.testing.assert_allclose(x[0::3], -x[1::3])
-    assert len(strings(np.ones(1), np.ones(1), 4.0)[0]) == 3
+    order = values[evenly_spread(values)]
+    assert (order == sorted(order)).all()
+    assert (order[0], order[-1]) == (values.min(), values.max())
+    assert len(evenly_spread(np.ones(1))) == 1
