@@ -14,7 +14,6 @@ from lnlab.nn import (
     CellInit,
     Mode,
     RecurrentBatchNorm,
-    recompute_statistics,
     use_statistics,
 )
 from lnlab.nn.recurrent import LSTM
@@ -77,36 +76,3 @@ def test_it_is_the_reference_with_its_gradients_and_its_memory(pair, lengths, mo
         for one, other in zip(*found, strict=True):
             # two cases at a step are +-1 but for eps: grads of 1/sigma^3 lose digits
             torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
-
-
-def test_padding_enters_nothing(pair):
-    _, fused = pair
-    x, lengths = torch.randn(T, B, D), torch.tensor([4, 2, 3, 4, 1])
-    before = copy.deepcopy(fused.state_dict())
-    found = []
-    for padding in (0.0, 1e3):
-        fused.load_state_dict(before)
-        inside = torch.arange(T)[:, None, None] < lengths[:, None]
-        y, _ = fused(torch.where(inside, x, padding), lengths=lengths)
-        found.append([y, *copy.deepcopy(fused.state_dict()).values()])
-    for one, other in zip(*found, strict=True):
-        assert torch.equal(one, other)
-
-
-def test_a_step_past_the_last_has_the_last_ones_statistics(pair):
-    layer, fused = pair
-    x = torch.randn(T + 3, B, D)
-    torch.testing.assert_close(fused.eval()(x)[0], layer.eval()(x)[0])
-    if isinstance(layer.cells[0].norm_h, RecurrentBatchNorm):
-        with pytest.raises(ValueError, match="statistics for 6 steps"):
-            fused.train()(x)
-
-
-def test_the_population_is_computed_through_it(pair):
-    layer, fused = pair
-    batches = [torch.randn(T, B, D) for _ in range(3)]
-    for each in (layer, fused):
-        recompute_statistics(each, batches)
-    for name, value in layer.state_dict().items():
-        torch.testing.assert_close(fused.state_dict()[name], value)
-    assert not torch.equal(layer.cells[0].norm_h.running_mean, torch.zeros(4 * H))

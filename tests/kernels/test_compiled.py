@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import io
 import re
 import sys
 import warnings
@@ -12,9 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
-from lnlab.kernels import NotFusedWarning, fuse, fused_cells, gpu, recurrent
+from lnlab.kernels import fuse, fused_cells, gpu, recurrent
 from lnlab.kernels.fused_cells import Kernel
 from lnlab.kernels.library import library
 from lnlab.nn import (
@@ -28,7 +26,7 @@ from lnlab.nn import (
     RNNCell,
     UpdateGate,
 )
-from lnlab.nn.recurrent import GRU, LSTM, RNN, check_inputs, unroll
+from lnlab.nn.recurrent import GRU, LSTM, check_inputs, unroll
 
 FUSED = {
     "LSTM": LSTMCell,
@@ -146,17 +144,6 @@ def test_units_of_h_that_are_dropped_at_every_step(make, B):
     assert not torch.allclose(masked, free)
 
 
-def test_a_mask_that_wants_a_gradient_gets_it():
-    cell, x = LSTMCell(2, 3), torch.randn(4, 5, 2)
-    mask = torch.rand(5, 3, requires_grad=True)
-    grads = [
-        torch.autograd.grad(loop(cell, x, mask=mask)[0].square().sum(), mask)[0]
-        for loop in (unroll, recurrent.unroll)
-    ]
-    assert grads[0].any()
-    torch.testing.assert_close(grads[1], grads[0])
-
-
 def test_a_mask_where_h_goes_on_by_itself_is_refused():
     with pytest.raises(ValueError, match="GRUCell"):
         recurrent.unroll(GRUCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(1, 3))
@@ -177,46 +164,6 @@ def test_one_output_that_is_used_alone(make, used):
         found.append(torch.autograd.grad(loss, list(cell.parameters()), materialize_grads=True))
     for got, expected in zip(*found, strict=True):
         torch.testing.assert_close(got, expected)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        LSTMCell,
-        partial(LSTMCell, gate_norm_layer=Identity),
-        GRUCell,
-        RNNCell,
-        FUSED["plain"],
-        FUSED["plain GRU"],
-    ],
-)
-def test_gradcheck(make):
-    cell = shaken(make(2, 3))
-    state = tuple(torch.randn(2, 3, requires_grad=True) for _ in range(cell.states))
-    x = torch.randn(3, 2, 2, requires_grad=True)
-    names = [name for name, _ in cell.named_parameters()]
-
-    def outputs(x, *rest):
-        state, values = rest[: cell.states], rest[cell.states :]
-        calls = torch.func.functional_call
-        loop = Loop(cell)
-        y, last = calls(
-            loop, {f"cell.{n}": v for n, v in zip(names, values, strict=True)}, (x, state)
-        )
-        return y, *last
-
-    assert torch.autograd.gradcheck(outputs, (x, *state, *cell.parameters()))
-
-
-class Loop(nn.Module):
-    """A cell under the compiled loop, as a module."""
-
-    def __init__(self, cell):
-        super().__init__()
-        self.cell = cell
-
-    def forward(self, x, state):
-        return recurrent.unroll(self.cell, x, state, [3, 2])
 
 
 @pytest.fixture(params=[1, 2**20, 2**40])
@@ -241,37 +188,6 @@ def test_the_number_of_threads_changes_no_byte(make, l2_cache_bytes):
         for name, value in passes[0].items():
             assert all(torch.equal(value, other[name]) for other in passes[1:]), (B, name)
         assert_alike(passes[0], everything(unroll, cell, x, state, lengths, False), 1e-10)
-
-
-def test_a_small_batch_of_many_weights_is_shared_by_two_threads(monkeypatch):
-    torch.set_default_dtype(torch.float32)
-    cell = LSTMCell(5, 200)
-    W_h = 4 * 200 * 208 * 4  # bytes; rows of whole vectors
-
-    def found(B, bytes):
-        monkeypatch.setattr(recurrent, "l2_cache_bytes", lambda: bytes)
-        torch.manual_seed(B)
-        x, state = torch.randn(7, B, 5), cell.initial_state(torch.zeros(1, B, 5))
-        return everything(recurrent.unroll, cell, x, state, None, False)
-
-    def cut_alike(B, bytes, other):
-        return all(torch.equal(a, found(B, other)[name]) for name, a in found(B, bytes).items())
-
-    caches = {"unknown": 0, "all": 2**30, "half": W_h * 3 // 4, "nothing": 1}
-    for B, slices in {
-        4: {"all"}, 7: {"all"}, 8: {"unknown", "all", "nothing"},
-        12: {"unknown", "all", "nothing"}, 32: set(caches),
-    }.items():  # fmt: skip
-        cut = {stays for stays, cache in caches.items() if cut_alike(B, caches["all"], cache)}
-        assert cut == slices, B
-
-
-def test_the_company_of_a_case_changes_no_byte():
-    cell, x = LSTMCell(4, 20), torch.randn(5, 37, 4)
-    y, _ = recurrent.unroll(cell, x)
-    for b in (0, 17, 36):
-        alone, _ = recurrent.unroll(cell, x[:, b : b + 1])
-        assert torch.equal(alone[:, 0], y[:, b])
 
 
 @pytest.mark.parametrize("make", [LSTM, GRU])
@@ -301,19 +217,6 @@ def test_float32_is_as_exact_as_torchs_operators(make, H):
         assert square <= 2**2 * squares["eager"][name], name
 
 
-@pytest.mark.slow
-def test_ten_thousand_steps():
-    cell = LSTMCell(2, 8)
-    x = torch.randn(10_000, 2, 2, requires_grad=True)
-    y, _ = recurrent.unroll(cell, x)
-    assert y.isfinite().all()
-    y[-1].sum().backward()
-    assert x.grad is not None
-    assert x.grad.isfinite().all()
-    with torch.no_grad():  # the reference needs a second for a tenth of them
-        torch.testing.assert_close(y[:1000], unroll(cell, x[:1000])[0], rtol=0, atol=1e-8)
-
-
 def test_nan_and_infinity_are_torchs():
     cell = LSTMCell(3, 5)
     x = torch.randn(4, 3, 3)
@@ -321,19 +224,6 @@ def test_nan_and_infinity_are_torchs():
     ours, reference = recurrent.unroll(cell, x)[0], unroll(cell, x)[0]
     assert torch.equal(ours.isnan(), reference.isnan())
     assert ours[:, 2].isfinite().all()
-
-
-def test_float32_is_right_up_to_the_stated_edge():
-    torch.set_default_dtype(torch.float32)
-    cell = LSTMCell(3, 5)
-    x = torch.randn(2, 3)
-    a = x @ cell.W_x.detach().T  # LN(W_x x) is over these 20
-    length = (a - a.mean(1, keepdim=True)).norm(dim=1, keepdim=True)
-    x = x * (torch.finfo(torch.float32).max ** 0.5 / length)
-    ours, reference = (loop(cell, 0.99 * x[None])[0] for loop in (recurrent.unroll, unroll))
-    torch.testing.assert_close(ours, reference, rtol=0, atol=5e-6)  # a few roundings
-    ours, reference = (loop(cell, 1.5 * x[None])[0] for loop in (recurrent.unroll, unroll))
-    assert (ours - reference).abs().max() > 0.05
 
 
 def test_extreme_gates_saturate():
@@ -377,28 +267,14 @@ def test_what_a_call_returned_is_not_written_again():
     assert torch.equal(copy.deepcopy(y.detach()), before[0])
 
 
-def test_inputs_that_do_not_lie_in_order():
+def test_inputs_that_are_not_contiguous():
     cell = LSTMCell(4, 6)
     x = torch.randn(4, 3, 5).permute(2, 1, 0)
     state = (torch.randn(6, 3).T, torch.randn(3, 12)[:, ::2])
-    assert not x.is_contiguous()
-    given = x, state, None, False
-    assert_alike(
-        everything(recurrent.unroll, cell, *given), everything(unroll, cell, *given), 1e-12
-    )
-
-
-@pytest.mark.parametrize(
-    "lengths", [torch.tensor([[5, 1], [2, 1], [3, 1]])[:, 0], torch.tensor(3).expand(3)]
-)
-def test_lengths_that_do_not_lie_in_order(lengths):
-    cell, x = LSTMCell(4, 6), torch.randn(5, 3, 4)
-    state = (torch.randn(3, 6), torch.randn(3, 6))
-    given = x, state, lengths, False
-    assert not lengths.is_contiguous()
-    assert_alike(
-        everything(recurrent.unroll, cell, *given), everything(unroll, cell, *given), 1e-12
-    )
+    for lengths in (torch.tensor([[5, 1], [2, 1], [3, 1]])[:, 0], torch.tensor(3).expand(3)):
+        given = x, state, lengths, False
+        ours, expected = (everything(f, cell, *given) for f in (recurrent.unroll, unroll))
+        assert_alike(ours, expected, 1e-12)
 
 
 def test_the_way_back_has_the_lengths_of_the_way_forth():
@@ -423,38 +299,6 @@ def test_autocast_computes_in_the_dtype_of_the_parameters():
     y.sum().backward()
 
 
-@pytest.mark.parametrize("make", [RNN, LSTM, GRU])
-def test_fuse_shares_parameters_and_states(make):
-    model = nn.ModuleDict({"rnn": make(3, 5, num_layers=2, bidirectional=True)})
-    fused = fuse(model)
-    assert [id(p) for p in fused.parameters()] == [id(p) for p in model.parameters()]
-    assert fused.state_dict().keys() == model.state_dict().keys()
-    x = torch.randn(6, 4, 3)
-    y, last = fused.rnn(x, lengths=[6, 0, 3, 5])
-    expected = model.rnn(x, lengths=[6, 0, 3, 5])
-    torch.testing.assert_close((y, last), expected)
-    assert model.rnn.unroll is unroll
-    assert fused.rnn.unroll is recurrent.unroll
-
-
-def test_copies_and_files_of_a_fused_layer():
-    fused = fuse(GRU(3, 5))
-    x = torch.randn(6, 4, 3)
-    other = copy.deepcopy(fused)
-    with torch.no_grad():
-        other.cells[0].W_h.zero_()
-    assert not torch.equal(other(x)[0], fused(x)[0])
-    file = io.BytesIO()
-    torch.save(fused.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file, weights_only=True))
-    assert torch.equal(other(x)[0], fused(x)[0])
-    whole = io.BytesIO()
-    torch.save(fused, whole)
-    whole.seek(0)
-    assert torch.equal(torch.load(whole, weights_only=False)(x)[0], fused(x)[0])
-
-
 def test_torch_compile_of_a_fused_layer_is_right_and_quiet(monkeypatch):
     ignored = []  # what Python prints as "Exception ignored in"
     monkeypatch.setattr(sys, "unraisablehook", ignored.append)
@@ -470,26 +314,11 @@ def test_torch_compile_of_a_fused_layer_is_right_and_quiet(monkeypatch):
     assert not ignored
 
 
-def test_what_has_no_fused_form_says_so_and_is_right():
-    layer = LSTM(3, 5, norm_scope=NormScope.JOINT)
-    with pytest.warns(NotFusedWarning, match="LSTMCell"):
-        fused = fuse(layer)
-    x = torch.randn(6, 4, 3)
-    torch.testing.assert_close(fused(x), layer(x))
-
-
 @pytest.mark.parametrize("name", PUBLISHED_LSTMS)
 def test_published_cells_are_fused_or_left_alone(name):
     cell = shaken(PUBLISHED_LSTMS[name](3, 5))
     x = torch.randn(6, 4, 3)
     torch.testing.assert_close(recurrent.unroll(cell, x), unroll(cell, x))
-
-
-def test_hooks_are_served_by_the_reference():
-    layer, seen = LSTM(3, 5), []
-    layer.cells[0].norm_h.register_forward_hook(lambda *_: seen.append(1))
-    recurrent.unroll(layer.cells[0], torch.randn(6, 4, 3))
-    assert len(seen) == 6
 
 
 def test_no_steps_and_no_sequences():

@@ -13,7 +13,6 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from lnlab.kernels import NotFusedWarning, fuse
 from lnlab.nn import (
     NORMS,
-    BatchLayerNorm,
     BatchNorm,
     Conv2d,
     GhostBatchNorm,
@@ -26,65 +25,33 @@ from lnlab.nn import (
     ScaleNorm,
     WeightNorm,
     outside_root,
-    recompute_statistics,
     use_statistics,
 )
 
 ULP = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 
 CASES = {
-    "layer": (LayerNorm, (6, 8)),
+    "layer": (LayerNorm, (5, 6, 8)),
     "layer without cases": (LayerNorm, (8,)),
-    "layer of a sequence": (LayerNorm, (5, 6, 8)),
     "layer of one unit": (lambda _: LayerNorm(1), (6, 1)),
     "layer, not affine": (partial(LayerNorm, elementwise_affine=False), (6, 8)),
-    "layer, per position of none": (partial(LayerNorm, per_position=True), (6, 8)),
-    "layer over space": (partial(LayerNorm, space=2), (6, 8, 3, 4)),
-    "layer over space, not affine": (
-        partial(LayerNorm, space=1, elementwise_affine=False),
-        (6, 8, 5),
-    ),
+    "layer over space": (partial(LayerNorm, space=2), (2, 6, 8, 3, 4)),
     "layer over space without cases": (partial(LayerNorm, space=2), (8, 3, 4)),
-    "layer over space of a sequence": (partial(LayerNorm, space=2), (2, 6, 8, 3, 4)),
-    "layer, per position": (
-        partial(LayerNorm, space=2, per_position=True),
-        (6, 8, 3, 4),
-    ),
-    "layer, per position, not affine": (
-        partial(LayerNorm, space=2, per_position=True, elementwise_affine=False),
-        (6, 8, 3, 4),
-    ),
-    "layer, per position, without cases": (
-        partial(LayerNorm, space=2, per_position=True),
-        (8, 3, 4),
-    ),
-    "layer, per position, of a sequence": (
-        partial(LayerNorm, space=1, per_position=True),
-        (2, 6, 8, 4),
-    ),
+    "layer, per position": (partial(LayerNorm, space=2, per_position=True), (6, 8, 3, 4)),
     "layer over space, one number": (lambda _: LayerNorm(1, space=1), (1, 1, 1)),
     "group": (partial(GroupNorm, 2), (6, 8)),
-    "group, eps 0": (partial(GroupNorm, 2, eps=0.0), (6, 8)),
-    "group without cases": (partial(GroupNorm, 2), (8,)),
+    "group, eps 0": (partial(GroupNorm, 2, eps=0.0), (8,)),
     "groups of one unit": (partial(GroupNorm, 8), (6, 8)),
-    "group over space": (partial(GroupNorm, 4, space=2), (6, 8, 3, 4)),
-    "group of a sequence, not affine": (partial(GroupNorm, 4, affine=False), (2, 3, 8)),
+    "group over space": (partial(GroupNorm, 4, space=2, affine=False), (6, 8, 3, 4)),
     "instance": (InstanceNorm, (6, 8, 3, 4)),
-    "instance, affine": (partial(InstanceNorm, affine=True, space=1), (6, 8, 5)),
-    "instance without cases": (partial(InstanceNorm, affine=True), (8, 3, 4)),
-    "instance of a sequence": (partial(InstanceNorm, space=1), (2, 6, 8, 5)),
+    "instance, affine": (partial(InstanceNorm, affine=True, space=1), (2, 6, 8, 5)),
     "instance of one position": (partial(InstanceNorm, affine=True), (6, 8, 1, 1)),
     "rms": (RMSNorm, (6, 8)),
-    "rms with bias": (partial(RMSNorm, bias=True), (5, 6, 8)),
-    "rms, eps 0": (partial(RMSNorm, eps=0.0), (8,)),
-    "batch": (BatchNorm, (6, 8)),
-    "batch, not affine": (partial(BatchNorm, affine=False), (6, 8)),
-    "batch, other momentum and eps": (partial(BatchNorm, momentum=0.3, eps=1e-3), (6, 8)),
+    "rms with bias": (partial(RMSNorm, bias=True, eps=0.0), (5, 6, 8)),
+    "batch": (partial(BatchNorm, momentum=0.3, eps=1e-3), (6, 8)),
+    "batch, not affine": (partial(BatchNorm, affine=False), (5, 6, 8)),
     "batch, eps 0": (partial(BatchNorm, eps=0.0), (6, 8)),
-    "batch of a sequence": (BatchNorm, (5, 6, 8)),
     "batch over space": (partial(BatchNorm, space=2), (6, 8, 3, 4)),
-    "batch over space of a sequence": (partial(BatchNorm, space=1), (2, 6, 8, 4)),
-    "batch of one case with space": (partial(BatchNorm, space=1), (1, 8, 4)),
     "batch of one value a unit": (BatchNorm, (1, 8)),
 }
 
@@ -187,21 +154,6 @@ def test_float32_is_right_up_to_the_stated_edge(case, outcome):
 
 
 @every_case
-def test_strides_do_not_matter(case, pair):
-    _, fused, a = pair(case)
-    twin = copy.deepcopy(fused)
-    strided = a.detach().repeat_interleave(2, dim=0)[::2]
-    assert_equal(fused(strided), twin(a.detach()))
-
-
-def test_picture_in_channels_last_keeps_its_layout(drawn):
-    a = torch.randn(6, 8, 3, 4).to(memory_format=torch.channels_last)
-    for make in (BatchNorm, LayerNorm, InstanceNorm, partial(GroupNorm, 2)):
-        reference = drawn(make(8, space=2))
-        assert_equal(fuse(copy.deepcopy(reference))(a), reference(a))
-
-
-@every_case
 def test_no_cases_give_none(case, pair):
     reference, fused, a = pair(case, training=False)
     if a.dim() > 1 + reference.space:
@@ -215,13 +167,6 @@ def test_explicit_mode_of_batch_norm_is_followed(mode, training, pair):
     with use_statistics(nn.ModuleList([reference, fused]), mode):
         for _ in range(2):
             assert_equal(fused(a), reference(a))
-    assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
-
-
-def test_recompute_reaches_the_fused_batch_norm(pair):
-    reference, fused, a = pair("batch over space")
-    for norm in (reference, fused):
-        recompute_statistics(norm, [a[:2], a[2:]])
     assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
 
 
@@ -291,25 +236,9 @@ def test_training_the_fused_model_trains_the_other():
     assert_equal(fused(x), model(x))
 
 
-def test_statistics_shaped_by_the_first_batch_are_shared_too():
-    model = BatchLayerNorm(8)
-    with pytest.warns(NotFusedWarning, match="BatchLayerNorm"):
-        fused = fuse(model)
-    fused(torch.randn(6, 8))
-    assert model.over_cases.mu.shape == (1, 8)
-    assert model.over_cases.mu is fused.over_cases.mu
-
-
 def test_fusing_twice_changes_nothing():
     fused = fuse(net())
     assert repr(fuse(fused)) == repr(fused)
-
-
-def test_hooks_come_along():
-    model, seen = net(), []
-    model[4].register_forward_hook(lambda module, args, y: seen.append(type(module)))
-    fuse(model)(torch.randn(6, 5))
-    assert [kind.__name__ for kind in seen] == ["FusedBatchNorm"] * 2
 
 
 class Mine(LayerNorm):
@@ -344,34 +273,6 @@ def test_what_torch_has_no_operator_for_stays_and_is_named_once(norm, name):
     assert type(fused[1]) is type(norm)
 
 
-PICTURES = {
-    "batch": partial(BatchNorm, space=2),
-    "layer": partial(LayerNorm, space=2),
-    "layer, per position": partial(LayerNorm, space=2, per_position=True),
-    "group": partial(GroupNorm, 4, space=2),
-    "instance": partial(InstanceNorm, affine=True),
-}
-
-
-@pytest.mark.parametrize("name", PICTURES)
-@pytest.mark.parametrize(
-    "shape",
-    [
-        {"stride": 2, "padding": 1},
-        {"padding": 2, "padding_mode": "reflect", "dilation": 2},
-        {"stride": 2, "dilation": 2},
-    ],
-    ids=str,
-)
-def test_a_convolution_with_torchs_operator_equals_the_reference(name, shape, drawn, outcome):
-    reference = drawn(Conv2d(3, 8, 3, PICTURES[name], **shape))
-    fused = fuse(copy.deepcopy(reference))
-    assert type(fused.norm) is not type(reference.norm)
-    x = (1 + torch.randn(5, 3, 7, 8)).requires_grad_()
-    expected = outcome(reference(x), x=x, **dict(reference.named_parameters()))
-    assert_equal(outcome(fused(x), x=x, **dict(fused.named_parameters())), expected)
-
-
 @pytest.mark.parametrize("name", ["none", "dyt"])
 def test_nothing_is_said_where_there_is_no_statistic(name):
     model = Linear(5, 8, NORMS[name])
@@ -387,11 +288,6 @@ def test_layers_around_a_normalizer_keep_working(outcome):
         expected = outcome(layer(x), x=x, **dict(layer.named_parameters()))
         fused = fuse(layer)
         assert_equal(outcome(fused(x), x=x, **dict(fused.named_parameters())), expected)
-
-
-def test_wrong_shape_is_refused_as_on_the_reference():
-    with pytest.raises(ValueError, match=r"FusedLayerNorm\(8.*8 units"):
-        fuse(LayerNorm(8))(torch.randn(6, 7))
 
 
 @pytest.mark.gpu

@@ -142,7 +142,3 @@ def test_the_cache_that_a_thread_has_for_itself(tmp_path, size, shared, bytes):
         for name, value in zip(("level", "size", "shared_cpu_list"), told, strict=True):
             (folder / name).write_text(f"{value}\n")
     assert l2_cache_bytes(tmp_path) == bytes
-
-
-def test_a_machine_that_says_nothing_of_its_caches(tmp_path):
-    assert l2_cache_bytes(tmp_path) == 0

@@ -82,25 +82,6 @@ def test_each_place_has_its_own_source(norm, training):
         assert_alike(*on_both(cell, x, state, torch.tensor([6, 1, 4, 0, 6])), TOLERANCE)
 
 
-def test_steps_that_one_case_has_alone():
-    cell, (x, state) = made(), given(8, 4, 3, 5)
-    ours, reference = on_both(cell, x, state, torch.tensor([2, 8, 5, 2]))
-    assert_alike(ours, reference, TOLERANCE)
-    before, after = cell.norm_c, ours
-    assert torch.equal(after["norm_c.running_var"][5:], before.running_var[5:])
-    assert not torch.equal(after["norm_c.running_mean"][5:8], before.running_mean[5:8])
-
-
-def test_gains_of_zero_and_a_unit_without_variance():
-    cell, (x, state) = made(), given(5, 6, 3, 5)
-    with torch.no_grad():
-        cell.norm_h.g[3:9].zero_()
-        cell.norm_x.g.zero_()
-        cell.norm_c.g[2].zero_()
-        cell.W_x[4].zero_()
-    assert_alike(*on_both(cell, x, state), TOLERANCE)
-
-
 @pytest.mark.parametrize("norm", NORMS)
 def test_running_statistics_after_training_and_what_they_evaluate_to(norm):
     cells = [made(norm)]
@@ -166,24 +147,6 @@ def test_the_number_of_threads_changes_no_byte(B):
         passes.append({**found, **dict(own.named_buffers())})
     for name, value in passes[0].items():
         assert all(torch.equal(value, other[name]) for other in passes[1:]), name
-
-
-def test_a_second_derivative_is_refused():
-    x = torch.randn(3, 4, 3, requires_grad=True)
-    y, _ = recurrent.unroll(made(), x)
-    with pytest.raises(RuntimeError, match=r"second derivative.*reference"):
-        torch.autograd.grad(y.sum(), x, create_graph=True)
-
-
-def test_without_gradients_the_same_is_computed_and_remembered():
-    cells, (x, state) = [made()], given(5, 4, 3, 5)
-    cells.append(copy.deepcopy(cells[0]))
-    with torch.no_grad():
-        ours, last = recurrent.unroll(cells[0], x, state)
-    y, ends = recurrent.unroll(cells[1], x, state)
-    assert all(torch.equal(a, b) for a, b in zip((ours, *last), (y, *ends), strict=True))
-    for one, other in zip(cells[0].buffers(), cells[1].buffers(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_one_norm_in_two_places_stays_on_the_reference():

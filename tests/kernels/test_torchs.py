@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse, recurrent
-from lnlab.kernels.fused_cells import fused_cell
 from lnlab.kernels.recurrent import unroll as fused
-from lnlab.nn import PUBLISHED_LSTMS, Bias, GRUCell, Identity, LSTMCell, UpdateGate
+from lnlab.nn import Bias, GRUCell, Identity, LSTMCell, UpdateGate
 from lnlab.nn.recurrent import GRU, LSTM, unroll
 
 from .test_compiled import everything, shaken
@@ -42,45 +41,6 @@ def test_values_and_every_gradient(make, size, reverse, ragged):
     assert ours.keys() == theirs.keys()
     for name, expected in theirs.items():
         torch.testing.assert_close(ours[name], expected, rtol=0, atol=1e-12, msg=name)  # order
-
-
-def test_it_is_torchs_operator_that_computes():
-    layer = fuse(LSTM(3, 4, norm_layer=Identity))
-    y, _ = layer(torch.randn(20, 2, 3))
-    seen, todo = set(), [y.grad_fn]
-    while todo:
-        node = todo.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            todo += [following for following, _ in node.next_functions]
-    loop, _ = LSTM(3, 4, norm_layer=Identity)(torch.randn(20, 2, 3))
-    assert not any("Recurrence" in type(node).__name__ for node in seen)
-    assert loop.shape == y.shape
-
-
-@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
-def test_what_is_torchs_is_known(make):
-    assert fused_cell(make(3, 4)).unnormalized
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        LSTMCell,
-        GRUCell,
-        partial(LSTMCell, norm_layer=Identity, bias=Bias.TWICE),
-        *PUBLISHED_LSTMS.values(),
-    ],
-)
-def test_what_is_not_torchs_is_left_alone(make):
-    found = fused_cell(make(3, 4))
-    assert found is None or not found.unnormalized
-
-
-def test_a_cell_with_hooks_is_left_to_the_reference():
-    cell = LSTMCell(3, 4, Identity)
-    cell.register_forward_hook(lambda *_: None)
-    assert fused_cell(cell) is None
 
 
 @pytest.mark.parametrize("kind", [LSTM, GRU])
