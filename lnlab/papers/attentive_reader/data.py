@@ -3,7 +3,7 @@
 import hashlib
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -592,7 +592,7 @@ def shortcuts(questions: Sequence[Question]) -> dict[str, float]:
 
     ``ceiling`` is the fraction of questions whose answer is in the passage.
     """
-    scores: Counter[str] = Counter()
+    scores = defaultdict(float)
     for question in questions:
         for name, chosen in guesses(question).items():
             scores[name] += (question.answer in chosen) / len(chosen)
