@@ -67,17 +67,14 @@ def test_normalizers_over_time_and_over_features():
     torch.testing.assert_close(y.var(1, correction=0), torch.ones(2, H), rtol=1e-4, atol=0)
     y = OverFeatures(H)(h, full)
     torch.testing.assert_close(y.mean(2), torch.zeros(2, 50), rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="utterance 1 of the batch has no frames"):
+        Listener(D, H)(frames(), torch.tensor([13, 0, 1]))
     # padding counts as in the published code, unless it is masked
     short = torch.tensor([30, 50])
     for masked in (False, True):
         over = OverTime(H, masked=masked)
         alone = over(h[:1, :30], short[:1])[0]
         assert torch.allclose(over(h, short)[0, :30], alone, atol=1e-12) == masked
-
-
-def test_an_utterance_without_frames_is_refused():
-    with pytest.raises(ValueError, match="utterance 1 of the batch has no frames"):
-        Listener(D, H)(frames(), torch.tensor([13, 0, 1]))
 
 
 def make_speller(**settings):

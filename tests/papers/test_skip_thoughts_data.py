@@ -68,13 +68,8 @@ def test_novels_are_their_texts_in_sentences_cut_once_on_a_machine(tmp_path, mon
         assert len(sentences) == 20
         assert not {"licence", "ebook", "volunteers"} & {*" ".join(sentences).split()}
     text = "Chapter 1\n\nMrs. Hill saw\nSt. Paul's. It rained! (Twice.)\n\n\nWell"
-    assert [" ".join(words) for words in books.split_sentences(text)] == [
-        "chapter 1",
-        "mrs. hill saw st. paul 's .",
-        "it rained !",
-        "( twice . )",
-        "well",
-    ]
+    lines = "|".join(" ".join(words) for words in books.split_sentences(text))
+    assert lines == "chapter 1|mrs. hill saw st. paul 's .|it rained !|( twice . )|well"
     monkeypatch.setattr(books, "split_sentences", None)
     os.utime(folder / "0.txt", ns=(1, 1))
     assert load(f"gutenberg={folder}").books == novels[:2]
@@ -116,14 +111,9 @@ def test_the_real_novels_and_tasks_are_read():
     novels = load(f"novels={REAL}")
     assert (len(novels.books), sum(map(len, novels.books))) == (18, 115_317)
     assert novels.left_out == 28_011
-    counts = {n: (len(t), t.blank) for n, t in load_tasks(f"sentence-tasks={REAL}").items()}
-    assert counts == {
-        "SICK": (9_927, 0),
-        "MR": (10_662, 0),
-        "CR": (3_771, 4),
-        "SUBJ": (10_000, 0),
-        "MPQA": (10_603, 3),
-    }
+    tasks = load_tasks(f"sentence-tasks={REAL}").values()
+    counts = [(len(task), task.blank) for task in tasks]
+    assert counts == [(9_927, 0), (10_662, 0), (3_771, 4), (10_000, 0), (10_603, 3)]
 
 
 # --- stories ----------------------------------------------------------------------------------
@@ -306,32 +296,26 @@ def test_the_official_files_are_read_and_other_names_and_encodings_are_the_same(
         load_tasks(f"sentence-tasks={folder}", only="TREC")
 
 
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        (
-            "SICK_trial.txt",
-            (b"relatedness", b""),
-            "line 2: expected sentence_A, sentence_B and",
-        ),
-        ("SICK_train.txt", (b"\t2.5", b"\tnan"), "SICK_train.txt, line 3: expected"),
-        ("rt-polarity.pos", (b"isn", b"\x81"), "no text in utf-8 or windows-1252: con"),
-    ],
-)
-def test_a_damaged_task_is_named(file, change, message, tmp_path):
-    folder = layouts.sentence_tasks(tmp_path)
-    (path,) = folder.rglob(file)
-    path.write_bytes(path.read_bytes().replace(*change))
-    with pytest.raises(ValueError, match=message):
-        _ = load_tasks(f"sentence-tasks={folder}")["SICK"]
+def test_damaged_tasks_are_named(tmp_path):
+    for number, (file, old, new, message) in enumerate(
+        [
+            ("SICK_trial.txt", b"relatedness", b"", "line 2: expected sentence_A, sentence_B"),
+            ("SICK_train.txt", b"\t2.5", b"\tnan", "SICK_train.txt, line 3: expected"),
+            ("rt-polarity.pos", b"isn", b"\x81", "no text in utf-8 or windows-1252: convert"),
+        ]
+    ):
+        folder = layouts.sentence_tasks(tmp_path / str(number))
+        (path,) = folder.rglob(file)
+        path.write_bytes(path.read_bytes().replace(old, new))
+        with pytest.raises(ValueError, match=message):
+            _ = load_tasks(f"sentence-tasks={folder}")["SICK"]
 
 
 def test_folds_are_even_and_mix_the_classes():
     folds = assign_folds("MR", 1003)
-    assert sorted(Counter(folds.tolist()).values()) == [100] * 7 + [101] * 3
+    assert sorted(np.bincount(folds)) == [100] * 7 + [101] * 3
     halves = [np.mean(np.flatnonzero(folds == fold) < 500) for fold in range(FOLDS)]
     assert 0.3 < min(halves) < max(halves) < 0.7
-    assert not np.array_equal(folds, assign_folds("CR", 1003))
     sentences = [[f"w{n}"] for n in range(120)]
     for few in (0, 1):
         targets = np.eye(120)[0] if few else 1 - np.eye(120)[0]
