@@ -44,7 +44,7 @@ from lnlab.analysis.normalized_layer import check_finite
 from lnlab.analysis.random import normal, uniform
 from lnlab.analysis.result import Figure, Frame, Report, make_frame
 from lnlab.nn import Conv2d
-from lnlab.nn.table1 import TRANSFORMATIONS, Given, Transformation, scale_rows
+from lnlab.nn.table1 import TRANSFORMATIONS, LayerInputs, Transformation, scale_rows
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
 
@@ -375,7 +375,7 @@ def _transformed(W: Tensor, transformation: Transformation, delta: float) -> Ten
     nothing = W.new_zeros(())
     length = max(len(W), W[0].numel())
     shift = nothing if transformation.scales else _shift(W, delta, length)
-    return transformation(Given(W, nothing, nothing), delta, shift).W
+    return transformation(LayerInputs(W, nothing, nothing), delta, shift).W
 
 
 def _shift(like: Tensor, size: float, length: int) -> Tensor:
@@ -392,7 +392,7 @@ def _of_input(
     x = module.x if module.x.dim() < 2 else module.x.movedim(axis, 1)
     nothing = x.new_zeros(())
     shift = nothing if transformation.scales else _shift(x, delta, max(x.shape[:2]))
-    changed = transformation(Given(nothing, x, nothing), delta, shift).x
+    changed = transformation(LayerInputs(nothing, x, nothing), delta, shift).x
     return Replacement(changed if x.dim() < 2 else changed.movedim(1, axis).contiguous())
 
 

@@ -20,7 +20,15 @@ from lnlab.analysis.module_copy import Buffers, check_type, recompute_bn_stats
 from lnlab.analysis.random import normal, uniform
 from lnlab.analysis.result import AnalysisResult, Frame, make_frame
 from lnlab.nn import Normalizer, SpectralNorm
-from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Place, Row, Statistics, Transformation
+from lnlab.nn.table1 import (
+    ROWS,
+    TRANSFORMATIONS,
+    LayerInputs,
+    LayerKind,
+    Row,
+    Statistics,
+    Transformation,
+)
 from lnlab.threads import in_one_thread
 
 LARGEST = 1e100
@@ -34,13 +42,13 @@ def random_given(
     units: int = 12,
     inputs: int = 7,
     cases: int = 8,
-    place: Place = Place.DENSE,
+    place: LayerKind = LayerKind.DENSE,
     *,
     side: int = 6,
     kernel: int = 3,
     bias_inside: bool = False,
     seed: int = 0,
-) -> Given:
+) -> LayerInputs:
     """Return standard normal weights W, inputs x and, if asked, a bias c, in float64.
 
     Args:
@@ -55,25 +63,25 @@ def random_given(
     """
     pixels, window = (side,) * place.space, (kernel,) * place.space
     no_bias = torch.zeros((), dtype=torch.float64)
-    return Given(
+    return LayerInputs(
         W=normal(seed, 0, units, inputs, *window),
         x=normal(seed, 1, cases, inputs, *pixels),
         c=normal(seed, 2, units, *(1,) * place.space) if bias_inside else no_bias,
-        padding=kernel // 2 if place is Place.PADDED else 0,
+        padding=kernel // 2 if place is LayerKind.PADDED else 0,
     )
 
 
-def shift_length(given: Given) -> int:
+def shift_length(given: LayerInputs) -> int:
     """Return the number of elements that is enough for every shift of ``given``."""
     return max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
 
 
-def random_shift(given: Given, *, seed: int = 0) -> Tensor:
+def random_shift(given: LayerInputs, *, seed: int = 0) -> Tensor:
     """Return a standard normal vector (N,), long enough for every shift of ``given``."""
     return normal(seed, 3, shift_length(given)).to(given.x.dtype)
 
 
-def cast(given: Given, dtype: torch.dtype) -> Given:
+def cast(given: LayerInputs, dtype: torch.dtype) -> LayerInputs:
     """Return ``given`` rounded to ``dtype``."""
     return replace(given, W=given.W.to(dtype), x=given.x.to(dtype), c=given.c.to(dtype))
 
@@ -110,7 +118,7 @@ class NormalizedLayer:
     def __init__(
         self,
         row: Row,
-        given: Given,
+        given: LayerInputs,
         *,
         eps: float = 0.0,
         statistics: Statistics | None = None,
@@ -132,22 +140,24 @@ class NormalizedLayer:
         self._buffers = Buffers(self.norm)
         self.y = self.output(given)
 
-    def output(self, given: Given) -> Tensor:
+    def output(self, given: LayerInputs) -> Tensor:
         """Return y (B, H, *space); recomputed statistics are those of ``given``."""
         again = self.statistics is Statistics.RECOMPUTED
         return self._output(given, self.statistics, given if again else None)
 
     @torch.no_grad()
-    def _output(self, given: Given, statistics: Statistics, population: Given | None) -> Tensor:
+    def _output(
+        self, given: LayerInputs, statistics: Statistics, population: LayerInputs | None
+    ) -> Tensor:
         with self._buffers:
             if population is not None:
                 recompute_bn_stats(_OfGiven(self.norm), population)
             self.norm.train(statistics is Statistics.BATCH)
-            a = given.summed_inputs(self.norm)
-            if self.row.batch is None:
+            a = given.pre_activations(self.norm)
+            if self.row.batch_size is None:
                 return self.norm(a, given.W, 0)
             # mini-batches: what mixes cases mixes those of one batch alone
-            batches = a.split(self.row.batch)
+            batches = a.split(self.row.batch_size)
             return torch.cat([self.norm(batch, given.W, 0) for batch in batches])
 
     def defect(
@@ -233,7 +243,7 @@ class _OfGiven(nn.Module):
         super().__init__()
         self.norm = norm
 
-    def forward(self, given: Given) -> Tensor:
+    def forward(self, given: LayerInputs) -> Tensor:
         return given.output(self.norm)
 
 
@@ -300,7 +310,7 @@ def measure_table1(
     """
     measured = []
     for name, row in rows.items():
-        given = cast(random_given(units, inputs, cases, row.place, seed=seed), dtype)
+        given = cast(random_given(units, inputs, cases, row.layer_kind, seed=seed), dtype)
         layer = NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=seed)
         shift = random_shift(given, seed=seed)
         for column, what, defect in _columns(layer, delta, shift):
@@ -317,5 +327,5 @@ def _columns(
         defect = layer.defect(transformation, delta, shift)
         yield transformation.column, transformation.name, defect
     yield 11, "independence of the other cases", layer.dependence()
-    if layer.row.cells[11] != "-":
+    if layer.row.letters[11] != "-":
         yield 12, "training = evaluation", layer.gap()

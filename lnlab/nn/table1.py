@@ -1,9 +1,9 @@
-"""Table 1 of Ba et al. (2016) and its extension, as data: what stays the same.
+"""Table 1 of Ba et al. (2016) and its extension, as data: the invariances of each norm.
 
-A *row* claims, for one normalizer, which transformations leave the output as it was. The
-first six columns are the paper's Table 1. Its 18 entries hold under conditions that the
-paper leaves unsaid, and so do these: eps = 0, delta > 0, no bias inside a, and statistics
-of the batch (or of the population) taken again after the change.
+A *row* claims, for one normalizer, which transformations do not change the output. The first
+six columns are the paper's Table 1. Its 18 entries hold under conditions that the paper does
+not state, and so do these: eps = 0, delta > 0, no bias inside a, and statistics of the batch
+(or of the population) computed again after the change.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,13 @@ from lnlab.nn.normalizer import Normalizer
 
 
 @dataclass(frozen=True)
-class Given:
+class LayerInputs:
     """The inputs and weights of one layer; ``a = W x + c``.
 
     Attributes:
         W: weights (H, D), or (H, D, height, width) of a convolution.
         x: inputs (B, D), or (B, D, height, width).
-        c: added to the summed inputs, broadcast: 0, or a bias inside a.
+        c: added to the pre-activations, broadcast: 0, or a bias inside a.
         padding: zeros around the picture.
     """
 
@@ -43,37 +43,36 @@ class Given:
     c: Tensor
     padding: int = 0
 
-    def summed_inputs(self, norm: Normalizer) -> Tensor:
-        """``a`` (B, H, *space), with the weights that ``norm`` multiplies by."""
+    def pre_activations(self, norm: Normalizer) -> Tensor:
+        """Return ``a`` (B, H, *space), with the weights that ``norm`` multiplies by."""
         W = norm.weight(self.W)
         if self.x.dim() == 2:
             return F.linear(self.x, W) + self.c
         return F.conv2d(self.x, W, padding=self.padding) + self.c
 
     def output(self, norm: Normalizer) -> Tensor:
-        """The normalized summed inputs (B, H): behind f a dead unit may hide a change."""
-        return norm(self.summed_inputs(norm), self.W, 0)
+        """Return the normalized pre-activations (B, H): f could hide a change."""
+        return norm(self.pre_activations(norm), self.W, 0)
 
     def along(self, v: Tensor, axis: int) -> Tensor:
-        """v (N,) along ``axis`` of x (0 cases, 1 inputs or units), ready to broadcast."""
+        """Reshape v (N,) to ``axis`` of x (0 examples, 1 inputs or units), to broadcast."""
         return v.reshape(tuple(-1 if i == axis else 1 for i in range(self.x.dim())))
 
 
-Change = Callable[[Given, float, Tensor], Given]
-"""(given, delta, shift) to what is given instead; ``shift`` is as long as it is cut to."""
+Change = Callable[[LayerInputs, float, Tensor], LayerInputs]
+"""Computes changed inputs from (given, delta, shift); ``shift`` is cut to length."""
 
 
 @dataclass(frozen=True)
 class Transformation:
-    """One column: what is changed, by a scale ``delta`` or by a ``shift``.
+    """One column: a change of the inputs by a scale ``delta`` or by a ``shift``.
 
     Attributes:
         column: its number here; 1 to 6 are the columns of Table 1, in its order.
         name: in the paper's words where it has some.
         formula: the same, in its letters.
-        change: does it. Shifts are cut from one long vector, so that the same vector serves
-            every shape.
-        scales: whether delta is what it reads; the others read the shift.
+        change: computes it. Shifts are cut from one long vector, which serves every shape.
+        scales: whether it uses delta; the others use the shift.
     """
 
     column: int
@@ -82,64 +81,66 @@ class Transformation:
     change: Change
     scales: bool
 
-    def __call__(self, given: Given, delta: float, shift: Tensor) -> Given:
+    def __call__(self, given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
         return self.change(given, delta, shift)
 
 
-def _scale_weights(given: Given, delta: float, shift: Tensor) -> Given:
+def _scale_weights(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
     return replace(given, W=delta * given.W)
 
 
-def _shift_weights(given: Given, delta: float, shift: Tensor) -> Given:
+def _shift_weights(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
     # One γ for all rows: every summed input of a case moves by γᵀx, one number, which a mean
     # over the units takes out and a mean over the cases does not.
     gamma = shift[: given.W[0].numel()].view_as(given.W[0])
     return replace(given, W=given.W + gamma)
 
 
-def scale_rows(given: Given, delta: float, shift: Tensor, rows: int = 1) -> Given:
-    """The first ``rows`` weight vectors of W (H, D) times delta."""
+def scale_rows(given: LayerInputs, delta: float, shift: Tensor, rows: int = 1) -> LayerInputs:
+    """Multiply the first ``rows`` weight vectors of W (H, D) by delta."""
     return replace(given, W=torch.cat([delta * given.W[:rows], given.W[rows:]]))
 
 
-def _scale_data(given: Given, delta: float, shift: Tensor) -> Given:
+def _scale_data(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
     return replace(given, x=delta * given.x)
 
 
-def _shift_data(given: Given, delta: float, shift: Tensor) -> Given:
-    # a moves by W γ, one number a unit and the same in all cases: here it is the other way
+def _shift_data(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
+    # a changes by W γ, one number per unit and the same for all examples
     return replace(given, x=given.x + given.along(shift[: given.x.shape[1]], 1))
 
 
-def _scale_cases(given: Given, delta: float, shift: Tensor, cases: int = 1) -> Given:
+def _scale_cases(
+    given: LayerInputs, delta: float, shift: Tensor, cases: int = 1
+) -> LayerInputs:
     return replace(given, x=torch.cat([delta * given.x[:cases], given.x[cases:]]))
 
 
-def _shift_summed(given: Given, delta: float, shift: Tensor) -> Given:
+def _shift_summed(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
     return replace(given, c=given.c + given.along(shift[: len(given.x)], 0))
 
 
-def _shift_units(given: Given, delta: float, shift: Tensor) -> Given:
+def _shift_units(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
     return replace(given, c=given.c + given.along(shift[: len(given.W)], 1))
 
 
-def _shift_cases(given: Given, delta: float, shift: Tensor) -> Given:
-    # a_i moves by c_n times the sum of row i of W: another number for each unit and each case
+def _shift_cases(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
+    # a_i changes by c_n times the sum of row i of W: another number per unit and example
     return replace(given, x=given.x + given.along(shift[: len(given.x)], 0))
 
 
-def _shift_rows(given: Given, delta: float, shift: Tensor) -> Given:
-    # a_i moves by c_i times the sum of x: likewise
+def _shift_rows(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
+    # a_i changes by c_i times the sum of x: likewise
     c = shift[: len(given.W)].reshape((-1,) + (1,) * (given.W.dim() - 1))
     return replace(given, W=given.W + c)
 
 
-def _shift_ghost(given: Given, delta: float, shift: Tensor, cases: int) -> Given:
+def _shift_ghost(given: LayerInputs, delta: float, shift: Tensor, cases: int) -> LayerInputs:
     shifted = _shift_data(given, delta, shift).x
     return replace(given, x=torch.cat([shifted[:cases], given.x[cases:]]))
 
 
-def _shift_group(given: Given, delta: float, shift: Tensor, members: int) -> Given:
+def _shift_group(given: LayerInputs, delta: float, shift: Tensor, members: int) -> LayerInputs:
     one_group = torch.zeros_like(shift[: len(given.W)])
     one_group[:members] = shift[0]
     return replace(given, c=given.c + given.along(one_group, 1))
@@ -182,9 +183,9 @@ ONE_GHOST_SHIFTED = Transformation(
 
 
 class Statistics(Enum):
-    """The source of statistics over cases while something is transformed.
+    """The source of statistics over examples while the inputs are changed.
 
-    ``Statistics("batch")`` and so on are these, too.
+    ``Statistics("batch")`` and so on are members, too.
     """
 
     BATCH = "of the batch"
@@ -199,8 +200,8 @@ class Statistics(Enum):
         return cls[str(value).upper()]
 
 
-class Place(Enum):
-    """The kind of layer that the normalizer stands in."""
+class LayerKind(Enum):
+    """The kind of layer that is normalized."""
 
     DENSE = "dense"
     CONVOLUTION = "convolution"
@@ -209,7 +210,7 @@ class Place(Enum):
     @property
     def space(self) -> int:
         """The number of spatial axes of x."""
-        return 0 if self is Place.DENSE else 2
+        return 0 if self is LayerKind.DENSE else 2
 
 
 @dataclass(frozen=True)
@@ -218,162 +219,165 @@ class Row:
 
     Attributes:
         norm: the factory.
-        cells: twelve letters, Y or N (or - where the question makes no sense), columns 1
-            to 10 the transformations, 11 independence of the other cases, 12 training =
+        letters: twelve letters, Y or N (or - where the question makes no sense): columns 1
+            to 10 the transformations, 11 independence of the other examples, 12 training =
             evaluation.
         reason: in one line.
-        statistics: where those over cases come from.
-        place: the layer it stands in.
-        conditions: what else a cell needs, by column.
+        statistics: the source of statistics over examples.
+        layer_kind: the layer that is normalized.
+        conditions: what else a letter needs, by column.
         variants: further transformations that change nothing, where the column's own does.
-        bias_inside: columns 1 to 10 again with a bias inside a; empty where not claimed.
-        odd: whether delta < 0 flips the sign of what is put out before b is added; else
-            the output is not even the same up to its sign.
-        batch: how many cases are normalized together; None: all that there are.
+        with_bias: columns 1 to 10 again with a bias inside a; empty where not claimed.
+        odd: whether delta < 0 flips the sign of the output before b is added; else the output
+            is not even the same up to its sign.
+        batch_size: how many examples are normalized together; None: all.
     """
 
     norm: Callable[..., Normalizer]
-    cells: str
+    letters: str
     reason: str
     statistics: Statistics = Statistics.BATCH
-    place: Place = Place.DENSE
+    layer_kind: LayerKind = LayerKind.DENSE
     conditions: dict[int, str] = field(default_factory=dict)
     variants: tuple[Transformation, ...] = ()
-    bias_inside: str = ""
+    with_bias: str = ""
     odd: bool = True
-    batch: int | None = None
+    batch_size: int | None = None
 
     def make(self, units: int, eps: float = 0.0) -> Normalizer:
-        """The normalizer of ``units`` units, in its place, with ``eps``."""
+        """Return the normalizer of ``units`` units in its kind of layer, with ``eps``."""
         norm = (
-            self.norm(units, space=self.place.space) if self.place.space else self.norm(units)
+            self.norm(units, space=self.layer_kind.space)
+            if self.layer_kind.space
+            else self.norm(units)
         )
         norm.eps = eps
         return norm
 
     def claims(self, column: int) -> bool:
-        """True if column 1 to 12 is claimed to change nothing."""
-        return self.cells[column - 1] == "Y"
+        """Return True if column 1 to 12 is claimed to change nothing."""
+        return self.letters[column - 1] == "Y"
 
 
 _BATCH, _LAYER = "YNYYYNNYNNNN", "YYNYNYYNNNYY"
 _NONE = "NNNNNNNNNN"
 _BATCH_BIASED, _LAYER_BIASED = "YNYYYNNYNN", "NYNNNNYNNN"
-"""A bias inside a is taken out again by a mean over cases; a mean over units keeps it, and
-only what shifts a itself goes unseen."""
+"""A mean over examples removes a bias inside a again; a mean over units keeps it, and only a
+shift of a itself changes nothing."""
 
 _WHOLE = dict.fromkeys((4, 5), "the whole population changes, not the batch alone")
 _PADDING = "zero padding stays 0 where the data are shifted"
 
 ROWS: dict[str, Row] = {
-    "none": Row(NORMS["none"], "NNNNNNNNNNYY", "the identity", bias_inside=_NONE),
+    "none": Row(NORMS["none"], "NNNNNNNNNNYY", "the identity", with_bias=_NONE),
     "batch": Row(
-        BatchNorm, _BATCH, "standardizes each unit over the cases", bias_inside=_BATCH_BIASED
+        BatchNorm, _BATCH, "standardizes each unit over the cases", with_bias=_BATCH_BIASED
     ),
     "batch, frozen": Row(
-        BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", Statistics.FROZEN, bias_inside=_NONE
+        BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", Statistics.FROZEN, with_bias=_NONE
     ),
     "batch, recomputed": Row(
         BatchNorm, "YNYYYNNYNNY-", "as batch, given the population", Statistics.RECOMPUTED,
-        conditions={**_WHOLE, 11: "given the population"}, bias_inside=_BATCH_BIASED,
+        conditions={**_WHOLE, 11: "given the population"}, with_bias=_BATCH_BIASED,
     ),
     "layer": Row(
-        LayerNorm, _LAYER, "standardizes each case over its units", bias_inside=_LAYER_BIASED
+        LayerNorm, _LAYER, "standardizes each case over its units", with_bias=_LAYER_BIASED
     ),
     "weight": Row(
-        NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only", bias_inside=_NONE
+        NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only", with_bias=_NONE
     ),
     "weight, mean-only batch": Row(
         NORMS["weight, mean-only batch"], "YNYNYNNYNNNN", "weight norm, each unit centred",
-        bias_inside="YNYNYNNYNN",
+        with_bias="YNYNYNNYNN",
     ),
     "rms": Row(
         NORMS["rms"], "YNNYNYNNNNYY", "removes the scale of a case, does not centre",
-        bias_inside=_NONE,
+        with_bias=_NONE,
     ),
     "scale": Row(
-        NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant", bias_inside=_NONE
+        NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant", with_bias=_NONE
     ),
     "group": Row(
         partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group",
-        variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED), bias_inside=_LAYER_BIASED,
+        variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED), with_bias=_LAYER_BIASED,
     ),
     "ghost batch": Row(
         partial(GhostBatchNorm, ghost=GHOST), _BATCH, "batch norm inside each ghost batch",
-        variants=(ONE_GHOST_SCALED, ONE_GHOST_SHIFTED), bias_inside=_BATCH_BIASED,
+        variants=(ONE_GHOST_SCALED, ONE_GHOST_SHIFTED), with_bias=_BATCH_BIASED,
     ),
     "batch renorm, clips off": Row(
         partial(BatchRenorm, r_max=float("inf"), d_max=float("inf")), "NNNNNNNNNNYY",
-        "forward, the running statistics alone", bias_inside=_NONE,
+        "forward, the running statistics alone", with_bias=_NONE,
     ),
     "batch renorm, r = 1, d = 0": Row(
         partial(BatchRenorm, r_max=1.0, d_max=0.0), _BATCH, "batch norm",
-        bias_inside=_BATCH_BIASED,
+        with_bias=_BATCH_BIASED,
     ),
     "ada": Row(
-        NORMS["ada"], _LAYER, "a function of LN(a)", bias_inside=_LAYER_BIASED, odd=False
+        NORMS["ada"], _LAYER, "a function of LN(a)", with_bias=_LAYER_BIASED, odd=False
     ),
     "weight standardization": Row(
         NORMS["weight standardization"], "YNYNNNNNYYYY", "each wᵢ centred and scaled",
-        bias_inside="YNYNNNNNYY",
+        with_bias="YNYNNNNNYY",
     ),
     "spectral": Row(
         NORMS["spectral"], "YNNNNNNNNNYY", "removes the scale of W as a whole",
-        conditions={12: "power iteration converged"}, bias_inside=_NONE,
+        conditions={12: "power iteration converged"}, with_bias=_NONE,
     ),
-    "dyt": Row(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics", bias_inside=_NONE),
+    "dyt": Row(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics", with_bias=_NONE),
     "recurrent batch": Row(
         NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself",
-        bias_inside=_BATCH_BIASED,
+        with_bias=_BATCH_BIASED,
     ),
     "batch layer": Row(
         partial(BatchLayerNorm, population=Population.from_letters("TTFF")), "YNNYNNNNNNNN",
-        "a sum of batch and layer norm: what both keep", bias_inside=_NONE,
+        "a sum of batch and layer norm: what both keep", with_bias=_NONE,
         conditions={
             **dict.fromkeys((3, 5, 8), "moves by O(1/m) only"),
             12: "batch statistics from the population in evaluation, here TTFF",
         },
     ),
     "batch layer, m = 1": Row(
-        BatchLayerNorm, _LAYER, "one case at a time it is 0.9999 LN(a)/√d", batch=1,
-        bias_inside=_LAYER_BIASED,
+        BatchLayerNorm, _LAYER, "one case at a time it is 0.9999 LN(a)/√d", batch_size=1,
+        with_bias=_LAYER_BIASED,
     ),
     "layer, convolution": Row(
         LayerNorm, "YNNYNYYNNNYY", "γ∗x varies over space: one mean cannot remove it",
-        place=Place.CONVOLUTION, bias_inside="NNNNNNYNNN",
+        layer_kind=LayerKind.CONVOLUTION, with_bias="NNNNNNYNNN",
     ),
     "layer per position, convolution": Row(
         partial(LayerNorm, per_position=True), _LAYER, "the dense row at each position",
-        place=Place.CONVOLUTION, bias_inside=_LAYER_BIASED,
+        layer_kind=LayerKind.CONVOLUTION, with_bias=_LAYER_BIASED,
     ),
     "group, convolution": Row(
         partial(GroupNorm, GROUPS), "YNNYNYYNNNYY", "as layer, inside each group",
-        place=Place.CONVOLUTION, variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED),
-        bias_inside="NNNNNNYNNN",
+        layer_kind=LayerKind.CONVOLUTION, variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED),
+        with_bias="NNNNNNYNNN",
     ),
     "instance": Row(
         InstanceNorm, "YNYYYYYYYNYY", "each unit of each case over space",
-        place=Place.CONVOLUTION, bias_inside="YNYYYYYYYN",
+        layer_kind=LayerKind.CONVOLUTION, with_bias="YNYYYYYYYN",
         conditions={5: "no zero padding", 9: "no zero padding"},
     ),
     "instance, padded": Row(
-        InstanceNorm, "YNYYNYYYNNYY", _PADDING, place=Place.PADDED, bias_inside="YNYYNYYYNN"
+        InstanceNorm, "YNYYNYYYNNYY", _PADDING, layer_kind=LayerKind.PADDED,
+        with_bias="YNYYNYYYNN",
     ),
     "batch, convolution": Row(
-        BatchNorm, _BATCH, "as dense, over space too", place=Place.CONVOLUTION,
-        conditions={5: "no zero padding"}, bias_inside=_BATCH_BIASED,
+        BatchNorm, _BATCH, "as dense, over space too", layer_kind=LayerKind.CONVOLUTION,
+        conditions={5: "no zero padding"}, with_bias=_BATCH_BIASED,
     ),
     "batch, padded": Row(
-        BatchNorm, "YNYYNNNYNNNN", _PADDING, place=Place.PADDED, bias_inside="YNYYNNNYNN"
+        BatchNorm, "YNYYNNNYNNNN", _PADDING, layer_kind=LayerKind.PADDED, with_bias="YNYYNNNYNN"
     ),
 }  # fmt: skip
 
-TABLE_1 = {name: ROWS[name].cells[:6] for name in ("batch", "weight", "layer")}
+TABLE_1 = {name: ROWS[name].letters[:6] for name in ("batch", "weight", "layer")}
 """Table 1 of Ba et al. (2016): one letter for each of its six columns."""
 
 
 def eps_ratio(var: Tensor, eps: float, delta: float) -> Tensor:
-    """The factor (shaped as var) by which re-scaling a by delta moves (a - mu)/sigma.
+    """Return the factor (shaped as var) that re-scaling a by delta puts on (a - mu)/sigma.
 
     With eps in the root it is sqrt((var + eps) / (var + eps/delta²)), to first order
     1 + eps/(2 var) (1 - 1/delta²): the invariance ends where delta² var comes near eps.

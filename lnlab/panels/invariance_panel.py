@@ -29,7 +29,15 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.nn import BatchNormalizer, Normalizer, NormLayer
-from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Given, Place, Row, Statistics, eps_ratio
+from lnlab.nn.table1 import (
+    ROWS,
+    TRANSFORMATIONS,
+    LayerInputs,
+    LayerKind,
+    Row,
+    Statistics,
+    eps_ratio,
+)
 from lnlab.panels.controls import (
     MODES,
     Chips,
@@ -48,7 +56,11 @@ from lnlab.panels.playable import Figure
 UNITS, INPUTS, CASES, MOST = 64, 16, 128, 4
 
 # One case at a time (batch = 1) takes 128 times as long as all at once.
-DENSE = [name for name, row in ROWS.items() if row.place is Place.DENSE and row.batch is None]
+DENSE = [
+    name
+    for name, row in ROWS.items()
+    if row.layer_kind is LayerKind.DENSE and row.batch_size is None
+]
 # Frozen and recomputed statistics are a control of their own.
 NORMALIZERS = tuple(name for name in DENSE if ROWS[name].statistics is Statistics.BATCH)
 PAPER = ("batch", "weight", "layer")
@@ -194,7 +206,7 @@ def state_type(own: Mapping[str, NormLayer]) -> type[InvarianceState]:
 
 
 @lru_cache(maxsize=32)
-def weights_and_inputs(dtype: torch.dtype, batch: int) -> Given:
+def weights_and_inputs(dtype: torch.dtype, batch: int) -> LayerInputs:
     """Return the weights and inputs, always the same."""
     given = cast(random_given(UNITS, INPUTS, CASES), dtype)
     return replace(given, x=given.x[:batch])

@@ -10,7 +10,7 @@ from torch import nn
 from lnlab.analysis.activations import Site, dead_units
 from lnlab.analysis.invariances import Grade, Invariance, check_invariances
 from lnlab.nn import AdaNorm, Conv2d, DyT, LayerNorm, Linear, outside_root
-from lnlab.nn.table1 import ROWS, Place, Statistics
+from lnlab.nn.table1 import ROWS, LayerKind, Statistics
 
 D, H, B = 7, 12, 8
 DOUBLE = (torch.float64,)
@@ -70,14 +70,14 @@ def test_torchs_batch_norm_gets_a_row_for_each_mode(mode, row):
 
 
 # The one-case-at-a-time row is no module; eps of WeightStandardization would be of no use here.
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.batch is None])
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.batch_size is None])
 def test_our_layers_get_their_rows(name):
     row = ROWS[name]
-    if row.place is Place.DENSE:
+    if row.layer_kind is LayerKind.DENSE:
         layer, x = Linear(D, H, row.norm), torch.randn(B, D)
     else:
         norm = partial(row.norm, space=2)
-        padding = 1 if row.place is Place.PADDED else 0
+        padding = 1 if row.layer_kind is LayerKind.PADDED else 0
         layer, x = Conv2d(D, H, 3, norm, padding=padding), torch.randn(B, D, 6, 6)
     if name == "recurrent batch":
         layer = AtStep0(layer)

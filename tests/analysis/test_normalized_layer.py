@@ -17,7 +17,7 @@ from lnlab.analysis.normalized_layer import (
 )
 from lnlab.analysis.random import normal, uniform
 from lnlab.nn import BatchNorm
-from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, Place, Statistics
+from lnlab.nn.table1 import ROWS, TRANSFORMATIONS, LayerKind, Statistics
 
 WEIGHTS_SCALED, WEIGHTS_SHIFTED = TRANSFORMATIONS[:2]
 
@@ -77,7 +77,7 @@ def test_table_agrees_at_eps_0_and_shows_where_eps_breaks_it():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_measuring_leaves_nothing_behind(name):
-    layer = NormalizedLayer(ROWS[name], random_given(place=ROWS[name].place), seed=0)
+    layer = NormalizedLayer(ROWS[name], random_given(place=ROWS[name].layer_kind), seed=0)
     before = {k: v.clone() for k, v in layer.norm.state_dict().items()}
     first = [layer.defect(T, 3.7) for T in TRANSFORMATIONS]
     layer.dependence()
@@ -114,7 +114,7 @@ def test_the_first_cases_are_the_same_at_any_batch_size():
     assert torch.equal(small.W, large.W)
     assert torch.equal(small.x, large.x[:3])
     assert not torch.equal(small.x, random_given(cases=3, seed=1).x)
-    padded = random_given(5, 3, 2, Place.PADDED, side=8, kernel=5, bias_inside=True)
+    padded = random_given(5, 3, 2, LayerKind.PADDED, side=8, kernel=5, bias_inside=True)
     assert NormalizedLayer(ROWS["batch, padded"], padded).y.shape == (2, 5, 8, 8)
 
 

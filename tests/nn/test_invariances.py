@@ -31,7 +31,7 @@ def layer(
     name: str, *, seed: int = 0, bias_inside: bool = False, **settings
 ) -> NormalizedLayer:
     row = ROWS[name]
-    given = random_given(place=row.place, seed=seed, bias_inside=bias_inside)
+    given = random_given(place=row.layer_kind, seed=seed, bias_inside=bias_inside)
     return NormalizedLayer(row, given, seed=seed, **settings)
 
 
@@ -39,7 +39,7 @@ def bias_of(measured: NormalizedLayer) -> torch.Tensor:
     """The bias b behind the normalizer, ready to be taken off y."""
     b = getattr(measured.norm, "b", None)
     b = torch.zeros(1) if b is None else b.detach()
-    return b.reshape(-1, *(1,) * measured.row.place.space)
+    return b.reshape(-1, *(1,) * measured.row.layer_kind.space)
 
 
 def cells(transformations=TRANSFORMATIONS, letters: str = "YN"):
@@ -47,7 +47,7 @@ def cells(transformations=TRANSFORMATIONS, letters: str = "YN"):
         pytest.param(name, T, id=f"{name}-{T.column}")
         for name, row in ROWS.items()
         for T in transformations
-        if row.cells[T.column - 1] in letters
+        if row.letters[T.column - 1] in letters
     ]
 
 
@@ -74,9 +74,9 @@ def test_table_1_is_the_papers():
 def test_every_row_fills_every_column():
     assert [T.column for T in TRANSFORMATIONS] == list(range(1, 11))
     for name, row in ROWS.items():
-        assert len(row.cells) == 12, name
-        assert len(row.bias_inside) == 10, name
-        assert set(row.cells) <= set("YN-"), name
+        assert len(row.letters) == 12, name
+        assert len(row.with_bias) == 10, name
+        assert set(row.letters) <= set("YN-"), name
 
 
 @pytest.mark.parametrize(("name", "transformation"), cells())
@@ -92,7 +92,7 @@ def test_column_11_says_whether_a_case_depends_on_the_others(name):
     assert moved < YES if ROWS[name].claims(11) else moved > NO
 
 
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.cells[11] != "-"])
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.letters[11] != "-"])
 def test_column_12_says_whether_training_and_evaluation_agree(name):
     moved = layer(name).gap()
     assert moved < YES if ROWS[name].claims(12) else moved > NO
@@ -101,7 +101,7 @@ def test_column_12_says_whether_training_and_evaluation_agree(name):
 @pytest.mark.parametrize("name", ROWS)
 def test_bias_inside(name):
     biased = layer(name, bias_inside=True)
-    for T, letter in zip(TRANSFORMATIONS, ROWS[name].bias_inside, strict=True):
+    for T, letter in zip(TRANSFORMATIONS, ROWS[name].with_bias, strict=True):
         moved = biased.defect(T, 3.7)
         assert moved < YES if letter == "Y" else moved > NO, T.name
 
@@ -205,7 +205,7 @@ VARIANCE_AXES = {
 @pytest.mark.parametrize("name", VARIANCE_AXES)
 def test_eps_ratio_is_exact(name):
     measured = layer(name, eps=EPS)
-    a = measured.given.summed_inputs(measured.norm)
+    a = measured.given.pre_activations(measured.norm)
     var = a.var(VARIANCE_AXES[name], correction=0, keepdim=True)
     ratio = eps_ratio(var, EPS, DELTA).expand_as(a)
     bias = bias_of(measured)
@@ -221,9 +221,9 @@ def test_eps_ratio_is_exact(name):
 
 
 def test_eps_outside_the_root_deviates_by_a_ratio_of_sigmas():
-    row = Row(partial(LayerNorm, root=outside_root), ROWS["layer"].cells, "eps outside")
+    row = Row(partial(LayerNorm, root=outside_root), ROWS["layer"].letters, "eps outside")
     measured = NormalizedLayer(row, random_given(), eps=EPS)
-    sd = measured.given.summed_inputs(measured.norm).std(1, correction=0, keepdim=True)
+    sd = measured.given.pre_activations(measured.norm).std(1, correction=0, keepdim=True)
     changed = TRANSFORMATIONS[0](measured.given, DELTA, random_shift(measured.given))
     ratio = (sd + EPS) / (sd + EPS / DELTA)
     torch.testing.assert_close(measured.output(changed), ratio * measured.y)
@@ -248,7 +248,7 @@ def test_scale_norm_keeps_its_scale_until_a_is_as_small_as_eps():
 @pytest.mark.parametrize("name", ["layer", "batch", "weight", "rms", "group", "instance"])
 def test_yes_and_no_in_lower_precision(name, dtype):
     row = ROWS[name]
-    measured = NormalizedLayer(row, cast(random_given(place=row.place), dtype), seed=0)
+    measured = NormalizedLayer(row, cast(random_given(place=row.layer_kind), dtype), seed=0)
     for T in TRANSFORMATIONS:
         moved = measured.defect(T, 3.7, 0.1 * random_shift(measured.given))
         if row.claims(T.column):
