@@ -72,6 +72,7 @@ def log_range(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
 
 
 def subtitled(title: str, landscapes: Sequence[Landscape]) -> str:
+    """Return a title, and below it the sources of statistics over cases."""
     return f"{literal(title)}<br><sup>{literal(stamp(landscapes))}</sup>"
 
 

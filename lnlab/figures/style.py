@@ -97,7 +97,7 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 
 def plain(digit: int, power: int) -> str:
-    """digit * 10**power as a plain number while that is short, else as a power of ten."""
+    """Return digit * 10**power as a plain number if that is short, else as a power of ten."""
     if -3 <= power <= 4:
         return f"{digit * 10.0**power:g}"
     return f"{'' if digit == 1 else f'{digit}·'}10<sup>{power}</sup>"
@@ -197,7 +197,7 @@ def legend_rank(name: str) -> int:
 
 
 def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour and width of the line of each of the names that stand in one figure.
+    """Return colour and width of the line of each of the names in one figure.
 
     A normalizer has its own colour in every figure. Variants of one have its colour too, but
     where that is taken a shade of it. Whatever else is drawn gets colours that none of the
@@ -293,10 +293,9 @@ def literal(text: object) -> str:
 
 
 def with_title(figure: go.Figure, text: str, caption: str = "", lines: int = 0) -> go.Figure:
-    """``figure`` with a title, and a caption under it, in room of their own above it.
+    """Add a title and a caption above a figure, and make it higher by as much.
 
     Args:
-        figure: what gets them.
         text: the title.
         caption: one or a few sentences; kept whole in ``layout.meta`` for readers that break
             lines by themselves.
@@ -337,7 +336,7 @@ def caption_lines(caption: str) -> int:
 
 
 def with_footnote(figure: go.Figure, text: str) -> go.Figure:
-    """``figure`` with a text below it, in lines that are no wider than a page.
+    """Add a text below a figure, in lines that are no wider than a page.
 
     A page takes it out of the picture, as it does title and caption: ``layout.meta`` has the
     pixels that it stands in.

@@ -99,7 +99,7 @@ ZOOM = 1.5
 
 
 def pictures(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figure:
-    """Coloured pictures in rows, each with its name.
+    """Draw coloured pictures in rows, each with its name.
 
     Args:
         cases: (rows, columns, 3, height, width), from 0 to 1.

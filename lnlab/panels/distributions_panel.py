@@ -60,14 +60,13 @@ class DistributionsState:
 
 
 def distributions(frames: Frames, **settings: Any) -> Panel:
-    """Drag through a training, and see the distributions of all layers change.
+    """Return the panel of distributions in all layers, step by step of a training.
 
     Args:
         frames: by kind of net and by arm, as
             :meth:`~lnlab.analysis.recorder.Recorder.to_frame` gives them, of activations and
             perhaps of gradients. Arms of a kind have the same steps and layers.
-        settings: fields of :class:`DistributionsState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`DistributionsState` to start with; Reset returns to them.
 
     Raises:
         ValueError: for what was not recorded, or if the steps of arms differ.
@@ -89,7 +88,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         return {arm: section(frame, what, step) for arm, frame in known.items()}
 
     def reach(state: DistributionsState) -> float:
-        """Half the axis: of activations one for all steps, of gradients that of this one."""
+        """Return half the axis: for activations that of all steps, for gradients this one's."""
         edges = [
             np.abs(frame[["q05", "q95"]].to_numpy()).max(initial=0.0)
             for step in (steps if state.what == "activations" else [state.step])

@@ -235,8 +235,7 @@ def geometry(**settings: Any) -> Panel:
     """Return the panel of what a step costs: set the length of W, the scale of x and H.
 
     Args:
-        settings: fields of :class:`GeometryState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`GeometryState` to start with; Reset returns to them.
 
     Examples:
         >>> panel = lnlab.panels.geometry(length=5.0)

@@ -158,7 +158,7 @@ class InvarianceState:
 
     @property
     def scales(self) -> bool:
-        """True if the transformation reads delta; the others read the shift."""
+        """Return True if the transformation reads delta; the others read the shift."""
         return TRANSFORMATIONS[self.transformation - 1].scales
 
     @property
@@ -672,15 +672,14 @@ def invariance(
     own: Mapping[str, NormLayer] | None = None,
     **settings: Any,
 ) -> Panel:
-    """The panel of invariances: transform weights or inputs, and see which outputs move.
+    """Return the panel of invariances: which outputs change with weights or inputs.
 
     Args:
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
         alone: whether to begin with delta alone, beside its picture, all else behind a button.
         own: normalizers of your own by name, each a factory such as ``LayerNorm``: chips beside
             the others.
-        settings: fields of :class:`InvarianceState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`InvarianceState` to start with; Reset returns to them.
 
     Raises:
         ValueError: a setting that makes no sense, or an own normalizer whose name is taken.
@@ -748,7 +747,7 @@ def page_normalizers(state: InvarianceState) -> PageControl:
 
 
 def fold(panel: Panel) -> None:
-    """Leave of a panel delta alone, beside its picture, and put the rest behind a button."""
+    """Show delta alone beside its picture, and put the other controls behind a button."""
     delta, table, arrangement = panel.controls["delta"], panel.plots["table"], panel.children[0]
     delta.layout.flex_flow, delta.size.layout.width = "row wrap", "246px"
     delta.size.style.description_width = "22px"

@@ -155,15 +155,14 @@ class TrainedNetworks:
 def landscape(
     networks: Mapping[str, nn.Module], x: Tensor, y: Tensor, **settings: Any
 ) -> Panel:
-    """The loss around a trained network: re-scale it, and choose whose statistics hold.
+    """Return the panel of the loss around trained networks, re-scaled, by statistics.
 
     Args:
         networks: by name, trained to tell classes apart. What is re-scaled are the weights of
             all their layers but the last. They are copied, and stay as they are.
         x: the cases on which the loss is taken.
         y: their classes.
-        settings: fields of :class:`LandscapeState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`LandscapeState` to start with; Reset returns to them.
 
     Raises:
         ValueError: where there is no network, or one has no hidden layer.

@@ -57,13 +57,12 @@ class PositionsState:
 def positions(
     measured: Mapping[tuple[str, str, str], Mapping[str, MapStatistics]], **settings: Any
 ) -> Panel:
-    """Choose layer, normalizer and padding, and see what its border does.
+    """Return the panel of units by their position in a map.
 
     Args:
         measured: of :func:`lnlab.analysis.feature_maps.map_statistics`, by (arm, padding, time)
             and by layer: every combination of them.
-        settings: fields of :class:`PositionsState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`PositionsState` to start with; Reset returns to them.
 
     Raises:
         ValueError: for what was not measured.

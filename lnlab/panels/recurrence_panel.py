@@ -211,8 +211,7 @@ def recurrence(**settings: Any) -> Panel:
     """Return the panel of growth and decay: set a recurrent net's weights, follow it in time.
 
     Args:
-        settings: fields of :class:`RecurrenceState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`RecurrenceState` to start with; Reset returns to them.
 
     Examples:
         >>> panel = lnlab.panels.recurrence(cell="LSTM", gain=0.1)

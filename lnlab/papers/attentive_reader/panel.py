@@ -56,14 +56,13 @@ class ReadingState:
 
 
 def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: Any) -> Panel:
-    """Drag through the training of several readers, question by question.
+    """Return the panel of attention to a passage, by question and update of readers.
 
     Args:
         runs: by name, at most five, of the task ``attentive_reader``; of several seeds the
             first counts.
         questions: the validation questions of their data, the first first.
-        settings: fields of :class:`ReadingState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`ReadingState` to start with; Reset returns to them.
 
     Raises:
         ValueError: where a run kept no attention, or for a question that is not there.

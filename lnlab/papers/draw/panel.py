@@ -88,13 +88,12 @@ class Sketch(NamedTuple):
 
 
 def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> Panel:
-    """Drag through the glimpses of a drawing, and through the training of several nets.
+    """Return the panel of drawings, by glimpse and update of several models.
 
     Args:
         runs: by name, at most three, of the task ``draw``; of several seeds the first counts.
         pictures: the validation pictures of their data (N, height, width), 0 to 255.
-        settings: fields of :class:`DrawingState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`DrawingState` to start with; Reset returns to them.
 
     Raises:
         ValueError: where a run kept no drawings, there is none, there are too many, or one

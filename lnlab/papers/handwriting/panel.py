@@ -221,13 +221,12 @@ class InkedLine(NamedTuple):
 
 
 def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Panel:
-    """Type a text and see it written, point by point, by each arm at each stage.
+    """Return the panel of a text, written point by point by each arm at each stage.
 
     Args:
         hands: the models, at most three arms.
         lines: lines in whose writers' hands the models can go on.
-        settings: fields of :class:`WritingState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`WritingState` to start with; Reset returns to them.
 
     Raises:
         ValueError: for a text that is too long or has characters that no net learned, and

@@ -73,13 +73,12 @@ class AttentionMap(NamedTuple):
 def attention(
     runs: Mapping[str, Run], utterances: Sequence[Utterance], **settings: Any
 ) -> Panel:
-    """Drag through the training of several recognizers, example by example.
+    """Return the panel of attention to speech, by example and epoch of recognizers.
 
     Args:
         runs: by name, at most four, of the task ``las``; of several seeds the first counts.
         utterances: the test utterances of their data, the first first.
-        settings: fields of :class:`AttentionState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`AttentionState` to start with; Reset returns to them.
 
     Raises:
         ValueError: where a run kept no attention, or for an example that is not there.

@@ -204,14 +204,13 @@ class CaptionLocator:
 def order(
     models: Mapping[str, Any], dataset: Captions, *, notebook: str = "08", **settings: Any
 ) -> Panel:
-    """Type a caption, or choose one, and see the pictures below it and the captions around it.
+    """Return the panel of a caption, the pictures below it and the captions around it.
 
     Args:
         models: trained ones by name, of the task ``order_embeddings``.
         dataset: that they were trained on; its test pictures are shown.
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
-        settings: fields of :class:`OrderState`: where the panel starts, and what Reset returns
-            to.
+        settings: fields of :class:`OrderState` to start with; Reset returns to them.
 
     Raises:
         ValueError: for a model that is not there, or a caption that cannot be understood.

@@ -170,13 +170,12 @@ def widest_directions(vectors: Tensor) -> tuple[Tensor, Tensor]:
 def thoughts(
     models: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks, **settings: Any
 ) -> Panel:
-    """Type a sentence, or choose one, and see its neighbours change while models are trained.
+    """Return the panel of a sentence and its neighbours, by update of models.
 
     Args:
         models: of the task ``skip_thoughts``, by name, at most three, then by update.
         numbered: what they were trained on; its held-out sentences are shown.
-        settings: fields of :class:`ThoughtsState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`ThoughtsState` to start with; Reset returns to them.
 
     Raises:
         ValueError: for models that cannot be shown, or a book that is not there.

@@ -157,11 +157,10 @@ def title(state: TransformerState) -> str:
 
 
 def transformer(**settings: Any) -> Panel:
-    """A transformer before its first update: stack layers, move its normalizers, change them.
+    """Return the panel of a transformer before its first update.
 
     Args:
-        settings: fields of :class:`TransformerState`: where the panel starts, and what Reset
-            returns to.
+        settings: fields of :class:`TransformerState` to start with; Reset returns to them.
     """
     controls = {
         "places": Chips("places", PLACES, len(PLACES)),
