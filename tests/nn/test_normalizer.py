@@ -17,7 +17,6 @@ from lnlab.nn import (
     GroupNorm,
     InstanceNorm,
     LayerNorm,
-    Mode,
     Normalizer,
     RecurrentBatchNorm,
     RMSNorm,
@@ -26,7 +25,6 @@ from lnlab.nn import (
     inside_root,
     norm_by_name,
     outside_root,
-    use_statistics,
 )
 from lnlab.nn.normalizer import AffineNormalizer, Stats
 
@@ -303,14 +301,6 @@ def test_repr_says_what_differs_from_the_default():
     assert repr(norm) == (
         "LayerNorm(8, space=2, eps=1e-05, root=outside_root, correction=1, per_position)"
     )
-
-
-@every_norm
-def test_mode_is_put_back_even_after_an_error(name):
-    norm = example(name).norm
-    with pytest.raises(KeyError), use_statistics(norm, Mode.RUNNING):
-        raise KeyError
-    assert getattr(norm, "mode", None) is None
 
 
 def test_a_rule_alone_makes_a_normalizer_of_units_in_the_last_axis():

@@ -110,13 +110,6 @@ def test_weight_standardization_standardizes_rows(kernel, root, correction, give
     assert_equal(ours(), outcome(product(x, centred / sigma), **leaves))
 
 
-def test_weight_standardization_has_the_setting_of_the_authors_code():
-    W = torch.randn(8, 3, 2, 2)
-    std, mean = torch.std_mean(W, dim=(1, 2, 3), keepdim=True)
-    norm = WeightStandardization(8, root=outside_root, correction=1)
-    assert_equal(norm.weight(W), (W - mean) / (std + 1e-5))
-
-
 @kernels
 def test_converged_spectral_norm_is_torchs(kernel, given, outcome):
     norm = SpectralNorm(8, space=len(KERNELS[kernel]) - 2)
