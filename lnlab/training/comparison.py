@@ -14,12 +14,13 @@ from torch.utils.data import DataLoader
 
 from lnlab.analysis.result import AnalysisResult
 from lnlab.analysis.statistics import interval
+from lnlab.nn import Conv2d, Linear
 from lnlab.progress import progress
 from lnlab.seeds import read_seeds
 from lnlab.threads import one_thread
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import Noise, available, placed, seed_all
+from lnlab.training.random_state import Noise, check_device, seed_all, to_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,7 +151,7 @@ def compare(
         loss_fn: ``loss_fn(output, y)``, a scalar.
         seeds: how many, or which; two at least.
         updates: of each training.
-        batch_size: cases in a batch; a DataLoader has its own.
+        batch_size: examples in a batch; a DataLoader has its own.
         learning_rate: of all norms; of several each norm takes the one with which its final
             loss is lowest on one more seed.
         optimizer: called with the parameters and ``lr=``.
@@ -170,7 +171,7 @@ def compare(
         >>> print(runs)
         >>> runs.plot()
     """
-    device = available(device)
+    device = check_device(device)
     seeds = read_seeds(seeds)
     single = isinstance(learning_rate, float | int)
     rates = [float(rate) for rate in ((learning_rate,) if single else learning_rate)]
@@ -249,7 +250,7 @@ def _train(
     # dropout draws the same in all models
     noises = [Noise(f"noise of seed {seed}", weight.device) for _ in models]
     for batch in batches:
-        x, y = placed(batch, weight.device, weight.dtype)
+        x, y = to_device(batch, weight.device, weight.dtype)
         losses = []
         for model, steps, noise in zip(models, optimizers, noises, strict=True):
             with noise:
@@ -338,20 +339,19 @@ def _paired_models(
                 )
             if not torch.equal(value, first[key]):  # the norm has drawn random numbers
                 value.copy_(first[key])
-                _restart(model, key)
+                _initialize_norm(model, key)
         if not first:
             first_name, first = name, {key: value.clone() for key, value in weights.items()}
         models.append(model.to(device).train())
     return models
 
 
-def _restart(model: nn.Module, key: str) -> None:
-    """Start the norm of one of lnlab's layers again: weight norm starts from the weights."""
-    place, _, name = key.rpartition(".")
-    layer = model.get_submodule(place)
-    start = getattr(getattr(layer, "norm", None), "start", None)
-    if name == "W" and start is not None:
-        start(layer.W)
+def _initialize_norm(model: nn.Module, key: str) -> None:
+    """Initialize the norm of one of lnlab's layers again: weight norm begins at the weights."""
+    path, _, name = key.rpartition(".")
+    layer = model.get_submodule(path)
+    if name == "W" and isinstance(layer, Linear | Conv2d):
+        layer.norm.initialize(layer.W)
 
 
 def _build(
@@ -370,12 +370,12 @@ def _build(
         raise TypeError(
             f"build returns {type(model).__name__}: give the network, an nn.Module."
         )
-    inside = [
+    prefixes = [
         f"{path}."
         for path, module in model.named_modules()
         if MADE_BY_NORM_LAYER in vars(module)
     ]
-    if not inside:
+    if not prefixes:
         raise ValueError(
             f"the network with {name!r} has no module of norm_layer: build(norm_layer) must "
             "put what norm_layer(units) makes into the network, and not fuse it."
@@ -383,6 +383,6 @@ def _build(
     weights = {
         key: value.data
         for key, value in [*model.named_parameters(), *model.named_buffers()]
-        if not key.startswith(tuple(inside))
+        if not key.startswith(tuple(prefixes))
     }
     return model, weights
