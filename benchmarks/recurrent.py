@@ -27,7 +27,7 @@ from lnlab.kernels.library import l2_cache_bytes, library
 from lnlab.kernels.recurrent import KernelCall
 from lnlab.nn import Cell
 from lnlab.nn.recurrent import GRU, LSTM, Recurrent
-from lnlab.training.random_state import available
+from lnlab.training.random_state import check_device
 from lnlab.training.runs import device_name
 
 ROUNDS, SLOW_EVERY = 13, 4
@@ -44,8 +44,8 @@ Times = dict[str, list[float]]
 def main(json: bool, device: str = "cpu") -> None:
     """Print a table, or one JSON object; on another device, medians beside cuDNN's layers."""
     if device != "cpu":
-        rows = _device.compare(list(_device.measure(available(device), SIZES)))
-        result = {"hardware": device_name(available(device)), "rows": rows}
+        rows = _device.compare(list(_device.measure(check_device(device), SIZES)))
+        result = {"hardware": device_name(check_device(device)), "rows": rows}
         print(json_text.dumps(result, indent=1) if json else _device.table(rows))
         return
     if library() is None:

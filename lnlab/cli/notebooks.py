@@ -74,9 +74,9 @@ def check_available(values: Mapping[str, Any]) -> None:
         ValueError: One is not. The data of a budget are not checked: the notebook does so.
     """
     if values.get("device", "cpu") != "cpu":
-        from lnlab.training.random_state import available
+        from lnlab.training.random_state import check_device
 
-        available(values["device"])
+        check_device(values["device"])
     if spec := values.get("data"):
         from lnlab import data
         from lnlab.cli.data import locate

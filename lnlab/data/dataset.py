@@ -248,11 +248,11 @@ class Dataset(Generic[Split]):
     @cached_property
     def _verified(self) -> Mapping[str, Split]:
         """The splits, once their checksum is known to be right."""
-        found = self.compute_checksum()
-        if found != self.checksum:
+        checksum = self.compute_checksum()
+        if checksum != self.checksum:
             why = "" if self.source.checksum else ", that of files of this size and time"
             raise ValueError(
-                f"{self.source.name}: its examples have checksum {found}, expected "
+                f"{self.source.name}: its examples have checksum {checksum}, expected "
                 f"{self.checksum}{why}"
             )
         return self._splits

@@ -59,7 +59,7 @@ class Images(Dataset[Split]):
         source, key, noted: as for :class:`Dataset`.
         read_pixels: reads the images and their labels, and a note.
         white: the value of white.
-        classes: how many there are; None: the training images have all of them.
+        classes: their number; None: the training images have all of them.
         names: the words for the classes; else their numbers.
     """
 
@@ -125,7 +125,7 @@ def find_classes(labels: Mapping[str, np.ndarray], stated: int | None) -> tuple[
 
     Args:
         labels: uint8 (N,) by split.
-        stated: how many classes there are, from 0; None: each has a training image.
+        stated: the number of classes, from 0; None: each has a training image.
 
     Raises:
         ValueError: for a class without a training image, or a label of no class; names it.
@@ -280,10 +280,10 @@ def read_bytes(path: Path, sha256: str = "") -> bytes:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path}: damaged gzip file: {error}") from error
-    found = hashlib.sha256(content).hexdigest() if sha256 else ""
-    if found != sha256:
+    digest = hashlib.sha256(content).hexdigest() if sha256 else ""
+    if digest != sha256:
         raise ValueError(
-            f"{path}: not the official file: its unpacked bytes have sha256 {found}, "
+            f"{path}: not the official file: its unpacked bytes have sha256 {digest}, "
             f"expected {sha256}"
         )
     return content

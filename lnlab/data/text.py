@@ -194,9 +194,9 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
 
 def _read(file: Path, source: Source) -> str:
     content = file.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if source.checksum and found != source.checksum:
-        raise ValueError(f"{file} has sha256 {found}, expected {source.checksum}.")
+    digest = hashlib.sha256(content).hexdigest()
+    if source.checksum and digest != source.checksum:
+        raise ValueError(f"{file} has sha256 {digest}, expected {source.checksum}.")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

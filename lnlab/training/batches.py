@@ -8,24 +8,24 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from lnlab.nn.padding import pad_and_stack
-from lnlab.training.random_state import generator, placed
+from lnlab.training.random_state import generator, to_device
 
 AHEAD = 2**24
-"""Bytes of cases that are gathered at once: 16 MiB."""
+"""Bytes of examples that are gathered at once: 16 MiB."""
 
 
 class Batches:
-    """Cases in random order, one order for each seed, ready for models side by side.
+    """Examples in random order, one order for each seed, ready for models side by side.
 
     The order of an epoch depends on (seed, epoch) alone: it can be had again without those
     before it, it is the same for every model that is compared, and no other use of random
     numbers disturbs it. A last batch that would be smaller than ``size`` is dropped; the
-    cases in it differ from epoch to epoch.
+    examples in it differ from epoch to epoch.
 
     Args:
-        x: the cases, a tensor (N, ...) or a tree of several.
+        x: the examples, a tensor (N, ...) or a tree of several.
         y: their targets, likewise.
-        size: B, the number of cases in a batch.
+        size: B, the number of examples in a batch.
         seeds: one for each model.
 
     Raises:
@@ -38,10 +38,10 @@ class Batches:
         self.count = counts[0]
         if min(counts) < max(counts):
             raise ValueError(
-                f"x and y hold {', '.join(map(str, counts))} cases: they must be as many."
+                f"x and y hold {', '.join(map(str, counts))} examples: they must be as many."
             )
         if not 1 <= size <= self.count:
-            raise ValueError(f"a batch of {size} cases cannot be taken from {self.count}.")
+            raise ValueError(f"a batch of {size} examples cannot be taken from {self.count}.")
         if not seeds:
             raise ValueError("there are no seeds: give one for each model.")
         self.x, self.y, self.size, self.seeds = x, y, size, tuple(seeds)
@@ -79,29 +79,29 @@ POOL = 16
 
 
 class Bucketed:
-    """Cases in batches of like length, another order in each epoch and for each seed.
+    """Examples in batches of similar length, another order in each epoch and for each seed.
 
     The order depends on (seed, epoch) alone, so that all arms of a comparison have the same.
-    Cases are gathered when their batch comes, and not before.
+    Examples are collated when their batch comes, and not before.
 
     Args:
         lengths: how many steps each case has (N,).
-        gathered: from the places of some cases to their batch: x and y, trees of tensors
+        collate: from the indices of some examples to their batch: x and y, trees of tensors
             (B, n, ...) and (B,). A named tuple of them may leave lengths ``on_cpu``.
         size: B; the last batch of an epoch may be smaller.
         seeds: one for each model.
         device: where the batches go.
-        fill: what stands behind the end of whole numbers, where a seed has shorter cases than
+        fill: what pads whole numbers where a seed has shorter examples than
             another; behind that of floating-point numbers it is 0.
 
     Raises:
-        ValueError: if there are no cases.
+        ValueError: if there are no examples.
     """
 
     def __init__(
         self,
         lengths: Sequence[int],
-        gathered: Callable[[list[int]], tuple[Any, Any]],
+        collate: Callable[[list[int]], tuple[Any, Any]],
         size: int,
         seeds: Sequence[int],
         device: torch.device,
@@ -109,8 +109,8 @@ class Bucketed:
         fill: int = 0,
     ) -> None:
         if not lengths:
-            raise ValueError("there are no cases to train on.")
-        self.lengths, self.gathered, self.size = lengths, gathered, size
+            raise ValueError("there are no examples to train on.")
+        self.lengths, self.collate, self.size = lengths, collate, size
         self.seeds, self.device, self.fill = tuple(seeds), device, fill
 
     def __len__(self) -> int:
@@ -121,9 +121,9 @@ class Bucketed:
         """The batches of an epoch from ``start`` on: x and y, trees of tensors (S, B, ...)."""
         orders = [self._order(seed, epoch) for seed in self.seeds]
         for chosen in list(zip(*orders, strict=True))[start:]:
-            batches = (self.gathered(places) for places in chosen)
+            batches = (self.collate(indices) for indices in chosen)
             batch = tree_map(lambda *same: pad_and_stack(same, self.fill), *batches)
-            yield placed(batch, self.device)
+            yield to_device(batch, self.device)
 
     def _order(self, seed: int, epoch: int) -> list[list[int]]:
         random = generator(f"order of seed {seed} in epoch {epoch}")
@@ -133,8 +133,8 @@ class Bucketed:
         ]
         batches = []
         for pool in pools:
-            pool.sort(key=lambda place: self.lengths[place])
+            pool.sort(key=lambda index: self.lengths[index])
             batches += [pool[k : k + self.size] for k in range(0, len(pool), self.size)]
         last = batches.pop() if len(batches[-1]) < self.size else None
         shuffled = torch.randperm(len(batches), generator=random).tolist()
-        return [batches[place] for place in shuffled] + ([last] if last else [])
+        return [batches[index] for index in shuffled] + ([last] if last else [])

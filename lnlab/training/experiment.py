@@ -30,7 +30,7 @@ from lnlab.kernels import NotFusedWarning, fuse
 from lnlab.seeds import read_seeds
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam, clip_grad_norm_
-from lnlab.training.random_state import placed
+from lnlab.training.random_state import to_device
 
 # The fields of an experiment: what each may be, and an error that says so where it is not.
 
@@ -56,7 +56,7 @@ def setting(
     """Return a field of an experiment: its default, and what else it may be.
 
     Args:
-        default: the value where nothing is said, of the type of the field.
+        default: the value if none is given, of the type of the field.
         choices: the names from which it is chosen.
         least, most: the smallest and the largest number, of each member where it is a tuple.
         above: a number that it must exceed.
@@ -87,8 +87,8 @@ def declared(experiment: type) -> dict[str, Field]:
     hints = type_hints(experiment)
     allowed: dict[str, Mapping[str, Any]] = {}
     for kind in reversed(experiment.__mro__):
-        own = vars(kind).get("__dataclass_fields__", {})
-        allowed |= {name: one.metadata for name, one in own.items() if one.metadata}
+        declared_here = vars(kind).get("__dataclass_fields__", {})
+        allowed |= {n: field.metadata for n, field in declared_here.items() if field.metadata}
     return {
         one.name: Field(one.name, hints[one.name], one.default, allowed.get(one.name, {}))
         for one in fields(experiment)
@@ -312,8 +312,8 @@ class Experiment(metaclass=ExperimentMeta):
                 label(field, value): {field: value} for value in cls._values(field, values)
             }
         return {
-            arm: replace(cls.budget(budget, **{**changes, **own}), **own)
-            for arm, own in values.items()
+            arm: replace(cls.budget(budget, **{**changes, **fields_of_arm}), **fields_of_arm)
+            for arm, fields_of_arm in values.items()
         }
 
     @classmethod
@@ -409,7 +409,7 @@ class Experiment(metaclass=ExperimentMeta):
 
         Floating-point numbers become ``dtype``; whole numbers remain as they are.
         """
-        x, y = placed((dataset.train.x, dataset.train.y), device, dtype)
+        x, y = to_device((dataset.train.x, dataset.train.y), device, dtype)
         return Batches(x, y, self.batch_size, self.seeds)
 
     def num_updates(self, updates_per_epoch: int) -> int:

@@ -30,11 +30,11 @@ def read_device(device: str | torch.device) -> torch.device:
     return torch.device(device)
 
 
-def available(device: str | torch.device) -> torch.device:
+def check_device(device: str | torch.device) -> torch.device:
     """Return the device of a name, as :func:`read_device`, after a try.
 
     Raises:
-        ValueError: if there is no such device here.
+        ValueError: if this machine has no such device.
     """
     try:
         device = read_device(device)
@@ -80,26 +80,26 @@ def seconds_until_idle(device: torch.device) -> float:
     return time.perf_counter() - began
 
 
-def placed(tree: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
-    """A tree of tensors on a device, the floating-point ones in a dtype; whole numbers, which
-    are classes, words or lengths, remain whole.
+def to_device(tree: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
+    """Move a tree of tensors to a device, the floating-point ones to a dtype.
 
-    A named tuple keeps the fields that it names ``on_cpu`` there: lengths, at which a loop over
-    time looks, and for which it would wait on a device. A GPU fetches what it is sent when it
-    comes to it, and nobody waits: the next batch is gathered and under way meanwhile.
+    Whole numbers, which are classes, words or lengths, remain whole. A named tuple keeps the
+    fields that its ``on_cpu`` names on the CPU: a loop over time reads lengths, and would wait
+    for a device. A GPU copies from pinned memory when it gets to it, so that the next batch is
+    prepared meanwhile.
     """
 
-    def place(part: Any) -> Any:
-        if isinstance(part, Tensor):
-            wanted = dtype if dtype and part.is_floating_point() else part.dtype
-            if device.type in PINNED and part.device.type == "cpu":
-                return part.to(wanted).pin_memory().to(device, non_blocking=True)
-            return part.to(device, wanted)
-        away = set(part._fields) - {*part.on_cpu}
-        sent = {name: placed(getattr(part, name), device, dtype) for name in away}
-        return part._replace(**sent)
+    def move(leaf: Any) -> Any:
+        if isinstance(leaf, Tensor):
+            target = dtype if dtype and leaf.is_floating_point() else leaf.dtype
+            if device.type in PINNED and leaf.device.type == "cpu":
+                return leaf.to(target).pin_memory().to(device, non_blocking=True)
+            return leaf.to(device, target)
+        names = set(leaf._fields) - {*leaf.on_cpu}
+        moved = {name: to_device(getattr(leaf, name), device, dtype) for name in names}
+        return leaf._replace(**moved)
 
-    return tree_map(place, tree, is_leaf=lambda part: hasattr(part, "on_cpu"))
+    return tree_map(move, tree, is_leaf=lambda leaf: hasattr(leaf, "on_cpu"))
 
 
 def generator(purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -148,11 +148,11 @@ class Noise:
     def state(self, state: Sequence[Tensor]) -> None:
         *self._torch, numpy, python = state
         *key, pos = numpy.tolist()
-        inside: Any = {"key": np.array(key, np.uint32), "pos": pos}
-        self._numpy.state = {"bit_generator": "MT19937", "state": inside}
+        numpy_state: Any = {"key": np.array(key, np.uint32), "pos": pos}
+        self._numpy.state = {"bit_generator": "MT19937", "state": numpy_state}
         *words, reserve = python.tolist()
-        own = None if math.isnan(reserve) else reserve
-        self._python = (VERSION, tuple(map(int, words)), own)
+        second = None if math.isnan(reserve) else reserve
+        self._python = (VERSION, tuple(map(int, words)), second)
 
     def __enter__(self) -> None:
         self._outside = (

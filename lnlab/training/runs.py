@@ -567,9 +567,9 @@ class KeptRun(Run):
             return json.loads(self._line)
 
     def arrays(self) -> "dict[str, np.ndarray]":
-        own = f"{self.key}/"
+        prefix = f"{self.key}/"
         arrays = _kept_arrays(self.folder)
-        return {n.removeprefix(own): a for n, a in arrays.items() if n.startswith(own)}
+        return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
     def weights(self) -> "dict[str, Tensor]":
         raise FileNotFoundError(f"run {self.key} was kept in {self.folder} without weights.")
@@ -657,7 +657,7 @@ def survey(
 ) -> tuple[list[Run], list[Damaged]]:
     """Return the runs that :func:`read` returns, and those that cannot be read."""
     roots = [root] if isinstance(root, str | Path) else list(root)
-    found: dict[tuple[str, str], Run] = {}
+    by_name: dict[tuple[str, str], Run] = {}
     damaged = []
     for top in map(Path, roots):
         runs: list[Run] = []
@@ -676,9 +676,9 @@ def survey(
                     damaged.append(Damaged(folder, str(error)))
         for run in runs:
             name = run.task, run.key
-            if name not in found or (run.done and not found[name].done):
-                found[name] = run
-    return [found[name] for name in sorted(found)], damaged
+            if name not in by_name or (run.done and not by_name[name].done):
+                by_name[name] = run
+    return [by_name[name] for name in sorted(by_name)], damaged
 
 
 def table(runs: Iterable[Run]) -> "pd.DataFrame":

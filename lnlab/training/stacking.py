@@ -66,11 +66,11 @@ class Stacked(nn.Module):
             return self.module(x)
         tensors = [registry[name] for registry, name in self._slots]
         try:
-            output, moved = self._each(x, *tensors)
+            output, buffers = self._each(x, *tensors)
         finally:
             for (registry, name), tensor in zip(self._slots, tensors, strict=True):
                 registry[name] = tensor
-        for index, tensor in moved.items():
+        for index, tensor in buffers.items():
             registry, name = self._slots[index]
             registry[name] = tensor
         return output
@@ -81,8 +81,8 @@ class Stacked(nn.Module):
             return vmap(self._one, randomness="different")(*stacked)
         # unbound at once: the gradient of an index is a whole stack, of zeros but for one slice
         leaves, tree = tree_flatten(stacked)
-        own = zip(*(leaf.unbind() for leaf in leaves), strict=True)
-        models = [self._one(*tree_unflatten(each, tree)) for each in own]
+        states = zip(*(leaf.unbind() for leaf in leaves), strict=True)
+        models = [self._one(*tree_unflatten(state, tree)) for state in states]
         return tree_map(lambda *same: torch.stack(same), *models)
 
     def _one(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
@@ -90,14 +90,14 @@ class Stacked(nn.Module):
         for (registry, name), tensor in zip(self._slots, tensors, strict=True):
             registry[name] = tensor
         output = self.module(x)
-        moved = {
+        buffers = {
             index: registry[name]
             for index, ((registry, name), tensor) in enumerate(
                 zip(self._slots, tensors, strict=True)
             )
             if registry[name] is not tensor
         }
-        return output, moved
+        return output, buffers
 
     def unstack(self) -> list[nn.Module]:
         """The models again, one module each, with parameters and buffers of their own."""

@@ -19,12 +19,12 @@ from lnlab.threads import in_one_thread, one_thread
 from lnlab.training.experiment import Epochs, Evaluation, Experiment, evaluations
 from lnlab.training.random_state import (
     Noise,
-    available,
+    check_device,
     default_dtype,
-    placed,
     read_device,
     seconds_until_idle,
     seed_all,
+    to_device,
 )
 from lnlab.training.runs import Run
 from lnlab.training.stacking import Stacked, stack
@@ -133,8 +133,8 @@ class Trainer:
             if update in points:  # the loss is of before the update, which may be the last
                 self.check_finite(model.finite())
             if update in points or all(self.has_diverged):
-                waited = seconds_until_idle(self.device)
-                self.step = self.step._replace(seconds=self.step.seconds + waited)
+                seconds = seconds_until_idle(self.device)
+                self.step = self.step._replace(seconds=self.step.seconds + seconds)
                 self.evaluate(Evaluation.FINAL if all(self.has_diverged) else points[update])
             if time.monotonic() - saved >= self.save_every:
                 self.save()
@@ -305,8 +305,8 @@ class BestWeights:
     def _copy(self, weights: Mapping[str, Tensor], index: int) -> None:
         """Keep the weights of one model, which are a slice of a stack of several."""
         which = index if self.model.count > 1 else ...
-        for name, kept in self.weights.items():
-            kept[which] = weights[name][which]
+        for name, best in self.weights.items():
+            best[which] = weights[name][which]
 
     def report(self, index: int) -> dict[str, Any]:
         """The entry in a result: metric, value, and the update after which it was measured."""
@@ -320,8 +320,8 @@ class BestWeights:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from where a :meth:`state_dict` was taken."""
         self.values, self.updates = list(state["values"]), list(state["updates"])
-        for name, kept in self.weights.items():
-            kept.copy_(state["weights"][name])
+        for name, best in self.weights.items():
+            best.copy_(state["weights"][name])
 
 
 def mixed_forward(model: nn.Module, x: Any) -> Any:
@@ -424,9 +424,9 @@ def train_steps(
 
     Raises:
         Busy: if the run is being written already.
-        ValueError: if the device is not there, or the precision is unknown.
+        ValueError: if this machine has no such device, or the precision is unknown.
     """
-    device = available(device)
+    device = check_device(device)
     _check_precision(precision)
     root = paths.place("runs") if root is None else Path(root)
     return _train_steps(experiment, root, device, precision, save_every, companion)
@@ -534,28 +534,28 @@ def evaluate(
 
     Args:
         model: from x to a score for each class; a :class:`Stacked` one shows all of its
-            models the same cases.
-        x: cases (N, ...).
+            models the same examples.
+        x: examples (N, ...).
         y: their classes (N,), or several of each case (N, T).
         loss: from outputs and targets to the loss of each model.
-        size: how many cases are in memory at a time.
+        size: the number of examples in memory at a time.
 
     Raises:
-        ValueError: if there are no cases.
+        ValueError: if there are no examples.
     """
     if len(x) == 0:
-        raise ValueError("there are no cases to evaluate on.")
+        raise ValueError("there are no examples to evaluate on.")
     weight = next(model.parameters())
     nll = wrong = torch.zeros((), dtype=torch.float64)
     with evaluating(model):
         for some_x, some_y in zip(x.split(size), y.split(size), strict=True):
-            cases = len(some_x)
-            some_x, some_y = placed((some_x, some_y), weight.device, weight.dtype)
+            count = len(some_x)
+            some_x, some_y = to_device((some_x, some_y), weight.device, weight.dtype)
             if isinstance(model, Stacked):
                 some_x = some_x.expand(model.count, *some_x.shape)
                 some_y = some_y.expand(model.count, *some_y.shape)
             output = model(some_x)
-            nll = nll + loss(output, some_y).double().cpu() * cases
+            nll = nll + loss(output, some_y).double().cpu() * count
             missed = output.argmax(-1) != some_y
             wrong = wrong + missed.reshape(*nll.shape, -1).sum(-1).cpu()
     return {

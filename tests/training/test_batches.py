@@ -43,8 +43,8 @@ def test_an_epoch_can_be_entered_anywhere(ahead, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((x, y[:-1], 5, (1,)), "x and y hold 23, 22 cases"),
-        ((x, y, 24, (1,)), "a batch of 24 cases cannot be taken from 23"),
+        ((x, y[:-1], 5, (1,)), "x and y hold 23, 22 examples"),
+        ((x, y, 24, (1,)), "a batch of 24 examples cannot be taken from 23"),
         ((x, y, 5, ()), "no seeds"),
     ],
 )
@@ -93,5 +93,5 @@ def test_seeds_side_by_side_see_what_they_would_alone_padded():
         for row, count, index in rows:
             assert (row[:count] == index).all()
             assert (row[count:] == -1).all()
-    with pytest.raises(ValueError, match="there are no cases to train on"):
+    with pytest.raises(ValueError, match="there are no examples to train on"):
         Bucketed([], collate, 5, [0], torch.device("cpu"))

@@ -191,7 +191,7 @@ def wider(norm_layer):
         ({"build": lambda norm: norm}, TypeError, "build returns function: give the network"),
         ({"norms": {"LN": nn.LayerNorm}}, ValueError, r"norms are \['LN'\]: give two"),
         ({"seeds": 1}, ValueError, r"seeds are \[0\]: give two"),
-        ({"data": (X[:4], Y)}, ValueError, "x and y hold 4, 120 cases"),
+        ({"data": (X[:4], Y)}, ValueError, "x and y hold 4, 120 examples"),
         ({"data": iter([(X, Y)])}, TypeError, "data is list_iterator: give tensors"),
         ({"device": "cuda:99"}, ValueError, "device 'cuda:99' cannot be used here"),
     ],

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lnlab.training import random_state
-from lnlab.training.random_state import Noise, available, placed, read_device
+from lnlab.training.random_state import Noise, check_device, read_device, to_device
 from tests.training.conftest import random_numbers
 
 
@@ -30,7 +30,7 @@ def test_numbers_of_every_library_go_on_from_block_to_block():
 def test_auto_is_cuda_where_there_is_one(cuda, chosen, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     assert read_device("auto") == torch.device(chosen)
-    assert read_device("cpu") == available("cpu") == torch.device("cpu")
+    assert read_device("cpu") == check_device("cpu") == torch.device("cpu")
 
 
 class Speech(NamedTuple):
@@ -46,10 +46,10 @@ def test_a_batch_is_sent_from_pinned_memory_but_for_its_lengths(monkeypatch):
     monkeypatch.setattr(Tensor, "pin_memory", lambda one: pinned.append(one) or one)
     lengths = torch.tensor([2, 1, 1])
     batch = Speech(torch.arange(3), torch.ones(3, 2), lengths), torch.ones(3)
-    x, y = placed(batch, meta, torch.float64)
+    x, y = to_device(batch, meta, torch.float64)
     assert len(pinned) == 3
     assert x.words.device == x.sounds.device == y.device == meta
     assert (x.words.dtype, x.sounds.dtype, y.dtype) == (torch.int64, *[torch.float64] * 2)
     assert x.lengths is lengths
-    placed(x.words, meta)  # it is on the device already
+    to_device(x.words, meta)  # it is on the device already
     assert len(pinned) == 3

@@ -407,7 +407,7 @@ def test_evaluate_is_the_mean_over_all_cases_and_leaves_no_trace():
         assert metrics["error"][index] == error.item()
         alone = evaluate(one, X.float(), Y, F.cross_entropy, size=7)
         assert alone["nll"][0] == pytest.approx(nll.item(), rel=1e-5)
-    with pytest.raises(ValueError, match="no cases"):
+    with pytest.raises(ValueError, match="no examples"):
         evaluate(model, X[:0], Y[:0], cross_entropy)
     with pytest.raises(KeyError), evaluating(model):
         raise KeyError

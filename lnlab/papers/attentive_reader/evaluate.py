@@ -13,7 +13,7 @@ from lnlab.data.vocabulary import END
 from lnlab.nn import Mode, statistics, use_statistics
 from lnlab.nn.batch import BatchNormalizer
 from lnlab.papers.attentive_reader.data import EncodedQuestions
-from lnlab.training.random_state import placed
+from lnlab.training.random_state import to_device
 
 SHOWN = 4
 """Validation questions whose attention is stored at each evaluation."""
@@ -69,7 +69,7 @@ def answer(
     attention, probabilities = {}, {}
     with use_statistics(net, mode) if mode else nullcontext():
         for batch in length_batches(questions, size):
-            x, y = placed(questions.batch(batch), device)
+            x, y = to_device(questions.batch(batch), device)
             logits, alpha = net.logits_and_attention(x)
             log_ps = F.log_softmax(logits, -1)
             log_p[batch] = log_ps.gather(1, y[:, None])[:, 0].to(log_p).cpu()
@@ -94,7 +94,7 @@ def recompute_statistics(net: Any, questions: EncodedQuestions, size: int) -> No
 
     def inputs() -> Iterator[Any]:
         for batch in chosen:
-            yield placed(questions.batch(batch)[0], net.word.device)
+            yield to_device(questions.batch(batch)[0], net.word.device)
 
     statistics.recompute_statistics(net, inputs())
 

@@ -25,7 +25,7 @@ from lnlab.papers.attentive_reader.model import (
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
-from lnlab.training.random_state import generator, placed, seeded
+from lnlab.training.random_state import generator, seeded, to_device
 
 MakeNorm = Callable[[int], NormLayer]
 """Makes a normalizer for a number of time steps."""
@@ -220,7 +220,7 @@ class RenamedBatches(Bucketed):
                 self._permutations(seed, epoch, update, y.shape[1]) for seed in self.seeds
             ]
             rename = partial(
-                rename_entities, placed(torch.stack(orders), self.device), self.entity_ids
+                rename_entities, to_device(torch.stack(orders), self.device), self.entity_ids
             )
             fields = ("passage", "query", "candidates")
             renamed = x._replace(**{name: rename(getattr(x, name)) for name in fields})

@@ -19,7 +19,7 @@ from lnlab.nn import (
 )
 from lnlab.papers.batch_layer_norm.model import batch_layer_norms
 from lnlab.training import evaluating
-from lnlab.training.random_state import placed
+from lnlab.training.random_state import to_device
 
 UNCHANGED = ""
 """The name for no configuration: each normalizer keeps its own."""
@@ -68,7 +68,7 @@ def score_configurations(
     chunks = zip(*(tensor.split(max(1, CHUNK_SIZE // m)) for tensor in (x, y)), strict=True)
     with evaluating(model):
         for chunk in chunks:
-            chunk_x, chunk_y = placed(chunk, weight.device, weight.dtype)
+            chunk_x, chunk_y = to_device(chunk, weight.device, weight.dtype)
             h = chunk_x if encode is None else vmap(encode)(chunk_x)
             for name in nll:
                 with use_configuration(norms, name):

@@ -32,7 +32,7 @@ from lnlab.papers.classification import Subset, descend, mean_gradient_angle
 from lnlab.training import Batches, Evaluation, cross_entropy, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import placed, seeded
+from lnlab.training.random_state import seeded, to_device
 
 TRAIN_EVAL_SIZE = 1_000
 """The number of training examples, the first ones, whose loss is measured."""
@@ -131,14 +131,14 @@ class BatchLayerNormExperiment(training.Experiment):
         with seeded(seed):
             net = self.net(dataset, ARMS[self.norm](setup))
             x = dataset.train.x[: self.batch_size]
-            allocate_population_(net, placed(x, CPU, torch.get_default_dtype()))
+            allocate_population_(net, to_device(x, CPU, torch.get_default_dtype()))
         return self.fuse(net)
 
     def batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> FixedOrderBatches:
         """Return the same batches in every epoch, in another order for each seed."""
-        x, y = placed((dataset.train.x, dataset.train.y), device, dtype)
+        x, y = to_device((dataset.train.x, dataset.train.y), device, dtype)
         return FixedOrderBatches(x, y, self.batch_size, self.seeds)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
@@ -195,7 +195,7 @@ def gradient_angle(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -
     """
     weight, angles = next(model.parameters()), []
     for batch in batches:
-        x, y = placed(batch, weight.device, weight.dtype)
+        x, y = to_device(batch, weight.device, weight.dtype)
         loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
         angles.append(mean_gradient_angle(loss, descend(loss)[1]))
     return sum(angles) / len(angles)

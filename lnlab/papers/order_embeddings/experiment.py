@@ -18,7 +18,7 @@ from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrasti
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
-from lnlab.training.random_state import generator, placed, seeded
+from lnlab.training.random_state import generator, seeded, to_device
 
 ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the GRU that reads captions; images are not normalized."""
@@ -196,4 +196,4 @@ class CaptionBatches:
         lengths = self.lengths[captions]
         words = self.words[captions][..., : int(lengths.max())]
         features = torch.from_numpy(np.asarray(self.images.features[images.numpy()]))
-        return placed((Pairs(features, words, lengths), images), self.device, self.dtype)
+        return to_device((Pairs(features, words, lengths), images), self.device, self.dtype)

@@ -39,7 +39,7 @@ from lnlab.papers.skip_thoughts.downstream import (
 )
 from lnlab.papers.skip_thoughts.model import SkipThoughts, group_by_length
 from lnlab.training import Evaluation
-from lnlab.training.random_state import placed
+from lnlab.training.random_state import to_device
 
 HELD_OUT = 1000
 """Held-out sentences that are used, spread evenly over all of them."""
@@ -62,7 +62,7 @@ def held_out_nats(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
     device = net.word.device
     nats, words = torch.zeros(2, dtype=torch.float64), torch.zeros(2)
     for batch in group_by_length([range(length) for length in lengths]):
-        triples = placed(books.triples(chosen[batch]), device)
+        triples = to_device(books.triples(chosen[batch]), device)
         nats += net(triples).double().cpu()
         words += triples.counts.sum(0)
     before, after = (nats / words).tolist()
