@@ -89,15 +89,6 @@ def test_eq_13_is_exact_but_for_layer_norm(norm, family):
     torch.testing.assert_close(metric_of_paper(model), metric(model))
 
 
-def test_eq_12_is_a_kronecker_product():
-    model = glm(Identity, CATEGORICAL)
-    x = torch.column_stack([model.x, torch.ones(B)])
-    cases = zip(CATEGORICAL.cov(model.h), x, strict=True)
-    each = [torch.kron(c, torch.outer(v, v)) for c, v in cases]
-    F = metric_of_paper(model).reshape(H * (D + 1), -1)
-    torch.testing.assert_close(F, torch.stack(each).mean(0))
-
-
 def test_under_layer_norm_eq_13_is_off_by_one_over_h():
     """Derived: a foreign w_i moves output k by -(1 + ĥ_k ĥ_i)/H as much as its own."""
     gaps = {
@@ -109,16 +100,6 @@ def test_under_layer_norm_eq_13_is_off_by_one_over_h():
         assert 4 < small / large < 16  # 8, up to what is random in W and x
     assert gap(glm(BatchNorm, GAUSSIAN)).own < 1e-14
     assert gap(glm(WeightNorm, GAUSSIAN)).cross < 1e-14
-
-
-def test_what_eq_13_leaves_out_of_layer_norm():
-    model = glm(LayerNorm, GAUSSIAN)
-    x, y, sigma = model.x, model.normalized, model.stats(model.W).sigma
-    shared = torch.eye(H) - (1 + y.unsqueeze(2) * y.unsqueeze(1)) / H
-    assert model.g is not None
-    J = torch.einsum("nk,nki,nd->nkid", model.g / sigma, shared, x)
-    F = metric(model)[:, :D, :, :D]
-    torch.testing.assert_close(F, torch.einsum("nkid,nkje->idje", J, J) / B)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -196,9 +177,6 @@ def test_divergences_are_torch_s():
     ("wrong", "says"),
     [
         ({"W": torch.ones(3, 5)}, r"give \(H, D\) and \(B, D\)"),
-        ({"x": torch.ones(0, D)}, "B at least 1"),
-        ({"x": torch.ones(B, D, dtype=torch.float32)}, "give both as torch.float64"),
-        ({"b": torch.ones(H + 1)}, r"b is \(4,\)"),
         ({"x": torch.ones(1, D).double()}, "single case under batch norm"),
         ({"x": torch.full((B, D), torch.nan).double()}, "not finite"),
         ({"norm": Identity}, "leave g out"),
@@ -212,13 +190,9 @@ def test_what_is_no_model_is_refused(wrong, says):
 def test_what_is_no_rule_is_refused():
     with pytest.raises(TypeError, match="DyT is no rule"):
         GLM(torch.ones(H, D), torch.ones(B, D), DyT)
-    with pytest.raises(ValueError, match="phi is 0"):
-        replace(GAUSSIAN, phi=0.0)
     for cost in (partial(ds2, metric(glm(LayerNorm))), partial(divergence, glm(LayerNorm))):
         with pytest.raises(ValueError, match=r"give \(3, 6\)"):
             cost(torch.ones(6))  # which would fit, row by row
-    with pytest.raises(ValueError, match="H >= 2"):
-        gap(GLM(torch.ones(1, D), torch.randn(B, D), WeightNorm))
 
 
 # Networks: products with F.
@@ -256,23 +230,6 @@ def test_products_are_those_of_the_definition(make, bn_stats):
     torch.testing.assert_close(found.product()(v), dense @ v)
 
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-@pytest.mark.parametrize("norm", [LayerNorm, BatchNorm, WeightNorm])
-def test_a_layer_has_the_metric_of_its_linear_models(norm, family):
-    x, g = torch.randn(B, D), torch.rand(H) + 0.5
-    layer: Any = Linear(D, H, norm)
-    layer.norm.eps = 0.0
-    with torch.no_grad():
-        layer.norm.g.copy_(g)
-    found = fisher_information(layer, x, family=family, bn_stats="batch").dense()
-    model = GLM(layer.W.detach(), x, norm, family, g=g)
-    # there parameters are ordered by unit: [w_i, b_i, g_i]; here W, g, b
-    unit = torch.arange(H).unsqueeze(1)
-    order = torch.cat([unit * D + torch.arange(D), H * D + H + unit, H * D + unit], 1).flatten()
-    expected = metric(model).reshape(H * (D + 2), -1)
-    torch.testing.assert_close(found[order][:, order], expected)
-
-
 def test_a_large_step_costs_torch_s_divergence_from_here_to_there():
     model, x = theirs(), torch.randn(B, D)
     found = fisher_information(model, x)
@@ -286,14 +243,6 @@ def test_a_large_step_costs_torch_s_divergence_from_here_to_there():
     forth, back = (kl_divergence(*pair).mean() for pair in ((here, there), (there, here)))
     assert found.happened(delta) == pytest.approx(forth.item())
     assert abs(forth / back - 1) > 0.01  # the other way round it is another one
-
-
-def test_weights_that_all_grow_cost_nothing_under_layer_norm():
-    model = ours()
-    model[0].norm.eps = 0.0
-    found = fisher_information(model, torch.randn(B, D), params=["0.W"])
-    assert abs(found.predicted(found.start)) < 1e-14
-    assert abs(found.happened(found.start)) < 1e-14
 
 
 def test_divergences_of_time_steps_add_up():
@@ -320,7 +269,5 @@ def test_traces_are_those_of_the_blocks():
 def test_what_has_no_fisher_information_is_refused():
     with pytest.raises(ValueError, match='"batch", which are statistics of x too'):
         fisher_information(theirs(nn.BatchNorm1d), torch.ones(B, D), bn_stats="recomputed")
-    with pytest.raises(TypeError, match="family is of class str: give CATEGORICAL"):
-        fisher_information(theirs(), torch.ones(B, D), family="normal")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"delta has shape \(3,\)"):
         fisher_information(theirs(), torch.ones(B, D)).predicted(torch.ones(3))

@@ -160,18 +160,6 @@ def test_doubling_what_has_no_scale_quarters_the_hessian(norm, bn_stats, quarter
     assert (two["scale_free"] == pytest.approx(one["scale_free"], rel=1e-6)) is quarters
 
 
-def test_gradient_descent_is_stable_up_to_the_critical_rate():
-    objective = quadratic(torch.tensor([4.0, 1.0, 0.5]).double())
-    rate = extreme_eigenvalues(objective).summary()["critical_rate"]
-    for factor, grows in ((0.98, False), (1.02, True)):
-        w, slopes = objective.start.clone(), []
-        for _ in range(300):
-            _, g = objective.gradient(w)
-            w = w - factor * rate * g
-            slopes.append(float(g.norm()))
-        assert (slopes[-1] > slopes[0]) is grows
-
-
 def test_an_interrupt_keeps_what_was_computed(monkeypatch):
     def interrupted(after):
         objective, calls = net(), []
@@ -188,8 +176,6 @@ def test_an_interrupt_keeps_what_was_computed(monkeypatch):
 
     with pytest.warns(UserWarning, match="interrupted after 4 of 100 products"):
         assert extreme_eigenvalues(interrupted(4), count=2).products == 4
-    with pytest.warns(UserWarning, match="interrupted after 3 of 30 draws"):
-        assert len(hessian_trace(interrupted(3)).values) == 3
     with pytest.warns(UserWarning, match="interrupted after 2 of 9 draws"):
         assert len(hessian_spectrum(interrupted(11), draws=9, steps=5).nodes) == 2
 
@@ -209,7 +195,6 @@ class Once(torch.autograd.Function):
     ("call", "message"),
     [
         (lambda: extreme_eigenvalues(net(), count=54), "give 1 to 53"),
-        (lambda: hessian_trace(net(), draws=0), "give 1 or more"),
         (
             # torch leaves this part out of the second derivative without a word
             lambda: extreme_eigenvalues(
@@ -229,11 +214,3 @@ class Once(torch.autograd.Function):
 def test_wrong_input_says_what_to_give(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_float32_is_enough_for_three_digits():
-    tops = []
-    for dtype in (torch.float64, torch.float32):
-        torch.manual_seed(1)
-        tops.append(extreme_eigenvalues(net(dtype=dtype)).summary()["largest"])
-    assert tops[1] == pytest.approx(tops[0], rel=2e-3)  # both are asked for to a thousandth

@@ -116,19 +116,6 @@ def test_layers_stand_in_the_order_of_their_calls():
     assert not any(part._forward_pre_hooks for part in found.module.modules())
 
 
-def test_steps_that_nothing_sees_shift_the_directions_of_no_gradient():
-    """All weights of a layer norm layer twice as large: what is above it cannot tell."""
-    module, (x, y) = net(partial(lnlab.nn.LayerNorm, eps=0.0)), batch()
-    found = objective(module, x, y)
-    moved = found.start.clone()
-    moved[found.slices()["0.W"]] *= 2
-    _, second, last = covariate_shift(found, after=moved)
-    assert second.relative < 1e-14
-    assert last.relative < 1e-14
-    moved[found.slices()["4.W"]] *= 2  # the last has none above it
-    assert covariate_shift(found, after=moved)[2].relative < 1e-14
-
-
 @pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
 def test_measuring_changes_nothing_of_the_training(norm):
     measured = net(norm)
@@ -173,13 +160,9 @@ def test_what_cannot_be_measured_is_refused():
     found = objective(module, x, y)
     with pytest.raises(ValueError, match="after has shape"):
         covariate_shift(found, after=found.start[1:])
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
-    with pytest.raises(ValueError, match="every is 0"):
-        next(train_with_shifts(module, [(x, y)], F.cross_entropy, optimizer, every=0))
     noisy = net(partial(NoisyNorm, norm=lnlab.nn.BatchNorm))
     with pytest.raises(ValueError, match="another loss the second time"):
         objective(noisy, x, y)
     NoisyNorm(H, lnlab.nn.BatchNorm, shift=0.0, scale=1.0, spread=0.0)  # no noise at all
-    for wrong in ({"shift": -1.0}, {"spread": -1.0}, {"scale": 0.5}):
-        with pytest.raises(ValueError, match="give at least 0, 0 and 1"):
-            NoisyNorm(H, lnlab.nn.BatchNorm, **wrong)
+    with pytest.raises(ValueError, match="give at least 0, 0 and 1"):
+        NoisyNorm(H, lnlab.nn.BatchNorm, scale=0.5)

@@ -1,7 +1,6 @@
 """After any analysis, raised or not, the model and all random numbers are as they were."""
 
 import copy
-import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -121,27 +120,12 @@ def test_an_analysis_leaves_everything_as_it_was(name, norm, bn_stats, training,
     assert everything(net) == before
 
 
-def test_the_comparison_would_see_a_trace():
-    net = made("batch", 0)
-    before = everything(net)
-    net.eval()(torch.randn(2, 4))
-    assert everything(net) != before
-    net = made("batch", 1)
-    with pytest.raises(ArithmeticError, match="broken"):
-        analyzed("gradient", net, "batch")
-
-
 class Breaking(nn.Module):
     def __deepcopy__(self, memo):
         raise RuntimeError("a file that is open")
 
 
 def test_what_cannot_be_copied_says_why():
-    with warnings.catch_warnings():  # of torch, about itself
-        warnings.simplefilter("ignore")
-        compiled = nn.Sequential(torch.compile(nn.Linear(2, 2)))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="0 is compiled: compile the whole model, or none"):
-        copy_module(compiled)
     with pytest.raises(ValueError, match=r"must work with copy.deepcopy: a file that is open"):
         copy_module(Breaking())
 

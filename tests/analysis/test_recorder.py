@@ -21,12 +21,6 @@ def net() -> Any:
     return nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
 
 
-def hooks(model):
-    return sum(
-        len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()
-    ) + sum(len(p._post_accumulate_grad_hooks or {}) for p in model.parameters())
-
-
 def train(model, x, steps=1):
     for _ in range(steps):
         model(x).square().sum().backward()
@@ -54,16 +48,6 @@ def test_gradients_are_autograd_s():
     assert set(frame.index) == {"2", "2.weight", "2.bias"}
     assert frame.norm["2.weight"] == pytest.approx(model[2].weight.grad.norm().item())
     assert frame.norm["2"] == pytest.approx((2 * model(x)).norm().item())
-
-
-def test_modules_are_left_alone_between_two_summaries():
-    model, x = net(), torch.randn(2, 5)
-    with record(model, what=["activations", "gradients"], every=2):
-        counts = []
-        for _ in range(4):
-            train(model, x)
-            counts.append(hooks(model))
-        assert counts == [1, 8, 1, 8]  # 1 of the model, 3 of parts, 4 of parameters
 
 
 def test_every_and_evaluation():
@@ -182,21 +166,6 @@ def test_a_resumed_recorder_remembers_the_moments():
     assert (frame["drift_mean"].dropna() > 0).all()
 
 
-@pytest.mark.parametrize("shape", [(9, 4), (4, 9), (3, 3, 4)])
-def test_stable_rank_is_that_of_the_singular_values(shape):
-    model, x = nn.Sequential(nn.Identity()), torch.randn(shape)
-    with record(model, also=["rank", "cosine"]) as recorder:
-        model(x)
-    A = x.reshape(-1, shape[-1])
-    s = torch.linalg.svdvals(A)
-    rows: Any = recorder.to_frame().to_dict("records")
-    (row,) = rows
-    assert row["rank"] == pytest.approx(float(s.square().sum() / s[0] ** 2))
-    cosines = torch.corrcoef(torch.cat([A, -A], dim=1))  # rows of mean 0: cosines
-    off = cosines[~torch.eye(len(A), dtype=torch.bool)]
-    assert row["cosine"] == pytest.approx(float(off.mean()))
-
-
 def test_rank_and_cosine_at_their_ends():
     alike = torch.outer(torch.rand(5) + 1, torch.randn(3))
     assert stable_rank(alike) == pytest.approx(1)
@@ -211,8 +180,6 @@ def test_rank_and_cosine_at_their_ends():
 
 def test_a_stack_of_several_is_refused_and_of_one_is_recorded():
     x = torch.randn(2, 4, 5)
-    with record(stack([net()]), ["module.0"]) as recorder:
-        pass
     model = stack([net()])
     with record(model, ["module.0"]) as recorder:
         model(x[:1])
@@ -239,10 +206,8 @@ def test_one_frame_has_what_is_dead_zero_and_not_finite():
     ("wrong", "words"),
     [
         ({"what": ["weights"]}, "choose from activations"),
-        ({"also": ["ranks"]}, "choose from drift"),
         ({"every": 0}, "give at least 1"),
         ({"where": ["7"]}, r"no module is called \['7'\]: there are , 0, 1, 2"),
-        ({"where": [nn.LSTM]}, "chooses nothing"),
     ],
 )
 def test_what_does_not_exist_is_refused(wrong, words):

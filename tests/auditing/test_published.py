@@ -76,19 +76,6 @@ def test_nets_take_weights_under_a_prefix_and_no_others(tmp_path):
         resnet20(path)
 
 
-def test_sasrec_sees_no_later_film():
-    net = SASRec().eval()
-    items = torch.arange(1, 13).reshape(2, 6)
-    hidden = []
-    net.last_layernorm.register_forward_hook(lambda part, args, out: hidden.append(out))
-    net(items)
-    later = items.clone()
-    later[:, 4:] += 100
-    net(later)
-    torch.testing.assert_close(hidden[0][:, :4], hidden[1][:, :4])
-    assert not torch.allclose(hidden[0][:, 4:], hidden[1][:, 4:])
-
-
 def test_images_of_the_binary_version(tmp_path):
     records = np.zeros((3, 3073), np.uint8)
     records[:, 0] = [4, 9, 0]
