@@ -21,11 +21,11 @@ def of_first_seed(
     """Return the metrics of each run, and its pictures, both of its first seed.
 
     Args:
-        runs: by name.
-        who: was trained: "readers".
+        runs: By name.
+        who: Was trained: "readers".
 
     Raises:
-        ValueError: where a run kept no attention, or there is none.
+        ValueError: Where a run kept no attention, or there is none.
     """
     if not runs:
         raise ValueError(f"there are no runs: train some {who} first.")

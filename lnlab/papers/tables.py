@@ -343,7 +343,7 @@ def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
 
     Args:
         arms: "layer" and "none".
-        of: the column of time: "update" or "cpu_seconds".
+        of: The column of time: "update" or "cpu_seconds".
     """
     bound, levels, logs = "valid_bound", [], []
     for seed in sorted(arms["layer"].keys() & arms["none"].keys()):
@@ -436,7 +436,7 @@ def configuration_means(
     """Return means over seeds of a metric in each configuration, and their intervals' ends.
 
     Args:
-        runs: of one arm, by seed.
+        runs: Of one arm, by seed.
         metric: ``"test_accuracy"`` say.
 
     Returns:

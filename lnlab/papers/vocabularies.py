@@ -12,7 +12,7 @@ class VocabularyModel(nn.Module):
     """A model whose weights belong to one vocabulary: those of another are refused.
 
     Args:
-        vocabulary: of the words that it reads.
+        vocabulary: Of the words that it reads.
     """
 
     alphabet: Tensor

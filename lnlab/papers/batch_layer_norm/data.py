@@ -70,8 +70,8 @@ class Reviews(Dataset[Words]):
     """Reviews as numbers of words. The checksum is over their texts and classes.
 
     Args:
-        source, key: as for :class:`Dataset`.
-        read_texts: reads the texts of each split.
+        source, key: As for :class:`Dataset`.
+        read_texts: Reads the texts of each split.
         max_length: T, the words of a review that are read.
         vocab_size: V, how many numbers of words there are.
     """
@@ -147,9 +147,9 @@ def load(
         vocab_size: V, how many numbers of words there are.
 
     Raises:
-        ValueError: for no word to know; later, for classes that are
+        ValueError: For no word to know; later, for classes that are
             missing, and files that are no reviews.
-        FileNotFoundError: if there is nothing at the path.
+        FileNotFoundError: There is nothing at the path.
     """
     if vocab_size <= FIRST:
         raise ValueError(
@@ -184,7 +184,7 @@ def read_imdb(folder: Path) -> dict[str, Labelled]:
     """Read IMDB's reviews by split, in an order that does not depend on their class.
 
     Raises:
-        ValueError: for missing classes, and files that are no reviews.
+        ValueError: For missing classes, and files that are no reviews.
     """
     splits = {split: _read_split(folder / split) for split in ("train", "test")}
     train = splits["train"]

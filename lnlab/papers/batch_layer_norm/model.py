@@ -34,7 +34,7 @@ VARIANTS: dict[str, Variant] = {"code": CODE, "paper": PAPER}
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """What the normalizers have to know of the training.
+    """The settings of a training that its normalizers need.
 
     Attributes:
         m: The batch size.

@@ -9,25 +9,25 @@ from lnlab.papers.draw.model import DRAW
 from lnlab.training.random_state import generator
 
 BATCH = 500
-"""Images that are drawn at once where nothing is learned."""
+"""Images that are evaluated at once."""
 SHOWN = 3
-"""Validation images whose drawing is kept: to be looked at."""
+"""Validation images whose drawing is saved."""
 SAMPLES = 16
-"""Images that are drawn from the prior, and kept."""
+"""Images that are sampled from the prior, and saved."""
 FRAMES = 16
-"""Canvases that are kept of a drawing at most: at equal distances, the last one always."""
+"""Canvases that are saved of a drawing at most: at equal distances, including the last."""
 ESTIMATED = 200
 """Test images whose log p(x) is estimated."""
 DRAWS = 50
-"""z that are drawn of each for that."""
+"""Samples of z for the estimate of an image."""
 
 
 class Bound(NamedTuple):
     """The bound of N images in nats, smaller is better: canvas + kl.
 
     Attributes:
-        canvas: -log p(x | z), each (N,).
-        kl: the sum over glimpses (N,).
+        canvas: -log p(x | z) (N,).
+        kl: The sum over glimpses (N,).
     """
 
     canvas: Tensor
@@ -35,18 +35,18 @@ class Bound(NamedTuple):
 
     @property
     def total(self) -> Tensor:
-        """Nats an image (N,)."""
+        """The bound in nats per image (N,)."""
         return self.canvas + self.kl
 
 
 @torch.no_grad()
 def bound(net: DRAW, x: Tensor) -> Bound:
-    """Return the bound of images x (N, D), as it is trained on: the mistake included.
+    """Return the bound of images x (N, D) as in training, mistakes included.
 
-    The noise is the same at each call and for each model of the same T and Z.
+    The noise is the same at each call and for all models of the same T and Z.
 
     Raises:
-        ValueError: if an image has pixels that are no finite number.
+        ValueError: An image has pixels that are not finite.
     """
     if not bool(x.isfinite().all()):
         raise ValueError("x has pixels that are no finite number.")
@@ -66,9 +66,8 @@ def importance_estimate(net: DRAW, x: Tensor, draws: int = DRAWS) -> Tensor:
         \log p(x) \ge E \log \frac{1}{K} \sum_{k=1}^{K}
             \frac{p(x | z^k)\, p(z^k)}{q(z^k | x)}
 
-    (Burda et al. 2016). The greater K = ``draws``, the closer; K = 1 is the bound. It is of the
-    model alone: each glimpse has noise of its own and the right density, whatever mistake the
-    model was trained with.
+    (Burda et al. 2016), closer for larger K = ``draws``; K = 1 is the bound. Each glimpse has
+    its own noise and the correct density, whatever mistake the model was trained with.
     """
     random, estimates = generator("noise of the weights"), []
     for batch in x.split(max(1, BATCH // draws)):
@@ -85,15 +84,14 @@ def importance_estimate(net: DRAW, x: Tensor, draws: int = DRAWS) -> Tensor:
 
 
 def bound_warning(bound: Tensor, estimate: Tensor) -> str:
-    """Return a sentence if numbers (N,) are no bound of a model: below its estimate.
+    """Return a warning if alleged bounds (N,) are below the estimates (N,) of a model.
 
-    :func:`importance_estimate` is a bound of -log p(x) itself, and in expectation no looser
-    than the one that a model is trained on. Numbers that are below it (N,) on the same images,
-    by more than three standard errors, are too good to be that bound; whether they are still
-    above -log p(x) is not known.
+    :func:`importance_estimate` is a bound of -log p(x) too, and in expectation at least as
+    tight as the one of training. Bounds that are lower on the same images, by more than three
+    standard errors, cannot be this model's; whether they are above -log p(x) is unknown.
     """
     gap = bound - estimate
-    # of one image nobody knows the error
+    # the standard error of a single image is unknown
     if len(gap) < 2 or gap.mean() > -3 * gap.std() / len(gap) ** 0.5:
         return ""
     return (
@@ -103,45 +101,47 @@ def bound_warning(bound: Tensor, estimate: Tensor) -> str:
     )
 
 
-def kept_glimpses(glimpses: int) -> list[int]:
-    """Return the glimpses after which canvases are kept, from 0."""
+def saved_glimpses(glimpses: int) -> list[int]:
+    """Return the glimpses after which canvases are saved, from 0."""
     count = min(FRAMES, glimpses)
     return [round((k + 1) * glimpses / count) - 1 for k in range(count)]
 
 
 @torch.no_grad()
-def drawings(net: DRAW, x: Tensor) -> dict[str, Any]:
-    """Return pictures of a model's drawings after K of its glimpses, with 256 levels of ink.
+def save_drawings(net: DRAW, x: Tensor) -> dict[str, Any]:
+    """Return pictures of a model's drawings of images x (N, D) after K glimpses.
 
-    "canvas" (K, SHOWN, height, width) of the first of images x (N, D), "windows"
-    (2, 4, K, SHOWN) the middle x and y, the stride and the deviation where it looked and where
-    it wrote, and "dreams" (SAMPLES, height, width) drawn from the prior.
+    Returns:
+        "canvas" (K, SHOWN, height, width) of the first images; "windows" (2, 4, K, SHOWN), the
+        center x and y, the stride and the deviation of reading and writing; "dreams"
+        (SAMPLES, height, width), samples from the prior. Pixels are 0 to 255.
     """
-    shown, random = x[:SHOWN], generator("noise of the drawings")
-    drawing = net.draw(shown, net.noise(shown, random))
+    x, random = x[:SHOWN], generator("noise of the drawings")
+    drawing = net.draw(x, net.noise(x, random))
     z = net.noise(x.new_empty(SAMPLES, 0), random)
-    kept = kept_glimpses(net.glimpses)
+    saved = saved_glimpses(net.glimpses)
     windows = [
-        torch.stack([w.x, w.y, w.stride, w.variance.sqrt()]).cpu()[:, kept]
+        torch.stack([w.x, w.y, w.stride, w.variance.sqrt()]).cpu()[:, saved]
         for w in (drawing.read, drawing.write)
     ]
     return {
-        "canvas": _ink(drawing.canvases.cpu()[kept], net.shape),
+        "canvas": _pixels(drawing.canvases.cpu()[saved], net.shape),
         "windows": torch.stack(windows).float(),
-        "dreams": _ink(net.sample(z)[0][-1].cpu(), net.shape),
+        "dreams": _pixels(net.sample(z)[0][-1].cpu(), net.shape),
     }
 
 
-def _ink(logits: Tensor, shape: tuple[int, int]) -> Tensor:
+def _pixels(logits: Tensor, shape: tuple[int, int]) -> Tensor:
     return (255 * logits.sigmoid()).round().to(torch.uint8).unflatten(-1, shape)
 
 
 def measure(net: DRAW, dataset: Any, *, pictures: bool, test: bool) -> dict[str, Any]:
-    """Return all that is measured of a model, in nats an image.
+    """Return the metrics of a model in nats per image.
 
-    ``valid_bound``, and of it ``valid_kl``; with ``pictures`` those of :func:`drawings`; with
-    ``test`` ``test_bound``, and of the first :data:`ESTIMATED` test images ``test_nll``, the
-    estimate of -log p(x), and ``test_bound_gap``, how far the bound is above it.
+    ``valid_bound``, and its part ``valid_kl``; with ``pictures`` also :func:`save_drawings`;
+    with ``test`` also ``test_bound``, and for the first :data:`ESTIMATED` test images
+    ``test_nll``, the estimate of -log p(x), and ``test_bound_gap``, how far the bound is above
+    it.
     """
     net.eval()
     x = dataset.valid.x.to(net.first)
@@ -151,7 +151,7 @@ def measure(net: DRAW, dataset: Any, *, pictures: bool, test: bool) -> dict[str,
         "valid_kl": float(valid.kl.mean()),
     }
     if pictures:
-        values |= drawings(net, x)
+        values |= save_drawings(net, x)
     if test:
         x = dataset.test.x.to(net.first)
         total, estimate = bound(net, x).total, importance_estimate(net, x[:ESTIMATED])

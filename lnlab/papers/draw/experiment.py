@@ -11,7 +11,7 @@ from lnlab.data import Images, load
 from lnlab.nn import Identity, LayerNorm, NormLayer
 from lnlab.papers.draw.evaluate import measure
 from lnlab.papers.draw.kernels import fuse_draw
-from lnlab.papers.draw.model import DRAW, MISTAKES, STARTS
+from lnlab.papers.draw.model import DRAW, INITIALISATIONS, MISTAKES
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import collate
 from lnlab.training.random_state import seeded
@@ -26,47 +26,47 @@ ARMS: dict[str, tuple[NormLayer, NormLayer]] = {
 TWO_CORES: dict[str, Any] = {
     "glimpses": 10, "units": (128,), "epochs": 20, "eval_every": 195, "drawings": 2,
 }  # fmt: skip
-"""The paper's experiment at a size for two cores: ten glimpses and half the units."""
+"""Changes of the paper's experiment for two cores: ten glimpses and half the units."""
 
 
 @dataclass(frozen=True)
 class Experiment(training.Experiment):
-    """One arm, its seeds trained from paired starts on the same batches with the same noise.
+    """One arm, trained from paired starts on the same batches with the same noise.
 
-    The paper's bounds of the test after 200 epochs: 82.36 nats without and 82.09 with layer
-    norm, which comes down almost twice as fast. It states 64 glimpses, 256 units, Adam as it
-    is by default and batches of 128; the rest is as in the public command whose settings are
-    the same (jbornschein/draw). ``digits-binary`` are made here (:mod:`lnlab.data.images`).
+    The paper's bounds on the test set after 200 epochs are 82.36 nats without and 82.09 with
+    layer norm, which converges almost twice as fast. It states 64 glimpses, 256 units, Adam's
+    default settings and batches of 128; the rest is that of the public command with the same
+    settings (jbornschein/draw). ``digits-binary`` is generated (:mod:`lnlab.data.images`).
     """
 
     norm: str = setting("layer", choices=ARMS)
-    initialisation: str = setting("published", choices=STARTS)
+    initialisation: str = setting("published", choices=INITIALISATIONS)
     """"published" is N(0, 1e-4), "modern" N(0, 1/fan-in)."""
     mistake: str = setting("none", choices=MISTAKES)
-    """One of the mistakes of the most copied implementation."""
+    """A mistake of the most copied implementation."""
     data: str = "mnist-binary"
-    """``digits-binary`` or ``mnist-binary=PATH``; whatever is not binary is refused."""
+    """``digits-binary`` or ``mnist-binary=PATH``; images that are not binary are refused."""
     train_size: int = setting(0, least=0)
-    """The largest number of pictures to train on; 0: all."""
+    """The largest number of images to train on; 0: all."""
     batch_size: int = setting(128, least=1)
     epochs: int = 200
     learning_rate: float = 1e-3
     max_grad_norm: float = setting(10.0, above=0)
-    """The norm to which longer gradients are clipped."""
+    """The norm to which gradients are clipped."""
     glimpses: int = setting(64, least=1)
     """T."""
     units: tuple[int, ...] = setting((256,), least=1, count=1)
     """H, of both LSTMs."""
     latent_size: int = setting(100, least=1)
-    """Z, the numbers that are drawn at each glimpse."""
+    """Z, the size of the latent variable of a glimpse."""
     read_size: int = setting(2, least=1)
-    """N of the window through which it looks."""
+    """N of the window of reading."""
     write_size: int = setting(5, least=1)
-    """N of the window in which it writes."""
+    """N of the window of writing."""
     eval_every: int = setting(390, least=1)
     """Updates from one validation to the next."""
     drawings: int = setting(6, least=0)
-    """The times on the way at which drawings are kept."""
+    """The number of full evaluations during training, which save drawings."""
 
     name = "draw"
     lower_is_better = ("valid_bound",)
@@ -94,18 +94,13 @@ class Experiment(training.Experiment):
         }
 
     def dataset(self) -> Images:
-        """As :func:`lnlab.data.load` gives it, looked at before it is drawn.
-
-        Raises:
-            ValueError: if it has no validation pictures, they are coloured, or one of them is
-                not binary and ``mistake`` is not "grey"; names it.
-        """
+        """Load the images and check that they can be drawn: see :func:`check_drawable`."""
         grey = self.mistake == "grey"
         options: Any = {"most": self.train_size, "grey": grey}
         return check_drawable(load(self.data, "images", **options), grey)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        """The network of one seed; its weights depend on the seed and the sizes alone."""
+        """Return the network of one seed; its weights depend only on the seed and the sizes."""
         norm, gates = ARMS[self.norm]
         height, width = dataset.shape
         with seeded(seed):
@@ -124,24 +119,23 @@ class Experiment(training.Experiment):
         return fuse_draw(net) if self.fused else net
 
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
-        """The bound in nats a picture: of the canvas and of z, each (S, B), to (S,)."""
+        """Return the bound in nats per image: terms (S, B) of canvas and KL to (S,)."""
         canvas, kl = output
         return (canvas + kl).mean(-1)
 
     def eval_points(self, updates_per_epoch: int) -> set[int]:
-        """At ``drawings`` moments on the way, each twice as late as the one before: what is
-        drawn is kept then, and at the end."""
+        """Return ``drawings`` updates, each twice the one before; drawings are saved then."""
         last = self.num_updates(updates_per_epoch)
         return {round(last / 2**k) for k in range(1, self.drawings + 1)} - {0}
 
     def log_points(self, updates_per_epoch: int) -> set[int]:
-        """After every ``eval_every`` updates: the bound alone."""
+        """Return every ``eval_every`` updates, at which the bound is measured."""
         return self.every(self.eval_every, updates_per_epoch)
 
     def evaluate(
         self, model: Any, dataset: Images, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.evaluate.measure`; the test at the end alone."""
+        """Return :func:`.evaluate.measure` of each seed; the test at the end alone."""
         test = evaluation is Evaluation.FINAL
         pictures = test or evaluation is Evaluation.FULL
         nets = model.unstack()
@@ -149,11 +143,11 @@ class Experiment(training.Experiment):
 
 
 def check_drawable(dataset: Images, grey: bool = False) -> Images:
-    """Return a data set whose images can be drawn.
+    """Return a data set, if its images can be drawn.
 
     Raises:
-        ValueError: if it has no validation pictures, they are coloured, or one of them is
-            neither binary nor allowed to be ``grey``.
+        ValueError: It has no validation images, they have channels, or one of them is not
+            binary and ``grey`` is False.
     """
     if len(dataset.shape) != 2 or dataset.valid is None:
         lacks = "validation pictures" if dataset.valid is None else "a height and a width alone"

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from lnlab.nn import CellInit, Identity, Linear, LSTMCell, NormLayer, State
 
 WINDOW = 5
-"""The numbers that make a window."""
+"""The number of parameters of a window."""
 
 MISTAKES = {
     "none": "no mistake",
@@ -21,12 +21,12 @@ MISTAKES = {
 }
 """Mistakes of the most copied implementation (ericjang/draw), one at a time."""
 
-STARTS = {
+INITIALISATIONS = {
     "published": lambda W: nn.init.normal_(W, std=0.01),
     "modern": lambda W: nn.init.normal_(W, std=W.shape[1] ** -0.5),
 }
-"""Starts of all weights. "published" is that of jbornschein/draw, whose command has the
-settings of Ba et al. (2016); biases are 0."""
+"""Initialisations of all weights. "published" is that of jbornschein/draw, whose command has
+the settings of Ba et al. (2016). Biases are 0."""
 
 
 class Window(NamedTuple):
@@ -35,9 +35,9 @@ class Window(NamedTuple):
     In pixels counted from 1: Gregor et al. (2015), eq. 19-24.
 
     Attributes:
-        x, y: g_X and g_Y, the middle of the grid, each (B,).
-        stride: delta, from one filter to the next (B,).
-        variance: sigma squared, of each filter (B,).
+        x, y: The center g_X and g_Y of the grid, each (B,).
+        stride: The distance delta from one filter to the next (B,).
+        variance: sigma squared of each filter (B,).
         intensity: gamma (B,).
     """
 
@@ -49,13 +49,13 @@ class Window(NamedTuple):
 
 
 def make_window(raw: Tensor, shape: tuple[int, int], count: int) -> Window:
-    """Return the windows of ``count`` x ``count`` filters that a decoder asks for.
+    """Return the windows of ``count`` x ``count`` filters of a decoder's outputs.
 
-    Of zeros it is the whole image, looked at with a variance of 1.
+    Zeros give the whole image with a variance of 1.
 
     Args:
-        raw: what is linear in h_dec (B, 5): g_X, g_Y, log of sigma squared, of delta, of gamma.
-        shape: height and width of the images.
+        raw: Linear maps of h_dec (B, 5): g_X, g_Y, log of sigma squared, of delta, of gamma.
+        shape: Height and width of the images.
         count: N, of filters along a side.
     """
     height, width = shape
@@ -84,21 +84,20 @@ def filterbank(
     Args:
         middle, stride, variance: g, delta and sigma squared, each (B,).
         count: N.
-        pixels: how many there are, a = 1 to ``pixels``.
-        first: the first i, 1. Counted from 0, with the same formula, the grid stands one
-            stride beside its middle.
+        pixels: The number of pixels, a = 1 to ``pixels``.
+        first: The first i, 1. With 0, the grid is one stride beside its center.
     """
-    like = {"device": middle.device, "dtype": middle.dtype}
-    i = torch.arange(count, **like) + first
+    options = {"device": middle.device, "dtype": middle.dtype}
+    i = torch.arange(count, **options) + first
     mu = middle[..., None] + (i - count / 2 - 0.5) * stride[..., None]
-    a = torch.arange(1, pixels + 1, **like)
+    a = torch.arange(1, pixels + 1, **options)
     scale = (-2 * variance[..., None, None]).reciprocal()
-    # Z makes it a softmax, which has no row of zeros even where a filter stands outside
+    # with Z it is a softmax: a filter outside the image has no row of zeros
     return ((a - mu[..., None]).square() * scale).softmax(-1)
 
 
 class Glimpse(NamedTuple):
-    """The state between two glimpses: what the encoder, the decoder and the canvas hold."""
+    """The state between two glimpses: of the encoder, the decoder and the canvas."""
 
     encoder: State
     decoder: State
@@ -109,10 +108,10 @@ class Drawing(NamedTuple):
     """A drawing of B images in T glimpses.
 
     Attributes:
-        canvases: logits of the pixels after each glimpse (T, B, D).
-        mean, log_sigma: of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z).
-        z: drawn from it (T, B, Z).
-        read, write: the windows, each number (T, B).
+        canvases: Logits of the pixels after each glimpse (T, B, D).
+        mean, log_sigma: Parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z).
+        z: Samples of it (T, B, Z).
+        read, write: The windows, each parameter (T, B).
     """
 
     canvases: Tensor
@@ -138,22 +137,22 @@ class DRAW(nn.Module):
         z_t \sim q(z_t | h^{enc}_t) \\
         h^{dec}_t &= LSTM^{dec}(z_t), \qquad c_t = c_{t-1} + write(h^{dec}_t)
 
-    The image is drawn from Bernoullis with the logits c_T. The first states and the first
-    canvas are learned, from 0 on.
+    The pixels are Bernoulli variables with the logits c_T. The initial states and the initial
+    canvas are learned, starting from 0.
 
     Args:
-        shape: height and width of the images; D = height x width.
-        hidden_size: H, of both LSTMs.
+        shape: Height and width of the images; D = height x width.
+        hidden_size: H of both LSTMs.
         latent_size: Z.
         glimpses: T.
         read, write: N of the two windows.
-        norm: makes the normalizer of the cells.
-        gates: makes those of the gates' pre-activations; eq. 29 has none.
-        initialisation: how weights start, of :data:`STARTS`.
-        mistake: one of :data:`MISTAKES`; "grey" is one of the data.
+        norm: Makes the normalizer of the cells.
+        gates: Makes those of the gates' pre-activations; eq. 29 has none.
+        initialisation: One of :data:`INITIALISATIONS`.
+        mistake: One of :data:`MISTAKES`; "grey" concerns the data.
 
     Raises:
-        ValueError: if a number is below 1, or a window is larger than the image.
+        ValueError: A number is below 1, or a window is larger than the image.
     """
 
     def __init__(
@@ -182,7 +181,7 @@ class DRAW(nn.Module):
                 )
         self.shape, self.latent_size, self.glimpses = shape, latent_size, glimpses
         self.read, self.write, self.mistake = read, write, mistake
-        H, initial = hidden_size, CellInit(STARTS[initialisation], learned_state=True)
+        H, initial = hidden_size, CellInit(INITIALISATIONS[initialisation], learned_state=True)
         settings = {"norm_layer": norm, "gate_norm_layer": gates, "initial": initial}
         self.encoder = LSTMCell(2 * read**2 + H, H, **settings)
         self.decoder = LSTMCell(latent_size, H, **settings)
@@ -190,19 +189,19 @@ class DRAW(nn.Module):
         self.reader = Linear(H, WINDOW, bias=True)
         self.writer = Linear(H, WINDOW + write**2, bias=True)
         for layer in (self.q, self.reader, self.writer):
-            STARTS[initialisation](layer.W)
+            INITIALISATIONS[initialisation](layer.W)
         self.first = nn.Parameter(torch.zeros(shape[0] * shape[1]))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Nats of images x (B, D), whose sum is the bound: of the canvas (B,), KL (B,)."""
+        """Return the terms of the bound of images x (B, D): of the canvas (B,), the KL (B,)."""
         steps = [*self._glimpses(x, self.noise(x))]
         mean, log_sigma = (torch.stack([step[k] for step in steps]) for k in (1, 2))
         return self.nats(x, steps[-1][0]), self.kl(mean, log_sigma).sum(0)
 
     def noise(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return standard normal numbers for the drawing of x (B, D): (T, B, Z).
+        """Return standard normal noise for the drawing of x (B, D): (T, B, Z).
 
-        Those of a ``generator`` are the same on every device.
+        With a ``generator`` it is the same on every device.
         """
         size = (1 if self.mistake == "noise" else self.glimpses, len(x), self.latent_size)
         device = "cpu" if generator else x.device
@@ -215,9 +214,9 @@ class DRAW(nn.Module):
         return F.binary_cross_entropy_with_logits(canvas, x, reduction="none").sum(-1)
 
     def kl(self, mean: Tensor, log_sigma: Tensor) -> Tensor:
-        """Return the KL of each glimpse from the prior in nats (T, B), as it is trained on."""
-        right = kl_divergence(mean, log_sigma)
-        return right + (self.latent_size - 1) / 2 if self.mistake == "kl" else right
+        """Return the KL of each glimpse from the prior in nats (T, B), mistake included."""
+        kl = kl_divergence(mean, log_sigma)
+        return kl + (self.latent_size - 1) / 2 if self.mistake == "kl" else kl
 
     def draw(self, x: Tensor, noise: Tensor) -> Drawing:
         """Draw images x (B, D), z_t = mean + sigma times the noise (T, B, Z)."""
@@ -241,20 +240,20 @@ class DRAW(nn.Module):
         """Return canvases (T, B, D) and windows of writing of new images.
 
         Args:
-            z: drawn from the prior (T, B, Z).
+            z: Drawn from the prior (T, B, Z).
         """
         state, canvases, windows = self.start(z[0]), [], []
-        for t, one in enumerate(z):
-            decoder, canvas, write = self._write(one, state, t)
+        for t, z_t in enumerate(z):
+            decoder, canvas, write = self._write(z_t, state, t)
             state = state._replace(decoder=decoder, canvas=canvas)
             canvases.append(canvas)
             windows.append(write)
         return torch.stack(canvases), stack_windows(windows)
 
-    def start(self, like: Tensor) -> Glimpse:
-        """Return the state before the first glimpse, of as many images as ``like`` (B, ...)."""
-        encoder, decoder = self.encoder.initial_state(like), self.decoder.initial_state(like)
-        return Glimpse(encoder, decoder, self.first.expand(len(like), -1))
+    def start(self, x: Tensor) -> Glimpse:
+        """Return the state before the first glimpse of images x (B, ...)."""
+        encoder, decoder = self.encoder.initial_state(x), self.decoder.initial_state(x)
+        return Glimpse(encoder, decoder, self.first.expand(len(x), -1))
 
     def filterbanks(self, window: Window, count: int) -> tuple[Tensor, Tensor]:
         """Return F_Y (B, N, height) and F_X (B, N, width) of windows with N = ``count``."""
@@ -270,16 +269,16 @@ class DRAW(nn.Module):
         )
 
     def _read(self, x: Tensor, canvas: Tensor, window: Window) -> Tensor:
-        """Return gamma [F_Y x F_X', F_Y x^ F_X'] (B, 2 N N): the image, and what it lacks."""
+        """Return gamma [F_Y x F_X', F_Y x^ F_X'] (B, 2 N N): of the image and its error."""
         F_Y, F_X = self.filterbanks(window, self.read)
-        image, painted = (
-            (F_Y @ each.unflatten(-1, self.shape) @ F_X.mT).flatten(-2)
-            for each in (x, canvas.sigmoid())
+        image, drawing = (
+            (F_Y @ pixels.unflatten(-1, self.shape) @ F_X.mT).flatten(-2)
+            for pixels in (x, canvas.sigmoid())
         )
-        return window.intensity[..., None] * torch.cat([image, image - painted], dim=-1)
+        return window.intensity[..., None] * torch.cat([image, image - drawing], dim=-1)
 
     def _write(self, z: Tensor, state: Glimpse, t: int) -> tuple[State, Tensor, Window]:
-        """Return the decoder after z (B, Z), the canvas that it wrote on, and the window."""
+        """Return the decoder's state after z (B, Z), the new canvas, and the window."""
         decoder = self.decoder(z, state.decoder, t)
         raw = self.writer(decoder[0])
         window = make_window(raw[..., :WINDOW], self.shape, self.write)

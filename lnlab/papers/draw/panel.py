@@ -20,7 +20,7 @@ from lnlab.figures.style import (
 from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel, Shown
 from lnlab.panels.playable import Figure
-from lnlab.papers.draw.evaluate import kept_glimpses
+from lnlab.papers.draw.evaluate import saved_glimpses
 from lnlab.papers.pictures import LAST, nearest, of_first_seed, within
 from lnlab.training.runs import Run
 
@@ -105,7 +105,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     lengths = {run.config["glimpses"] for run in runs.values()}
     if len(lengths) > 1:
         raise ValueError(f"these runs have {sorted(lengths)} glimpses: show those of one T.")
-    glimpses = [t + 1 for t in kept_glimpses(*lengths)]
+    glimpses = [t + 1 for t in saved_glimpses(*lengths)]
     first = next(iter(arrays.values()))
     updates = sorted(first)
     pictures = pictures[: first[updates[0]]["canvas"].shape[1]]

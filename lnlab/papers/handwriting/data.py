@@ -1,4 +1,4 @@
-"""Handwriting as the path of a pen, with its text: made here, UNIPEN's, IAM-OnDB's."""
+"""Handwriting as the path of a pen, with its text: generated, UNIPEN and IAM-OnDB."""
 
 import hashlib
 import json
@@ -22,11 +22,11 @@ from lnlab.paths import data_folder
 PEN, UNIPEN, IAM = SOURCES = read_sources("strokes")
 SPLITS = ("train", "valid", "test")
 OTHER = 0
-"""The number of every character that an alphabet lacks."""
+"""The number of all characters that an alphabet lacks."""
 FAR = 60.0
-"""Units from one point to the next from which on they are counted: the pen changed lines."""
+"""The length of an offset above which it is counted: the pen changed lines."""
 FARTHEST = 1e6
-"""Pixels from the corner of the tablet: no tablet is as large."""
+"""The largest coordinate in pixels: no tablet is as large."""
 ALPHABETS = {
     "pen": " " + pen.LETTERS,
     "unipen": "".join(chr(code) for code in range(32, 127)),
@@ -40,15 +40,15 @@ Read = Callable[[Counter[str]], Mapping[str, Sequence[Line]]]
 
 
 class Alphabet:
-    """The characters that can be written, each with its number from 1 on; 0 is every other.
+    """The characters that can be written, with numbers from 1 on; 0 is every other one.
 
     Args:
-        characters: without repetition.
+        characters: The characters, each once.
     """
 
     def __init__(self, characters: str) -> None:
         self.characters = characters
-        self._numbers = {one: number for number, one in enumerate(characters, start=1)}
+        self._numbers = {letter: number for number, letter in enumerate(characters, start=1)}
 
     def __len__(self) -> int:
         """Return V, with the number of all others."""
@@ -56,16 +56,16 @@ class Alphabet:
 
     def unknown(self, text: str) -> str:
         """Return the characters of a text that are not in the alphabet, each once."""
-        return "".join(one for one in dict.fromkeys(text) if one not in self._numbers)
+        return "".join(c for c in dict.fromkeys(text) if c not in self._numbers)
 
     def encode(self, text: str, *, strict: bool = False) -> list[int]:
         """Return the number of each character.
 
         Args:
-            strict: refuse what cannot be written.
+            strict: Refuse what cannot be written.
 
         Raises:
-            ValueError: if the text is empty, or has unknown characters; names them.
+            ValueError: The text is empty, or has unknown characters; names them.
         """
         if strict and not text.strip():
             raise ValueError("there is no text: give some characters to write.")
@@ -74,7 +74,7 @@ class Alphabet:
                 f"{text!r} has {', '.join(map(repr, unknown))}, which this net never learned: "
                 f"choose from {self.characters!r}."
             )
-        return [self._numbers.get(one, OTHER) for one in text]
+        return [self._numbers.get(character, OTHER) for character in text]
 
     @property
     def digest(self) -> str:
@@ -85,14 +85,14 @@ class Alphabet:
 class Strokes(Dataset[Sequence[Line]]):
     """Lines of handwriting.
 
-    ``name`` says how many lines were left out (without text, of one point, of symbols only),
-    how many points (without a place on the tablet), and what was kept though it is far away.
+    ``name`` says how many lines were left out (without text, of one point, of symbols only) and
+    how many points (off the tablet), and how many long offsets were not.
 
     Args:
-        source: what it is.
-        read: reads the lines.
-        key: what decides them.
-        most: how many lines to train on at most.
+        source: The source.
+        read: Reads the lines of each split.
+        key: Returns what the lines depend on, for the cache.
+        most: The largest number of lines to train on.
     """
 
     def __init__(
@@ -190,13 +190,13 @@ def load(source: Source, path: Path | None = None, *, most: int | None = None) -
     """Return the handwriting of a source, for :func:`lnlab.data.load`.
 
     Args:
-        path: the folder of its files, or UNIPEN's archive. None: the source's own place in the
+        path: The folder of its files, or UNIPEN's archive. None: the source's own place in the
             data folder.
-        most: how many lines to train on at most; None: all.
+        most: How many lines to train on at most; None: all.
 
     Raises:
-        ValueError: later, for damaged files.
-        FileNotFoundError: if files are missing; says how to get them.
+        ValueError: Later, for damaged files.
+        FileNotFoundError: Files are missing; says how to get them.
     """
     if source is PEN:
         sizes = pen.SIZES | {"train": min(pen.SIZES["train"], most or pen.SIZES["train"])}
@@ -225,9 +225,9 @@ HELD_OUT = 10
 
 def unipen_folder(folder: Path) -> Path | None:
     """Return the folder that has ``data/8`` and ``include``: this one, or one in it."""
-    for place in (folder, *sorted(folder.glob("*/"))):
-        if (place / "data" / "8").is_dir() and (place / "include").is_dir():
-            return place
+    for path in (folder, *sorted(folder.glob("*/"))):
+        if (path / "data" / "8").is_dir() and (path / "include").is_dir():
+            return path
     return None
 
 
@@ -235,7 +235,7 @@ def find_unipen(path: Path) -> tuple[Path, list[Path]]:
     """Return the folder or the archive of UNIPEN, and the files that decide its lines.
 
     Raises:
-        FileNotFoundError: if there is neither; says how to get it.
+        FileNotFoundError: There is neither; says how to get it.
     """
     if path.is_dir() and (folder := unipen_folder(path)):
         return folder, sorted(folder.glob("*/**/*.dat"))
@@ -252,12 +252,12 @@ def read_unipen(path: Path, faults: Counter[str]) -> dict[str, list[Line]]:
     """Read UNIPEN's lines; a hash of the names decides which writers validate and test.
 
     Args:
-        path: a folder or an archive, as :func:`find_unipen` gives it.
-        faults: counts what was left out.
+        path: A folder or an archive, as :func:`find_unipen` gives it.
+        faults: Counts what was left out.
 
     Raises:
-        ValueError: if there are no lines, or a file is not one of UNIPEN's; names it.
-        FileNotFoundError: if the points of a line are missing; names both files.
+        ValueError: There are no lines, or a file is not one of UNIPEN's; names it.
+        FileNotFoundError: The points of a line are missing; names both files.
     """
     folder = path if path.is_dir() else unipen_folder(unpack(path))
     files = sorted((folder / "data" / "8").glob("*/*/*.dat")) if folder else []
@@ -294,17 +294,17 @@ def _read_unipen_line(path: Path, folder: Path, faults: Counter[str]) -> Line | 
         faults["of symbols only" if text else "without text"] += 1
         return None
     content = points.read_text("latin-1")
-    # a writer who came twice, Eric_Behnke_1 and _2, is one
+    # Eric_Behnke_1 and _2 are one writer, who came twice
     writer = re.search(r"^\.WRITER_ID\s+(\S.*?)(?:_\d)?\s*$", content, re.M)
     strokes = []
-    for part in re.findall(r"^\.PEN_DOWN\s*\n(.*?)(?=^\.|\Z)", content, re.M | re.S):
+    for numbers in re.findall(r"^\.PEN_DOWN\s*\n(.*?)(?=^\.|\Z)", content, re.M | re.S):
         try:
-            stroke = np.array(part.split(), float).reshape(-1, 2)
+            stroke = np.array(numbers.split(), float).reshape(-1, 2)
         except ValueError as error:
             raise ValueError(
                 f"{points}: a stroke has something else than pairs x y: {error}"
             ) from None
-        strokes.append(_keep_places(stroke, faults))
+        strokes.append(_keep_on_tablet(stroke, faults))
     strokes = [stroke for stroke in strokes if len(stroke)]
     if not _is_ink(strokes, faults):
         return None
@@ -314,11 +314,11 @@ def _read_unipen_line(path: Path, folder: Path, faults: Counter[str]) -> Line | 
     return Line(name, writer[1] if writer else path.parent.name, text, offsets(ink))
 
 
-def _keep_places(stroke: Stroke, faults: Counter[str]) -> Stroke:
+def _keep_on_tablet(stroke: Stroke, faults: Counter[str]) -> Stroke:
     """Return the points that lie on a tablet, and count the others."""
-    inside = (np.abs(stroke) < FARTHEST).all(1)  # false for nan, too
-    faults["points without a place"] += int((~inside).sum())
-    return stroke[inside]
+    on_tablet = (np.abs(stroke) < FARTHEST).all(1)  # false for nan, too
+    faults["points without a place"] += int((~on_tablet).sum())
+    return stroke[on_tablet]
 
 
 def _is_ink(strokes: Sequence[Stroke], faults: Counter[str]) -> bool:
@@ -346,7 +346,7 @@ def find_iam(folder: Path) -> list[Path]:
     """Return all files that are read: lists, texts and strokes.
 
     Raises:
-        FileNotFoundError: if some are missing; says how to get them.
+        FileNotFoundError: Some are missing; says how to get them.
     """
     lists = [_list_of_forms(folder, name) for names in LISTS.values() for name in names]
     missing = [path for path in (*lists, folder / "lineStrokes") if not path.exists()]
@@ -373,12 +373,12 @@ def read_iam(folder: Path, faults: Counter[str]) -> dict[str, list[Line]]:
     """Read IAM-OnDB's lines by split.
 
     Args:
-        folder: the one with ``lineStrokes``, ``ascii`` and the lists.
-        faults: counts what was left out.
+        folder: The one with ``lineStrokes``, ``ascii`` and the lists.
+        faults: Counts what was left out.
 
     Raises:
-        ValueError: for a list that names no form, or a file of another format.
-        FileNotFoundError: for a missing form; names it.
+        ValueError: For a list that names no form, or a file of another format.
+        FileNotFoundError: For a missing form; names it.
     """
     splits: dict[str, list[Line]] = {split: [] for split in SPLITS}
     for split, names in LISTS.items():
@@ -393,13 +393,13 @@ def _read_form(folder: Path, form: str, path: Path, faults: Counter[str]) -> Ite
     name = re.fullmatch(r"(([a-z]\d\d)-\d{3})[a-z]?", form)
     if name is None:
         raise ValueError(f"{path}: {form!r} is no form: expected a01-000u.")
-    place = Path(name[2]) / name[1]
-    files = sorted((folder / "lineStrokes" / place).glob(f"{form}-*.xml"))
+    subfolder = Path(name[2]) / name[1]
+    files = sorted((folder / "lineStrokes" / subfolder).glob(f"{form}-*.xml"))
     if not files:
         raise FileNotFoundError(
-            f"iam: the lists name form {form}, lineStrokes/{place} has none of its lines"
+            f"iam: the lists name form {form}, lineStrokes/{subfolder} has none of its lines"
         )
-    texts = _read_texts(folder / "ascii" / place / f"{form}.txt")
+    texts = _read_texts(folder / "ascii" / subfolder / f"{form}.txt")
     for file in files:
         text = texts.get(int(file.stem.rpartition("-")[2]), "")
         strokes = _read_xml(file, faults)
@@ -435,5 +435,5 @@ def _read_xml(path: Path, faults: Counter[str]) -> list[Stroke]:
         ]
     except (ElementTree.ParseError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is no line of IAM-OnDB: {error!r}.") from None
-    kept = [_keep_places(stroke, faults) for stroke in strokes]
-    return [stroke for stroke in kept if len(stroke)]
+    strokes = [_keep_on_tablet(stroke, faults) for stroke in strokes]
+    return [stroke for stroke in strokes if len(stroke)]

@@ -20,14 +20,14 @@ from lnlab.papers.handwriting.model import (
 from lnlab.papers.handwriting.pen import Line
 
 BATCH = 50
-"""Lines that are measured at a time."""
+"""Lines that are evaluated at once."""
 SHOWN = 1
-"""Validation lines whose window is kept at each evaluation."""
+"""Validation lines whose window is saved at each evaluation."""
 TEXTS = {"pen": "the lazy fox", "unipen": "lazy foxes", "iam": "lazy foxes"}
 """The text that every model writes at each evaluation, with :data:`BIAS`."""
 BIAS = 1.0
 PER_CHARACTER = 40
-"""Points a character after which a model that does not come to an end is stopped."""
+"""Points per character after which a model is stopped."""
 
 Scale = tuple[np.ndarray, np.ndarray]
 
@@ -36,12 +36,12 @@ class LineScores(NamedTuple):
     """The scores of a model on N lines.
 
     Attributes:
-        nats: of each line (N,), the sum over its points.
-        points: how many each has (N,).
-        window_error: how far the window is from the true character, in characters, on average
-            over the points of all lines; NaN where nobody knows it.
-        window_hit: the fraction of points at which it is on the true one.
-        windows: phi (T, U) of the first :data:`SHOWN` lines.
+        nats: Of each line (N,), the sum over its points.
+        points: The number of points of each (N,).
+        window_error: The mean distance of the window from the true character over all points,
+            in characters; NaN if it is unknown.
+        window_hit: The fraction of points at which it is on the true character.
+        windows: The windows phi (T, U) of the first :data:`SHOWN` lines.
     """
 
     nats: Tensor
@@ -51,14 +51,14 @@ class LineScores(NamedTuple):
     windows: list[Tensor]
 
     def per_point(self, indices: Sequence[int] | None = None) -> float:
-        """Return the nats a point, of all lines or of some."""
-        chosen = slice(None) if indices is None else list(indices)
-        return float(self.nats[chosen].sum() / self.points[chosen].sum())
+        """Return the nats per point, of all lines or of some."""
+        rows = slice(None) if indices is None else list(indices)
+        return float(self.nats[rows].sum() / self.points[rows].sum())
 
 
 @torch.no_grad()
 def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineScores:
-    """Return the scores of a model on lines, those of like length together."""
+    """Return the scores of a model on lines, in batches of similar length."""
     net.eval()
     weight, steps = net.move.W, lines.lengths
     nats = torch.zeros(len(lines), dtype=torch.float64)
@@ -86,7 +86,7 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineS
 
 
 def window_errors(phi: Tensor, line: Line) -> np.ndarray:
-    """Return the characters between the top of the window and that of the next point (T,)."""
+    """Return the distances in characters from the window's peak to the true character (T,)."""
     assert line.places is not None
     return np.abs(phi.argmax(-1).numpy() - line.places[1:])
 
@@ -98,13 +98,13 @@ def measure(
     floor: float,
     source: str,
 ) -> dict[str, Any]:
-    """Return all that is measured of a model.
+    """Return the metrics of a model, in nats per point where nothing else is said.
 
-    ``valid_nll`` in nats a point, ``valid_nll_per_line`` a line; ``window_error``, by how many
-    characters the window is off, and ``window_hit``, the fraction of points at which it is
-    right, where that is known (else absent). With ``test`` among the lines, ``test_nll``, and
-    ``test_nll_unseen`` of lines whose text no training line has. Pictures: ``window 0``, and
-    ``written``, offsets of a text in the model's own hand.
+    ``valid_nll``, ``valid_nll_per_line`` (nats per line), and ``window_error`` and
+    ``window_hit`` of :class:`LineScores` where the true characters are known. With ``test``
+    among the lines also ``test_nll``, and ``test_nll_unseen`` of lines whose text no training
+    line has. Pictures: ``window 0``, and ``written``, the offsets of a text that the model
+    writes.
     """
     valid = score_lines(net, lines["valid"], floor)
     values: dict[str, Any] = {
@@ -124,12 +124,12 @@ def measure(
 
 
 class WrittenLine(NamedTuple):
-    """A line that a model has written.
+    """A line written by a model.
 
     Attributes:
-        offsets: (T + 1, 3), as of :class:`lnlab.papers.handwriting.pen.Line`.
-        phi: where the window was at each of the T points (T, U).
-        ended: whether the model came to the end of the text by itself.
+        offsets: Those of a :class:`lnlab.papers.handwriting.pen.Line` (T + 1, 3).
+        phi: The window at each of the T points (T, U).
+        ended: True if the model reached the end of the text.
     """
 
     offsets: np.ndarray
@@ -149,42 +149,45 @@ def write(
     like: Line | None = None,
     most: int | None = None,
 ) -> WrittenLine:
-    """Write a text in a model's own hand, point by point.
+    """Write a text with a model, point by point.
 
     It ends where the window is farther behind the text than on any of its characters, as in
-    Graves (2013), or after :data:`PER_CHARACTER` points a character.
+    Graves (2013), or after :data:`PER_CHARACTER` points per character.
 
     Args:
-        scale: mean and deviation of the offsets that it was trained on.
-        bias: 0 draws from what the model holds likely; above, what is likely becomes likelier.
-        seed: of the random numbers.
-        floor: of the deviations, as in training.
-        like: a line to go on from, in its writer's hand (Graves, section 5.5); it is read
-            before, with its text and a space.
-        most: points after which it is cut.
+        net: The model.
+        text: The text.
+        scale: The mean and the deviation of the offsets in training.
+        bias: 0 samples from the model's distribution; larger values make likely points
+            likelier.
+        seed: The seed of the random numbers.
+        floor: The floor of the deviations, as in training.
+        like: A line whose writer's hand is continued (Graves, section 5.5): the model reads it
+            first, with its text and a space.
+        most: The largest number of points.
 
     Raises:
-        ValueError: for a text that is empty or has characters that the model never learned, or
-            a bias below 0.
+        ValueError: The text is empty or has characters unknown to the model, or the bias is
+            negative.
     """
     if bias < 0:
         raise ValueError(f"bias is {bias}: give 0 or more.")
     net.eval()
     numbers = net.alphabet.encode(text, strict=True)
-    before = net.alphabet.encode(f"{like.text} ") if like else []
+    primer = net.alphabet.encode(f"{like.text} ") if like else []
     weight, random = net.move.W, torch.Generator().manual_seed(seed)
-    whole = torch.tensor([before + numbers]).to(weight.device)
-    state, x = _first_state(net, whole, scale, like)
+    characters = torch.tensor([primer + numbers]).to(weight.device)
+    state, x = _first_state(net, characters, scale, like)
     points, windows, ended = [], [], False
     for _ in range(min(most or PER_CHARACTER * len(text), PER_CHARACTER * len(text))):
-        y, phi, state = net.advance(x, whole, state)
+        y, phi, state = net.advance(x, characters, state)
         window = phi[0, 0].cpu()
         ended = bool(window[-1] > window[:-1].max()) and bool(points)
         if ended:
             break
         x = sample_points(make_mixture(y[:, 0], floor=floor, bias=bias), random)[:, None]
         points.append(x[0, 0])
-        windows.append(window[len(before) : -1])
+        windows.append(window[len(primer) : -1])
     offsets = unstandardise(torch.stack(points), scale)
     return WrittenLine(offsets, torch.stack(windows).numpy(), ended)
 

@@ -31,61 +31,59 @@ ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 
 @dataclass(frozen=True)
 class Experiment(training.Experiment):
-    """One arm, its seeds trained from paired starts on the same batches.
+    """One arm, trained from paired starts on the same batches.
 
-    Fig. 5 of the paper has no numbers. It states the architecture of Graves (2013), section 5,
-    mini-batches of 8, sequences of 500 points, Adam, and 3.7 million weights, which are met;
-    all else is as in Graves, where it says it, and otherwise chosen here.
+    Fig. 5 of the paper has no numbers. The paper states the architecture of Graves (2013),
+    section 5, batches of 8, sequences of 500 points, Adam, and 3.7 million weights. All else is
+    as in Graves where he states it, and chosen here otherwise.
     """
 
     norm: str = setting("layer", choices=ARMS)
     gain: float = setting(1.0, above=0)
-    """The first gain of the normalizers of W_h h."""
+    """The initial gain of the normalizers of W_h h."""
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     data: str = "iam"
-    """``pen`` (made here), ``unipen=PATH`` or ``iam=PATH``."""
+    """``pen`` (generated), ``unipen=PATH`` or ``iam=PATH``."""
     max_lines: int = setting(0, least=0)
-    """The largest number of lines to train on, and of each split to be measured on, the first
-    ones; 0: all."""
+    """The largest number of lines of each split, the first ones; 0: all."""
     max_points: int = setting(0, least=0)
-    """Points of a line that are read, its first ones; 0: all."""
+    """The largest number of points of a line, the first ones; 0: all."""
     batch_size: int = setting(8, least=1)
     epochs: int = 30
     learning_rate: float = 1e-3
-    """Adam's own default; the paper states none."""
+    """Adam's default; the paper states none."""
     units: tuple[int, ...] = setting((400,), least=1, count=1)
     """H of each LSTM."""
     layers: int = setting(3, least=1)
-    """LSTMs, the lowest of which moves the window."""
+    """The number of LSTMs; the lowest moves the window."""
     components: int = setting(20, least=1)
-    """M, of the mixture."""
+    """M, the components of the mixture."""
     window_components: int = setting(10, least=1)
-    """K, Gaussians of the window."""
+    """K, the Gaussians of the window."""
     window: str = setting("exp", choices=WINDOWS)
     """Graves (2013) moves the window by exp, the most used code by softplus."""
     pace: float = setting(0.0, least=0)
-    """Characters a point at the start; 0: as many as the training lines have."""
+    """The window's initial speed in characters per point; 0: that of the training lines."""
     peepholes: bool = False
-    """True if gates see the memory, as in Graves (2013)."""
+    """True: the gates see the cell, as in Graves (2013)."""
     std_floor: float = setting(0.0, least=0)
-    """Added to every standard deviation; 1e-4 in the most used code. Points at equal distances
+    """Added to every standard deviation; 1e-4 in the most used code. Offsets of equal length
     lie on a circle, where a density without a floor has no upper bound."""
     max_output_grad: float = setting(100.0, least=0)
-    """Size to which each derivative of the sum of losses by an output is cut, 100 in Graves
-    (2013); 0: none."""
+    """The largest derivative of the summed loss by an output, 100 in Graves (2013); 0: none."""
     max_grad_norm: float = setting(10.0, least=0)
-    """Norm to which the gradient by the parameters is cut; 0: none. Graves cuts derivatives
-    inside the LSTMs at 10, the most used code the norm of this one."""
+    """The norm to which gradients are clipped; 0: none. Graves clips derivatives inside the
+    LSTMs at 10, the most used code clips this norm."""
     eval_every: int = setting(500, least=1)
-    """Updates from one validation to the next."""
+    """Updates between evaluations."""
 
     name = "handwriting"
     lower_is_better = ("valid_nll",)
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
-        """``paper`` is the paper's size; that of the kept runs is :meth:`scaled`."""
+        """Return the budgets; the kept runs have the size of :meth:`scaled`."""
         small = cls(
             data="pen",
             units=(64,),
@@ -116,23 +114,22 @@ class Experiment(training.Experiment):
 
     @classmethod
     def scaled(cls, **changes: Any) -> Self:
-        """The size for two cores on UNIPEN's lines: 3 x 128 units, batches of 16, 30 epochs,
-        whole lines."""
-        own: dict[str, Any] = {
+        """Return the size for two cores: UNIPEN, 3 x 128 units, batches of 16, whole lines."""
+        settings: dict[str, Any] = {
             "units": (128,),
             "batch_size": 16,
             "std_floor": 0.02,
             "eval_every": 160,
             "max_points": 0,
         }
-        return cls.budget("paper", **{"data": "unipen", **own, **changes})
+        return cls.budget("paper", **{"data": "unipen", **settings, **changes})
 
     def dataset(self) -> Strokes:
-        """As :func:`lnlab.data.load` gives it."""
+        """Load the lines."""
         return load(self.data, "strokes", most=self.max_lines)
 
     def model(self, seed: int, dataset: Strokes) -> nn.Module:
-        """The network of one seed; its weights depend on the seed and the sizes alone."""
+        """Return the network of one seed; its weights depend only on the seed and the sizes."""
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
             line.steps for line in dataset.train
         )
@@ -144,7 +141,7 @@ class Experiment(training.Experiment):
         """Return the reference network of these sizes, drawn from torch's random numbers.
 
         Args:
-            pace: characters a point at the start.
+            pace: Characters a point at the start.
         """
         gain = {"recurrent_gain": self.gain} if self.norm == "layer" else {}
         return HandwritingNet(
@@ -163,7 +160,7 @@ class Experiment(training.Experiment):
     def batches(
         self, dataset: Strokes, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Bucketed:
-        """Lines of like length together."""
+        """Return batches of lines of similar length."""
         lines = EncodedLines(dataset, "train", self.max_points)
 
         def batch(indices: list[int]) -> Any:
@@ -173,25 +170,25 @@ class Experiment(training.Experiment):
         return Bucketed(lines.lengths, batch, self.batch_size, self.seeds, device, fill=-1)
 
     def loss(self, output: Tensor, y: Target) -> Tensor:
-        """Nats a point: outputs (S, B, T, 1 + 6 M) to (S,)."""
+        """Return the loss in nats per point of outputs (S, B, T, 1 + 6 M): (S,)."""
         points, lengths = y
         inside = length_mask(lengths.flatten(), output.shape[2]).view(output.shape[:3])
         counts = inside.sum((1, 2))
         if self.max_output_grad and output.requires_grad:
-            # of the sum over points, of which the loss is the mean
-            most = (self.max_output_grad / counts.to(output)).view(-1, 1, 1, 1)
-            output.register_hook(lambda slope: slope.clamp(-most, most))
+            # the limit is for the sum over points, and the loss is their mean
+            limit = (self.max_output_grad / counts.to(output)).view(-1, 1, 1, 1)
+            output.register_hook(lambda grad: grad.clamp(-limit, limit))
         nats = negative_log_likelihood(make_mixture(output, floor=self.std_floor), points)
         return torch.where(inside, nats, 0.0).sum((1, 2)) / counts
 
     def evaluate(
         self, model: Any, dataset: Strokes, evaluation: Evaluation = Evaluation.FINAL
     ) -> dict[str, list[Any]]:
-        """Per seed: see :func:`.evaluate.measure`; the test at the end alone."""
+        """Return :func:`.evaluate.measure` of each seed; the test at the end alone."""
         splits = ("valid", "test") if evaluation is Evaluation.FINAL else ("valid",)
-        most = self.max_points, self.max_lines
-        lines = {split: EncodedLines(dataset, split, *most) for split in splits}
-        tested = len(lines["test"]) if "test" in lines else 0
-        unseen = [index for index in dataset.unseen if index < tested]
+        limits = self.max_points, self.max_lines
+        lines = {split: EncodedLines(dataset, split, *limits) for split in splits}
+        count = len(lines["test"]) if "test" in lines else 0
+        unseen = [index for index in dataset.unseen if index < count]
         settings = lines, unseen, self.std_floor, dataset.source.name
         return collate([measure(net, *settings) for net in model.unstack()])

@@ -17,11 +17,11 @@ from lnlab.papers.handwriting.pen import Line
 
 # A mixture of bivariate Gaussians and a pen that is lifted or not: Graves (2013), eq. 15-26.
 #
-# Everything in logarithms: a density may be larger than any float, a weight smaller.
+# Everything is in logarithms: a density may overflow, and a weight underflow.
 
 
 MAX_R = 8.0
-"""The largest |r|: beyond, tanh(r) is 1 in float32 and a density is not finite."""
+"""The largest |r|: above it tanh(r) is 1 in float32, and a density is not finite."""
 MIN_LOG_SIGMA = -12.0
 """The smallest logarithm of a deviation, for the same reason."""
 
@@ -30,11 +30,11 @@ class Gaussians(NamedTuple):
     """The distribution of the next point, of M components.
 
     Attributes:
-        pen: the logit of the pen being lifted behind the point (...).
-        log_pi: logarithms of the weights (..., M).
-        mu: the means of dx and dy (..., M, 2).
-        log_sigma: logarithms of their standard deviations (..., M, 2).
-        r: the correlation is tanh(r) (..., M).
+        pen: The logit of the pen being lifted behind the point (...).
+        log_pi: Logarithms of the weights (..., M).
+        mu: The means of dx and dy (..., M, 2).
+        log_sigma: Logarithms of their standard deviations (..., M, 2).
+        r: The correlation is tanh(r) (..., M).
     """
 
     pen: Tensor
@@ -45,7 +45,7 @@ class Gaussians(NamedTuple):
 
 
 def output_size(components: int) -> int:
-    """Return how many numbers a mixture takes: 121 of 20 components."""
+    """Return the number of outputs for a mixture: 121 for 20 components."""
     return 1 + 6 * components
 
 
@@ -53,7 +53,7 @@ def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussia
     """Return the mixture of a model's outputs y (..., 1 + 6 M).
 
     Args:
-        floor: added to every standard deviation; 0 in Graves (2013).
+        floor: Added to every standard deviation; 0 in Graves (2013).
         bias: Graves (2013), eq. 61 and 62: above 0 what is likely becomes likelier.
     """
     pen, rest = y[..., 0], y[..., 1:].unflatten(-1, (6, -1))
@@ -70,8 +70,8 @@ def negative_log_likelihood(of: Gaussians, points: Tensor) -> Tensor:
     """Return minus the logarithm of the probability of each point, in nats (eq. 26).
 
     Args:
-        of: the distribution.
-        points: dx, dy and 1 where the pen is lifted (..., 3).
+        of: The distribution.
+        points: Dx, dy and 1 where the pen is lifted (..., 3).
     """
     z = (points[..., None, :2] - of.mu) * (-of.log_sigma).exp()
     rho = of.r.tanh()
@@ -88,26 +88,27 @@ def negative_log_likelihood(of: Gaussians, points: Tensor) -> Tensor:
 def sample_points(of: Gaussians, random: torch.Generator) -> Tensor:
     """Draw points (B, 3) from mixtures (B,), by random numbers of the CPU.
 
-    With the Cholesky factor of the covariance, (s_1, 0; rho s_2, s_2 sqrt(1 - rho^2)): one who
-    multiplies by the covariance itself, as published code does, draws from another density.
+    They are products with the Cholesky factor of the covariance,
+    (s_1, 0; rho s_2, s_2 sqrt(1 - rho^2)). Published code multiplies by the covariance itself
+    and samples from another density.
     """
-    device, of = of.pen.device, Gaussians(*(part.cpu() for part in of))
-    chosen = torch.multinomial(of.log_pi.exp(), 1, generator=random).squeeze(-1)
-    rows = torch.arange(len(chosen))
-    sigma, rho = of.log_sigma[rows, chosen].exp(), of.r[rows, chosen].tanh()
+    device, of = of.pen.device, Gaussians(*(tensor.cpu() for tensor in of))
+    components = torch.multinomial(of.log_pi.exp(), 1, generator=random).squeeze(-1)
+    rows = torch.arange(len(components))
+    sigma, rho = of.log_sigma[rows, components].exp(), of.r[rows, components].tanh()
     z = torch.randn(sigma.shape, generator=random, dtype=sigma.dtype)
     second = rho * z[:, 0] + (1 - rho.square()).sqrt() * z[:, 1]
-    moved = of.mu[rows, chosen] + sigma * torch.stack([z[:, 0], second], -1)
-    lifted = torch.rand(len(chosen), generator=random, dtype=sigma.dtype) < of.pen.sigmoid()
-    return torch.cat([moved, lifted.to(sigma)[:, None]], -1).to(device)
+    offsets = of.mu[rows, components] + sigma * torch.stack([z[:, 0], second], -1)
+    lifted = torch.rand(len(components), generator=random, dtype=sigma.dtype) < of.pen.sigmoid()
+    return torch.cat([offsets, lifted.to(sigma)[:, None]], -1).to(device)
 
 
 class LineBatch(NamedTuple):
     """A batch of lines.
 
     Attributes:
-        x: each point but the last: its offsets, and whether the pen is lifted (B, T, 3).
-        text: characters by number (B, U); -1 behind the end.
+        x: Each point but the last: its offsets, and whether the pen is lifted (B, T, 3).
+        text: Characters by number (B, U); -1 behind the end.
     """
 
     x: Tensor
@@ -115,12 +116,12 @@ class LineBatch(NamedTuple):
 
 
 class WindowForm(NamedTuple):
-    """The functions by which alpha, beta and the steps of kappa come from their sums."""
+    """The functions from pre-activations to alpha and beta, and to the steps of kappa."""
 
     width: Callable[[Tensor], Tensor]
     step: Callable[[Tensor], Tensor]
     start: Callable[[float], float]
-    """The bias for a first step of that size."""
+    """The bias for an initial step of that size."""
 
 
 def _inverse_softplus(step: float) -> float:
@@ -139,12 +140,12 @@ WINDOWS = {
 
 
 class WriterState(NamedTuple):
-    """The state that a model hands from point to point.
+    """The state of a model between two points.
 
     Attributes:
         states: (h, c) of each LSTM, each (B, H).
-        kappa: the places of the window's components (B, K).
-        w: the window, a soft character (B, V).
+        kappa: The positions of the window's components (B, K).
+        w: The window, a soft character (B, V).
     """
 
     states: tuple[State, ...]
@@ -153,12 +154,12 @@ class WriterState(NamedTuple):
 
 
 class PeepholeCell(LSTMCell):
-    """An LSTM whose gates see the memory: f and i the old c, o the new, as in Graves (2013).
+    """An LSTM whose gates see the cell: f and i the old c, o the new, as in Graves (2013).
 
-    They are added behind the normalization; what is handed on is c, not LN(c).
+    Peepholes are added after the normalization; the state is c, not LN(c).
 
     Raises:
-        ValueError: for another carry.
+        ValueError: For another carry.
     """
 
     def __init__(
@@ -189,8 +190,8 @@ class PeepholeLSTM(LSTM):
 class HandwritingNet(nn.Module):
     r"""Graves (2013), section 5: a batch :class:`LineBatch` to y (B, T, 1 + 6 M).
 
-    Each of the LSTMs is given the point, the window and what is below it; all of them are
-    read. The window is moved by the first, and so has to be found point by point:
+    The inputs of each LSTM are the point, the window and the LSTM below; the outputs are
+    computed from all of them. The first moves the window, so it is computed point by point:
 
     .. math::
         (\hat\alpha, \hat\beta, \hat\kappa) &= W_p h^1_t + b_p, \quad
@@ -201,16 +202,16 @@ class HandwritingNet(nn.Module):
     with u from 1 and :math:`c_u` the u-th character, one of V numbers 1.
 
     Args:
-        alphabet: that its texts are of; weights that were trained with another are refused.
-        units: H.
-        components: M.
-        window: K.
-        norm: makes the normalizers of the LSTMs.
-        initial: the start of their weights.
-        layers: how many LSTMs.
-        pace: characters a point at the start.
-        form: one of :data:`WINDOWS`.
-        peepholes: whether gates see the memory.
+        alphabet: The alphabet of the texts; weights trained with another are refused.
+        units: H, the size of an LSTM.
+        components: M, the components of the mixture.
+        window: K, the Gaussians of the window.
+        norm: Makes the normalizers of the LSTMs.
+        initial: The initialisation of the LSTMs.
+        layers: The number of LSTMs.
+        pace: The initial speed of the window in characters per point.
+        form: One of :data:`WINDOWS`.
+        peepholes: True: the gates see the cell.
     """
 
     opaque = True  # the upper LSTMs may have compiled loops
@@ -243,10 +244,10 @@ class HandwritingNet(nn.Module):
         self.known: Tensor
         self.register_buffer("known", torch.tensor(list(alphabet.characters.encode())))
         with torch.no_grad():
-            self._begin(pace)
+            self._initialize_window_(pace)
 
-    def _begin(self, pace: float) -> None:
-        """A window that moves by ``pace`` whatever it is told: else it runs off the text."""
+    def _initialize_window_(self, pace: float) -> None:
+        """Start with a window that moves by ``pace``: otherwise it runs off the text."""
         self.move.W.mul_(0.05)
         assert self.move.b_inside is not None
         alpha, beta, kappa = self.move.b_inside.chunk(3)
@@ -264,7 +265,7 @@ class HandwritingNet(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def characters(self, text: Tensor) -> Tensor:
-        """Return each character as one of V numbers (B, U, V); nothing but 0 behind the end."""
+        """Return one-hot characters (B, U, V), 0 behind the end."""
         one_hot = F.one_hot(text.clamp(min=0), len(self.alphabet)).to(self.move.W)
         return one_hot * (text >= 0).unsqueeze(-1)
 
@@ -285,9 +286,9 @@ class HandwritingNet(nn.Module):
         """Return outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the last state.
 
         Args:
-            x: points (B, T, 3).
-            text: characters by number (B, U); -1 behind the end.
-            memory: from the points before.
+            x: Points (B, T, 3).
+            text: Characters by number (B, U); -1 behind the end.
+            memory: From the points before.
         """
         x = x.transpose(0, 1)
         h, w, phi, state, kappa = self._run_window(x, text, memory)
@@ -327,9 +328,7 @@ class HandwritingNet(nn.Module):
         return torch.stack(hs), torch.stack(ws), torch.stack(phis), state, kappa
 
 
-# Lines of handwriting as a model reads them: offsets of mean 0 and deviation 1, characters by
-# number.
-
+# Lines of handwriting as inputs: offsets of mean 0 and deviation 1, characters by number.
 
 Target = tuple[Tensor, Tensor]
 """The points that follow (B, T, 3), and how many each line has (B,)."""
@@ -339,10 +338,10 @@ class EncodedLines:
     """Lines of one split by number.
 
     Args:
-        dataset: whose scale and alphabet they have.
-        split: train, valid or test.
-        length: the largest number of points of a line, its first ones; 0: all.
-        most: the largest number of lines, the first ones; 0: all.
+        dataset: Whose scale and alphabet they have.
+        split: Train, valid or test.
+        length: The largest number of points of a line, its first ones; 0: all.
+        most: The largest number of lines, the first ones; 0: all.
     """
 
     def __init__(self, dataset: Strokes, split: str, length: int = 0, most: int = 0) -> None:
@@ -364,9 +363,9 @@ class EncodedLines:
 
     def batch(self, indices: Sequence[int]) -> tuple[LineBatch, Target]:
         """Return some of the lines, padded, and the points that follow."""
-        chosen = [self.lines[index] for index in indices]
-        rows = [self.points(line) for line in chosen]
-        texts = [torch.tensor(self.alphabet.encode(line.text)) for line in chosen]
+        lines = [self.lines[index] for index in indices]
+        rows = [self.points(line) for line in lines]
+        texts = [torch.tensor(self.alphabet.encode(line.text)) for line in lines]
         whole = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         text = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=-1)
         lengths = torch.tensor([len(row) - 1 for row in rows])
@@ -381,17 +380,17 @@ def truncate(line: Line, length: int) -> Line:
 
 
 def standardise(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:
-    """Return offsets (T + 1, 3) less their mean, over their deviation; the pen as it is."""
+    """Return offsets (T + 1, 3) minus their mean, over their deviation; the pen unchanged."""
     mean, deviation = scale
-    moved = (offsets[:, :2] - mean) / deviation
-    moved[0] = 0.0
-    return torch.from_numpy(np.column_stack([moved, offsets[:, 2]])).float()
+    moves = (offsets[:, :2] - mean) / deviation
+    moves[0] = 0.0
+    return torch.from_numpy(np.column_stack([moves, offsets[:, 2]])).float()
 
 
 def unstandardise(points: Tensor, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return offsets (T + 1, 3) of standardised points (T, 3) behind a first one."""
+    """Return offsets (T + 1, 3) of standardised points (T, 3) after a first one."""
     mean, deviation = scale
     values = points.double().cpu().numpy()
-    moved = values[:, :2] * deviation + mean
-    rows = np.vstack([np.zeros(3), np.column_stack([moved, values[:, 2]])])
+    moves = values[:, :2] * deviation + mean
+    rows = np.vstack([np.zeros(3), np.column_stack([moves, values[:, 2]])])
     return rows.astype(np.float32)

@@ -1,9 +1,8 @@
-"""Lines of handwriting as the path of a pen, and lines made here of four fonts.
+"""Lines of handwriting as the path of a pen, and lines generated from four fonts.
 
-A writer has a font, a slant, a width, and deformations of each letter. A line drifts, no
-letter is the same twice, and the pen is slow where its path is bent: its speed falls with the
-cube root of the curvature (the two-thirds law). Script is joined. The character of every point
-is known.
+A writer has a font, a slant, a width, and deformations of each letter. A line drifts, letters
+vary, and the pen is slow where its path is bent: its speed falls with the cube root of the
+curvature (the two-thirds law). Script is joined. The character of every point is known.
 """
 
 import random
@@ -16,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 Stroke = np.ndarray
-"""The points of a pen from where it is put down to where it is lifted (N, 2), y upwards."""
+"""The points of a pen from touching down to lifting (N, 2), y upwards."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,13 +23,12 @@ class Line:
     """A line of handwriting.
 
     Attributes:
-        name: of the line.
-        writer: who wrote it.
-        text: what is written.
-        offsets: from each point to the next, (T + 1, 3): dx, dy, and 1 where the pen is lifted
-            behind a point. The first row is the first point, 0 away from itself.
-        places: the index in the text of the character that each point belongs to (T + 1,);
-            None if unknown.
+        name: The name of the line.
+        writer: The name of the writer.
+        text: The text.
+        offsets: The steps to each point from the one before (T + 1, 3): dx, dy, and 1 if the
+            pen is lifted after the point. The first row is of the first point and has no step.
+        places: The index in the text of each point's character (T + 1,); None if unknown.
     """
 
     name: str
@@ -52,23 +50,23 @@ class Line:
 
 def offsets(strokes: Sequence[Stroke]) -> np.ndarray:
     """Return the offsets (T + 1, 3) of strokes, in float32: see :class:`Line`."""
-    whole = np.concatenate(strokes).astype(float)
-    lifted = np.zeros(len(whole))
+    points = np.concatenate(strokes).astype(float)
+    lifted = np.zeros(len(points))
     lifted[np.cumsum([len(stroke) for stroke in strokes]) - 1] = 1
-    moved = np.diff(whole, axis=0, prepend=whole[:1])
-    return np.column_stack([moved, lifted]).astype(np.float32)
+    moves = np.diff(points, axis=0, prepend=points[:1])
+    return np.column_stack([moves, lifted]).astype(np.float32)
 
 
 def strokes(offsets: np.ndarray) -> list[Stroke]:
     """Return the strokes of offsets (T + 1, 3); the last may end with the pen down."""
-    places = offsets[:, :2].astype(float).cumsum(0)
+    points = offsets[:, :2].astype(float).cumsum(0)
     ends = np.flatnonzero(offsets[:, 2] > 0.5) + 1
-    return [part for part in np.split(places, ends) if len(part)]
+    return [stroke for stroke in np.split(points, ends) if len(stroke)]
 
 
 def length(strokes: Iterable[Stroke]) -> float:
     """Return the length of strokes."""
-    return float(sum(np.linalg.norm(np.diff(one, axis=0), axis=1).sum() for one in strokes))
+    return float(sum(np.linalg.norm(np.diff(s, axis=0), axis=1).sum() for s in strokes))
 
 
 def resample(stroke: Stroke, step: float) -> Stroke:
@@ -86,7 +84,7 @@ def resample(stroke: Stroke, step: float) -> Stroke:
 
 
 FONTS = ("futural", "rowmans", "scripts", "cursive")
-"""Single strokes of A. V. Hershey's; ``hershey/NOTICE`` goes with them."""
+"""A. V. Hershey's single-stroke fonts; ``hershey/NOTICE`` belongs to them."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 COMMON = """
 the of and to in is you that it he was for on are as with his they at be this have from or
@@ -104,13 +102,13 @@ joy box jazz
 """
 WORDS = tuple(COMMON.split())
 INVENTED = 0.4
-"""The share of words that are random letters: no letter is rare."""
+"""The fraction of words of random letters, so that no letter is rare."""
 LONGEST = 12
-"""Characters of a line at most."""
+"""The largest number of characters of a line."""
 JOINED = 4.0
 """The distance, in units of the font, below which a script joins two letters."""
 PER_POINT = 5.0
-"""Units of the font from point to point where the path is straight."""
+"""The distance between points on a straight path, in units of the font."""
 SIZES = {"train": 2000, "valid": 200, "test": 200}
 """Lines of each split."""
 WRITERS = {"train": 40, "valid": 8, "test": 8}
@@ -124,7 +122,7 @@ class Glyph(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """A writer: what is the same in all of their lines."""
+    """A writer: what all of their lines share."""
 
     name: str
     font: str
@@ -204,15 +202,15 @@ def _place(
     x, drift = 0.0, chance.normal(0, 0.02)
     rise = chance.normal(0, 0.6, len(text)).cumsum() * 0.3
     strokes, places = [], []
-    for place, letter in enumerate(text):
+    for index, letter in enumerate(text):
         shape = glyph(writer.font, letter)
         deformation = writer.deformations.get(letter, np.eye(2))
         deformation = deformation + chance.normal(0, 0.03, (2, 2))
         for stroke in shape.strokes:
             bent = stroke @ deformation.T
             across = x + writer.width * bent[:, 0] + writer.slant * bent[:, 1]
-            strokes.append(np.column_stack([across, bent[:, 1] + drift * across + rise[place]]))
-            places.append(place)
+            strokes.append(np.column_stack([across, bent[:, 1] + drift * across + rise[index]]))
+            places.append(index)
         x += writer.width * writer.spacing * shape.width + chance.normal(0, 0.5)
     return strokes, places
 
@@ -223,16 +221,16 @@ def _join(
     """Join the strokes that a script joins; return them and the character of each corner."""
     ink: list[np.ndarray] = []
     places: list[np.ndarray] = []
-    for stroke, place in zip(strokes, of, strict=True):
-        own = np.full(len(stroke), place)
+    for stroke, index in zip(strokes, of, strict=True):
+        indices = np.full(len(stroke), index)
         near = script and ink and np.linalg.norm(ink[-1][-1] - stroke[0]) < JOINED
-        if near and place == places[-1][-1] + 1:
-            # the corner at which they meet is one
+        if near and index == places[-1][-1] + 1:
+            # they share the corner at which they meet
             ink[-1] = np.concatenate([ink[-1], stroke[1:]])
-            places[-1] = np.concatenate([places[-1], own[1:]])
+            places[-1] = np.concatenate([places[-1], indices[1:]])
         else:
             ink.append(stroke)
-            places.append(own)
+            places.append(indices)
     return ink, places
 
 

@@ -27,7 +27,7 @@ PLACES = {
     "post": (False, False, True),
     "sandwich": (True, True, False),
 }
-"""Whether there is a normalizer before f, behind it, and after the sum."""
+"""True where there is a normalizer: before f, behind it, and after the sum."""
 
 
 class Arm(NamedTuple):
