@@ -272,7 +272,7 @@ def run_one(
     return outcome
 
 
-def sweep_drafts(out: Path) -> None:
+def remove_drafts(out: Path) -> None:
     """Remove what runs that were killed have left half-written."""
     for draft, process in drafts(out):
         if not psutil.pid_exists(process):
@@ -303,7 +303,7 @@ def run(
 ) -> Iterator[Executed]:
     """Execute notebooks by :func:`turns`, ``jobs`` at a time; yield outcomes as they come."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
-    sweep_drafts(out)
+    remove_drafts(out)
     pool = ThreadPoolExecutor(jobs)
     try:
         runs = [

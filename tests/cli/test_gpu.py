@@ -77,6 +77,9 @@ def two_steps(plan, tmp_path, monkeypatch):
 
 
 def test_steps_are_resumed_and_chosen(two_steps, monkeypatch):
+    ran, steps = two_steps(first=ZeroDivisionError("by zero"))
+    assert ran == ["first", "other"]
+    assert steps["first"]["failure"] == "ZeroDivisionError: by zero"
     _, steps = two_steps(first=gpu.StepFailed("out of memory", {"passed": 3}))
     assert steps["first"]["failure"] == "out of memory"
     assert steps["first"]["passed"] == 3
@@ -93,19 +96,13 @@ def test_steps_are_resumed_and_chosen(two_steps, monkeypatch):
     assert two_steps(resume=True)[0] == ["first", "other"]
 
 
-def test_a_fault_of_the_program_costs_one_step(two_steps):
-    ran, steps = two_steps(first=ZeroDivisionError("by zero"))
-    assert ran == ["first", "other"]
-    assert steps["first"]["failure"] == "ZeroDivisionError: by zero"
-
-
-def test_what_another_device_measured_does_not_stay(two_steps, monkeypatch):
+def test_no_step_begins_when_the_time_is_over_nor_stays_of_another_device(
+    two_steps, monkeypatch
+):
     two_steps()
-    monkeypatch.setattr(gpu, "describe", lambda _: {"name": "another"})
-    assert list(two_steps("other")[1]) == ["other"]
-
-
-def test_no_step_begins_when_the_time_is_over(two_steps, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu, "describe", lambda _: {"name": "another"})
+        assert list(two_steps("other")[1]) == ["other"]
     monkeypatch.setattr(gpu, "MINUTES", 0)
     ran, steps = two_steps()
     assert ran == []
@@ -162,21 +159,16 @@ def running(process):
         return False
 
 
-def test_without_triton_nothing_else_is_measured_in_its_name(monkeypatch):
-    with (
-        pytest.raises(RuntimeError, match="no Triton"),
-        _device.prepare("triton", "LN-LSTM", 3, 4, CPU),
-    ):
+def test_without_triton_or_a_graph_nothing_else_is_measured_in_their_names(monkeypatch):
+    no_triton = _device.prepare("triton", "LN-LSTM", 3, 4, CPU)
+    with pytest.raises(RuntimeError, match="no Triton"), no_triton:
         pass
     monkeypatch.setattr(recurrent, "triton_steps", lambda *_: object())
-    monkeypatch.setattr(kernels_gpu, "can_record", lambda device: True)
-    for contender, graphed in (("triton", False), ("triton graphs", True)):
-        with _device.prepare(contender, "LN-LSTM", 3, 4, CPU):
-            assert kernels_gpu.can_record(CPU) is graphed
-
-
-def test_a_graph_that_was_not_recorded_is_an_error(monkeypatch):
-    monkeypatch.setattr(recurrent, "triton_steps", lambda *_: object())
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels_gpu, "can_record", lambda device: True)
+        for contender, graphed in (("triton", False), ("triton graphs", True)):
+            with _device.prepare(contender, "LN-LSTM", 3, 4, CPU):
+                assert kernels_gpu.can_record(CPU) is graphed
     with pytest.raises(RuntimeError, match="no CUDA graph was recorded"):
         _device.median_ms(CPU, (3, 2, 4, 5), "triton graphs", "LN-GRU", "infer", 0.001)
 

@@ -9,61 +9,50 @@ from lnlab.seeds import read_seeds
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "seeds"),
     [
         ("3", [0, 1, 2]),
         ("3-5", [3, 4, 5]),
-        ("3 4", [3, 4]),
         (" 3, 4 ,", [3, 4]),
-        ("[3, 4]", [3, 4]),
+        ("3 4", [3, 4]),
         ("(7,)", [7]),
-        ("7,", [7]),
         ("[]", []),
     ],
 )
-def test_seeds_are_a_number_of_them_a_list_or_a_range(text, meant):
-    assert parse_parameter("seeds", text) == meant
-    assert read_seeds(text) == tuple(meant)
+def test_seeds_are_a_number_of_them_a_list_or_a_range(text, seeds):
+    assert parse_parameter("seeds", text) == seeds
+    assert parse_settings(EXPERIMENTS["mnist"], [f"seeds={text}"])["seeds"] == tuple(seeds)
 
 
-@pytest.mark.parametrize("text", ["", "0", "x", "3.5", "5-3", "-1", "1,,x", "3 3", "[1", "[1)"])
+@pytest.mark.parametrize("text", ["", "0", "3.5", "5-3", "-1", "1,,x", "3 3", "[1)"])
 def test_anything_else_is_refused_with_how_to_write_it(text):
     with pytest.raises(ValueError, match=r"-p seeds .*: write how many \(3 is 0, 1, 2\)"):
         parse_parameter("seeds", text)
 
 
-def test_seeds_mean_the_same_wherever_they_are_said():
-    kind = EXPERIMENTS["mnist"]
-    for said, meant in ((3, (0, 1, 2)), ([3], (3,)), ((4, 1), (4, 1))):
-        text = str(said)  # as a command line has it; papermill makes a Python value of it
-        settings = parse_settings(kind, [f"seeds={text}"])
-        assert tuple(parse_parameter("seeds", text)) == settings["seeds"]
-        assert read_seeds(said) == read_seeds(text) == meant
-        assert kind.budget("smoke", seeds=said).seeds == meant
-        assert {arm.seeds for arm in kind.arms("smoke", seeds=said).values()} == {meant}
-    assert kind.budget("smoke", seeds=[]).seeds == kind.budget("smoke").seeds
-    for wrong in ("[1", 0, [1, 1], [0.5], True):
-        with pytest.raises(ValueError, match=r"^seeds "):
-            kind.budget("smoke", seeds=wrong)
+@pytest.mark.parametrize(("value", "seeds"), [(3, (0, 1, 2)), ([3], (3,)), ((4, 1), (4, 1))])
+def test_seeds_of_a_notebook_mean_the_same_in_an_experiment(value, seeds):
+    assert read_seeds(value) == EXPERIMENTS["mnist"].budget("smoke", seeds=value).seeds == seeds
+    with pytest.raises(ValueError, match=r"^seeds "):
+        EXPERIMENTS["mnist"].budget("smoke", seeds=[0.5])
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "default", "meant"),
+    ("name", "text", "default", "value"),
     [
         ("units", "8,8", None, [8, 8]),
         ("data", "mnist=some/where", "", "mnist=some/where"),
         ("panel", '{"delta": 2}', {}, {"delta": 2}),
-        ("seed", "7", 0, 7),
         ("sources", "6.60", "", "6.60"),
         ("device", "cuda:1", "auto", "cuda:1"),
     ],
 )
-def test_a_value_is_of_the_kind_of_its_default(name, text, default, meant):
-    assert parse_parameter(name, text, default) == meant
+def test_a_value_is_of_the_kind_of_its_default(name, text, default, value):
+    assert parse_parameter(name, text, default) == value
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "default", "what"),
+    ("name", "text", "default", "message"),
     [
         ("it", "3", {}, r"-p it '3': write names and values in braces"),
         ("it", "True", 0, "a whole number"),
@@ -72,27 +61,25 @@ def test_a_value_is_of_the_kind_of_its_default(name, text, default, meant):
         ("data", "mnst", "", "unknown data 'mnst': choose from embedded, "),
     ],
 )
-def test_what_no_notebook_could_use_is_refused_at_once(name, text, default, what):
-    with pytest.raises(ValueError, match=what):
+def test_what_no_notebook_could_use_is_refused_at_once(name, text, default, message):
+    with pytest.raises(ValueError, match=message):
         parse_parameter(name, text, default)
 
 
-def test_every_experiment_has_the_budgets_that_a_notebook_may_be_told():
+def test_every_experiment_has_the_budgets_of_the_notebooks():
     assert all(tuple(task.budgets()) == BUDGETS for task in EXPERIMENTS.values())
 
 
 def test_what_this_machine_lacks_is_refused_before_a_kernel_starts(monkeypatch, tmp_path):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
-    for told, what in (
+    for values, message in (
         ({"device": "cuda:77"}, "'cuda:77' cannot be used here"),
         ({"data": "mnist"}, "-p data mnist: not here: lnlab data fetch mnist brings"),
         ({"data": "mnist=no/where"}, "-p data mnist=no/where: not here: there is no no/where"),
-        ({"data": "timit"}, "-p data timit: not here: get it from its authors"),
     ):
-        with pytest.raises(ValueError, match=what):
-            check_available(told)
+        with pytest.raises(ValueError, match=message):
+            check_available(values)
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "files").write_text("1")
-    for told in ({}, {"device": "cpu", "data": ""}, {"data": "mnist"}, {"data": "digits"}):
-        check_available(told)
-    check_available({"data": f"fsdd={tmp_path}"})
+    for values in ({"device": "cpu", "data": ""}, {"data": "mnist"}, {"data": "digits"}):
+        check_available(values)
