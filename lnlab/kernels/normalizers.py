@@ -1,8 +1,8 @@
-"""The reference normalizers, each by one of torch's own operators.
+"""The normalizers of lnlab.nn, each by one of torch's own operators.
 
-A fused normalizer is a subclass of the reference with the reference's settings, statistics
-and state; only its call is torch's operator. It equals the reference up to rounding, in
-torch's range, which is narrower at two places.
+A fused normalizer is a subclass of the reference with the same settings, statistics and state;
+only its call is torch's operator. It equals the reference up to rounding, in torch's range,
+which is narrower in two respects.
 
 - group_norm, instance_norm and batch_norm compute a * scale + shift, so that equal numbers
   far from 0 come out as some noise where the reference gives ``b`` itself.
@@ -41,47 +41,53 @@ class FusedLayerNorm(LayerNorm):
     A position alone is a row of units to layer_norm, once the units are the last axis.
     """
 
-    stacks = True
+    stacks = in_torch = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        a_, g, b = alike(a, self.g, self.b)
+        a_, g, b = to_common_dtype(a, self.g, self.b)
         if self.space and self.per_position:
             rows = a_.movedim(self.unit_axis, -1)
             h = F.layer_norm(rows, (self.units,), g, b, self.eps)
             return h.movedim(-1, self.unit_axis).to(a.dtype)
         if g is not None and g.dim() > 1:
-            h = apart(F.layer_norm(a_, (self.units,), eps=self.eps), g, b)
+            h = affine_per_model(F.layer_norm(a_, (self.units,), eps=self.eps), g, b)
             return h.to(a.dtype)
         if not self.space:
             return F.layer_norm(a_, (self.units,), g, b, self.eps).to(a.dtype)
-        if values_a_case(a, self.space) == 1:
+        if values_per_case(a, self.space) == 1:
             return super().forward(a, W, t)
-        h = F.group_norm(cases_first(a_, self.space), 1, g, b, self.eps)
+        h = F.group_norm(flatten_cases(a_, self.space), 1, g, b, self.eps)
         return h.view(a.shape).to(a.dtype)
 
 
 class FusedGroupNorm(GroupNorm):
     """:class:`~lnlab.nn.GroupNorm` by torch's group_norm."""
 
+    in_torch = True
+
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        if values_a_case(a, self.space) == self.num_groups:
+        if values_per_case(a, self.space) == self.num_groups:
             return super().forward(a, W, t)
-        a_, g, b = alike(a, self.g, self.b)
-        h = F.group_norm(cases_first(a_, self.space), self.num_groups, g, b, self.eps)
+        a_, g, b = to_common_dtype(a, self.g, self.b)
+        h = F.group_norm(flatten_cases(a_, self.space), self.num_groups, g, b, self.eps)
         return h.view(a.shape).to(a.dtype)
 
 
 class FusedInstanceNorm(InstanceNorm):
     """:class:`~lnlab.nn.InstanceNorm` by torch's instance_norm."""
 
+    in_torch = True
+
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        if values_a_case(a, self.space) == self.units or not a.numel():
+        if values_per_case(a, self.space) == self.units or not a.numel():
             return super().forward(a, W, t)
         # of a bfloat16 torch would round the mean to bfloat16 too
-        a_, g, b = alike(cases_first(at_least_float32(a), self.space), self.g, self.b)
+        a_, g, b = to_common_dtype(
+            flatten_cases(at_least_float32(a), self.space), self.g, self.b
+        )
         h = F.instance_norm(a_, weight=g, bias=b, eps=self.eps)
         return h.view(a.shape).to(a.dtype)
 
@@ -89,13 +95,15 @@ class FusedInstanceNorm(InstanceNorm):
 class FusedRMSNorm(RMSNorm):
     """:class:`~lnlab.nn.RMSNorm` by torch's rms_norm."""
 
-    stacks = True
+    stacks = in_torch = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        a_, g, b = alike(a if self.b is None else at_least_float32(a), self.g, self.b)
+        a_, g, b = to_common_dtype(a if self.b is None else at_least_float32(a), self.g, self.b)
         if g is not None and g.dim() > 1:
-            return apart(F.rms_norm(a_, (self.units,), eps=self.eps), g, b).to(a.dtype)
+            return affine_per_model(F.rms_norm(a_, (self.units,), eps=self.eps), g, b).to(
+                a.dtype
+            )
         h = F.rms_norm(a_, (self.units,), g, self.eps)
         return (h if b is None else h + b).to(a.dtype)
 
@@ -103,9 +111,13 @@ class FusedRMSNorm(RMSNorm):
 class FusedBatchNorm(BatchNorm):
     """:class:`~lnlab.nn.BatchNorm` by torch's batch_norm."""
 
+    in_torch = True
+
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        return super().forward(a, W, t) if refused(self, a) else by_torch(self, a, t)
+        return (
+            super().forward(a, W, t) if torch_refuses(self, a) else torch_batch_norm(self, a, t)
+        )
 
 
 class FusedRecurrentBatchNorm(RecurrentBatchNorm):
@@ -113,29 +125,31 @@ class FusedRecurrentBatchNorm(RecurrentBatchNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        return super().forward(a, W, t) if refused(self, a) else by_torch(self, a, t)
+        return (
+            super().forward(a, W, t) if torch_refuses(self, a) else torch_batch_norm(self, a, t)
+        )
 
 
-def refused(norm: BatchNorm, a: Tensor) -> bool:
-    """True if torch's batch_norm does not take ``a`` (B, H, *space), or makes noise of it."""
+def torch_refuses(norm: BatchNorm, a: Tensor) -> bool:
+    """Return True if torch's batch_norm refuses ``a`` (B, H, *space) or returns noise."""
     alone = norm.uses_batch and (a.numel() <= norm.units or not norm.eps)
     return alone or at_least_float32(a).dtype != norm.running_mean.dtype
 
 
-def by_torch(norm: BatchNorm, a: Tensor, t: int | None = None) -> Tensor:
-    """The rule of ``norm`` for ``a`` (*cases, H, *space) at step t, by torch's batch_norm."""
-    a_, g, b = alike(cases_first(at_least_float32(a), norm.space), norm.g, norm.b)
-    # handed both, torch lets them move; in evaluation the batch leaves nothing behind
+def torch_batch_norm(norm: BatchNorm, a: Tensor, t: int | None = None) -> Tensor:
+    """Compute ``norm`` of ``a`` (*cases, H, *space) at step t by torch's batch_norm."""
+    a_, g, b = to_common_dtype(flatten_cases(at_least_float32(a), norm.space), norm.g, norm.b)
+    # torch updates the statistics it is given: none where evaluation uses the batch
     running = norm.training or not norm.uses_batch
-    remembered = norm.running_stats(t)
-    # Of steps, copies: the rows of all of them lie in one tensor, which moves on before the way
-    # back, and autograd would refuse what has changed since.
-    held = remembered if t is None else [v.clone() for v in remembered]
-    mean, var = held if running else (None, None)
+    rows = norm.running_stats(t)
+    # Copies of the rows of a step: all steps share one tensor, whose other rows change before
+    # the backward pass, and autograd would refuse it.
+    buffers = rows if t is None else [row.clone() for row in rows]
+    mean, var = buffers if running else (None, None)
     h = F.batch_norm(a_, mean, var, g, b, norm.uses_batch, norm.momentum, norm.eps)
     if t is not None and norm.training and norm.uses_batch:
-        for row, moved in zip(remembered, held, strict=True):
-            row.copy_(moved)
+        for row, updated in zip(rows, buffers, strict=True):
+            row.copy_(updated)
     return h.view(a.shape).to(a.dtype)
 
 
@@ -150,37 +164,36 @@ FUSED: dict[type[Normalizer], type[Normalizer]] = {
 
 
 def has_torch_operator(norm: Normalizer) -> bool:
-    """True if torch's operator has the settings of this normalizer."""
+    """Return True if torch's operator has the settings of this normalizer."""
     if getattr(norm, "root", inside_root) is not inside_root or getattr(norm, "correction", 0):
         return False
     return not (isinstance(norm, RMSNorm) and norm.space)
 
 
-def apart(h: Tensor, g: Tensor, b: Tensor | None) -> Tensor:
-    """g and b (S, H) of S models, which torch's operators do not take, on a h (S, B, H)."""
+def affine_per_model(h: Tensor, g: Tensor, b: Tensor | None) -> Tensor:
+    """Apply g and b (S, H) of S models to h (S, B, H), which torch's operators do not."""
     g = g.unsqueeze(1)
     return g * h if b is None else torch.addcmul(b.unsqueeze(1), g, h)
 
 
-def values_a_case(a: Tensor, space: int) -> int:
-    """The number of values in a case of a (*cases, H, *space): H times the positions.
+def values_per_case(a: Tensor, space: int) -> int:
+    """Return the number of values per example of a (*cases, H, *space).
 
-    A statistic of one value only is left to the reference.
-
-    Torch's operators refuse it in training mode, or make noise of it.
+    A statistic of a single value is left to the reference: torch's operators refuse it in
+    training mode, or return noise.
     """
     return a.shape[-1 - space :].numel()
 
 
-def cases_first(a: Tensor, space: int) -> Tensor:
-    """(*cases, H, *space) as (cases, H, *space), with one case where there is no such axis."""
+def flatten_cases(a: Tensor, space: int) -> Tensor:
+    """Reshape (*cases, H, *space) to (B, H, *space), with B = 1 without such an axis."""
     return a if a.dim() == 2 + space else a.reshape(-1, *a.shape[-1 - space :])
 
 
-def alike(
+def to_common_dtype(
     a: Tensor, g: Tensor | None, b: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """``a`` (*cases, H, *space), g (H,) and b (H,) in the widest dtype among them.
+    """Return ``a`` (*cases, H, *space), g (H,) and b (H,) in the widest dtype among them.
 
     Not every device takes a mixture.
     """

@@ -301,3 +301,11 @@ def test_hooks_that_were_there_before_are_named():
     hooked.cells[0].norm_U.register_full_backward_hook(lambda *_: None)
     _, said = fused_and_named(nn.Sequential(LSTM(D, H), hooked))
     assert said == "GRUCell with hooks."
+
+
+def test_a_model_without_layers_of_lnlab_is_left_and_told_so():
+    model = nn.Sequential(nn.Linear(D, H), nn.LayerNorm(H), nn.LSTM(H, H))
+    with pytest.warns(NotFusedWarning, match="no layer or norm of lnlab.nn"):
+        fused = fuse(model)
+    assert repr(fused) == repr(model)
+    assert fused[0].weight is model[0].weight

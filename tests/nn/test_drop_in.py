@@ -72,6 +72,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::lnlab.kernels.NotFusedWarning")
 @pytest.mark.parametrize("name", PAIRS)
 def test_each_takes_the_place_of_torchs(name):
     theirs, ours, shape = PAIRS[name]
@@ -86,8 +87,11 @@ def test_each_takes_the_place_of_torchs(name):
         y = net(x)
         outcomes.append((y, *torch.autograd.grad(y.square().sum(), x)))
     torch.testing.assert_close(*outcomes)
-    theirs.load_state_dict(lnlab.nn.torch_state_dict(ours))  # statistics of the batch included
+    fused = lnlab.fuse(ours)
+    for net in (ours, fused):
+        theirs.load_state_dict(lnlab.nn.torch_state_dict(net))  # running statistics included
     torch.testing.assert_close(theirs.eval()(x), ours.eval()(x))
+    torch.testing.assert_close(theirs(x), fused.eval()(x))
 
 
 @pytest.mark.parametrize(
