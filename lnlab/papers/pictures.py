@@ -1,4 +1,4 @@
-"""The pictures that trainings kept, as the panels of experiments read them."""
+"""The pictures saved during training, for the panels of experiments."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ import pandas as pd
 from lnlab.training.runs import Run
 
 LAST = -1
-"""The moment of a state that stands for the last one."""
+"""The value of a panel's state for the last update."""
 
 Pictures = dict[str, dict[int, dict[str, np.ndarray]]]
 """Arrays by name of the run, by update and by name."""
@@ -21,11 +21,11 @@ def of_first_seed(
     """Return the metrics of each run, and its pictures, both of its first seed.
 
     Args:
-        runs: By name.
-        who: Was trained: "readers".
+        runs: The runs by name.
+        who: The models in a word, for the message: "readers".
 
     Raises:
-        ValueError: Where a run kept no attention, or there is none.
+        ValueError: There are no runs, or one has no pictures.
     """
     if not runs:
         raise ValueError(f"there are no runs: train some {who} first.")
@@ -40,12 +40,12 @@ def of_first_seed(
     return rows, pictures
 
 
-def nearest(moments: Iterable[Any], wanted: Any) -> Any:
-    """Return the moment that is nearest to what is wanted; the last one for -1."""
-    moments = [*moments]
+def nearest(values: Iterable[Any], wanted: Any) -> Any:
+    """Return the value nearest to ``wanted``; the last one for -1."""
+    values = [*values]
     if wanted == LAST:
-        return moments[-1]
-    return min(moments, key=lambda moment: abs(moment - wanted))
+        return values[-1]
+    return min(values, key=lambda value: abs(value - wanted))
 
 
 def within(name: str, index: int, count: int) -> None:

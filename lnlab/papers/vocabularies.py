@@ -1,4 +1,4 @@
-"""Models that read words by number, and so belong to one vocabulary."""
+"""Models of numbered words, which belong to one vocabulary."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from lnlab.data.vocabulary import Vocabulary
 
 
 class VocabularyModel(nn.Module):
-    """A model whose weights belong to one vocabulary: those of another are refused.
+    """A model that refuses weights of another vocabulary.
 
     Args:
-        vocabulary: Of the words that it reads.
+        vocabulary: The vocabulary of its words.
     """
 
     alphabet: Tensor

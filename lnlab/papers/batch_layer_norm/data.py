@@ -1,8 +1,8 @@
-"""Reviews with two classes: opinions made here, and IMDB in the layout of its authors.
+"""Reviews with two classes: generated opinions, and IMDB in the layout of its authors.
 
-Words are numbered as Keras numbers those of IMDB: by frequency, from 4 on; 0 pads, 1 begins a
-review, 2 is every other word, 3 is unused. A review is its last ``max_length`` words; a shorter
-one is padded in front.
+Words have Keras' numbers for IMDB: by frequency, from 4 on; 0 pads, 1 begins a review, 2 is
+every other word, 3 is unused. Of a review the last ``max_length`` words are used; shorter ones
+are padded in front.
 
 torch is imported when examples are loaded: listing sources does not need it.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OPINIONS, IMDB = SOURCES = read_sources("reviews")
 PAD, BEGIN, UNKNOWN, FIRST = 0, 1, 2, 4
 Labelled = list[tuple[str, int]]
-"""Texts, and the class of each: 0 or 1."""
+"""Texts and their classes, 0 or 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +44,12 @@ class Words:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text as Keras splits it: lower case, all signs but ' are spaces."""
+    """Split a text as Keras does: lower case, all punctuation except ' separates words."""
     return re.sub(r"[!\"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~\t\n]", " ", text.lower()).split()
 
 
 def rank_words(texts: Iterable[str]) -> list[str]:
-    """Return the words of texts, the most frequent first; of equals the one met first."""
+    """Return the words of texts by frequency; equally frequent ones in order of appearance."""
     counts = Counter(word for text in texts for word in split_words(text))
     return sorted(counts, key=lambda word: -counts[word])
 
@@ -72,8 +72,8 @@ class Reviews(Dataset[Words]):
     Args:
         source, key: As for :class:`Dataset`.
         read_texts: Reads the texts of each split.
-        max_length: T, the words of a review that are read.
-        vocab_size: V, how many numbers of words there are.
+        max_length: T, the number of words of a review.
+        vocab_size: V, the number of word numbers.
     """
 
     classes = 2
@@ -137,18 +137,20 @@ def load(
 ) -> Reviews:
     """Return the reviews of a source.
 
-    - ``opinions``: 4,000 train, 1,000 validate, 2,000 test, made here, always the same.
-    - ``imdb``: 20,000 of the 25,000 training reviews train, the others validate, 25,000 test; a
-      hash of their names, which does not depend on the class, decides which, and their order.
-      The path is the archive, the folder ``aclImdb``, or the folder of either.
+    - ``opinions``: 4,000 reviews train, 1,000 validate, 2,000 test, generated, always the same.
+    - ``imdb``: 20,000 of the 25,000 training reviews train, the others validate, 25,000 test. A
+      hash of their names, independent of the class, decides which, and their order. The path is
+      the archive, the folder ``aclImdb``, or the folder of either.
 
     Args:
-        max_length: T, the words of a review that are read.
-        vocab_size: V, how many numbers of words there are.
+        source: The source.
+        path: Where the files of IMDB are.
+        max_length: T, the number of words of a review.
+        vocab_size: V, the number of word numbers.
 
     Raises:
-        ValueError: For no word to know; later, for classes that are
-            missing, and files that are no reviews.
+        ValueError: ``vocab_size`` leaves no word; on reading, a class is missing, or a file is
+            no review.
         FileNotFoundError: There is nothing at the path.
     """
     if vocab_size <= FIRST:
@@ -175,16 +177,16 @@ def load(
 
 CLASSES = ("neg", "pos")
 LARGEST = 2**20
-"""Bytes of a review; the longest of IMDB has 15,000."""
+"""The largest size of a review in bytes; the longest of IMDB has 15,000."""
 VALID = 5
-"""One in so many training reviews validates."""
+"""One in this many training reviews validates."""
 
 
 def read_imdb(folder: Path) -> dict[str, Labelled]:
     """Read IMDB's reviews by split, in an order that does not depend on their class.
 
     Raises:
-        ValueError: For missing classes, and files that are no reviews.
+        ValueError: A class is missing, or a file is no review.
     """
     splits = {split: _read_split(folder / split) for split in ("train", "test")}
     train = splits["train"]
@@ -231,13 +233,13 @@ def _read(path: Path) -> str:
         raise ValueError(f"{path} is no UTF-8 at byte {error.start}.") from error
 
 
-# Opinions: what somebody thinks of a film, in sentences whose meaning is known.
+# Opinions: reviews of films in sentences whose meaning is known.
 #
-# A review praises and blames parts of a film, each with a weight, and states facts that do not
-# count. Words alone do not give its class away: "not dull" praises, "i expected the music to be
+# A review praises and blames parts of a film, each with a weight, and states facts without
+# weight. Single words do not decide its class: "not dull" praises, "i expected the music to be
 # fine but it was dull" blames, of "although the music is fine, the story is dull" only the
-# second half counts, and a friend's opinion counts if one agrees, and the other way round if
-# one does not. The class is the sign of the sum.
+# second half counts, and a friend's opinion counts if the author agrees, and its opposite if
+# not. The class is the sign of the sum.
 
 SIZES = {"train": 4_000, "valid": 1_000, "test": 2_000}
 WEIGHTS = {
@@ -272,16 +274,16 @@ def make_opinions() -> dict[str, Labelled]:
 
 
 def make_reviews(count: int, seed: int) -> Labelled:
-    """Make reviews that blame (class 0) and praise (class 1) in turn.
+    """Make reviews that alternately blame (class 0) and praise (class 1).
 
-    A larger number of them begins with a smaller one.
+    The first ones do not depend on ``count``.
     """
     random = Random(f"opinions {seed}")
     return [(make_review(random, number % 2 == 1), number % 2) for number in range(count)]
 
 
 def make_review(random: Random, praises: bool) -> str:
-    """Make one review of a class: others are thrown away."""
+    """Make one review of a class: reviews of the other class are discarded."""
     while True:
         sentences, total = [], 0
         for _ in range(random.randint(*SENTENCES)):
