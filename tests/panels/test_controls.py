@@ -1,6 +1,5 @@
 """Several choices at once, a size with a sign, and numbers that are typed."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets
@@ -10,12 +9,10 @@ import pytest
 from lnlab.panels.controls import (
     Chips,
     SignedLog,
-    between,
     choice,
     choice_slider,
     log_slider,
     set_typed,
-    several_of,
     stops,
     text_box,
 )
@@ -116,19 +113,3 @@ def test_options_of_one_label_are_all_there():
     labels, values = zip(*options, strict=True)
     assert labels == ("1", "1.23457e+06", "1.23457e+06 (2)")
     assert values == (1.0, 1234567.0, 1234568.0)
-
-
-def test_fields_that_make_no_sense_are_named():
-    @dataclass(frozen=True)
-    class State:
-        arms: Any
-
-    state = State(["a", "b"])
-    several_of(state, "arms", "abc", most=2, one="an arm")
-    assert state.arms == ("a", "b"), "what comes from a command line is a list"
-    with pytest.raises(ValueError, match="an arm is 'd': choose from a, b, c"):
-        several_of(State("d"), "arms", "abc", most=2, one="an arm")
-    with pytest.raises(ValueError, match="3 arms: compare at most 2"):
-        several_of(State("abc"), "arms", "abc", most=2)
-    with pytest.raises(ValueError, match=r"size is nan: give 0\.1 to 10"):
-        between("size", float("nan"), 0.1, 10)

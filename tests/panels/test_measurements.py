@@ -19,7 +19,7 @@ from lnlab.panels.positions_panel import PositionsState
 from lnlab.panels.recurrence_panel import leaves_axis, make_cell, measure, recurrence_figure
 from lnlab.papers.mnist import train_landscape_networks
 from lnlab.training.random_state import default_dtype
-from tests.golden.write import feature_maps, recorded
+from tests.golden.write import feature_maps
 
 NONE, LAYER, BATCH, WEIGHT = range(4)
 
@@ -248,13 +248,6 @@ def test_activations_keep_their_axis_and_gradients_follow_it(frames):
             ends.append(panel.plots["distributions"]._layout["yaxis"]["range"][1])
             assert max(current(panel, f"wide {slot}").max() for slot in (0, 1)) <= ends[-1]
         assert len(set(ends)) == count
-
-
-def test_records_of_different_steps_are_refused():
-    deep = recorded()["deep"]
-    later = deep["layer"].query("step > 0")
-    with pytest.raises(ValueError, match="different steps"):
-        panels.distributions({"deep": {"none": deep["none"], "layer": later}})
 
 
 def test_every_state_shows_its_maps_on_one_scale_of_colours():

@@ -120,17 +120,6 @@ def test_suggestions_are_buttons_that_set_the_state_and_on_a_page_the_stops():
         assert (only["text"], list(only["stops"])) == ("a small number", [0])
 
 
-def test_what_is_typed_moves_the_panel_or_is_refused_in_it():
-    shown = panel()
-    near = "δ stands at 3.16, the place of its slider nearest to 2,5."
-    for text, says in (("2,5", near), ("1e9", "give 0.1 to 31.6227766")):
-        answers = shown.bar.answers
-        send(shown, kind="typed", name="δ", text=text)
-        assert shown.state.delta == 3.16
-        assert says in shown.bar.error
-        assert shown.bar.answers > answers
-
-
 def test_callbacks_in_threads_see_whole_states_and_no_gradients(monkeypatch):
     shown = panel()
     seen, inside = [], threading.Semaphore(1)

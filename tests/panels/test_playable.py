@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import numpy as np
-import pytest
 
 from lnlab.panels.playable import Choice, Frame, playable
 from tests.unpacked import unpacked
@@ -74,8 +73,3 @@ def test_the_layout_of_a_frame_is_kept_but_for_the_size_and_notes_leave_nothing_
         assert set(each.layout.to_plotly_json()) == names
         shown = [note.visible for note in each.layout.annotations]
         assert shown == [number > 0, number > 1]
-
-
-def test_a_combination_without_a_frame_is_refused():
-    with pytest.raises(ValueError, match=r"5 of 6 frames are missing: \(0, 1\)"):
-        playable((DELTAS, MODES), {(0, 0): frame(1)})
