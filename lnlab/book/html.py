@@ -102,11 +102,11 @@ def _without_bad_breaks(page: str) -> str:
     """Return HTML in which no line ends between a formula and the bracket, quote or comma at
     it, nor between a number and its per cent or within the "--data" of a command."""
 
-    def join(found: re.Match[str]) -> str:
-        return f'<span class="together">{found[0]}</span>'
+    def join(match: re.Match[str]) -> str:
+        return f'<span class="together">{match[0]}</span>'
 
     code_or_space = r"(?s)(<(code|pre)\b.*?</\2>)|(?<=\d) (?=%)"
-    page = re.sub(code_or_space, lambda found: found[1] or "\xa0", page)
+    page = re.sub(code_or_space, lambda match: match[1] or "\xa0", page)
     page = re.sub(r"(?<![^\s>])--[\w-]+(?=[^<]*</code>)", join, page)
     formula = r'<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>'
     marks = r"(?:[,.;:!?)”]|&quot;)"
@@ -175,9 +175,9 @@ def is_signature(note: dict[str, Any]) -> bool:
 def width(spec: dict[str, Any]) -> int:
     """Return the least width of a figure in pixels: in less, its words overlap."""
     layout = spec.get("layout", {})
-    own_width = (layout.get("meta") or {}).get("width")
-    if own_width:
-        return own_width
+    stated = (layout.get("meta") or {}).get("width")
+    if stated:
+        return stated
     axes = [v for name, v in layout.items() if re.fullmatch(r"(xaxis|scene)\d*", name)]
     domains = [axis.get("domain", (0, 1)) for axis in axes]
     # plots beside each other have other left ends; a scene has domains of both directions
@@ -478,8 +478,8 @@ def publish(
             "playground": module() if displays(notebook, PLAYGROUND) else "",
             "tables": any('class="lnlab-table"' in html for html in outputs),
         }
-        place = ran.index(this)
-        before, after = ([None, *ran, None][place], [*ran, None][place + 1])
+        index = ran.index(this)
+        before, after = [None, *ran][index], [*ran, None][index + 1]
         write(out / this.page, "notebook.html", names, **values, before=before, after=after)
         if this.name in embed:
             (out / "handout").mkdir(exist_ok=True)
@@ -491,16 +491,16 @@ def publish(
     return contents
 
 
-def write(path: Path, template: str, there: Collection[str] = (), **values: Any) -> None:
+def write(path: Path, template: str, published: Collection[str] = (), **values: Any) -> None:
     """Make a page of a template; notebooks without a page are named in it, not linked.
 
     Args:
-        there: the names of the notebooks that have a page beside it.
+        published: the names of the notebooks that have a page beside it.
     """
     page = TEMPLATES.get_template(template).render(version=lnlab.__version__, **values)
     page = re.sub(
         r'<a href="(\d\d_\w+)\.html[^"]*"[^>]*>(.*?)</a>',
-        lambda link: link[0] if link[1] in there else link[2],
+        lambda link: link[0] if link[1] in published else link[2],
         page,
     )
     put(path, page.encode())

@@ -160,7 +160,7 @@ ENGINE = "written once"
 papermill_engines.register(ENGINE, WrittenOnce)
 
 
-def last_place(notebook: nbformat.NotebookNode) -> str | None:
+def last_cell(notebook: nbformat.NotebookNode) -> str | None:
     """Return number and first line of the cell that was begun last, of those in the source."""
     injected = "injected-parameters"
     own = [c for c in notebook.cells if injected not in c.metadata.get("tags", [])]
@@ -259,7 +259,7 @@ def run_one(
         parameters=settings,
         at=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         error=error and failure(error, timeout),
-        place=last_place(notebook) if error else None,
+        place=last_cell(notebook) if error else None,
         hardware=with_gpu(settings.get("device", "cpu"), hardware),
         cpu_seconds=round(cpu_seconds[-1], 1) if cpu_seconds else None,
     )

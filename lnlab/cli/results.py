@@ -40,8 +40,8 @@ def list_runs(everything: bool, root: Path | None) -> None:
     from lnlab import paths
     from lnlab.training import runs
 
-    own, kept = root or paths.place("runs"), paths.place("results")
-    for title, folder in (("Your own runs", own), ("Kept in git", kept)):
+    own_runs, kept_runs = root or paths.place("runs"), paths.place("results")
+    for title, folder in (("Your own runs", own_runs), ("Kept in git", kept_runs)):
         readable, damaged = runs.survey(folder)
         click.echo(f"{title}, in {folder}: {len(readable) or 'none'}")
         if readable:

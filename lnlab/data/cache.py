@@ -171,7 +171,7 @@ def _text(name: str, value: Any) -> str:
     """
     if not _is_plain(value):
         raise TypeError(
-            f"{name} is {value!r}, which cannot be told from others by its text: give plain "
+            f"{name} is {value!r}, whose text may be that of another value: give plain "
             "values, or an experiment, or make it in the function."
         )
     return repr(value)
