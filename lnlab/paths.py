@@ -10,7 +10,7 @@ import lnlab
 
 
 def root() -> Path:
-    """The folder of the checkout.
+    """Return the folder of the checkout.
 
     Raises:
         FileNotFoundError: lnlab was installed without one.
@@ -25,13 +25,13 @@ def root() -> Path:
 
 
 def repository() -> str:
-    """The address of the repository, as ``tool.lnlab`` of pyproject.toml has it; may be ""."""
+    """Return the address of the repository in ``tool.lnlab`` of pyproject.toml, or ""."""
     with (root() / "pyproject.toml").open("rb") as file:
         return tomllib.load(file)["tool"]["lnlab"]["repository"]
 
 
 def place(name: str) -> Path:
-    """The folder ``runs`` or ``results`` of the checkout.
+    """Return the folder ``runs`` or ``results`` of the checkout.
 
     Where lnlab is installed without its checkout, that of the working directory.
     """

@@ -12,13 +12,13 @@ T = TypeVar("T")
 def progress(
     items: Iterable[T], total: int, text: str, *, shown: bool = True
 ) -> Generator[T, None, None]:
-    """The items as they come, with a bar or lines that say how many of ``total`` there were.
+    """Yield the items, with a bar or lines that say how many of ``total`` are done.
 
     In a terminal or a live notebook by tqdm's bar, in letters: of one that is a widget a saved
     notebook keeps nothing. Anywhere else (a pipe, or where ``LNLAB_HEADLESS`` is set, as when
-    a notebook is executed without anybody) by plain lines: one when another tenth has come
+    a notebook is executed headless) by plain lines: one when another tenth has come
     and ten seconds have gone by since the last, and one at the end, wherever that is. With
-    ``shown=False`` nothing is said.
+    ``shown=False`` there is no output.
     """
     if not shown:
         yield from items
@@ -33,21 +33,21 @@ def progress(
 
 
 def watched() -> bool:
-    """True if somebody may be looking on: a terminal, or a notebook that is not headless."""
+    """Return True in a terminal, and in a notebook that is not headless."""
     if os.environ.get("LNLAB_HEADLESS"):
         return False
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def _lines(items: Iterable[T], total: int, text: str) -> Generator[T, None, None]:
-    began = said = time.monotonic()
+    began = printed = time.monotonic()
     done = tenths = 0
     try:
         for item in items:
             done += 1
             now = time.monotonic()
-            if now - said >= 10 and 10 * done // max(total, 1) > tenths and done < total:
-                said, tenths = now, 10 * done // max(total, 1)
+            if now - printed >= 10 and 10 * done // max(total, 1) > tenths and done < total:
+                printed, tenths = now, 10 * done // max(total, 1)
                 print(f"{text}: {done} of {total}, {now - began:.0f} s", flush=True)
             yield item
     finally:

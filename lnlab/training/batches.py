@@ -47,11 +47,11 @@ class Batches:
         self.x, self.y, self.size, self.seeds = x, y, size, tuple(seeds)
 
     def __len__(self) -> int:
-        """The number of updates in an epoch."""
+        """Return the number of updates in an epoch."""
         return self.count // self.size
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
-        """The batches of an epoch, x (S, B, ...) and y (S, B, ...), from batch ``start`` on."""
+        """Yield the batches of an epoch from ``start`` on: x (S, B, ...) and y (S, B, ...)."""
         order = torch.stack([self._order(seed, epoch) for seed in self.seeds])
         # (S, N) to (updates, S, B): a few batches are gathered at once, which is cheaper.
         used = order[:, : len(self) * self.size]
@@ -114,11 +114,11 @@ class Bucketed:
         self.seeds, self.device, self.fill = tuple(seeds), device, fill
 
     def __len__(self) -> int:
-        """The number of updates in an epoch."""
+        """Return the number of updates in an epoch."""
         return -(-len(self.lengths) // self.size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
-        """The batches of an epoch from ``start`` on: x and y, trees of tensors (S, B, ...)."""
+        """Yield the batches of an epoch from ``start`` on: trees of tensors (S, B, ...)."""
         orders = [self._order(seed, epoch) for seed in self.seeds]
         for chosen in list(zip(*orders, strict=True))[start:]:
             batches = (self.collate(indices) for indices in chosen)

@@ -166,7 +166,7 @@ class Epochs(Protocol):
     """Batches that can be had again: :class:`lnlab.training.Batches`, or another source."""
 
     def __len__(self) -> int:
-        """The number of updates in an epoch."""
+        """Return the number of updates in an epoch."""
         ...
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
@@ -261,7 +261,7 @@ class Experiment(metaclass=ExperimentMeta):
     @classmethod
     @abstractmethod
     def budgets(cls) -> Mapping[str, Self]:
-        """``smoke`` (seconds, for tests), ``notebook`` and ``paper``."""
+        """Return the budgets: ``smoke`` (seconds, for tests), ``notebook`` and ``paper``."""
 
     @classmethod
     def implied(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -363,8 +363,7 @@ class Experiment(metaclass=ExperimentMeta):
 
     @abstractmethod
     def dataset(self) -> Any:
-        """The data set as :func:`lnlab.data.load` gives it, with name, kind, checksum and
-        licence."""
+        """Return the data set, as :func:`lnlab.data.load`: name, kind, checksum, licence."""
 
     @abstractmethod
     def model(self, seed: int, dataset: Any) -> nn.Module:
@@ -400,12 +399,12 @@ class Experiment(metaclass=ExperimentMeta):
 
     @abstractmethod
     def loss(self, output: Any, y: Any) -> Tensor:
-        """The loss of each model (S,): outputs and targets are trees of tensors (S, B, ...)."""
+        """Return the loss of each model (S,), of trees of tensors (S, B, ...)."""
 
     def batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Epochs:
-        """The training batches on a device, one order for each seed.
+        """Return the training batches on a device, one order for each seed.
 
         Floating-point numbers become ``dtype``; whole numbers remain as they are.
         """
@@ -413,15 +412,15 @@ class Experiment(metaclass=ExperimentMeta):
         return Batches(x, y, self.batch_size, self.seeds)
 
     def num_updates(self, updates_per_epoch: int) -> int:
-        """The number of updates of the whole run."""
+        """Return the number of updates of the whole run."""
         return self.updates or self.epochs * updates_per_epoch
 
     def num_epochs(self, updates_per_epoch: int) -> int:
-        """The number of epochs that the run begins."""
+        """Return the number of epochs that the run begins."""
         return math.ceil(self.num_updates(updates_per_epoch) / updates_per_epoch)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimizer of all models' parameters, each (S, ...): Adam."""
+        """Return the optimizer of all models' parameters, each (S, ...): Adam."""
         return Adam(parameters, lr=self.learning_rate, fused=True)
 
     def clip_(self, optimizer: torch.optim.Optimizer) -> None:
@@ -430,13 +429,13 @@ class Experiment(metaclass=ExperimentMeta):
             clip_grad_norm_(optimizer, self.max_grad_norm, len(self.seeds))
 
     def schedule(self, progress: float) -> float:
-        """The factor of the learning rate when a part of the updates is over, from 0 to 1."""
+        """Return the factor of the learning rate at a fraction of the updates, from 0 to 1."""
         return 1.0
 
     # what is measured, and when
 
     def eval_points(self, updates_per_epoch: int) -> Collection[int]:
-        """The updates after which all is measured: 0, then every ``eval_every``.
+        """Return the updates after which all is measured: 0, then every ``eval_every``.
 
         The last update always is one, and those behind it are none.
         """

@@ -47,7 +47,7 @@ def check_device(device: str | torch.device) -> torch.device:
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """A precision for what names none: new parameters, and the numbers drawn for them."""
+    """Set the dtype of new parameters and random numbers that are given none."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -103,7 +103,7 @@ def to_device(tree: Any, device: torch.device, dtype: torch.dtype | None = None)
 
 
 def generator(purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
-    """Random numbers for a purpose, "order of seed 0 in epoch 3", unlike those of others."""
+    """Return a generator for a purpose, "order of seed 0 in epoch 3", unlike all others."""
     digest = hashlib.sha256(purpose.encode()).digest()
     # 63 bits: the largest seed that every device takes
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)

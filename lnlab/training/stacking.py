@@ -86,7 +86,7 @@ class Stacked(nn.Module):
         return tree_map(lambda *same: torch.stack(same), *models)
 
     def _one(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
-        """The output of one model, and the buffers that it replaced instead of writing to."""
+        """Return the output of one model, and the buffers that it replaced, not wrote to."""
         for (registry, name), tensor in zip(self._slots, tensors, strict=True):
             registry[name] = tensor
         output = self.module(x)
@@ -100,7 +100,7 @@ class Stacked(nn.Module):
         return output, buffers
 
     def unstack(self) -> list[nn.Module]:
-        """The models again, one module each, with parameters and buffers of their own."""
+        """Return the models, one module each, with their own parameters and buffers."""
         return [self._unstacked(index) for index in range(self.count)]
 
     def _unstacked(self, index: int) -> nn.Module:
@@ -110,7 +110,7 @@ class Stacked(nn.Module):
         return model
 
     def finite(self) -> Tensor:
-        """True for each model (S,) whose parameters are all finite."""
+        """Return True for each model (S,) whose parameters are all finite."""
         each = [
             p.isfinite().reshape(self.count, p.numel() // self.count).all(1)
             for p in self.module.parameters()
@@ -118,7 +118,7 @@ class Stacked(nn.Module):
         return torch.stack(each).all(0)
 
     def without(self, lost: Sequence[bool]) -> "Stacked":
-        """A copy in which models that are lost have the weights of the first that is not.
+        """Return a copy in which lost models have the weights of the first other one.
 
         What the others compute is the same to the last bit, which in a smaller stack it would
         not be.
@@ -141,17 +141,17 @@ class Stacked(nn.Module):
 
 
 def stack(models: Sequence[nn.Module]) -> Stacked:
-    """S models of one shape as one module; see :class:`Stacked`."""
+    """Return S models of one shape as one module; see :class:`Stacked`."""
     return Stacked(models)
 
 
 def _stacks(part: nn.Module) -> bool:
-    """True if a part computes S models at once; what a subclass inherits does not count."""
+    """Return True if a part itself, not a class it inherits from, computes S models at once."""
     return type(part) is nn.ModuleList or vars(type(part)).get("stacks", False)
 
 
 def _slots(module: nn.Module) -> list[Slot]:
-    """The places of all parameters and buffers; one that is shared is listed at each place."""
+    """Return where all parameters and buffers are; a shared one is listed each time."""
     return [
         (registry, name)
         for part in module.modules()

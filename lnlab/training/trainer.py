@@ -146,7 +146,7 @@ class Trainer:
                 raise
 
     def _remaining_batches(self) -> Iterator[tuple[Any, Any]]:
-        """The batches from the next update on, one epoch after the other."""
+        """Yield the batches from the next update on, one epoch after the other."""
         epoch, start = divmod(self.step.update, len(self.batches))
         while True:
             yield from self.batches.epoch(epoch, start)
@@ -214,7 +214,7 @@ class Trainer:
         self.run.checkpoint(self.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the rest of the training depends on."""
+        """Return all that the rest of the training depends on."""
         return {
             "step": tuple(self.step),
             "model": self.model.state_dict(),
@@ -309,12 +309,12 @@ class BestWeights:
             best[which] = weights[name][which]
 
     def report(self, index: int) -> dict[str, Any]:
-        """The entry in a result: metric, value, and the update after which it was measured."""
+        """Return the entry in a result: metric, value, and the update it was measured after."""
         value, update = self.values[index], self.updates[index]
         return {"metric": self.metric, "value": value, "update": update}
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on."""
+        """Return all that is needed to go on."""
         return {"values": self.values, "updates": self.updates, "weights": self.weights}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
