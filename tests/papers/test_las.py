@@ -9,10 +9,16 @@ import torch
 
 from lnlab.kernels import fuse
 from lnlab.nn import PUBLISHED_LSTMS as CELLS
-from lnlab.nn import Hypothesis, LayerNorm
+from lnlab.nn import Hypothesis, LayerNorm, attention_in_segments
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers import las
-from lnlab.papers.las.evaluate import errors, measure, measure_training, quantile_curves
+from lnlab.papers.las.evaluate import (
+    errors,
+    measure,
+    measure_training,
+    quantile_curves,
+    transcribe,
+)
 from lnlab.papers.las.model import Listener, OverFeatures, OverTime, Speller, make_batch
 from lnlab.training import train_steps
 from lnlab.training.runs import read
@@ -265,6 +271,15 @@ def test_validation_data_are_measured_as_test_data_are(corpus, monkeypatch):
     with torch.no_grad():
         expected = cross_entropy(net(batch), batch.units, counts)
     assert test["test_nll"] == pytest.approx(float(expected))
+    _, alphas, _ = transcribe(net, corpus.test, corpus.units, **limits)
+    # two frames of 10 ms are one step
+    masses = [
+        attention_in_segments(alpha, 0.02, u.begins, u.ends)
+        for alpha, u in zip(alphas, corpus.test, strict=True)
+    ]
+    assert test["alignment"] == pytest.approx(float(torch.cat(masses).mean()))
+    entropies = [-(a * a.clamp(min=1e-300).log()).sum(-1) for a in alphas]
+    assert test["entropy"] == pytest.approx(float(torch.cat(entropies).mean()))
     monkeypatch.setattr(
         "lnlab.papers.las.experiment.load", lambda *args, **options: SimpleNamespace(valid=None)
     )

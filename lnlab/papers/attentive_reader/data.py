@@ -91,12 +91,12 @@ Splits = Mapping[str, Sequence[Question]]
 # Their questions are not needed: each sentence of a book follows 20 others, or fewer, which are
 # the passage, and one of its words is taken out. By a rule that needs no tagger, it is
 #
-# - a *name*: a word with a capital letter that in its book stands inside sentences, twice or
+# - a *name*: a word with a capital letter that in its book occurs inside sentences, twice or
 #   more, and more often so than in small letters; or
 # - a *word*: in small letters, of three or more, ten times or more in its book, and none of the
 #   150 most frequent ones of all books,
 #
-# that stands once in the sentence, and also in the passage. The other candidates are nine words
+# that occurs once in the sentence, and also in the passage. The other candidates are nine words
 # of the same kind that are in the passage and not in the sentence; where there are fewer, there
 # is no question. Candidates are anonymous, as entities are in CNN's articles. A hash decides
 # their order.
@@ -316,7 +316,7 @@ def entity_number(entity: str) -> int:
     return int(entity.removeprefix("@entity"))
 
 
-# Questions generated here: who did what to whom, told once and asked in other words.
+# Questions generated here: who did what to whom, stated once and asked in other words.
 #
 # Of three people one does something to the second, the third does something to the first, and
 # one of the second and the third does something to the other: each is named twice. The question

@@ -32,7 +32,7 @@ class Phone:
         formants: the three resonances, in Hz, at its beginning and at its end.
         voice: loudness of the voice.
         noise: loudness of friction.
-        band: between which frequencies friction lies, in Hz.
+        band: the lowest and the highest frequency of friction, in Hz.
         closure: the share of its time that is silent before a burst.
     """
 

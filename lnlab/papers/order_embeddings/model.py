@@ -1,4 +1,4 @@
-"""Captions and images in one space: what is more general lies nearer to the origin."""
+"""Captions and images in one space: the more general, the nearer to the origin."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Skip-thoughts: sentences told by their neighbours, Ba et al. (2016), section 6.3."""
+"""Skip-thoughts: sentences that predict their neighbours, Ba et al. (2016), section 6.3."""
 
 from lnlab.lazy import lazy
 
