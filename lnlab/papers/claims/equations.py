@@ -139,7 +139,7 @@ def change(norm: str, *columns: int, seed: int) -> float:
 
 @check
 def cut(seed: int, norm: str, cases: int) -> float:
-    """The output for a batch against those for its parts of so many cases."""
+    """Compare the output for a batch with those for its parts of so many examples."""
     one = layer(norm, seed)
     y = [one.output(replace(one.given, x=x)) for x in one.given.x.split(cases)]
     return relative_change(torch.cat(y), one.y)
@@ -147,19 +147,19 @@ def cut(seed: int, norm: str, cases: int) -> float:
 
 @check
 def train_and_test(seed: int) -> float:
-    """LN computes in evaluation what it computes in training; BN does not."""
+    """Check that LN computes in evaluation what it computes in training; BN does not."""
     return largest([layer("layer", seed).gap()], [layer("batch", seed).gap()])
 
 
 @check
 def other_cases(seed: int) -> float:
-    """LN of a case is the same beside other cases and in a batch of one."""
+    """Check that LN of an example is the same beside others and in a batch of one."""
     return largest([layer("layer", seed).dependence(), cut(seed, "layer", 1)])
 
 
 @check
 def lone_case(seed: int) -> float:
-    """BN of a batch of one is the same whatever the case (eps = 1e-5: without it, 0/0)."""
+    """Compare BN of two batches of one example (eps = 1e-5: without it, 0/0)."""
     given, other = (random_given(H, D, 1, seed=s) for s in (seed, seed + 100))
     one = NormalizedLayer(ROWS["batch"], given, eps=1e-5, seed=seed)
     return relative_change(one.output(replace(given, x=other.x)), one.y)
@@ -167,7 +167,7 @@ def lone_case(seed: int) -> float:
 
 @check
 def eq_2_and_3(seed: int, eq_of_ln: int, eq_of_bn: int) -> float:
-    """LN and BN standardize with mu and sigma of eq. 2 (over cases) or 3 (over units)."""
+    """Check which of eq. 2 (over examples) and 3 (over units) LN and BN standardize by."""
     a, axes = normal(seed, 0, B, H), {2: 0, 3: 1}
     pairs = (LayerNorm, axes[eq_of_ln]), (BatchNorm, axes[eq_of_bn])
     return largest(
@@ -178,7 +178,7 @@ def eq_2_and_3(seed: int, eq_of_ln: int, eq_of_bn: int) -> float:
 
 @check
 def reparameterization(seed: int) -> float:
-    """g/sigma (W x - mu) + b is affine in x under WN and BN with fixed statistics, not LN."""
+    """Check that g/sigma (W x - mu) + b is affine in x under WN and fixed BN, not LN."""
 
     def remainder(norm: str) -> float:
         one, x = layer(norm, seed), normal(seed, 4, 8 * B, D)
@@ -190,7 +190,7 @@ def reparameterization(seed: int) -> float:
 
 @check
 def table_1(seed: int, norm: str) -> float:
-    """The cells "Invariant" of a row of Table 1; inf if a cell "No" changes nothing, either."""
+    """Check a row of Table 1; inf if a cell "No" changes nothing, either."""
     same, different = [], []
     for column, cell in enumerate(TABLE_1[norm], 1):
         (same if cell == "Y" else different).append(change(norm, column, seed=seed))
@@ -199,7 +199,7 @@ def table_1(seed: int, norm: str) -> float:
 
 @check
 def scalars(seed: int) -> float:
-    """w_1 -> delta w_1 makes mu_1 and sigma_1, and no other, delta times as large (BN, WN)."""
+    """Check that w_1 -> delta w_1 multiplies mu_1 and sigma_1, no other, by delta."""
 
     def distance(name: str) -> float:
         one = layer(name, seed)
@@ -215,13 +215,13 @@ def scalars(seed: int) -> float:
 
 @check
 def eq_6_and_7(seed: int) -> float:
-    """h' = h under LN for W' = delta W + 1 gamma^T (eq. 6), and for x' = delta x (eq. 7)."""
+    """Check h' = h under LN for W' = delta W + 1 gamma^T, and for x' = delta x."""
     return largest([change("layer", 1, 2, seed=seed), change("layer", 6, seed=seed)])
 
 
 @check
 def norm_of_inputs(seed: int) -> float:
-    """W LN(x) against delta W LN(x) and (W + 1 gamma^T) LN(x), the smaller change."""
+    """Compare W LN(x) with delta W LN(x) and (W + 1 gamma^T) LN(x)."""
     given, norm = random_given(H, D, B, seed=seed), ROWS["layer"].make(D).double()
     plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
     shift = random_shift(given, seed=seed)
@@ -230,13 +230,13 @@ def norm_of_inputs(seed: int) -> float:
 
 @check
 def invariant(seed: int, column: int, *norms: str) -> float:
-    """A transformation (a column of the extended Table 1) leaves the outputs."""
+    """Check that a transformation (a column of the extended Table 1) changes nothing."""
     return largest(change(norm, column, seed=seed) for norm in norms)
 
 
 @check
 def eq_15(seed: int, alpha: float, beta: float) -> float:
-    """LN(z; alpha, beta) against LN of another z, with alpha and beta as they start."""
+    """Compare LN(z; alpha, beta) with LN of another z, alpha and beta as they start."""
     z, other = standardize(normal(seed, 0, 2, B, H), 2)
     return relative_change(other * alpha + beta, z * alpha + beta)
 
@@ -279,13 +279,13 @@ def summed_inputs(step: Step) -> Tensor:
 
 @check
 def recurrent_scale(seed: int) -> float:
-    """3 W_hh and 3 W_xh give the states of W_hh and W_xh under LN, over 50 steps."""
+    """Check that 3 W_hh and 3 W_xh give the states of W_hh and W_xh under LN."""
     return relative_change(*(summed_inputs(recurrence(seed, scale)) for scale in (3.0, 1.0)))
 
 
 @check
 def every_step(seed: int) -> float:
-    """LN standardizes each step by itself, and all steps have one gain.
+    """Check that LN standardizes each step by itself, and all steps have one gain.
 
     The gain of a step is the slope of its h, f = 1, on (a - mu)/sigma over the cases.
     """
@@ -304,7 +304,7 @@ def every_step(seed: int) -> float:
 
 @check
 def growth(seed: int, f: str, inputs: int) -> float:
-    """Growth, or decay, of sums and gradients a step, the smaller; 0 if they go two ways.
+    """Return the growth per step common to sums and gradients; 0 if they disagree.
 
     Without normalization, in the second half of 50 steps; the ten draws have recurrent gains
     from 1/3 to 3.
@@ -326,7 +326,7 @@ def growth(seed: int, f: str, inputs: int) -> float:
 
 @check
 def correlation(seed: int, over: str | float) -> float:
-    """Correlation of the changes behind a ReLU layer, by a step of W, over something.
+    """Return the correlation of the changes behind a ReLU layer, over something.
 
     The mean size of the correlation of two units' V f(W x), over "chance" (independent changes
     that V mixes alike), over "tanh" units, or over a number.
@@ -377,7 +377,7 @@ def worst_glm(
 
 @check
 def eq_8(seed: int) -> float:
-    """KL[P(theta) || P(theta + delta)] = delta^T F delta/2, for steps of 0.001."""
+    """Check KL[P(theta) || P(theta + delta)] = delta^T F delta/2, for steps of 0.001."""
 
     def delta(model: GLM) -> Tensor:
         return 1e-3 * normal(0, 9, *model.theta.shape)
@@ -393,7 +393,7 @@ def eq_8(seed: int) -> float:
 
 @check
 def eq_10(seed: int, term: str) -> float:
-    """A term, c or eta, is log sum_y exp((a + b) y), of Bernoulli outputs, whose c is 0."""
+    """Check that c (0) or eta is log sum_y exp((a + b) y), of Bernoulli outputs."""
     h = normal(seed, 4, GLM_B, 1)
     value = 0 * h if term == "c" else BERNOULLI.eta(h).unsqueeze(1)
     return float((value - torch.logaddexp(h, 0 * h)).abs().max())
@@ -401,7 +401,7 @@ def eq_10(seed: int, term: str) -> float:
 
 @check
 def eq_11(seed: int) -> float:
-    """E[y] = f(a + b) and Var[y] = phi f'(a + b), f = eta', of Bernoulli and Gaussian y."""
+    """Check E[y] = f(a + b) and Var[y] = phi f'(a + b), f = eta', of two families."""
     h, phi = normal(seed, 4, GLM_B), SPREAD.phi
     known = (BERNOULLI, Bernoulli(logits=h)), (SPREAD, Normal(h, phi**0.5))
 
@@ -417,7 +417,7 @@ def eq_11(seed: int) -> float:
 
 @check
 def eq_12_and_13(seed: int, *norms: str) -> float:
-    """F is eq. 12, or under a norm eq. 13 with the chi of eq. 14."""
+    """Check that F is eq. 12, or under a norm eq. 13 with the chi of eq. 14."""
 
     families = ALL if norms == ("none",) else INDEPENDENT
     return worst_glm(fisher.metric_of_paper, fisher.metric, norms, families, seed)
@@ -425,7 +425,7 @@ def eq_12_and_13(seed: int, *norms: str) -> float:
 
 @check
 def doubled(seed: int, what: str, factor: float) -> float:
-    """The curvature F_ww, or the turn by a gradient step, at 2 W is ``factor`` of that at W."""
+    """Check that F_ww, or the turn by a step, at 2 W is ``factor`` of that at W."""
     toward = normal(seed, 5, B * H)
 
     def distance(name: str) -> float:
@@ -444,7 +444,7 @@ def doubled(seed: int, what: str, factor: float) -> float:
 
 @check
 def eq_32(seed: int, norm: str, families: str) -> float:
-    """Along the gains F = E[Cov[y | x]]/phi^2."""
+    """Check F = E[Cov[y | x]]/phi^2 along the gains."""
 
     chosen = {"all": ALL, "Gaussian": (GAUSSIAN, SPREAD)}[families]
     return worst_glm(fisher.gain_metric_32, fisher.gain_metric, [norm], chosen, seed)
@@ -452,7 +452,7 @@ def eq_32(seed: int, norm: str, families: str) -> float:
 
 @check
 def eq_33_and_34(seed: int) -> float:
-    """Along the gains F_ij = E[Cov(y_i, y_j) z_i z_j]/phi^2, z = (a - mu)/sigma (LN, WN)."""
+    """Check F_ij = E[Cov(y_i, y_j) z_i z_j]/phi^2 along the gains (LN, WN)."""
 
     def along_gains(model: GLM) -> Tensor:
         return fisher.metric(model)[:, GLM_D + 1, :, GLM_D + 1]
@@ -462,7 +462,7 @@ def eq_33_and_34(seed: int) -> float:
 
 @check
 def eq_35(seed: int, left: str) -> float:
-    """The right side of eq. 35, for unit steps of units i and j, is the left side.
+    """Check that the right side of eq. 35 is the left one, for unit steps of two units.
 
     That "printed", which has w_j/||w_i|| in its first factor, or "element" (i, j) of F along
     w_i/||w_i|| and w_j/||w_j||.
@@ -484,7 +484,7 @@ def eq_35(seed: int, left: str) -> float:
 
 @check
 def tenfold(seed: int, what: str, factor: float, *norms: str) -> float:
-    """Along the gains, or the lengths of w_i, F becomes ``factor`` F for 10 x, or 10 W."""
+    """Check that F along the gains, or lengths, is ``factor`` F for 10 x, or 10 W."""
 
     def after(model: GLM) -> Tensor:
         changed = replace(model, **{what: 10 * getattr(model, what)})
@@ -496,7 +496,7 @@ def tenfold(seed: int, what: str, factor: float, *norms: str) -> float:
 
 @check
 def handwriting_weights(seed: int) -> float:
-    """The number of weights in 6.5 less 3.7, in millions.
+    """Return the number of weights in 6.5 less 3.7, in millions.
 
     The pen (3) and the window (57) reach each of three LSTM layers of 400, a layer those above
     it; all layers reach the 121 outputs, the first one the 30 parameters of the window.
@@ -518,7 +518,7 @@ SENTENCES = 462 * 10
 
 @check
 def othman_eq_6(seed: int, version: str) -> float:
-    """h_t = sigma(o_t) c_(t-1) tanh(c_t) ("printed"), or without c_(t-1), is torch's LSTM."""
+    """Check eq. 6, as "printed" or without c_(t-1), by torch's LSTM."""
     cell = skip_init(torch.nn.LSTMCell, 1, H, dtype=torch.float64)
     for parameter in cell.parameters():
         parameter.zero_()
@@ -531,7 +531,7 @@ def othman_eq_6(seed: int, version: str) -> float:
 
 @check
 def gain_and_bias(seed: int, mean: str | int, deviation: str | int) -> float:
-    """g z + b of standardized z has this mean and deviation over cases: 0, 1, b or g."""
+    """Check the mean and deviation over examples of g z + b, z standardized."""
     g, b, z = 1 + normal(seed, 0, H).abs(), normal(seed, 1, H), normal(seed, 2, B, H)
     y = g * standardize(z, 0) + b
     printed = {0: 0.0, 1: 1.0, "b": b, "g": g}
@@ -541,7 +541,7 @@ def gain_and_bias(seed: int, mean: str | int, deviation: str | int) -> float:
 
 @check
 def othman_eq_10(seed: int, steps: str) -> float:
-    """Steps over what eq. 10 gives: those of a "training" (Table 1), or of an "epoch".
+    """Return the steps of a "training" (Table 1) or an "epoch" over those of eq. 10.
 
     Of a training the least possible, for batches of one sentence.
     """
@@ -553,7 +553,7 @@ def othman_eq_10(seed: int, steps: str) -> float:
 
 @check
 def error_reduction(seed: int, unit: str) -> float:
-    """The larger reduction of the error rate in Tables 1 and 2, in a unit.
+    """Return the larger reduction of the error rate in Tables 1 and 2, in a unit.
 
     "points", "rounded" (whole points, 2.5 being 2 or 3), or "relative" (per cent of the error).
     """
@@ -571,14 +571,14 @@ M, EPS = 25, BatchLayerNorm.eps_weights
 
 @check
 def eq_16_range(seed: int) -> float:
-    """The distance of the weights of eq. 16 from [eps, 1 - eps], for m from 1 to 50."""
+    """Return the distance of the weights of eq. 16 from [eps, 1 - eps], m from 1 to 50."""
     weights = [w for m in range(1, 51) for w in BatchLayerNorm(H, m).weights(m)]
     return max(0.0, *(max(EPS - w, w - (1 - EPS)) for w in weights))
 
 
 @check
 def eq_16_monotone(seed: int) -> float:
-    """The largest fall of the batch's weight, or rise of the features', as m grows to 50."""
+    """Return the largest fall of the batch's weight, or rise of the features', with m."""
     weights = [BatchLayerNorm(H, m).weights(m) for m in range(1, 51)]
     steps = [(a[0] - b[0], b[1] - a[1]) for a, b in pairwise(weights)]
     return max(0.0, *(step for pair in steps for step in pair))
@@ -586,7 +586,7 @@ def eq_16_monotone(seed: int) -> float:
 
 @check
 def bln_of_one_case(seed: int, factor: str) -> float:
-    """BLN(a) is LN(a) for m = 1 ("plain"), or (1 - eps)/sqrt(d) LN(a) ("scaled")."""
+    """Compare BLN(a), m = 1, with LN(a) ("plain") or (1 - eps)/sqrt(d) LN(a) ("scaled")."""
     a, scale = normal(seed, 0, 1, H), 1.0 if factor == "plain" else (1 - EPS) / H**0.5
     y, ln = (n.double()(a) for n in (BatchLayerNorm(H, 1, eps=0.0), LayerNorm(H, eps=0.0)))
     return relative_change(y, scale * ln)
@@ -594,7 +594,7 @@ def bln_of_one_case(seed: int, factor: str) -> float:
 
 @check
 def inference(seed: int, configuration: str) -> float:
-    """BLN computes in evaluation what it computes in training, after 100 batches of 25."""
+    """Compare BLN in evaluation with BLN in training, after 100 batches of 25."""
     norm = BatchLayerNorm(H, M, population=Population.from_letters(configuration)).double()
     for batch in range(100):
         a = normal(seed, batch, M, H)
@@ -604,7 +604,7 @@ def inference(seed: int, configuration: str) -> float:
 
 @check
 def batch_norm_gives(seed: int, what: str) -> float:
-    """BN of skewed sums has mean 0 and variance 1 ("unit"), or another skewness ("shape")."""
+    """Check mean 0, variance 1 of BN ("unit"), or compare its "shape" with that of a."""
 
     def shape(a: Tensor) -> Tensor:
         z = standardize(a, 0)
@@ -621,7 +621,7 @@ def batch_norm_gives(seed: int, what: str) -> float:
 
 @check
 def bad_input(seed: int, effect: str) -> float:
-    """BN with one case a million times as large: no |y| beyond sqrt(m - 1), or y of others."""
+    """Check BN with one example a million times as large: a bound, or the other y."""
     norm, x = BatchNorm(H, eps=0.0).double(), normal(seed, 0, M, H)
     before, after = norm(x), norm(torch.cat([1e6 * x[:1], x[1:]]))
     if effect == "bound":
@@ -631,7 +631,7 @@ def bad_input(seed: int, effect: str) -> float:
 
 @check
 def ziaee_eq_5(seed: int) -> float:
-    """Var[x] = m/(m - 1) E[sigma_B^2], over all batches of 2 to 5 cases out of four."""
+    """Check Var[x] = m/(m - 1) E[sigma_B^2], over all batches of 2 to 5 out of four."""
     population = normal(seed, 0, 4)
 
     def distance(m: int) -> float:
@@ -644,7 +644,7 @@ def ziaee_eq_5(seed: int) -> float:
 
 @check
 def ziaee_eq_19_and_21(seed: int, numbers: str) -> float:
-    """Std = m/(m - 1) E[sigma] of normal numbers: of "m" (eq. 19), or of d = 12 (eq. 21).
+    """Check Std = m/(m - 1) E[sigma] of "m" normal numbers (eq. 19), or d = 12 (eq. 21).
 
     The worst m from 2 to 50; E[sigma] of n numbers is sqrt(2/n) Gamma(n/2)/Gamma((n - 1)/2).
     """
@@ -658,7 +658,7 @@ def ziaee_eq_19_and_21(seed: int, numbers: str) -> float:
 
 @check
 def ziaee_eq_20(seed: int, divisor: str) -> float:
-    """1/k sum_k x^(k) is the mean of the features, for k "d", or any index but the last."""
+    """Check that 1/k sum_k x^(k) is the mean, for k "d", or any index but the last."""
     x = normal(seed, 0, B, H)
     divisors = [H] if divisor == "d" else range(1, H)
     return min(relative_change(x.sum(1) / k, x.mean(1)) for k in divisors)
@@ -666,7 +666,7 @@ def ziaee_eq_20(seed: int, divisor: str) -> float:
 
 @check
 def ziaee_eq_13(seed: int, eps: float) -> float:
-    """Share of the outputs of eq. 15 that are no number, for a case of d equal features.
+    """Return the share of NaN among outputs of eq. 15, of an example of equal features.
 
     The sigma_F of eq. 13, with an eps in the root, where the paper has none.
     """
@@ -677,7 +677,7 @@ def ziaee_eq_13(seed: int, eps: float) -> float:
 
 @check
 def bln_is_linear(seed: int, configurations: str) -> float:
-    """BLN in evaluation against an affine map, in TTTT and TTFT or the best of the others."""
+    """Compare BLN in evaluation with an affine map: TTTT and TTFT, or the others."""
 
     def remainder(letters: str) -> float:
         norm = BatchLayerNorm(
@@ -696,7 +696,7 @@ def bln_is_linear(seed: int, configurations: str) -> float:
 
 @check
 def bln_depends_on_others(seed: int, m: int) -> float:
-    """BLN of a case, in training, against BLN of it among other cases."""
+    """Compare BLN of an example, in training, among two sets of others."""
     norm = BatchLayerNorm(H, m, eps=0.0).double()
     one, other = normal(seed, 0, m, H), normal(seed, 1, m, H)
     return relative_change(norm(torch.cat([one[:1], other[1:]]))[:1], norm(one)[:1])
@@ -708,7 +708,7 @@ BEST = {"1A": "TTFF", "1B": "FTFF", "2A": "FFTF", "2B": "FTFF"}
 
 @check
 def best_configurations(seed: int, *cells: str) -> float:
-    """The number of cells of the first rows with another value than in "1A:E_B=T"."""
+    """Count the cells of the first rows with another value than in "1A:E_B=T"."""
     columns = {"E_B": 0, "Std_B": 1, "E_F": 2, "Std_F": 3}
     wrong = 0
     for cell in cells:
@@ -722,7 +722,7 @@ def best_configurations(seed: int, *cells: str) -> float:
 
 @check
 def projection(seed: int) -> float:
-    """LN(x) = sqrt(d) P x/||P x||, P the projection onto the complement of (1, ..., 1)."""
+    """Check LN(x) = sqrt(d) P x/||P x||, P projecting (1, ..., 1) away."""
     x = normal(seed, 0, 16, 8)
     ones = torch.ones_like(x) / 8**0.5
     apart = x - (x * ones).sum(-1, keepdim=True) * ones
@@ -746,6 +746,6 @@ def unselectable(keys: np.ndarray) -> int:
 
 @check
 def unselectable_keys(seed: int) -> float:
-    """The share of 24 normal keys in 4 dimensions that no query selects, behind LN."""
+    """Return the share of 24 normal keys in 4 dimensions that no query selects, behind LN."""
     keys = LayerNorm(4, eps=0.0, elementwise_affine=False)(normal(seed, 0, 24, 4))
     return unselectable(keys.numpy()) / len(keys)
