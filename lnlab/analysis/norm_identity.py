@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 
 import torch
@@ -154,11 +154,14 @@ def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> 
         at: the index of the one that is changed; None: the middle.
     """
     at = tuple(n // 2 for n in x.shape) if at is None else at
-    nudged = x.clone()
-    nudged[at] += 1.0
     y = box(x)
-    # all values that share a statistic with the one that was changed, and no other
-    reached = (box(nudged) - y).abs() > SAME * float(y.abs().max())
+    reached = torch.zeros_like(y, dtype=torch.bool)
+    # all values that share a statistic with the one that is changed, and no other: changed
+    # twice, as one of thousands of outputs may stay the same by chance
+    for step in (5.0, -3.0):
+        changed = x.clone()
+        changed[at] += step
+        reached |= (box(changed) - y).abs() > SAME * float(y.abs().max())
     lines = [
         reached[tuple(slice(None) if i == a else n for i, n in enumerate(at))]
         for a in range(x.dim())
@@ -345,12 +348,14 @@ class Operator:
         axes: of its statistics.
         gain_axes: along which its gain may vary.
         groups: into how many it cuts axis 1; 1 for all but GroupNorm.
+        split: another axis that is cut into groups; torch.nn has no such operator.
     """
 
     name: str
     axes: tuple[int, ...]
     gain_axes: tuple[int, ...]
     groups: int = 1
+    split: int | None = None
 
     def __call__(self, x: Tensor, eps: float) -> Tensor:
         """Return the operator without gain and bias, as torch computes it."""
@@ -358,6 +363,10 @@ class Operator:
             (unit,) = (a for a in range(x.dim()) if a not in self.axes)
             moved = x.movedim(unit, 1)
             return F.batch_norm(moved, None, None, training=True, eps=eps).movedim(1, unit)
+        if self.split is not None:
+            grouped = x.unflatten(self.split, (self.groups, -1))
+            within = replace(self, axes=(self.split + 1,), groups=1, split=None)
+            return within(grouped, eps).flatten(self.split, self.split + 1)
         if self.groups > 1:
             return F.group_norm(x, self.groups, eps=eps)
         last = tuple(range(-len(self.axes), 0))
@@ -384,6 +393,9 @@ def nearest_operator(
         if len(gains) == 1 and gains <= set(rest):
             (unit,) = gains
         return Operator("BatchNorm", tuple(a for a in range(x.dim()) if a != unit), (unit,))
+    if over.split is not None and over.split > 1 and over.axes == (over.split,):
+        name = "LayerNorm" if divisor.centred or divisor.about_mean else "RMSNorm"
+        return Operator(name, over.axes, over.axes, over.groups, over.split)
     if over.split is not None:
         return Operator(f"GroupNorm({over.groups})", of_case, (1,), over.groups)
     # The gain distinguishes what has the same statistics: over a whole case (C, T), LayerNorm
@@ -574,7 +586,7 @@ CASES = 8
 LARGE_MEAN = 1e4
 UNBIASED = "unbiased variance"
 MANY = 4
-"""If the extents along an axis change more often, inputs are chosen by their values."""
+"""If the extents along an axis change more often, or come back, values choose the inputs."""
 
 
 @in_one_thread
@@ -693,12 +705,13 @@ def _report(
 
 def _differing(axis: int, along: dict[int, Extent | None]) -> Property:
     """Describe the extents along an axis: "0 to 5: of 6 values"."""
-    positions, words = list(along), []
+    positions, words, extents = list(along), [], []
     for _, group in groupby(range(len(positions)), key=lambda i: along[positions[i]]):
         run = list(group)
         first, last = positions[run[0]], positions[run[-1]]
         words.append(f"{first} to {last}: {_of(along[first])}")
-    if len(words) > MANY:
+        extents.append(along[first])
+    if len(words) > MANY or len({*extents}) < len(extents):
         words = ["of inputs that their values choose, as by a median or a maximum"]
     found = f"along axis {axis}, {'; '.join(words)}"
     return Property("statistics", found, "the same for all", True)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 import lnlab
-from lnlab.cli import audit, bench, claims, data, notebooks, playground, results, train
+from lnlab.cli import audit, bench, claims, data, norms, notebooks, playground, results, train
 from lnlab.extras import name_missing_extra
 
 EXPECTED = (ValueError, OSError, RuntimeError, ArithmeticError, ModuleNotFoundError)
@@ -46,5 +46,6 @@ app.add_command(results.results)
 app.add_command(data.data)
 app.add_command(claims.claims)
 app.add_command(audit.audit)
+app.add_command(norms.norms)
 app.add_command(bench.bench)
 app.add_command(playground.playground)

@@ -1,0 +1,419 @@
+"""A survey of the normalizers of an installed package: what does each class compute?
+
+Every class whose name contains "norm" is built with the arguments that its signature asks for,
+and identified as a black box; its name and source are not looked at.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from importlib import import_module, metadata
+from io import StringIO
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.norm_identity import NOTHING, Divisor, NormReport, identify_norm
+from lnlab.analysis.random import normal
+from lnlab.analysis.result import AnalysisResult, Frame, make_frame
+
+WIDTH = 64
+"""The number of features with which a class is built."""
+
+SHAPES = ((8, 10, WIDTH), (8, WIDTH, 6, 6), (8, 6, 6, WIDTH), (8, WIDTH, 10), (8, WIDTH),
+          (8, WIDTH, 4, 4, 4), (8, 10, 4, WIDTH), (8, 4, 10, WIDTH))  # fmt: skip
+"""The shapes of input that are tried; the first one that a module keeps is taken."""
+
+SIZES = re.compile(
+    r"(size|dim|dims|feat|features|channels?|chs|shape|hidden|units|width|embd|embed|model|"
+    r"planes)$|(^|_)[dnc]$"
+)
+"""Names of arguments that say how many features there are."""
+
+LAYERS = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.RNNBase, nn.MultiheadAttention)
+
+
+@dataclass(frozen=True)
+class NormClass:
+    """A class and what it computes.
+
+    Attributes:
+        name: the class with its module.
+        status: "identified", "not a normalizer", "not built" or "other input".
+        computes: the operator of torch.nn that it is or comes nearest to, and the differences;
+            or why nothing can be said.
+        gain: "w", "1 + w" or "none".
+        eps: the small number with its place.
+        float32: whether it computes in float32 whatever its input is.
+        bfloat16_error: the largest error in bfloat16 over the largest output; nan: it raises.
+        transfers: whether a state dict goes into torch.nn's class: "yes", "gain + 1" or "no".
+        input: the shape that it was identified on.
+    """
+
+    name: str
+    status: str
+    computes: str
+    gain: str = ""
+    eps: str = ""
+    float32: bool | None = None
+    bfloat16_error: float | None = None
+    transfers: str = ""
+    input: str = ""
+
+
+@dataclass(frozen=True)
+class NormSurvey(AnalysisResult):
+    """The normalizers of a package.
+
+    Attributes:
+        package: its name.
+        version: the installed one.
+        classes: one for each class.
+        not_imported: modules that could not be imported, with the error.
+    """
+
+    package: str
+    version: str
+    classes: tuple[NormClass, ...]
+    not_imported: tuple[str, ...] = ()
+
+    def to_frame(self) -> Frame:
+        """Return one row per class."""
+        return make_frame(self.classes).assign(package=f"{self.package} {self.version}")
+
+    def __str__(self) -> str:
+        lines = []
+        for status in ("identified", "other input", "not built", "not a normalizer"):
+            rows = [c for c in self.classes if c.status == status]
+            if rows:
+                lines.append(f"{status}: {len(rows)}")
+                lines += [f"  {c.name.rpartition('.')[2]:36s} {describe(c)}" for c in rows]
+        return "\n".join([f"{self.package} {self.version}", *lines])
+
+
+def describe(row: NormClass) -> str:
+    """Return what a class computes in one line."""
+    parts = [row.computes]
+    if row.status == "identified":
+        parts += [f"gain {row.gain}" if row.gain != "none" else "no gain"]
+        parts += [f"eps {row.eps}"] if row.eps else []
+        parts += ["in float32"] if row.float32 else []
+    return ", ".join(parts)
+
+
+def survey_norms(package: str, *, progress: Callable[[list], Iterable] = iter) -> NormSurvey:
+    """Identify every normalizer of an installed package.
+
+    Args:
+        package: its name as it is imported, "transformers" say.
+        progress: wraps the classes while they are identified, as ``tqdm`` does.
+
+    Raises:
+        ValueError: if the package cannot be imported.
+    """
+    try:
+        root = import_module(package)
+    except ImportError as error:
+        raise ValueError(f"the package {package!r} cannot be imported: {error}") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecations of the package are not the subject
+        modules, failed = import_modules(root)
+        rows = [identify_class(kind) for kind in progress(find_classes(modules, package))]
+    name = metadata.packages_distributions().get(package, [package])[0]
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        version = getattr(root, "__version__", "of unknown version")
+    return NormSurvey(package, version, tuple(rows), tuple(failed))
+
+
+def import_modules(root: ModuleType) -> tuple[list[ModuleType], list[str]]:
+    """Import every module of a package; return them and the errors of those that fail."""
+    modules, failed = [root], []
+    paths = getattr(root, "__path__", ())
+    for info in pkgutil.walk_packages(paths, f"{root.__name__}.", onerror=lambda name: None):
+        # tests, programs, and the sources from which transformers generates its models
+        if not re.search(r"\.(_?tests?|conftest|__main__|modular_\w+)(\.|$)", info.name):
+            try:
+                with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+                    modules.append(import_module(info.name))
+            except Exception as error:  # a module may raise anything when it is imported
+                failed.append(f"{info.name}: {type(error).__name__}: {error}")
+    return modules, failed
+
+
+def find_classes(modules: Sequence[ModuleType], package: str) -> list[type[nn.Module]]:
+    """Return the torch modules of a package whose names contain "norm", each once."""
+    found = {}
+    for module in modules:
+        for name, kind in list(vars(module).items()):
+            if (
+                inspect.isclass(kind)
+                and issubclass(kind, nn.Module)
+                and kind.__module__.partition(".")[0] == package
+                and re.search("norm(?!al(?!iz))", name, re.IGNORECASE)
+            ):
+                found[f"{kind.__module__}.{kind.__qualname__}"] = kind
+    return [found[name] for name in sorted(found)]
+
+
+def identify_class(kind: type[nn.Module]) -> NormClass:
+    """Build a class, find an input that it takes, and identify what it computes."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        try:
+            module = build(kind).float()
+        except Exception as error:  # a constructor may raise anything
+            return NormClass(name, "not built", _sentence(error))
+    layers = [type(m).__name__ for m in module.modules() if isinstance(m, LAYERS)]
+    if layers:
+        return NormClass(name, "not a normalizer", f"contains {layers[0]}")
+    then = remove_activation(module)
+    choices = [module]
+    if "gate" in inspect.signature(module.forward).parameters:
+        choices = [WithGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]
+        then += ", with a gate"
+    try:
+        x = find_input(choices[0])
+        reports = [(choice, identify_norm(choice, x)) for choice in choices]
+    except Exception as error:  # so may a forward pass
+        return NormClass(name, "other input", _sentence(error))
+    module, report = min(reports, key=lambda pair: len(pair[1].defects))
+    return _row(name, module, x, report, then)
+
+
+SILU_IS_1, SIGMOID_IS_1 = 1.2784645, 40.0
+
+
+class WithGate(nn.Module):
+    """A norm with a gate that multiplies its input or output, at a constant gate."""
+
+    def __init__(self, norm: nn.Module, gate: float) -> None:
+        super().__init__()
+        self.norm, self.gate = norm, gate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x, gate=torch.full_like(x, self.gate))
+
+
+def _sentence(error: Exception) -> str:
+    text = (str(error).strip().splitlines() or [""])[0]
+    return text if isinstance(error, BuildError) else f"{type(error).__name__}: {text}"[:200]
+
+
+class BuildError(ValueError):
+    """Says which argument of a constructor is not known."""
+
+
+def build(kind: type[nn.Module]) -> nn.Module:
+    """Return an instance whose required arguments are made up from their names.
+
+    Raises:
+        BuildError: if an argument is of unknown meaning.
+    """
+    arguments: dict[str, Any] = {}
+    parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
+    for parameter in parameters:
+        optional = parameter.default is not parameter.empty
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or (
+            optional and not (parameter.default is None and _says_size(parameter.name))
+        ):
+            continue
+        arguments[parameter.name] = make_argument(kind, parameter.name)
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters) and not arguments:
+        # they are handed on to torch's class
+        return kind(4, WIDTH) if issubclass(kind, nn.GroupNorm) else kind(WIDTH)
+    choices = [{"config": config} for config in arguments.pop("config", [])]
+    # a size may also be asked for as a shape
+    choices += [{}, {n: (4, WIDTH) for n, value in arguments.items() if value == WIDTH}]
+    first: Exception | None = None
+    for choice in choices:
+        try:
+            return kind(**{**arguments, **choice})
+        except Exception as error:  # the next choice may be the one
+            first = first or error
+    raise first or BuildError("it needs a configuration")
+
+
+def _says_size(name: str) -> bool:
+    return bool(SIZES.search(name.lower()))
+
+
+def make_argument(kind: type[nn.Module], name: str) -> Any:
+    """Return a value for an argument of a constructor, by its name."""
+    lower = name.lower()
+    if lower == "config":
+        return list(configurations(kind)) or _refuse(name)
+    if "eps" in lower:
+        return 1e-5
+    if "group" in lower or "heads" in lower or lower == "num_splits":
+        return 4
+    if "dropout" in lower:
+        return 0.0
+    if "kernel" in lower or lower in ("stride", "padding", "dilation", "padding_idx"):
+        return 1
+    if _says_size(lower) or lower in ("cin", "cout"):
+        return WIDTH
+    if lower.startswith(("num_", "n_")):
+        return 8
+    return _refuse(name)
+
+
+def _refuse(name: str) -> Any:
+    raise BuildError(f"its argument {name!r} has no default, and its meaning is not known")
+
+
+def configurations(kind: type[nn.Module]) -> Iterator[Any]:
+    """Yield default configurations of the model that a class belongs to, as in transformers."""
+    package = kind.__module__.rpartition(".")[0]
+    try:
+        infos = list(pkgutil.iter_modules(import_module(package).__path__))
+    except (ImportError, AttributeError):
+        return
+    for info in infos:
+        if info.name.startswith("configuration"):
+            module = import_module(f"{package}.{info.name}")
+            for value in [vars(module)[name] for name in sorted(vars(module))]:
+                if inspect.isclass(value) and value.__module__ == module.__name__:
+                    try:
+                        yield value()
+                    except Exception:  # some need arguments
+                        continue
+
+
+def remove_activation(module: nn.Module) -> str:
+    """Replace the activation and dropout that follow a norm; return words for it."""
+    then = ""
+    for attribute in ("act", "activation", "drop"):
+        child = getattr(module, attribute, None)
+        if isinstance(child, nn.Module) and not isinstance(child, nn.Identity):
+            setattr(module, attribute, nn.Identity())
+            then = then if attribute == "drop" else f", then {type(child).__name__}"
+    return then
+
+
+def find_input(module: nn.Module) -> Tensor:
+    """Return an input whose shape and type the module keeps.
+
+    Raises:
+        ValueError: with the first shape's reason, if there is none.
+    """
+    sizes = [p.numel() for p in module.parameters()] + [b.numel() for b in module.buffers()]
+    width = max(sizes, default=WIDTH)
+    width = WIDTH if width == 1 else width
+    reason: Exception | None = None
+    for shape in SHAPES:
+        x = normal(3, 1, *(width if n == WIDTH else n for n in shape)).float()
+        try:
+            y = module(x)
+        except Exception as error:  # the next shape may be the one
+            reason = reason or error
+            continue
+        if isinstance(y, Tensor) and y.shape == x.shape:
+            return x
+    if reason is None:
+        raise ValueError("its output has another shape than its input")
+    raise reason
+
+
+def _row(name: str, module: nn.Module, x: Tensor, report: NormReport, then: str) -> NormClass:
+    roles = {role.role for role in report.roles}
+    gain = "1 + w" if "gain, 1 + " in roles else "w" if "gain" in roles else "none"
+    row = NormClass(
+        name,
+        "identified",
+        summarize(report, module, x) + then,
+        gain,
+        "" if report.divisor is None else place_of_eps(report.divisor),
+        report.float32,
+        bfloat16_error(module, x),
+        input=str(tuple(x.shape)),
+    )
+    if report.kind == NOTHING:
+        return replace(row, gain="", transfers="no")
+    return replace(row, transfers="no" if then else transfer(module, x, report))
+
+
+@torch.no_grad()
+def summarize(report: NormReport, module: nn.Module, x: Tensor) -> str:
+    """Return the operator, and what is done otherwise but for a gain of 1 + w."""
+    if report.kind == NOTHING and report.properties[0].found.startswith("none"):
+        second = module(x + 2) - 2 * module(x + 1) + module(x)
+        if float(second.abs().max()) < 1e-4:
+            return "an affine map of each value, without statistics of its input"
+        return "a function of each value, without statistics"
+    if report.kind == NOTHING:
+        return "; ".join(f"{p.what} {p.found}" for p in report.properties)
+    differences = [
+        p
+        for p in report.properties
+        if p.wrong and not p.what.startswith("differs") and "1 + it" not in p.found
+    ]
+    return "; ".join([report.kind, *(f"{p.what}: {p.found}" for p in differences)])
+
+
+def place_of_eps(divisor: Divisor) -> str:
+    """Return the small number with its place."""
+    places = {"inside": "in the root", "outside": "added to sigma", "at least": "least sigma"}
+    return f"{divisor.eps:.0e} {places[divisor.place]}" if divisor.eps else "none"
+
+
+@torch.no_grad()
+def bfloat16_error(module: nn.Module, x: Tensor) -> float:
+    """Return the largest error of outputs in bfloat16, relative to the largest output.
+
+    The reference is the module in float64 with the same parameters and inputs, which are
+    rounded to bfloat16 first: 0.004 is half a unit in the last place.
+    """
+    half = deepcopy(module).bfloat16()
+    largest = 0.0
+    for mean in (0.0, 10.0):
+        rounded = (x + mean).bfloat16()
+        try:
+            y = half(rounded)
+        except Exception:  # a module that does not run in bfloat16
+            return float("nan")
+        exact = deepcopy(half).double()(rounded.double())
+        error = (y.double() - exact).abs().max() / exact.abs().max()
+        largest = max(largest, float(error))
+    return largest
+
+
+@torch.no_grad()
+def transfer(module: nn.Module, x: Tensor, report: NormReport) -> str:
+    """Return whether torch.nn's class computes the same with the module's parameters."""
+    operator = report.operator
+    if operator is None or report.divisor is None or 0 in operator.axes:
+        return "no"
+    module = deepcopy(module).double()
+    for number, parameter in enumerate(module.parameters()):
+        parameter.copy_(normal(6, number, parameter.numel()).view_as(parameter))
+    gain, bias = torch.ones(()), torch.zeros(())
+    answer = "yes"
+    for role in report.roles:
+        if role.role == "unused":
+            continue
+        if role.role not in ("gain", "gain, 1 + ", "bias"):
+            return "no"
+        # a parameter in a shape that multiplies x along its axes
+        shape = [x.shape[a] if a in role.axes else 1 for a in range(x.dim())]
+        value = module.get_parameter(role.name).reshape(shape)
+        if role.role == "bias":
+            bias = value
+        elif role.role == "gain":
+            gain = value
+        else:
+            gain, answer = 1 + value, "gain + 1"
+    expected = operator(x.double(), report.divisor.eps or 1e-300) * gain + bias
+    return answer if relative_change(module(x.double()), expected) < 1e-5 else "no"
