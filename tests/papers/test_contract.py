@@ -1,4 +1,4 @@
-"""Contract: what holds of every experiment, whatever it is about."""
+"""The contract of every experiment."""
 
 import json
 from dataclasses import fields, replace
@@ -17,9 +17,9 @@ from lnlab.training.random_state import Noise
 from lnlab.training.runs import read
 from lnlab.training.trainer import initial_models, mixed_forward
 
-every_task = pytest.mark.parametrize("kind", EXPERIMENTS.values(), ids=EXPERIMENTS)
+every_experiment = pytest.mark.parametrize("kind", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
-OTHERWISE = {
+FURTHER_FIELDS = {
     "las": {
         "location_kernels": (0, 3),
         "dropout": (0.0, 0.5),
@@ -54,30 +54,32 @@ OTHERWISE = {
 """Fields that have no list to choose from, and values to compare."""
 
 
-def chosen(kind):
+def fields_with_choices(kind):
     """The fields of an experiment that have a list to choose from."""
-    known = declared(kind).values()
-    lists = {f.name: f.allowed.get("choices", (True, False) * (f.kind is bool)) for f in known}
-    return {name: None for name, choices in lists.items() if len(choices) > 1}
+    choices = {
+        field.name: field.allowed.get("choices", (True, False) * (field.kind is bool))
+        for field in declared(kind).values()
+    }
+    return {name: None for name, values in choices.items() if len(values) > 1}
 
 
 ARMS = [
     (kind, field, values)
     for name, kind in EXPERIMENTS.items()
-    for field, values in {**chosen(kind), **OTHERWISE[name]}.items()
-    # another cell draws other numbers, so that the readout starts elsewhere; nets are not alike
+    for field, values in {**fields_with_choices(kind), **FURTHER_FIELDS[name]}.items()
+    # the random numbers of a cell decide where the readout starts; networks differ
     if field not in ("cell", "architecture")
 ]
 
 
 @cache
 def dataset_of(kind):
-    """The data of an experiment at smoke, loaded once; on no setting do they depend."""
+    """The data of an experiment at smoke, loaded once; they depend on no setting."""
     return kind.budget("smoke").dataset()
 
 
-@every_task
-def test_it_is_an_experiment_that_names_itself(kind):
+@every_experiment
+def test_budgets_presets_and_configurations_agree(kind):
     assert issubclass(kind, Experiment)
     assert EXPERIMENTS[kind.name] is kind
     assert set(kind.budgets()) == {"smoke", "notebook", "paper"}
@@ -88,8 +90,8 @@ def test_it_is_an_experiment_that_names_itself(kind):
 
 
 @pytest.mark.parametrize(("kind", "field", "values"), ARMS, ids=lambda value: str(value)[-30:])
-def test_arms_start_from_the_same_weights_whatever_they_compare(kind, field, values):
-    """Where names and shapes are the same; an initialisation is what it compares."""
+def test_arms_start_from_the_same_weights(kind, field, values):
+    """Where names and shapes are the same; initialisations differ."""
     arms = kind.arms("smoke", field, values)
     assert len(arms) > 1
     dataset = dataset_of(kind)
@@ -107,8 +109,8 @@ def test_arms_start_from_the_same_weights_whatever_they_compare(kind, field, val
         assert not all(same) if field == "initialisation" else all(same)
 
 
-@every_task
-def test_arms_have_the_same_batches_whatever_they_compare(kind):
+@every_experiment
+def test_arms_have_the_same_batches(kind):
     def first(task):
         x, _ = next(task.batches(dataset).epoch(1))
         return torch.cat(
@@ -117,8 +119,8 @@ def test_arms_have_the_same_batches_whatever_they_compare(kind):
 
     tasks = [
         task
-        for own, field, values in ARMS
-        if own is kind and field != "batch_size"
+        for owner, field, values in ARMS
+        if owner is kind and field != "batch_size"
         for task in kind.arms("smoke", field, values, seeds=(0, 1)).values()
     ]
     dataset = dataset_of(kind)
@@ -126,24 +128,21 @@ def test_arms_have_the_same_batches_whatever_they_compare(kind):
     assert all(torch.equal(first(task), expected) for task in tasks[1:])
 
 
-@every_task
-def test_it_is_measured_at_every_moment_and_left_as_it_was(kind):
+@every_experiment
+def test_every_evaluation_leaves_the_model_unchanged(kind):
     task, dataset = kind.budget("smoke", seeds=(0, 1)), dataset_of(kind)
     torch.set_default_dtype(torch.float32)
     model = stack([task.model(seed, dataset) for seed in task.seeds])
     before = {name: value.clone() for name, value in model.state_dict().items()}
     for evaluation in Evaluation:
-        measured = task.evaluate(model, dataset, evaluation)
-        assert all(len(values) == 2 for values in measured.values())
-        assert (
-            evaluation is Evaluation.LIGHT
-            or {*task.lower_is_better, *task.higher_is_better} <= measured.keys()
-        )
+        metrics = task.evaluate(model, dataset, evaluation)
+        assert all(len(values) == 2 for values in metrics.values())
+        assert evaluation is Evaluation.LIGHT or {*task.metrics} <= metrics.keys()
     assert all(torch.equal(value, before[n]) for n, value in model.state_dict().items())
 
 
-@every_task
-def test_it_trains_in_updates_and_is_found_again(kind, tmp_path):
+@every_experiment
+def test_a_run_of_some_updates_is_found_again(kind, tmp_path):
     task = kind.budget("smoke", updates=3, seeds=(0,))
     assert len(list(train_steps(task, root=tmp_path))) == 3
     (run,) = read(tmp_path)
@@ -153,11 +152,10 @@ def test_it_trains_in_updates_and_is_found_again(kind, tmp_path):
     again = find_run(kind.from_config(run.config), root=tmp_path)
     assert again is not None
     assert again.key == run.key
-    around = {"device", "precision"}
-    assert {f.name for f in fields(kind)} >= run.config.keys() - around
+    assert {f.name for f in fields(kind)} >= run.config.keys() - {"device", "precision"}
 
 
-@every_task
+@every_experiment
 def test_fused_it_is_the_same_function_with_the_same_gradients(kind):
     dataset, values = dataset_of(kind), []
     for fused in (True, False):
@@ -174,8 +172,8 @@ def test_fused_it_is_the_same_function_with_the_same_gradients(kind):
         torch.testing.assert_close(values[0][name], expected, rtol=1e-7, atol=1e-9, msg=name)
 
 
-class Products(TorchDispatchMode):
-    """The precisions that products of matrices are made in."""
+class ProductDtypes(TorchDispatchMode):
+    """Records the dtypes of matrix products."""
 
     def __init__(self):
         super().__init__()
@@ -188,30 +186,30 @@ class Products(TorchDispatchMode):
         return output
 
 
-@every_task
-def test_mixed_precision_is_of_products_alone(kind, monkeypatch):
-    # of the reference: a compiled loop computes in float32 whatever is asked for
+@every_experiment
+def test_mixed_precision_changes_products_alone(kind, monkeypatch):
+    # the reference: a compiled loop always computes in float32
     task, dataset = replace(kind.budget("smoke", seeds=(0,)), fused=False), dataset_of(kind)
-    taken = []
+    normalized = []
 
-    def watched(a):
-        taken.append(at_least_float32(a))
-        return taken[-1]
+    def record(a):
+        normalized.append(at_least_float32(a))
+        return normalized[-1]
 
-    monkeypatch.setattr("lnlab.nn.normalizer.at_least_float32", watched)
-    losses, slopes = [], []
+    monkeypatch.setattr("lnlab.nn.normalizer.at_least_float32", record)
+    losses, grads = [], []
     for mixed in (False, True):
-        model, products = stack(initial_models(task, dataset)), Products()
+        model, products = stack(initial_models(task, dataset)), ProductDtypes()
         x, y = next(task.batches(dataset).epoch(0))
         with products, Noise("the same for both", torch.device("cpu")):
             losses.append(task.loss(mixed_forward(model, x) if mixed else model(x), y))
             losses[-1].sum().backward()
         assert (torch.bfloat16 in products.dtypes) == mixed
         assert {p.dtype for p in model.parameters()} == {torch.float32}
-        moved = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-        slopes.append(torch.cat(moved))
+        parameters = [p for p in model.parameters() if p.grad is not None]
+        grads.append(torch.cat([p.grad.flatten() for p in parameters]))
     assert losses[1].dtype == torch.float32
     torch.testing.assert_close(*losses, rtol=5e-3, atol=0)
-    # least in the listener's small states, which a norm makes large, rounding included: 0.87
-    assert torch.cosine_similarity(*slopes, dim=0) > 0.85
-    assert {a.dtype for a in taken} <= {torch.float32}
+    # lowest (0.87) for the listener, whose norm scales up small states with their roundings
+    assert torch.cosine_similarity(*grads, dim=0) > 0.85
+    assert {a.dtype for a in normalized} <= {torch.float32}
