@@ -1,4 +1,4 @@
-"""Units by their position in a feature map: how often they are on, and their summed inputs.
+"""Units by their position in a feature map: how often they are on, and their pre-activations.
 
 Ba et al. (2016), 6.7, explain with it why layer norm lags in convolutional nets: units whose
 receptive field lies near the boundary of the image are rarely on, and have other statistics
@@ -31,7 +31,7 @@ class MapStatistics(AnalysisResult):
 
     Attributes:
         on: the fraction of cases in which the normalized summed input is above 0.
-        mean: of the summed inputs ``a``, before anything normalizes them.
+        mean: of the pre-activations ``a``, before anything normalizes them.
         deviation: of the same, 1/B.
     """
 
@@ -92,7 +92,7 @@ def map_statistics(
 
     def add(name: str, a: Tensor, h: Tensor) -> None:
         if a.dim() != 4:
-            raise ValueError(f"{name} has no positions: its summed inputs are {a.dim()}-d.")
+            raise ValueError(f"{name} has no positions: its pre-activations are {a.dim()}-d.")
         zero = a[:0].sum(0)
         totals = sums.setdefault(name, [zero.clone(), zero.clone(), zero.clone(), a.mean(0)])
         far = a - totals[3]  # sums of squares about a mean nearby do not cancel

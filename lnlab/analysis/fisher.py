@@ -184,14 +184,14 @@ class GLM:
         return norm
 
     def stats(self, W: Tensor) -> Stats:
-        """Return (mu, sigma) of the summed inputs that weights ``W`` make, each (B, H)."""
+        """Return (mu, sigma) of the pre-activations that weights ``W`` make, each (B, H)."""
         a = self.x @ W.T
         mu, sigma = self._rule.stats(a, W)
         return Stats(mu.expand_as(a), sigma.expand_as(a))
 
     @property
     def a(self) -> Tensor:
-        """The summed inputs (B, H)."""
+        """The pre-activations (B, H)."""
         return self.x @ self.W.T
 
     @property

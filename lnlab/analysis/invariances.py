@@ -1,9 +1,9 @@
 """The invariances of Table 1 that a module of any make has.
 
-Every transformation is tried at every weight, at the summed inputs that a weight makes, and at
-the input, for factors delta over 60 decades and of both signs. What the module computes is
-compared in two places: at its outputs, and inside, at the inputs of each nonlinearity f: a ReLU
-that is shut must not pass for an invariance.
+Every transformation is tried at every weight, at the pre-activations that a weight makes (the
+paper's summed inputs), and at the input, for factors delta over 60 decades and of both signs.
+What the module computes is compared in two places: at its outputs, and inside, at the inputs of
+each nonlinearity f: a ReLU that is shut must not pass for an invariance.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Invariance:
             outside; NaN if there is no such law.
         knee: the delta below which the invariance is gone, where delta² var = eps.
         exact_without: what must be 0 for it to be exact, if that suffices: "eps", "bias inside"
-            (the bias of the layers that make summed inputs), or both.
+            (the bias of the layers that make pre-activations), or both.
         sign: what delta < 0 does beside |delta|: "same", "flips" (about a bias), "other".
         curve: (delta, defect) of all that was tried.
     """
@@ -285,7 +285,7 @@ def _cell(cells: list[Invariance], first: Invariance) -> str:
 
 
 # The transformations of Table 1, made to fit a module of any make: each is tried at one place,
-# at one of its weights, at the summed inputs that a weight makes, or at its input.
+# at one of its weights, at the pre-activations that a weight makes, or at its input.
 
 
 OF_WEIGHTS, OF_INPUTS, OF_SUMMED = (1, 2, 3, 10), (4, 5, 6, 9), (7, 8)
@@ -324,7 +324,7 @@ def changes_of(
     Args:
         weights: where columns 1 to 3, 7, 8 and 10 are tried.
         module: with its input.
-        called: the modules that are called; the summed inputs of the others (those of an
+        called: the modules that are called; the pre-activations of the others (those of an
             attention's projection, say) cannot be reached.
         feature_axis: of x, along which the inputs of a case are; None: 1 if the first weight is
             a kernel, else the last.

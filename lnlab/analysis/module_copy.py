@@ -228,7 +228,7 @@ def recompute_bn_stats(module: nn.Module, x: Any) -> None:
 
 
 SUMMING = (nn.Linear, _ConvNd, Linear, Conv2d)
-"""Layers that make summed inputs, torch's and ours."""
+"""Layers that make pre-activations, torch's and ours."""
 GAINS = ("weight_g", "original0")
 """Parameters of torch's weight_norm that are gains, though they are matrices (H, 1)."""
 
@@ -241,7 +241,7 @@ class Weight:
         name: of the parameter, "0.weight".
         owner: the name of the module that has it, "0".
         unit_axis: the axis along which its units are.
-        summed: whether its owner makes summed inputs when it is called.
+        summed: whether its owner makes pre-activations when it is called.
     """
 
     name: str
@@ -288,12 +288,12 @@ NO_EPS = 1e-300
 
 
 class Replacement(NamedTuple):
-    """An input, weights or a shift of summed inputs, put in the place of a module's own.
+    """An input, weights or a shift of pre-activations, put in the place of a module's own.
 
     Attributes:
         x: the input.
         weights: parameters by name.
-        shift: the owner of a weight, and a function of the summed inputs that it makes.
+        shift: the owner of a weight, and a function of the pre-activations that it makes.
     """
 
     x: Tensor
@@ -395,7 +395,7 @@ class ModuleCopy:
                 hook.remove()
 
     def _shift(self, owner: str, shift: Callable[[Tensor], Tensor]):
-        """Register a hook that shifts the summed inputs of ``owner``."""
+        """Register a hook that shifts the pre-activations of ``owner``."""
         module = self.module.get_submodule(owner)
         if isinstance(module, Linear | Conv2d):  # ours normalize them at once
             return module.norm.register_forward_pre_hook(

@@ -18,7 +18,7 @@ from lnlab.threads import in_one_thread
 
 
 class CellProtocol(Protocol):
-    """A cell: weights of its summed inputs, a first state, and one time step."""
+    """A cell: weights of its pre-activations, a first state, and one time step."""
 
     @property
     def W_x(self) -> Tensor: ...
@@ -43,7 +43,7 @@ class Dynamics(_Sizes, AnalysisResult):
     """Root mean squares at T time steps, each (T,).
 
     Attributes:
-        summed: of the summed inputs W_h h_{t-1} + W_x x_t, before they are normalized.
+        summed: of the pre-activations W_h h_{t-1} + W_x x_t, before they are normalized.
         hidden: of the hidden state h_t.
         gradient: of the gradient of a random function of the last h, by the state after step t;
             as a multiple of the one by the state after the last step.
@@ -81,7 +81,7 @@ def hidden_states(cell: CellProtocol, x: Tensor) -> list[tuple[Tensor, ...]]:
 @in_one_thread
 @torch.enable_grad()
 def dynamics(cell: CellProtocol, x: Tensor, *, seed: int = 0) -> Dynamics:
-    """Return the sizes of summed inputs, hidden states and gradients at every step of ``x``.
+    """Return the sizes of pre-activations, hidden states and gradients at every step of ``x``.
 
     Args:
         cell: as :class:`lnlab.nn.Cell`.
