@@ -33,7 +33,7 @@ Kind = TypeVar("Kind", bound=nn.Module)
 
 
 class Kernel(IntEnum):
-    """The kernels, numbered as in calls.h."""
+    """The kernels, numbered as in exports.h."""
 
     LSTM = 0
     """Eq. 20 to 22."""

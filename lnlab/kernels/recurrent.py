@@ -39,7 +39,7 @@ from lnlab.nn.batch import update_average
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import flip
 
-# LSTMs with batch norm. The kernel (cpp/over_cases.h) computes all examples of a step together.
+# LSTMs with batch norm. The kernel (cpp/batch_norm.h) computes all examples of a step together.
 # It reads the moments of the steps, or writes them, and running statistics are updated once,
 # after all steps.
 #

@@ -342,7 +342,7 @@ def test_bad_input_is_named_by_the_fused_loop_too(change):
 
 def test_the_kernels_have_the_same_numbers_in_python_and_in_cpp():
     folder = Path(recurrent.__file__).parent / "cpp"
-    names = ("calls.h", "recurrence.cpp", "sliced.h")
+    names = ("exports.h", "recurrence.cpp", "slices.h")
     source = "".join((folder / name).read_text() for name in names)
     (members,) = re.findall(r"(?s)enum class Kernel : int64_t \{(.*?)\}", source)
     numbers = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", members)}

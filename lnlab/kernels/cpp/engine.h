@@ -2,15 +2,15 @@
 //
 // Forward, chunk by chunk: W_x x of the whole chunk at once, so that it is read again while in
 // the cache; then for each step W_h h and, case by case, everything else of the step (LSTM,
-// GRU or RNN: a Cell). Back, chunk by chunk: case by case the gradients of the summed inputs,
+// GRU or RNN: a Cell). Back, chunk by chunk: case by case the gradients of the pre-activations,
 // for each step their product with W_h; then, the chunk still in the cache, its share of the
-// gradients of W_h, W_x and x. The gradients of the summed inputs never exist for all time.
+// gradients of W_h, W_x and x. The gradients of the pre-activations never exist for all time.
 // What is normalized over cases (BatchLSTM) goes unit by unit instead, all cases of a step.
 #pragma once
 
 #include "layers.h"
 #include "memory.h"
-#include "over_cases.h"
+#include "batch_norm.h"
 #include "products.h"
 #include "sequences.h"
 
@@ -31,7 +31,7 @@ template <class T, class Cell> struct Sizes {
     long kept() const { return record + (keeps_inputs() ? row : 0); }
     // many: every chunk reads and writes the gradients of the weights; few: it stays in cache
     long backward_rows() const { return G * sizeof(T) > 8192 ? 256 : 128; }
-    // the parameter row of padded row g of the summed inputs, or -1 in the padding
+    // the parameter row of padded row g of the pre-activations, or -1 in the padding
     long weight_row(long g) const { return g % P < H ? g / P * H + g % P : -1; }
 };
 
@@ -54,7 +54,7 @@ template <class T, class Cell> class Slice {
   private:
     const Problem& p;
     const Cell& cell;
-    T* const records;  // of each row of each step: summed inputs W_h h, c, moments
+    T* const records;  // of each row of each step: pre-activations W_h h, c, moments
     T* const inputs;   // and W_x x, if it is kept
 
     static const T* in(const void* a) { return static_cast<const T*>(a); }

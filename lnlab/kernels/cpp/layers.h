@@ -89,7 +89,7 @@ template <class T> struct Slopes {
     }
 };
 
-// What the next case on the way back will read. Nothing foresees it, as that way runs from the
+// What the next case of the backward pass will read. Nothing foresees it, as that runs from the
 // last step to the first; asked for all at once it would hold up what is computed meanwhile, so
 // it is asked for a vector at a time.
 template <class T> struct Ahead {

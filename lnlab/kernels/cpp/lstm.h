@@ -1,8 +1,8 @@
 // One case of one step of the LSTM of eq. 20-22, or with NORM_GATES = false of eq. 29-31, or
 // with NORM_C = false too of neither: without any normalization.
-// Blocks of the summed inputs: f, i, o, g. Parameters, in blocks of H units: the gains of
+// Blocks of the pre-activations: f, i, o, g. Parameters, in blocks of H units: the gains of
 // LN(W_h h) (4), of LN(W_x x) (4), the sum of all biases of the gates (4), and the gain and
-// the bias of LN(c). Nothing but summed inputs, c and the moments are kept for the way back:
+// the bias of LN(c). Nothing but pre-activations, c and the moments are kept for the backward pass:
 // computing a gate again is cheaper than fetching it from memory.
 #pragma once
 
@@ -81,7 +81,7 @@ template <class T, bool NORM_GATES, bool NORM_C = true> struct LSTM {
     };
 
     // dh and dc hold the gradients of h_t and c_t and are given the direct part of those of
-    // h_{t-1} (none here) and of c_{t-1}; da_h and da_x those of the summed inputs; dp adds
+    // h_{t-1} (none here) and of c_{t-1}; da_h and da_x those of the pre-activations; dp adds
     // up those of the parameters
     void backward(const T* a_h, const T* a_x, const T*, const T* c_before, const T* c,
                   const Moments<T>* kept, T* dh, T* dc, T* da_h, T* da_x, T* dp,

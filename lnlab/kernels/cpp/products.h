@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "memory.h"
-#include "team.h"
+#include "thread_team.h"
 #include "vectors.h"
 
 // C (R x N vectors) (+)= A (R x K) B (K x N vectors); A(i, k) stands at A[i ai + k ak]

@@ -2,11 +2,11 @@
 // torch and is compiled in seconds. Each returns 0, or 1 where memory ran out.
 #include <memory>
 
-#include "calls.h"
-#include "floor.h"
+#include "exports.h"
+#include "products_only.h"
 #include "gru.h"
 #include "lstm.h"
-#include "over_cases.h"
+#include "batch_norm.h"
 #include "rnn.h"
 
 namespace {
@@ -27,7 +27,7 @@ const T* row_of(const Sizes<T, Cell>& z, const void* W_, long width, long g) {
     return row < 0 ? nullptr : static_cast<const T*>(W_) + row * width;
 }
 
-// W (rows of the summed inputs x width) for W x: (K = width x N = padded rows)
+// W (rows of the pre-activations x width) for W x: (K = width x N = padded rows)
 template <class T, class Cell>
 void pack(const Problem& p, const Sizes<T, Cell>& z, const void* source, const Packed<T>& to) {
 #pragma omp parallel for num_threads(p.threads) schedule(static)
@@ -190,7 +190,7 @@ template <class Task> int64_t run(const Problem* p, Task task) {
 
 extern "C" {
 
-// bytes that the way back needs
+// bytes that the backward pass needs
 int64_t saved_bytes(const Problem* p) {
     return run(p, [&](const auto& run) {
         return int64_t(run.begin.back() * (p->is_double ? sizeof(double) : sizeof(float)));
@@ -205,7 +205,7 @@ int64_t backward(const Problem* p) {
     return run(p, [](const auto& run) { return run.backward(), int64_t(0); });
 }
 
-// the matrix products alone, those of the way back too if there is a dW_h
+// the matrix products alone, those of the backward pass too if there is a dW_h
 int64_t floor_of(const Problem* p) {
     return run(p, [](const auto& run) { return run.floor(), int64_t(0); });
 }

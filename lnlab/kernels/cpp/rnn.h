@@ -20,7 +20,7 @@ template <class T> struct RNN {
         return tanh<T>(m[0].normal(a + j) * load(gain + j) + load(bias + j));
     }
 
-    // a_h is given the sum, which is all that the way back reads
+    // a_h is given the sum, which is all that the backward pass reads
     void forward(T* a_h, const T* a_x, T* h, T*, Moments<T>* m, T*) const {
         for (long j = 0; j < units.P; j += W<T>) add<T>(a_h + j, load(a_x + j));
         m[0] = moments(a_h, 1, units, eps);

@@ -12,7 +12,7 @@ struct Problem {
     const double* eps;
     const void *x, *h0, *c0, *W_x, *W_h, *parameters;
     const void* mask;  // (B x H), factors of h on its way into W_h h; null: none
-    void *statistics;  // null unless some run over cases, see over_cases.h
+    void *statistics;  // null unless some run over cases, see batch_norm.h
     void *y, *h_n, *c_n, *saved;
     const void *dy, *dh_n, *dc_n;  // the last two null where nothing comes back
     void *dx, *dh0, *dc0, *dW_x, *dW_h, *dparameters;

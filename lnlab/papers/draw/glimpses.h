@@ -1,9 +1,9 @@
 // DRAW, all its glimpses in one call, forward and back: what lnlab/papers/draw/model.py says.
 //
-// The batch is cut into slices that go through all glimpses by themselves (stepped.h).
+// The batch is cut into slices that go through all glimpses by themselves (step_loop.h).
 #pragma once
 
-#include "stepped.h"
+#include "step_loop.h"
 #include "window.h"
 
 constexpr long WINDOW = 5;  // the numbers that place a window
@@ -89,7 +89,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
     const Net& net;
     const Problem& p;
     const long pixels;
-    Buffer<T> own;  // of the tracks, where there is no way back
+    Buffer<T> own;  // of the tracks, where there is no backward pass
     const Tracks k;
     Window<T> reader, writer;
     Buffer<T> pictures, painted;

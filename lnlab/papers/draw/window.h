@@ -1,4 +1,4 @@
-// A window of N x N Gaussian filters on one picture, and the way back through it: what
+// A window of N x N Gaussian filters on one picture, and the backward pass through it: what
 // lnlab/papers/draw/model.py says. A picture lies row by row, each padded with zeros to whole
 // vectors; what stands in the padding of others does not count, as a filter is 0 there.
 #pragma once

@@ -2,12 +2,12 @@
 // one call, forward and back: what HandwritingNet._windowed in lnlab/papers/handwriting/model.py
 // says.
 //
-// The batch is cut into slices that go through all points by themselves (stepped.h). What the
+// The batch is cut into slices that go through all points by themselves (step_loop.h). What the
 // LSTM is given is x_t and w_{t-1} side by side: w is written where the next step reads it.
 #pragma once
 
 #include "along_text.h"
-#include "stepped.h"
+#include "step_loop.h"
 
 struct WriteProblem {
     static constexpr int PARAMETERS = 5;
@@ -66,7 +66,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
   private:
     const Net& net;
     const Problem& p;
-    Buffer<T> own;  // of the tracks, where there is no way back
+    Buffer<T> own;  // of the tracks, where there is no backward pass
     const Tracks k;
     const AlongText<T> window;
     Buffer<T> phi;

@@ -1,11 +1,11 @@
-// A batch cut into slices that go through all steps by themselves, and what Python asks of it.
+// A batch cut into slices, each of which runs through all steps alone, and the calls of Python.
 // It is cut by its size alone, so that no sum depends on the number of threads.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "calls.h"
+#include "exports.h"
 #include "lstm.h"
 
 namespace stepped {

@@ -1,5 +1,5 @@
 // The matrix products of a step and nothing else, in the shapes and the order of engine.h:
-// what the benchmarks measure the rest against. Results are thrown away.
+// the lower bound that benchmarks compare with. Results are discarded.
 #pragma once
 
 #include "engine.h"

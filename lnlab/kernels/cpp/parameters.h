@@ -1,6 +1,6 @@
-// Parameters of a net that is stepped by hand, laid out in whole vectors for its products, and
-// where the gradients that a slice of the batch adds up of them begin. Places says which number
-// stands where.
+// Parameters of a cell that a loop steps itself, laid out in whole vectors for its products, and
+// where the gradients begin that a slice of the batch adds up. Places says which number stands
+// where.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,9 @@
-// What loops have in common that step a cell by hand, its next input being made of its last
-// output: what a slice of the batch knows at each step, and one step of the cell and of affine
-// maps, there and back. On the way back the gradients of weights are taken of some steps at a
+// The parts of loops whose next input depends on the last output: what a slice of the batch knows at each step, and one step of the cell and of affine
+// maps, forward and back. The backward pass takes the gradients of weights of some steps at a
 // time, while what they need is still in the cache.
 #pragma once
 
-#include "laid.h"
+#include "parameters.h"
 #include "lstm.h"
 
 namespace stepped {
@@ -49,7 +48,7 @@ template <class T> struct Tracks {
     }
 };
 
-// The gradients of a cell's state before, and of the summed inputs of so many cases and steps.
+// The gradients of a cell's state before, and of the pre-activations of so many cases and steps.
 template <class T, class Cell> struct CellBack {
     Buffer<T> h, c, a_h, a_x;
 
@@ -136,7 +135,7 @@ template <class T, class Cell> class Steps {
         }
     }
 
-    // from the summed inputs of a cell to the state before and to what it was given
+    // from the pre-activations of a cell to the state before and to what it was given
     void products_back(const Of& of, const Along& along, Back& d, long at, T* dx, long ld,
                        long t) const {
         const long a = along.a_h.ld;

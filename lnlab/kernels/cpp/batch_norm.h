@@ -1,6 +1,6 @@
-// One step of the LSTM of eq. 20-22 with batch norm in the three places, of all its cases at
-// once. Statistics run down the columns, over the cases that go on, so that units know nothing
-// of each other: what is done here is done for some of them. Blocks of the summed inputs and
+// One step of the LSTM of eq. 20-22 with batch norm in the three places, for all examples at
+// once. Statistics run down the columns, over the examples that have not ended, so that units
+// are independent: each call computes some of them. Blocks of the pre-activations and
 // of the parameters as in lstm.h.
 #pragma once
 
@@ -23,7 +23,7 @@ template <class T> struct Step {
     T* statistics;
     Rows<const T> a_h, a_x;
 
-    // what of a sum over cases counts as its mean, on the way back through the statistics
+    // what of a sum over cases counts as its mean, in the backward pass through the statistics
     T share(long place) const { return from_batch & place ? T(1) / n : T(0); }
 };
 
@@ -123,7 +123,7 @@ template <class T> struct BatchLSTM {
     }
 
     // dh and dc hold the gradients of h_t and c_t and are given the direct part of those of
-    // h_{t-1} (none here) and of c_{t-1}; da_h and da_x those of the summed inputs; dp adds
+    // h_{t-1} (none here) and of c_{t-1}; da_h and da_x those of the pre-activations; dp adds
     // up those of the parameters
     void backward(const Step<T>& s, Rows<const T> c_before, Rows<const T> c, Rows<T> dh,
                   Rows<T> dc, Rows<T> da_h, Rows<T> da_x, T* dp, long begin, long end) const {
