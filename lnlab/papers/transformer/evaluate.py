@@ -34,10 +34,11 @@ def residual_streams(net: Transformer, x: Tensor) -> list[Tensor]:
         x: Characters (B, T).
     """
     streams: list[Tensor] = []
-    hooks = [
-        module.register_forward_hook(lambda _, __, output: streams.append(output))
-        for module in (net.embedding, *net.blocks)
-    ]
+
+    def save(module: nn.Module, inputs: tuple, output: Tensor) -> None:
+        streams.append(output)
+
+    hooks = [module.register_forward_hook(save) for module in (net.embedding, *net.blocks)]
     try:
         net(x)
     finally:

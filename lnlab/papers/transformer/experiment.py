@@ -111,11 +111,11 @@ class Experiment(training.Experiment):
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         """Return AdamW with weight decay on matrices and embeddings alone."""
-        parameters = list(parameters)
-        axes = max(p.dim() for p in parameters)  # stacked matrices have three
+        tensors = list(parameters)
+        axes = max(p.dim() for p in tensors)  # stacked matrices have three
         groups = [
-            {"params": [p for p in parameters if p.dim() == axes]},
-            {"params": [p for p in parameters if p.dim() < axes], "weight_decay": 0.0},
+            {"params": [p for p in tensors if p.dim() == axes]},
+            {"params": [p for p in tensors if p.dim() < axes], "weight_decay": 0.0},
         ]
         return AdamW(
             [group for group in groups if group["params"]],
