@@ -1,6 +1,6 @@
-// The parts of loops whose next input depends on the last output: what a slice of the batch knows at each step, and one step of the cell and of affine
-// maps, forward and back. The backward pass takes the gradients of weights of some steps at a
-// time, while what they need is still in the cache.
+// The parts of loops whose next input depends on the last output: what a slice of the batch knows
+// at each step, and one step of the cell and of affine maps, forward and back. The backward pass
+// takes the gradients of weights of some steps at a time, while what they need is in the cache.
 #pragma once
 
 #include "parameters.h"
