@@ -209,10 +209,12 @@ class WithGate(nn.Module):
 
 def _sentence(error: Exception) -> str:
     text = (str(error).strip().splitlines() or [""])[0]
-    return text if isinstance(error, BuildError) else f"{type(error).__name__}: {text}"[:200]
+    if isinstance(error, UnknownArgument):
+        return text
+    return f"{type(error).__name__}: {text}"[:200]
 
 
-class BuildError(ValueError):
+class UnknownArgument(ValueError):
     """Says which argument of a constructor is not known."""
 
 
@@ -220,7 +222,7 @@ def build(kind: type[nn.Module]) -> nn.Module:
     """Return an instance whose required arguments are made up from their names.
 
     Raises:
-        BuildError: if an argument is of unknown meaning.
+        UnknownArgument: if an argument is of unknown meaning.
     """
     arguments: dict[str, Any] = {}
     parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
@@ -243,7 +245,7 @@ def build(kind: type[nn.Module]) -> nn.Module:
             return kind(**{**arguments, **choice})
         except Exception as error:  # the next choice may be the one
             first = first or error
-    raise first or BuildError("it needs a configuration")
+    raise first or UnknownArgument("it needs a configuration")
 
 
 def _says_size(name: str) -> bool:
@@ -271,7 +273,7 @@ def make_argument(kind: type[nn.Module], name: str) -> Any:
 
 
 def _refuse(name: str) -> Any:
-    raise BuildError(f"its argument {name!r} has no default, and its meaning is not known")
+    raise UnknownArgument(f"its argument {name!r} has no default, and its meaning is not known")
 
 
 def configurations(kind: type[nn.Module]) -> Iterator[Any]:
