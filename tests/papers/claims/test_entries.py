@@ -80,8 +80,7 @@ def comparison(tmp_path):
 def test_the_headline_is_chosen_by_rule(comparison):
     more, tuned = replace(comparison, seeds=(0, 1, 2)), replace(comparison, tuned_on="training")
     nearest = [tuned, more, comparison, replace(tuned, near="other")]
-    mixed = [comparison, nearest[3], tuned, more]
-    assert sorted(mixed, key=Statement.rank) == nearest
+    assert sorted([comparison, nearest[3], tuned, more], key=Statement.rank) == nearest
 
 
 def test_runs_are_paired_by_seed(tmp_path, comparison):
