@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+import torch
 
 import lnlab
 from lnlab.cli import app
@@ -42,6 +43,7 @@ def test_files_that_are_named_are_there(path):
 @pytest.mark.parametrize("code", blocks("python"))
 def test_examples_run(code, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    torch.set_default_dtype(torch.float32)  # as a reader's Python has it
     exec(compile(code, "example", "exec"), {})
 
 
