@@ -6,6 +6,7 @@ and identified as a black box; its name and source are not looked at.
 
 from __future__ import annotations
 
+import csv
 import inspect
 import pkgutil
 import re
@@ -16,6 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module, metadata
 from io import StringIO
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -135,6 +137,12 @@ def survey_norms(package: str, *, progress: Callable[[list], Iterable] = iter) -
     except metadata.PackageNotFoundError:
         version = getattr(root, "__version__", "of unknown version")
     return NormSurvey(package, version, tuple(rows), tuple(failed))
+
+
+def read_popular_norms() -> list[dict[str, str]]:
+    """Return the kept table: transformers, timm, torchvision and x-transformers, by class."""
+    with (Path(__file__).parent / "norm_classes.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def import_modules(root: ModuleType) -> tuple[list[ModuleType], list[str]]:

@@ -31,6 +31,7 @@ def site(
     *,
     claims: Sequence[Mapping[str, Any]],
     findings: str,
+    norms: Sequence[Mapping[str, str]] = (),
     repository: str = "",
 ) -> Path:
     """Make the folder that a static host serves: the pages of a run and ``index.html``.
@@ -41,6 +42,7 @@ def site(
         out: the folder; what is in it of these names is replaced.
         claims: records of the statements of the papers.
         findings: what was found, in Markdown, with links to ``claims.html``.
+        norms: rows of the table of popular normalizers; none: no page of them.
         repository: its address; empty: nothing links to it.
 
     Returns:
@@ -61,8 +63,9 @@ def site(
     share(out)
     put(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
     return first_page(
-        sources, pages, out, claims=claims, findings=findings, repository=repository
-    )
+        sources, pages, out, claims=claims, findings=findings, norms=norms,
+        repository=repository,
+    )  # fmt: skip
 
 
 def chapters(sources: Sequence[Path], pages: Path) -> tuple[list[Chapter], list[Chapter]]:
@@ -78,6 +81,7 @@ def first_page(
     *,
     claims: Sequence[Mapping[str, Any]],
     findings: str,
+    norms: Sequence[Mapping[str, str]] = (),
     repository: str = "",
 ) -> Path:
     """Write the first page of a site, or of the folder of a run, and return it.
@@ -96,6 +100,8 @@ def first_page(
     text = markdown(findings, trusted=True)
     title = "<h1>What became of the claims</h1>"
     put(out / "claims.html", claims_page.page(claims, f"{title}\n{text}").encode())
+    if norms:
+        put(out / "norms.html", norms_page(norms).encode())
     pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
     write(
         index,
@@ -111,9 +117,21 @@ def first_page(
         pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},
         words=Counter(claim["word"] for claim in claims).most_common(),
         findings=text,
+        norms=len(norms),
         repository=repository,
     )
     return index
+
+
+def norms_page(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return the searchable table of what the normalizers of popular packages compute."""
+    norms = [row for row in rows if row["status"] != "not a normalizer"]
+    return claims_page.TEMPLATES.get_template("norms.html").render(
+        rows=sorted(rows, key=lambda row: row["name"].split(".")[-1].lower()),
+        packages=sorted({row["package"] for row in rows}),
+        norms=len(norms),
+        identified=sum(row["status"] == "identified" for row in norms),
+    )
 
 
 def first_picture(path: Path) -> dict[str, Any] | None:

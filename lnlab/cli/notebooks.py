@@ -248,11 +248,13 @@ def site(pages: Path, out: Path) -> None:
 def first_page_content() -> dict[str, Any]:
     """Return what the first page shows beside the notebooks."""
     from lnlab import paths
+    from lnlab.auditing.norm_survey import read_popular_norms
     from lnlab.papers import claims
 
     return {
         "claims": claims.claims().records,
         "findings": claims.findings("claims.html").replace(", [errata](docs/errata.md)", ""),
+        "norms": read_popular_norms(),
         "repository": paths.repository(),
     }
 

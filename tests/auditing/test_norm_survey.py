@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from lnlab.auditing.norm_survey import survey_norms
+from lnlab.auditing.norm_survey import read_popular_norms, survey_norms
 
 SOURCE = """
 import torch
@@ -94,3 +94,23 @@ def test_the_table_prints_and_saves(survey, tmp_path):
 def test_a_package_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="'no_such_package' cannot be imported"):
         survey_norms("no_such_package")
+
+
+def test_the_kept_table_says_what_the_sources_say():
+    """Each of these classes was read by hand."""
+    rows = {row["name"].rpartition(".")[2]: row for row in read_popular_norms()}
+    known = {
+        "LlamaRMSNorm": ("RMSNorm", "w", "True"),
+        "T5LayerNorm": ("RMSNorm", "w", "True"),
+        "GemmaRMSNorm": ("RMSNorm", "1 + w", "True"),
+        "NemotronLayerNorm1P": ("LayerNorm", "1 + w", "False"),
+        "ImageGPTLayerNorm": ("RMSNorm", "w", "False"),
+        "OlmoLayerNorm": ("LayerNorm or InstanceNorm", "none", "True"),
+        "ConvNextLayerNorm": ("LayerNorm", "w", "False"),
+        "SamLayerNorm": ("LayerNorm", "w", "False"),
+        "PoolFormerGroupNorm": ("GroupNorm(1)", "w", "False"),
+    }
+    for name, row in known.items():
+        assert (rows[name]["computes"], rows[name]["gain"], rows[name]["float32"]) == row, name
+    norms = [row for row in rows.values() if row["status"] != "not a normalizer"]
+    assert sum(row["status"] == "identified" for row in norms) >= 0.95 * len(norms)
