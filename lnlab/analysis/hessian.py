@@ -215,7 +215,9 @@ def extreme_eigenvalues(
         steps: products at most; as many vectors (P,) are kept.
         tolerance: relative.
         seed: of the random start.
-        bn_stats: "batch", "running" or "recomputed", see :class:`Objective`.
+        bn_stats: where BatchNorm's statistics come from; must be given if the model
+            has batch normalization. "batch": those of x, as in training; "running": the running
+            ones, as in evaluation; "recomputed": the running ones, computed from x again.
         progress: whether to show a bar.
 
     Raises:
@@ -272,6 +274,8 @@ def hessian_trace(
 
     Args:
         draws: of random signs, a product each.
+        bn_stats: must be given if the model has batch normalization, whose statistics are then
+            "batch" (those of x), "running", or "recomputed" from x.
 
     Raises:
         ValueError: for less than one draw, or if there is no finite H.
@@ -314,6 +318,8 @@ def hessian_spectrum(
 
     Args:
         draws: of random v (P,), each of which takes ``steps`` products.
+        bn_stats: must be given if the model has batch normalization, whose statistics are then
+            "batch" (those of x), "running", or "recomputed" from x.
 
     Raises:
         ValueError: for less than one draw or step, or if there is no finite H.

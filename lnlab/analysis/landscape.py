@@ -127,7 +127,9 @@ def loss_landscape(
         extent: the grid goes from -extent to extent times each direction.
         points: along each direction; an odd number has the centre among them.
         seed: of the random directions.
-        bn_stats: "batch", "running" or "recomputed", see :class:`Objective`.
+        bn_stats: where BatchNorm's statistics come from; must be given if the model
+            has batch normalization. "batch": those of x, as in training; "running": the running
+            ones, as in evaluation; "recomputed": the running ones, computed from x again.
         progress: whether to show a bar.
 
     An interrupt ends it early, with a warning; what was not computed is NaN.

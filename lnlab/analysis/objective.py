@@ -40,8 +40,8 @@ class Objective:
         loss_fn: ``loss_fn(output, y)``, a scalar, such as ``F.cross_entropy``.
         bn_stats: where statistics over cases (BatchNorm's) come from: "batch", those of x, in
             training mode; "running", the running ones, in evaluation mode, the same at every
-            w; "recomputed", in evaluation mode, computed from x again at every w. None: only
-            for a model without such statistics, in evaluation mode.
+            w; "recomputed", in evaluation mode, computed from x again at every w. It must be
+            given if the model has batch normalization; None is evaluation mode.
         params: the names of the parameters that w holds; None: all that are trained.
         dtype: the precision; None: that of the model, float32 at least.
 

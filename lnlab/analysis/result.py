@@ -78,6 +78,9 @@ class AnalysisResult:
     def save(self, path: str | Path) -> Path:
         """Write the figure (``.html``) or the table (``.csv``, ``.json``) to a file.
 
+        A page needs ``plotly.min.js``, which is written beside it if it is not there yet: one
+        copy (4.8 MB) serves all pages of the folder. Move them together.
+
         Raises:
             ValueError: for another ending.
         """

@@ -167,7 +167,10 @@ def gradient_smoothness(
             by 0.5 to 4 % of its length. If the loss does not depend on that length, what they
             show does not, either.
         w: the parameters (P,); None: the model's own.
-        bn_stats: as for :class:`Objective`; the paper's protocol has "batch".
+        bn_stats: where BatchNorm's statistics come from; must be given if the model
+            has batch normalization. "batch": those of x, as in training; "running": the running
+            ones, as in evaluation; "recomputed": the running ones, computed from x again. The
+            paper's protocol has "batch".
 
     Raises:
         ValueError: if a step is not positive, or the gradient is zero or not finite.
