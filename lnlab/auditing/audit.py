@@ -61,8 +61,13 @@ class Audit(AnalysisResult):
     not_run: Mapping[str, str]
     seconds: float
 
-    def of(self, severity: Severity) -> list[Finding]:
-        """Return the findings of one severity."""
+    def of(self, severity: Severity | str) -> list[Finding]:
+        """Return the findings of one severity: "fault", "risk" or "fact", in any case.
+
+        Raises:
+            ValueError: for another severity.
+        """
+        severity = Severity.parse(severity)
         return [f for f in self.findings if f.severity is severity]
 
     def to_frame(self) -> Frame:
@@ -182,7 +187,10 @@ def audit(
         y: what the loss compares the outputs with, where it compares them with anything.
         loss_fn: ``loss_fn(output, y)``, a scalar; without y ``loss_fn(output)``. Without a
             loss, gradients are those of a stand-in, and curvature is left out.
-        checks: names of those to run; None: all of :data:`lnlab.auditing.CHECKS`.
+        checks: names of those to run; None: all. There are "normalizers", "parameters without
+            effect", "statistics over cases", "cases apart", "dead units", "invariances",
+            "effective learning rates", "gradients over depth", "activations", "mu and sigma in
+            the backward pass", "curvature" and "precision".
         progress: whether to show a bar.
 
     Raises:

@@ -20,6 +20,21 @@ class Severity(IntEnum):
     RISK = 1
     FACT = 2
 
+    @classmethod
+    def parse(cls, value: Severity | str) -> Severity:
+        """Return the severity of this name, in any case.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        if isinstance(value, cls):
+            return value
+        for severity in cls:
+            if isinstance(value, str) and severity.word == value.lower():
+                return severity
+        names = ", ".join(severity.word for severity in cls)
+        raise ValueError(f"there is no severity {value!r}: choose from {names}.")
+
     @property
     def word(self) -> str:
         return self.name.lower()

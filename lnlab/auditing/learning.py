@@ -108,7 +108,9 @@ def check_invariances(subject: AuditSubject) -> list[Finding]:
     for column, rule in UNSEEN.items():
         names = tried.weights(column)
         if names:
-            message = f"invariant: {len(names)} of {weights}, {FORMULAS[column]}"
+            at_eps_0 = any("without eps" in tried.grades[name][column] for name in names)
+            up_to = ", up to eps" if at_eps_0 else ""
+            message = f"invariant{up_to}: {len(names)} of {weights}, {FORMULAS[column]}"
             findings.append(make_finding(rule, names, message))
     if tried.scales_only:
         message = f"of {weights} only scales were tried"
@@ -177,7 +179,9 @@ def _seconds(evaluated: ModuleCopy) -> float:
 def _try_scales(subject: AuditSubject) -> Invariances:
     """Try the scales of each weight and of a quarter of its rows at one delta, without eps."""
     evaluated = subject.copy()
-    evaluated = evaluated.without(eps=True) or evaluated
+    without_eps = evaluated.without(eps=True)
+    evaluated = without_eps or evaluated
+    exact_grade = "exact" if without_eps is None else "exact without eps"
     tester = Tester(evaluated, find_weights(evaluated.module))
     grades: dict[str, dict[int, str]] = {}
     exact = set()
@@ -187,7 +191,7 @@ def _try_scales(subject: AuditSubject) -> Invariances:
             continue
         defect = tester.defect(change, USUAL)
         holds = defect <= EXACT[tester.dtype]
-        grade = "exact" if holds else f"broken ({defect:.2g})"
+        grade = exact_grade if holds else f"broken ({defect:.2g})"
         grades.setdefault(change.where, {})[column] = grade
         if holds:
             exact.add((change.where, column))
@@ -542,8 +546,10 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
         message = "the Hessian is 0 in the directions that were tried"
         return [make_finding("curvature-zero", [subject.name], message)]
     error = abs(row["error"] / largest) if largest else 0.0
+    percent = 100 * error
+    within = f"± {digits(percent)}%" if percent >= 0.01 else "± less than 0.01%"
     message = (
-        f"the largest eigenvalue of the Hessian is {digits(largest)} (± {error:.0%}), the "
+        f"the largest eigenvalue of the Hessian is {digits(largest)} ({within}), the "
         f"smallest {digits(smallest)}"
     )
     finding = make_finding(

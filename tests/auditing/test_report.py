@@ -44,6 +44,9 @@ def test_worst_comes_first_as_text_in_a_notebook_and_as_data(report):
     severities = [f.severity for f in report.findings]
     assert severities == sorted(severities)
     assert severities[0] is Severity.RISK
+    assert report.of("Risk") == report.of(Severity.RISK) != []
+    with pytest.raises(ValueError, match="choose from fault, risk, fact"):
+        report.of("warning")
     assert str(report).index("RISK") < str(report).index("FACT")
     shown = report._repr_html_()
     assert TAG not in shown
