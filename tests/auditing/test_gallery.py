@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.auditing import gallery
+from tests.auditing import gallery_of_published_faults as published
 
 
 @pytest.mark.parametrize("name", gallery.HOSTS)
@@ -32,6 +33,29 @@ def test_a_fault_changes_its_host_and_still_runs(name, host):
         for gradient, of_whole in zip(signature(problem), signature(whole), strict=False)
     )
     assert torch.isfinite(problem.loss_fn(problem.model(problem.x), problem.y))
+
+
+def test_published_faults_are_planted_in_every_host():
+    ours = {
+        host
+        for plants in gallery.FAULTS.values()
+        for host, plant in plants.items()
+        if plant.__module__ == published.__name__
+    }
+    assert ours == set(gallery.HOSTS)
+
+
+def test_the_parts_that_faults_rewrite_are_healthy():
+    for host, of_whole in zip(gallery.healthy(), gallery.healthy(), strict=True):
+        for module in host.model.modules():
+            if isinstance(module, gallery.SelfAttention):
+                module.__class__ = published.OpenAttention
+            elif isinstance(module, gallery.TransformerBlock):
+                module.__class__ = published.BranchedTransformerBlock
+            elif isinstance(module, gallery.ResidualBlock):
+                module.__class__ = published.BranchedBlock
+        for tensor, expected in zip(signature(host), signature(of_whole), strict=True):
+            torch.testing.assert_close(tensor, expected)
 
 
 def signature(problem):
