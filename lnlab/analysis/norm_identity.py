@@ -75,11 +75,11 @@ class BlackBox:
         """Return half of y(x) + y(-x), x (B, ...): the bias."""
         return (self(x, **weights) + self(-x, **weights)) / 2
 
-    def filled(self, name: str, value: float) -> Tensor:
+    def constant_parameter(self, name: str, value: float) -> Tensor:
         """Return a parameter's shape full of ``value``."""
         return torch.full_like(self.module.parameters[name].data, value)
 
-    def drawn(self, name: str) -> Tensor:
+    def random_parameter(self, name: str) -> Tensor:
         """Return a parameter's shape of random numbers above 1.5."""
         p = self.module.parameters[name].data
         return (1.5 + normal(5, 0, p.numel()).abs().view_as(p)).to(p)
@@ -215,21 +215,23 @@ def find_roles(box: BlackBox, x: Tensor) -> list[ParameterRole]:
     names = list(box.module.parameters)
     gains = {name: gain for name in names if (gain := _as_gain(box, x, name))}
     for name, gain in gains.items():
-        box.weights[name] = box.filled(name, 2.0 if gain.role == "gain" else 1.0)
+        box.weights[name] = box.constant_parameter(name, 2.0 if gain.role == "gain" else 1.0)
     roles = [gains.get(name) or _as_bias(box, x, name) for name in names]
     for role in roles:
         if role.role not in ("inside", "unused"):
-            box.weights[role.name] = box.filled(role.name, float(role.role == "gain"))
+            box.weights[role.name] = box.constant_parameter(
+                role.name, float(role.role == "gain")
+            )
     return roles
 
 
 def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     """Return the role if it is a factor of what is left without the bias, whatever x."""
-    zero, one = box.filled(name, 0.0), box.filled(name, 1.0)
+    zero, one = box.constant_parameter(name, 0.0), box.constant_parameter(name, 1.0)
     # y = gain * n(x) + bias and n(-x) = -n(x): the odd part is gain * n(x), and its ratio to
     # that of a gain of 1 is the gain, whatever x. What acts before the statistics changes n,
     # and with it the ratio.
-    odd, random = box.odd(x, **{name: one}), {name: box.drawn(name)}
+    odd, random = box.odd(x, **{name: one}), {name: box.random_parameter(name)}
     ratio = box.odd(x, **random) / odd
     elsewhere = 2 * x.flip(0) + 1
     again = box.odd(elsewhere, **random) / box.odd(elsewhere, **{name: one})
@@ -244,14 +246,14 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
 
 def _as_bias(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
     """Return the role of a summand, after the gain or before it; gains are 2 by now."""
-    random, zero = {name: box.drawn(name)}, {name: box.filled(name, 0.0)}
+    random, zero = {name: box.random_parameter(name)}, {name: box.constant_parameter(name, 0.0)}
     step, elsewhere = box(x, **random) - box(x, **zero), 2 * x.flip(0) + 1
     if not float(step.abs().max()):
         return ParameterRole(name, "unused")
     if not _alike(box(elsewhere, **random) - box(elsewhere, **zero), step, 1e-6):
         return ParameterRole(name, "inside")
     # after the gain a bias of 1 adds 1; before it, a gain of 2 makes it 2
-    by_one = box(x, **{name: box.filled(name, 1.0)}) - box(x, **zero)
+    by_one = box(x, **{name: box.constant_parameter(name, 1.0)}) - box(x, **zero)
     last = _alike(by_one, torch.ones_like(by_one), 1e-6)
     return ParameterRole(name, "bias" if last else "bias, times the gain", _varying_axes(step))
 
@@ -665,14 +667,16 @@ def _report(
 ) -> NormReport:
     name = type(model).__name__
     # with all parameters away from 0: behind a gain of 0 nothing can be seen
-    training.weights = {name: training.drawn(name) for name in training.module.parameters}
+    training.weights = {
+        name: training.random_parameter(name) for name in training.module.parameters
+    }
     over, differing = find_extent(training, z), find_extents(training, z)
     training.weights = {}
     if differing:
         return NormReport(name, NOTHING, tuple(_differing(*each) for each in differing))
     # two values are -1 and 1 once they are normalized, whatever they were
     if over is None or over.size < 3:
-        words = _of(over)
+        words = _describe_extent(over)
         if over is not None and over.size > 1:
             words += ": too few to see what is done with them; give a larger x"
         statistics = Property("statistics", words, "over axes of x", True)
@@ -709,7 +713,7 @@ def _differing(axis: int, along: dict[int, Extent | None]) -> Property:
     for _, group in groupby(range(len(positions)), key=lambda i: along[positions[i]]):
         run = list(group)
         first, last = positions[run[0]], positions[run[-1]]
-        words.append(f"{first} to {last}: {_of(along[first])}")
+        words.append(f"{first} to {last}: {_describe_extent(along[first])}")
         extents.append(along[first])
     if len(words) > MANY or len({*extents}) < len(extents):
         words = ["of inputs that their values choose, as by a median or a maximum"]
@@ -717,7 +721,7 @@ def _differing(axis: int, along: dict[int, Extent | None]) -> Property:
     return Property("statistics", found, "the same for all", True)
 
 
-def _of(over: Extent | None) -> str:
+def _describe_extent(over: Extent | None) -> str:
     if over is None:
         return "of no regular set of inputs"
     if over.size == 1:
@@ -725,17 +729,17 @@ def _of(over: Extent | None) -> str:
     return f"of {over.size} values"
 
 
-def _axes(axes: tuple[int, ...]) -> str:
+def _format_axes(axes: tuple[int, ...]) -> str:
     return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
 
 
 def _of_extent(over: Extent, z: Tensor, right: tuple[int, ...]) -> Property:
     groups = "" if over.split is None else f", axis {over.split} in {over.groups} parts"
-    found = f"{_axes(over.axes)} of {tuple(z.shape)}{groups}: {over.size} values"
+    found = f"{_format_axes(over.axes)} of {tuple(z.shape)}{groups}: {over.size} values"
     # along an axis of a single value no statistic can be seen to run
     own, its = ([a for a in axes if z.shape[a] > 1] for axes in (over.axes, right))
     other_split = over.split is not None and (over.split, 0) != (1, right[0] - 1)
-    return Property("statistics over", found, _axes(right), own != its or other_split)
+    return Property("statistics over", found, _format_axes(right), own != its or other_split)
 
 
 def _of_divisor(divisor: Divisor, over: Extent, operator: Operator) -> list[Property]:
@@ -777,11 +781,11 @@ def _of_divisor(divisor: Divisor, over: Extent, operator: Operator) -> list[Prop
 
 def _of_parameter(role: ParameterRole, operator: Operator) -> Property:
     """Describe a gain, right along the operator's axes, or a bias, right after the gain."""
-    along = f", along {_axes(role.axes)}" if role.axes else ""
+    along = f", along {_format_axes(role.axes)}" if role.axes else ""
     plain = role.role in ("gain", "bias", "unused")
     right = ROLES["bias" if role.role.startswith("bias") else "gain"]
     wrong = not plain or not set(role.axes) <= set(operator.gain_axes)
-    expected = f"{right}, along {_axes(operator.gain_axes)}"
+    expected = f"{right}, along {_format_axes(operator.gain_axes)}"
     return Property(role.name, ROLES[role.role] + along, expected, wrong)
 
 

@@ -151,7 +151,7 @@ def is_affine(layer: Linear) -> bool:
     return plain and layer.b_inside is not None
 
 
-def bias(layer: Linear) -> Tensor:
+def require_bias(layer: Linear) -> Tensor:
     """Return the b (H,) of a layer that is affine."""
     assert layer.b_inside is not None
     return layer.b_inside

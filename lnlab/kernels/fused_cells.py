@@ -15,7 +15,7 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from lnlab.kernels.normalizers import FusedLayerNorm
 from lnlab.nn import (
-    Bias,
+    BiasPlacement,
     Cell,
     CellState,
     GRUCell,
@@ -123,7 +123,10 @@ def are_identities(*norms: Normalizer | None) -> bool:
 
 
 def _plain_lstm(cell: LSTMCell) -> FusedCell | None:
-    if not are_identities(cell.norm_h, cell.norm_x, cell.norm_c) or cell.bias is Bias.TWICE:
+    if (
+        not are_identities(cell.norm_h, cell.norm_x, cell.norm_c)
+        or cell.bias is BiasPlacement.TWICE
+    ):
         return None
     H, W = cell.hidden_size, cell.W_h
     b = W.new_zeros(4 * H) if cell.b is None else cell.b
@@ -214,7 +217,7 @@ def _rnn(cell: RNNCell) -> FusedCell | None:
 
 def has_inner_bias(cell: LSTMCell | RNNCell) -> bool:
     """True if the cell's own b stands inside a normalizer, where the kernels have none."""
-    return cell.bias in (Bias.TWICE, Bias.INSIDE)
+    return cell.bias in (BiasPlacement.TWICE, BiasPlacement.INSIDE)
 
 
 def gain_of(norm: Normalizer, W: Tensor) -> Tensor:

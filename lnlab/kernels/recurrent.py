@@ -26,7 +26,7 @@ from lnlab.kernels.library import NoKernelWarning, Problem, l2_cache_bytes, libr
 from lnlab.kernels.normalizers import FusedBatchNorm, FusedRecurrentBatchNorm
 from lnlab.nn import (
     BatchNorm,
-    Bias,
+    BiasPlacement,
     Cell,
     CellState,
     LSTMCell,
@@ -70,7 +70,7 @@ def has_batch_norms(cell: Cell) -> bool:
         plain
         and apart
         and cell.cell_state is CellState.RAW
-        and cell.bias in (Bias.NONE, Bias.ONCE)
+        and cell.bias in (BiasPlacement.NONE, BiasPlacement.ONCE)
     )
 
 

@@ -86,7 +86,7 @@ class CellState(Enum):
     NORMALIZED = "LN(c): tf.contrib and the TorchScript cell of pytorch/benchmarks/fastrnns"
 
 
-class Bias(IntEnum):
+class BiasPlacement(IntEnum):
     """The places where eq. 20 adds ``b``; torch's True and False are ONCE and NONE."""
 
     NONE = 0
@@ -208,7 +208,7 @@ class Gated(Cell):
         hidden_size: int,
         norm_layer: NormLayer,
         norm_scope: NormScope,
-        bias: Bias,
+        bias: BiasPlacement,
         initial: CellInit,
     ) -> None:
         super().__init__(input_size, hidden_size, initial)
@@ -235,8 +235,8 @@ class Gated(Cell):
         """Return LN(W_h h) + LN(W_x x) + b (B, G H), by ``norm_scope`` and ``bias``."""
         # All gates stand in one vector a of G H units, with one mu and one sigma unless
         # ``norm_layer`` cuts them into groups. Added after LN, b is free of its scale.
-        inside = self.b if self.bias in (Bias.TWICE, Bias.INSIDE) else None
-        outside = self.b if self.bias in (Bias.ONCE, Bias.TWICE) else None
+        inside = self.b if self.bias in (BiasPlacement.TWICE, BiasPlacement.INSIDE) else None
+        outside = self.b if self.bias in (BiasPlacement.ONCE, BiasPlacement.TWICE) else None
         if self.norm_x is None:
             # one product of [h, x], so that rules that read weights see whole rows
             W = torch.cat([self.W_h, self.W_x], dim=1)
@@ -289,12 +289,14 @@ class RNNCell(Gated):
         *,
         nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
         norm_scope: NormScope = NormScope.JOINT,
-        bias: Bias | bool = Bias.ONCE,
+        bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
     ) -> None:
-        super().__init__(input_size, hidden_size, norm_layer, norm_scope, Bias(bias), initial)
-        if self.bias is Bias.ONCE and has_bias(self.norm_h):  # eq. 4 has one b
-            self.b, self.bias = None, Bias.NONE
+        super().__init__(
+            input_size, hidden_size, norm_layer, norm_scope, BiasPlacement(bias), initial
+        )
+        if self.bias is BiasPlacement.ONCE and has_bias(self.norm_h):  # eq. 4 has one b
+            self.b, self.bias = None, BiasPlacement.NONE
         if isinstance(nonlinearity, str):
             if nonlinearity not in NONLINEARITIES:
                 names = ", ".join(NONLINEARITIES)
@@ -333,7 +335,7 @@ class LSTMCell(Gated):
             norm gate by gate.
         norm_scope: see :class:`NormScope`.
         cell_state: see :class:`CellState`.
-        bias: see :class:`Bias`.
+        bias: see :class:`BiasPlacement`.
         initial: the initialization.
 
     Raises:
@@ -357,18 +359,20 @@ class LSTMCell(Gated):
         gate_norm_layer: NormLayer | None = None,
         norm_scope: NormScope = NormScope.SEPARATE,
         cell_state: CellState = CellState.RAW,
-        bias: Bias | bool = Bias.ONCE,
+        bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
     ) -> None:
         gate_norm_layer = gate_norm_layer or norm_layer
         super().__init__(
-            input_size, hidden_size, gate_norm_layer, norm_scope, Bias(bias), initial
+            input_size, hidden_size, gate_norm_layer, norm_scope, BiasPlacement(bias), initial
         )
         self.norm_c, self.cell_state = norm_layer(hidden_size), cell_state
         # c is its own pre-activation: rules that read weights read c = I c
         self.register_buffer("I", torch.eye(hidden_size), persistent=False)
         if initial.forget_bias and self.bias_after_norm is None:
-            raise ValueError("there is no b to hold the forget_bias: give bias=Bias.ONCE.")
+            raise ValueError(
+                "there is no b to hold the forget_bias: give bias=BiasPlacement.ONCE."
+            )
         self.reset_parameters()
 
     @torch.no_grad()
@@ -381,7 +385,7 @@ class LSTMCell(Gated):
     @property
     def bias_after_norm(self) -> Tensor | None:
         """The bias (4H,) added after the normalization: the cell's own, or that of LN_1."""
-        if self.bias in (Bias.ONCE, Bias.TWICE):
+        if self.bias in (BiasPlacement.ONCE, BiasPlacement.TWICE):
             return self.b
         b = getattr(self.norm_h, "b", None)
         return b if isinstance(b, Tensor) else None
@@ -434,22 +438,22 @@ OPEN_FORGET_GATES = replace(PAPER_INIT, forget_bias=1.0)
 
 PUBLISHED_LSTMS: dict[str, Callable[..., LSTMCell]] = {
     "Ba et al. (2016), eq. 20-22": LSTMCell,
-    "ryankiros/layer-norm, Theano": partial(LSTMCell, bias=Bias.TWICE),
+    "ryankiros/layer-norm, Theano": partial(LSTMCell, bias=BiasPlacement.TWICE),
     "ryankiros/layer-norm, Torch (DRAW)": partial(
         LSTMCell, norm_layer=partial(LayerNorm, root=outside_root), gate_norm_layer=Identity
     ),
     "tf.contrib LayerNormBasicLSTMCell": partial(
         LSTMCell,
         cell_state=CellState.NORMALIZED,
-        bias=Bias.NONE,
+        bias=BiasPlacement.NONE,
         **_per_gate(1e-12),
         initial=OPEN_FORGET_GATES,
     ),
     "hardmaru/supercell": partial(
-        LSTMCell, bias=Bias.NONE, **_per_gate(1e-3), initial=OPEN_FORGET_GATES
+        LSTMCell, bias=BiasPlacement.NONE, **_per_gate(1e-3), initial=OPEN_FORGET_GATES
     ),
     "pytorch fastrnns LayerNormLSTMCell": partial(
-        LSTMCell, cell_state=CellState.NORMALIZED, bias=Bias.NONE
+        LSTMCell, cell_state=CellState.NORMALIZED, bias=BiasPlacement.NONE
     ),
     "tensorflow-addons LayerNormLSTMCell": partial(
         LSTMCell,
@@ -462,7 +466,7 @@ PUBLISHED_LSTMS: dict[str, Callable[..., LSTMCell]] = {
     ),
     "labml_nn": partial(
         LSTMCell,
-        bias=Bias.INSIDE,
+        bias=BiasPlacement.INSIDE,
         **_per_gate(1e-5),
         initial=replace(PAPER_INIT, bias=init_like_torch_),
     ),

@@ -61,12 +61,12 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Modu
         for module in model.modules()
         if isinstance(module, TorchBatchNorm) and module.track_running_stats
     ]
-    pools: dict[tuple[nn.Module, int | None], _Pool] = {}
+    pools: dict[tuple[nn.Module, int | None], _PooledMoments] = {}
 
     def pool_moments(norm: nn.Module, args: tuple, kwargs: dict, h: Tensor) -> None:
         a, axis, t = _arguments(norm, *args, **kwargs)
         step = t if isinstance(norm, RecurrentBatchNorm) else None  # the others pool the steps
-        pool = pools.setdefault((norm, step), _Pool())
+        pool = pools.setdefault((norm, step), _PooledMoments())
         pool.add(*batch_moments(at_least_float32(a), axis))
 
     hooks = [
@@ -116,7 +116,7 @@ def _normalized_by_batch(model: nn.Module, torchs: list[TorchBatchNorm]) -> Iter
             norm.running_mean, norm.running_var = mean, var
 
 
-class _Pool:
+class _PooledMoments:
     """Mean and biased variance of several batches as if they were one."""
 
     m = 0

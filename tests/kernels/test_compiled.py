@@ -17,7 +17,7 @@ from lnlab.kernels.fused_cells import Kernel
 from lnlab.kernels.library import library
 from lnlab.nn import (
     PUBLISHED_LSTMS,
-    Bias,
+    BiasPlacement,
     GRUCell,
     Identity,
     LayerNorm,
@@ -30,7 +30,7 @@ from lnlab.nn.recurrent import GRU, LSTM, check_inputs, unroll
 
 FUSED = {
     "LSTM": LSTMCell,
-    "LSTM without b": partial(LSTMCell, bias=Bias.NONE),
+    "LSTM without b": partial(LSTMCell, bias=BiasPlacement.NONE),
     "DRAW": partial(LSTMCell, gate_norm_layer=Identity),
     "haste": PUBLISHED_LSTMS["lmnt-com/haste"],
     "GRU": GRUCell,
@@ -40,8 +40,8 @@ FUSED = {
     ),
     "RNN": RNNCell,
     "plain": partial(LSTMCell, norm_layer=Identity),
-    "plain without b": partial(LSTMCell, norm_layer=Identity, bias=Bias.NONE),
-    "plain, b inside": partial(LSTMCell, norm_layer=Identity, bias=Bias.INSIDE),
+    "plain without b": partial(LSTMCell, norm_layer=Identity, bias=BiasPlacement.NONE),
+    "plain, b inside": partial(LSTMCell, norm_layer=Identity, bias=BiasPlacement.INSIDE),
     "plain, one sum": partial(LSTMCell, norm_layer=Identity, norm_scope=NormScope.JOINT),
     "plain GRU": partial(GRUCell, norm_layer=Identity),
     "plain GRU that keeps": partial(GRUCell, norm_layer=Identity, update_gate=UpdateGate.KEEPS),

@@ -17,7 +17,7 @@ from lnlab.nn import (
     NORMS,
     AdaNorm,
     BatchNorm,
-    Bias,
+    BiasPlacement,
     CellInit,
     CellState,
     DyT,
@@ -190,12 +190,20 @@ def test_every_normalizer_of_a_cell_keeps_its_own_eps(layer):
 
 
 OF_CELLS = [
-    *((RNN, {"bias": bias, "norm_scope": sums}) for bias in Bias for sums in NormScope),
-    *((LSTM, {"bias": bias, "cell_state": state}) for bias in Bias for state in CellState),
-    *((LSTM, {"bias": bias, "gate_norm_layer": Identity}) for bias in Bias),
+    *(
+        (RNN, {"bias": bias, "norm_scope": sums})
+        for bias in BiasPlacement
+        for sums in NormScope
+    ),
+    *(
+        (LSTM, {"bias": bias, "cell_state": state})
+        for bias in BiasPlacement
+        for state in CellState
+    ),
+    *((LSTM, {"bias": bias, "gate_norm_layer": Identity}) for bias in BiasPlacement),
     *(
         (LSTM, {"bias": bias, "norm_scope": sums, "norm_layer": Identity})
-        for bias in Bias
+        for bias in BiasPlacement
         for sums in NormScope
     ),
     *(

@@ -8,14 +8,14 @@ import torch
 
 from lnlab.kernels import fuse, recurrent
 from lnlab.kernels.recurrent import unroll as fused
-from lnlab.nn import Bias, GRUCell, Identity, LSTMCell, UpdateGate
+from lnlab.nn import BiasPlacement, GRUCell, Identity, LSTMCell, UpdateGate
 from lnlab.nn.recurrent import GRU, LSTM, unroll
 
 from .test_compiled import everything, shaken
 
 CELLS = {
     "plain": partial(LSTMCell, norm_layer=Identity),
-    "without b": partial(LSTMCell, norm_layer=Identity, bias=Bias.NONE),
+    "without b": partial(LSTMCell, norm_layer=Identity, bias=BiasPlacement.NONE),
     "GRU": partial(GRUCell, norm_layer=Identity),
     "GRU that keeps": partial(GRUCell, norm_layer=Identity, update_gate=UpdateGate.KEEPS),
     "GRU without b": partial(GRUCell, norm_layer=Identity, bias=False),

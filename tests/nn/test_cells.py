@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from lnlab.nn import (
     MODERN_INIT,
     BatchNorm,
-    Bias,
+    BiasPlacement,
     CellInit,
     CellState,
     GroupNorm,
@@ -119,7 +119,7 @@ def test_the_carried_cell_is_raw_unless_asked():
 
 
 def test_a_bias_added_twice_is_also_inside():
-    cell = shaken(LSTMCell(D, H, bias=Bias.TWICE))
+    cell = shaken(LSTMCell(D, H, bias=BiasPlacement.TWICE))
     x, (h, _) = some(cell)
     a = LN(h @ cell.W_h.T, cell.norm_h) + LN(x @ cell.W_x.T + cell.b, cell.norm_x) + cell.b
     torch.testing.assert_close(cell.pre_activations(x, h, None), a)
@@ -160,7 +160,7 @@ def test_a_bias_is_drawn_gate_by_gate_where_asked():
     gates = []
     GRUCell(D, H, Identity, initial=CellInit(bias=lambda b: gates.append(b.normal_().clone())))
     assert [b.shape for b in gates] == 4 * [(H,)]
-    cell = RNNCell(D, H, bias=Bias.INSIDE, initial=CellInit(bias=init_like_torch_))
+    cell = RNNCell(D, H, bias=BiasPlacement.INSIDE, initial=CellInit(bias=init_like_torch_))
     assert 0 < cell.b.abs().max() <= H**-0.5
     assert (cell.norm_h.b == 0).all()
     x, (h,) = some(cell)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lnlab.nn import PUBLISHED_LSTMS, Bias, CellInit, LSTMCell
+from lnlab.nn import PUBLISHED_LSTMS, BiasPlacement, CellInit, LSTMCell
 
 B, D, H, T = 4, 3, 6, 3
 PAPER, THEANO, DRAW, TF, SUPERCELL, FASTRNNS, ADDONS, HASTE, LABML = PUBLISHED_LSTMS
@@ -146,10 +146,14 @@ def test_biases_start_as_in_its_code(name):
 
 
 def test_a_bias_can_stand_inside_the_normalizer_alone():
-    cell = LSTMCell(D, H, bias=Bias.INSIDE, initial=CellInit(bias=torch.nn.init.normal_))
+    cell = LSTMCell(
+        D, H, bias=BiasPlacement.INSIDE, initial=CellInit(bias=torch.nn.init.normal_)
+    )
     x, h = torch.randn(B, D), torch.randn(B, H)
     p = parameters(cell)
     expected = ln(h @ p.U, p.g_h, p.beta_h, 1e-5) + ln(x @ p.W + p.b, p.g_x, p.beta_x, 1e-5)
     torch.testing.assert_close(cell.pre_activations(x, h, None), expected)
     with pytest.raises(ValueError, match="no b"):
-        PUBLISHED_LSTMS[HASTE](D, H, bias=Bias.INSIDE, initial=CellInit(forget_bias=1.0))
+        PUBLISHED_LSTMS[HASTE](
+            D, H, bias=BiasPlacement.INSIDE, initial=CellInit(forget_bias=1.0)
+        )

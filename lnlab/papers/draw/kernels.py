@@ -12,10 +12,10 @@ from lnlab.kernels import fuse
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     Tensors,
-    bias,
     form_of,
     is_affine,
     library_for,
+    require_bias,
 )
 from lnlab.kernels.fused_cells import fused_cell, has_hooks, is_exactly
 from lnlab.kernels.library import KernelLibrary, ctypes_fields
@@ -144,7 +144,7 @@ class FusedDRAW(DRAW):
             for cell in (self.encoder, self.decoder)
             for tensor in (cell.W_x, cell.W_h, form_of(cell).parameters, *cell.first)
         ]
-        of_maps = [tensor for layer in self._maps for tensor in (layer.W, bias(layer))]
+        of_maps = [tensor for layer in self._maps for tensor in (layer.W, require_bias(layer))]
         return [*of_cells, *of_maps, self.first]
 
     @property

@@ -12,10 +12,10 @@ from lnlab.kernels import fuse
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     Tensors,
-    bias,
     form_of,
     is_affine,
     library_for,
+    require_bias,
 )
 from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
 from lnlab.kernels.library import KernelLibrary, ctypes_fields
@@ -143,7 +143,13 @@ class FusedHandwriting(HandwritingNet):
     def tensors(self) -> list[Tensor]:
         """Return the parameters as the loop takes them: of the cell, then of the window."""
         cell = self.lstms[0].cells[0]
-        return [cell.W_x, cell.W_h, form_of(cell).parameters, self.move.W, bias(self.move)]
+        return [
+            cell.W_x,
+            cell.W_h,
+            form_of(cell).parameters,
+            self.move.W,
+            require_bias(self.move),
+        ]
 
 
 def fuse_handwriting(net: HandwritingNet) -> HandwritingNet:
