@@ -87,12 +87,20 @@ def find(package: griffe.Module, section: str, name: str) -> griffe.Object:
     return found.final_target if found.is_alias else found
 
 
+def math_block(directive: re.Match[str]) -> str:
+    """Return a displayed formula of Sphinx as a block of math, in which no sign is escaped."""
+    lines = [line.strip() for line in directive[1].splitlines() if line.strip()]
+    if any("&" in line for line in lines):
+        lines = [r"\begin{aligned}", *lines, r"\end{aligned}"]
+    return "\n".join(["```math", *lines, "```"])
+
+
 def plain(text: str) -> str:
     """Return text of a docstring as Markdown: roles and formulas of Sphinx are replaced."""
     text = re.sub(r":math:`(.+?)`", r"$`\1`$", text, flags=re.DOTALL)
     text = re.sub(r":\w+:`~?(.+?)`", r"`\1`", text)
-    text = re.sub(r"(?m)^\.\. math:: (.+)$", r"$$\1$$", text)
-    return text.replace("``", "`")
+    text = re.sub(r"(?m)^\.\. math::(.*(?:\n[ \t]+\S.*)*)", math_block, text)
+    return re.sub(r"(?<!`)``(?!`)", "`", text)
 
 
 def signature(name: str, function: griffe.Function) -> str:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.nn.layer import GroupNorm, LayerNorm
-from lnlab.nn.linear import NormLayer
+from lnlab.nn.linear import NormLayer, make_norm
 from lnlab.nn.normalizer import Identity, Normalizer, outside_root
 
 State = tuple[Tensor, ...]
@@ -95,6 +96,20 @@ class BiasPlacement(IntEnum):
     """As in the authors' Theano code: also inside LN(W_x x + b), against scale invariance."""
     INSIDE = 3
     """As in labml_nn: inside the LN alone, which removes its mean and its scale again."""
+
+
+def check_member(name: str, value: Any, kind: type[Enum]) -> None:
+    """Raise ValueError, which lists the members, unless ``value`` is one of them."""
+    if not isinstance(value, kind):
+        names = ", ".join(f"lnlab.nn.{kind.__name__}.{member.name}" for member in kind)
+        raise ValueError(f"{name} is {value!r}: choose from {names}.")
+
+
+def read_placement(bias: BiasPlacement | bool) -> BiasPlacement:
+    """Return where b is added; True and False are torch's."""
+    value = BiasPlacement(bias) if bias in list(BiasPlacement) else bias
+    check_member("bias", value, BiasPlacement)
+    return BiasPlacement(value)
 
 
 class UpdateGate(Enum):
@@ -208,15 +223,16 @@ class Gated(Cell):
         hidden_size: int,
         norm_layer: NormLayer,
         norm_scope: NormScope,
-        bias: BiasPlacement,
+        bias: BiasPlacement | bool,
         initial: CellInit,
     ) -> None:
         super().__init__(input_size, hidden_size, initial)
+        check_member("norm_scope", norm_scope, NormScope)
         size = self.gates * hidden_size
-        self.norm_scope, self.bias = norm_scope, bias
-        self.norm_h = norm_layer(size)
-        self.norm_x = norm_layer(size) if norm_scope is NormScope.SEPARATE else None
-        self.b = nn.Parameter(torch.zeros(size)) if bias else None
+        self.norm_scope, self.bias = norm_scope, read_placement(bias)
+        self.norm_h = make_norm(norm_layer, size)
+        self.norm_x = make_norm(norm_layer, size) if norm_scope is NormScope.SEPARATE else None
+        self.b = nn.Parameter(torch.zeros(size)) if self.bias else None
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
@@ -292,9 +308,7 @@ class RNNCell(Gated):
         bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
     ) -> None:
-        super().__init__(
-            input_size, hidden_size, norm_layer, norm_scope, BiasPlacement(bias), initial
-        )
+        super().__init__(input_size, hidden_size, norm_layer, norm_scope, bias, initial)
         if self.bias is BiasPlacement.ONCE and has_bias(self.norm_h):  # eq. 4 has one b
             self.b, self.bias = None, BiasPlacement.NONE
         if isinstance(nonlinearity, str):
@@ -333,9 +347,10 @@ class LSTMCell(Gated):
         norm_layer: makes LN_3 and, unless ``gate_norm_layer`` does, LN_1 and LN_2.
         gate_norm_layer: makes LN_1 and LN_2, of 4H units; ``partial(GroupNorm, 4)`` is layer
             norm gate by gate.
-        norm_scope: see :class:`NormScope`.
-        cell_state: see :class:`CellState`.
-        bias: see :class:`BiasPlacement`.
+        norm_scope: ``NormScope.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of the sum.
+        cell_state: the c of the next step: ``CellState.RAW``, c, or ``NORMALIZED``, LN_3(c).
+        bias: where b is added: ``BiasPlacement.ONCE`` (True), after the norm; ``NONE`` (False);
+            ``TWICE``, also inside LN_2(W_x x + b); ``INSIDE``, there alone.
         initial: the initialization.
 
     Raises:
@@ -362,11 +377,10 @@ class LSTMCell(Gated):
         bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
     ) -> None:
+        check_member("cell_state", cell_state, CellState)
         gate_norm_layer = gate_norm_layer or norm_layer
-        super().__init__(
-            input_size, hidden_size, gate_norm_layer, norm_scope, BiasPlacement(bias), initial
-        )
-        self.norm_c, self.cell_state = norm_layer(hidden_size), cell_state
+        super().__init__(input_size, hidden_size, gate_norm_layer, norm_scope, bias, initial)
+        self.norm_c, self.cell_state = make_norm(norm_layer, hidden_size), cell_state
         # c is its own pre-activation: rules that read weights read c = I c
         self.register_buffer("I", torch.eye(hidden_size), persistent=False)
         if initial.forget_bias and self.bias_after_norm is None:
@@ -494,7 +508,8 @@ class GRUCell(Cell):
         input_size: D.
         hidden_size: H.
         norm_layer: makes the four normalizers, of 2H and of H units.
-        update_gate: see :class:`UpdateGate`.
+        update_gate: what an open gate does: ``UpdateGate.WRITES``, (1 - z) h + z ĥ, or
+            ``KEEPS``, z h + (1 - z) ĥ, as torch.
         bias: whether there are biases if the normalizers have none.
         initial: the initialization.
 
@@ -517,9 +532,10 @@ class GRUCell(Cell):
         initial: CellInit = PAPER_INIT,
     ) -> None:
         super().__init__(input_size, hidden_size, initial)
+        check_member("update_gate", update_gate, UpdateGate)
         H = hidden_size
-        self.norm_h, self.norm_x = norm_layer(2 * H), norm_layer(2 * H)
-        self.norm_W, self.norm_U = norm_layer(H), norm_layer(H)
+        self.norm_h, self.norm_x = make_norm(norm_layer, 2 * H), make_norm(norm_layer, 2 * H)
+        self.norm_W, self.norm_U = make_norm(norm_layer, H), make_norm(norm_layer, H)
         self.update_gate = update_gate
         needs_bias = bias and not has_bias(self.norm_h)
         self.b_x = nn.Parameter(torch.zeros(3 * H)) if needs_bias else None

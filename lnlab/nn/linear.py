@@ -13,6 +13,22 @@ NormLayer = Callable[[int], Normalizer]
 """A factory: the number of units to their normalizer. Models are given one."""
 
 
+def make_norm(norm_layer: NormLayer, units: int) -> Normalizer:
+    """Return the normalizer of so many units.
+
+    Raises:
+        TypeError: if ``norm_layer`` makes none of lnlab.nn: norms of torch.nn know no weights.
+    """
+    norm = norm_layer(units)
+    if not isinstance(norm, Normalizer):
+        kind = type(norm)
+        raise TypeError(
+            "norm_layer must make a norm of lnlab.nn, e.g. lnlab.nn.LayerNorm, got "
+            f"{kind.__module__}.{kind.__qualname__}."
+        )
+    return norm
+
+
 class Layer(nn.Module, ABC):
     """Ba et al. (2016), eq. 1 and 5 without f: a = W x, normalized.
 
@@ -32,7 +48,7 @@ class Layer(nn.Module, ABC):
             raise ValueError(f"{inputs} inputs, {units} outputs: give at least 1 of each.")
         self.W = nn.Parameter(torch.empty(shape))
         self.b_inside = nn.Parameter(torch.zeros(units)) if bias else None
-        self.norm = norm_layer(units)
+        self.norm = make_norm(norm_layer, units)
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:

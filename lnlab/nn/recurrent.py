@@ -5,6 +5,7 @@
 for the other is one line, and the weights of a torch layer load.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -160,6 +161,7 @@ class Recurrent(nn.Module):
         settings: the other settings of the cell, by name.
 
     Raises:
+        TypeError: for an argument that the cell has not.
         ValueError: for less than one layer, or a dropout that is no probability.
     """
 
@@ -183,6 +185,9 @@ class Recurrent(nn.Module):
         **settings,
     ) -> None:
         super().__init__()
+        known = inspect.signature(self.cell).parameters
+        if unknown := [name for name in settings if name not in known]:
+            raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}.")
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}: give at least 1.")
         if not 0 <= dropout <= 1:
@@ -331,10 +336,22 @@ class Recurrent(nn.Module):
 
 
 class RNN(Recurrent):
-    """A simple recurrent layer, eq. 4: torch.nn.RNN with norms.
+    """A simple recurrent layer: Ba et al. (2016), eq. 4.
+
+    As torch.nn.RNN, packed sequences included; no proj_size. ``outputs, h = net(x, h_0)``:
+    x is (T, B, D), (B, T, D) if ``batch_first``, (T, D), or packed; ``outputs`` have its
+    form and H units for each direction, ``h`` is (num_layers * directions, B, H).
 
     Args:
-        settings: those of :class:`Recurrent` and :class:`RNNCell`.
+        input_size: D.
+        hidden_size: H.
+        num_layers, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
+        norm_layer: makes the normalizers of every cell, such as ``lnlab.nn.LayerNorm``.
+        nonlinearity: "tanh", "relu" or a function.
+        bias: True, a b after the norm, or False; ``BiasPlacement.TWICE`` and ``INSIDE`` put one
+            inside the norm.
+        norm_scope: ``NormScope.JOINT``, LN(W_h h + W_x x), or ``SEPARATE``, LN of each product.
+        initial: the :class:`CellInit`.
 
     Examples:
         >>> net = lnlab.nn.RNN(8, 16, norm_layer=lnlab.nn.LayerNorm)
@@ -357,7 +374,24 @@ class RNN(Recurrent):
 
 
 class LSTM(Recurrent):
-    """A layer of LSTMs, eq. 20-22: torch.nn.LSTM with norms; settings of :class:`LSTMCell`.
+    """A layer of LSTMs: Ba et al. (2016), eq. 20-22.
+
+    As torch.nn.LSTM, packed sequences included; no proj_size.
+    ``outputs, (h, c) = net(x, (h_0, c_0))``: x is (T, B, D), (B, T, D) if ``batch_first``,
+    (T, D), or packed; ``outputs`` have its form and H units for each direction, ``h`` and ``c``
+    are each (num_layers * directions, B, H).
+
+    Args:
+        input_size: D.
+        hidden_size: H.
+        num_layers, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
+        norm_layer: makes the normalizers of every cell, such as ``lnlab.nn.LayerNorm``.
+        gate_norm_layer: makes LN_1 and LN_2 of 4H units; None: ``norm_layer`` does.
+        bias: where b is added: ``BiasPlacement.ONCE`` (True), after the norm; ``NONE`` (False);
+            ``TWICE``, also inside LN(W_x x + b); ``INSIDE``, there alone.
+        norm_scope: ``NormScope.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of the sum.
+        cell_state: the c of the next step: ``CellState.RAW``, c, or ``NORMALIZED``, LN(c).
+        initial: the :class:`CellInit`.
 
     Examples:
         >>> class Classifier(nn.Module):
@@ -383,7 +417,20 @@ class LSTM(Recurrent):
 
 
 class GRU(Recurrent):
-    """A layer of GRUs, eq. 26-28: torch.nn.GRU with norms; settings of :class:`GRUCell`.
+    """A layer of GRUs: Ba et al. (2016), eq. 26-28.
+
+    As torch.nn.GRU, packed sequences included; no proj_size. ``outputs, h = net(x, h_0)``:
+    x is (T, B, D), (B, T, D) if ``batch_first``, (T, D), or packed; ``outputs`` have its
+    form and H units for each direction, ``h`` is (num_layers * directions, B, H).
+
+    Args:
+        input_size: D.
+        hidden_size: H.
+        num_layers, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
+        norm_layer: makes the normalizers of every cell, such as ``lnlab.nn.LayerNorm``.
+        bias: whether there are biases if the norms have none.
+        update_gate: ``UpdateGate.WRITES``, (1 - z) h + z ĥ, or ``KEEPS``, as torch.
+        initial: the :class:`CellInit`.
 
     Examples:
         >>> net = lnlab.nn.GRU(8, 16, norm_layer=lnlab.nn.LayerNorm, batch_first=True)

@@ -187,6 +187,11 @@ def test_bad_layers_are_named():
     for settings, message in [({"num_layers": 0}, "num_layers"), ({"dropout": 2.0}, "dropout")]:
         with pytest.raises(ValueError, match=message):
             LSTM(D, H, **settings)
+    for layer in (RNN, LSTM, GRU):
+        with pytest.raises(TypeError, match="no argument 'proj_size'"):
+            layer(D, H, proj_size=2)
+        with pytest.raises(TypeError, match=r"lnlab.nn.LayerNorm, got torch\..*LayerNorm"):
+            layer(D, H, norm_layer=torch.nn.LayerNorm)
     with pytest.raises(ValueError, match="dimensions"):
         LSTM(D, H)(torch.randn(1, T, B, D))
     with pytest.raises(ValueError, match="first state"):
