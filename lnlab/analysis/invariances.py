@@ -140,6 +140,13 @@ def _size(defect: float) -> str:
     return f"{defect:.2g}" if 0.01 <= defect < 1000 else f"{defect:.0e}" if defect else "0"
 
 
+LEGEND = (
+    "number: max|y' - y| / max|y| at δ = 3.7, for exact the largest; at: the δ of the largest.",
+    "inside: the grade of what goes into each f and comes out of each norm.",
+    "δ < 0: what a negative δ does beside |δ|: same, flips (a sign), other; blank: not tried.",
+)
+
+
 @dataclass(frozen=True)
 class InvarianceReport(Report):
     """The invariances of a module; prints as a table.
@@ -186,17 +193,37 @@ class InvarianceReport(Report):
         title = f"{first.mode}, {first.dtype}"
         return line_chart({title: lines}, x="δ", y="defect", log_x=True)
 
-    def grade(self, where: str, column: int, **which: str) -> Grade:
-        """Return the grade of one cell; ``mode=`` and ``dtype=`` choose, else the first.
+    def grade(
+        self,
+        where: str,
+        column: int,
+        *,
+        mode: str | None = None,
+        dtype: torch.dtype | str | None = None,
+    ) -> Grade:
+        """Return the grade of one cell, such as ``.grade("0.weight", 1, dtype="float32")``.
+
+        Args:
+            where: "x" or the name of a weight.
+            column: the number of the transformation.
+            mode: None: the first.
+            dtype: torch.float32 and "float32" are the same; None: the first.
 
         Raises:
             KeyError: if there is no such row.
         """
+        given = {"mode": mode, "dtype": None if dtype is None else _name(dtype)}
+        which = {name: value for name, value in given.items() if value is not None}
         wanted = {"where": where, "column": column, **which}
         for v in self.invariances:
             if all(getattr(v, name) == value for name, value in wanted.items()):
                 return v.grade
-        raise KeyError(f"nothing was found on column {column} at {where!r} with {which}.")
+        settings = "".join(f", {name}={value!r}" for name, value in which.items())
+        places = ", ".join(dict.fromkeys(v.where for v in self.invariances))
+        raise KeyError(
+            f"nothing was found on column {column} at {where!r}{settings}: there are the "
+            f"places {places}."
+        )
 
     def _rows(self) -> list[Sequence[str]]:
         dtypes = list(dict.fromkeys(v.dtype for v in self.invariances))
@@ -222,6 +249,9 @@ class InvarianceReport(Report):
                 ]
             )
         return rows
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *LEGEND])
 
     def _groups(self) -> Iterator[list[dict[str, Invariance]]]:
         """Yield the cells of each row by dtype; rows that differ in weight and size are one."""
@@ -740,12 +770,14 @@ def _first_case(seen: Observation) -> Observation:
     return seen._replace(y=seen.y[:1], sites=sites)
 
 
-def _name(dtype: torch.dtype) -> str:
+def _name(dtype: torch.dtype | str) -> str:
     return str(dtype).removeprefix("torch.")
 
 
 # All precisions and modes.
 
+
+DTYPES: dict[Any, torch.dtype] = {_name(dtype): dtype for dtype in EXACT}
 
 MODES = {"train": "batch", "running": "running", "recomputed": "recomputed"}
 """The modes of a module with batch normalization, and the statistics that it takes in each."""
@@ -760,7 +792,7 @@ def check_invariances(
     columns: Collection[int] | int | None = None,
     read: Read = first_tensor,
     feature_axis: int | None = None,
-    dtypes: Collection[torch.dtype] | torch.dtype = tuple(EXACT),
+    dtypes: Collection[torch.dtype | str] | torch.dtype | str = tuple(EXACT),
     modes: Collection[str] | str | None = None,
     progress: bool = False,
 ) -> InvarianceReport:
@@ -777,11 +809,18 @@ def check_invariances(
         x: its input, cases along the first axis.
         weights: names of the parameters to change; None: every matrix and kernel that belongs
             to no normalizer or embedding.
-        columns: which transformations; None: all.
+        columns: the numbers of the transformations; None: all. At the weights: 1, weight matrix
+            re-scaling, W → δW; 2, weight matrix re-centering, W → W + 1γᵀ; 3, weight vector
+            re-scaling, w₁ → δw₁; 10, shift of a unit's weights, wᵢ → wᵢ + cᵢ1. At the inputs:
+            4, dataset re-scaling, X → δX; 5, dataset re-centering, X → X + 1γᵀ; 6, single
+            training case re-scaling, x₁ → δx₁; 9, shift of a case's inputs, xₙ → xₙ + cₙ1; 11,
+            the other cases replaced, x₂…x_B → x′. At the pre-activations, the summed inputs: 7,
+            shift of a case's, aₙ → aₙ + cₙ1; 8, shift of a unit's, aᵢ → aᵢ + cᵢ.
         read: from what the model returns to the tensor that is compared; without it the first.
         feature_axis: of x, along which the inputs of one case are; None: the second for an
             image or if the first weight is a kernel, else the last.
-        dtypes: precisions; the first is graded by itself, the others are never graded better.
+        dtypes: precisions, torch.float32 or "float32"; the first is graded by itself, the
+            others are never graded better.
         modes: of "train", "running", "recomputed" and "evaluation", those to try if the model
             has them; None: all.
         progress: whether to show a bar, of at most all changes in all precisions and modes.
@@ -799,7 +838,7 @@ def check_invariances(
     """
     start, model = time.perf_counter(), original_module(model)
     columns = COLUMNS if columns is None else as_list(columns, int)
-    dtypes = as_list(dtypes, torch.dtype)
+    dtypes = [DTYPES.get(d, d) for d in as_list(dtypes, (torch.dtype, str))]
     _check_arguments(x, columns, dtypes, feature_axis)
     returned = 1
 
@@ -945,7 +984,8 @@ def _check_arguments(
     if feature_axis is not None and feature_axis not in range(-x.dim(), x.dim()):
         raise ValueError(f"feature_axis is {feature_axis!r}: x has {x.dim()} axes.")
     if unknown := [column for column in columns if column not in COLUMNS]:
-        raise ValueError(f"there are no columns {unknown}: choose from {sorted(COLUMNS)}.")
+        names = ", ".join(f"{t.column} ({t.name})" for t in (*TRANSFORMATIONS, OTHERS))
+        raise ValueError(f"there are no columns {unknown}: choose from {names}.")
     if unknown := [dtype for dtype in dtypes if dtype not in EXACT]:
         raise ValueError(f"no tolerance is known for {unknown}: choose from {list(EXACT)}.")
     if x.is_floating_point():

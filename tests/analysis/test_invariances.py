@@ -180,8 +180,14 @@ def test_shut_units_are_seen_whatever_shuts_them(f):
         def forward(self, x):
             return f(self.dense(x))
 
-    report = check_invariances(Net(), torch.randn(B, D), dtypes=DOUBLE, columns=[2])
+    report = check_invariances(Net(), torch.randn(B, D), dtypes="float64", columns=[2])
     assert report.grade("dense.weight", 2) is Grade.NOT_JUDGED
+    for dtype in ("float64", torch.float64):
+        assert report.grade("dense.weight", 2, dtype=dtype) is Grade.NOT_JUDGED
+    with pytest.raises(KeyError, match=r"at 'dense': there are the places dense\.weight"):
+        report.grade("dense", 2)
+    with pytest.raises(KeyError, match=r"dtype='float32': there"):
+        report.grade("dense.weight", 2, dtype=torch.float32)
     assert list(report.dead.values()) == [(H, H)]
 
 
