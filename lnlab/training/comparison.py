@@ -65,7 +65,8 @@ class NormComparison(AnalysisResult):
     def differences(self) -> dict[str, tuple[list[float], tuple[float, float]]]:
         """Return each norm's final losses minus the first norm's, and their 95 % interval.
 
-        Negative differences are better. The interval is NaN where a training diverged.
+        The form is ``{name: (values, (low, high))}``, a value for each seed. Negative
+        differences are better. The interval is NaN where a training diverged.
         """
         first, *others = self.losses
         differences = {}
@@ -76,7 +77,11 @@ class NormComparison(AnalysisResult):
         return differences
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return a row for each norm: rate, final loss, and difference with its interval."""
+        """Return a row for each norm: rate, final loss, and difference with its interval.
+
+        The columns are norm, learning_rate, final_loss (a mean over seeds), difference, low and
+        high; ``.save("x.csv")`` writes them, and not the losses of single updates.
+        """
         import pandas as pd
 
         rows = []
@@ -91,6 +96,11 @@ class NormComparison(AnalysisResult):
                 row |= {"difference": sum(values) / len(values), "low": low, "high": high}
             rows.append(row)
         return pd.DataFrame(rows)
+
+    def __str__(self) -> str:
+        first, seeds = next(iter(self.losses)), len(self.seeds)
+        legend = f"difference from {first}, 95 % interval over {seeds} seeds; training loss"
+        return f"{super().__str__()}\n{legend}"
 
     def plot(self) -> "go.Figure":
         """Return the learning curves: means over seeds, and bands that hold all of them."""
@@ -138,8 +148,13 @@ def compare(
     """Train a network with each norm, paired: the same initial weights, the same batches.
 
     ``compare(build, {"LN": lnlab.nn.LayerNorm, "mine": MyNorm}, data)``. Weights outside of the
-    norms begin alike, and all networks see each batch before the next one is read. Interrupted
-    (Ctrl-C, or the stop button of a notebook), it returns what the finished seeds say.
+    norms begin alike, and all networks see each batch before the next one is read. The loss is
+    that of training, nothing is held out. Interrupted (Ctrl-C, or the stop button of a
+    notebook), it returns what the finished seeds say.
+
+    ``.losses`` of the result has the training loss at each update, (seeds, updates), by norm;
+    ``.differences()`` is ``{name: (values, (low, high))}``; ``.save("x.csv")`` writes the table
+    that is printed.
 
     Args:
         build: ``build(norm_layer)`` returns the network, in which modules are that

@@ -142,6 +142,8 @@ def test_each_norm_has_its_best_rate_and_all_may_diverge():
 
 def test_the_result_is_a_table_a_figure_and_a_page(tmp_path):
     result = lnlab.compare(build, NORMS, (X, Y), **QUICK)
+    legend = f"difference from LN, 95 % interval over {len(result.seeds)} seeds; training loss"
+    assert str(result).splitlines()[-1] == legend
     table = result.to_frame()
     assert table["norm"].tolist() == ["LN", "mine"]
     assert table["difference"].isna().tolist() == [True, False]
