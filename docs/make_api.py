@@ -42,7 +42,9 @@ INTRO = """# The public names
 page is made from the docstrings (`make docs`), and its examples are run as tests.
 
 Every result of an analysis has `.to_frame()` (a pandas table), `.plot()` (a plotly figure, with
-`.show()` in a script) and `.save(path)` for a `.html`, `.csv` or `.json` file.
+`.show()` in a script) and `.save(path)` for a `.html`, `.csv` or `.json` file. A page needs
+`plotly.min.js` (4.8 MB), which is written beside it once for all pages of the folder; that of
+an audit needs nothing.
 """
 
 SETUP = {
