@@ -70,7 +70,7 @@ WRONG = [
     ("thoughts", {"book": 99}, "book is 99: give 0 to"),
     ("transformer", {"places": ["middle"]}, "a place is 'middle': choose from pre, post"),
     ("writing", {"text": "Fox"}, "'F', which this net never learned"),
-    ("writing", {"pen": 101}, "pen is 101: give 0 to 100"),
+    ("writing", {"pen": 101}, "pen is 101: choose a value from 0 to 100"),
 ]
 
 

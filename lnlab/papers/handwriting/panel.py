@@ -266,7 +266,7 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
     one_of("bias", state.bias, BIASES)
     one_of("like", state.like, range(NOBODY, len(lines)))
     if not 0 <= state.pen <= 100:
-        raise ValueError(f"pen is {state.pen}: give 0 to 100 per cent.")
+        raise ValueError(f"pen is {state.pen}: choose a value from 0 to 100 %.")
     people = {f"{k + 1}: {line.text} ({line.writer})": k for k, line in enumerate(lines)}
     pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100, **NARROW)
     controls = {

@@ -123,7 +123,7 @@ class CaptionLocator:
         for name, net in models.items():
             if not net.has_vocabulary(dataset.vocabulary):
                 raise ValueError(
-                    f"{name} was trained with another vocabulary: its words have other numbers."
+                    f"{name} was trained with another vocabulary than that of the data."
                 )
         self.models, self.dataset = dict(models), dataset
         self.pictures = cache(lambda net: evaluate.embed_images(models[net], dataset.test))

@@ -98,7 +98,7 @@ class SentenceMap:
                 raise ValueError(f"{name}: no weights were kept, train it with snapshots.")
             if not all(net.has_vocabulary(numbered.vocabulary) for net in moments.values()):
                 raise ValueError(
-                    f"{name} was trained with another vocabulary: its words have other numbers."
+                    f"{name} was trained with another vocabulary than that of the data."
                 )
         self.models, self.numbered = models, numbered
         self.updates = sorted(next(iter(models.values())))
