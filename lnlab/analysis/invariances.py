@@ -777,7 +777,7 @@ def _name(dtype: torch.dtype | str) -> str:
 # All precisions and modes.
 
 
-DTYPES: dict[Any, torch.dtype] = {_name(dtype): dtype for dtype in EXACT}
+DTYPES: dict[Any, Any] = {_name(dtype): dtype for dtype in EXACT}
 
 MODES = {"train": "batch", "running": "running", "recomputed": "recomputed"}
 """The modes of a module with batch normalization, and the statistics that it takes in each."""
@@ -838,8 +838,8 @@ def check_invariances(
     """
     start, model = time.perf_counter(), original_module(model)
     columns = COLUMNS if columns is None else as_list(columns, int)
-    dtypes = [DTYPES.get(d, d) for d in as_list(dtypes, (torch.dtype, str))]
-    _check_arguments(x, columns, dtypes, feature_axis)
+    precisions = [DTYPES.get(d, d) for d in as_list(dtypes, (torch.dtype, str))]
+    _check_arguments(x, columns, precisions, feature_axis)
     returned = 1
 
     def read_first(output: Any) -> Tensor:
@@ -859,7 +859,7 @@ def check_invariances(
     search = _Search(columns, feature_axis)
 
     def changes() -> Iterator[Change]:
-        for dtype, (mode, bn_stats) in product(dtypes, tried.items()):
+        for dtype, (mode, bn_stats) in product(precisions, tried.items()):
             label = f"{_name(dtype)}, {mode}"
             try:
                 module = ModuleCopy(model, x, dtype=dtype, bn_stats=bn_stats, read=read)
@@ -869,7 +869,7 @@ def check_invariances(
                 continue
             yield from search.run(tester, mode, label)
 
-    at_most = len(dtypes) * len(tried) * _count(chosen.values(), columns)
+    at_most = len(precisions) * len(tried) * _count(chosen.values(), columns)
     for _ in bar(changes(), at_most, type(model).__name__, shown=progress):
         pass
     if not search.found:
