@@ -186,7 +186,9 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         known = inspect.signature(self.cell).parameters
-        if unknown := [name for name in settings if name not in known]:
+        unknown = [name for name in settings if name not in known]
+        # a cell with **settings refuses what its own base does not know
+        if unknown and not any(p.kind is p.VAR_KEYWORD for p in known.values()):
             raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}.")
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}: give at least 1.")
