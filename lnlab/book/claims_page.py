@@ -52,8 +52,9 @@ SIZES = {
     "size uncertain": "part of it is closer, part is not",
 }
 EQUALITY = (
-    "A claim that two things are equal, or that one is not larger, is supported if the "
-    "interval lies within the smallest effect that matters, contradicted if wholly beyond."
+    "A claim that two things are equal is supported if the interval lies within the smallest "
+    "effect that matters on both sides; a claim that one is not larger, if the interval ends "
+    "below that effect, however far. Either is contradicted if the interval lies wholly beyond."
 )
 
 

@@ -1,5 +1,5 @@
 """The command line: ``lnlab list | run | site | train | sweep | results | data | claims |
-audit | bench``.
+audit | norms | bench | playground``.
 
 What a command needs is imported when it runs: ``lnlab --help`` answers without torch.
 """
