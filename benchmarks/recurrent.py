@@ -22,8 +22,8 @@ from torch.nn import functional as F
 from benchmarks import _device
 from benchmarks._device import SIZES
 from lnlab.kernels import fuse
+from lnlab.kernels.compilation import l2_cache_bytes, library
 from lnlab.kernels.fused_cells import fused_cell
-from lnlab.kernels.library import l2_cache_bytes, library
 from lnlab.kernels.recurrent import KernelCall
 from lnlab.nn import Cell
 from lnlab.nn.recurrent import GRU, LSTM, Recurrent

@@ -109,16 +109,16 @@ def device(request):
 
 
 @pytest.fixture
-def drawn():
+def randomize():
     """Makes the parameters of a module ones that no start value and no mix-up equals."""
 
     @torch.no_grad()
-    def draw(module):
+    def randomize_parameters(module):
         for parameter in module.parameters():
             parameter.copy_(0.5 + torch.rand_like(parameter))
         return module
 
-    return draw
+    return randomize_parameters
 
 
 @pytest.fixture

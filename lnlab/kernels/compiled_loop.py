@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from lnlab.kernels.compilation import KernelLibrary, library
 from lnlab.kernels.fused_cells import (
     FusedCell,
     Kernel,
@@ -15,7 +16,6 @@ from lnlab.kernels.fused_cells import (
     is_exactly,
     refuse_second_derivative,
 )
-from lnlab.kernels.library import KernelLibrary, library
 from lnlab.kernels.recurrent import KERNEL_DTYPES, PooledMemory
 from lnlab.nn import Identity, Linear, LSTMCell
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.kernels import gpu
+from lnlab.kernels.compilation import NoKernelWarning, Problem, l2_cache_bytes, library
 from lnlab.kernels.fused_cells import (
     FusedCell,
     Kernel,
@@ -22,7 +23,6 @@ from lnlab.kernels.fused_cells import (
     is_exactly,
     refuse_second_derivative,
 )
-from lnlab.kernels.library import NoKernelWarning, Problem, l2_cache_bytes, library
 from lnlab.kernels.normalizers import FusedBatchNorm, FusedRecurrentBatchNorm
 from lnlab.nn import (
     BatchNorm,

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from lnlab.nn.normalizer import Normalizer, Stats, at_least_float32, check_eps
 
 
-class RunningAverage(nn.Module):
+class PopulationStatistics(nn.Module):
     """The unweighted mean over batches of mu and of a spread.
 
     Its shape is that of the first batch; a batch of another shape restarts it.
@@ -224,7 +224,10 @@ class BatchLayerNorm(Normalizer):
         check_eps(self.eps)
         self.g = nn.Parameter(torch.ones(units))
         self.b = nn.Parameter(torch.zeros(units))
-        self.over_cases, self.over_features = RunningAverage(epoch), RunningAverage(epoch)
+        self.over_cases, self.over_features = (
+            PopulationStatistics(epoch),
+            PopulationStatistics(epoch),
+        )
         self.terms, self.root_d = terms, root_d
 
     @property
@@ -296,7 +299,7 @@ class BatchLayerNorm(Normalizer):
         self,
         a: Tensor,
         axis: int,
-        average: RunningAverage,
+        average: PopulationStatistics,
         population_mu: bool,
         population_sigma: bool,
     ) -> Stats:
@@ -348,7 +351,7 @@ class BatchLayerNorm(Normalizer):
 
     @torch.no_grad()
     def _update_population(
-        self, average: RunningAverage, mu: Tensor, var: Tensor, cases: int
+        self, average: PopulationStatistics, mu: Tensor, var: Tensor, cases: int
     ) -> None:
         """Add mu and var, in the shapes of ``average``, of one batch to it."""
         batch_size = self.m or len(self.over_features.mu) or cases

@@ -237,7 +237,7 @@ class Trainer:
         if self.companion and state["companion"] is not None:
             self.companion.load_state_dict(state["companion"])
 
-    def finish(self) -> None:
+    def save_results(self) -> None:
         """Write the weights, by ``<seed>.<name>``, and the result of the run."""
         outcomes, weights = {}, {}
         models = self.model.unstack()
@@ -451,7 +451,7 @@ def _train_steps(
             beside: AbstractContextManager[Any] = trainer.companion or nullcontext()
             with beside:
                 yield from trainer
-            trainer.finish()
+            trainer.save_results()
     return run
 
 

@@ -43,8 +43,8 @@ def net():
 
 @pytest.mark.parametrize("norm", [Identity, LayerNorm, BatchNorm])
 @pytest.mark.parametrize("cases", [1, 260])
-def test_maps_are_what_sums_over_the_cases_give(norm, cases, net, drawn):
-    model, x = drawn(net(norm)), 3 + torch.randn(cases, 2, 6, 8)
+def test_maps_are_what_sums_over_the_cases_give(norm, cases, net, randomize):
+    model, x = randomize(net(norm)), 3 + torch.randn(cases, 2, 6, 8)
     found = map_statistics(model, x, layers=["first", "second"])
     model.eval()
     a = {"first": F.conv2d(x, model.first.W, padding=1)}

@@ -49,8 +49,8 @@ def test_the_parts_are_those_of_the_closed_form():
         nn.BatchNorm1d,
     ],
 )
-def test_the_parts_add_up_to_the_gradient(make, drawn):
-    norm, W = drawn(make(H)), torch.randn(H, D)
+def test_the_parts_add_up_to_the_gradient(make, randomize):
+    norm, W = randomize(make(H)), torch.randn(H, D)
     a = (torch.randn(B, D) @ W.T).requires_grad_()
     r = torch.randn(B, H)
     y = norm(a, W) if isinstance(norm, lnlab.nn.Normalizer) else norm(a)
@@ -68,8 +68,8 @@ def test_the_parts_add_up_to_the_gradient(make, drawn):
     ],
 )
 @pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm])
-def test_a_detached_normalizer_has_that_part_of_the_gradient(what, constant, norm, drawn):
-    plain, detached = drawn(norm(H)), DetachedNorm(H, norm, **constant)
+def test_a_detached_normalizer_has_that_part_of_the_gradient(what, constant, norm, randomize):
+    plain, detached = randomize(norm(H)), DetachedNorm(H, norm, **constant)
     with torch.no_grad():
         detached.g.copy_(plain.g)
         detached.b.copy_(plain.b)

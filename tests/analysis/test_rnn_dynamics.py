@@ -126,14 +126,14 @@ PAPER, THEANO, _, TF, SUPERCELL, _, ADDONS, HASTE, _ = PUBLISHED_LSTMS
 
 
 @pytest.fixture
-def drawn_with():
+def cells_with_bias():
     W_x, W_h = torch.randn(4 * H, D), torch.randn(4 * H, H)
     return lambda b: same_weights(PUBLISHED_LSTMS, W_x, W_h, b)
 
 
-def test_all_have_the_same_weights_and_their_own_forget_bias(drawn_with):
+def test_all_have_the_same_weights_and_their_own_forget_bias(cells_with_bias):
     b = torch.randn(4 * H)
-    cells = drawn_with(b)
+    cells = cells_with_bias(b)
     for name, cell in cells.items():
         assert torch.equal(cell.W_h, cells[PAPER].W_h)
         added = gate_bias(cell).detach() - b
@@ -142,8 +142,8 @@ def test_all_have_the_same_weights_and_their_own_forget_bias(drawn_with):
         assert added[H:].abs().max() < 1e-12
 
 
-def test_without_a_bias_two_of_them_are_one_function(drawn_with):
-    apart = disagreement(drawn_with(torch.zeros(4 * H)), torch.randn(T, B, D))
+def test_without_a_bias_two_of_them_are_one_function(cells_with_bias):
+    apart = disagreement(cells_with_bias(torch.zeros(4 * H)), torch.randn(T, B, D))
     for name, far in apart.items():
         if name in (PAPER, THEANO):
             assert far.max() < 1e-12

@@ -18,13 +18,13 @@ def images():
 
 
 @pytest.fixture
-def net(images, drawn):
+def net(images, randomize):
     module = nn.Sequential(
         nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3),
         nn.BatchNorm2d(16), nn.Flatten(), nn.LazyLinear(2),
     )  # fmt: skip
     module(images)
-    return drawn(module)
+    return randomize(module)
 
 
 def test_plan_says_what_is_kept_lost_and_fresh():
@@ -66,9 +66,9 @@ def test_names_go_before_classes_and_functions_make_anything(net):
     assert plan.exchanges[0].kept["running_mean"] == "running_mean"
 
 
-def test_checkpoint_of_the_old_module_fits_the_new(net, drawn):
+def test_checkpoint_of_the_old_module_fits_the_new(net, randomize):
     plan = swap(net, {nn.BatchNorm2d: LayerNorm})
-    other = drawn(deepcopy(net))
+    other = randomize(deepcopy(net))
     new = plan.make()
     new.load_state_dict(plan.state_dict(other.state_dict()))
     torch.testing.assert_close(new[1].g, other[1].weight)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse, recurrent
-from lnlab.kernels.library import library
+from lnlab.kernels.compilation import library
 from lnlab.nn import (
     BatchNorm,
     CellInit,

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse, fused_cells, gpu, recurrent
+from lnlab.kernels.compilation import library
 from lnlab.kernels.fused_cells import Kernel
-from lnlab.kernels.library import library
 from lnlab.nn import (
     PUBLISHED_LSTMS,
     BiasPlacement,

@@ -61,12 +61,12 @@ training = pytest.mark.parametrize("training", [True, False], ids=["train", "eva
 
 
 @pytest.fixture
-def pair(drawn):
+def pair(randomize):
     """The reference of a case, its fused copy with tensors of its own, and its input."""
 
     def made(case, training=True):
         make, shape = CASES[case]
-        reference = drawn(make(8))
+        reference = randomize(make(8))
         if isinstance(reference, BatchNorm):
             reference.running_mean.uniform_(-1, 1)
             reference.running_var.uniform_(0.5, 2)

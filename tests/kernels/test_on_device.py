@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse
-from lnlab.kernels.library import NoKernelWarning
+from lnlab.kernels.compilation import NoKernelWarning
 from lnlab.nn import BatchNorm, Identity, RecurrentBatchNorm
 from lnlab.nn.recurrent import GRU, LSTM, RNN
 

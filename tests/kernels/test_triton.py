@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from lnlab.kernels import fuse, gpu, recurrent
-from lnlab.kernels.library import NoKernelWarning
+from lnlab.kernels.compilation import NoKernelWarning
 from lnlab.nn.recurrent import LSTM
 
 HERE = Path(__file__).with_name("triton")

@@ -44,9 +44,11 @@ def torchs(a, norm, mean, var, training):
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize(("momentum", "eps"), [(0.1, 1e-5), (0.3, 0.1)])
 def test_batch_norm_is_torchs_in_training_and_after(
-    place, affine, momentum, eps, drawn, outcome
+    place, affine, momentum, eps, randomize, outcome
 ):
-    norm = drawn(BatchNorm(8, space=SPACE[place], affine=affine, momentum=momentum, eps=eps))
+    norm = randomize(
+        BatchNorm(8, space=SPACE[place], affine=affine, momentum=momentum, eps=eps)
+    )
     mean, var = torch.zeros(8), torch.ones(8)
     for training in (True, True, False):
         norm.train(training)
@@ -69,8 +71,8 @@ def test_explicit_mode_wins_over_training_and_only_training_remembers(training):
     assert norm.mode is None
 
 
-def test_single_value_gives_b_and_moves_the_mean_alone(drawn):
-    norm = drawn(BatchNorm(8))
+def test_single_value_gives_b_and_moves_the_mean_alone(randomize):
+    norm = randomize(BatchNorm(8))
     y = norm(torch.full((1, 8), 3.0))
     assert_equal(y, norm.b.expand(1, 8))
     assert_equal(norm.running_mean, torch.full((8,), 0.3))
@@ -87,8 +89,8 @@ def test_unbiased_variance_is_a_setting(norm):
 
 @pytest.mark.parametrize("correction", [0, 1])
 @pytest.mark.parametrize("make", [BatchNorm, BatchRenorm])
-def test_a_lone_value_has_variance_0(make, correction, drawn):
-    norm = drawn(make(8, correction=correction, momentum=1.0))
+def test_a_lone_value_has_variance_0(make, correction, randomize):
+    norm = randomize(make(8, correction=correction, momentum=1.0))
     if make is BatchRenorm:
         norm.r_max, norm.d_max = 1.0, 0.0
     assert_equal(norm(inputs(1, 8)), norm.b.expand(1, 8))
@@ -97,8 +99,8 @@ def test_a_lone_value_has_variance_0(make, correction, drawn):
 
 
 @places
-def test_ghosts_are_batches_of_their_own(place, drawn, outcome):
-    norm = drawn(GhostBatchNorm(8, 4, space=SPACE[place]))
+def test_ghosts_are_batches_of_their_own(place, randomize, outcome):
+    norm = randomize(GhostBatchNorm(8, 4, space=SPACE[place]))
     a = inputs(*SHAPES[place])
     cases = a.reshape(-1, *a.shape[-1 - norm.space :])
     mean, var = torch.zeros(8), torch.ones(8)
@@ -124,8 +126,8 @@ def renormed(a, norm, mean, sigma):
 
 
 @pytest.mark.parametrize(("r_max", "d_max"), [(3, 5), (1.2, 0.5), (float("inf"),) * 2])
-def test_batch_renorm_is_algorithm_1(r_max, d_max, drawn, outcome):
-    norm = drawn(BatchRenorm(8, r_max=r_max, d_max=d_max, momentum=0.2))
+def test_batch_renorm_is_algorithm_1(r_max, d_max, randomize, outcome):
+    norm = randomize(BatchRenorm(8, r_max=r_max, d_max=d_max, momentum=0.2))
     mean, sigma = torch.zeros(8), torch.ones(8)
     for _ in range(3):
         leaves = {"a": inputs(6, 8), **dict(norm.named_parameters())}
@@ -139,8 +141,8 @@ def test_batch_renorm_is_algorithm_1(r_max, d_max, drawn, outcome):
     assert_equal(norm.eval()(a), norm.g * (a - mean) / sigma + norm.b)
 
 
-def test_each_time_step_has_statistics_of_its_own(drawn, outcome):
-    norm = drawn(RecurrentBatchNorm(8, steps=3))
+def test_each_time_step_has_statistics_of_its_own(randomize, outcome):
+    norm = randomize(RecurrentBatchNorm(8, steps=3))
     mean, var = torch.zeros(3, 8), torch.ones(3, 8)
     for t in (0, 1, 2, 1):
         leaves = {"a": inputs(6, 8), **dict(norm.named_parameters())}

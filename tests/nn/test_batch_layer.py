@@ -75,8 +75,8 @@ def algorithm_2(x, seen, letters, gamma, beta, eps):
 
 
 @pytest.mark.parametrize("eps", [1e-4, 0.0])
-def test_training_is_algorithm_1(eps, drawn, outcome):
-    norm = drawn(BatchLayerNorm(D, eps=eps))
+def test_training_is_algorithm_1(eps, randomize, outcome):
+    norm = randomize(BatchLayerNorm(D, eps=eps))
     x = torch.randn(M, D, requires_grad=True)
     y, _ = algorithm_1(x, norm.g, norm.b, eps)
     leaves = {"x": x, "g": norm.g, "b": norm.b}
@@ -86,8 +86,8 @@ def test_training_is_algorithm_1(eps, drawn, outcome):
 
 
 @configurations
-def test_evaluation_is_algorithm_2(letters, drawn, outcome):
-    norm = drawn(BatchLayerNorm(D, population=Population.from_letters(letters)))
+def test_evaluation_is_algorithm_2(letters, randomize, outcome):
+    norm = randomize(BatchLayerNorm(D, population=Population.from_letters(letters)))
     seen = batches(3, M, D)
     for batch in seen:
         norm(batch)
@@ -142,8 +142,8 @@ def code_inference(x, state, letters, gamma, beta, m):
 
 @configurations
 @pytest.mark.parametrize("shape", [(M, D), (M, 4, D)], ids=["features", "sequence"])
-def test_code_is_what_the_code_does(letters, shape, drawn, outcome):
-    norm = drawn(
+def test_code_is_what_the_code_does(letters, shape, randomize, outcome):
+    norm = randomize(
         BatchLayerNorm(D, m=M, population=Population.from_letters(letters), variant=CODE)
     )
     state = {}

@@ -27,8 +27,8 @@ def test_ada_norm_is_by_default_the_papers():
 
 
 @pytest.mark.parametrize("space", [0, 2])
-def test_dynamic_tanh_is_its_equation_1(space, drawn, outcome):
-    norm = drawn(DyT(8, space=space))
+def test_dynamic_tanh_is_its_equation_1(space, randomize, outcome):
+    norm = randomize(DyT(8, space=space))
     a = torch.randn(6, 8, *(3, 4)[:space], requires_grad=True)
     g, b = (v.reshape(-1, *(1,) * space) for v in (norm.g, norm.b))
     leaves = {"a": a, **dict(norm.named_parameters())}

@@ -43,15 +43,17 @@ def check(outcome, norm, expected, *shape):
 @pytest.mark.parametrize("shape", [(6, 8), (8,), (2, 3, 8), (6, 1)], ids=str)
 @pytest.mark.parametrize("eps", [1e-5, 0.1])
 @pytest.mark.parametrize("affine", [True, False])
-def test_layer_norm_is_torchs(shape, eps, affine, drawn, outcome):
+def test_layer_norm_is_torchs(shape, eps, affine, randomize, outcome):
     units = shape[-1]
-    norm = drawn(LayerNorm(units, eps=eps, elementwise_affine=affine))
+    norm = randomize(LayerNorm(units, eps=eps, elementwise_affine=affine))
     check(outcome, norm, lambda a, g, b: F.layer_norm(a, (units,), g, b, eps), *shape)
 
 
 @pytest.mark.parametrize("space", [1, 2])
-def test_layer_norm_over_space_is_torchs_layer_norm_of_the_whole_picture(space, drawn, outcome):
-    norm = drawn(LayerNorm(8, space=space))
+def test_layer_norm_over_space_is_torchs_layer_norm_of_the_whole_picture(
+    space, randomize, outcome
+):
+    norm = randomize(LayerNorm(8, space=space))
 
     def expected(a, g, b):
         return along(g, space) * F.layer_norm(a, a.shape[1:]) + along(b, space)
@@ -60,8 +62,8 @@ def test_layer_norm_over_space_is_torchs_layer_norm_of_the_whole_picture(space, 
 
 
 @pytest.mark.parametrize("space", [1, 2])
-def test_layer_norm_per_position_is_torchs_over_channels(space, drawn, outcome):
-    norm = drawn(LayerNorm(8, space=space, per_position=True))
+def test_layer_norm_per_position_is_torchs_over_channels(space, randomize, outcome):
+    norm = randomize(LayerNorm(8, space=space, per_position=True))
 
     def expected(a, g, b):
         return F.layer_norm(a.movedim(1, -1), (8,), g, b).movedim(-1, 1)
@@ -72,8 +74,8 @@ def test_layer_norm_per_position_is_torchs_over_channels(space, drawn, outcome):
 @spaces
 @pytest.mark.parametrize("correction", [0, 1])
 @pytest.mark.parametrize("root", [inside_root, outside_root])
-def test_layer_norm_has_the_settings_of_its_copies(space, correction, root, drawn, outcome):
-    norm = drawn(LayerNorm(8, eps=0.3, space=space, correction=correction, root=root))
+def test_layer_norm_has_the_settings_of_its_copies(space, correction, root, randomize, outcome):
+    norm = randomize(LayerNorm(8, eps=0.3, space=space, correction=correction, root=root))
 
     def expected(a, g, b):
         axes = tuple(range(1, a.dim()))
@@ -87,8 +89,8 @@ def test_layer_norm_has_the_settings_of_its_copies(space, correction, root, draw
 
 @pytest.mark.parametrize("correction", [0, 1])
 @pytest.mark.parametrize("shape", [(6, 1), (6, 1, 1), (1, 1)], ids=str)
-def test_a_lone_value_has_variance_0_with_either_estimator(shape, correction, drawn):
-    norm = drawn(LayerNorm(1, correction=correction, space=len(shape) - 2))
+def test_a_lone_value_has_variance_0_with_either_estimator(shape, correction, randomize):
+    norm = randomize(LayerNorm(1, correction=correction, space=len(shape) - 2))
     torch.testing.assert_close(norm(inputs(*shape)), norm.b.reshape(shape[1:]).expand(shape))
     mu, sigma = norm.stats(inputs(*shape))
     assert (sigma == norm.eps**0.5).all()
@@ -98,15 +100,15 @@ def test_a_lone_value_has_variance_0_with_either_estimator(shape, correction, dr
 @spaces
 @pytest.mark.parametrize("groups", [1, 2, 8])
 @pytest.mark.parametrize("affine", [True, False])
-def test_group_norm_is_torchs(space, groups, affine, drawn, outcome):
-    norm = drawn(GroupNorm(groups, 8, space=space, affine=affine))
+def test_group_norm_is_torchs(space, groups, affine, randomize, outcome):
+    norm = randomize(GroupNorm(groups, 8, space=space, affine=affine))
     check(outcome, norm, lambda a, g, b: F.group_norm(a, groups, g, b), *SHAPES[space])
 
 
 @pytest.mark.parametrize("space", [1, 2])
 @pytest.mark.parametrize("affine", [True, False])
-def test_instance_norm_is_torchs(space, affine, drawn, outcome):
-    norm = drawn(InstanceNorm(8, space=space, affine=affine))
+def test_instance_norm_is_torchs(space, affine, randomize, outcome):
+    norm = randomize(InstanceNorm(8, space=space, affine=affine))
     check(
         outcome,
         norm,
@@ -117,8 +119,8 @@ def test_instance_norm_is_torchs(space, affine, drawn, outcome):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("eps", [1e-5, 0.1, 0.0])
-def test_rms_norm_is_torchs(eps, bias, drawn, outcome):
-    norm = drawn(RMSNorm(8, eps=eps, bias=bias))
+def test_rms_norm_is_torchs(eps, bias, randomize, outcome):
+    norm = randomize(RMSNorm(8, eps=eps, bias=bias))
 
     def expected(a, g, b):
         h = F.rms_norm(a, (8,), g, eps)
@@ -128,8 +130,8 @@ def test_rms_norm_is_torchs(eps, bias, drawn, outcome):
 
 
 @pytest.mark.parametrize("space", [1, 2])
-def test_rms_norm_over_space_is_torchs_of_the_whole_picture(space, drawn, outcome):
-    norm = drawn(RMSNorm(8, space=space))
+def test_rms_norm_over_space_is_torchs_of_the_whole_picture(space, randomize, outcome):
+    norm = randomize(RMSNorm(8, space=space))
 
     def expected(a, g, b):
         return along(g, space) * F.rms_norm(a, a.shape[1:], eps=1e-5)
@@ -137,8 +139,8 @@ def test_rms_norm_over_space_is_torchs_of_the_whole_picture(space, drawn, outcom
     check(outcome, norm, expected, *SHAPES[space])
 
 
-def test_rms_norm_has_the_setting_of_the_authors_code(drawn, outcome):
-    norm = drawn(RMSNorm(8, eps=0.3, root=outside_root))
+def test_rms_norm_has_the_setting_of_the_authors_code(randomize, outcome):
+    norm = randomize(RMSNorm(8, eps=0.3, root=outside_root))
 
     def expected(a, g, b):
         return g * a / (a.norm(dim=-1, keepdim=True) / 8**0.5 + 0.3)
@@ -147,8 +149,8 @@ def test_rms_norm_has_the_setting_of_the_authors_code(drawn, outcome):
 
 
 @spaces
-def test_scale_norm_is_its_equation_5(space, drawn, outcome):
-    norm = drawn(ScaleNorm(8, space=space))
+def test_scale_norm_is_its_equation_5(space, randomize, outcome):
+    norm = randomize(ScaleNorm(8, space=space))
 
     def expected(a, g, b):
         return g * a / along(a.flatten(1).square().sum(1).sqrt(), space + 1)

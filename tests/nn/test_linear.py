@@ -97,14 +97,14 @@ def test_weight_norm_starts_as_the_layer_without_it(norm):
 
 
 def test_first_weights_are_uniform_and_the_same_for_every_normalizer():
-    drawn = []
+    weights = []
     for make in (Identity, LayerNorm, BatchNorm, NORMS["spectral"]):
         torch.manual_seed(3)
         layers = [Linear(400, 50, make), Linear(400, 50, make)]
-        drawn.append(torch.stack([layer.W.detach() for layer in layers]))
-    assert all(torch.equal(W, drawn[0]) for W in drawn)
-    assert 0.04999 < drawn[0].abs().max() <= 0.05
-    assert abs(drawn[0].std() - 0.05 / 3**0.5) < 2e-4  # five standard errors
+        weights.append(torch.stack([layer.W.detach() for layer in layers]))
+    assert all(torch.equal(W, weights[0]) for W in weights)
+    assert 0.04999 < weights[0].abs().max() <= 0.05
+    assert abs(weights[0].std() - 0.05 / 3**0.5) < 2e-4  # five standard errors
 
 
 def test_weights_can_be_drawn_again():

@@ -67,9 +67,9 @@ def example(name, units=8, cases=6, space=None):
 
 @every_norm
 @training
-def test_shape_is_kept_and_every_parameter_gets_a_gradient(name, training, drawn, outcome):
+def test_shape_is_kept_and_every_parameter_gets_a_gradient(name, training, randomize, outcome):
     norm, a, _ = given = example(name)
-    drawn(norm).train(training)
+    randomize(norm).train(training)
     gradients = outcome(given(), **given.leaves())
     assert gradients.pop("output").shape == a.shape
     for leaf, gradient in gradients.items():
@@ -78,22 +78,26 @@ def test_shape_is_kept_and_every_parameter_gets_a_gradient(name, training, drawn
 
 @every_norm
 @training
-def test_gradient_is_the_derivative(name, training, drawn):
+def test_gradient_is_the_derivative(name, training, randomize):
     if name == "ada" or (name == "batch renorm" and training):
         pytest.skip("by design: what is held constant has tests of its own")
     norm, a, W = example(name, cases=3)
     if isinstance(norm, SpectralNorm):  # its gradient is exact where u has converged
         norm.iterate(W.detach(), 1000)
-    drawn(norm).train(training)
+    randomize(norm).train(training)
     assert gradcheck(lambda *leaves: norm(leaves[0], leaves[1], 0), (a, W, *norm.parameters()))
 
 
 @every_norm
 @pytest.mark.parametrize("parameters", [torch.float32, None], ids=["float32", "same"])
 @halves
-def test_half_precision_is_rounded_once(name, parameters, dtype, drawn):
+def test_half_precision_is_rounded_once(name, parameters, dtype, randomize):
     norm, a, W = example(name)
-    norm, a, W = drawn(norm).to(parameters or dtype), a.detach().to(dtype), W.detach().to(dtype)
+    norm, a, W = (
+        randomize(norm).to(parameters or dtype),
+        a.detach().to(dtype),
+        W.detach().to(dtype),
+    )
     norm.train(name != "spectral")  # which in training would round what it remembers
     exact = copy.deepcopy(norm).double()
     y, expected = norm(a, W, 0), exact(a.double(), W.double(), 0)
@@ -157,9 +161,9 @@ def test_bad_number_spoils_its_own_case_only(name, bad):
 
 
 @every_norm
-def test_state_goes_to_a_fresh_normalizer(name, drawn):
+def test_state_goes_to_a_fresh_normalizer(name, randomize):
     norm, a, W = given = example(name)
-    drawn(norm)
+    randomize(norm)
     for _ in range(3):
         given()
     fresh = example(name).norm
@@ -192,10 +196,10 @@ def test_one_normalizer_may_be_used_twice_before_the_backward_pass(name):
 
 @every_norm
 @training
-def test_vmap_over_models_equals_one_by_one(name, training, drawn):
+def test_vmap_over_models_equals_one_by_one(name, training, randomize):
     """Parameters, gradients and what is remembered, of three models stacked."""
     examples = [example(name) for _ in range(3)]
-    norms = [drawn(given.norm).train(training) for given in examples]
+    norms = [randomize(given.norm).train(training) for given in examples]
     a = torch.stack([given.a.detach() for given in examples])
     W = torch.stack([given.W.detach() for given in examples])
     parameters, buffers = stack_module_state(norms)  # type: ignore[arg-type]
@@ -220,9 +224,9 @@ def test_vmap_over_models_equals_one_by_one(name, training, drawn):
 
 
 @pytest.mark.parametrize("name", AFFINE)
-def test_stats_complete_equation_5(name, drawn):
+def test_stats_complete_equation_5(name, randomize):
     norm, a, W = example(name)
-    drawn(norm).eval()
+    randomize(norm).eval()
     mu, sigma = norm.stats(a, W, 0)  # type: ignore[operator]
     parameters = {"g": torch.ones(1), "b": torch.zeros(1), **dict(norm.named_parameters())}
     g, b = (parameters[letter].reshape(-1, *(1,) * norm.space) for letter in "gb")

@@ -48,7 +48,7 @@ def layer_norm(a, eps, affine=None):
     return norm(a).detach()
 
 
-def drawn(H, seed):
+def random_affine(H, seed):
     generator = torch.Generator().manual_seed(seed)
     return Affine(torch.randn(H, generator=generator), torch.randn(H, generator=generator))
 
@@ -98,7 +98,7 @@ def test_mean_is_zero_and_variance_nearly_one(dtype, a, eps):
 @given(a=cases, seed=seeds, eps=epsilons)
 def test_reference_is_torchs(dtype, a, seed, eps):
     a = a.to(dtype)
-    affine = drawn(a.shape[1], seed)
+    affine = random_affine(a.shape[1], seed)
     g, b = (v.to(dtype) for v in affine)
     theirs = F.layer_norm(a, a.shape[1:], g, b, eps)
     allowed = bound(a, eps, dtype) * g.abs().double() + 2 * UNIT[dtype] * theirs.abs()
@@ -111,7 +111,7 @@ def test_reference_is_torchs(dtype, a, seed, eps):
 def test_gradient_is_its_formula_and_sums_to_zero(dtype, a, seed, eps):
     a = a.to(dtype).requires_grad_()
     H = a.shape[1]
-    norm, affine = LayerNorm(H, eps=eps).to(dtype), drawn(H, seed)
+    norm, affine = LayerNorm(H, eps=eps).to(dtype), random_affine(H, seed)
     norm.load_state_dict(affine._asdict())
     direction = torch.randn(a.shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
     da, db = torch.autograd.grad(norm(a), (a, norm.b), direction)  # type: ignore[arg-type]

@@ -113,9 +113,9 @@ def parameters(cell):
 
 @pytest.mark.parametrize("scale", [1.0, 0.02])
 @pytest.mark.parametrize("name", PUBLISHED_LSTMS)
-def test_the_cell_is_its_equations(name, scale, drawn):
+def test_the_cell_is_its_equations(name, scale, randomize):
     """At the small scale the variances are about 1e-3, and every eps is seen."""
-    cell = drawn(PUBLISHED_LSTMS[name](D, H))
+    cell = randomize(PUBLISHED_LSTMS[name](D, H))
     state = tuple(scale * torch.randn(B, H) for _ in range(2))
     with torch.no_grad():
         for p in (cell.W_x, cell.W_h, cell.b, cell.norm_c.g):

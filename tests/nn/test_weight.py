@@ -24,14 +24,14 @@ kernels = pytest.mark.parametrize("kernel", KERNELS)
 
 
 @pytest.fixture
-def given(drawn, outcome):
+def given(randomize, outcome):
     """Inputs and weights of a kind, and what a normalizer makes of them."""
 
     def make(norm, kernel):
         W = torch.randn(KERNELS[kernel], requires_grad=True)
         x = torch.randn((6, 5) if kernel == "dense" else (6, 3, 5, 4), requires_grad=True)
         product = F.linear if kernel == "dense" else F.conv2d
-        drawn(norm)
+        randomize(norm)
         leaves = {"x": x, "W": W, **dict(norm.named_parameters())}
 
         def ours():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.kernels.library import NoKernelWarning, library
+from lnlab.kernels.compilation import NoKernelWarning, library
 from lnlab.nn import Identity, LayerNorm, RMSNorm
 from lnlab.papers.draw.experiment import ARMS
 from lnlab.papers.draw.kernels import DRAWING, fuse_draw

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lnlab.kernels import fuse
+from lnlab.kernels.compilation import KernelLibrary, ctypes_fields
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     Tensors,
@@ -18,7 +19,6 @@ from lnlab.kernels.compiled_loop import (
     require_bias,
 )
 from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
-from lnlab.kernels.library import KernelLibrary, ctypes_fields
 from lnlab.nn import State
 from lnlab.papers.handwriting.model import WINDOWS, HandwritingNet, WriterState
 

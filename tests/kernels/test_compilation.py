@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-import lnlab.kernels.library
+import lnlab.kernels.compilation
 from lnlab.kernels import recurrent
-from lnlab.kernels.library import (
+from lnlab.kernels.compilation import (
     BuildError,
     NoKernelWarning,
     build,
@@ -30,7 +30,7 @@ def sources(tmp_path, monkeypatch):
     folder = tmp_path / "cpp"
     folder.mkdir()
     (folder / "recurrence.cpp").write_text(TINY)
-    monkeypatch.setattr(lnlab.kernels.library, "SOURCES", folder)
+    monkeypatch.setattr(lnlab.kernels.compilation, "SOURCES", folder)
     return folder
 
 
@@ -84,7 +84,7 @@ def test_two_processes_build_at_once(sources, tmp_path):
     program = (
         "import sys; from importlib.util import module_from_spec as made;"
         "from importlib.util import spec_from_file_location as at; from pathlib import Path;"
-        f"spec = at('library', {lnlab.kernels.library.__file__!r}); m = made(spec);"
+        f"spec = at('compilation', {lnlab.kernels.compilation.__file__!r}); m = made(spec);"
         "spec.loader.exec_module(m);"
         f"m.SOURCES = Path({str(sources)!r}); print(m.build(Path(sys.argv[1])))"
     )
