@@ -27,9 +27,7 @@ def test_random_numbers_are_those_of_their_seed_and_stream(draw):
     torch.manual_seed(1)
     before = torch.get_rng_state()
     assert torch.equal(draw(3, 1, 4, 5).flatten()[:7], draw(3, 1, 7))
-    randomize = [
-        draw(*which, 3) for which in ((0, 1), (1, 0), (1, 1), (0, (1, 1)), (0, (1, 2)))
-    ]
+    streams = [draw(*which, 3) for which in ((0, 1), (1, 0), (1, 1), (0, (1, 1)), (0, (1, 2)))]
     assert len({tuple(numbers.tolist()) for numbers in streams}) == len(streams)
     assert torch.equal(torch.get_rng_state(), before)
 
