@@ -59,9 +59,12 @@ class BlackBox:
         self.weights: dict[str, Tensor] = {}
         # A smooth function has a second difference of 1e-10 here. Where x, or a statistic of
         # it, is rounded to float32, what is left is that rounding, some 1e-8.
+        # With parameters away from 0: behind a gain of 0 nothing can be seen.
+        self.weights = {name: self.random_parameter(name) for name in module.parameters}
         x, step = module.x, 1e-5 * normal(6, 0, *module.x.shape).to(module.x)
         second = self(x + step) - 2 * self(x) + self(x - step)
         self.float32 = float(second.abs().max()) > 2e-9 * float(self(x).abs().max())
+        self.weights = {}
         self.same = SAME_IN_FLOAT32 if self.float32 else SAME
 
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
@@ -206,7 +209,7 @@ ROLES = {
     "bias": "added last",
     "bias, times the gain": "added before the gain multiplies",
     "unused": "unused",
-    "inside": "acts before the statistics are taken, or on none of this form",
+    "inside": "acts before the statistics, or in another way",
 }
 
 
@@ -716,7 +719,7 @@ def _differing(axis: int, along: dict[int, Extent | None]) -> Property:
         words.append(f"{first} to {last}: {_describe_extent(along[first])}")
         extents.append(along[first])
     if len(words) > MANY or len({*extents}) < len(extents):
-        words = ["of inputs that their values choose, as by a median or a maximum"]
+        words = ["of no regular set of inputs, as if values chose them (a median, a maximum)"]
     found = f"along axis {axis}, {'; '.join(words)}"
     return Property("statistics", found, "the same for all", True)
 

@@ -42,6 +42,8 @@ SIZES = re.compile(
 )
 """Names of arguments that say how many features there are."""
 
+STATUSES = ("identified", "another form", "other input", "not built", "not a normalizer")
+
 LAYERS = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.RNNBase, nn.MultiheadAttention)
 
 
@@ -51,7 +53,8 @@ class NormClass:
 
     Attributes:
         name: the class with its module.
-        status: "identified", "not a normalizer", "not built" or "other input".
+        status: "identified", "another form" (statistics, but not those of a norm of torch.nn),
+            "not a normalizer", "not built" or "other input".
         computes: the operator of torch.nn that it is or comes nearest to, and the differences;
             or why nothing can be said.
         gain: "w", "1 + w" or "none".
@@ -95,7 +98,7 @@ class NormSurvey(AnalysisResult):
 
     def __str__(self) -> str:
         lines = []
-        for status in ("identified", "other input", "not built", "not a normalizer"):
+        for status in STATUSES:
             rows = [c for c in self.classes if c.status == status]
             if rows:
                 lines.append(f"{status}: {len(rows)}")
@@ -187,18 +190,19 @@ def identify_class(kind: type[nn.Module]) -> NormClass:
     layers = [type(m).__name__ for m in module.modules() if isinstance(m, LAYERS)]
     if layers:
         return NormClass(name, "not a normalizer", f"contains {layers[0]}")
-    then = remove_activation(module)
+    whole = deepcopy(module)
+    activation = remove_activation(module)
     choices = [module]
-    if "gate" in inspect.signature(module.forward).parameters:
+    if gated := "gate" in inspect.signature(module.forward).parameters:
         choices = [WithGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]
-        then += ", with a gate"
     try:
         x = find_input(choices[0])
         reports = [(choice, identify_norm(choice, x)) for choice in choices]
     except Exception as error:  # so may a forward pass
         return NormClass(name, "other input", _sentence(error))
     module, report = min(reports, key=lambda pair: len(pair[1].defects))
-    return _row(name, module, x, report, then)
+    more = ", with a gate" if gated else place_of_activation(whole, module, activation, x)
+    return _row(name, module, x, report, more)
 
 
 SILU_IS_1, SIGMOID_IS_1 = 1.2784645, 40.0
@@ -302,15 +306,27 @@ def configurations(kind: type[nn.Module]) -> Iterator[Any]:
                         continue
 
 
-def remove_activation(module: nn.Module) -> str:
-    """Replace the activation and dropout that follow a norm; return words for it."""
-    then = ""
+def remove_activation(module: nn.Module) -> nn.Module | None:
+    """Replace the activation and dropout of a norm by the identity; return the activation."""
+    activation = None
     for attribute in ("act", "activation", "drop"):
         child = getattr(module, attribute, None)
         if isinstance(child, nn.Module) and not isinstance(child, nn.Identity):
             setattr(module, attribute, nn.Identity())
-            then = then if attribute == "drop" else f", then {type(child).__name__}"
-    return then
+            activation = activation if attribute == "drop" else child
+    return activation
+
+
+@torch.no_grad()
+def place_of_activation(
+    whole: nn.Module, norm: nn.Module, activation: nn.Module | None, x: Tensor
+) -> str:
+    """Return words for an activation: after the norm, or somewhere inside it."""
+    if activation is None:
+        return ""
+    name = type(activation).__name__
+    after = relative_change(whole(x.clone()), activation(norm(x.clone()))) < 1e-5
+    return f", then {name}" if after else f", with {name} inside"
 
 
 def find_input(module: nn.Module) -> Tensor:
@@ -337,13 +353,13 @@ def find_input(module: nn.Module) -> Tensor:
     raise reason
 
 
-def _row(name: str, module: nn.Module, x: Tensor, report: NormReport, then: str) -> NormClass:
+def _row(name: str, module: nn.Module, x: Tensor, report: NormReport, more: str) -> NormClass:
     roles = {role.role for role in report.roles}
     gain = "1 + w" if "gain, 1 + " in roles else "w" if "gain" in roles else "none"
     row = NormClass(
         name,
         "identified",
-        summarize(report, module, x) + then,
+        summarize(report, module, x) + more,
         gain,
         "" if report.divisor is None else place_of_eps(report.divisor),
         report.float32,
@@ -351,8 +367,10 @@ def _row(name: str, module: nn.Module, x: Tensor, report: NormReport, then: str)
         input=str(tuple(x.shape)),
     )
     if report.kind == NOTHING:
-        return replace(row, gain="", transfers="no")
-    return replace(row, transfers="no" if then else transfer(module, x, report))
+        pointwise = report.properties[0].found.startswith("none")
+        status = row.status if pointwise else "another form"
+        return replace(row, status=status, gain="", transfers="no")
+    return replace(row, transfers="no" if more else transfer(module, x, report))
 
 
 @torch.no_grad()
@@ -387,6 +405,9 @@ def bfloat16_error(module: nn.Module, x: Tensor) -> float:
     rounded to bfloat16 first: 0.004 is half a unit in the last place.
     """
     half = deepcopy(module).bfloat16()
+    if not module(x).any():  # the constructor left the gain empty
+        for parameter in half.parameters():
+            parameter.fill_(1)
     largest = 0.0
     for mean in (0.0, 10.0):
         rounded = (x + mean).bfloat16()

@@ -291,5 +291,5 @@ def test_a_rule_that_picks_an_input_by_its_size_is_not_told_place_by_place():
     assert str(report).startswith("Median is no normalizer that torch.nn has")
     (statistics,) = report.properties
     assert statistics.found == (
-        "along axis 1, of inputs that their values choose, as by a median or a maximum"
+        "along axis 1, of no regular set of inputs, as if values chose them (a median, a maximum)"
     )
