@@ -16,7 +16,7 @@ NAMES = {
         *("LayerNorm", "RMSNorm", "ScaleNorm", "GroupNorm", "InstanceNorm"),
         *("BatchNorm", "GhostBatchNorm", "BatchRenorm", "RecurrentBatchNorm"),
         *("BatchLayerNorm", "WeightNorm", "MeanOnlyBatchNorm", "WeightStandardization"),
-        *("SpectralNorm", "AdaNorm", "DyT", "Identity", "AffineNormalizer", "Linear"),
+        *("SpectralNorm", "AdaNorm", "DyT", "Derf", "Identity", "AffineNormalizer", "Linear"),
         *("Conv2d", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "Attention"),
         *("torch_state_dict", "use_statistics", "recompute_statistics"),
     ),

@@ -134,6 +134,7 @@ NORMALIZERS = {
     "scale": "#C2185B",
     "ada": "#3B4CC0",
     "dyt": "#5F6B7A",
+    "derf": "#A3324E",
     "recurrent batch": "#9C1C1C",
     "ghost batch": "#E8895A",
     "batch renorm": "#5A3A1A",

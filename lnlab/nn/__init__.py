@@ -60,7 +60,7 @@ from lnlab.nn.cells import (
     init_like_torch_,
     init_unit_variance_,
 )
-from lnlab.nn.elementwise import AdaNorm, DyT
+from lnlab.nn.elementwise import AdaNorm, Derf, DyT
 from lnlab.nn.layer import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, ScaleNorm
 from lnlab.nn.linear import Conv2d, Linear, NormLayer
 from lnlab.nn.normalizer import (
@@ -93,6 +93,7 @@ NORMS: dict[str, NormLayer] = {
     "spectral": SpectralNorm,
     "ada": AdaNorm,
     "dyt": DyT,
+    "derf": Derf,
     "recurrent batch": partial(RecurrentBatchNorm, steps=1),
     "batch layer": BatchLayerNorm,
 }
@@ -137,6 +138,7 @@ __all__ = [
     "CellInit",
     "CellState",
     "Conv2d",
+    "Derf",
     "DyT",
     "GRUCell",
     "GhostBatchNorm",

@@ -62,9 +62,38 @@ class DyT(Normalizer):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        alpha = self.alpha  # of S models (S,)
-        alpha = alpha.view(-1, *(1,) * (a.dim() - 1)) if alpha.dim() else alpha
-        squashed = (alpha * at_least_float32(a)).tanh()
+        squashed = self.squash(at_least_float32(a))
         return (self.broadcast_units(self.g) * squashed + self.broadcast_units(self.b)).to(
             a.dtype
         )
+
+    def squash(self, a: Tensor) -> Tensor:
+        """Return tanh(alpha a)."""
+        return (_broadcast_models(self.alpha, a) * a).tanh()
+
+
+class Derf(DyT):
+    """Dynamic erf: Chen et al. (2025), g erf(alpha a + s) + b, without statistics.
+
+    alpha and s, two learned numbers, start at 0.5 and 0. It shares no invariance with
+    LayerNorm.
+
+    Examples:
+        >>> norm = lnlab.nn.Derf(16)
+        >>> h = norm(torch.randn(4, 16))
+    """
+
+    def __init__(
+        self, units: int, *, alpha: float = 0.5, s: float = 0.0, space: int = 0
+    ) -> None:
+        super().__init__(units, alpha=alpha, space=space)
+        self.s = nn.Parameter(torch.tensor(s))
+
+    def squash(self, a: Tensor) -> Tensor:
+        """Return erf(alpha a + s)."""
+        return (_broadcast_models(self.alpha, a) * a + _broadcast_models(self.s, a)).erf()
+
+
+def _broadcast_models(scalar: Tensor, a: Tensor) -> Tensor:
+    """Reshape a number (), or those of S models (S,), to broadcast with a (*S, ..., H)."""
+    return scalar.view(-1, *(1,) * (a.dim() - 1)) if scalar.dim() else scalar

@@ -325,6 +325,7 @@ ROWS: dict[str, Row] = {
         conditions={12: "power iteration converged"}, with_bias=_NONE,
     ),
     "dyt": Row(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics", with_bias=_NONE),
+    "derf": Row(NORMS["derf"], "NNNNNNNNNNYY", "no statistics", with_bias=_NONE, odd=False),
     "recurrent batch": Row(
         NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself",
         with_bias=_BATCH_BIASED,

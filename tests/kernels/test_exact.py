@@ -20,6 +20,7 @@ from lnlab.nn import (
     BiasPlacement,
     CellInit,
     CellState,
+    Derf,
     DyT,
     GRUCell,
     Identity,
@@ -139,7 +140,7 @@ def test_a_fused_layer_is_the_same_function_or_names_what_it_left(layer, name):
     if layer == "GRU" and "elementwise_affine" in settings:
         plain = False  # its own biases stand inside the normalizers
     assert (f"{layer}Cell" in said) == (not plain)
-    alone = known.__name__ in BY_TORCH or known in (Identity, DyT)
+    alone = known.__name__ in BY_TORCH or known in (Identity, DyT, Derf)
     of_norm = [each for each in said if not each.endswith("Cell")]
     if alone and not {"correction", "root"} & settings.keys():
         assert of_norm == []

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lnlab.nn import AdaNorm, DyT, inside_root, outside_root
+from lnlab.nn import AdaNorm, Derf, DyT, inside_root, outside_root
 
 
 @pytest.mark.parametrize("correction", [0, 1], ids=["paper", "code"])
@@ -27,16 +27,19 @@ def test_ada_norm_is_by_default_the_papers():
 
 
 @pytest.mark.parametrize("space", [0, 2])
-def test_dynamic_tanh_is_its_equation_1(space, randomize, outcome):
-    norm = randomize(DyT(8, space=space))
+@pytest.mark.parametrize("kind", [DyT, Derf])
+def test_functions_of_each_value_are_their_equations(kind, space, randomize, outcome):
+    norm = randomize(kind(8, space=space))
     a = torch.randn(6, 8, *(3, 4)[:space], requires_grad=True)
     g, b = (v.reshape(-1, *(1,) * space) for v in (norm.g, norm.b))
     leaves = {"a": a, **dict(norm.named_parameters())}
-    expected = outcome(g * torch.tanh(norm.alpha * a) + b, **leaves)
+    squashed = torch.tanh(norm.alpha * a) if kind is DyT else torch.erf(norm.alpha * a + norm.s)
+    expected = outcome(g * squashed + b, **leaves)
     torch.testing.assert_close(outcome(norm(a), **leaves), expected, rtol=0, atol=1e-12)
 
 
-def test_dynamic_tanh_starts_as_its_code():
-    norm = DyT(8)
-    torch.testing.assert_close(norm(torch.ones(2, 8)), torch.full((2, 8), 0.5).tanh())
-    assert DyT(8, alpha=0.8).alpha.item() == 0.8
+def test_they_start_as_the_papers_say():
+    half = torch.full((2, 8), 0.5)
+    torch.testing.assert_close(DyT(8)(torch.ones(2, 8)), half.tanh())
+    torch.testing.assert_close(Derf(8)(torch.ones(2, 8)), half.erf())
+    assert Derf(8, alpha=0.8, s=0.1).alpha.item() == 0.8
