@@ -37,18 +37,12 @@ _CLAMPS = {torch.clamp, torch.clamp_min, Tensor.clamp, Tensor.clamp_, Tensor.cla
 
 
 class Site(NamedTuple):
-    """One nonlinearity or normalizer in one evaluation.
+    """One nonlinearity or normalizer in one evaluation."""
 
-    Attributes:
-        name: the module and the function.
-        a: what goes into f, or comes out of a normalizer.
-        h: the output of f; None for a normalizer.
-        shut: where f does not respond to a small change of ``a``; None for a normalizer.
-    """
-
-    name: str
-    a: Tensor
-    h: Tensor | None
+    name: str  # the module and the function
+    a: Tensor  # what goes into f, or comes out of a normalizer
+    h: Tensor | None  # the output of f; None for a normalizer
+    # where f does not respond to a small change of ``a``; None for a normalizer
     shut: Tensor | None
 
 

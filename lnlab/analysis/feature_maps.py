@@ -27,17 +27,11 @@ CASES = 250
 
 @dataclass(frozen=True)
 class MapStatistics(AnalysisResult):
-    """Statistics of H units at each position, over the cases; each (H, height, width).
+    """Statistics of H units at each position, over the cases; each (H, height, width)."""
 
-    Attributes:
-        on: the fraction of cases in which the normalized summed input is above 0.
-        mean: of the pre-activations ``a``, before anything normalizes them.
-        deviation: of the same, 1/B.
-    """
-
-    on: Tensor
-    mean: Tensor
-    deviation: Tensor
+    on: Tensor  # the fraction of cases in which the normalized summed input is above 0
+    mean: Tensor  # of the pre-activations ``a``, before anything normalizes them
+    deviation: Tensor  # of the same, 1/B
 
     def to_frame(self) -> Frame:
         """Return one row per unit and position."""
@@ -59,17 +53,13 @@ class MapStatistics(AnalysisResult):
 
 
 class Contrast(NamedTuple):
-    """The border of a map, its outermost ring, beside its middle half.
+    """The border of a map, its outermost ring, beside its middle half."""
 
-    Attributes:
-        border: the fraction of cases in which a unit of the ring is on, on average over units.
-        middle: the same for the units at least a quarter of the side away from the edge.
-        shift: the difference of the means of ``a`` in ring and middle, in pooled deviations
-            (Cohen's d, without its sign), on average over units.
-    """
-
+    # the fraction of cases in which a unit of the ring is on, on average over units
     border: float
-    middle: float
+    middle: float  # the same for the units at least a quarter of the side away from the edge
+    # the difference of the means of ``a`` in ring and middle, in pooled deviations (Cohen's d,
+    # without its sign), on average over units
     shift: float
 
 
@@ -83,9 +73,6 @@ def map_statistics(
         model: called as ``model(x)``.
         x: cases (B, ...).
         layers: names of :class:`lnlab.nn.Conv2d` in it.
-
-    Raises:
-        ValueError: if there are no cases, or a layer's ``a`` has no positions.
     """
     copy = _copy(model, x)
     sums: dict[str, list[Tensor]] = {}  # of what is on, of a, of a², and a mean nearby
@@ -112,11 +99,7 @@ def map_statistics(
 
 
 def contrast(of: MapStatistics) -> Contrast:
-    """Return the border of a map (H, height, width) beside its middle.
-
-    Raises:
-        ValueError: for sides below 4, which leave no middle.
-    """
+    """Return the border of a map (H, height, width) beside its middle."""
     height, width = of.on.shape[1:]
     if min(height, width) < 4:
         raise ValueError(f"a map of {height} x {width} has no middle: its sides are below 4.")

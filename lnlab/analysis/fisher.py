@@ -43,24 +43,13 @@ from lnlab.threads import in_one_thread
 
 @dataclass(frozen=True)
 class Family:
-    """An exponential family with natural parameters h (..., H).
+    """An exponential family with natural parameters h (..., H)."""
 
-    Attributes:
-        name: in words.
-        eta: the log partition function, (..., H) to (...).
-        mean: its slope f, the transfer function: (..., H) to (..., H).
-        curvature: its second derivative, (..., H) to (..., H, H).
-        phi: the scale of the variance; 1 but for a Gaussian.
-
-    Raises:
-        ValueError: for a phi that is not positive.
-    """
-
-    name: str
-    eta: Callable[[Tensor], Tensor]
-    mean: Callable[[Tensor], Tensor]
-    curvature: Callable[[Tensor], Tensor]
-    phi: float = 1.0
+    name: str  # in words
+    eta: Callable[[Tensor], Tensor]  # the log partition function, (..., H) to (...)
+    mean: Callable[[Tensor], Tensor]  # its slope f, the transfer function: (..., H) to (..., H)
+    curvature: Callable[[Tensor], Tensor]  # its second derivative, (..., H) to (..., H, H)
+    phi: float = 1.0  # the scale of the variance; 1 but for a Gaussian
 
     def __post_init__(self) -> None:
         if not 0 < self.phi < float("inf"):
@@ -121,29 +110,15 @@ class GLM:
     """H normalized linear models of the same inputs, eq. 10 and 13.
 
     Statistics over cases are those of x, at every theta; the inputs x are P(x).
-
-    Attributes:
-        W: weights (H, D), one row a unit.
-        x: inputs (B, D).
-        norm: makes the normalizer; only its rule for (mu, sigma) is used.
-        family: the distribution of the outputs.
-        b: biases (H,); None: 0.
-        g: gains (H,); None: 1. Without a normalizer there are none.
-        eps: of the normalizer; the paper's equations have none.
-
-    Raises:
-        TypeError: for a normalizer that is no rule for (mu, sigma).
-        ValueError: where shapes do not fit, numbers are not finite, or sigma is 0: one case
-            under batch normalization, one unit under layer normalization.
     """
 
-    W: Tensor
-    x: Tensor
-    norm: NormLayer = Identity
-    family: Family = BERNOULLI
-    b: Tensor | None = None
-    g: Tensor | None = None
-    eps: float = 0.0
+    W: Tensor  # weights (H, D), one row a unit
+    x: Tensor  # inputs (B, D)
+    norm: NormLayer = Identity  # makes the normalizer; only its rule for (mu, sigma) is used
+    family: Family = BERNOULLI  # the distribution of the outputs
+    b: Tensor | None = None  # biases (H,); None: 0
+    g: Tensor | None = None  # gains (H,); None: 1. Without a normalizer there are none.
+    eps: float = 0.0  # of the normalizer; the paper's equations have none
 
     def __post_init__(self) -> None:
         W, x = self.W, self.x
@@ -286,20 +261,13 @@ def ds2(F: Tensor, delta: Tensor) -> float:
     Args:
         F: (H, K, H, K).
         delta: the step (H, K).
-
-    Raises:
-        ValueError: for a step that is not of the metric's shape.
     """
     _refuse(delta, F.shape[:2])
     return float(torch.einsum("ik,ikjl,jl->", delta, F, delta) / 2)
 
 
 def divergence(glm: GLM, delta: Tensor) -> float:
-    """Return the KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta).
-
-    Raises:
-        ValueError: for a step (H, K) of another shape.
-    """
+    """Return the KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta)."""
     _refuse(delta, glm.theta.shape)
     return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
 
@@ -324,15 +292,11 @@ def radial(glm: GLM) -> dict[str, Tensor]:
 
 
 class Gap(NamedTuple):
-    """The distance of eq. 13 from the metric; all 0 where it is exact.
+    """The distance of eq. 13 from the metric; all 0 where it is exact."""
 
-    Attributes:
-        own: the relative error of the block of a unit with itself, a mean over the units.
-        cross: the mean size of the exact blocks of two different units' weights, relative to
-            that of one unit's: eq. 13 has 0 there for independent outputs.
-    """
-
-    own: float
+    own: float  # the relative error of the block of a unit with itself, a mean over the units
+    # the mean size of the exact blocks of two different units' weights, relative to that of one
+    # unit's: eq. 13 has 0 there for independent outputs.
     cross: float
 
 
@@ -340,9 +304,6 @@ def gap(glm: GLM) -> Gap:
     """Return the distance of eq. 13 from the metric, for a model with independent outputs.
 
     NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
-
-    Raises:
-        ValueError: of a model with a single unit.
     """
     exact, paper = metric(glm), metric_of_paper(glm)
     H, D = glm.W.shape

@@ -30,26 +30,15 @@ from lnlab.threads import in_one_thread
 
 @dataclass(frozen=True)
 class ExtremeEigenvalues(AnalysisResult):
-    """The outermost eigenvalues of H.
+    """The outermost eigenvalues of H."""
 
-    Attributes:
-        largest: the K largest, in falling order (K,); fewer after an early interrupt.
-        smallest: the smallest of all, often negative: the loss curves down there.
-        errors: for each of ``largest``, how far from it an eigenvalue lies at most (K,).
-        smallest_error: the same for ``smallest``.
-        vectors: the eigenvectors of ``largest``, of length 1 (K, P).
-        weights: the length of w.
-        products: how many H v it took.
-        bn_stats: where statistics over cases came from.
-    """
-
-    largest: Tensor
-    smallest: float
-    errors: Tensor
+    largest: Tensor  # the K largest, falling (K,); fewer after an early interrupt
+    smallest: float  # often negative: the loss curves down there
+    errors: Tensor  # how far from each of ``largest`` an eigenvalue lies at most (K,)
     smallest_error: float
-    vectors: Tensor
-    weights: float
-    products: int
+    vectors: Tensor  # the eigenvectors of ``largest``, of length 1 (K, P)
+    weights: float  # the length of w
+    products: int  # how many H v it took
     bn_stats: str | None
 
     def summary(self) -> dict[str, float]:
@@ -82,14 +71,9 @@ class ExtremeEigenvalues(AnalysisResult):
 
 @dataclass(frozen=True)
 class HessianTrace(AnalysisResult):
-    """Hutchinson's estimate of the trace of H: the mean of v^T H v over random signs v.
+    """Hutchinson's estimate of the trace of H: the mean of v^T H v over random signs v."""
 
-    Attributes:
-        values: v^T H v of each v (K,).
-        bn_stats: where statistics over cases came from.
-    """
-
-    values: Tensor
+    values: Tensor  # v^T H v of each v (K,)
     bn_stats: str | None
 
     @property
@@ -100,8 +84,7 @@ class HessianTrace(AnalysisResult):
     @property
     def standard_error(self) -> float:
         """The standard error of the estimate; NaN for a single v."""
-        count = len(self.values)
-        return float(self.values.std()) / count**0.5 if count > 1 else float("nan")
+        return _standard_error(self.values)
 
     def _notes(self) -> list[str]:
         return [f"trace of the Hessian: {self.mean:.3g} ± {self.standard_error:.2g}"]
@@ -117,28 +100,27 @@ class HessianSpectrum(AnalysisResult):
 
     Each random v sees the density as K nodes with a weight each, exact for polynomials up to
     degree 2K - 1 (Ghorbani, Krishnan & Xiao 2019).
-
-    Attributes:
-        nodes: (draws, K).
-        weights: (draws, K), each row's sum 1.
-        bn_stats: where statistics over cases came from.
     """
 
-    nodes: Tensor
-    weights: Tensor
+    nodes: Tensor  # (draws, K)
+    weights: Tensor  # (draws, K), each row's sum 1
     bn_stats: str | None
+
+    @property
+    def means(self) -> Tensor:
+        """The mean of all eigenvalues, trace / P, as each draw sees it (draws,)."""
+        # the rule is exact for lambda itself: each draw is vᵀ H v of a v of length 1
+        return (self.nodes * self.weights).sum(1)
 
     @property
     def mean(self) -> float:
         """The mean of all eigenvalues, trace / P."""
-        # the rule is exact for lambda itself: each draw is vᵀ H v of a v of length 1
-        return float((self.nodes * self.weights).sum(1).mean())
+        return float(self.means.mean())
 
     @property
     def standard_error(self) -> float:
         """The standard error of :attr:`mean`; NaN for a single draw."""
-        each = (self.nodes * self.weights).sum(1)
-        return float(each.std()) / len(each) ** 0.5 if len(each) > 1 else float("nan")
+        return _standard_error(self.means)
 
     @property
     def negative_fraction(self) -> float:
@@ -147,12 +129,7 @@ class HessianSpectrum(AnalysisResult):
         return float((self.weights * below).sum(1).mean())
 
     def density(self, at: Tensor, width: float) -> Tensor:
-        """Return the density at ``at`` (N,), each node blurred to a normal distribution.
-
-        Args:
-            at: eigenvalues.
-            width: the standard deviation of the normal distribution.
-        """
+        """Return the density at eigenvalues (N,), each node blurred to N(node, width²)."""
         apart = (at[:, None, None] - self.nodes) / width
         bells = torch.exp(-apart.square() / 2) / (width * (2 * torch.pi) ** 0.5)
         return (bells * self.weights).sum(2).mean(1)
@@ -164,13 +141,12 @@ class HessianSpectrum(AnalysisResult):
     def to_frame(self) -> Frame:
         """Return one row per node: its draw, its eigenvalue and its weight."""
         draws, K = self.nodes.shape
-        return make_frame(
-            {
-                "draw": torch.arange(draws).repeat_interleave(K).numpy(),
-                "eigenvalue": self.nodes.flatten().numpy(),
-                "weight": self.weights.flatten().numpy(),
-            }
-        )
+        columns = {
+            "draw": torch.arange(draws).repeat_interleave(K),
+            "eigenvalue": self.nodes.flatten(),
+            "weight": self.weights.flatten(),
+        }
+        return make_frame({name: column.numpy() for name, column in columns.items()})
 
     def plot(self) -> Figure:
         """Return the density, blurred by 1 % of its range."""
@@ -182,6 +158,11 @@ class HessianSpectrum(AnalysisResult):
         heights = self.density(at, 0.01 * reach) + 1e-9
         curve = {"density": (at.numpy(), heights.numpy())}
         return line_chart({"": curve}, x="eigenvalue", y="density")
+
+
+def _standard_error(values: Tensor) -> float:
+    count = len(values)
+    return float(values.std()) / count**0.5 if count > 1 else float("nan")
 
 
 @in_one_thread
@@ -239,8 +220,7 @@ def extreme_eigenvalues(
         for _ in bar(iterations, steps, "eigenvalues", shown=progress):
             values, _, errors = space.ritz()
             outermost = torch.cat([errors[-count:], errors[:1]])
-            known = bool((outermost <= tolerance * values.abs().max()).all())
-            if len(values) > count and known:
+            if len(values) > count and (outermost <= tolerance * values.abs().max()).all():
                 break
     values, vectors, errors = space.ritz()
     return ExtremeEigenvalues(
@@ -287,7 +267,7 @@ def hessian_trace(
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     if draws < 1:
         raise ValueError(f"draws is {draws}: give 1 or more, 2 for an error.")
-    product, values = _product(objective, objective.start if w is None else w), []
+    product, values = _product(objective, w), []
     with interruptible(lambda: len(values), f"{draws} draws"):
         for number in bar(range(draws), draws, "trace", shown=progress):
             # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not
@@ -330,37 +310,35 @@ def hessian_spectrum(
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     if draws < 1 or steps < 1:
         raise ValueError(f"draws is {draws}, steps {steps}: give 1 or more.")
-    product = _product(objective, objective.start if w is None else w)
-    steps = min(steps, len(objective.start))
-    rules: list[tuple[Tensor, Tensor]] = []
-    with interruptible(lambda: len(rules), f"{draws} draws"):
+    product = _product(objective, w)
+    nodes, weights = [], []
+    with interruptible(lambda: len(weights), f"{draws} draws"):
         for number in bar(range(draws), draws, "spectrum", shown=progress):
-            space = KrylovSpace(_random_vector(objective, seed, number), steps)
+            v = _random_vector(objective, seed, number)
+            space = KrylovSpace(v, min(steps, len(v)))
             for _ in space.grow(product):
                 pass
             # v is the first vector of the basis: its share in an eigenvector of T, squared, is
             # the weight that it sees there, and the rule is Gauss's (Golub & Welsch 1969).
-            nodes, vectors, _ = space.ritz()
-            rules.append((nodes, vectors[0].square()))
-    nodes, weights = (torch.stack(each) for each in zip(*rules, strict=True))
-    return HessianSpectrum(nodes, weights, objective.bn_stats)
+            values, vectors, _ = space.ritz()
+            nodes.append(values)
+            weights.append(vectors[0].square())
+    return HessianSpectrum(
+        torch.stack(nodes[: len(weights)]), torch.stack(weights), objective.bn_stats
+    )
 
 
 class KrylovSpace:
-    """H in the space of v, Hv, HHv, ..., where it is tridiagonal (Lanczos).
+    """H in the space of v (P,), Hv, HHv, ..., where it is tridiagonal (Lanczos).
 
     The basis is kept and orthogonalized again at each step, without which eigenvalues appear
     twice. If the space is exhausted a new direction is drawn.
-
-    Args:
-        v: the start (P,).
-        steps: the dimension up to which it grows.
     """
 
     def __init__(self, v: Tensor, steps: int) -> None:
         self.basis = v.new_empty(steps, len(v))
         self.basis[0] = v / vector_norm(v)
-        self.rows: list[tuple[float, float]] = []
+        self.rows: list[tuple[float, float]] = []  # alpha and beta of each step
 
     def grow(self, product: Callable[[Tensor], Tensor]) -> Iterator[int]:
         """Make one more product v (P,) to H v (P,) at each turn, up to ``steps``."""
@@ -388,11 +366,10 @@ class KrylovSpace:
         return length, v / length if length else v
 
     def ritz(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the eigenvalues of H in this space, rising, their vectors and errors.
+        """Return the k eigenvalues of H in this space, rising, their vectors and errors (k,).
 
-        Returns:
-            (k,); (k, k), a column of coefficients of the basis each; and how far from each an
-            eigenvalue of H lies at most (k,).
+        A vector is a column of coefficients of the basis (k, k); an error says how far from a
+        value an eigenvalue of H lies at most.
         """
         alpha, beta = torch.tensor(self.rows, dtype=torch.float64).T
         # H times a Ritz vector V s is theta V s and what leaves the space, beta_k s_k v_(k+1):
@@ -403,13 +380,11 @@ class KrylovSpace:
         return values, vectors, beta[-1] * vectors[-1].abs() + rounding
 
 
-def _product(objective: Objective, w: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return v to H v, which raises if that is not finite; H is prepared at the first v."""
-    hessian: Callable[[Tensor], Tensor] | None = None
+def _product(objective: Objective, w: Tensor | None) -> Callable[[Tensor], Tensor]:
+    """Return the map v to H v at w, which raises if that is not finite."""
+    hessian = objective.hessian_product(w)
 
     def product(v: Tensor) -> Tensor:
-        nonlocal hessian
-        hessian = objective.hessian_product(w) if hessian is None else hessian
         Hv = hessian(v)
         if not bool(Hv.isfinite().all()):
             raise ValueError(

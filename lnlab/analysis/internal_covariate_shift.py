@@ -37,20 +37,14 @@ PARAMETRIZATION = ".parametrizations."
 
 
 class Shift(NamedTuple):
-    """The change that one step made in the gradient of one layer.
+    """The change that one step made in the gradient of one layer."""
 
-    Attributes:
-        layer: its first parameter.
-        distance: ||G - G'||.
-        relative: the same as a multiple of ||G||, which depends on no scale, neither of the
-            loss nor of scale-invariant weights.
-        cosine: of the angle between G and G'.
-    """
-
-    layer: str
-    distance: float
+    layer: str  # its first parameter
+    distance: float  # ||G - G'||
+    # the same as a multiple of ||G||, which depends on no scale, neither of the loss nor of
+    # scale-invariant weights
     relative: float
-    cosine: float
+    cosine: float  # of the angle between G and G'
 
 
 class LayerShifts(list[Shift], AnalysisResult):
@@ -207,9 +201,6 @@ class NoisyNorm(Normalizer):
         shift: their n_mu.
         scale: their n_sigma.
         spread: their r_mu and r_sigma.
-
-    Raises:
-        ValueError: for a shift or spread below 0, or a scale below 1.
     """
 
     def __init__(

@@ -27,29 +27,17 @@ TINY = 1e-10
 
 @dataclass(frozen=True)
 class LossLandscape(AnalysisResult):
-    """Losses on a grid through w: L(w + alpha d_1 + beta d_2 + ...).
+    """Losses on a grid through w: L(w + alpha d_1 + beta d_2 + ...)."""
 
-    Attributes:
-        at: coordinates along each direction, one tensor (K,) for each.
-        losses: (K_1, K_2, ...); NaN for what an interrupt left out.
-        centre: the loss at w itself, where all coordinates are 0.
-        bn_stats: where statistics over cases came from at every point.
-        lengths: of each direction.
-        weights: the length of w.
-        cases: how many the loss is a mean of.
-        computed: the number of points; fewer than in ``losses`` after an interrupt.
-        seed: of random directions; None for others.
-    """
-
-    at: tuple[Tensor, ...]
-    losses: Tensor
-    centre: float
-    bn_stats: str | None
-    lengths: tuple[float, ...]
-    weights: float
-    cases: int
-    computed: int
-    seed: int | None = None
+    at: tuple[Tensor, ...]  # coordinates along each direction, one tensor (K,) for each
+    losses: Tensor  # (K_1, K_2, ...); NaN for what an interrupt left out
+    centre: float  # the loss at w itself, where all coordinates are 0
+    bn_stats: str | None  # where statistics over cases came from at every point
+    lengths: tuple[float, ...]  # of each direction
+    weights: float  # the length of w
+    cases: int  # how many the loss is a mean of
+    computed: int  # the number of points; fewer than in ``losses`` after an interrupt
+    seed: int | None = None  # of random directions; None for others
 
     def readout(self, training_loss: float | None = None) -> dict[str, float | str]:
         """Return what to look at before one believes the picture.
@@ -88,11 +76,7 @@ class LossLandscape(AnalysisResult):
         return make_frame({**columns, "loss": self.losses.flatten()}).astype(float)
 
     def plot(self) -> Figure:
-        """Return the plane as a surface, or the line as a curve.
-
-        Raises:
-            ValueError: for more than two directions.
-        """
+        """Return the plane as a surface, or the line as a curve."""
         from lnlab.figures import landscape
 
         if len(self.at) > 2:
@@ -221,9 +205,6 @@ def evaluate_grid(
         directions: (n, P).
         at: the coordinates along each of them, n vectors.
         progress: whether to show a bar.
-
-    Raises:
-        ValueError: if the shapes do not fit, or a direction is 0 or not finite.
     """
     P = len(objective.start)
     if directions.shape != (len(at), P):
@@ -269,9 +250,6 @@ def random_directions(
         count: the number of directions.
         seed: of the random numbers.
         normalized: whether rows are as long as the parameters'; else they stay random.
-
-    Raises:
-        ValueError: if no parameter has two axes or more.
     """
     if not any(len(shape) > 1 for shape in objective.shapes):
         raise ValueError("no parameter has rows: a filter-normalized direction would be 0.")
@@ -301,20 +279,13 @@ def random_directions(
 
 @dataclass(frozen=True)
 class TrainingPath(AnalysisResult):
-    """A training, seen in the plane that is nearest to it.
+    """A training, seen in the plane that is nearest to it."""
 
-    Attributes:
-        directions: of the plane (2, P), each of length 1.
-        coordinates: of each w in that plane (K, 2); the last is (0, 0).
-        explained: the fraction of the squared distances from the last w along each direction
-            (2,).
-        distances: of each w from the plane (K,).
-    """
-
-    directions: Tensor
-    coordinates: Tensor
+    directions: Tensor  # of the plane (2, P), each of length 1
+    coordinates: Tensor  # of each w in that plane (K, 2); the last is (0, 0)
+    # the fraction of the squared distances from the last w along each direction (2,)
     explained: Tensor
-    distances: Tensor
+    distances: Tensor  # of each w from the plane (K,)
 
     def to_frame(self) -> Frame:
         """Return one row per moment: its coordinates and its distance from the plane."""
@@ -341,9 +312,6 @@ def training_path(weights: Sequence[Tensor]) -> TrainingPath:
 
     Args:
         weights: the parameters (P,) in the order of training, three or more.
-
-    Raises:
-        ValueError: for fewer, or of several lengths, or not finite, or all on a line.
     """
     if len(weights) < 3 or len({w.shape for w in weights}) != 1:
         raise ValueError(

@@ -73,9 +73,6 @@ def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
         norm: one of :mod:`lnlab.nn`, or torch's LayerNorm or RMSNorm over one axis,
             BatchNorm or GroupNorm.
         space: the spatial axes of its input, which torch's BatchNorm and GroupNorm do not say.
-
-    Raises:
-        TypeError: for what is no rule for (mu, sigma).
     """
     if isinstance(norm, AffineNormalizer):
         return norm
@@ -103,17 +100,11 @@ def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
 
 
 class GradientParts(NamedTuple):
-    """The summands of a gradient dL/da, each of the shape of ``a``.
+    """The summands of a gradient dL/da, each of the shape of ``a``."""
 
-    Attributes:
-        direct: mu and sigma held constant.
-        through_mu: what the derivative of mu adds.
-        through_sigma: what that of sigma adds.
-    """
-
-    direct: Tensor
-    through_mu: Tensor
-    through_sigma: Tensor
+    direct: Tensor  # mu and sigma held constant
+    through_mu: Tensor  # what the derivative of mu adds
+    through_sigma: Tensor  # what that of sigma adds
 
     @property
     def total(self) -> Tensor:
@@ -142,10 +133,6 @@ def gradient_parts(
         slope: dL/dh (*cases, H, *space) of its output.
         W: the weights that made ``a``, if the rule reads them.
         t: the time step, likewise.
-
-    Raises:
-        TypeError: for a module that is no rule for (mu, sigma).
-        ValueError: if the shapes differ.
     """
     check_type("a", a, Tensor, "the input of the normalizer as a tensor")
     check_type("slope", slope, Tensor, "the gradient by its output as a tensor")
@@ -174,19 +161,12 @@ def gradient_parts(
 
 
 class NormCall(NamedTuple):
-    """One call of a normalizer inside a model, with the gradient by its output.
+    """One call of a normalizer inside a model, with the gradient by its output."""
 
-    Attributes:
-        norm: a copy of it, with the statistics that it had then.
-        a: its input.
-        slope: dL/dh of its output.
-        rest: the arguments after ``a``: W and t, of one of ours.
-    """
-
-    norm: nn.Module
-    a: Tensor
-    slope: Tensor
-    rest: tuple
+    norm: nn.Module  # a copy of it, with the statistics that it had then
+    a: Tensor  # its input
+    slope: Tensor  # dL/dh of its output
+    rest: tuple  # the arguments after ``a``: W and t, of one of ours
 
     @property
     def parts(self) -> GradientParts:
@@ -202,11 +182,6 @@ def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
         objective: the loss; evaluated at the model's own parameters.
         name: the normalizer, as ``named_modules`` calls it.
         call: which of its calls, counted from 0, if it is called several times.
-
-    Raises:
-        ValueError: if there is no such module, or it is called less often, or the loss does not
-            depend on it.
-        TypeError: if it makes no tensor of one.
     """
     modules = dict(objective.module.named_modules())
     check_names("module", [name], modules)

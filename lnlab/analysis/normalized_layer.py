@@ -110,9 +110,6 @@ class NormalizedLayer:
         statistics: where statistics over cases come from; None: as the row says. Frozen ones
             are those of ``given``.
         seed: draws gains and biases from U(1/2, 3/2); None leaves them at their start.
-
-    Raises:
-        ValueError: if W, x or c holds NaN or an infinity.
     """
 
     def __init__(
@@ -169,10 +166,6 @@ class NormalizedLayer:
             transformation: the change.
             delta: the scale, for a transformation that scales.
             shift: what the others cut theirs from (N,); None: :func:`random_shift`.
-
-        Raises:
-            ValueError: for a delta that is 0, not finite or beyond :data:`LARGEST`, and for a
-                shift that is not finite or too short.
         """
         return self._defect(transformation, delta, self._shift(shift))
 
@@ -265,12 +258,9 @@ def _draw_gains(norm: Normalizer, seed: int) -> None:
 
 @dataclass(frozen=True)
 class MeasuredTable(AnalysisResult):
-    """Every cell of a table of invariances, measured.
+    """Every cell of a table of invariances, measured."""
 
-    Attributes:
-        cells: row, column, name, whether it is claimed, the defect, and whether that agrees.
-    """
-
+    # row, column, name, whether it is claimed, the defect, and whether that agrees
     cells: tuple[tuple[str, int, str, bool, float, bool], ...]
 
     def to_frame(self) -> Frame:

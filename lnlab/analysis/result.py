@@ -36,11 +36,7 @@ class AnalysisResult:
         cls.__repr__ = AnalysisResult.__repr__
 
     def to_frame(self) -> Frame:
-        """Return the numbers as a table; each result has its own.
-
-        Raises:
-            NotImplementedError: if it has none.
-        """
+        """Return the numbers as a table; each result has its own."""
         raise NotImplementedError
 
     def plot(self) -> Figure:
@@ -80,9 +76,6 @@ class AnalysisResult:
 
         A page needs ``plotly.min.js``, which is written beside it if it is not there yet: one
         copy (4.8 MB) serves all pages of the folder. Move them together.
-
-        Raises:
-            ValueError: for another ending.
         """
         path = Path(path)
         if path.suffix == ".html":

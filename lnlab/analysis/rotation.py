@@ -187,9 +187,6 @@ class RotationRecorder(HookContext, AnalysisResult):
         of this step), norm (||w|| before it), cos (of w and its gradient), gradient (its
         norm), effective (eta/||w||²) and expected, the :func:`equilibrium_angle`. If rows are
         invariant these are of one row, a root mean square over all of them.
-
-        Raises:
-            ValueError: if nothing was recorded.
         """
         if not self._rows:
             raise ValueError(f"the optimizer made fewer than {self.every} steps.")

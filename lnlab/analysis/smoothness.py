@@ -36,24 +36,15 @@ RELATIVE_STEP = 0.01
 
 @dataclass(frozen=True)
 class GradientSmoothness(AnalysisResult):
-    """The losses and gradients along the gradient at one w.
+    """The losses and gradients along the gradient at one w."""
 
-    Attributes:
-        eta: the steps (K,), multiples of the gradient.
-        loss: at w, before any step.
-        losses: L(w - eta g) (K,).
-        distances: from g to the gradient there (K,).
-        gradient: the length of g.
-        weights: the length of w.
-        bn_stats: where statistics over cases came from; the paper's are those of the batch.
-    """
-
-    eta: Tensor
-    loss: float
-    losses: Tensor
-    distances: Tensor
-    gradient: float
-    weights: float
+    eta: Tensor  # the steps (K,), multiples of the gradient
+    loss: float  # at w, before any step
+    losses: Tensor  # L(w - eta g) (K,)
+    distances: Tensor  # from g to the gradient there (K,)
+    gradient: float  # the length of g
+    weights: float  # the length of w
+    # where statistics over cases came from; the paper's are those of the batch
     bn_stats: str | None
 
     @property
@@ -131,9 +122,6 @@ def step_sizes(learning_rate: float, *, low: float = 0.5, high: float = 4.0) -> 
 
     Returns:
         eta (STEPS,), rising, in float64.
-
-    Raises:
-        ValueError: unless 0 < low < high and the learning rate is positive.
     """
     if not 0 < low < high < inf or not 0 < learning_rate < inf:
         raise ValueError(
@@ -215,9 +203,6 @@ def envelope(runs: Sequence[Sequence[float]]) -> tuple[Tensor, Tensor]:
 
     Returns:
         The smallest and the largest loss at each step (T,), in float64.
-
-    Raises:
-        ValueError: if they are of several lengths, or fewer than two.
     """
     lengths = {len(run) for run in runs}
     if len(runs) < 2 or len(lengths) != 1:

@@ -24,9 +24,6 @@ def interval(
     Args:
         shared: of values of several splits of the same cases, the test cases of a split over
             its training cases (:func:`standard_error`); 0: the values are independent.
-
-    Raises:
-        ValueError: if there are fewer than two values: one has no spread.
     """
     n = len(values)
     if n < 2:

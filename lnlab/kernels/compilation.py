@@ -52,18 +52,12 @@ class Problem(ctypes.Structure):
 
 
 class KernelLibrary(NamedTuple):
-    """A library to be compiled.
+    """A library to be compiled."""
 
-    Attributes:
-        name: its source is the file NAME.cpp.
-        purpose: what it computes, in words.
-        problem: the argument of its functions.
-        folder: the folder of its sources, besides :data:`SOURCES`; None: only there.
-    """
-
-    name: str
-    purpose: str
-    problem: type[ctypes.Structure]
+    name: str  # its source is the file NAME.cpp
+    purpose: str  # what it computes, in words
+    problem: type[ctypes.Structure]  # the argument of its functions
+    # the folder of its sources, besides :data:`SOURCES`; None: only there
     folder: Path | None = None
 
     @property
@@ -110,11 +104,7 @@ def cache() -> Path:
 
 
 def build(folder: Path, of: KernelLibrary = RECURRENCE) -> Path:
-    """Return the path of a library in ``folder``, compiled unless it is there already.
-
-    Raises:
-        BuildError: if there is no compiler, or it fails.
-    """
+    """Return the path of a library in ``folder``, compiled unless it is there already."""
     command = [*compiler(), *FLAGS, native_flag()]
     target = folder / f"{of.name}-{cache_key(command, of)}.so"
     if is_intact(target):
@@ -134,11 +124,7 @@ def build(folder: Path, of: KernelLibrary = RECURRENCE) -> Path:
 
 
 def compiler() -> list[str]:
-    """Return the command in ``CXX``, or the first C++ compiler on the path.
-
-    Raises:
-        BuildError: if there is none.
-    """
+    """Return the command in ``CXX``, or the first C++ compiler on the path."""
     if given := os.environ.get("CXX"):
         return shlex.split(given)
     for name in ("c++", "g++", "clang++"):
@@ -154,11 +140,7 @@ def native_flag() -> str:
 
 
 def cache_key(command: list[str], of: KernelLibrary) -> str:
-    """Return a digest of all that the build depends on.
-
-    Raises:
-        BuildError: if the compiler cannot be run.
-    """
+    """Return a digest of all that the build depends on."""
     try:
         version = subprocess.run(
             [*compiler(), "--version"], capture_output=True, text=True, timeout=60
@@ -204,11 +186,7 @@ def count_ranges(ranges: str) -> int:
 
 
 def compile_into(target: Path, command: list[str], of: KernelLibrary) -> Path:
-    """Compile a library into ``target`` and write its SHA-256 beside it.
-
-    Raises:
-        BuildError: if the compiler cannot be run or fails, with its last output.
-    """
+    """Compile a library into ``target`` and write its SHA-256 beside it."""
     print(f"lnlab: compiling the kernels of {of.purpose}, once (10 to 20 s)", file=sys.stderr)
     folders = [f"-I{folder}" for folder in of.folders]
     source = of.folders[0] / f"{of.name}.cpp"

@@ -28,23 +28,15 @@ class CompiledLoop:
 
     Its C structure begins with sizes, and has a pointer for each tensor, by name; that of the
     gradient of ``x`` is ``dx``.
-
-    Attributes:
-        inputs: the names of its inputs, in their order.
-        materialized: whether the loop needs a gradient of every output.
-        lib: the library.
-        kernel: the form of its cells.
-        eps: that of each norm.
-        threads: over which it may spread.
     """
 
-    inputs: ClassVar[tuple[str, ...]]
-    materialized: ClassVar[bool]
+    inputs: ClassVar[tuple[str, ...]]  # the names of its inputs, in their order
+    materialized: ClassVar[bool]  # whether the loop needs a gradient of every output
 
-    lib: ctypes.CDLL
-    kernel: Kernel
-    eps: tuple[float, ...]
-    threads: int
+    lib: ctypes.CDLL  # the library
+    kernel: Kernel  # the form of its cells
+    eps: tuple[float, ...]  # that of each norm
+    threads: int  # over which it may spread
     keep: bool = field(default=False, init=False)
     """True if there will be a backward pass."""
 
@@ -82,11 +74,7 @@ class CompiledLoop:
         return problem
 
     def run(self, name: str, problem: Any) -> int:
-        """Call a function of the library; return its result, bytes or 0.
-
-        Raises:
-            MemoryError: if there is too little memory.
-        """
+        """Call a function of the library; return its result, bytes or 0."""
         result = getattr(self.lib, name)(ctypes.byref(problem))
         if result < 0:
             raise MemoryError(f"no memory for {problem.T} steps of {problem.B} cases.")

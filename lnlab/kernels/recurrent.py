@@ -86,9 +86,6 @@ class StepMoments:
         cell: its norms choose between the batch's statistics and running ones.
         x: inputs (T, B, D).
         lengths: of the sequences (B,); None: all T.
-
-    Raises:
-        ValueError: in training, for a step that a norm has no statistics for.
     """
 
     def __init__(self, cell: Any, x: Tensor, lengths: Tensor | None) -> None:
@@ -324,11 +321,7 @@ class KernelCall:
         return problem
 
     def run(self, name: str, problem: Problem) -> int:
-        """Call a function of the library by name; return its result, bytes or 0.
-
-        Raises:
-            MemoryError: if there is too little memory.
-        """
+        """Call a function of the library by name; return its result, bytes or 0."""
         result = getattr(self.lib, name)(ctypes.byref(problem))
         if result < 0:
             raise MemoryError(f"no memory for {problem.T} steps of {problem.B} sequences.")
@@ -336,11 +329,7 @@ class KernelCall:
 
 
 class PooledMemory:
-    """Memory of the library's pool, given back when the object is deleted.
-
-    Raises:
-        MemoryError: if there is too little.
-    """
+    """Memory of the library's pool, given back when the object is deleted."""
 
     # torch.compile creates objects without __init__, and __del__ reads this attribute
     pointer: Any = None

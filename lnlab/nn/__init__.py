@@ -103,11 +103,7 @@ __getattr__, _ = lazy(__name__)
 
 
 def norm_by_name(name: str) -> NormLayer:
-    """Return the factory called ``name``.
-
-    Raises:
-        ValueError: names those that exist.
-    """
+    """Return the factory called ``name``."""
     if name not in NORMS:
         raise ValueError(f"no normalizer is called {name!r}: choose from {', '.join(NORMS)}.")
     return NORMS[name]

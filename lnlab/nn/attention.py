@@ -14,17 +14,11 @@ from lnlab.nn.padding import length_mask, true_indices
 
 
 class Annotations(NamedTuple):
-    """The encoded inputs of a batch, to be attended to (Bahdanau et al., 2015).
+    """The encoded inputs of a batch, to be attended to (Bahdanau et al., 2015)."""
 
-    Attributes:
-        h: what is attended to (B, T, H).
-        keys: W_h h, computed once (B, T, A).
-        inside: True for steps that are no padding (B, T).
-    """
-
-    h: Tensor
-    keys: Tensor
-    inside: Tensor
+    h: Tensor  # what is attended to (B, T, H)
+    keys: Tensor  # W_h h, computed once (B, T, A)
+    inside: Tensor  # True for steps that are no padding (B, T)
 
     def repeat(self, times: int) -> "Annotations":
         """Repeat each example ``times`` times, one after the other."""
@@ -126,9 +120,6 @@ def attention_in_segments(alpha: Tensor, step: float, begins: Times, ends: Times
         step: seconds of one step; step t lasts from t to t + 1 times that.
         begins: seconds at which each unit begins (U,).
         ends: seconds at which it ends (U,).
-
-    Raises:
-        ValueError: unless there are as many segments as rows.
     """
     if not len(alpha) == len(begins) == len(ends):
         raise ValueError(
@@ -182,19 +173,12 @@ class Decoder(Protocol):
 
 
 class Hypothesis(NamedTuple):
-    """A hypothesis of the beam search.
+    """A hypothesis of the beam search."""
 
-    Attributes:
-        units: the indices of its units, without the end symbol.
-        score: its log probability divided by its length to the power of the penalty.
-        alpha: the attention at each unit and at the end symbol (U, T).
-        ended: whether it has the end symbol.
-    """
-
-    units: list[int]
-    score: float
-    alpha: Tensor
-    ended: bool
+    units: list[int]  # the indices of its units, without the end symbol
+    score: float  # its log probability divided by its length to the power of the penalty
+    alpha: Tensor  # the attention at each unit and at the end symbol (U, T)
+    ended: bool  # whether it has the end symbol
 
 
 COMPACT_BELOW = 0.75
@@ -224,9 +208,6 @@ def beam_search(
         width: the number of prefixes that are kept for each utterance.
         longest: the largest number of units.
         penalty: exponent of the length by which log probabilities are divided.
-
-    Raises:
-        ValueError: for a width or a length below 1.
     """
     if width < 1 or longest < 1:
         raise ValueError(f"width is {width}, longest {longest}: give at least 1.")

@@ -28,9 +28,6 @@ def batch_moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
     Args:
         a: pre-activations (*cases, H, *space).
         axis: that of the units. All others are averaged over, m values per unit.
-
-    Raises:
-        ValueError: if there is nothing to average over.
     """
     axes = [i for i in range(a.dim()) if i != axis % a.dim()]
     m = a.numel() // a.shape[axis]
@@ -189,11 +186,7 @@ class RecurrentBatchNorm(BatchNorm):
             nn.init.constant_(self.g, gain)
 
     def running_stats(self, t: int | None) -> tuple[Tensor, Tensor]:
-        """Return the running mean and variance of step t, each (H,).
-
-        Raises:
-            ValueError: without a step, and in training for one past the last.
-        """
+        """Return the running mean and variance of step t, each (H,)."""
         if t is None or t < 0:
             raise ValueError(
                 f"RecurrentBatchNorm has statistics per time step, and t is {t}: call "

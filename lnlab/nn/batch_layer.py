@@ -62,12 +62,7 @@ class PopulationStatistics(nn.Module):
             mean.copy_(torch.where(before == 0, new, mean + (new - mean) / (before + 1)))
 
     def get(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the averages of mu and spread, for a batch whose own mu is ``like``.
-
-        Raises:
-            RuntimeError: before the first batch.
-            ValueError: if they are of batches of another shape.
-        """
+        """Return mu and spread, averages; ``like`` is the mu of a batch, (1, H) or (B, 1)."""
         if not self.batches:
             raise RuntimeError(
                 "BatchLayerNorm has no population statistics yet: train it on a batch first, "
@@ -112,11 +107,7 @@ class Population:
 
     @classmethod
     def from_letters(cls, letters: str) -> "Population":
-        """Return the configuration that the paper's tables call, say, "TTFF".
-
-        Raises:
-            ValueError: if these are not four letters T and F.
-        """
+        """Return the configuration that the paper's tables call, say, "TTFF"."""
         if len(letters) != 4 or set(letters) - set("TF"):
             raise ValueError(f"{letters!r} is no configuration: give four of T and F.")
         return cls(*(letter == "T" for letter in letters))
@@ -129,25 +120,20 @@ class Population:
 
 @dataclass(frozen=True)
 class Variant:
-    """A reading of the paper: by its text, or what its code does differently.
+    """A reading of the paper: by its text, or what its code does differently."""
 
-    Attributes:
-        eps: inside the root of both standard deviations.
-        about_used_mu: whether a sigma that evaluation takes from the batch is about the mu in
-            use, which may be the population's (eq. 19, 21), or about the batch's own (the
-            code).
-        average_variance: whether the population sigma is the root of the averaged variance
-            times m/(m-1) (the code) or m/(m-1) times the averaged sigma (eq. 19, 21).
-        by_position: whether population feature statistics are kept for each position in the
-            batch (the code: an average over unrelated examples, and m is then fixed) or once.
-        corrected: whether the population's sigmas have the factor m/(m-1) at all; both do, of
-            the features too, where it corrects nothing, and at m = 1 it is infinite.
-    """
-
-    eps: float
+    eps: float  # inside the root of both standard deviations
+    # whether a sigma that evaluation takes from the batch is about the mu in use, which may be
+    # the population's (eq. 19, 21), or about the batch's own (the code).
     about_used_mu: bool
+    # whether the population sigma is the root of the averaged variance times m/(m-1) (the code)
+    # or m/(m-1) times the averaged sigma (eq. 19, 21).
     average_variance: bool
+    # whether population feature statistics are kept for each position in the batch (the code:
+    # an average over unrelated examples, and m is then fixed) or once
     by_position: bool
+    # whether the population's sigmas have the factor m/(m-1) at all; both do, of the features
+    # too, where it corrects nothing, and at m = 1 it is infinite
     corrected: bool = True
 
 
@@ -334,11 +320,7 @@ class BatchLayerNorm(Normalizer):
         return factor * spread
 
     def _bessel_factor(self, m: int) -> float:
-        """m/(m-1), or 1 in a variant without it.
-
-        Raises:
-            ValueError: at m = 1, where it is infinite.
-        """
+        """m/(m-1), or 1 in a variant without it."""
         if not self.variant.corrected:
             return 1.0
         if m == 1:

@@ -129,9 +129,6 @@ class Cell(nn.Module, ABC):
         input_size: D.
         hidden_size: H.
         initial: the initialization.
-
-    Raises:
-        ValueError: for sizes that are no whole numbers, at least 1.
     """
 
     gates: int
@@ -190,11 +187,7 @@ class Cell(nn.Module, ABC):
             s.zero_()
 
     def set_recurrent_gain(self, *norms: Normalizer) -> None:
-        """Set the gain g (H,) of the normalizers of ``W_h h`` to the initial recurrent gain.
-
-        Raises:
-            ValueError: if one of them has no gain.
-        """
+        """Set the gain g (H,) of the normalizers of ``W_h h`` to the initial recurrent gain."""
         gain = self.initial.recurrent_gain
         if gain is None:
             return
@@ -211,11 +204,7 @@ class Cell(nn.Module, ABC):
 
 
 class Gated(Cell):
-    """A cell whose products W_h h and W_x x, each (B, G H), are normalized apart or as a sum.
-
-    Raises:
-        ValueError: for a recurrent gain without LN(W_h h) alone.
-    """
+    """A cell that normalizes W_h h and W_x x, each (B, G H), apart or as a sum."""
 
     def __init__(
         self,

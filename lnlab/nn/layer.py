@@ -34,11 +34,7 @@ def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tens
 
 
 def count_units(normalized_shape: int | Sequence[int]) -> int:
-    """Return H of torch's ``normalized_shape``: H itself, or a sequence of H alone.
-
-    Raises:
-        ValueError: for a shape of several axes.
-    """
+    """Return H of torch's ``normalized_shape``: H itself, or a sequence of H alone."""
     if isinstance(normalized_shape, int):
         return normalized_shape
     if len(normalized_shape) != 1:

@@ -14,11 +14,7 @@ NormLayer = Callable[[int], Normalizer]
 
 
 def make_norm(norm_layer: NormLayer, units: int) -> Normalizer:
-    """Return the normalizer of so many units.
-
-    Raises:
-        TypeError: if ``norm_layer`` makes none of lnlab.nn: norms of torch.nn know no weights.
-    """
+    """Return the normalizer of so many units."""
     norm = norm_layer(units)
     if not isinstance(norm, Normalizer):
         kind = type(norm)

@@ -67,9 +67,6 @@ class Normalizer(nn.Module, ABC):
     Args:
         units: H, the number of units (channels, in a convolution).
         space: the number of spatial axes, which stand last in ``a``.
-
-    Raises:
-        ValueError: for less than one unit, or space below 0.
     """
 
     eps: float = 0.0
@@ -135,12 +132,7 @@ class Normalizer(nn.Module, ABC):
         return v.reshape(v.shape + (1,) * self.space)
 
     def check(self, a: Tensor) -> None:
-        """Raise unless ``a`` is (*cases, H, *space) with H = units, of real numbers.
-
-        Raises:
-            ValueError: another shape.
-            TypeError: integers, which would be rounded to, or complex numbers.
-        """
+        """Raise unless ``a`` is (*cases, H, *space) with H = units, of real numbers."""
         if a.dim() <= self.space or a.shape[-1 - self.space] != self.units:
             raise ValueError(
                 f"{type(self).__name__}({self.extra_repr()}) got pre-activations of shape "

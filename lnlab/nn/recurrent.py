@@ -48,9 +48,6 @@ def unroll(
             counted from where the reading starts.
         mask: factors (B, H) of h before each next step, the same at all steps: dropout with one
             draw per sequence (Gal & Ghahramani, 2016). For cells whose h enters W_h h alone.
-
-    Raises:
-        ValueError: names what does not fit, see :func:`check_inputs`.
     """
     lengths = check_inputs(cell, x, state, lengths, mask)
     if reverse:
@@ -99,10 +96,6 @@ def check_inputs(
 
     Lengths on the CPU, where torch's packed sequences have them, spare a wait for the device of
     ``x``.
-
-    Raises:
-        ValueError: names what does not fit: rank, size, dtype or device of ``x`` (T, B, D),
-            of the first state and the mask, each (B, H), or of ``lengths``.
     """
     if x.dim() != 3 or x.shape[2] != cell.input_size:
         raise ValueError(
@@ -159,10 +152,6 @@ class Recurrent(nn.Module):
         num_layers, bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
         norm_layer: makes the normalizers of every cell, ``units -> Normalizer``.
         settings: the other settings of the cell, by name.
-
-    Raises:
-        TypeError: for an argument that the cell has not.
-        ValueError: for less than one layer, or a dropout that is no probability.
     """
 
     cell: Callable[..., Cell]
@@ -221,9 +210,6 @@ class Recurrent(nn.Module):
             x: (T, B, D), (B, T, D) if batch_first, (T, D) of one sequence, or packed.
             state: h, or (h, c) for an LSTM.
             lengths: instead of packing; 0 is a length too.
-
-        Raises:
-            ValueError: if x has other dimensions, or states or lengths do not fit.
         """
         states = (state,) if isinstance(state, Tensor) else state
         if isinstance(x, PackedSequence):

@@ -29,19 +29,12 @@ from lnlab.nn.normalizer import Normalizer
 
 @dataclass(frozen=True)
 class LayerInputs:
-    """The inputs and weights of one layer; ``a = W x + c``.
+    """The inputs and weights of one layer; ``a = W x + c``."""
 
-    Attributes:
-        W: weights (H, D), or (H, D, height, width) of a convolution.
-        x: inputs (B, D), or (B, D, height, width).
-        c: added to the pre-activations, broadcast: 0, or a bias inside a.
-        padding: zeros around the picture.
-    """
-
-    W: Tensor
-    x: Tensor
-    c: Tensor
-    padding: int = 0
+    W: Tensor  # weights (H, D), or (H, D, height, width) of a convolution
+    x: Tensor  # inputs (B, D), or (B, D, height, width)
+    c: Tensor  # added to the pre-activations, broadcast: 0, or a bias inside a
+    padding: int = 0  # zeros around the picture
 
     def pre_activations(self, norm: Normalizer) -> Tensor:
         """Return ``a`` (B, H, *space), with the weights that ``norm`` multiplies by."""
@@ -65,21 +58,14 @@ Change = Callable[[LayerInputs, float, Tensor], LayerInputs]
 
 @dataclass(frozen=True)
 class Transformation:
-    """One column: a change of the inputs by a scale ``delta`` or by a ``shift``.
+    """One column: a change of the inputs by a scale ``delta`` or by a ``shift``."""
 
-    Attributes:
-        column: its number here; 1 to 6 are the columns of Table 1, in its order.
-        name: in the paper's words where it has some.
-        formula: the same, in its letters.
-        change: computes it. Shifts are cut from one long vector, which serves every shape.
-        scales: whether it uses delta; the others use the shift.
-    """
-
-    column: int
-    name: str
-    formula: str
+    column: int  # its number here; 1 to 6 are the columns of Table 1, in its order
+    name: str  # in the paper's words where it has some
+    formula: str  # the same, in its letters
+    # computes it. Shifts are cut from one long vector, which serves every shape.
     change: Change
-    scales: bool
+    scales: bool  # whether it uses delta; the others use the shift
 
     def __call__(self, given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
         return self.change(given, delta, shift)
@@ -215,34 +201,24 @@ class LayerKind(Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """The claims of one normalizer, a row of the table.
+    """The claims of one normalizer, a row of the table."""
 
-    Attributes:
-        norm: the factory.
-        letters: twelve letters, Y or N (or - where the question makes no sense): columns 1
-            to 10 the transformations, 11 independence of the other examples, 12 training =
-            evaluation.
-        reason: in one line.
-        statistics: the source of statistics over examples.
-        layer_kind: the layer that is normalized.
-        conditions: what else a letter needs, by column.
-        variants: further transformations that change nothing, where the column's own does.
-        with_bias: columns 1 to 10 again with a bias inside a; empty where not claimed.
-        odd: whether delta < 0 flips the sign of the output before b is added; else the output
-            is not even the same up to its sign.
-        batch_size: how many examples are normalized together; None: all.
-    """
-
-    norm: Callable[..., Normalizer]
+    norm: Callable[..., Normalizer]  # the factory
+    # twelve letters, Y or N (or - where the question makes no sense): columns 1 to 10 the
+    # transformations, 11 independence of the other examples, 12 training = evaluation
     letters: str
-    reason: str
-    statistics: Statistics = Statistics.BATCH
-    layer_kind: LayerKind = LayerKind.DENSE
+    reason: str  # in one line
+    statistics: Statistics = Statistics.BATCH  # the source of statistics over examples
+    layer_kind: LayerKind = LayerKind.DENSE  # the layer that is normalized
+    # what else a letter needs, by column
     conditions: dict[int, str] = field(default_factory=dict)
+    # further transformations that change nothing, where the column's own does
     variants: tuple[Transformation, ...] = ()
-    with_bias: str = ""
+    with_bias: str = ""  # columns 1 to 10 again with a bias inside a; empty where not claimed
+    # whether delta < 0 flips the sign of the output before b is added; else the output is not
+    # even the same up to its sign
     odd: bool = True
-    batch_size: int | None = None
+    batch_size: int | None = None  # how many examples are normalized together; None: all
 
     def make(self, units: int, eps: float = 0.0) -> Normalizer:
         """Return the normalizer of ``units`` units in its kind of layer, with ``eps``."""

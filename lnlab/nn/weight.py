@@ -23,11 +23,7 @@ from lnlab.nn.normalizer import (
 
 
 def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
-    """Return ``W`` as (H, inputs), in at least float32.
-
-    Raises:
-        ValueError: without W, or if its rows are not the units.
-    """
+    """Return ``W`` as (H, inputs), in at least float32."""
     if W is None:
         name = type(normalizer).__name__
         raise ValueError(f"{name} normalizes by the weights: call norm(a, W).")

@@ -27,9 +27,6 @@ class Batches:
         y: their targets, likewise.
         size: B, the number of examples in a batch.
         seeds: one for each model.
-
-    Raises:
-        ValueError: if x and y are not of one length, or there is not one whole batch.
     """
 
     def __init__(self, x: Any, y: Any, size: int, seeds: Sequence[int]) -> None:
@@ -93,9 +90,6 @@ class Bucketed:
         device: where the batches go.
         fill: what pads whole numbers where a seed has shorter examples than
             another; behind that of floating-point numbers it is 0.
-
-    Raises:
-        ValueError: if there are no examples.
     """
 
     def __init__(

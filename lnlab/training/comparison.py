@@ -43,19 +43,12 @@ MADE_BY_NORM_LAYER = "_made_by_norm_layer"
 
 @dataclass(frozen=True)
 class NormComparison(AnalysisResult):
-    """Trainings of one network with several norms, the first of which the others differ from.
+    """Trainings of one network with several norms; the first is the one to compare with."""
 
-    Attributes:
-        losses: the training loss at each update, (seeds, updates), by norm.
-        seeds: the seed of each row.
-        learning_rates: that of each norm: its best of those that were tried.
-        device: where they were trained.
-    """
-
-    losses: Mapping[str, Tensor]
-    seeds: tuple[int, ...]
-    learning_rates: Mapping[str, float]
-    device: str
+    losses: Mapping[str, Tensor]  # the training loss at each update, (seeds, updates), by norm
+    seeds: tuple[int, ...]  # the seed of each row
+    learning_rates: Mapping[str, float]  # that of each norm: its best of those that were tried
+    device: str  # where they were trained
 
     @property
     def final_losses(self) -> dict[str, Tensor]:

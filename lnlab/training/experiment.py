@@ -96,11 +96,7 @@ def declared(experiment: type) -> dict[str, Field]:
 
 
 def check_field(value: Any, field: Field) -> Any:
-    """Return a value as its field holds it: a list as a tuple, an int as a float.
-
-    Raises:
-        ValueError: if it may not be that; names the field, and says what it may be.
-    """
+    """Return a value as its field holds it: a list as a tuple, an int as a float."""
     value = _convert(value, field.kind)
     members = value if isinstance(value, tuple) else (value,)
     fits = _has_type(value, field.kind) and all(_in_range(m, field.allowed) for m in members)
@@ -273,9 +269,6 @@ class Experiment(metaclass=ExperimentMeta):
         """Return the experiment at ``smoke``, ``notebook`` or ``paper``, with ``changes``.
 
         A change that is None or empty leaves the budget's own.
-
-        Raises:
-            ValueError: for an unknown budget, or a value that a field may not have.
         """
         budgets = cls.budgets()
         if name not in budgets:
@@ -303,9 +296,6 @@ class Experiment(metaclass=ExperimentMeta):
             values: those that are compared, by default all that can be chosen from. Arms that
                 differ in several fields: the changes of each, by label.
             changes: what all of them have otherwise than the budget.
-
-        Raises:
-            ValueError: if there is no such field, or it has no choices and no values are given.
         """
         if not isinstance(values, Mapping):
             values = {
@@ -350,9 +340,6 @@ class Experiment(metaclass=ExperimentMeta):
         Args:
             config: as :attr:`lnlab.training.runs.Run.config` gives it back.
             changes: what it does not know: ``data="mnist=PATH"``.
-
-        Raises:
-            ValueError: if it has a field that the experiment lacks.
         """
         fields = {name: value for name, value in config.items() if name not in PLACE}
         if unknown := [name for name in fields if name not in declared(cls)]:
@@ -375,9 +362,6 @@ class Experiment(metaclass=ExperimentMeta):
         Args:
             weights: as :meth:`lnlab.training.runs.Run.weights` has them, each of the shape of
                 its own.
-
-        Raises:
-            RuntimeError: if they do not fit it: those of another vocabulary, say.
         """
         model = self.model(seed, dataset)
         of_seed = f"{seed}."

@@ -31,11 +31,7 @@ def read_device(device: str | torch.device) -> torch.device:
 
 
 def check_device(device: str | torch.device) -> torch.device:
-    """Return the device of a name, as :func:`read_device`, after a try.
-
-    Raises:
-        ValueError: if this machine has no such device.
-    """
+    """Return the device of a name, as :func:`read_device`, after a try."""
     try:
         device = read_device(device)
         torch.empty(0, device=device)

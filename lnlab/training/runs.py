@@ -141,11 +141,7 @@ def device_name(device: "torch.device") -> str:
 
 
 def key(config: Mapping[str, Any], checksum: str) -> str:
-    """Return 12 digits of the SHA-256 of a configuration and the checksum of its data.
-
-    Raises:
-        TypeError: if the configuration cannot be written as JSON.
-    """
+    """Return 12 digits of the SHA-256 of a configuration and the checksum of its data."""
     whole = {"config": config, "data": checksum}
     try:
         text = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -160,11 +156,7 @@ def sha256(content: bytes) -> str:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replace a file as a whole: after a kill it is the old one or the new one.
-
-    Raises:
-        OSError: if it cannot be written; names the path, and the old file is left.
-    """
+    """Replace a file as a whole: after a kill it is the old one or the new one."""
     temporary = path.with_name(f"{path.name}.part")
     try:
         with temporary.open("wb") as file:
@@ -260,12 +252,6 @@ class Run:
         """Return the run of this configuration on this data, locked unless it is done.
 
         After a kill, rows that are newer than the checkpoint are cut off.
-
-        Raises:
-            Busy: if the folder is being written already.
-            RuntimeError: if the run was begun with other code, another torch or another kind of
-                processor, and so cannot be resumed.
-            ValueError: if a file is damaged or missing.
         """
         folder = Path(root) / task / key(config, data["checksum"])
         if (folder / RESULT).is_file():  # its folder may be read-only: no lock
@@ -426,11 +412,7 @@ class Run:
         return record
 
     def _content(self, name: str) -> bytes:
-        """Return the bytes of one of its files: of a finished run, those that it ended with.
-
-        Raises:
-            ValueError: if they have changed since, or the file is missing; names it.
-        """
+        """Return the bytes of one of its files: of a finished run, those that it ended with."""
         expected = self._record()["sha256"] if self.done else {}
         with self._reading(name):
             content = (self.folder / name).read_bytes()

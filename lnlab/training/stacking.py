@@ -34,9 +34,6 @@ class Stacked(nn.Module):
 
     Args:
         models: at least one; equal in everything but the values of parameters and buffers.
-
-    Raises:
-        ValueError: if there is none, or their parameters or buffers differ in shape.
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
@@ -122,9 +119,6 @@ class Stacked(nn.Module):
 
         What the others compute is the same to the last bit, which in a smaller stack it would
         not be.
-
-        Raises:
-            ValueError: if all are lost.
         """
         if all(lost):
             raise ValueError("all models are lost: none can stand in for them.")

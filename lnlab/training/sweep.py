@@ -26,19 +26,12 @@ DEATHS = 3
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of one run of a sweep.
+    """The end of one run of a sweep."""
 
-    Attributes:
-        experiment: its configuration.
-        seconds: that it took here.
-        error: what went wrong, if anything did.
-        updates: made here; 0 of a run that was there before, and is read back.
-    """
-
-    experiment: Experiment
-    seconds: float = 0.0
-    error: str | None = None
-    updates: int = 0
+    experiment: Experiment  # its configuration
+    seconds: float = 0.0  # that it took here
+    error: str | None = None  # what went wrong, if anything did
+    updates: int = 0  # made here; 0 of a run that was there before, and is read back
 
     @property
     def read_back(self) -> bool:

@@ -34,22 +34,15 @@ Loss = Callable[[Any, Any], Tensor]
 
 
 class Step(NamedTuple):
-    """One update.
+    """One update."""
 
-    Attributes:
-        update: how many there were, this one included.
-        epoch: how many passes over the data they make; whole at the end of one.
-        loss: the loss of each model (S,) on the batch, before the update; on the device.
-        seconds: how long training took so far, without evaluations, checkpoints, and whatever
-            is done between two steps.
-        cpu_seconds: the processor time of the same.
-    """
-
-    update: int
-    epoch: float
-    loss: Tensor
+    update: int  # how many there were, this one included
+    epoch: float  # how many passes over the data they make; whole at the end of one
+    loss: Tensor  # the loss of each model (S,) on the batch, before the update; on the device
+    # how long training took so far, without evaluations, checkpoints, and whatever is done
+    # between two steps
     seconds: float
-    cpu_seconds: float
+    cpu_seconds: float  # the processor time of the same
 
 
 class Trainer:
@@ -277,11 +270,7 @@ class BestWeights:
     def update(
         self, update: int, metrics: Mapping[str, Sequence[Any]], skipped: Sequence[bool]
     ) -> None:
-        """Keep the weights of models whose metric is better than before; NaN never is.
-
-        Raises:
-            ValueError: if the metric was not measured.
-        """
+        """Keep the weights of models whose metric is better than before; NaN never is."""
         if self.metric not in metrics:
             raise ValueError(
                 f"best_metric is {self.metric!r}, and only {', '.join(metrics)} were measured "
@@ -539,9 +528,6 @@ def evaluate(
         y: their classes (N,), or several of each case (N, T).
         loss: from outputs and targets to the loss of each model.
         size: the number of examples in memory at a time.
-
-    Raises:
-        ValueError: if there are no examples.
     """
     if len(x) == 0:
         raise ValueError("there are no examples to evaluate on.")
