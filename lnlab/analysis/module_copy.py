@@ -6,8 +6,10 @@ Every analysis works on such a copy: the model, its buffers, hooks and mode stay
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass
+from types import CellType, FunctionType
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -119,10 +121,14 @@ def first_tensor(output: Any) -> Tensor:
 
 
 class Buffers:
-    """The buffers of a module, restored at the end of each ``with`` block."""
+    """The buffers of a module, restored at the end of each ``with`` block.
+
+    So is what it keeps in other attributes, as a cache of keys and values.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         self._saved = [(m, _clones(m)) for m in module.modules() if m._buffers]
+        self._kept = [(m, _attributes(m)) for m in module.modules()]
 
     def __enter__(self) -> Self:
         return self
@@ -133,12 +139,32 @@ class Buffers:
             module._buffers.update(
                 {k: b if b is None else b.clone() for k, b in buffers.items()}
             )
+        for module, attributes in self._kept:
+            for name in _attributes(module).keys() - attributes.keys():
+                del vars(module)[name]
+            for name, value in attributes.items():
+                is_container = isinstance(value, CONTAINERS)
+                vars(module)[name] = shallow_copy(value) if is_container else value
 
     def copy_to(self, other: nn.Module) -> None:
         """Give ``other``, a copy of the module, the saved buffers."""
         modules = (m for m in other.modules() if m._buffers)
         for module, (_, buffers) in zip(modules, self._saved, strict=True):
             module._buffers.update(buffers)
+
+
+CONTAINERS = list, dict, set
+OF_TORCH = frozenset(vars(nn.Module()))
+"""The attributes that every module has; what else there is, its class has put there."""
+
+
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    """Return the attributes of a module's own class, containers copied."""
+    return {
+        name: shallow_copy(value) if isinstance(value, CONTAINERS) else value
+        for name, value in vars(module).items()
+        if name not in OF_TORCH
+    }
 
 
 def _clones(module: nn.Module) -> dict[str, Tensor | None]:
@@ -174,7 +200,7 @@ def copy_module(model: nn.Module) -> nn.Module:
         id(v): v.detach().clone() for v in attributes if isinstance(v, Tensor) and not v.is_leaf
     }
     try:
-        copy = deepcopy(model, memo)
+        copy = deepcopy_module(model, memo)
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} cannot be copied, and only copies are changed. What it "
@@ -186,6 +212,31 @@ def copy_module(model: nn.Module) -> nn.Module:
             for key in [k for k, h in hooks.items() if not _is_torch(h)]:
                 del hooks[key]
     return copy.requires_grad_(False)
+
+
+def deepcopy_module(module: Any, memo: dict[int, Any] | None = None) -> Any:
+    """Return a deep copy of a module, or of what holds some, whose functions are its own.
+
+    deepcopy leaves functions as they are: ``self.f = lambda x: self.layer(x)`` of a copy would
+    still run the layer of the original.
+    """
+    memo = {} if memo is None else memo
+    copy = deepcopy(module, memo)
+    for each in [v for v in memo.values() if isinstance(v, nn.Module)]:
+        for name, value in vars(each).items():
+            if isinstance(value, FunctionType) and value.__closure__:
+                vars(each)[name] = _rebind(value, memo)
+    return copy
+
+
+def _rebind(function: FunctionType, copies: Mapping[int, Any]) -> FunctionType:
+    """Return ``function`` referring to copies where it referred to the originals."""
+    contents = (cell.cell_contents for cell in function.__closure__ or ())
+    cells = tuple(CellType(copies.get(id(each), each)) for each in contents)
+    parts = function.__code__, function.__globals__, function.__name__, function.__defaults__
+    new = FunctionType(*parts, cells)
+    new.__kwdefaults__ = function.__kwdefaults__
+    return new
 
 
 def _is_torch(hook: Callable) -> bool:
@@ -375,7 +426,7 @@ class ModuleCopy:
 
     def without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
         """Return another copy with every eps, or every bias inside a, 0; None if none was."""
-        other = deepcopy(self)
+        other = deepcopy_module(self)
         changed = [eps and _drop_eps(m) for m in other.module.modules()]
         changed += [bias and _drop_bias(m) for m in other.module.modules()]
         return other if any(changed) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -26,6 +26,7 @@ from lnlab.analysis.module_copy import (
     check_model,
     check_type,
     copy_module,
+    deepcopy_module,
     original_module,
 )
 from lnlab.analysis.objective import Objective
@@ -168,6 +169,27 @@ class CallTrace(TorchFunctionMode):
         return func(*args, **kwargs or {})
 
 
+class RefuseOriginals(TorchFunctionMode):
+    """Raises ValueError where a copy of a module uses a parameter or buffer of the original.
+
+    A function may hold the original where no copy can reach: in a global, or in a partial.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        named = (*model.named_parameters(), *model.named_buffers())
+        self.names = {id(tensor): name for name, tensor in named}
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        for tensor in list_tensors((args, kwargs)):
+            if id(tensor) in self.names:
+                raise ValueError(
+                    f"a copy of the module still uses {self.names[id(tensor)]} of the "
+                    "original: let a method do what a function does that it keeps."
+                )
+        return func(*args, **kwargs or {})
+
+
 # Copies of a module: of one input, of one precision, without dropout, without zeros.
 
 
@@ -201,9 +223,7 @@ def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
         if i != open_index:
             copy.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
 
-    base = type(copy)
-
-    def forward(self: nn.Module, x: Tensor) -> Any:
+    def forward(self: nn.Module, old: Callable, x: Tensor) -> Any:
         order = iter(range(len(given)))
 
         def fill(_: Tensor) -> Tensor:
@@ -211,7 +231,7 @@ def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
             return x if i == open_index else self.get_buffer(f"_given_{i}")
 
         args, kwargs = map_tensors((call.args, call.kwargs), fill)
-        return base.forward(self, *args, **kwargs)
+        return old(*args, **kwargs)
 
     replace_forward(copy, forward)
     return copy, given[open_index].detach().clone()
@@ -223,22 +243,37 @@ def in_one_precision(module: nn.Module) -> nn.Module:
     Many a forward makes numbers without naming a precision (frequencies of times), which are
     in float32 then and do not fit the others.
     """
-    copy = deepcopy(module)
-    base = type(copy)
+    copy = deepcopy_module(module)
 
-    def forward(self: nn.Module, *args: Any) -> Any:
+    def forward(self: nn.Module, old: Callable, *args: Any) -> Any:
         wide = any(p.dtype == torch.float64 for p in self.parameters())
         with default_dtype(torch.float64) if wide else nullcontext():
-            return base.forward(self, *args)
+            return old(*args)
 
     replace_forward(copy, forward)
     return copy
 
 
 def replace_forward(module: nn.Module, forward: Callable) -> None:
-    """Give ``module`` a subclass of its class, of the same name, with another forward."""
+    """Give ``module`` a subclass of its class, of the same name, with another forward.
+
+    Args:
+        module: changed in place.
+        forward: a function of the module, its old forward, and the inputs.
+    """
     base = type(module)
-    module.__class__ = type(base.__name__, (base,), {"forward": forward})
+    old = base.forward
+    if isinstance(module, torch.fx.GraphModule):  # it would make a class of its own again
+        base = nn.Module
+    of_instance = "forward" in vars(module)  # which would go before that of the class
+    if of_instance:
+        module.instance_forward = vars(module).pop("forward")
+
+    def new(self: nn.Module, *args: Any) -> Any:
+        inner = self.instance_forward if of_instance else partial(old, self)
+        return forward(self, inner, *args)
+
+    module.__class__ = type(type(module).__name__, (base,), {"forward": new})
 
 
 DROPOUT_NAMES = ("dropout", "dropout_p", "drop_prob", "p_drop", "attn_dropout")
@@ -317,8 +352,9 @@ class AuditSubject:
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
         self.dtype = next(floating, self.x.dtype)
         try:
-            with torch.no_grad(), restored_random_state():
-                self.output = deepcopy(self.module)(self.x.clone())
+            originals = RefuseOriginals(original_module(model))
+            with torch.no_grad(), restored_random_state(), originals:
+                self.output = deepcopy_module(self.module)(self.x.clone())
         except Exception as error:  # a user's module may raise anything
             raise ValueError(f"{self.name} does not take the input: {error}") from error
         sizes = (v.double().abs().nan_to_num().max() for v in floating_tensors(self.output))
@@ -417,7 +453,7 @@ class AuditSubject:
         if not names:
             return self
         other = copy(self)
-        other.module = deepcopy(self.module)
+        other.module = deepcopy_module(self.module)
         for stream, name in enumerate(names):
             p = other.module.get_parameter(name).data
             inputs = p[0].numel() if p.dim() > 1 else 1
@@ -435,7 +471,7 @@ class AuditSubject:
         """Return the trace of another input; as the module trains, by default."""
         wide = self.wide  # which may replace the module
         bn_stats = self.bn_stats if bn_stats is None else bn_stats
-        module = deepcopy(self.module).to(wide)
+        module = deepcopy_module(self.module).to(wide)
         module.train(bn_stats == "batch")
         x = x.to(wide) if x.is_floating_point() else x
         trace = CallTrace(module)
