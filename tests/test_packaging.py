@@ -190,7 +190,12 @@ import torch
 net = torch.nn.Sequential(torch.nn.Linear(4, 4), lnlab.nn.LayerNorm(4))
 lnlab.audit(net, torch.randn(8, 4)).save({str(tmp_path / "audit.html")!r})
 lnlab.claims().save({str(tmp_path / "claims.html")!r})
+from lnlab.cli import app
+app(["audit", {str(tmp_path / "net.py:make")!r}, "--json"], standalone_mode=False)
 """
+    (tmp_path / "net.py").write_text(
+        "import torch\ndef make():\n    return torch.nn.Linear(4, 4), torch.randn(8, 4)\n"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert len(list(tmp_path.glob("*.html"))) == 2
 

@@ -66,7 +66,7 @@ WORK = {
     "density": lambda net: hessian_spectrum(objective(net), draws=1, steps=3),
     "smoothness": lambda net: gradient_smoothness(objective(net), eta=step_sizes(0.1)),
     "certificate": lambda net: check_invariances(net, X),
-    "audit": lambda net: auditing.audit(net, X, checks=["normalizers"]),
+    "audit": lambda net: auditing.audit(net, X, only=["normalizers"]),
     "training": fitted,
     "training that is looked at": looked_at,
     "evaluation": lambda net: evaluate(net, X, Y, losses),

@@ -1,7 +1,7 @@
 """A module of yours, looked at with every analysis that applies; its normalizers swapped."""
 
 from lnlab.auditing.audit import CHECKS, Audit, audit
-from lnlab.auditing.finding import RULES, Finding, Severity
+from lnlab.auditing.finding import RULES, Finding, Severity, explain
 from lnlab.auditing.subject import Call
 from lnlab.auditing.swap import Swap, swap
 
@@ -14,5 +14,6 @@ __all__ = [
     "Severity",
     "Swap",
     "audit",
+    "explain",
     "swap",
 ]

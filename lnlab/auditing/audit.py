@@ -6,17 +6,24 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from lnlab.analysis.module_copy import as_list
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.auditing import learning, structure
-from lnlab.auditing.finding import CannotCheck, CheckData, Finding, Severity, html_table
+from lnlab.auditing.finding import (
+    RULES,
+    CannotCheck,
+    CheckData,
+    Finding,
+    Severity,
+    html_table,
+    select_rules,
+)
 from lnlab.auditing.subject import AuditSubject, Loss
 from lnlab.progress import progress as progress_bar
 from lnlab.threads import in_one_thread
@@ -71,7 +78,7 @@ class Audit(AnalysisResult):
         return [f for f in self.findings if f.severity is severity]
 
     def to_frame(self) -> Frame:
-        """Return one row a finding: check, rule, severity, where, message, meaning, ..."""
+        """Return one row a finding: check, id, rule, severity, where, message, meaning, ..."""
         columns = ["check", *(name for name in Finding.__annotations__ if name != "check")]
         return make_frame([f.row() for f in self.findings], columns)
 
@@ -130,14 +137,12 @@ class Audit(AnalysisResult):
         return f"{', '.join(counts) or 'nothing to say'}; {checks}"
 
     def __str__(self) -> str:
-        lines = [f"{self.module}: {self.summary()}", self.about]
-        for f in self.findings:
-            where = f": {f.where}" if f.where else ""
-            lines += ["", f"{f.severity.name}  {f.check}{where} [{f.rule}]"]
-            lines += [f"  seen   {f.message}.", f"  means  {f.meaning}", f"  do     {f.advice}"]
-        if self.not_run:
-            lines.append("")
-        return "\n".join(lines + self._notes())
+        findings = [line for f in self.findings for line in ("", str(f))]
+        return "\n".join([self.conclusion(), *findings])
+
+    def conclusion(self) -> str:
+        """Return the number of findings, how it was looked at, and what did not run."""
+        return "\n".join([f"{self.module}: {self.summary()}", self.about, *self._notes()])
 
     def _notes(self) -> list[str]:
         return [f"not run: {check}: {why}" for check, why in self.not_run.items()]
@@ -171,7 +176,9 @@ def audit(
     y: Any = None,
     loss_fn: Loss | None = None,
     *,
-    checks: Collection[str] | str | None = None,
+    only: Collection[str] | str | None = None,
+    skip: Collection[str] | str = (),
+    on_finding: Callable[[Finding], None] | None = None,
     progress: bool = False,
 ) -> Audit:
     """Return the findings of lnlab's analyses in a module, those that matter most first.
@@ -187,28 +194,29 @@ def audit(
         y: what the loss compares the outputs with, where it compares them with anything.
         loss_fn: ``loss_fn(output, y)``, a scalar; without y ``loss_fn(output)``. Without a
             loss, gradients are those of a stand-in, and curvature is left out.
-        checks: names of those to run; None: all. There are "normalizers", "parameters without
-            effect", "statistics over cases", "cases apart", "dead units", "invariances",
-            "effective learning rates", "gradients over depth", "activations", "mu and sigma in
-            the backward pass", "curvature" and "precision".
+        only: the rules that are asked for, each by its id ("LN114"), its name ("eps-missing"),
+            the start of several ids ("LN1") or its check; None: all. The checks are
+            "normalizers", "parameters without effect", "statistics over cases", "cases apart",
+            "dead units", "invariances", "effective learning rates", "gradients over depth",
+            "activations", "mu and sigma in the backward pass", "curvature" and "precision".
+        skip: the rules that are not, likewise.
+        on_finding: called with each finding as it is made.
         progress: whether to show a bar.
 
     Raises:
         TypeError: where ``model`` is no module, the loss no function, or the input holds no
             tensor.
         ValueError: where the module cannot be copied or does not take the input, and for a
-            check that does not exist.
+            rule or check that does not exist.
 
     Examples:
         >>> report = lnlab.audit(net, x, y, F.cross_entropy)
         >>> print(report)
         >>> report.save("audit.html")
     """
-    names = list(CHECKS)
-    if checks is not None:
-        names = as_list(checks, str)
-    if unknown := [name for name in names if name not in CHECKS]:
-        raise ValueError(f"there are no checks {unknown}: choose from {', '.join(CHECKS)}.")
+    rules = (set(RULES) if only is None else select_rules(only)) - select_rules(skip)
+    wanted = {RULES[rule]["check"] for rule in rules}
+    names = [name for name in CHECKS if name in wanted]
     start = time.perf_counter()
     subject = AuditSubject(model, x, y, loss_fn)
     findings: list[Finding] = []
@@ -217,12 +225,16 @@ def audit(
     for name in progress_bar(names, len(names), subject.name, shown=progress):
         subject.shown = CheckData()
         try:
-            findings += [replace(f, check=name) for f in CHECKS[name](subject)]
+            made = [f for f in CHECKS[name](subject) if f.rule in rules]
             data[name] = subject.shown
         except CannotCheck as error:
             not_run[name] = _first_line(error)
         except Exception as error:  # one check must not take the others with it
             not_run[name] = f"{type(error).__name__}: {_first_line(error)}"
+        else:
+            findings += made
+            for finding in made if on_finding else ():
+                on_finding(finding)
     findings.sort(key=lambda f: f.severity)
     seconds = time.perf_counter() - start
     return Audit(subject.name, _about(subject), tuple(findings), data, not_run, seconds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -45,7 +45,8 @@ class Finding:
     """One thing that was seen in a module.
 
     Attributes:
-        rule: the id of its rule, "eps-missing".
+        id: of its rule, "LN114".
+        rule: the name of its rule, "eps-missing".
         severity: FAULT, something does not do what its name or its place promises; RISK, it
             may cost accuracy or a training; FACT, good to know.
         where: names of modules or parameters, the first few.
@@ -56,14 +57,22 @@ class Finding:
         check: the check that made it.
     """
 
+    id: str
     rule: str
     severity: Severity
     where: str
     message: str
     meaning: str
     advice: str
-    claim: str = ""
-    check: str = ""
+    claim: str
+    check: str
+
+    def __str__(self) -> str:
+        where = f": {self.where}" if self.where else ""
+        return (
+            f"{self.severity.name}  {self.id} {self.rule}{where}\n  seen   {self.message}.\n"
+            f"  means  {self.meaning}\n  do     {self.advice}"
+        )
 
     def row(self) -> dict[str, str]:
         """Return the fields as text, the check first."""
@@ -74,7 +83,65 @@ class Finding:
 RULES: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
 )
-"""The rules of an audit, by id: severity, meaning, advice and, of some, claim."""
+"""The rules of an audit, by name: id, check, severity, meaning, advice, example and, of some,
+the claim of a paper."""
+
+EXAMPLE = """\
+import lnlab
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+"""
+"""The imports of every example."""
+
+
+def select_rules(words: Collection[str] | str) -> set[str]:
+    """Return the names of rules, each given by its id, the start of ids, its name or its check.
+
+    Raises:
+        ValueError: if a word names none.
+    """
+    selected = set()
+    for word in [words] if isinstance(words, str) else words:
+        ids = word.upper() if word[:2].upper() == "LN" else None
+        names = {
+            name
+            for name, rule in RULES.items()
+            if word in (name, rule["check"]) or (ids and rule["id"].startswith(ids))
+        }
+        if not names:
+            checks = ", ".join(dict.fromkeys(rule["check"] for rule in RULES.values()))
+            raise ValueError(
+                f"there is no rule or check {word!r}: give an id (LN101), the start of several "
+                f"(LN1), the name of a rule (eps-missing) or of a check: {checks}."
+            )
+        selected |= names
+    return selected
+
+
+def explain(rule: str) -> str:
+    """Return what a rule means, what to do, and an example that it finds, as text.
+
+    Args:
+        rule: its id or name; a check, or the start of ids, stands for several.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    texts = []
+    for name in sorted(select_rules(rule), key=lambda name: RULES[name]["id"]):
+        table = RULES[name]
+        lines = [f"{table['id']} {name} ({table['severity']}; check: {table['check']})", ""]
+        lines += [f"  means  {table['meaning']}", f"  do     {table['advice']}"]
+        if "claim" in table:
+            lines.append(f"  see    {table['claim']}")
+        if "example" in table:
+            loss = ", loss_fn=loss_fn" * ("loss_fn" in table["example"])
+            code = f"{EXAMPLE}{table['example']}print(lnlab.audit(net, x{loss}))"
+            lines += ["", *(f"    {line}".rstrip() for line in code.splitlines())]
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def make_finding(
@@ -87,7 +154,7 @@ def make_finding(
     """Return a finding of a rule of :data:`RULES`.
 
     Args:
-        rule: its id.
+        rule: its name.
         where: names of modules or parameters; the first few are kept.
         message: what was measured.
         severity: another than that of the rule.
@@ -95,6 +162,7 @@ def make_finding(
     """
     texts = RULES[rule]
     return Finding(
+        id=texts["id"],
         rule=rule,
         severity=Severity[texts["severity"].upper()] if severity is None else severity,
         where=list_names(where),
@@ -102,6 +170,7 @@ def make_finding(
         meaning=texts["meaning"].format(**values),
         advice=texts["advice"].format(**values),
         claim=texts.get("claim", ""),
+        check=texts["check"],
     )
 
 

@@ -11,32 +11,75 @@ import click
 
 
 @click.command()
-@click.argument("target", metavar="FILE.py:FUNCTION")
+@click.argument("target", metavar="FILE.py:FUNCTION", required=False)
 @click.option("--data", help="Handed to the function: a path, say, to weights or examples.")
 @click.option("--out", type=click.Path(path_type=Path), help="The page; none without it.")
+@click.option("--only", multiple=True, help="A rule, LN114 or eps-missing; LN1 for all of it.")
+@click.option("--skip", multiple=True, help="A rule to leave out, likewise.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
-def audit(target: str, data: str | None, out: Path | None, as_json: bool) -> None:
+@click.option(
+    "--fail-on",
+    type=click.Choice(["risk", "fault", "never"]),
+    default="fault",
+    show_default=True,
+    help="The least severity that counts as a failure.",
+)
+@click.option("--explain", metavar="RULE", help="Say what a rule means, with an example.")
+@click.pass_context
+def audit(
+    context: click.Context,
+    target: str | None,
+    data: str | None,
+    out: Path | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    as_json: bool,
+    fail_on: str,
+    explain: str | None,
+) -> None:
     """Audit a module: FUNCTION returns the module, its input and, if you like, a loss.
 
     The input is a tensor, a tuple of all inputs, a dictionary of all by name, or an
-    lnlab.auditing.Call; the loss takes what the module returns. On one thread, unless
-    OMP_NUM_THREADS says how many.
+    lnlab.auditing.Call; the loss takes what the module returns. Findings are printed as they
+    are made. On one thread, unless OMP_NUM_THREADS says how many.
+
+    Exit status: 4 with a fault, 3 with a risk under --fail-on risk, 0 else; 1 or 2 for an
+    error of use.
     """
+    if explain is not None:
+        from lnlab.auditing.finding import explain as explain_rule
+
+        click.echo(explain_rule(explain))
+        return
+    if target is None:
+        raise click.UsageError("give FILE.py:FUNCTION, or --explain and a rule.")
     # before torch comes: the many small products are no faster on two threads, and where the
     # cores have other work to do ten times as slow, as the threads wait for each other
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     function = load_function(target)
-    from lnlab.auditing import audit
+    from lnlab.auditing import Severity, audit
 
     model, x, loss_fn = call(function, target, data)
     try:
-        report = audit(model, x, loss_fn=loss_fn, progress=sys.stderr.isatty())
+        report = audit(
+            model,
+            x,
+            loss_fn=loss_fn,
+            only=only or None,
+            skip=skip,
+            on_finding=None if as_json else lambda finding: click.echo(f"{finding}\n"),
+            progress=sys.stderr.isatty(),
+        )
     except TypeError as error:
         raise ValueError(f"{target}: {error}") from error
-    click.echo(report.to_json() if as_json else str(report))
+    click.echo(report.to_json() if as_json else report.conclusion())
     if out is not None:
         page = report.save(out)
         click.echo(f"{page}: the page, with the numbers behind it", err=as_json)
+    if report.of(Severity.FAULT) and fail_on != "never":
+        context.exit(4)
+    if report.of(Severity.RISK) and fail_on == "risk":
+        context.exit(3)
 
 
 def load_function(target: str) -> Callable:

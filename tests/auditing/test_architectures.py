@@ -76,7 +76,7 @@ def test_swap_reaches_every_normalizer(name):
 
 def light(module, inputs, loss_fn=None):
     checks = ["normalizers", "parameters without effect", "gradients over depth", "precision"]
-    return audit(module, inputs, loss_fn=loss_fn, checks=checks)
+    return audit(module, inputs, loss_fn=loss_fn, only=checks)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_half_precision(dtype):
 
 def test_tied_weights_are_one_parameter():
     module, inputs, loss_fn = ARCHITECTURES["gpt"]()
-    report = audit(module, inputs, loss_fn=loss_fn, checks=["invariances"])
+    report = audit(module, inputs, loss_fn=loss_fn, only=["invariances"])
     names = list(report.table("invariances")["weight"])
     assert "head.weight" not in names
     assert names.count("wte.weight") == 1
@@ -149,7 +149,7 @@ def test_a_check_that_fails_says_why_and_the_rest_goes_on():
 
 
 def test_checks_that_do_not_apply_say_so():
-    one_case = audit(nn.Linear(6, 6), torch.randn(1, 6), checks=["cases apart"])
+    one_case = audit(nn.Linear(6, 6), torch.randn(1, 6), only=["cases apart"])
     assert "one case" in one_case.not_run["cases apart"]
     flat = nn.Sequential(nn.Linear(6, 6), nn.Flatten(0))
     assert "entry a case" in audit(flat, torch.randn(4, 6)).not_run["cases apart"]

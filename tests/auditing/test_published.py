@@ -49,7 +49,7 @@ def test_audit_of_sasrec():
     net = sasrec(trained("sasrec-ml-1m-epoch1000.safetensors"))
     items = torch.arange(1, 33).reshape(4, 8)
     items[0, :3] = 0
-    report = audit(net, items, checks=["normalizers", "parameters without effect"])
+    report = audit(net, items, only=["normalizers", "parameters without effect"])
     (row,) = report.data["normalizers"].rows
     assert (row["how many"], row["is"]) == (5, "LayerNorm")
     assert row["eps"].startswith("1.0e-08")

@@ -23,6 +23,12 @@ def with_loss():
 def from_data(data):
     return nn.Sequential(nn.Linear(4, int(data)), nn.LayerNorm(int(data))), torch.randn(8, 4)
 
+def risk():
+    return nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3, eps=1.0)), torch.randn(8, 4)
+
+def fault():
+    return nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3)), torch.full((8, 4), torch.inf)
+
 def wrong():
     return nn.Linear(4, 3)
 
@@ -72,6 +78,26 @@ def test_prints_findings_or_json_and_writes_the_page(file, tmp_path):
     assert "curvature" in done.output
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
     assert json.loads(run(f"{file}:make", "--json").stdout)["module"] == "Sequential"
+
+
+def test_rules_are_chosen_and_explained(file):
+    done = run(
+        f"{file}:make", "--only", "LN1", "--only", "no-norm", "--skip", "LN101", "--json"
+    )
+    assert {f["id"][:3] for f in json.loads(done.stdout)["findings"]} <= {"LN1"}
+    assert "has no eps" not in done.output
+    told = run("--explain", "LN114").output
+    assert "eps-missing" in told
+    assert "print(lnlab.audit(net, x))" in told
+    assert "no rule or check 'LN999'" in run("--explain", "LN999").output
+
+
+@pytest.mark.parametrize(
+    ("target", "fail_on", "status"),
+    [("fault", "fault", 4), ("fault", "never", 0), ("risk", "fault", 0), ("risk", "risk", 3)],
+)
+def test_exit_status_tells_the_severity(file, target, fail_on, status):
+    assert run(f"{file}:{target}", "--fail-on", fail_on).exit_code == status
 
 
 def test_a_file_hides_no_module_of_its_name(tmp_path):
