@@ -47,14 +47,10 @@ class Site(NamedTuple):
 
 
 class SiteRecorder(TorchFunctionMode):
-    """Records the sites of a module while :meth:`recording` is active.
+    """Records the sites of a module, in the order of the computation, while it is active.
 
-    Args:
-        module: a copy of the user's; the hooks that tell where a function is called stay on it.
-
-    Attributes:
-        sites: those of the last evaluation, in the order of the computation.
-        called: the names of the modules that were called.
+    The module is a copy of the user's: the hooks that tell where a function is called stay on
+    it. ``called`` has the names of the modules that were called.
     """
 
     def __init__(self, module: nn.Module) -> None:

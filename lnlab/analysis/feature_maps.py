@@ -147,7 +147,7 @@ def unit_contributions(
     *,
     layers: Sequence[str],
 ) -> dict[str, Tensor]:
-    """Return the share of each unit in the loss, |h dL/dh| on average over the cases, by layer.
+    """Return the share of each unit in the loss, |h dL/dh| on average over the cases.
 
     To first order this is the change of the loss of a case without the unit, h = 0.
 
@@ -155,10 +155,8 @@ def unit_contributions(
         model: called as ``model(x)``, in evaluation mode.
         x, y: cases (B, ...) and their targets.
         loss_fn: from outputs and targets to the sum of the losses of the cases.
-        layers: names of layers whose output goes into a ReLU at once.
-
-    Returns:
-        By layer (H, *space), in float64.
+        layers: names of layers whose output goes into a ReLU at once; results are (H, *space)
+            each.
     """
     copy = _copy(model, x)
     outputs: dict[str, Tensor] = {}

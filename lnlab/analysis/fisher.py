@@ -256,12 +256,7 @@ def chi(glm: GLM) -> Tensor:
 
 
 def ds2(F: Tensor, delta: Tensor) -> float:
-    """Return the KL divergence (nats) that a metric F predicts of a small step, eq. 8.
-
-    Args:
-        F: (H, K, H, K).
-        delta: the step (H, K).
-    """
+    """Return the KL divergence (nats) that F predicts of a small step (H, K), eq. 8."""
     _refuse(delta, F.shape[:2])
     return float(torch.einsum("ik,ikjl,jl->", delta, F, delta) / 2)
 

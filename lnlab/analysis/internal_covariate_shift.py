@@ -122,13 +122,9 @@ def covariate_shift(
 ) -> LayerShifts:
     """Return Definition 2.1 for every layer, the first of which cannot shift.
 
-    Args:
-        model: before the step, or an :class:`Objective` in place of it and the next three.
-        x: the input of the batch of the step.
-        y: what the loss compares with.
-        loss_fn: ``loss_fn(output, y)``, a scalar.
-        after: the model after the step, or its parameters (P,).
-        bn_stats: as for :class:`Objective`; in training they are those of the "batch".
+    Arguments as of :class:`Objective`: the model before the step, and its batch; in training
+    ``bn_stats`` are those of the "batch". ``after`` is the model after the step, or its
+    parameters (P,).
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     end = objective.parameters_of(after) if isinstance(after, nn.Module) else after
@@ -163,19 +159,10 @@ def train_with_shifts(
     *,
     every: int = 1,
 ) -> Iterator[tuple[int, LayerShifts]]:
-    """Train, one update a batch, and yield the shifts of every so many of them.
+    """Train on batches (x, y); yield every so many updates their number and their shifts.
 
-    Measuring costs a gradient a layer, and does not change what is trained.
-
-    Args:
-        model: called as ``model(x)``; put in training mode.
-        batches: pairs of x and y.
-        loss_fn: ``loss_fn(output, y)``, a scalar.
-        optimizer: of the model's parameters.
-        every: updates from one measurement to the next.
-
-    Yields:
-        The number of the update, and its shifts.
+    Measuring costs a gradient a layer, and does not change what is trained. Arguments as of
+    :func:`.objective.train_and_yield`.
     """
     check_training(model, batches, loss_fn, optimizer, every)
     model.train()
@@ -192,15 +179,10 @@ class NoisyNorm(Normalizer):
 
     Santurkar et al. (2018), algorithm 1: of each unit mean and scale are drawn anew at every
     training step, mu from U(-shift, shift) and sigma from U(1, scale), and of each case, too,
-    around them: m from U(mu - spread, mu + spread), s from N(sigma, spread²); the output is
-    s h + m. With BatchNorm this is their "noisy" batch norm, whose covariates shift more than
-    without any; with Identity, their control.
-
-    Args:
-        norm: makes the normalizer.
-        shift: their n_mu.
-        scale: their n_sigma.
-        spread: their r_mu and r_sigma.
+    around them: m from U(mu - spread, mu + spread), s from N(sigma, spread²); the output is s h
+    + m. With BatchNorm this is their "noisy" batch norm, whose covariates shift more than
+    without any; with Identity, their control. ``shift`` is their n_mu, ``scale`` n_sigma,
+    ``spread`` r_mu and r_sigma.
     """
 
     def __init__(

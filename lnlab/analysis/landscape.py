@@ -42,9 +42,8 @@ class LossLandscape(AnalysisResult):
     def readout(self, training_loss: float | None = None) -> dict[str, float | str]:
         """Return what to look at before one believes the picture.
 
-        Args:
-            training_loss: what the training reported for the same cases. If the centre is
-                another loss, statistics or cases are not what one thinks.
+        ``training_loss`` is what the training reported for the same cases: if the centre is
+        another loss, statistics or cases are not what one thinks.
         """
         finite = self.losses[self.losses.isfinite()]
         numbers: dict[str, float | str] = {
@@ -174,10 +173,8 @@ def linear_interpolation(
 ) -> LossLandscape:
     """Return the loss on the line from w (at 0) to another solution (at 1), and half beyond.
 
-    Running statistics are those of w along the whole line, which is wrong at its other end.
-
-    Args:
-        other: the other model, or its parameters (P,).
+    ``other`` is the other model, or its parameters (P,). Running statistics are those of w
+    along the whole line, which is wrong at its other end.
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     end = objective.parameters_of(other) if isinstance(other, nn.Module) else other
@@ -198,13 +195,9 @@ def _line(extent: float, points: int) -> Tensor:
 def evaluate_grid(
     objective: Objective, directions: Tensor, at: Sequence[Tensor], *, progress: bool = False
 ) -> LossLandscape:
-    """Return the loss at every combination of coordinates along ``directions``.
+    """Return the loss at every combination of coordinates along ``directions`` (n, P).
 
-    Args:
-        objective: the loss, whose w has P numbers.
-        directions: (n, P).
-        at: the coordinates along each of them, n vectors.
-        progress: whether to show a bar.
+    ``at`` has the coordinates along each of them, n vectors.
     """
     P = len(objective.start)
     if directions.shape != (len(at), P):
@@ -241,15 +234,9 @@ def random_directions(
 ) -> Tensor:
     """Return random directions (count, P), filter-normalized: Li et al. (2018), section 4.
 
-    Each row (each filter) of a direction is as long as that row of the parameter; vectors
-    (biases, gains) are 0 in it. The numbers depend on the seed and on the place of a parameter
-    among the others alone.
-
-    Args:
-        objective: the loss, with the model's own parameters.
-        count: the number of directions.
-        seed: of the random numbers.
-        normalized: whether rows are as long as the parameters'; else they stay random.
+    Each row (each filter) of a direction is as long as that row of the parameter, or random
+    unless ``normalized``; vectors (biases, gains) are 0 in it. The numbers depend on the seed
+    and on the place of a parameter among the others alone.
     """
     if not any(len(shape) > 1 for shape in objective.shapes):
         raise ValueError("no parameter has rows: a filter-normalized direction would be 0.")
@@ -305,13 +292,10 @@ class TrainingPath(AnalysisResult):
 
 @in_one_thread
 def training_path(weights: Sequence[Tensor]) -> TrainingPath:
-    """Return the principal plane of a trajectory: Li et al. (2018), section 7.
+    """Return the principal plane of a trajectory (K, P): Li et al. (2018), section 7.
 
     That two components explain nearly everything holds for random walks too (8/pi² (1 + 1/9),
     90 %, of a walk about its end): look at the distances.
-
-    Args:
-        weights: the parameters (P,) in the order of training, three or more.
     """
     if len(weights) < 3 or len({w.shape for w in weights}) != 1:
         raise ValueError(

@@ -32,10 +32,7 @@ def root_mean_square(a: Tensor, dim: int | tuple[int, ...] = ()) -> Tensor:
 def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) -> float:
     """Return max|y' - y| / max|y| in float64; 0/0 is 0, and a NaN in either gives NaN.
 
-    Args:
-        changed: y'.
-        y: of the same shape.
-        largest: max|y|, given if several y' are compared with one y.
+    ``largest`` is max|y|, given if several y' (any shape) are compared with one y.
     """
     largest = max_abs(y) if largest is None else largest
     change = max_abs(changed.double() - y)

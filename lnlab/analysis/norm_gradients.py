@@ -40,12 +40,7 @@ from lnlab.threads import in_one_thread
 class DetachedNorm(AffineNormalizer):
     """A normalizer whose gradient takes mu, sigma or both as constants ("DetachNorm").
 
-    The forward pass is that of ``norm``, and so are the gain and the bias.
-
-    Args:
-        norm: makes the normalizer: its rule for (mu, sigma) is used.
-        mu: whether mu is a constant in the backward pass.
-        sigma: likewise sigma.
+    The forward pass is that of ``norm(units)``, and so are the gain and the bias.
     """
 
     def __init__(
@@ -69,10 +64,7 @@ class DetachedNorm(AffineNormalizer):
 def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
     """Return ``norm``, or one of torch's as ours, with its own gain, bias and statistics.
 
-    Args:
-        norm: one of :mod:`lnlab.nn`, or torch's LayerNorm or RMSNorm over one axis,
-            BatchNorm or GroupNorm.
-        space: the spatial axes of its input, which torch's BatchNorm and GroupNorm do not say.
+    ``space`` is the number of spatial axes, which torch's BatchNorm and GroupNorm do not say.
     """
     if isinstance(norm, AffineNormalizer):
         return norm
@@ -131,8 +123,7 @@ def gradient_parts(
         norm: as :func:`as_affine_norm` takes it, in the mode it is in.
         a: its input (*cases, H, *space).
         slope: dL/dh (*cases, H, *space) of its output.
-        W: the weights that made ``a``, if the rule reads them.
-        t: the time step, likewise.
+        W, t: the weights that made ``a`` and the time step, if the rule reads them.
     """
     check_type("a", a, Tensor, "the input of the normalizer as a tensor")
     check_type("slope", slope, Tensor, "the gradient by its output as a tensor")
@@ -178,10 +169,8 @@ class NormCall(NamedTuple):
 def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
     """Return one call of a normalizer inside a model, with the gradient by its output.
 
-    Args:
-        objective: the loss; evaluated at the model's own parameters.
-        name: the normalizer, as ``named_modules`` calls it.
-        call: which of its calls, counted from 0, if it is called several times.
+    The loss is evaluated at the model's own parameters. ``name`` is as ``named_modules`` gives
+    it, ``call`` counts its calls from 0.
     """
     modules = dict(objective.module.named_modules())
     check_names("module", [name], modules)

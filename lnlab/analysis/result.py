@@ -117,12 +117,9 @@ NARROW = 11
 def text_table(
     rows: Sequence[Sequence[str]], *, whole: Collection[int] = (), width: int = WIDTH
 ) -> Iterator[str]:
-    """Yield the lines of a table; cells are wrapped if they do not fit beside each other.
+    """Yield the lines of a table, header first, at most ``width`` letters wide.
 
-    Args:
-        rows: the header first.
-        whole: the columns that are never wrapped.
-        width: of a line, in letters.
+    Cells are wrapped if they do not fit beside each other, but for those of ``whole`` columns.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     least = [w if i in whole else min(w, NARROW) for i, w in enumerate(widths)]

@@ -83,10 +83,8 @@ def hidden_states(cell: CellProtocol, x: Tensor) -> list[tuple[Tensor, ...]]:
 def dynamics(cell: CellProtocol, x: Tensor, *, seed: int = 0) -> Dynamics:
     """Return the sizes of pre-activations, hidden states and gradients at every step of ``x``.
 
-    Args:
-        cell: as :class:`lnlab.nn.Cell`.
-        x: (T, B, D), with at least one step.
-        seed: of the random function of the last hidden state.
+    x is (T, B, D), with at least one step; ``seed`` is that of the random function of the last
+    h.
     """
     check_type("cell", cell, nn.Module, "a cell of lnlab.nn")
     check_input(x)
@@ -142,13 +140,8 @@ def same_weights(
 ) -> dict[str, Any]:
     """Return a cell of each maker with these weights, and ``b`` in the place of its bias.
 
-    The forget bias of those that start with one is added: it belongs to what they compute.
-
-    Args:
-        makers: called with (inputs, units), each gives a cell.
-        W_x: (4 H, D), gates in the order of eq. 20.
-        W_h: (4 H, H).
-        b: (4 H,).
+    W_x is (4 H, D), W_h (4 H, H), b (4 H,), gates in the order of eq. 20. The forget bias of
+    those that start with one is added: it belongs to what they compute.
     """
     cells = {}
     for name, make in makers.items():

@@ -31,13 +31,8 @@ WHOLE, ROWS, NONE = "whole", "rows", "none"
 def scale_invariant_weights(model: nn.Module, x: Tensor, **settings: Any) -> dict[str, str]:
     """Return the weights on whose scale ``model`` does not depend, by name: "whole" or "rows".
 
-    They are found by trying, not by names (:func:`check_invariances`, columns 1 and 3, in
-    training mode). An invariance that only the eps of a normalizer prevents counts.
-
-    Args:
-        model: called as ``model(x)``.
-        x: its input (B, ...).
-        settings: of :func:`check_invariances`.
+    They are found by trying, not by names (:func:`check_invariances` of x (B, ...), columns 1
+    and 3, in training mode). An invariance that only the eps of a normalizer prevents counts.
     """
     report = check_invariances(model, x, columns=(1, 3), dtypes=(torch.float64,), **settings)
     mode = "train" if any(v.mode == "train" for v in report.invariances) else "evaluation"
@@ -138,13 +133,7 @@ def effective_learning_rate(
 
 
 class RotationRecorder(HookContext, AnalysisResult):
-    """The recorder that :func:`effective_learning_rate` returns.
-
-    Args:
-        optimizer: whose steps are recorded.
-        parameters: by name, with their group of the optimizer and what is invariant.
-        every: steps from one measurement to the next.
-    """
+    """The recorder that :func:`effective_learning_rate` returns."""
 
     def __init__(
         self,
@@ -207,14 +196,10 @@ class RotationRecorder(HookContext, AnalysisResult):
 def rotation(w: Tensor, after: Tensor, gradient: Tensor, *, rows: bool) -> dict[str, float]:
     """Return angle, norm, cos(w, gradient) and norm of the gradient, each the rms over rows.
 
-    Angle and cos are NaN where a length is 0, as that of biases at their start. If all of w is
-    one row, cos has a sign: below 0 a step of plain descent makes w longer.
-
-    Args:
-        w: a parameter of any shape.
-        after: the same after a step.
-        gradient: its gradient before that step.
-        rows: whether each of its rows is taken by itself; else all of it is one row.
+    w (any shape) is a parameter, ``after`` the same after a step, ``gradient`` that before it;
+    all of w is one row unless ``rows``. Angle and cos are NaN where a length is 0, as that of
+    biases at their start. If all of w is one row, cos has a sign: below 0 a step of plain
+    descent makes w longer.
     """
     w, after, gradient = (
         v.double().flatten(1) if rows else v.double().reshape(1, -1)

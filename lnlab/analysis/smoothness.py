@@ -111,17 +111,9 @@ class GradientSmoothness(AnalysisResult):
 
 
 def step_sizes(learning_rate: float, *, low: float = 0.5, high: float = 4.0) -> Tensor:
-    """Return steps eta from ``low`` to ``high`` times the learning rate, log-spaced.
+    """Return steps eta (STEPS,) from ``low`` to ``high`` times the learning rate, log-spaced.
 
     1/2 to 4 is the range of Santurkar et al. (2018) for VGG, 1/100 to 30 for linear networks.
-
-    Args:
-        learning_rate: of the training whose steps are meant.
-        low: the smallest step, in learning rates.
-        high: the largest.
-
-    Returns:
-        eta (STEPS,), rising, in float64.
     """
     if not 0 < low < high < inf or not 0 < learning_rate < inf:
         raise ValueError(
@@ -193,16 +185,10 @@ def gradient_smoothness(
 
 
 def envelope(runs: Sequence[Sequence[float]]) -> tuple[Tensor, Tensor]:
-    """Return the band that most public copies plot as "loss landscape".
+    """Return the band (T,), (T,) that most public copies plot as "loss landscape".
 
     It goes from the smallest to the largest loss of step t over whole trainings at several
     learning rates, and is no property of the loss at any w: by then the runs are elsewhere.
-
-    Args:
-        runs: the losses of each training, all of one length T.
-
-    Returns:
-        The smallest and the largest loss at each step (T,), in float64.
     """
     lengths = {len(run) for run in runs}
     if len(runs) < 2 or len(lengths) != 1:

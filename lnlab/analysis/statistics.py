@@ -21,9 +21,7 @@ def interval(
 ) -> tuple[float, float]:
     """Return Student's t interval of the mean of values (paired differences, here).
 
-    Args:
-        shared: of values of several splits of the same cases, the test cases of a split over
-            its training cases (:func:`standard_error`); 0: the values are independent.
+    ``shared`` is as for :func:`standard_error`; 0: the values are independent.
     """
     n = len(values)
     if n < 2:

@@ -51,8 +51,7 @@ def unroll_with_steps(
 ) -> tuple[Tensor, State]:
     """Return every h (T, B, H) and the last state, given lengths (B,) that were checked.
 
-    Args:
-        steps: the loop over time; None: :func:`torch_steps`.
+    ``steps`` is the loop over time; None: :func:`torch_steps`.
     """
     if lengths is not None:
         # padding may be NaN, and in the backward pass 0 times NaN is NaN

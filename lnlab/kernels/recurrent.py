@@ -82,10 +82,8 @@ def fused_batch_lstm(cell: Any) -> FusedCell:
 class StepMoments:
     """Mean and variance over the examples of each step, which the kernel writes or reads.
 
-    Args:
-        cell: its norms choose between the batch's statistics and running ones.
-        x: inputs (T, B, D).
-        lengths: of the sequences (B,); None: all T.
+    The norms of the cell choose between the batch's statistics and running ones; in training
+    there is a ValueError for a step that a norm has no statistics for. x is (T, B, D).
     """
 
     def __init__(self, cell: Any, x: Tensor, lengths: Tensor | None) -> None:

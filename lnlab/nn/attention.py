@@ -115,11 +115,8 @@ Times = Sequence[float] | np.ndarray
 def attention_in_segments(alpha: Tensor, step: float, begins: Times, ends: Times) -> Tensor:
     """Return the share of each unit's attention on its own segment, give or take 40 ms (U,).
 
-    Args:
-        alpha: (U, T), a distribution over steps for each unit, without the end symbol.
-        step: seconds of one step; step t lasts from t to t + 1 times that.
-        begins: seconds at which each unit begins (U,).
-        ends: seconds at which it ends (U,).
+    ``alpha`` (U, T) is a distribution over steps for each unit, without the end symbol; step t
+    lasts ``step`` seconds from t * step, and a unit from ``begins`` to ``ends`` (U,), seconds.
     """
     if not len(alpha) == len(begins) == len(ends):
         raise ValueError(
@@ -135,12 +132,9 @@ def attention_in_segments(alpha: Tensor, step: float, begins: Times, ends: Times
 
 
 def attention_monotonicity(alpha: Tensor) -> float:
-    """Return the share of units whose mean attention is not before that of the last unit.
+    """Return the share of units (U, T) whose mean attention is not before the last unit's.
 
     1 for a single unit.
-
-    Args:
-        alpha: attention (U, T) of the units over time.
     """
     mean_step = (alpha * torch.arange(alpha.shape[1]).to(alpha)).sum(-1)
     forward = mean_step.diff() >= 0

@@ -23,12 +23,7 @@ class Mode(Enum):
 
 
 def batch_moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
-    """Return mean and biased variance (H,) over all axes of ``a`` but one, and their m.
-
-    Args:
-        a: pre-activations (*cases, H, *space).
-        axis: that of the units. All others are averaged over, m values per unit.
-    """
+    """Return mean and biased variance (H,) over all axes of ``a`` but ``axis``, and their m."""
     axes = [i for i in range(a.dim()) if i != axis % a.dim()]
     m = a.numel() // a.shape[axis]
     if not axes or m == 0:

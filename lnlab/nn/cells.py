@@ -124,11 +124,6 @@ class Cell(nn.Module, ABC):
 
     ``W_x`` (G H, D) and ``W_h`` (G H, H) hold the weights of the G gates in the order of the
     paper's equation; torch's have the same shapes in another order of gates.
-
-    Args:
-        input_size: D.
-        hidden_size: H.
-        initial: the initialization.
     """
 
     gates: int
@@ -155,9 +150,7 @@ class Cell(nn.Module, ABC):
     def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
         """Return the parameters of torch's layer under the names and in the order of this cell.
 
-        Args:
-            W_x, W_h: (G H, D) and (G H, H), the gates in torch's order.
-            b_x, b_h: (G H,).
+        W_x (G H, D), W_h (G H, H), b_x and b_h (G H,) have the gates in torch's order.
         """
 
     @abstractmethod

@@ -13,13 +13,10 @@ from lnlab.nn.normalizer import AffineNormalizer, Root, Stats, inside_root
 
 
 def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tensor, Tensor]:
-    """Return the mean and the variance over ``axes``, which stay with length 1.
+    """Return the mean and the variance of ``a``, any shape, over ``axes``, kept with length 1.
 
-    Args:
-        a: any shape.
-        axes: what is averaged over, n values together.
-        correction: the variance is the sum of squares over n - correction, but never over
-            less than 1: that of a lone value is 0.
+    The variance is the sum of squares over n - ``correction``, but never over less than 1: that
+    of a lone value is 0.
     """
     if not a.numel():  # no examples: var_mean would warn
         empty = a.sum(axes, keepdim=True)

@@ -29,12 +29,7 @@ class Layer(nn.Module, ABC):
     """Ba et al. (2016), eq. 1 and 5 without f: a = W x, normalized.
 
     There is no bias inside ``a`` by default: BatchNorm takes it out again, and it breaks the
-    scale invariances of LayerNorm.
-
-    Args:
-        shape: the shape of W, units first.
-        norm_layer: makes the normalizer of that many units.
-        bias: whether a = W x + b_inside.
+    scale invariances of LayerNorm. ``shape`` is that of W, units first.
     """
 
     def __init__(self, shape: tuple[int, ...], norm_layer: NormLayer, *, bias: bool) -> None:

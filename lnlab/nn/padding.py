@@ -48,10 +48,8 @@ def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor, smoothing: float =
     """Return the cross entropy in nats of logits (B, U, V) and units y (B, U): a scalar.
 
     It is the mean over the first ``lengths`` (B,) units of each example; the rest is padding.
-
-    Args:
-        smoothing: the share of each label that is spread evenly over all V units, as in
-            Szegedy et al. (2016); 0 leaves the labels as they are.
+    ``smoothing`` is the share of each label that is spread evenly over all V units, as in
+    Szegedy et al. (2016).
     """
     # torch averages over all units that are not ignored: long examples weigh more
     targets = y.masked_fill(~length_mask(lengths, y.shape[1], y.device), PADDING)

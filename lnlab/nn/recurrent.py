@@ -146,12 +146,7 @@ def check_lengths(lengths: Tensor | list[int], x: Tensor) -> Tensor:
 class Recurrent(nn.Module):
     """Layers and directions of one cell, with the arguments and results of torch.nn.LSTM.
 
-    Args:
-        input_size: D.
-        hidden_size: H.
-        num_layers, bias, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
-        norm_layer: makes the normalizers of every cell, ``units -> Normalizer``.
-        settings: the other settings of the cell, by name.
+    ``settings`` are the other settings of the cell, by name.
     """
 
     cell: Callable[..., Cell]
@@ -206,10 +201,8 @@ class Recurrent(nn.Module):
     ) -> tuple[Any, Any]:
         """Return (y, last state) in torch's shapes: y (T, B, H), each state (layers, B, H).
 
-        Args:
-            x: (T, B, D), (B, T, D) if batch_first, (T, D) of one sequence, or packed.
-            state: h, or (h, c) for an LSTM.
-            lengths: instead of packing; 0 is a length too.
+        x is (T, B, D), (B, T, D) if batch_first, (T, D) of one sequence, or packed; the state
+        h, or (h, c) for an LSTM. ``lengths`` stand for packing; 0 is a length too.
         """
         states = (state,) if isinstance(state, Tensor) else state
         if isinstance(x, PackedSequence):

@@ -20,13 +20,7 @@ class Batches:
     The order of an epoch depends on (seed, epoch) alone: it can be had again without those
     before it, it is the same for every model that is compared, and no other use of random
     numbers disturbs it. A last batch that would be smaller than ``size`` is dropped; the
-    examples in it differ from epoch to epoch.
-
-    Args:
-        x: the examples, a tensor (N, ...) or a tree of several.
-        y: their targets, likewise.
-        size: B, the number of examples in a batch.
-        seeds: one for each model.
+    examples in it differ from epoch to epoch. x and y are tensors (N, ...) or trees of them.
     """
 
     def __init__(self, x: Any, y: Any, size: int, seeds: Sequence[int]) -> None:
@@ -88,8 +82,7 @@ class Bucketed:
         size: B; the last batch of an epoch may be smaller.
         seeds: one for each model.
         device: where the batches go.
-        fill: what pads whole numbers where a seed has shorter examples than
-            another; behind that of floating-point numbers it is 0.
+        fill: what pads whole numbers where a seed has shorter examples than another.
     """
 
     def __init__(

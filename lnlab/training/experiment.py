@@ -335,12 +335,7 @@ class Experiment(metaclass=ExperimentMeta):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **changes: Any) -> Self:
-        """Return the experiment that a run's configuration is of.
-
-        Args:
-            config: as :attr:`lnlab.training.runs.Run.config` gives it back.
-            changes: what it does not know: ``data="mnist=PATH"``.
-        """
+        """Return the experiment of a run's configuration, with ``changes``."""
         fields = {name: value for name, value in config.items() if name not in PLACE}
         if unknown := [name for name in fields if name not in declared(cls)]:
             raise ValueError(f"this is no configuration of {cls.name}: it has {unknown}.")
@@ -357,12 +352,7 @@ class Experiment(metaclass=ExperimentMeta):
         """One model; torch, numpy and Python have been seeded with ``seed`` before."""
 
     def load_model(self, weights: Mapping[str, Tensor], dataset: Any, seed: int) -> Any:
-        """Return the model of one seed with the weights of a run.
-
-        Args:
-            weights: as :meth:`lnlab.training.runs.Run.weights` has them, each of the shape of
-                its own.
-        """
+        """Return the model of one seed with the weights of a run (each of its own shape)."""
         model = self.model(seed, dataset)
         of_seed = f"{seed}."
         model.load_state_dict(
@@ -437,12 +427,10 @@ class Experiment(metaclass=ExperimentMeta):
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, Sequence[Any]]:
-        """Metrics by name: for each seed a number, or a picture (an array or a tensor with
-        axes).
+        """Return metrics by name: for each seed a number, or a picture (an array with axes).
 
-        Args:
-            model: a :class:`lnlab.training.Stacked`, which is left as it was.
-            evaluation: decides how much may be measured.
+        ``model`` is a :class:`lnlab.training.Stacked`, which is left as it was; ``evaluation``
+        decides how much may be measured.
         """
 
 

@@ -14,15 +14,12 @@ Slot = tuple[dict[str, Any], str]
 
 
 class Stacked(nn.Module):
-    """S models of one shape as one: x (S, B, ...) to (S, B, ...), one slice a model.
-
-    x may be several tensors in a tuple, or any other tree of them.
+    """S models of one shape as one: x (S, B, ...), or a tree of tensors, to (S, B, ...).
 
     The parameters and buffers of :attr:`module` carry a leading axis S, so that one matrix
     product, and one step of the optimizer, serve all models. A single model keeps its own
     shapes and is called as it is: to wrap it would only cost time.
 
-    Train and evaluation mode, devices, dtypes and ``state_dict`` work as in any module.
     What a model remembers in a buffer (running statistics) is kept for each of them apart;
     random numbers (dropout) differ between them. Under the hood is ``torch.func.vmap``: a
     model must not compute in Python from the values of its tensors (``.item()``), and a
@@ -31,9 +28,6 @@ class Stacked(nn.Module):
     all of whose parts say that they :attr:`~lnlab.nn.Normalizer.stacks` need no vmap,
     which would cost more than the arithmetic of a small one: they are called on the stacked
     tensors as they are.
-
-    Args:
-        models: at least one; equal in everything but the values of parameters and buffers.
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:

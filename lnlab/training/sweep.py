@@ -42,10 +42,7 @@ class Outcome:
 def grid(kind: Any, budget: str, axes: Mapping[str, Sequence[Any]]) -> list[Any]:
     """Return an experiment for every combination of the axes' values, at one budget.
 
-    Args:
-        kind: a class of experiments.
-        budget: smoke, notebook or paper.
-        axes: values by field; the last field changes fastest.
+    The last field of ``axes`` changes fastest.
     """
     every = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     return [*kind.arms(budget, values={str(changes): changes for changes in every}).values()]

@@ -253,13 +253,7 @@ class Trainer:
 
 
 class BestWeights:
-    """The weights of stacked models at the best value of a metric, each model's own.
-
-    Args:
-        metric: its name among what is measured.
-        higher_is_better: whether the largest value is the best.
-        model: whose weights are kept; those that it has now until there is a value.
-    """
+    """The weights of stacked models at the best value of a metric, each model's own."""
 
     def __init__(self, metric: str, higher_is_better: bool, model: Stacked) -> None:
         self.metric, self.sign, self.model = metric, 1 if higher_is_better else -1, model
@@ -521,13 +515,8 @@ def evaluate(
 ) -> dict[str, list[float]]:
     """Return ``nll`` and ``error`` of each model: mean loss, fraction of wrong classes.
 
-    Args:
-        model: from x to a score for each class; a :class:`Stacked` one shows all of its
-            models the same examples.
-        x: examples (N, ...).
-        y: their classes (N,), or several of each case (N, T).
-        loss: from outputs and targets to the loss of each model.
-        size: the number of examples in memory at a time.
+    x is (N, ...), y (N,), or several of each case (N, T), taken ``size`` at a time; a
+    :class:`Stacked` model shows all of its models the same examples.
     """
     if len(x) == 0:
         raise ValueError("there are no examples to evaluate on.")
