@@ -95,9 +95,9 @@ def test_the_page_escapes_what_it_is_given_and_has_an_address_per_statement():
 
 def test_claims_print_as_a_table_and_plot():
     some = claims("ba2016-6.5")
-    assert repr(some).splitlines()[-1].startswith("4 statements: ")
-    assert len(some.to_frame()) == 4
-    assert sum(len(trace.x) for trace in some.plot().data) == 3
+    assert repr(some).splitlines()[-1].startswith("3 statements: ")
+    assert len(some.to_frame()) == 3
+    assert sum(len(trace.x) for trace in some.plot().data) == 2
     assert {*some._repr_mimebundle_()} >= {"text/plain", "text/html"}
 
 
