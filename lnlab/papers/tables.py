@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,19 @@ from lnlab.papers.results import (
 from lnlab.papers.skip_thoughts.evaluate import NESTED
 from lnlab.training.runs import Run
 
+PAPERS = Path(__file__).parent
 SEEDS = tuple(range(100, 105))
 BOTH = ("none", "layer")
 
 
+def numbers(runs: Mapping[int, Run], number: Measure) -> list[float]:
+    """Return one number for each seed."""
+    return [*numbers_by_seed(runs, number).values()]
+
+
 def mean_of_seeds(runs: Mapping[int, Run], number: Measure, digits: int = 3) -> float:
     """Return the mean of a number over seeds, rounded."""
-    return round(float(np.mean([*numbers_by_seed(runs, number).values()])), digits)
+    return round(float(np.mean(numbers(runs, number))), digits)
 
 
 # convolutions
@@ -106,55 +113,38 @@ BOXES = order_embeddings.Experiment(
     data="coco-boxes", units=(256,), epochs=30, eval_every=46, split=0
 )
 SHARED = 1_000 / 2_952
-"""Test pictures over those of the training, of which two splits have most in common."""
-TABLE_2 = {
-    ("caption", "r1"): (46.6, 48.5), ("caption", "r5"): (79.3, 80.6),
-    ("caption", "r10"): (89.1, 89.8), ("caption", "mean_rank"): (5.2, 5.1),
-    ("image", "r1"): (37.8, 38.9), ("image", "r5"): (73.6, 74.3),
-    ("image", "r10"): (85.7, 86.3), ("image", "mean_rank"): (7.9, 7.6),
-}  # fmt: skip
-"""Without and with layer norm: recall in per cent, mean rank."""
-WORDS_ALONE = {
-    "caption_r1": 18.64, "caption_r5": 43.46, "caption_r10": 59.14, "caption_mean_rank": 23.11,
-    "image_r1": 10.84, "image_r5": 35.07, "image_r10": 55.18, "image_mean_rank": 34.36,
-}  # fmt: skip
-"""Results of the bag-of-words baseline on the boxes: means over the five splits."""
-RECALLS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "mean_rank": "mean rank"}
+"""Test images over those of the training, of which two splits have most in common."""
 
 
 def paired_splits(runs: Sequence[Run]) -> dict[int, Arms]:
     """Return the kept runs on boxes by split, of the splits that have both arms."""
-    splits = {}
-    for split, seed in enumerate(SEEDS):
-        arms = runs_of_task(runs, replace(BOXES, split=split, seeds=(seed,)))
-        if {*BOTH} <= arms.keys():
-            splits[split] = arms
-    return splits
+    splits = {
+        split: runs_of_task(runs, replace(BOXES, split=split, seeds=(seed,)))
+        for split, seed in enumerate(SEEDS)
+    }
+    return {split: arms for split, arms in splits.items() if {*BOTH} <= arms.keys()}
 
 
 def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     """Return a row for each number of Table 2: means over splits, their difference, baselines
-    and what the paper has."""
+    and the paper's, recall in per cent."""
     guessing, table = chance(BOXES.fold_size), {}
-    for (query, name), printed in TABLE_2.items():
-        metric = f"{query}_{name}"
+    for printed in pd.read_csv(PAPERS / "order_embeddings/table_2.csv").itertuples():
+        metric: Any = f"{printed.query}_{printed.metric}"
         number = final(f"test_{metric}")
-        by_arm = {
-            arm: [
-                next(iter(numbers_by_seed(arms[arm], number).values()))
-                for arms in splits.values()
-            ]
+        none, layer = (
+            np.array([value for s in splits.values() for value in numbers(s[arm], number)])
             for arm in BOTH
-        }
-        values = [b - a for a, b in zip(by_arm["none"], by_arm["layer"], strict=True)]
-        bounds = interval(values, shared=SHARED) if len(values) > 1 else None
-        table[f"{RECALLS[name]}, {query} retrieval"] = {
-            **{arm: round(sum(v) / len(v), 2) for arm, v in by_arm.items()},
-            "layer − none": f"{sum(values) / len(values):.2f} ({ends(bounds)})",
+        )
+        bounds = interval([*(layer - none)], shared=SHARED) if len(none) > 1 else None
+        table[f"{printed.name}, {printed.query} retrieval"] = {
+            "none": round(none.mean(), 2),
+            "layer": round(layer.mean(), 2),
+            "layer − none": f"{(layer - none).mean():.2f} ({ends(bounds)})",
             "guessing": round(guessing[metric], 2),
-            "words alone": WORDS_ALONE[metric],
-            "paper, none": printed[0],
-            "paper, layer": printed[1],
+            "words alone": printed.words,
+            "paper, none": printed.none,
+            "paper, layer": printed.layer,
         }
     return pd.DataFrame(table).T
 
@@ -201,35 +191,16 @@ def percent_error(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
 
 # skip-thoughts
 
-TABLE_3 = {
-    "sick_r": ("Pearson's r on SICK", 0.842, 0.854),
-    "sick_rho": ("Spearman's rho on SICK", 0.767, 0.785),
-    "sick_mse": ("mean squared error on SICK", 0.298, 0.277),
-    "mr": ("accuracy on MR", 77.3, 79.5),
-    "cr": ("accuracy on CR", 81.8, 82.6),
-    "subj": ("accuracy on SUBJ", 92.6, 93.4),
-    "mpqa": ("accuracy on MPQA", 87.9, 89.0),
-}
-"""The numbers of Table 3 after 1M updates, in words, without and with LN, by metric."""
-STAND_INS = {"sick": "relatedness", "mr": "opinion", "subj": "teller", "mpqa": "phrase"}
-"""The generated downstream tasks, by those in whose place they stand with the stories."""
-
 
 def skip_thought_tasks() -> dict[str, skip_thoughts.Experiment]:
     """Return the trainings that have kept runs, by the data that they read."""
     paper = skip_thoughts.Experiment.budget("paper", seeds=SEEDS[:3])
-    novels = replace(
-        paper, data="novels", units=(256,), embedding_size=128, vocab_size=8000,
-        updates=10_000, eval_every=500, downstream_every=1000,
-    )  # fmt: skip
-    small = replace(
-        novels, units=(128,), embedding_size=64, vocab_size=4000, updates=3000, eval_every=150,
-        downstream_every=375, seeds=SEEDS,
-    )  # fmt: skip
+    novels = replace(paper, data="novels", units=(256,), embedding_size=128, vocab_size=8000)
+    small = replace(novels, units=(128,), embedding_size=64, vocab_size=4000, seeds=SEEDS)
     stories = skip_thoughts.Experiment.budget("notebook", seeds=SEEDS, downstream_every=65)
     return {
-        "novels": novels,
-        "novels, small": small,
+        "novels": replace(novels, updates=10_000, eval_every=500, downstream_every=1000),
+        "novels, small": replace(small, updates=3000, eval_every=150, downstream_every=375),
         "stories": replace(stories, snapshots=False),
     }
 
@@ -259,40 +230,35 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
     # runs of one update from the other start have the scores of an untrained model and TF-IDF
     start = {"updates": 1, "eval_every": 1, "downstream_every": 1}
     others = select_runs(runs, replace(task, initialisation="modern", **start))
-    C = 256.0 if task.data == "stories" else 0.0
+    generated = task.data == "stories"
+    C = 256.0 if generated else 0.0
     with_C = f", C = {C:g}" if C else ""
-    for metric, (words, *paper) in TABLE_3.items() if arms else ():
-        score = metric
-        if C:
-            name, _, number = metric.partition("_")
-            if name not in STAND_INS:
+    printed = pd.read_csv(PAPERS / "skip_thoughts/table_3.csv", keep_default_na=False)
+    for row in printed.itertuples() if arms else ():
+        score, title = str(row.metric), str(row.name)
+        if generated:
+            if not row.story_task:
                 continue
-            score = "_".join(filter(None, (STAND_INS[name], number)))
-            words = f"{words}: here {STAND_INS[name]}"
+            score = score.replace(score.partition("_")[0], row.story_task)
+            title = f"{title}: here {row.story_task}"
         chosen = final(score + NESTED)
-        paired = differences(arms, "layer", "none", chosen)
-        low, high = confidence_interval([*paired.values()])
-        table[words] = {
-            **{f"{arm}, C chosen": significant(arms[arm], chosen) for arm in BOTH if C},
-            "layer − none": f"{low:.3g} to {high:.3g}",
-            "over folds": over_folds(arms["layer"], score),
-            **{
-                f"{arm}, start → end{with_C}": start_and_end(arms[arm], score, C)
-                for arm in BOTH
-            },
-            f"words{with_C}": significant(arms["layer"], score_at(score + WORDS, -1, C)),
-            f"TF-IDF{with_C}": significant(others["layer"], score_at(score + "_tfidf", -1, C))
-            if others
-            else "",
-            **{
-                f"{arm}, modern start, untrained{with_C}": significant(
-                    others[arm], score_at(score, 0, C)
-                )
-                for arm in BOTH
-                if arm in others
-            },
-            **{f"paper, {arm}": value for arm, value in zip(BOTH, paper, strict=True)},
-        }
+        low, high = confidence_interval([*differences(arms, "layer", "none", chosen).values()])
+        values: dict[str, Any] = {}
+        if generated:
+            values |= {f"{arm}, C chosen": significant(arms[arm], chosen) for arm in BOTH}
+        values["layer − none"] = f"{low:.3g} to {high:.3g}"
+        values["over folds"] = over_folds(arms["layer"], score)
+        for arm in BOTH:
+            values[f"{arm}, start → end{with_C}"] = start_and_end(arms[arm], score, C)
+        words = score_at(score + WORDS, -1, C)
+        values[f"words{with_C}"] = significant(arms["layer"], words)
+        tf_idf = score_at(score + "_tfidf", -1, C)
+        values[f"TF-IDF{with_C}"] = significant(others["layer"], tf_idf) if others else ""
+        for arm in BOTH:
+            if arm in others:
+                untrained = significant(others[arm], score_at(score, 0, C))
+                values[f"{arm}, modern start, untrained{with_C}"] = untrained
+        table[title] = values | {"paper, none": row.none, "paper, layer": row.layer}
     return pd.DataFrame(table).T
 
 
@@ -311,8 +277,7 @@ def score_at(metric: str, row: int, C: float = 0.0) -> Measure:
 
 def significant(runs: Mapping[int, Run], number: Measure) -> float:
     """Return the mean of a number over seeds, to three significant digits."""
-    values = numbers_by_seed(runs, number).values()
-    return float(f"{sum(values) / len(values):.3g}")
+    return float(f"{np.mean(numbers(runs, number)):.3g}")
 
 
 def start_and_end(runs: Mapping[int, Run], metric: str, C: float) -> str:
@@ -366,13 +331,6 @@ def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
 # Listen, Attend and Spell
 
 FSDD = las.Experiment(data="fsdd", epochs=16)
-STUDY = {
-    "none": (0.268, 15947), "encoder": (0.245, 9976), "both": (0.253, 15552),
-    "decoder": (0.666, 15600),
-}  # fmt: skip
-"""Tables 1 and 3: phone error rate on TIMIT, and the steps to it."""
-STUDY_LIBRISPEECH = {"none": (0.426, 96785), "encoder": (0.401, 64354)}
-"""Table 2: word error rate on LibriSpeech, and the steps to it."""
 ERRORS = {
     "error": final("test_error"),
     "substitutions": final("substitutions"),
@@ -390,29 +348,22 @@ def compare_with_study(arms: Arms) -> pd.DataFrame:
     ``updates`` are those until the smoothed test error is at a level that all arms of a seed
     reach; the study's are steps until it stopped.
     """
+    study = pd.read_csv(PAPERS / "las/study.csv", index_col="arm")
     table = pd.DataFrame(
         {
-            arm: {
-                name: np.mean([*numbers_by_seed(runs, number).values()])
-                for name, number in ERRORS.items()
-            }
+            arm: {name: np.mean(numbers(runs, number)) for name, number in ERRORS.items()}
             | {"seeds": len(runs)}
             for arm, runs in arms.items()
         }
-    ).T.loc[sorted(arms, key=[*STUDY, *arms].index)]
+    ).T.loc[sorted(arms, key=[*study.index, *arms].index)]
     times: dict[str, list[float]] = {arm: [] for arm in arms}
     for seed in sorted(set.intersection(*(set(runs) for runs in arms.values()))):
         frames = {arm: rows(runs[seed].metrics(), seed) for arm, runs in arms.items()}
         level = common_level([*frames.values()], "test_error")
         for arm, frame in frames.items():
             times[arm].append(time_to(frame, "test_error", level))
-    table["updates"] = pd.Series({arm: sum(t) / len(t) for arm, t in times.items() if t})
-    for title, study in (("TIMIT", STUDY), ("LibriSpeech", STUDY_LIBRISPEECH)):
-        for place, name in enumerate(("error", "steps")):
-            table[f"study, {title}: {name}"] = [
-                study.get(arm, (float("nan"),) * 2)[place] for arm in table.index
-            ]
-    return table
+    table["updates"] = pd.Series({arm: np.mean(t) for arm, t in times.items() if t})
+    return table.join(study)
 
 
 # batch layer normalization
@@ -445,7 +396,7 @@ def configuration_means(
     """
     rows = []
     for letters in CONFIGURATIONS:
-        values = [*numbers_by_seed(runs, final(f"{metric}_{letters}")).values()]
+        values = numbers(runs, final(f"{metric}_{letters}"))
         bounds = interval(values) if len(values) > 1 else (np.nan, np.nan)
         rows.append((np.mean(values), *bounds))
     means, lows, highs = np.array(rows).T
@@ -459,8 +410,8 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
     test`` of the one that is best on the test itself, as published. NaN where nothing was
     published.
     """
-    logs = published.LOGS.get((task.name, task.batch_size), {})
-    tested = published.TESTED[task.name, task.batch_size]
+    logs = published.read_logs(task.name, task.batch_size)
+    tested = published.read_tests(task.name, task.batch_size).accuracy
     table = {}
     for arm in sorted(arms, key=[*ARMS].index):
         runs, log = arms[arm], logs.get(arm)
@@ -469,8 +420,8 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
             "training": mean_of_seeds(runs, last_epoch("train_accuracy")),
             "chosen": mean_of_seeds(runs, final("chosen_accuracy")),
             "on the test": mean_of_seeds(runs, final("optimistic_accuracy")),
-            "paper, training": log.train_accuracy[-1] if log else np.nan,
-            "paper, on the test": tested[arm][1] if arm in tested else np.nan,
+            "paper, training": np.nan if log is None else log.train_accuracy.iloc[-1],
+            "paper, on the test": tested.get(arm, np.nan),
         }
     return pd.DataFrame(table).T
 
