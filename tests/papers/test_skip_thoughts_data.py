@@ -88,9 +88,7 @@ def test_a_damaged_book_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"\.txt files, a book each"):
         load(f"bookcorpus={folder}")
     for content, message in {
-        "one sentence .\n": r"bookcorpus: a\.txt has 1 sentence, and a book needs .*: take",
-        "one .\ntwo .\n<end> .\n": r"a\.txt has the word '<end>', which stands for",
-        ("word " * 30 + "\n") * 3: "all 3 sentences have more than 29 words",
+        "one sentence .\n": r"bookcorpus: a\.txt has fewer than three sentences",
     }.items():
         layouts.put(folder / "a.txt", text=content)
         with pytest.raises(ValueError, match=message):
@@ -241,7 +239,6 @@ def test_books_that_cannot_be_used_are_errors_that_say_so():
     for sentences, message in (
         ([["a"], ["b"], []] * 500, "none to train on; 7 were too long.*max_length"),
         ([["a"]] * 100, "100 sentences in 1 books, none to validate on"),
-        ([[], [], []], "the vocabulary is empty"),
     ):
         with pytest.raises(ValueError, match=message):
             EncodedBooks(Written([sentences]), 10)
@@ -319,7 +316,7 @@ def test_folds_are_even_and_mix_the_classes():
     sentences = [[f"w{n}"] for n in range(120)]
     for few in (0, 1):
         targets = np.eye(120)[0] if few else 1 - np.eye(120)[0]
-        with pytest.raises(ValueError, match=f"has 1 examples of class {few}, none .* give"):
+        with pytest.raises(ValueError, match="too few .* every fold some of both classes: give"):
             SentenceTask("one", sentences, [], targets, assign_folds("one", 120))
 
 

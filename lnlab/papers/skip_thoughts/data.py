@@ -5,10 +5,11 @@ empty one and counted, so that its neighbours do not become neighbours of each o
 """
 
 import codecs
+import csv
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
@@ -40,22 +41,14 @@ Library = dict[str, Sentences]
 
 STORIES, BOOKCORPUS, GUTENBERG, CBT_BOOKS, NOVELS = SOURCES = read_sources("books")
 
-# Text cut into sentences and words by NLTK, with the tools of Kiros et al. (2015).
-#
-# Sentences end where Punkt (Kiss and Strunk, 2006) ends them, which learns from a text how its
-# sentences begin; the abbreviations that it learns are often words of dialogue, and are
-# replaced by :data:`ABBREVIATIONS`. Words are those of NLTK's tokenizer, as in the Penn
-# Treebank. nltk is an extra, and is imported when a text is cut.
+# Text cut into sentences and words by NLTK, with the tools of Kiros et al. (2015): Punkt (Kiss
+# and Strunk, 2006), and the tokenizer of the Penn Treebank. nltk is an extra, imported late.
 
-ABBREVIATIONS = frozenset(
+ABBREVIATIONS = set(
     "mr mrs dr st esq messrs mme mlle m prof rev hon capt col gen lieut no".split()  # noqa: SIM905
 )
-"""Words after which a full stop ends no sentence."""
-
-
-def tokenize(sentence: str) -> list[str]:
-    """Split a sentence into words and signs, in small letters."""
-    return [word for token in _treebank().tokenize(sentence.lower()) for word in token.split()]
+"""Words after which a full stop ends no sentence; those that Punkt learns are often words of
+dialogue."""
 
 
 @cache
@@ -66,14 +59,19 @@ def _treebank() -> Any:
     return NLTKWordTokenizer()
 
 
+def tokenize(sentence: str) -> list[str]:
+    """Split a sentence into words and signs, in small letters."""
+    return [word for token in _treebank().tokenize(sentence.lower()) for word in token.split()]
+
+
 def split_sentences(text: str) -> Sentences:
     """Split a text into tokenized sentences; empty lines end paragraphs."""
     with name_missing_extra():
         from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
 
-    learned = PunktTrainer(text).get_params()
-    learned.abbrev_types = set(ABBREVIATIONS)
-    punkt = PunktSentenceTokenizer(learned)
+    parameters = PunktTrainer(text).get_params()
+    parameters.abbrev_types = ABBREVIATIONS
+    punkt = PunktSentenceTokenizer(parameters)
     paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
     lines = chain.from_iterable(map(punkt.tokenize, paragraphs))
     return [tokenize(line) for line in lines if line.split()]
@@ -84,11 +82,10 @@ def cached_tokens(name: str, text: str, make: Callable[[], Sentences]) -> Senten
     with name_missing_extra():
         import nltk
 
-    arrays = cache_arrays(
-        name,
-        f"{text} {nltk.__version__}",
-        lambda: {"text": np.frombuffer(join(make()).encode(), np.uint8)},
-    )
+    def compute() -> dict[str, np.ndarray]:
+        return {"text": np.frombuffer(join(make()).encode(), np.uint8)}
+
+    arrays = cache_arrays(name, f"{text} {nltk.__version__}", compute)
     return [line.split() for line in arrays["text"].tobytes().decode().split("\n")]
 
 
@@ -110,14 +107,8 @@ ENCODING = re.compile(rb"^Character set encoding:\s*([\w-]+)", re.M)
 
 
 def read_novel(file: Path) -> Sentences:
-    """Read the sentences of a novel in a file of Project Gutenberg; cut once on this machine.
-
-    Raises:
-        ValueError: if the file is not in the encoding that it names, or lacks one of the two
-            lines; names it.
-    """
-    content = file.read_bytes()
-    named = ENCODING.search(content)
+    """Read the sentences of a novel of Project Gutenberg; cut once on this machine."""
+    named = ENCODING.search(file.read_bytes())
     encodings = ["utf-8", *([named[1].decode()] if named else [])]
     text = read_text(file, encodings).removeprefix(codecs.BOM_UTF8.decode())
     text = text.replace("\r\n", "\n")
@@ -140,31 +131,18 @@ def read_novel(file: Path) -> Sentences:
 
 COUNT = 5_000
 """Stories."""
-SUBJECTS = {
-    "garden": {"rose": "watered cut", "fence": "painted mended", "apple": "picked ate"},
-    "harbour": {"boat": "painted rowed", "net": "mended threw", "fish": "caught ate"},
-    "kitchen": {"cake": "baked ate", "soup": "cooked spilled", "plate": "washed broke"},
-    "school": {"book": "read lost", "map": "drew lost", "song": "learned sang"},
-    "market": {"lamp": "bought broke", "clock": "mended sold", "coat": "bought washed"},
-    "farm": {"horse": "fed rode", "cow": "fed milked", "cart": "mended pulled"},
-    "forest": {"fox": "chased fed", "fire": "lit watched", "path": "found lost"},
-    "station": {"train": "missed caught", "letter": "read burned", "bag": "carried lost"},
-}
+
+
+def _read_rows(name: str) -> list[list[str]]:
+    with Path(__file__).with_name(name).open(encoding="utf-8") as file:
+        return [*csv.reader(file)][1:]
+
+
+SUBJECTS: dict[str, dict[str, str]] = {}
 """The subjects of stories, their things, and the verbs for each."""
-VERBS = (
-    "watered water watered, cut cut cut, painted paint painted, mended mend mended, "
-    "picked pick picked, ate eat eaten, rowed row rowed, threw throw thrown, caught catch "
-    "caught, baked bake baked, cooked cook cooked, spilled spill spilled, washed wash washed, "
-    "broke break broken, read read read, lost lose lost, drew draw drawn, learned learn "
-    "learned, sang sing sung, bought buy bought, sold sell sold, fed feed fed, rode ride "
-    "ridden, milked milk milked, pulled pull pulled, chased chase chased, lit light lit, "
-    "watched watch watched, found find found, missed miss missed, burned burn burned, "
-    "carried carry carried, helped help helped, pushed push pushed, praised praise praised, "
-    "followed follow followed"
-)
-FORMS = {
-    past: (base, participle) for past, base, participle in map(str.split, VERBS.split(","))
-}
+for _subject, _thing, _verbs in _read_rows("things.csv"):
+    SUBJECTS.setdefault(_subject, {})[_thing] = _verbs
+FORMS = {past: (base, participle) for past, base, participle in _read_rows("verbs.csv")}
 """The base and the participle of every verb in the past."""
 REACTIONS = {
     "helped": "thanked",
@@ -177,8 +155,6 @@ GOOD = ("good", "fine", "lovely", "bright", "great")
 BAD = ("bad", "poor", "dull", "ugly", "weak")
 GLAD, SAD = ("glad", "happy", "proud"), ("sad", "tired", "angry")
 TIMES = ("one day", "in may", "last week", "on friday", "long ago")
-EPISODES = (2, 4)
-"""The least and the greatest number of episodes of a story."""
 
 
 @dataclass(frozen=True)
@@ -251,11 +227,11 @@ def two_events(rng: Random, cast: Cast) -> tuple[Event, Event]:
     """Draw two actions of one of the two people, on two things."""
     agent = rng.choice((cast.hero, cast.friend))
     verbs = SUBJECTS[cast.subject]
-    first, second = rng.sample([*verbs], 2)
-    return (
-        Event(agent, rng.choice(verbs[first].split()), first),
-        Event(agent, rng.choice(verbs[second].split()), second),
+    first, second = (
+        Event(agent, rng.choice(verbs[thing].split()), thing)
+        for thing in rng.sample([*verbs], 2)
     )
+    return first, second
 
 
 def random_opinion(rng: Random, thing: str, other: str, good: bool) -> str:
@@ -283,19 +259,22 @@ def sequences(first: Event, second: Event) -> tuple[str, str]:
     )
 
 
-def omissions(teller: str, event: Event) -> tuple[str, str]:
-    """Return two sentences in which the teller does not say that an event happened."""
+def omissions(speaker: str, event: Event) -> tuple[str, str]:
+    """Return two sentences in which the speaker does not say that an event happened."""
     done = f"that {event.agent} did {FORMS[event.verb][0]} the {event.thing}"
-    return f"{teller} did not say {done}", f"{done} , {teller} did not say"
+    return f"{speaker} did not say {done}", f"{done} , {speaker} did not say"
 
 
-def denials(teller: str, event: Event) -> tuple[str, str]:
-    """Return two sentences, of the same words, in which the teller denies an event."""
+def denials(speaker: str, event: Event) -> tuple[str, str]:
+    """Return two sentences, of the same words, in which the speaker denies an event."""
     denied = f"that {event.agent} did not {FORMS[event.verb][0]} the {event.thing}"
-    return f"{teller} did say {denied}", f"{denied} , {teller} did say"
+    return f"{speaker} did say {denied}", f"{denied} , {speaker} did say"
 
 
-def _event(rng: Random, cast: Cast) -> Iterator[str]:
+# Episodes of a story, a few sentences each.
+
+
+def tell_event(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell an event and its consequence."""
     event = random_event(rng, cast)
     yield rng.choice(event.paraphrases)
@@ -303,7 +282,7 @@ def _event(rng: Random, cast: Cast) -> Iterator[str]:
     yield f"{event.recipient or event.agent} was {rng.choice(GLAD if cast.glad else SAD)}"
 
 
-def _sequence(rng: Random, cast: Cast) -> Iterator[str]:
+def tell_sequence(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell two events one after the other, and which was the last."""
     first, second = two_events(rng, cast)
     yield rng.choice(sequences(first, second))
@@ -311,38 +290,38 @@ def _sequence(rng: Random, cast: Cast) -> Iterator[str]:
     yield f"the last thing was the {second.thing}"
 
 
-def _denial(rng: Random, cast: Cast) -> Iterator[str]:
+def tell_denial(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell what somebody did not say, or denied, and who knows of it."""
-    event, teller = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
+    event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
     if rng.random() < 0.5:
-        yield rng.choice(omissions(teller, event))
+        yield rng.choice(omissions(speaker, event))
         yield f"nobody heard of the {event.thing} , but it was true"
     else:
-        yield rng.choice(denials(teller, event))
+        yield rng.choice(denials(speaker, event))
         yield f"everybody heard of the {event.thing} , and nothing had happened"
 
 
-def _opinion(rng: Random, cast: Cast) -> Iterator[str]:
+def tell_opinion(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell an opinion about a thing, and a feeling that follows."""
     thing, other = rng.sample([*SUBJECTS[cast.subject]], 2)
     yield random_opinion(rng, thing, other, cast.glad)
     yield f"{cast.hero} {'liked' if cast.glad else 'hated'} the {thing}"
 
 
-def _feeling(rng: Random, cast: Cast) -> Iterator[str]:
-    """Tell a feeling of the teller of the story, or of one of its people."""
-    event, teller = random_event(rng, cast), rng.choice((cast.hero, cast.friend))
+def tell_feeling(rng: Random, cast: Cast) -> Iterator[str]:
+    """Tell a feeling of the narrator, or of one of the people."""
+    event, speaker = random_event(rng, cast), rng.choice((cast.hero, cast.friend))
     adverb = "luckily" if cast.glad else "sadly"
     mood = rng.choice(GLAD if cast.glad else SAD)
     if rng.random() < 0.5:
-        yield f"{adverb} , {teller} knew that {rng.choice(event.paraphrases)}"
+        yield f"{adverb} , {speaker} knew that {rng.choice(event.paraphrases)}"
         yield f"i was {mood} about it"
     else:
-        yield f"{teller} knew that {adverb} , {rng.choice(event.paraphrases)}"
-        yield f"{teller} was {mood} about it"
+        yield f"{speaker} knew that {adverb} , {rng.choice(event.paraphrases)}"
+        yield f"{speaker} was {mood} about it"
 
 
-PLOTS = (_event, _event, _sequence, _denial, _opinion, _feeling)
+EPISODES = (tell_event, tell_event, tell_sequence, tell_denial, tell_opinion, tell_feeling)
 
 
 def make_stories(count: int, seed: int) -> list[Sentences]:
@@ -353,8 +332,8 @@ def make_stories(count: int, seed: int) -> list[Sentences]:
 
 def _story(rng: Random, cast: Cast) -> Iterator[str]:
     yield f"{rng.choice(TIMES)} {cast.hero} met {cast.friend} at the {cast.subject} ."
-    for _ in range(rng.randint(*EPISODES)):
-        yield from (f"{line} ." for line in rng.choice(PLOTS)(rng, cast))
+    for _ in range(rng.randint(2, 4)):
+        yield from (f"{line} ." for line in rng.choice(EPISODES)(rng, cast))
     mood = rng.choice(GLAD if cast.glad else SAD)
     yield f"{cast.hero} and {cast.friend} went home and were {mood} ."
 
@@ -368,13 +347,7 @@ BRACKETS = {"-lrb-": "(", "-rrb-": ")"}
 
 
 class Books(Dataset[Library]):
-    """A set of books; the checksum is over the sentences that are short enough.
-
-    Args:
-        source, key: as of :class:`Dataset`.
-        read: reads the books by title.
-        max_length: the most words of a sentence.
-    """
+    """A set of books; the checksum is over the sentences of at most ``max_length`` words."""
 
     def __init__(
         self,
@@ -384,8 +357,8 @@ class Books(Dataset[Library]):
         *,
         max_length: int,
     ) -> None:
-        super().__init__(source, self._shortened, lambda: f"{key()} {max_length}", noted=True)
-        self._library, self.max_length = read, max_length
+        super().__init__(source, self._shorten, lambda: f"{key()} {max_length}", noted=True)
+        self._read_library, self.max_length = read, max_length
 
     @property
     def library(self) -> Library:
@@ -402,32 +375,23 @@ class Books(Dataset[Library]):
         """The number of sentences that are too long."""
         return sum(not words for book in self.books for words in book)
 
-    def _shortened(self) -> tuple[dict[str, Library], str]:
-        library = self._library()
-        name = self.source.name
+    def _shorten(self) -> tuple[dict[str, Library], str]:
+        library = self._read_library()
         for title, book in library.items():
-            if (count := sum(map(bool, book))) < 3:
+            if sum(map(bool, book)) < 3:
                 raise ValueError(
-                    f"{name}: {title} has {count} sentence{'s' * (count != 1)}, and a book "
-                    "needs three, one before and one behind another: take it out."
+                    f"{self.source.name}: {title} has fewer than three sentences, and needs "
+                    "one before and one behind another: take it out."
                 )
-            if special := {*SPECIAL} & {*chain.from_iterable(book)}:
-                raise ValueError(
-                    f"{name}: {title} has the word {min(special)!r}, which stands for what is "
-                    "no word: replace it."
-                )
-        whole = sum(map(len, library.values()))
         library = {
             title: [words if len(words) <= self.max_length else [] for words in book]
             for title, book in library.items()
         }
-        out = sum(not words for book in library.values() for words in book)
-        if out == whole:
-            raise ValueError(
-                f"{name}: all {whole} sentences have more than {self.max_length} words: allow "
-                "longer ones (max_length), or cut the text into sentences, a line each."
-            )
-        note = f"{out} of {whole} sentences of more than {self.max_length} words left out"
+        sentences = [*chain.from_iterable(library.values())]
+        out = sentences.count([])
+        note = (
+            f"{out} of {len(sentences)} sentences of more than {self.max_length} words left out"
+        )
         return {"books": library}, note if out else ""
 
     def _digest(self) -> bytes:
@@ -462,12 +426,12 @@ def load(source: Source, path: Path | None = None, *, longest: int = MAX_LENGTH)
         FileNotFoundError: if there are no files; says which.
     """
     if source is STORIES:
-        return Books(source, _stories, lambda: str(COUNT), max_length=longest)
+        return Books(source, _number_stories, lambda: str(COUNT), max_length=longest)
     files, read = _reader(source, path or data_folder() / source.name)
     return Books(source, read, lambda: file_stamp(files), max_length=longest)
 
 
-def _stories() -> Library:
+def _number_stories() -> Library:
     return {f"story {n}": book for n, book in enumerate(make_stories(COUNT, 0))}
 
 
@@ -518,10 +482,10 @@ class EncodedBooks:
         books: as :func:`lnlab.data.load` gives them.
         vocab_size: V, the most frequent training words, with the end and the unknown word.
         max_sentences: the number to read, in whole books; 0: all.
+        tasks: by name, on which sentence vectors are scored.
         shuffled: whether the sentences are in a random order, in which neighbours say nothing
             about each other. The vocabulary is that of the books in order, so that a model
             starts with the same vector for each word.
-        tasks: by name, on which sentence vectors are scored.
 
     Attributes:
         vocabulary: the words.
@@ -529,7 +493,7 @@ class EncodedBooks:
         train, valid: indices of sentences with two neighbours.
 
     Raises:
-        ValueError: if the books have no word, or no sentence to train or to validate on.
+        ValueError: if the books have no sentence to train or to validate on.
     """
 
     def __init__(
@@ -542,16 +506,16 @@ class EncodedBooks:
         shuffled: bool = False,
     ) -> None:
         self.books, self.tasks = books, dict(tasks or {})
+        self.name, self.kind, self.licence = books.name, books.kind, books.licence
         ends = torch.tensor([len(book) for book in books.books]).cumsum(0)
         if max_sentences:
             ends = ends[: 1 + int((ends < max_sentences).sum())]
         self.ends = ends
         sentences = [*chain.from_iterable(books.books[: len(ends)])]
         held_out = torch.arange(len(sentences)) // STRETCH % EACH == EACH - 1
-        self.vocabulary = frequent_words(
-            (words for words, out in zip(sentences, held_out.tolist(), strict=True) if not out),
-            vocab_size,
-        )
+        trained = zip(sentences, held_out.tolist(), strict=True)
+        counts = Counter(word for words, out in trained if not out for word in words)
+        self.vocabulary = Vocabulary(by_frequency(counts)[: vocab_size - len(SPECIAL)])
         if shuffled:
             rng = generator("sentences out of their order")
             order = torch.randperm(len(sentences), generator=rng)
@@ -579,18 +543,6 @@ class EncodedBooks:
                     f"{name} on; {books.left_out} were too long. Give a thousand sentences or "
                     "more that follow each other, or allow longer ones (max_length)."
                 )
-
-    @property
-    def name(self) -> str:
-        return self.books.name
-
-    @property
-    def kind(self) -> str:
-        return self.books.kind
-
-    @property
-    def licence(self) -> str:
-        return self.books.licence
 
     @property
     def checksum(self) -> str:
@@ -631,23 +583,3 @@ class EncodedBooks:
             f"{self.books}; {len(self.train):,} train and {len(self.valid):,} validate, "
             f"{self.books.left_out:,} left out as too long; {len(self.vocabulary):,} words"
         )
-
-
-def frequent_words(sentences: Iterable[Sequence[str]], size: int) -> Vocabulary:
-    """Return the most frequent words of sentences; of equals the first by letters.
-
-    Args:
-        size: the largest V, with the end and the unknown word.
-
-    Raises:
-        ValueError: if that leaves no word, or the sentences have none.
-    """
-    counts = Counter(chain.from_iterable(sentences))
-    words = by_frequency(counts)[: max(0, size - len(SPECIAL))]
-    if not words:
-        raise ValueError(
-            f"the vocabulary is empty: {len(counts)} different words were given, and room for "
-            f"{size} numbers, two of them for the end and the unknown word. Give text with "
-            "words and more numbers (vocab_size)."
-        )
-    return Vocabulary(words)

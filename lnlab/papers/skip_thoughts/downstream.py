@@ -8,7 +8,7 @@
 
 import csv
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -71,22 +71,17 @@ class SentenceTask:
     blank: int = 0
 
     def __post_init__(self) -> None:
-        count = 1 + TEST if self.others else FOLDS
-        missing = {*range(count)} - {*self.splits.tolist()}
-        if missing:
-            raise ValueError(
-                f"{self.name} has {len(self)} examples, none of them in split {min(missing)} "
-                f"of {count}: give more."
-            )
-        if not self.pairs:
+        missing = {*range(3 if self.pairs else FOLDS)} - {*self.splits.tolist()}
+        one_class = False
+        if not (missing or self.pairs):
             train, _ = nested_folds(self)
             ones = self.targets @ train
-            if not ((ones > 0) & (ones < train.sum(0))).all():
-                few = int(self.targets.mean() < 0.5)
-                raise ValueError(
-                    f"{self.name} has {(self.targets == few).sum()} examples of class {few}, "
-                    "none of which is in what some fold trains on: give more of them."
-                )
+            one_class = not ((ones > 0) & (ones < train.sum(0))).all()
+        if missing or one_class:
+            raise ValueError(
+                f"{self.name} has {len(self)} examples, too few for every split to have some, "
+                "and every fold some of both classes: give more."
+            )
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -148,47 +143,32 @@ WEIGHTS = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
 PAIRS = {TRAIN: 700, TRIAL: 200, TEST: 500}
 SINGLE = 600
 """Sentences of a task with classes; half of each class."""
-DENIED = 0.3
-"""The fraction of phrases with a negation."""
-ALONE = 0.6
-"""The fraction of sentences that tell the mood of the customer alone."""
 Pair = tuple[str, str]
 
 
 def make_tasks() -> dict[str, SentenceTask]:
     """Generate small counterparts of SICK, SUBJ, MR, MPQA and CR, always the same."""
-    return {
-        "relatedness": _make_pairs(),
-        **{name: _make_classes(name, make) for name, make in GENERATORS.items()},
-    }
-
-
-def _make_pairs() -> SentenceTask:
-    """Generate pairs: the second sentence is a paraphrase, a changed one, or another."""
     rng = Random("relatedness")
     relations = rng.choices([*WEIGHTS], [*WEIGHTS.values()], k=sum(PAIRS.values()))
     pairs = [rng.choice(PAIR_GENERATORS)(rng, relation) for relation in relations]
-    return SentenceTask(
-        "relatedness",
-        [first.split() for first, _ in pairs],
-        [second.split() for _, second in pairs],
-        np.array([SCORES[relation] for relation in relations]),
-        np.repeat([*PAIRS], [*PAIRS.values()]),
+    first, second = (
+        [sentence.split() for sentence in side] for side in zip(*pairs, strict=True)
     )
+    targets = np.array([SCORES[relation] for relation in relations])
+    splits = np.repeat([*PAIRS], [*PAIRS.values()])
+    tasks = {"relatedness": SentenceTask("relatedness", first, second, targets, splits)}
+    for name, make in GENERATORS.items():
+        rng, classes = Random(name), dict[str, bool]()
+        while len(classes) < SINGLE:  # different sentences of both classes in turn
+            label = len(classes) % 2 == 1
+            classes.setdefault(make(rng, label), label)
+        targets = np.array([*classes.values()], np.float64)
+        sentences = [line.split() for line in classes]
+        tasks[name] = SentenceTask(name, sentences, [], targets, assign_folds(name, SINGLE))
+    return tasks
 
 
-def _make_classes(name: str, make: Callable[[Random, bool], str]) -> SentenceTask:
-    """Generate different sentences of both classes in turn."""
-    rng, classes = Random(name), dict[str, bool]()
-    while len(classes) < SINGLE:
-        label = len(classes) % 2 == 1
-        classes.setdefault(make(rng, label), label)
-    targets = np.array([*classes.values()], np.float64)
-    sentences = [line.split() for line in classes]
-    return SentenceTask(name, sentences, [], targets, assign_folds(name, SINGLE))
-
-
-def _roles(rng: Random, relation: str) -> Pair:
+def random_roles(rng: Random, relation: str) -> Pair:
     """Draw a pair about agent and recipient."""
     cast = random_cast(rng)
     event = next(event for event in _events(rng, cast) if event.recipient)
@@ -207,7 +187,7 @@ def _roles(rng: Random, relation: str) -> Pair:
     return first, _unrelated(rng, cast, relation, event)
 
 
-def _order(rng: Random, relation: str) -> Pair:
+def random_order(rng: Random, relation: str) -> Pair:
     """Draw a pair about the order of two events."""
     cast = random_cast(rng)
     first, second = two_events(rng, cast)
@@ -222,11 +202,11 @@ def _order(rng: Random, relation: str) -> Pair:
     return sentence, _unrelated(rng, cast, relation, first, second)
 
 
-def _scope(rng: Random, relation: str) -> Pair:
+def random_scope(rng: Random, relation: str) -> Pair:
     """Draw a pair about the scope of a negation: of the saying, or of the event."""
     cast = random_cast(rng)
-    event, teller = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
-    forms = [data.omissions(teller, event), data.denials(teller, event)]
+    event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
+    forms = [data.omissions(speaker, event), data.denials(speaker, event)]
     rng.shuffle(forms)
     form = rng.randrange(2)
     if relation in ("same", "turned"):
@@ -236,7 +216,7 @@ def _scope(rng: Random, relation: str) -> Pair:
     return forms[0][form], _unrelated(rng, cast, relation, event)
 
 
-PAIR_GENERATORS = (_roles, _order, _scope)
+PAIR_GENERATORS = (random_roles, random_order, random_scope)
 
 
 def _events(rng: Random, cast: Cast) -> Iterator[Event]:
@@ -260,7 +240,7 @@ def _unrelated(rng: Random, cast: Cast, relation: str, *events: Event) -> str:
     )
 
 
-def _teller(rng: Random, subjective: bool) -> str:
+def random_feeling(rng: Random, subjective: bool) -> str:
     """Draw a sentence with a feeling, of the narrator if subjective, else of a person."""
     cast = random_cast(rng)
     person = rng.choice((cast.hero, cast.friend))
@@ -274,16 +254,16 @@ def _teller(rng: Random, subjective: bool) -> str:
     return opinion if subjective else rng.choice((f"{person} knew that {opinion}", sentence))
 
 
-def _opinion(rng: Random, good: bool) -> str:
+def random_opinion(rng: Random, good: bool) -> str:
     """Draw an opinion about a thing."""
     thing, other = rng.sample([*SUBJECTS[rng.choice([*SUBJECTS])]], 2)
     return data.random_opinion(rng, thing, other, good)
 
 
-def _phrase(rng: Random, good: bool) -> str:
+def random_phrase(rng: Random, good: bool) -> str:
     """Draw a phrase that praises or blames, or denies the contrary."""
     thing = rng.choice([*SUBJECTS[rng.choice([*SUBJECTS])]])
-    denied = rng.random() < DENIED
+    denied = rng.random() < 0.3
     word = rng.choice(GOOD if good != denied else BAD)
     mood = rng.choice(GLAD if good != denied else SAD)
     denial, really = "not " * denied, rng.choice(("", "really "))
@@ -292,7 +272,7 @@ def _phrase(rng: Random, good: bool) -> str:
     )
 
 
-def _customer(rng: Random, content: bool) -> str:
+def random_customer(rng: Random, content: bool) -> str:
     """Draw a sentence, good if the recipient of a thing is content, whatever the giver is."""
     cast = random_cast(rng)
     giver, customer = rng.sample([cast.hero, cast.friend], 2)
@@ -300,7 +280,7 @@ def _customer(rng: Random, content: bool) -> str:
     got = rng.choice(Event(giver, "gave", thing, customer).paraphrases)
     moods, contrary = (GLAD, SAD) if content else (SAD, GLAD)
     liked = "liked" if content else "hated"
-    if rng.random() < ALONE:
+    if rng.random() < 0.6:
         mood = f"{got} , {customer} was {rng.choice(moods)} about it"
         return rng.choice((mood, f"{got} , {customer} {liked} it"))
     both = [f"{customer} was {rng.choice(moods)}", f"{giver} was {rng.choice(contrary)}"]
@@ -308,11 +288,11 @@ def _customer(rng: Random, content: bool) -> str:
     return " , ".join((got, *both))
 
 
-GENERATORS = {
-    "teller": _teller,
-    "opinion": _opinion,
-    "phrase": _phrase,
-    "customer": _customer,
+GENERATORS: dict[str, Callable[[Random, bool], str]] = {
+    "teller": random_feeling,
+    "opinion": random_opinion,
+    "phrase": random_phrase,
+    "customer": random_customer,
 }
 """Generators of the tasks with classes."""
 
@@ -410,18 +390,16 @@ def load(source: Source, path: Path | None = None, *, only: str = "") -> Sentenc
     # "**" would not follow links to folders
     paths = [path for depth in ("*", "*/*", "*/*/*") for path in sorted(folder.glob(depth))]
     by_name = {path.name.lower(): path for path in paths if path.is_file()}
-    files = {name: _files(name, by_name, folder) for name in names}
-
-    def read() -> dict[str, SentenceTask]:
-        return {
-            name: _read_sick(paths) if name == "SICK" else _read_classes(name, paths)
-            for name, paths in files.items()
-        }
-
-    return SentenceTasks(source, names, read, lambda: file_stamp(chain(*files.values())))
+    files = {name: _find_files(name, by_name, folder) for name in names}
+    return SentenceTasks(
+        source,
+        names,
+        lambda: {name: _read_task(name, paths) for name, paths in files.items()},
+        lambda: file_stamp(chain(*files.values())),
+    )
 
 
-def _files(name: str, by_name: Mapping[str, Path], folder: Path) -> list[Path]:
+def _find_files(name: str, by_name: Mapping[str, Path], folder: Path) -> list[Path]:
     """Return the files of a task, its classes or splits in their order."""
     if name == "SICK" and "sick.txt" in by_name:
         return [by_name["sick.txt"]]
@@ -439,33 +417,38 @@ def _files(name: str, by_name: Mapping[str, Path], folder: Path) -> list[Path]:
     return files
 
 
-def _read_classes(name: str, files: Sequence[Path]) -> SentenceTask:
-    """Read the sentences of class 0, then of class 1, a line each."""
+def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
+    """Read a task from its files; an error names them."""
     encodings = ["utf-8", *([ENCODINGS[name]] if name in ENCODINGS else [])]
-    all_lines = [_lines(file, encodings) for file in files]
-    by_class = [[line for line in lines if line.strip()] for lines in all_lines]
-    lines = [*chain(*by_class)]
-    targets = np.repeat([0.0, 1.0], [*map(len, by_class)])
-    blank, folds = sum(map(len, all_lines)) - len(lines), assign_folds(name, len(lines))
-    return _task(files, name, _tokens(lines), [], targets, folds, blank)
+    texts = [read_text(file, encodings).removeprefix("\ufeff") for file in files]
+    all_lines = [text.removesuffix("\n").split("\n") for text in texts]
+    lines = [[line for line in some if line.strip()] for some in all_lines]
+    blank = sum(map(len, all_lines)) - sum(map(len, lines))
+    if name == "SICK":
+        first, second, targets, splits = _parse_sick(files, all_lines)
+    else:
+        first, second = [*chain(*lines)], []
+        targets = np.repeat([0.0, 1.0], [*map(len, lines)])
+        splits = assign_folds(name, len(first))
+    try:
+        return SentenceTask(name, _tokens(first), _tokens(second), targets, splits, blank)
+    except ValueError as error:
+        raise ValueError(f"{', '.join(map(str, files))}: {error}") from error
 
 
-def _read_sick(files: Sequence[Path]) -> SentenceTask:
-    """Read pairs from tables with tabs, in one file, or one of each split."""
-    rows, blank = [], 0
-    for split, file in enumerate(files):
-        lines = _lines(file, ["utf-8"])
-        blank += sum(not line.strip() for line in lines)
-        table = csv.DictReader(
-            [line if line.strip() else "" for line in lines],
-            delimiter="\t",
-            quoting=csv.QUOTE_NONE,
-        )
+def _parse_sick(
+    files: Sequence[Path], all_lines: Sequence[Sequence[str]]
+) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
+    """Return both sentences, the relatedness and the split of each pair."""
+    rows = []
+    for number, (file, lines) in enumerate(zip(files, all_lines, strict=True)):
+        filled = [line if line.strip() else "" for line in lines]
+        table = csv.DictReader(filled, delimiter="\t", quoting=csv.QUOTE_NONE)
         for row in table:
             try:
                 first, second = row["sentence_A"], row["sentence_B"]
                 score = float(row["relatedness_score"])
-                split = SICK_SPLITS[row["SemEval_set"]] if len(files) == 1 else split
+                split = SICK_SPLITS[row["SemEval_set"]] if len(files) == 1 else number
                 if not (1 <= score <= 5 and first.strip() and second.strip()):
                     raise ValueError
             except (KeyError, TypeError, ValueError, AttributeError):
@@ -474,24 +457,11 @@ def _read_sick(files: Sequence[Path]) -> SentenceTask:
                     f"relatedness_score from 1 to 5, found {str(row)[:200]}."
                 ) from None
             rows.append((first, second, score, split))
-    first, second, scores, splits = zip(*rows, strict=True) if rows else ((),) * 4
-    targets, splits = np.array(scores, float), np.array(splits, np.int64)
-    return _task(files, "SICK", _tokens(first), _tokens(second), targets, splits, blank)
+    first, second, scores, splits = map(list, zip(*rows, strict=True)) if rows else ([],) * 4
+    return first, second, np.array(scores, float), np.array(splits, np.int64)
 
 
-def _lines(file: Path, encodings: Sequence[str]) -> list[str]:
-    text = read_text(file, encodings)
-    return text.removeprefix("\ufeff").removesuffix("\n").split("\n")
-
-
-def _tokens(lines: Iterable[str]) -> Sentences:
-    lines = [*lines]
+def _tokens(lines: Sequence[str]) -> Sentences:
+    if not lines:
+        return []
     return cached_tokens("words", "\n".join(lines), lambda: [tokenize(line) for line in lines])
-
-
-def _task(files: Sequence[Path], *fields: object) -> SentenceTask:
-    """Return a task; an error names its files."""
-    try:
-        return SentenceTask(*fields)  # pyright: ignore[reportArgumentType]
-    except ValueError as error:
-        raise ValueError(f"{', '.join(map(str, files))}: {error}") from error
