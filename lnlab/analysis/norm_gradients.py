@@ -188,11 +188,15 @@ def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
     hook = modules[name].register_forward_hook(keep)
     try:
         with torch.enable_grad():
-            loss = objective(objective.start)
+            # as in training: a reentrant checkpoint lets no gradient in where it sees none
+            loss = objective(objective.start.detach().requires_grad_())
     finally:
         hook.remove()
     if not 0 <= call < len(calls):
-        raise ValueError(f"{name} is called {len(calls)} times: choose call from these.")
+        raise ValueError(
+            f"{name} is called {len(calls)} times where gradients are computed: choose call "
+            "from these."
+        )
     (a, *rest), buffers, h = calls[call]  # the rest is W and t, of a normalizer of ours
     slope = None
     if loss.requires_grad:
@@ -201,7 +205,7 @@ def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
         raise ValueError(f"the loss has no gradient by the output of {name}.")
     norm = copy_module(modules[name])
     buffers.copy_to(norm)
-    return NormCall(norm, a, slope, tuple(rest))
+    return NormCall(norm, a.detach(), slope, tuple(rest))
 
 
 def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:

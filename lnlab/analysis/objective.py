@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -111,7 +112,8 @@ class Objective:
                     registry[key] = tensors[name]
                 if self.bn_stats == "recomputed":
                     recompute_bn_stats(self.module, self.x)
-                output = self.module(self.x)
+                with without_checkpoints():
+                    output = self.module(self.x)
             finally:
                 for (registry, key, _), p in zip(self._slots, originals, strict=True):
                     registry[key] = p
@@ -275,6 +277,31 @@ class Objective:
                 else "let it draw nothing and keep nothing in evaluation mode"
             )
             raise ValueError(f"{name} gives another loss the second time: {hint}.")
+
+
+class _NoCheckpoint:
+    """A reentrant checkpoint without the recomputation: it cuts gradients as the other does."""
+
+    @staticmethod
+    def apply(function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
+        reached = any(isinstance(v, Tensor) and v.requires_grad for v in args)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and reached):
+            return function(*args)
+
+
+@contextmanager
+def without_checkpoints() -> Iterator[None]:
+    """Keep what a checkpoint would compute again, when the parameters are others already."""
+
+    def keep(*_: object, **__: object) -> Iterator[None]:
+        yield
+
+    where = "torch.utils.checkpoint."
+    with (
+        patch(f"{where}_checkpoint_without_reentrant_generator", keep),
+        patch(f"{where}CheckpointFunction", _NoCheckpoint),
+    ):
+        yield
 
 
 def as_objective(

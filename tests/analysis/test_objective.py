@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import lnlab.nn
 from lnlab.analysis.hessian import extreme_eigenvalues
@@ -225,3 +226,28 @@ def test_looking_at_a_training_changes_nothing():
     assert found == [(update, pytest.approx(losses[update])) for update in (0, 3, 6)]
     for name, tensor in plain.state_dict().items():
         assert torch.equal(seen.state_dict()[name], tensor), name
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, use_reentrant=None):
+        super().__init__()
+        self.first, self.part = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+        self.use_reentrant = use_reentrant
+
+    def forward(self, x):
+        h = self.first(x)
+        if self.use_reentrant is None:
+            return self.part(h)
+        return checkpoint(self.part, h, use_reentrant=self.use_reentrant)
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_checkpointed_module_has_the_derivatives_of_the_plain_one(use_reentrant):
+    net, x = Checkpointed(), torch.randn(7, 4)
+    objectives = []
+    for net.use_reentrant in (None, use_reentrant):
+        objectives.append(Objective(net, x, None, lambda y, _: y.square().mean()))
+    v = torch.ones_like(objectives[0].start)
+    for derivative in (Objective.gradient, lambda o: (o.value(), o.hessian_product()(v))):
+        (_, expected), (_, found) = map(derivative, objectives)
+        torch.testing.assert_close(found, expected)

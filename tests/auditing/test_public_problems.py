@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from lnlab.auditing import Severity, audit
 
@@ -79,3 +81,21 @@ def test_a_graph_of_several_inputs_is_audited():
 def test_a_copy_that_runs_the_original_is_refused():
     with pytest.raises(ValueError, match=r"still uses a\.weight of the original"):
         audit(Closure(keep=partial(partial)), torch.randn(16, 8))
+
+
+# A checkpointed module trains.
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+@pytest.mark.filterwarnings("ignore:None of the inputs")
+def test_a_checkpointed_module_has_gradients_and_curvature(use_reentrant):
+    class Checkpointed(Net):
+        def forward(self, x):
+            part = nn.Sequential(self.norm, nn.ReLU())
+            return self.out(checkpoint(part, self.a(x), use_reentrant=use_reentrant))
+
+    data = {"y": torch.randint(3, (16,)), "loss_fn": F.cross_entropy}
+    checks = ["gradients over depth", "mu and sigma in the backward pass", "curvature"]
+    assert {"gradient-of-statistics", "curvature"} <= {
+        *messages(Checkpointed(), None, checks, **data)
+    }
