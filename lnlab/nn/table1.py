@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,10 +53,6 @@ class LayerInputs:
         return v.reshape(tuple(-1 if i == axis else 1 for i in range(self.x.dim())))
 
 
-Change = Callable[[LayerInputs, float, Tensor], LayerInputs]
-"""Computes changed inputs from (given, delta, shift); ``shift`` is cut to length."""
-
-
 @dataclass(frozen=True)
 class Transformation:
     """One column: a change of the inputs by a scale ``delta`` or by a ``shift``."""
@@ -63,81 +60,76 @@ class Transformation:
     column: int  # its number here; 1 to 6 are the columns of Table 1, in its order
     name: str  # in the paper's words where it has some
     formula: str  # the same, in its letters
-    # computes it. Shifts are cut from one long vector, which serves every shape.
-    change: Change
+    # from the inputs and delta, or one long vector from which shifts of any shape are cut
+    change: Callable[[LayerInputs, Any], LayerInputs]
     scales: bool  # whether it uses delta; the others use the shift
 
     def __call__(self, given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-        return self.change(given, delta, shift)
+        return self.change(given, delta if self.scales else shift)
 
 
-def _scale_weights(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
+def _scale_W(given: LayerInputs, delta: float) -> LayerInputs:
     return replace(given, W=delta * given.W)
 
 
-def _shift_weights(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
+def scale_rows(given: LayerInputs, delta: float, rows: int = 1) -> LayerInputs:
+    """Multiply the first ``rows`` weight vectors of W (H, D) by delta."""
+    return replace(given, W=torch.cat([delta * given.W[:rows], given.W[rows:]]))
+
+
+def _scale_x(given: LayerInputs, delta: float) -> LayerInputs:
+    return replace(given, x=delta * given.x)
+
+
+def _scale_cases(given: LayerInputs, delta: float, cases: int = 1) -> LayerInputs:
+    return replace(given, x=torch.cat([delta * given.x[:cases], given.x[cases:]]))
+
+
+def _shift_W(given: LayerInputs, shift: Tensor) -> LayerInputs:
     # One γ for all rows: every summed input of a case moves by γᵀx, one number, which a mean
     # over the units takes out and a mean over the cases does not.
     gamma = shift[: given.W[0].numel()].view_as(given.W[0])
     return replace(given, W=given.W + gamma)
 
 
-def scale_rows(given: LayerInputs, delta: float, shift: Tensor, rows: int = 1) -> LayerInputs:
-    """Multiply the first ``rows`` weight vectors of W (H, D) by delta."""
-    return replace(given, W=torch.cat([delta * given.W[:rows], given.W[rows:]]))
-
-
-def _scale_data(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-    return replace(given, x=delta * given.x)
-
-
-def _shift_data(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-    # a changes by W γ, one number per unit and the same for all examples
-    return replace(given, x=given.x + given.along(shift[: given.x.shape[1]], 1))
-
-
-def _scale_cases(
-    given: LayerInputs, delta: float, shift: Tensor, cases: int = 1
-) -> LayerInputs:
-    return replace(given, x=torch.cat([delta * given.x[:cases], given.x[cases:]]))
-
-
-def _shift_summed(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-    return replace(given, c=given.c + given.along(shift[: len(given.x)], 0))
-
-
-def _shift_units(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-    return replace(given, c=given.c + given.along(shift[: len(given.W)], 1))
-
-
-def _shift_cases(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-    # a_i changes by c_n times the sum of row i of W: another number per unit and example
-    return replace(given, x=given.x + given.along(shift[: len(given.x)], 0))
-
-
-def _shift_rows(given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-    # a_i changes by c_i times the sum of x: likewise
+def _shift_rows(given: LayerInputs, shift: Tensor) -> LayerInputs:
+    # a_i changes by c_i times the sum of x: another number per unit and example
     c = shift[: len(given.W)].reshape((-1,) + (1,) * (given.W.dim() - 1))
     return replace(given, W=given.W + c)
 
 
-def _shift_ghost(given: LayerInputs, delta: float, shift: Tensor, cases: int) -> LayerInputs:
-    shifted = _shift_data(given, delta, shift).x
-    return replace(given, x=torch.cat([shifted[:cases], given.x[cases:]]))
+def _shift_x(given: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
+    # Along the inputs (axis 1) a changes by W γ, one number per unit, the same for all
+    # examples. Along the cases a_i changes by c_n times the sum of row i of W.
+    return replace(given, x=given.x + given.along(shift[: given.x.shape[axis]], axis))
 
 
-def _shift_group(given: LayerInputs, delta: float, shift: Tensor, members: int) -> LayerInputs:
-    one_group = torch.zeros_like(shift[: len(given.W)])
-    one_group[:members] = shift[0]
-    return replace(given, c=given.c + given.along(one_group, 1))
+def _shift_a(given: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
+    size = len(given.W if axis else given.x)
+    return replace(given, c=given.c + given.along(shift[:size], axis))
+
+
+_shift_cases, _shift_inputs = partial(_shift_x, axis=0), partial(_shift_x, axis=1)
+_shift_summed, _shift_units = partial(_shift_a, axis=0), partial(_shift_a, axis=1)
+
+
+def _shift_ghost(given: LayerInputs, shift: Tensor) -> LayerInputs:
+    shifted = _shift_inputs(given, shift).x
+    return replace(given, x=torch.cat([shifted[:GHOST], given.x[GHOST:]]))
+
+
+def _shift_group(given: LayerInputs, shift: Tensor) -> LayerInputs:
+    one_group = torch.zeros_like(shift)
+    one_group[:MEMBERS] = shift[0]
+    return _shift_units(given, one_group)
 
 
 TRANSFORMATIONS: tuple[Transformation, ...] = (
-    Transformation(1, "weight matrix re-scaling", "W → δW", _scale_weights, True),
-    Transformation(2, "weight matrix re-centering", "W → W + 1γᵀ", _shift_weights, False),
+    Transformation(1, "weight matrix re-scaling", "W → δW", _scale_W, True),
+    Transformation(2, "weight matrix re-centering", "W → W + 1γᵀ", _shift_W, False),
     Transformation(3, "weight vector re-scaling", "w₁ → δw₁", scale_rows, True),
-    Transformation(4, "dataset re-scaling", "X → δX", _scale_data, True),
-    Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_data, False),
+    Transformation(4, "dataset re-scaling", "X → δX", _scale_x, True),
+    Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_inputs, False),
     Transformation(6, "single training case re-scaling", "x₁ → δx₁", _scale_cases, True),
     Transformation(7, "shift of a case's summed inputs", "aₙ → aₙ + cₙ1", _shift_summed, False),
     Transformation(8, "shift of a unit's summed input", "aᵢ → aᵢ + cᵢ", _shift_units, False),
@@ -150,21 +142,24 @@ training and evaluation are the same function, are no transformations: see ``Row
 GROUPS, MEMBERS, GHOST = 4, 3, 4
 """Sizes for the rows with groups (12 units: 4 groups of 3) and ghosts (of 4 cases)."""
 
-ONE_GROUP_SCALED = Transformation(
-    3, "re-scaling of all weight vectors of a group", "w₁…w₃ → δw₁…w₃",
-    partial(scale_rows, rows=MEMBERS), True,
+ONE_GROUP = (
+    Transformation(
+        3, "re-scaling of all weight vectors of a group", "w₁…w₃ → δw₁…w₃",
+        partial(scale_rows, rows=MEMBERS), True,
+    ),
+    Transformation(
+        7, "shift of the summed inputs of a group", "aₙ₁…aₙ₃ → aₙ₁…aₙ₃ + c1",
+        _shift_group, False,
+    ),
 )  # fmt: skip
-ONE_GROUP_SHIFTED = Transformation(
-    7, "shift of the summed inputs of a group", "aₙ₁…aₙ₃ → aₙ₁…aₙ₃ + c1",
-    partial(_shift_group, members=MEMBERS), False,
-)  # fmt: skip
-ONE_GHOST_SCALED = Transformation(
-    6, "re-scaling of all cases of a ghost batch", "x₁…x₄ → δx₁…x₄",
-    partial(_scale_cases, cases=GHOST), True,
-)  # fmt: skip
-ONE_GHOST_SHIFTED = Transformation(
-    9, "re-centering of a ghost batch", "x₁…x₄ → x₁…x₄ + γ",
-    partial(_shift_ghost, cases=GHOST), False,
+ONE_GHOST = (
+    Transformation(
+        6, "re-scaling of all cases of a ghost batch", "x₁…x₄ → δx₁…x₄",
+        partial(_scale_cases, cases=GHOST), True,
+    ),
+    Transformation(
+        9, "re-centering of a ghost batch", "x₁…x₄ → x₁…x₄ + γ", _shift_ghost, False
+    ),
 )  # fmt: skip
 
 
@@ -222,11 +217,8 @@ class Row:
 
     def make(self, units: int, eps: float = 0.0) -> Normalizer:
         """Return the normalizer of ``units`` units in its kind of layer, with ``eps``."""
-        norm = (
-            self.norm(units, space=self.layer_kind.space)
-            if self.layer_kind.space
-            else self.norm(units)
-        )
+        space = self.layer_kind.space
+        norm = self.norm(units, space=space) if space else self.norm(units)
         norm.eps = eps
         return norm
 
@@ -275,11 +267,11 @@ ROWS: dict[str, Row] = {
     ),
     "group": Row(
         partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group",
-        variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED), with_bias=_LAYER_BIASED,
+        variants=ONE_GROUP, with_bias=_LAYER_BIASED,
     ),
     "ghost batch": Row(
         partial(GhostBatchNorm, ghost=GHOST), _BATCH, "batch norm inside each ghost batch",
-        variants=(ONE_GHOST_SCALED, ONE_GHOST_SHIFTED), with_bias=_BATCH_BIASED,
+        variants=ONE_GHOST, with_bias=_BATCH_BIASED,
     ),
     "batch renorm, clips off": Row(
         partial(BatchRenorm, r_max=float("inf"), d_max=float("inf")), "NNNNNNNNNNYY",
@@ -328,7 +320,7 @@ ROWS: dict[str, Row] = {
     ),
     "group, convolution": Row(
         partial(GroupNorm, GROUPS), "YNNYNYYNNNYY", "as layer, inside each group",
-        layer_kind=LayerKind.CONVOLUTION, variants=(ONE_GROUP_SCALED, ONE_GROUP_SHIFTED),
+        layer_kind=LayerKind.CONVOLUTION, variants=ONE_GROUP,
         with_bias="NNNNNNYNNN",
     ),
     "instance": Row(
