@@ -429,6 +429,7 @@ class ModuleCopy:
         other = deepcopy_module(self)
         changed = [eps and _drop_eps(m) for m in other.module.modules()]
         changed += [bias and _drop_bias(m) for m in other.module.modules()]
+        other._buffers = Buffers(other.module)  # an eps is an attribute that it would restore
         return other if any(changed) else None
 
     @contextmanager
