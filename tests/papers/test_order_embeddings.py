@@ -268,6 +268,12 @@ def test_a_perfect_model_is_first_and_a_blind_one_is_chance():
         assert mean == pytest.approx(expected, rel=0.08), name  # 6,000 guesses
 
 
+def test_a_last_fold_that_is_smaller_is_left_out():
+    violation = torch.rand(6, 3)  # two captions of each of three images
+    first = evaluate.retrieval(violation[:4, :2], "test", 2)
+    assert evaluate.retrieval(violation, "test", 2) == first
+
+
 def test_precision_is_the_truth_of_the_nearest_images():
     truth = torch.rand(30, 12).numpy() < 0.3
     violation = np.random.default_rng(0).random((30, 12))
