@@ -244,7 +244,9 @@ def beam_search(
                 alpha[row],
                 ended,
             )
-            best[utterance] = better(best[utterance], hypothesis)
+            known = best[utterance]
+            if known is None or (ended, hypothesis.score) > (known.ended, known.score):
+                best[utterance] = hypothesis
         total = total.masked_fill(ending, -torch.inf)
         going = total.isfinite().any(1)
         count = int(going.sum())
@@ -257,10 +259,3 @@ def beam_search(
             active = [i for i, on in zip(active, going.tolist(), strict=True) if on]
     empty = Hypothesis([], math.nan, annotations.h.new_empty(0, annotations.h.shape[1]), False)
     return [hypothesis or empty for hypothesis in best]
-
-
-def better(one: Hypothesis | None, other: Hypothesis) -> Hypothesis:
-    """Return the better of two hypotheses: ended before not ended, then by score."""
-    if one is None or (other.ended, other.score) > (one.ended, one.score):
-        return other
-    return one

@@ -232,19 +232,14 @@ class GhostBatchNorm(BatchNorm):
         if not self.uses_batch:
             return super().stats(a, W, t)
         cases = a.flatten(0, a.dim() - 2 - self.space)  # (m, H, *space)
-        # BatchNorm's rule for each ghost batch, which also updates the running statistics
-        ghosts = cases.split(self.ghost)
-        stats = [super(GhostBatchNorm, self).stats(ghost) for ghost in ghosts]
-        sizes = [len(ghost) for ghost in ghosts]
-        return Stats(*(self._repeat_for_cases(s, sizes, a) for s in zip(*stats, strict=True)))
-
-    def _repeat_for_cases(
-        self, statistics: tuple[Tensor, ...], sizes: list[int], a: Tensor
-    ) -> Tensor:
-        """One statistic (H, *1) per ghost batch to (*cases, H, *1)."""
-        each = [s.expand(n, *s.shape) for s, n in zip(statistics, sizes, strict=True)]
-        shape = a.shape[: a.dim() - 1 - self.space]
-        return torch.cat(each).reshape(*shape, *statistics[0].shape)
+        mu, sigma = [], []
+        for ghost in cases.split(self.ghost):
+            # BatchNorm's rule for each ghost batch, which also updates the running statistics
+            stats = super().stats(ghost)  # each (H, *1)
+            mu.append(stats.mu.expand(len(ghost), *stats.mu.shape))
+            sigma.append(stats.sigma.expand(len(ghost), *stats.sigma.shape))
+        shape = (*a.shape[: a.dim() - 1 - self.space], *mu[0].shape[1:])
+        return Stats(torch.cat(mu).reshape(shape), torch.cat(sigma).reshape(shape))
 
 
 class BatchRenorm(BatchNormalizer):
@@ -292,10 +287,8 @@ class BatchRenorm(BatchNormalizer):
         # With r and d as they are when no clip is reached, (a - mu_B)/sigma_B r + d is
         # (a - mu)/sigma, the running statistics: only the gradient goes through the batch.
         # A copy: running statistics may change before the backward pass divides by them.
-        mu, sigma = (
-            at_least_float32(self.running_mean),
-            at_least_float32(self.running_sigma).clone(),
-        )
+        mu = at_least_float32(self.running_mean)
+        sigma = at_least_float32(self.running_sigma).clone()
         if self.uses_batch:
             mu_B, var, m = batch_moments(a, self.unit_axis)
             sigma_B = self.sigma(self.correct_variance(var, m))

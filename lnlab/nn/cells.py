@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from torch.nn import functional as F
 from lnlab.nn.layer import GroupNorm, LayerNorm
 from lnlab.nn.linear import NormLayer, make_norm
 from lnlab.nn.normalizer import Identity, Normalizer, outside_root
+
+Kind = TypeVar("Kind", bound=Enum)
 
 State = tuple[Tensor, ...]
 """(h,) of an RNN or a GRU, (h, c) of an LSTM: each (B, H)."""
@@ -98,18 +100,13 @@ class BiasPlacement(IntEnum):
     """As in labml_nn: inside the LN alone, which removes its mean and its scale again."""
 
 
-def check_member(name: str, value: Any, kind: type[Enum]) -> None:
-    """Raise ValueError, which lists the members, unless ``value`` is one of them."""
-    if not isinstance(value, kind):
+def as_member(name: str, value: Any, kind: type[Kind]) -> Kind:
+    """Return ``value`` as a member of an enumeration; if it is none, the error lists them."""
+    try:
+        return kind(value)
+    except ValueError:
         names = ", ".join(f"lnlab.nn.{kind.__name__}.{member.name}" for member in kind)
-        raise ValueError(f"{name} is {value!r}: choose from {names}.")
-
-
-def read_placement(bias: BiasPlacement | bool) -> BiasPlacement:
-    """Return where b is added; True and False are torch's."""
-    value = BiasPlacement(bias) if bias in list(BiasPlacement) else bias
-    check_member("bias", value, BiasPlacement)
-    return BiasPlacement(value)
+        raise ValueError(f"{name} is {value!r}: choose from {names}.") from None
 
 
 class UpdateGate(Enum):
@@ -126,10 +123,8 @@ class Cell(nn.Module, ABC):
     paper's equation; torch's have the same shapes in another order of gates.
     """
 
-    gates: int
-    """G."""
-    states = 1
-    """The number of tensors in a state."""
+    gates: int  # G
+    states = 1  # the number of tensors in a state
 
     def __init__(self, input_size: int, hidden_size: int, initial: CellInit) -> None:
         super().__init__()
@@ -159,11 +154,10 @@ class Cell(nn.Module, ABC):
 
     def initial_state(self, x: Tensor) -> State:
         """Return the state before the first input of ``x`` (..., B, D): zeros, or learned."""
-        B = x.shape[-2]
+        shape = x.shape[-2], self.hidden_size
         if len(self.first):
-            return tuple(s.expand(B, self.hidden_size) for s in self.first)
-        dtype = self.W_h.dtype
-        zeros = torch.zeros(B, self.hidden_size, device=x.device, dtype=dtype)
+            return tuple(s.expand(shape) for s in self.first)
+        zeros = torch.zeros(shape, device=x.device, dtype=self.W_h.dtype)
         return (zeros,) * self.states
 
     @torch.no_grad()
@@ -182,9 +176,7 @@ class Cell(nn.Module, ABC):
     def set_recurrent_gain(self, *norms: Normalizer) -> None:
         """Set the gain g (H,) of the normalizers of ``W_h h`` to the initial recurrent gain."""
         gain = self.initial.recurrent_gain
-        if gain is None:
-            return
-        for norm in norms:
+        for norm in norms if gain is not None else ():
             g = getattr(norm, "g", None)
             if not isinstance(g, Tensor):
                 raise ValueError(
@@ -209,25 +201,25 @@ class Gated(Cell):
         initial: CellInit,
     ) -> None:
         super().__init__(input_size, hidden_size, initial)
-        check_member("norm_scope", norm_scope, NormScope)
         size = self.gates * hidden_size
-        self.norm_scope, self.bias = norm_scope, read_placement(bias)
+        self.norm_scope = as_member("norm_scope", norm_scope, NormScope)
+        self.bias = as_member("bias", bias, BiasPlacement)
         self.norm_h = make_norm(norm_layer, size)
         self.norm_x = make_norm(norm_layer, size) if norm_scope is NormScope.SEPARATE else None
         self.b = nn.Parameter(torch.zeros(size)) if self.bias else None
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        if self.norm_x is None:
-            if self.initial.recurrent_gain is not None:
-                raise ValueError(
-                    "recurrent_gain is the gain of LN(W_h h): give norm_scope=SEPARATE."
-                )
+        if self.norm_x is not None:
+            self.norm_h.initialize(self.W_h)
+            self.norm_x.initialize(self.W_x)
+            self.set_recurrent_gain(self.norm_h)
+        elif self.initial.recurrent_gain is None:
             self.norm_h.initialize(torch.cat([self.W_h, self.W_x], dim=1))
-            return
-        self.norm_h.initialize(self.W_h)
-        self.norm_x.initialize(self.W_x)
-        self.set_recurrent_gain(self.norm_h)
+        else:
+            raise ValueError(
+                "recurrent_gain is the gain of LN(W_h h): give norm_scope=SEPARATE."
+            )
 
     def pre_activations(self, x: Tensor, h: Tensor, t: int | None) -> Tensor:
         """Return LN(W_h h) + LN(W_x x) + b (B, G H), by ``norm_scope`` and ``bias``."""
@@ -262,8 +254,7 @@ class RNNCell(Gated):
               \quad a_t = W_h h_{t-1} + W_x x_t
 
     Args:
-        input_size: D.
-        hidden_size: H.
+        input_size, hidden_size: D and H.
         norm_layer: makes the normalizer of H units.
         nonlinearity: f, which eq. 4 leaves open: "tanh", "relu" or a function.
         norm_scope: ``NormScope.SEPARATE`` normalizes the two products as eq. 20 does.
@@ -295,8 +286,7 @@ class RNNCell(Gated):
             self.b, self.bias = None, BiasPlacement.NONE
         if isinstance(nonlinearity, str):
             if nonlinearity not in NONLINEARITIES:
-                names = ", ".join(NONLINEARITIES)
-                raise ValueError(f"nonlinearity is {nonlinearity!r}: choose from {names}.")
+                raise ValueError(f"nonlinearity is {nonlinearity!r}: choose tanh or relu.")
             nonlinearity = NONLINEARITIES[nonlinearity]
         self.f = nonlinearity
         self.reset_parameters()
@@ -324,8 +314,7 @@ class LSTMCell(Gated):
     next step is *not* normalized. ``gate_norm_layer=Identity`` is eq. 29-31, the form of DRAW.
 
     Args:
-        input_size: D.
-        hidden_size: H.
+        input_size, hidden_size: D and H.
         norm_layer: makes LN_3 and, unless ``gate_norm_layer`` does, LN_1 and LN_2.
         gate_norm_layer: makes LN_1 and LN_2, of 4H units; ``partial(GroupNorm, 4)`` is layer
             norm gate by gate.
@@ -359,10 +348,10 @@ class LSTMCell(Gated):
         bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
     ) -> None:
-        check_member("cell_state", cell_state, CellState)
         gate_norm_layer = gate_norm_layer or norm_layer
         super().__init__(input_size, hidden_size, gate_norm_layer, norm_scope, bias, initial)
-        self.norm_c, self.cell_state = make_norm(norm_layer, hidden_size), cell_state
+        self.norm_c = make_norm(norm_layer, hidden_size)
+        self.cell_state = as_member("cell_state", cell_state, CellState)
         # c is its own pre-activation: rules that read weights read c = I c
         self.register_buffer("I", torch.eye(hidden_size), persistent=False)
         if initial.forget_bias and self.bias_after_norm is None:
@@ -383,17 +372,12 @@ class LSTMCell(Gated):
         """The bias (4H,) added after the normalization: the cell's own, or that of LN_1."""
         if self.bias in (BiasPlacement.ONCE, BiasPlacement.TWICE):
             return self.b
-        b = getattr(self.norm_h, "b", None)
-        return b if isinstance(b, Tensor) else None
+        return getattr(self.norm_h, "b", None)
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
         h, c = state
-        return self.apply_gates(self.pre_activations(x, h, t), c, t)
-
-    def apply_gates(self, a: Tensor, c: Tensor, t: int | None = None) -> State:
-        """Return the state (h, c) from a (B, 4 H) of eq. 20 and the c (B, H) before it."""
         # f first, in the order of the paper (torch has i, f, g, o)
-        f, i, o, g = a.chunk(4, dim=-1)  # each (B, H)
+        f, i, o, g = self.pre_activations(x, h, t).chunk(4, dim=-1)  # each (B, H)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         # eq. 22: LN in h alone. With CellState.NORMALIZED c is rescaled to the size of LN_3's
         # gain at every step, and is no longer a sum over time.
@@ -402,35 +386,29 @@ class LSTMCell(Gated):
         return h, c if self.cell_state is CellState.RAW else normalized
 
     def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
-        def paper_order(rows: Tensor) -> Tensor:  # of (4 H, ...)
-            i, f, g, o = rows.chunk(4)
-            return torch.cat([f, i, o, g])
-
-        b = paper_order(b_x + b_h)
-        return {"W_x": paper_order(W_x), "W_h": paper_order(W_h), "b": b}
+        named = {"W_x": W_x, "W_h": W_h, "b": b_x + b_h}
+        return {name: _exchange_pairs(rows) for name, rows in named.items()}
 
     def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        def torch_order(rows: Tensor) -> Tensor:  # of (4 H, ...)
-            f, i, o, g = rows.chunk(4)
-            return torch.cat([i, f, g, o])
-
-        W_x, W_h = torch_order(self.W_x), torch_order(self.W_h)
+        W_x, W_h = _exchange_pairs(self.W_x), _exchange_pairs(self.W_h)
         if self.b is None:
             return W_x, W_h, None, None
-        return W_x, W_h, torch_order(self.b), torch.zeros_like(self.b)
+        return W_x, W_h, _exchange_pairs(self.b), torch.zeros_like(self.b)
+
+
+def _exchange_pairs(rows: Tensor) -> Tensor:
+    """Turn (f, i, o, g) of the paper into torch's (i, f, g, o), or the other way round."""
+    first, second, third, fourth = rows.chunk(4)  # of (4 H, ...)
+    return torch.cat([second, first, fourth, third])
 
 
 def _per_gate(eps: float) -> dict:
     """Return the settings of cells that normalize the product with [x, h] gate by gate."""
-    return {
-        "norm_layer": partial(LayerNorm, eps=eps),
-        "gate_norm_layer": partial(GroupNorm, 4, eps=eps),
-        "norm_scope": NormScope.JOINT,
-    }
+    gates, c = partial(GroupNorm, 4, eps=eps), partial(LayerNorm, eps=eps)
+    return {"norm_layer": c, "gate_norm_layer": gates, "norm_scope": NormScope.JOINT}
 
 
 OPEN_FORGET_GATES = replace(PAPER_INIT, forget_bias=1.0)
-
 
 PUBLISHED_LSTMS: dict[str, Callable[..., LSTMCell]] = {
     "Ba et al. (2016), eq. 20-22": LSTMCell,
@@ -487,8 +465,7 @@ class GRUCell(Cell):
     ``b_h`` (H), so that ``norm_layer=Identity`` is torch's unit too.
 
     Args:
-        input_size: D.
-        hidden_size: H.
+        input_size, hidden_size: D and H.
         norm_layer: makes the four normalizers, of 2H and of H units.
         update_gate: what an open gate does: ``UpdateGate.WRITES``, (1 - z) h + z ĥ, or
             ``KEEPS``, z h + (1 - z) ĥ, as torch.
@@ -514,11 +491,10 @@ class GRUCell(Cell):
         initial: CellInit = PAPER_INIT,
     ) -> None:
         super().__init__(input_size, hidden_size, initial)
-        check_member("update_gate", update_gate, UpdateGate)
         H = hidden_size
         self.norm_h, self.norm_x = make_norm(norm_layer, 2 * H), make_norm(norm_layer, 2 * H)
         self.norm_W, self.norm_U = make_norm(norm_layer, H), make_norm(norm_layer, H)
-        self.update_gate = update_gate
+        self.update_gate = as_member("update_gate", update_gate, UpdateGate)
         needs_bias = bias and not has_bias(self.norm_h)
         self.b_x = nn.Parameter(torch.zeros(3 * H)) if needs_bias else None
         self.b_h = nn.Parameter(torch.zeros(H)) if needs_bias else None
@@ -526,13 +502,11 @@ class GRUCell(Cell):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        H = self.hidden_size
-        for norms, W in (
-            ((self.norm_h, self.norm_U), self.W_h),
-            ((self.norm_x, self.norm_W), self.W_x),
-        ):
-            for norm, rows in zip(norms, W.split(2 * H), strict=True):
-                norm.initialize(rows)
+        (W_h, U), (W_x, W) = (rows.split(2 * self.hidden_size) for rows in (self.W_h, self.W_x))
+        self.norm_h.initialize(W_h)
+        self.norm_U.initialize(U)
+        self.norm_x.initialize(W_x)
+        self.norm_W.initialize(W)
         self.set_recurrent_gain(self.norm_h, self.norm_U)
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
@@ -552,28 +526,28 @@ class GRUCell(Cell):
             z = 1 - z
         return ((1 - z) * h + z * candidate,)
 
-    def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
-        H = self.hidden_size
-        sign = 1 if self.update_gate is UpdateGate.KEEPS else -1  # sigma(-z) = 1 - sigma(z)
+    @property
+    def _sign(self) -> int:
+        """The sign of z in torch, whose z keeps: sigma(-z) = 1 - sigma(z)."""
+        return 1 if self.update_gate is UpdateGate.KEEPS else -1
 
-        def paper_order(rows: Tensor) -> Tensor:
-            r, z, n = rows.chunk(3)
-            return torch.cat([sign * z, r, n])
+    def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
+        def paper_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
+            r, z, candidate = rows.chunk(3)
+            return torch.cat([self._sign * z, r, candidate])
 
         W_x, W_h, b_x, b_h = (paper_order(rows) for rows in (W_x, W_h, b_x, b_h))
-        zr, W, U = b_x[: 2 * H] + b_h[: 2 * H], b_x[2 * H :], b_h[2 * H :]
+        (zr_x, W), (zr_h, U) = b_x.split(2 * self.hidden_size), b_h.split(2 * self.hidden_size)
         if has_bias(self.norm_x):
-            b = {"norm_x.b": zr, "norm_W.b": W, "norm_U.b": U}
+            b = {"norm_x.b": zr_x + zr_h, "norm_W.b": W, "norm_U.b": U}
         else:
-            b = {"b_x": torch.cat([zr, W]), "b_h": U}
+            b = {"b_x": torch.cat([zr_x + zr_h, W]), "b_h": U}
         return {"W_x": W_x, "W_h": W_h, **b}
 
     def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        sign = 1 if self.update_gate is UpdateGate.KEEPS else -1  # 1 - sigma(z) = sigma(-z)
-
         def torch_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
             z, r, candidate = rows.chunk(3)
-            return torch.cat([r, sign * z, candidate])
+            return torch.cat([r, self._sign * z, candidate])
 
         W_x, W_h = torch_order(self.W_x), torch_order(self.W_h)
         if self.b_x is None or self.b_h is None:

@@ -69,15 +69,11 @@ class Normalizer(nn.Module, ABC):
         space: the number of spatial axes, which stand last in ``a``.
     """
 
-    eps: float = 0.0
-    """0 where the rule needs none."""
-
+    eps: float = 0.0  # 0 where the rule needs none
+    # True if S models are computed at once, a (S, B, H, *space), when its parameters have a
+    # leading axis S (lnlab.training.Stacked). A subclass must say so for itself.
     stacks = False
-    """True if S models are computed at once, a (S, B, H, *space), when its parameters have a
-    leading axis S (:class:`lnlab.training.Stacked`). A subclass must say so for itself."""
-
-    in_torch = False
-    """True if torch.nn has the same function. A subclass must say so for itself."""
+    in_torch = False  # True if torch.nn has the same function. A subclass says so for itself.
 
     def __init__(self, units: int, *, space: int = 0) -> None:
         super().__init__()
@@ -199,12 +195,8 @@ class AffineNormalizer(Normalizer):
         """Return g/sigma * (a - mu) + b, shaped as ``centred``; g and b if there are any."""
         # g/sigma first: it has one number per unit or example, while dividing a and then
         # multiplying it would make two more tensors of the shape of a
-        scale = (
-            1 / sigma
-            if self.g is None
-            else self.broadcast_units(at_least_float32(self.g)) / sigma
-        )
-        h = scale * centred
+        g = 1 if self.g is None else self.broadcast_units(at_least_float32(self.g))
+        h = g / sigma * centred
         return h if self.b is None else h + self.broadcast_units(self.b)
 
     def sigma(self, var: Tensor) -> Tensor:

@@ -86,11 +86,7 @@ def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def check_inputs(
-    cell: Cell,
-    x: Tensor,
-    state: State | None,
-    lengths: Lengths,
-    mask: Tensor | None = None,
+    cell: Cell, x: Tensor, state: State | None, lengths: Lengths, mask: Tensor | None = None
 ) -> Tensor | None:
     """Check that all fits the cell; return the lengths (B,) as int64, or None.
 
@@ -101,44 +97,43 @@ def check_inputs(
         raise ValueError(
             f"x has shape {tuple(x.shape)}: give (T, B, D) with D = {cell.input_size}."
         )
-    check_device_and_dtype("x", x, cell.W_x)
     if mask is not None and not isinstance(cell, LSTMCell | RNNCell):
         raise ValueError(
             f"mask: h of a {type(cell).__name__} does not enter W_h h alone: give none."
         )
-    given = {f"the first {name}": s for name, s in zip("hc", state or (), strict=False)}
-    for name, s in (given if mask is None else {**given, "the mask": mask}).items():
-        if s.shape != (x.shape[1], cell.hidden_size):
-            shape = (x.shape[1], cell.hidden_size)
-            raise ValueError(f"{name} has shape {tuple(s.shape)}: give (B, H) = {shape}.")
-        check_device_and_dtype(name, s, cell.W_x)
     if state is not None and len(state) != cell.states:
         raise ValueError(f"the first state has {len(state)} tensors: give {cell.states}.")
-    return None if lengths is None else check_lengths(lengths, x)
-
-
-def check_device_and_dtype(name: str, x: Tensor, W: Tensor) -> None:
-    """Raise ValueError unless x (T, B, D) is on the device and of the dtype of the weights."""
-    if x.device != W.device:
-        raise ValueError(f"{name} is on {x.device}, the weights on {W.device}: move one.")
-    if x.dtype != W.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise ValueError(f"{name} is {x.dtype}, the weights are {W.dtype}: convert one.")
-
-
-def check_lengths(lengths: Tensor | list[int], x: Tensor) -> Tensor:
-    """Return ``lengths`` as int64; raise ValueError unless they fit ``x`` (T, B, D)."""
+    T, B, _ = x.shape
+    given = {f"the first {name}": s for name, s in zip("hc", state or (), strict=False)}
+    for name, value in {"x": x, **given, "the mask": mask}.items():
+        if value is None:
+            continue
+        if value is not x and value.shape != (B, cell.hidden_size):
+            raise ValueError(
+                f"{name} has shape {tuple(value.shape)}: give (B, H) = {(B, cell.hidden_size)}."
+            )
+        W = cell.W_x
+        if value.device != W.device:
+            raise ValueError(
+                f"{name} is on {value.device}, the weights on {W.device}: move one."
+            )
+        if value.dtype != W.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise ValueError(
+                f"{name} is {value.dtype}, the weights are {W.dtype}: convert one."
+            )
+    if lengths is None:
+        return None
     n = torch.as_tensor(lengths)
     if n.is_floating_point() or n.is_complex() or n.dtype == torch.bool:
         raise ValueError(f"lengths are {n.dtype}: give whole numbers.")
-    if n.shape != (x.shape[1],):
+    if n.shape != (B,):
         raise ValueError(
-            f"lengths have shape {tuple(n.shape)}: give one for each of the "
-            f"{x.shape[1]} sequences."
+            f"lengths have shape {tuple(n.shape)}: give one for each of the {B} sequences."
         )
-    if len(n) and not 0 <= int(n.min()) <= int(n.max()) <= len(x):
+    if B and not 0 <= int(n.min()) <= int(n.max()) <= T:
         raise ValueError(
-            f"lengths run from {int(n.min())} to {int(n.max())}: give 0 to {len(x)}, the "
-            f"number of time steps."
+            f"lengths run from {int(n.min())} to {int(n.max())}: give 0 to {T}, the number of "
+            "time steps."
         )
     return n.to(torch.int64).contiguous()  # the kernels need them contiguous
 
@@ -150,8 +145,7 @@ class Recurrent(nn.Module):
     """
 
     cell: Callable[..., Cell]
-    cells: Any
-    """An nn.ModuleList of cells: layer by layer, the reverse direction second."""
+    cells: Any  # an nn.ModuleList of cells: layer by layer, the reverse direction second
 
     def __init__(
         self,
@@ -170,10 +164,8 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         known = inspect.signature(self.cell).parameters
-        unknown = [name for name in settings if name not in known]
-        # a cell with **settings refuses what its own base does not know
-        if unknown and not any(p.kind is p.VAR_KEYWORD for p in known.values()):
-            raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}.")
+        if unknown := settings.keys() - known:
+            raise TypeError(f"{type(self).__name__} has no argument {min(unknown)!r}.")
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}: give at least 1.")
         if not 0 <= dropout <= 1:
@@ -285,14 +277,10 @@ class Recurrent(nn.Module):
                     f"{type(self).__name__} with {', '.join(sorted(norms))} has no equal in "
                     "torch.nn: give norm_layer=Identity, one bias and no learned state."
                 )
-            names = (
-                f"weight_ih_{name}",
-                f"weight_hh_{name}",
-                f"bias_ih_{name}",
-                f"bias_hh_{name}",
-            )
-            parameters = zip(names, cell.to_torch(), strict=True)
-            state.update({k: p.detach() for k, p in parameters if p is not None})
+            kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            for kind, parameter in zip(kinds, cell.to_torch(), strict=True):
+                if parameter is not None:
+                    state[f"{kind}_{name}"] = parameter.detach()
         return state
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
@@ -324,8 +312,7 @@ class RNN(Recurrent):
     form and H units for each direction, ``h`` is (num_layers * directions, B, H).
 
     Args:
-        input_size: D.
-        hidden_size: H.
+        input_size, hidden_size: D and H.
         num_layers, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
         norm_layer: makes the normalizers of every cell, such as ``lnlab.nn.LayerNorm``.
         nonlinearity: "tanh", "relu" or a function.
@@ -358,13 +345,10 @@ class LSTM(Recurrent):
     """A layer of LSTMs: Ba et al. (2016), eq. 20-22.
 
     As torch.nn.LSTM, packed sequences included; no proj_size.
-    ``outputs, (h, c) = net(x, (h_0, c_0))``: x is (T, B, D), (B, T, D) if ``batch_first``,
-    (T, D), or packed; ``outputs`` have its form and H units for each direction, ``h`` and ``c``
-    are each (num_layers * directions, B, H).
+    ``outputs, (h, c) = net(x, (h_0, c_0))``: shapes as in :class:`RNN`, that of c as that of h.
 
     Args:
-        input_size: D.
-        hidden_size: H.
+        input_size, hidden_size: D and H.
         num_layers, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
         norm_layer: makes the normalizers of every cell, such as ``lnlab.nn.LayerNorm``.
         gate_norm_layer: makes LN_1 and LN_2 of 4H units; None: ``norm_layer`` does.
@@ -400,13 +384,11 @@ class LSTM(Recurrent):
 class GRU(Recurrent):
     """A layer of GRUs: Ba et al. (2016), eq. 26-28.
 
-    As torch.nn.GRU, packed sequences included; no proj_size. ``outputs, h = net(x, h_0)``:
-    x is (T, B, D), (B, T, D) if ``batch_first``, (T, D), or packed; ``outputs`` have its
-    form and H units for each direction, ``h`` is (num_layers * directions, B, H).
+    As torch.nn.GRU, packed sequences included. ``outputs, h = net(x, h_0)``: shapes as in
+    :class:`RNN`.
 
     Args:
-        input_size: D.
-        hidden_size: H.
+        input_size, hidden_size: D and H.
         num_layers, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
         norm_layer: makes the normalizers of every cell, such as ``lnlab.nn.LayerNorm``.
         bias: whether there are biases if the norms have none.

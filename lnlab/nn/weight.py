@@ -35,14 +35,20 @@ def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
     return at_least_float32(W).flatten(1)
 
 
-@torch.no_grad()
-def set_gain_to_row_norms(norm: AffineNormalizer, W: Tensor) -> None:
-    """Set g (H,) to ||w_i||, the lengths of the rows of W (H, D), so that g/sigma = 1."""
-    if norm.g is not None:
-        norm.g.copy_(rows(W, norm).norm(dim=1))
+class RowNorms(AffineNormalizer):
+    """A normalizer with sigma_i = ||w_i||, whose gain starts there, so that g/sigma = 1."""
+
+    def row_norms(self, W: Tensor | None) -> Tensor:
+        """Return ||w_i||, the lengths of the rows of W (H, D), shaped to broadcast."""
+        return self.broadcast_units(rows(W, self).norm(dim=1))
+
+    @torch.no_grad()
+    def initialize(self, W: Tensor) -> None:
+        if self.g is not None:
+            self.g.copy_(self.row_norms(W).view_as(self.g))
 
 
-class WeightNorm(AffineNormalizer):
+class WeightNorm(RowNorms):
     """Weight normalization: Salimans & Kingma (2016), eq. 2, mu = 0 and sigma_i = ||w_i||.
 
     The gain starts at ||w_i||, torch's choice, so that the layer starts as the one without
@@ -58,13 +64,10 @@ class WeightNorm(AffineNormalizer):
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         # eq. 5 is then g_i (w_i · x) / ||w_i|| + b_i: their w = g v/||v||, our W being their v
-        return Stats(a.new_zeros(()), self.broadcast_units(rows(W, self).norm(dim=1)))
-
-    def initialize(self, W: Tensor) -> None:
-        set_gain_to_row_norms(self, W)
+        return Stats(a.new_zeros(()), self.row_norms(W))
 
 
-class MeanOnlyBatchNorm(BatchNorm):
+class MeanOnlyBatchNorm(RowNorms, BatchNorm):
     """Weight norm with mean-only batch norm: Salimans & Kingma (2016), section 4.
 
     mu is BatchNorm's (running mean in evaluation), sigma_i = ||w_i||. The gain starts as
@@ -77,11 +80,7 @@ class MeanOnlyBatchNorm(BatchNorm):
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         # mu over the batch removes what W adds to all examples; sigma needs no statistic of a
-        sigma = self.broadcast_units(rows(W, self).norm(dim=1))
-        return Stats(super().stats(a, W, t).mu, sigma)
-
-    def initialize(self, W: Tensor) -> None:
-        set_gain_to_row_norms(self, W)
+        return Stats(super().stats(a, W, t).mu, self.row_norms(W))
 
 
 class WeightStandardization(Normalizer):

@@ -117,7 +117,7 @@ def test_shapes_that_norms_do_not_take_are_explained():
         lnlab.nn.LayerNorm((3, 7, 7))
     with pytest.raises(ValueError, match="space=2 for pictures"):
         lnlab.nn.BatchNorm(3)(torch.randn(2, 3, 7, 7))
-    with pytest.raises(ValueError, match="tanh, relu"):
+    with pytest.raises(ValueError, match="tanh or relu"):
         lnlab.nn.RNN(D, H, nonlinearity="sine")
 
 
