@@ -17,7 +17,6 @@ from lnlab.figures.style import (
     TEMPLATE,
     band,
     legend_rank,
-    line,
     linear,
     lines,
     literal,
@@ -240,7 +239,7 @@ def ribbons(
     titles = [literal(title) for title in frames]
     figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=titles)
     for column, (name, frame) in enumerate(frames.items(), start=1):
-        look = line(name)
+        look = lines([name])[name]
         step = frame["step"].to_numpy()
         for (low, high), opacity in ((LIGHT, 0.18), (DARK, 0.35)):
             edges = frame[low].to_numpy(), frame[high].to_numpy()

@@ -204,28 +204,15 @@ def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     where that is taken a shade of it. Whatever else is drawn gets colours that none of the
     others has, shades of them where there are no more.
     """
-    names = list(names)
+    names = [*dict.fromkeys(names)]
     colors = {name: NAMED[name] for name in names if name in NAMED}
-    for name in names:
-        if name not in colors and (known := base_name(name)):
-            tones = [shade(NAMED[known], step) for step in range(len(SHADES))]
-            colors[name] = least_used(tones, colors)
-    for name in names:
-        if name not in colors:
-            tones = [shade(color, step) for step in range(len(SHADES)) for color in OTHERS]
-            colors[name] = least_used(tones, colors)
+    others = (name for name in names if name not in NAMED)
+    for name in sorted(others, key=lambda name: not base_name(name)):  # variants first
+        known = base_name(name)
+        bases = [NAMED[known]] if known else OTHERS
+        tones = [shade(color, step) for step in range(len(SHADES)) for color in bases]
+        colors[name] = min(tones, key=[*colors.values()].count)  # the first that is free
     return {name: {"color": colors[name], "dash": "solid", "width": 2.5} for name in names}
-
-
-def line(name: str) -> dict[str, Any]:
-    """Return the line of a name that stands alone in its figure."""
-    return lines([name])[name]
-
-
-def least_used(colors: Sequence[str], taken: Mapping[str, str]) -> str:
-    """Return the first colour that is not taken; if all are, the one taken least often."""
-    used = [*taken.values()]
-    return min(colors, key=used.count)
 
 
 SHADES = (0.0, -0.45, 0.35, -0.7)
@@ -363,17 +350,15 @@ def text_above(
 ) -> dict[str, Any]:
     """Return a line of text, some pixels above the panels."""
     return {
-        "text": text,
-        "x": x,
-        "y": 1,
-        "yshift": above,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": anchor,
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": font,
-    }
+        "text": text, "x": x, "y": 1, "yshift": above, "xref": "paper", "yref": "paper",
+        "xanchor": anchor, "yanchor": "bottom", "showarrow": False, "font": font,
+    }  # fmt: skip
+
+
+def title_above(text: str, domain: Sequence[float], color: str = INK) -> dict[str, Any]:
+    """Return the bold title of a subplot, which stands above the middle of its axis of x."""
+    font = {"color": color, "size": 14}
+    return text_above(f"<b>{text}</b>", sum(domain) / 2, 4, "center", font)
 
 
 def note(text: str, x: float, y: float, shift: int = 0, size: int = 14) -> dict[str, Any]:
@@ -381,13 +366,14 @@ def note(text: str, x: float, y: float, shift: int = 0, size: int = 14) -> dict[
     return text_above(text, x, shift, "left", {"size": size, "color": INK}) | {"y": y}
 
 
-def legend(names: Mapping[str, object]) -> str:
+def legend(names: Iterable[str], above: int) -> dict[str, Any]:
     """Return the names in the colours of their lines, in the order of every legend."""
     styles = lines(names)
-    return " &nbsp; &nbsp; ".join(
+    text = " &nbsp; &nbsp; ".join(
         f"<span style='color:{styles[name]['color']}'>━━━ <b>{literal(name)}</b></span>"
         for name in sorted(styles, key=legend_rank)
     )
+    return text_above(text, 0, above, "left", {"size": 14})
 
 
 def number(defect: float) -> str:
@@ -405,6 +391,15 @@ def number(defect: float) -> str:
 
 # Figures as plain data, as panels make them: all their traces in every state.
 
+QUIET = {"visible": False, "fixedrange": True}
+"""An axis that is not seen."""
+
+
+def canvas(height: int, left: int, right: int, top: int, bottom: int) -> dict[str, Any]:
+    """Return the layout of a figure with a height and margins, in pixels."""
+    margin = {"l": left, "r": right, "t": top, "b": bottom}
+    return {"template": TEMPLATE, "height": height, "margin": margin}
+
 
 def trace(
     kind: str, name: str, subplot: int | None = None, **attributes: Any
@@ -416,16 +411,29 @@ def trace(
     return {"type": kind, "name": name, **axes, **attributes}
 
 
-def slot_trace(
-    kind: str,
-    name: str,
-    subplot: int | None,
-    values: Mapping[str, Any] | None,
-    **attributes: Any,
-) -> dict[str, Any]:
-    """Return a trace with ``values``; where these are None, one that is not seen."""
-    shown = {"visible": False} if values is None else {**values, "visible": True}
-    return trace(kind, name, subplot, **(attributes | shown))
+def slot_traces(
+    kinds: Mapping[str, tuple[str, int | None, Mapping[str, Any]]],
+    shown: Sequence[Mapping[str, Mapping[str, Any] | None]],
+    slots: int,
+    subplots: int = 1,
+) -> list[dict[str, Any]]:
+    """Return the traces of every slot of a figure; those of free slots are not seen.
+
+    Args:
+        kinds: by name plotly's type of trace, the subplot of the first slot (None: plotly's
+            own), and the attributes that all slots share.
+        shown: for each slot that is taken, attributes by kind; None: not seen.
+        slots: how many there are.
+        subplots: from one slot to the next; 0 where they share one.
+    """
+    data = []
+    for slot in range(slots):
+        for name, (kind, first, fixed) in kinds.items():
+            subplot = None if first is None else first + subplots * slot
+            own = shown[slot].get(name) if slot < len(shown) else None
+            seen = {"visible": False} if own is None else {**own, "visible": True}
+            data.append(trace(kind, f"{name} {slot}", subplot, **{**fixed, **seen}))
+    return data
 
 
 def padded(shown: Iterable[Any], count: int) -> list[Any]:
@@ -448,33 +456,24 @@ def band(
 ) -> dict[str, Any]:
     """Return the attributes of a filled area between two curves over ``x`` (K,)."""
     return {
-        "x": np.concatenate([x, x[::-1]]),
-        "y": np.concatenate([high, low[::-1]]),
-        "mode": "lines",
-        "fill": "toself",
-        "fillcolor": color,
-        "opacity": opacity,
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-    }
+        "x": np.concatenate([x, x[::-1]]), "y": np.concatenate([high, low[::-1]]),
+        "mode": "lines", "fill": "toself", "fillcolor": color, "opacity": opacity,
+        "line": {"width": 0}, "hoverinfo": "skip",
+    }  # fmt: skip
 
 
 def thinning_lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return :func:`lines`, each thinner than the one before: none is hidden behind another."""
     styles = lines(names)
-    widths = (2 + 1.5 * (len(styles) - 1 - slot) for slot in range(len(styles)))
     return {
-        name: look | {"width": width}
-        for (name, look), width in zip(styles.items(), widths, strict=True)
+        name: look | {"width": 2 + 1.5 * (len(styles) - 1 - slot)}
+        for slot, (name, look) in enumerate(styles.items())
     }
 
 
 def power_axis(low: float, high: float) -> dict[str, Any]:
     """Return a logarithmic axis from 10**low to 10**high, labelled at some six powers."""
     return {
-        "type": "log",
-        "range": [low, high],
-        "exponentformat": "power",
-        "dtick": max(1, round((high - low) / 6)),
-        "fixedrange": True,
-    }
+        "type": "log", "range": [low, high], "exponentformat": "power",
+        "dtick": max(1, round((high - low) / 6)), "fixedrange": True,
+    }  # fmt: skip

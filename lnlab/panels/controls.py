@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import ipywidgets
@@ -16,12 +16,10 @@ WIDTH = "84px"
 """The width of every description, so that the controls stand in line."""
 
 COLUMN = {"flex": "none", "width": "484px"}
-NARROW: dict[str, Any] = {
-    "style": {"description_width": WIDTH},
-    "layout": {"width": "376px"},
-}
+LABELLED = {"description_width": WIDTH}
+NARROW: dict[str, Any] = {"style": LABELLED, "layout": {"width": "376px"}}
 """A slider: the number that it has stands beside it."""
-WIDE: dict[str, Any] = {"style": {"description_width": WIDTH}, "layout": {"width": "476px"}}
+WIDE: dict[str, Any] = {"style": LABELLED, "layout": {"width": "476px"}}
 """A list or a text box: the whole width of a column."""
 
 MODES = {statistics.name.lower(): statistics for statistics in Statistics}
@@ -44,10 +42,8 @@ class Chips(ipywidgets.HBox):
         }
         label = ipywidgets.Label(description, layout={"width": WIDTH, "flex": "none"})
         self.why = ipywidgets.Label(layout={"flex": "none"})
-        wrapped = ipywidgets.Box(
-            [*self.buttons.values(), self.why], layout={"flex_flow": "row wrap"}
-        )
-        super().__init__([label, wrapped])
+        buttons = [*self.buttons.values(), self.why]
+        super().__init__([label, ipywidgets.Box(buttons, layout={"flex_flow": "row wrap"})])
         self.add_class("lnlab-chips")
         for button in self.buttons.values():
             button.observe(self._on_button, "value")
@@ -56,12 +52,10 @@ class Chips(ipywidgets.HBox):
     @traitlets.validate("value")
     def _check(self, proposal: dict[str, Any]) -> tuple[str, ...]:
         value = tuple(proposal["value"])
-        unknown = [name for name in value if name not in self.buttons]
-        if unknown:
-            names = ", ".join(self.buttons)
-            raise ValueError(f"{unknown[0]!r} is no choice: choose from {names}.")
+        for name in value:
+            check_option(self.description, name, self.buttons)
         if len(value) > self.most:
-            raise ValueError(f"{len(value)} choices: choose at most {self.most}.")
+            raise ValueError(f"{len(value)} {self.description}: choose at most {self.most}.")
         return value
 
     def _on_button(self, change: dict[str, Any]) -> None:
@@ -121,39 +115,29 @@ class SignedLog(ipywidgets.HBox):
 def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.FloatLogSlider:
     """Return a slider from 10**smallest to 10**largest in tenths of a decade."""
     return ipywidgets.FloatLogSlider(
-        value=1.0,
-        min=smallest,
-        max=largest,
-        step=0.1,
-        description=description,
-        readout_format=".3r",
-        **NARROW,
-    )
+        value=1.0, min=smallest, max=largest, step=0.1, description=description,
+        readout_format=".3r", **NARROW,
+    )  # fmt: skip
 
 
 def choice_slider(description: str, options: Options) -> ipywidgets.SelectionSlider:
     """Return a slider over the given values."""
-    return ipywidgets.SelectionSlider(
-        options=[*by_label(options).items()], description=description, **NARROW
-    )
+    labelled = [*by_label(options).items()]
+    return ipywidgets.SelectionSlider(options=labelled, description=description, **NARROW)
 
 
 def choice(description: str, options: Options) -> ipywidgets.Dropdown:
     """Return a list of values to choose from."""
-    return ipywidgets.Dropdown(
-        options=[*by_label(options).items()], description=description, **WIDE
-    )
+    labelled = [*by_label(options).items()]
+    return ipywidgets.Dropdown(options=labelled, description=description, **WIDE)
 
 
 def text_box(description: str, suggestions: Iterable[str]) -> ipywidgets.Combobox:
     """Return a field to type in, with texts to choose from."""
     return ipywidgets.Combobox(
-        options=[*dict.fromkeys(suggestions)],
-        description=description,
-        continuous_update=False,
-        placeholder=f"type a {description}",
-        **WIDE,
-    )
+        options=[*dict.fromkeys(suggestions)], description=description,
+        continuous_update=False, placeholder=f"type a {description}", **WIDE,
+    )  # fmt: skip
 
 
 def by_label(options: Options) -> dict[str, Any]:
@@ -175,16 +159,33 @@ def distinct(labels: Iterable[str]) -> list[str]:
     return different
 
 
-def slides(control: Any) -> bool:
+# The values that controls can have.
+
+
+def is_slider(control: Any) -> bool:
     """Return True if the values of a control are places on a scale."""
     return isinstance(control, ipywidgets.SelectionSlider | ipywidgets.FloatLogSlider)
+
+
+def slider_of(control: Any) -> Any:
+    """Return the slider of a number with a sign, and any other control itself."""
+    return getattr(control, "size", control)
+
+
+def places(slider: Any) -> list[Any]:
+    """Return every value that a slider can have."""
+    if isinstance(slider, ipywidgets.SelectionSlider):
+        return [value for _, value in slider.options]
+    if isinstance(slider, ipywidgets.FloatLogSlider):
+        count = round((slider.max - slider.min) / slider.step) + 1
+        return np.logspace(slider.min, slider.max, count, base=slider.base).tolist()
+    return [*range(slider.min, slider.max + 1)]
 
 
 def stops(control: Any, value: Any) -> dict[str, Any]:
     """Return what a control can be set to, by words, ``value`` among it."""
     if isinstance(control, ipywidgets.FloatLogSlider):
-        count = round((control.max - control.min) / float(control.step or 0.1)) + 1
-        return sizes(np.logspace(control.min, control.max, count, base=control.base), value)
+        return sizes(places(control), value)
     if isinstance(control, ipywidgets.Combobox):
         return {text: text for text in dict.fromkeys((value, *control.options))}
     return dict(control.options)
@@ -201,28 +202,32 @@ def digits(value: float) -> str:
     return np.format_float_positional(float(f"{value:.3g}"), trim="-")
 
 
-def one_of(name: str, value: object, allowed: Collection) -> None:
+def check(name: str, value: Any, control: Any) -> None:
+    """Raise ValueError unless a control can have a value."""
+    slider = slider_of(control)
+    if isinstance(control, Chips):
+        control._check({"value": value})
+    elif isinstance(control, ipywidgets.Dropdown | ipywidgets.SelectionSlider):
+        check_option(name, value, [option for _, option in control.options])
+    elif isinstance(slider, ipywidgets.FloatLogSlider | ipywidgets.IntSlider):
+        check_range(name, value, control)
+
+
+def check_option(name: str, value: object, allowed: Iterable[Any]) -> None:
     """Raise ValueError unless ``value`` is among ``allowed``."""
-    if value not in allowed:
+    if value not in [*allowed]:
         raise ValueError(f"{name} is {value!r}: choose from {', '.join(map(str, allowed))}.")
 
 
-def between(name: str, value: float, least: float, most: float) -> None:
-    """Raise ValueError unless ``value`` lies between two numbers."""
-    if not least <= value <= most:
-        raise ValueError(f"{name} is {value}: give {least:g} to {most:g}.")
-
-
-def several_of(
-    state: Any, field: str, allowed: Collection, most: int, one: str = "a normalizer"
-) -> None:
-    """Make a field of a frozen state a tuple; raise ValueError unless its names are allowed."""
-    names = tuple(getattr(state, field))  # what comes from a command line is a list
-    object.__setattr__(state, field, names)
-    for name in names:
-        one_of(one, name, allowed)
-    if len(names) > most:
-        raise ValueError(f"{len(names)} {field}: compare at most {most}.")
+def check_range(name: str, value: float, control: Any, text: str = "") -> None:
+    """Raise ValueError unless a slider reaches a number, which ``text`` may write otherwise."""
+    slider = slider_of(control)
+    signed = slider is not control
+    every = places(slider)
+    low, high = min(every), max(every)
+    if not low <= (abs(value) if signed else value) <= high:
+        ends = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
+        raise ValueError(f"{name} is {text or value}: give {ends}.")
 
 
 # Arranging and moving them.
@@ -262,11 +267,17 @@ def play_on(control: Any) -> None:
     Raises:
         ValueError: the slider cannot be moved.
     """
-    slider = getattr(control, "size", control)
+    slider = slider_of(control)
     if slider.disabled:
         raise ValueError(f"{slider.description} cannot be moved: {control.why.value}.")
-    size = nearest(slider, slider.value * 10**0.2)
-    slider.value = size if size <= slider.base**slider.max else slider.base**slider.min
+    every = places(slider)
+    later = every.index(nearest(slider, slider.value)) + 2
+    slider.value = every[later] if later < len(every) else every[0]
+
+
+def nearest(slider: Any, value: float) -> float:
+    """Return the place of a slider that is nearest to a number."""
+    return min(places(slider), key=lambda place: abs(place - value))
 
 
 def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
@@ -278,46 +289,19 @@ def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
     Raises:
         ValueError: the text is no number, or one that the slider does not reach.
     """
-    control = next(
-        control
-        for control in controls.values()
-        if getattr(control, "size", control).description == description
+    (control,) = (
+        each for each in controls.values() if slider_of(each).description == description
     )
-    slider, number = getattr(control, "size", control), typed(text, description)
+    slider, number = slider_of(control), typed(text, description)
+    check_range(description, number, control, text)
     signed = slider is not control
-    size = abs(number) if signed else number
-    low, high = reach(slider)
-    if not low <= size <= high:
-        ends = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
-        raise ValueError(f"{description} is {text}: give {ends}.")
-    near = nearest(slider, size)
+    near = nearest(slider, abs(number) if signed else number)
     control.value = math.copysign(near, number) if signed else near
     precision = 3 if isinstance(slider, ipywidgets.FloatLogSlider) else 10
     set_to, asked = (f"{value:.{precision}g}" for value in (control.value, number))
     if set_to == asked:
         return ""
     return f"{description} stands at {set_to}, the place of its slider nearest to {text}."
-
-
-def reach(slider: Any) -> tuple[float, float]:
-    """Return the least and the largest number of a slider."""
-    if isinstance(slider, ipywidgets.SelectionSlider):
-        values = [value for _, value in slider.options]
-        return min(values), max(values)
-    if isinstance(slider, ipywidgets.FloatLogSlider):
-        return slider.base**slider.min, slider.base**slider.max
-    return slider.min, slider.max
-
-
-def nearest(slider: Any, size: float) -> float:
-    """Return the place of a slider that is nearest to a size."""
-    if isinstance(slider, ipywidgets.SelectionSlider):
-        return min((value for _, value in slider.options), key=lambda v: abs(v - size))
-    if not isinstance(slider, ipywidgets.FloatLogSlider):
-        return round(size)
-    step = float(slider.step or 0.1)
-    steps = round((math.log(size, slider.base) - slider.min) / step)
-    return float(slider.base ** (slider.min + steps * step))
 
 
 def typed(text: str, name: str) -> float:
@@ -328,9 +312,8 @@ def typed(text: str, name: str) -> float:
     """
     plain = text.strip().replace("−", "-")
     if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", plain):
-        raise ValueError(
-            f"{name} is {text!r}: write {plain.replace(',', '')} without the comma."
-        )
+        without = plain.replace(",", "")
+        raise ValueError(f"{name} is {text!r}: write {without} without the comma.")
     try:
         number = float(plain.replace(",", "."))
     except ValueError:

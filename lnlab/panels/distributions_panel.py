@@ -10,19 +10,20 @@ import pandas as pd
 
 from lnlab.figures.curves import DARK, LIGHT
 from lnlab.figures.style import (
-    TEMPLATE,
     axes,
+    band,
+    canvas,
     lines,
     literal,
     number,
     padded,
     side_by_side,
-    slot_trace,
-    text_above,
+    slot_traces,
+    title_above,
 )
-from lnlab.panels.controls import Chips, choice, choice_slider, one_of, several_of
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.controls import Chips, check_option, choice, choice_slider
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 
 WHAT = {"activations": "what f is given", "gradients": "gradient of the loss by it"}
 SLOTS = 4
@@ -44,19 +45,12 @@ class DistributionsState:
         arms: of that net, at most four; none: the first four.
         what: activations or gradients.
         step: the nearest one that was recorded is shown.
-
-    Raises:
-        ValueError: for a value that makes no sense.
     """
 
     net: str = ""
     arms: tuple[str, ...] = ()
     what: str = "activations"
     step: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", tuple(self.arms))
-        one_of("what", self.what, WHAT)
 
 
 def distributions(frames: Frames, **settings: Any) -> Panel:
@@ -79,15 +73,18 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     """
     if not frames or not all(frames.values()):
         raise ValueError("nothing was recorded: give a frame for each arm of each net.")
-    steps = common_steps(frames)
-    all_arms = [*dict.fromkeys(arm for arms in frames.values() for arm in arms)]
+    records = [frame for arms in frames.values() for frame in arms.values()]
+    every = {tuple(sorted(frame["step"].unique().tolist())) for frame in records}
+    if len(every) > 1:
+        raise ValueError("the nets were recorded at different steps: record all at the same.")
+    steps = [*every.pop()]
 
     @lru_cache(maxsize=1000)
     def sections(net: str, arms: tuple[str, ...], what: str, step: int) -> Sections:
         known = {arm: frames[net][arm] for arm in arms if arm in frames[net]}
         return {arm: section(frame, what, step) for arm, frame in known.items()}
 
-    def reach(state: DistributionsState) -> float:
+    def half_axis(state: DistributionsState) -> float:
         """Return half the axis: for activations that of all steps, for gradients this one's."""
         edges = [
             np.abs(frame[["q05", "q95"]].to_numpy()).max(initial=0.0)
@@ -99,7 +96,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     def show(state: DistributionsState) -> Shown:
         shown = sections(state.net, state.arms, state.what, state.step)
         title = f"{state.net}: {WHAT[state.what]}, step {state.step}"
-        figure = distributions_figure(shown, reach(state), WHAT[state.what])
+        figure = distributions_figure(shown, half_axis(state), WHAT[state.what])
         widths = ", ".join(
             f"{arm} {number(width_ratio(frame))}" for arm, frame in shown.items() if len(frame)
         )
@@ -112,10 +109,14 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
 
     state = DistributionsState(**settings)
     net = state.net or next(iter(frames))
-    one_of("net", net, frames)
-    several_of(state, "arms", frames[net], SLOTS, one="an arm")
-    step = min(steps, key=lambda recorded: abs(recorded - state.step))
-    arms = state.arms or tuple(frames[net])[:SLOTS]
+    check_option("net", net, frames)
+    for arm in state.arms:
+        check_option("an arm", arm, frames[net])
+    state = replace(
+        state, net=net, arms=tuple(state.arms or [*frames[net]][:SLOTS]),
+        step=min(steps, key=lambda recorded: abs(recorded - state.step)),
+    )  # fmt: skip
+    all_arms = dict.fromkeys(arm for arms in frames.values() for arm in arms)
     controls = {
         "arms": Chips("normalizers", all_arms, SLOTS),
         "step": choice_slider("step", steps),
@@ -127,9 +128,8 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     for other in (name for name in frames if name != net):
         text = f"The {other} net at the last step: is it deep enough to show the same?"
         suggestions[text] = {"net": other, "step": steps[-1]}
-    suggestions["The gradients at the first step: do they grow towards the first layer?"] = {
-        "what": "gradients", "step": steps[0],
-    }  # fmt: skip
+    text = "The gradients at the first step: do they grow towards the first layer?"
+    suggestions[text] = {"what": "gradients", "step": steps[0]}
     if {"none", "weight"} <= {*frames[net]}:
         text = "“none” and “weight” at the first step: do they differ?"
         suggestions[text] = {"arms": ("none", "weight"), "step": steps[0]}
@@ -138,22 +138,9 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         "one step of its training, a subplot for each normalizer"
     )
     return Panel(
-        replace(state, net=net, arms=arms, step=step), controls, show,
-        alt={"distributions": alt}, notebook="15", on_page=["step", "net", "what"],
-        suggestions=suggestions,
+        state, controls, show, alt={"distributions": alt}, notebook="15",
+        on_page=["step", "net", "what"], suggestions=suggestions,
     )  # fmt: skip
-
-
-def common_steps(frames: Frames) -> list[int]:
-    """Return the steps that all arms of all nets have."""
-    every = {
-        tuple(sorted(frame.step.unique().tolist()))
-        for arms in frames.values()
-        for frame in arms.values()
-    }
-    if len(every) > 1:
-        raise ValueError("the nets were recorded at different steps: record all at the same.")
-    return [*every.pop()]
 
 
 def section(frame: pd.DataFrame, what: str, step: int) -> pd.DataFrame:
@@ -176,60 +163,43 @@ def width_ratio(section: pd.DataFrame) -> float:
     return float(widths[-1] / widths[0]) if widths[0] else np.nan
 
 
-def distributions_figure(sections: Sections, reach: float, y: str) -> Figure:
+def distributions_figure(sections: Sections, half_axis: float, y: str) -> Figure:
     """Return subplots, one a net: median, middle half and nine tenths of every layer.
 
     Args:
         sections: the layers of each net; at most four nets.
-        reach: where the axis ends: it goes from -reach to reach.
+        half_axis: the axis goes from minus this to this.
         y: what the quantiles are of, with its unit.
     """
-    styles, data, notes = lines(sections), [], []
+    styles, shown, notes, layout = lines(sections), [], [], canvas(400, 64, 12, 34, 46)
     domains = side_by_side(max(1, len(sections)), 0.03)
-    layout: dict[str, Any] = {
-        "template": TEMPLATE, "height": 400, "margin": {"l": 64, "r": 12, "t": 34, "b": 46},
-    }  # fmt: skip
     for slot, name in enumerate(padded(sections, SLOTS)):
-        traces: dict[str, Any] = dict.fromkeys((*RIBBONS, "median"))
-        left, right = domains[min(slot, len(domains) - 1)]
-        layers = 1
+        domain, layers = domains[min(slot, len(domains) - 1)], 1
         if name is not None:
             frame, color = sections[name], styles[name]["color"]
             layers = len(frame)
             at = np.arange(1.0, layers + 1)
-            for ribbon, (low, high, opacity) in RIBBONS.items():
-                traces[ribbon] = {
-                    "x": np.concatenate([at, at[::-1]]),
-                    "y": np.concatenate([frame[high].to_numpy(), frame[low].to_numpy()[::-1]]),
-                    "fillcolor": color, "opacity": opacity, "line": {"width": 0},
-                }  # fmt: skip
-            traces["median"] = {
-                "x": at, "y": frame["q50"].to_numpy(), "line": styles[name],
-                "marker": {"color": color, "size": 6},
-            }  # fmt: skip
-            font, bold = {"color": color, "size": 14}, f"<b>{literal(name)}</b>"
-            notes.append(text_above(bold, (left + right) / 2, 4, "center", font))
-        for kind, values in traces.items():
-            fixed: dict[str, Any] = {
-                "mode": "lines", "fill": "toself", "hoverinfo": "skip",
-            }  # fmt: skip
-            if kind == "median":
-                hover = "layer %{x}: median %{y:.3g}<extra></extra>"
-                fixed = {"mode": "lines+markers", "hovertemplate": hover}
-            key = f"{kind} {slot}"
-            data.append(slot_trace("scatter", key, slot, values, showlegend=False, **fixed))
-        shown = {"fixedrange": True, "visible": name is not None}
+            traces: dict[str, Any] = {
+                ribbon: band(at, frame[low].to_numpy(), frame[high].to_numpy(), color, opacity)
+                for ribbon, (low, high, opacity) in RIBBONS.items()
+            }
+            marker, median = {"color": color, "size": 6}, frame["q50"].to_numpy()
+            traces["median"] = {"x": at, "y": median, "line": styles[name], "marker": marker}
+            shown.append(traces)
+            notes.append(title_above(literal(name), domain, color))
+        both = {"fixedrange": True, "visible": name is not None}
         x = {
-            "domain": [left, right],
-            "range": [0.7, layers + 0.3],
-            "dtick": 1 if layers <= 6 else 2,
-            "title": {"text": "layer"},
-        }
+            "domain": [*domain], "range": [0.7, layers + 0.3],
+            "dtick": 1 if layers <= 6 else 2, "title": {"text": "layer"},
+        }  # fmt: skip
         y_axis = {
-            "range": [-reach, reach],
-            "showticklabels": slot == 0,
-            "exponentformat": "power",
-            "title": {"text": literal(y) if slot == 0 else ""},
-        }
-        layout |= axes(slot, x | shown, y_axis | shown)
+            "range": [-half_axis, half_axis], "showticklabels": slot == 0,
+            "exponentformat": "power", "title": {"text": literal(y) if slot == 0 else ""},
+        }  # fmt: skip
+        layout |= axes(slot, x | both, y_axis | both)
+    area = {"showlegend": False, "mode": "lines", "fill": "toself", "hoverinfo": "skip"}
+    hover = "layer %{x}: median %{y:.3g}<extra></extra>"
+    median = {"showlegend": False, "mode": "lines+markers", "hovertemplate": hover}
+    kinds = dict.fromkeys(RIBBONS, ("scatter", 0, area)) | {"median": ("scatter", 0, median)}
+    data = slot_traces(kinds, shown, SLOTS)
     return {"data": data, "layout": layout | {"annotations": notes}}

@@ -13,30 +13,21 @@ from lnlab.analysis.random import normal
 from lnlab.figures.curves import FLOOR
 from lnlab.figures.style import (
     INK,
-    TEMPLATE,
     axes,
+    canvas,
     decades,
     legend,
     number,
-    padded,
     power_axis,
     side_by_side,
-    slot_trace,
-    text_above,
+    slot_traces,
     thinning_lines,
+    title_above,
 )
 from lnlab.nn import NORMS, NormLayer
-from lnlab.panels.controls import (
-    Chips,
-    between,
-    choice,
-    choice_slider,
-    log_slider,
-    one_of,
-    several_of,
-)
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.controls import Chips, choice, choice_slider, log_slider
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 
 INPUTS, CASES, SLOTS = 6, 24, 4
 NORMALIZERS: dict[str, NormLayer] = {
@@ -65,9 +56,6 @@ class GeometryState:
         length: W is this many times N(0, 1); 0.1 to 10.
         inputs: the inputs are this many times N(0, 1/D); 0.1 to 10.
         units: H.
-
-    Raises:
-        ValueError: for a value that is none of these.
     """
 
     normalizers: tuple[str, ...] = ("none", "layer", "batch", "weight")
@@ -75,13 +63,6 @@ class GeometryState:
     length: float = 1.0
     inputs: float = 1.0
     units: int = 16
-
-    def __post_init__(self) -> None:
-        several_of(self, "normalizers", NORMALIZERS, SLOTS)
-        one_of("family", self.family, FAMILIES)
-        one_of("units", self.units, UNITS)
-        between("length", self.length, 0.1, 10)
-        between("inputs", self.inputs, 0.1, 10)
 
 
 def model(name: str, family: str, length: float, inputs: float, units: int) -> GLM:
@@ -138,13 +119,11 @@ def cost_curves(name: str, s: GeometryState) -> tuple[CostCurve, CostCurve, Cost
     by_length = np.array([costs(name, s.family, c, s.inputs, s.units)[0] for c in SIZES])
     by_inputs = np.array([costs(name, s.family, s.length, c, s.units)[1] for c in SIZES])
     turn, stretch = costs(name, s.family, s.length, s.inputs, s.units)
-    errors = np.array([error(name, s.family, units) for units in UNITS])
+    errors, here = [error(name, s.family, units) for units in UNITS], float(s.units)
     return (
         CostCurve(SIZES, by_length, s.length, turn),
         CostCurve(SIZES, by_inputs, s.inputs, stretch),
-        CostCurve(
-            np.array(UNITS, float), errors, float(s.units), error(name, s.family, s.units)
-        ),
+        CostCurve(np.array(UNITS, float), np.array(errors), here, errors[UNITS.index(s.units)]),
     )
 
 
@@ -158,12 +137,12 @@ def show(state: GeometryState) -> Shown:
     if not curves:
         text = f"{title}. Choose a normalizer to see what a step costs."
         return Shown(geometry_figure(curves), title, text)
-    factors = []
-    for name, (turn, stretch, _) in curves.items():
-        at_1 = costs(name, state.family, 1.0, 1.0, state.units)
-        ratios = turn.value / at_1[0], stretch.value / at_1[1]
-        factors.append(f"{name} {number(ratios[0])} and {number(ratios[1])}")
-    errors = [f"{number(curve.value)} ({name})" for name, (*_, curve) in curves.items()]
+    factors, errors = [], []
+    for name, (turn, stretch, off) in curves.items():
+        turn_at_1, stretch_at_1 = costs(name, state.family, 1.0, 1.0, state.units)
+        ratios = number(turn.value / turn_at_1), number(stretch.value / stretch_at_1)
+        factors.append(f"{name} {' and '.join(ratios)}")
+        errors.append(f"{number(off.value)} ({name})")
     text = (
         "Against W × 1 and x × 1 the same step of W, and of a gain, changes the outputs by a "
         f"factor of: {', '.join(factors)}. Eq. 13 is off by {', '.join(errors)}."
@@ -173,45 +152,34 @@ def show(state: GeometryState) -> Shown:
 
 def geometry_figure(curves: Costs) -> Figure:
     """Return the figure of cost curves; what is 0 is drawn at the foot, 1e-17."""
-    styles, data = thinning_lines(curves), []
-    notes = []
-    layout: dict[str, Any] = {
-        "template": TEMPLATE,
-        "height": 400,
-        "margin": {"l": 60, "r": 12, "t": 62, "b": 46},
-    }
+    styles, data, notes = thinning_lines(curves), [], []
+    layout = canvas(400, 60, 12, 62, 46)
     hover = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>", "showlegend": False}
+    edge = {"color": INK, "width": 1.5}
     for index, (part, (title, x, y)) in enumerate(PARTS.items()):
-        dots = []
-        for slot, name in enumerate(padded(curves, SLOTS)):
-            line = dot = None
-            if name is not None:
-                curve, edge = curves[name][index], {"color": INK, "width": 1.5}
-                line = {
-                    "x": curve.at, "y": np.maximum(curve.values, FLOOR), "line": styles[name],
-                }  # fmt: skip
-                dot = {
-                    "x": np.array([curve.here]),
-                    "y": np.maximum(np.array([curve.value]), FLOOR),
-                    "marker": {
-                        "color": styles[name]["color"], "size": 16 - 2.5 * slot, "line": edge,
-                    },
-                }  # fmt: skip
-            key = f"{part} {slot}"
-            data.append(slot_trace("scatter", key, index, line, mode="lines", **hover))
-            key += " here"
-            dots.append(slot_trace("scatter", key, index, dot, mode="markers", **hover))
-        data += dots
-        left, right = side_by_side(len(PARTS), 0.1025)[index]
-        shown = [parts[index] for parts in curves.values()]
-        layout |= axes(
-            index,
-            {"domain": (left, right), "title": {"text": x}} | x_axis(part, shown),
-            {"title": {"text": y}} | y_axis(part, shown),
+        lines, dots = [], []
+        for slot, (name, several) in enumerate(curves.items()):
+            curve, style = several[index], styles[name]
+            marker = {"color": style["color"], "size": 16 - 2.5 * slot, "line": edge}
+            heights = np.maximum(curve.values, FLOOR)
+            lines.append({part: {"x": curve.at, "y": heights, "line": style}})
+            here, value = np.array([curve.here]), np.maximum(np.array([curve.value]), FLOOR)
+            dots.append({part: {"x": here, "y": value, "marker": marker}})
+        data += slot_traces(
+            {part: ("scatter", index, {"mode": "lines"} | hover)}, lines, SLOTS, 0
         )
-        font = {"color": INK, "size": 14}
-        notes.append(text_above(f"<b>{title}</b>", (left + right) / 2, 4, "center", font))
-    notes.append(text_above(legend(curves), 0, 32, "left", {"size": 14}))
+        for dot in slot_traces(
+            {part: ("scatter", index, {"mode": "markers"} | hover)}, dots, SLOTS, 0
+        ):
+            data.append(dot | {"name": f"{dot['name']} here"})
+        domain = side_by_side(len(PARTS), 0.1025)[index]
+        shown = [several[index] for several in curves.values()]
+        low, high = decades([curve.values for curve in shown], -2, 2)
+        heights = power_axis(-18, 0) if part == "error" else power_axis(low, high)
+        places = {"domain": domain, "title": {"text": x}} | x_axis(part, shown)
+        layout |= axes(index, places, heights | {"title": {"text": y}})
+        notes.append(title_above(title, domain))
+    notes.append(legend(curves, 32))
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
@@ -223,12 +191,6 @@ def x_axis(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
         ticks = {"tickvals": at.tolist(), "ticktext": [f"{value:g}" for value in at]}
     low, high = np.log10(at[0]) - 0.08, np.log10(at[-1]) + 0.08
     return {"type": "log", "range": [low, high], "fixedrange": True} | ticks
-
-
-def y_axis(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
-    """Return the logarithmic axis of a subplot, labelled at some six powers of ten."""
-    low, high = (-18, 0) if part == "error" else decades([c.values for c in shown], -2, 2)
-    return power_axis(low, high)
 
 
 def geometry(**settings: Any) -> Panel:

@@ -16,16 +16,16 @@ from lnlab.figures.style import (
     INK,
     PREDICTED,
     SIZES,
-    TEMPLATE,
     VERMILLION,
     axes,
     axis_number,
+    canvas,
     grid,
     lines,
     literal,
     number,
     padded,
-    slot_trace,
+    slot_traces,
     trace,
 )
 from lnlab.nn import BatchNormalizer, Normalizer, NormLayer
@@ -46,12 +46,10 @@ from lnlab.panels.controls import (
     choice_slider,
     digits,
     log_slider,
-    one_of,
-    several_of,
     sizes,
 )
-from lnlab.panels.panel import PageControl, Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, PageControl, Shown
 
 UNITS, INPUTS, CASES, MOST = 64, 16, 128, 4
 
@@ -128,9 +126,6 @@ class InvarianceState:
         batch: B; frozen and recomputed statistics are those of all 128 cases.
         mode: where statistics over cases come from: "batch", "frozen" as they were before
             the change, or "recomputed" after it.
-
-    Raises:
-        ValueError: for a value that is none of these.
     """
 
     normalizers: tuple[str, ...] = PAPER
@@ -144,17 +139,6 @@ class InvarianceState:
 
     rows: ClassVar[Mapping[str, Row]] = {name: ROWS[name] for name in NORMALIZERS}
     """The rows behind the names of normalizers."""
-
-    def __post_init__(self) -> None:
-        several_of(self, "normalizers", self.rows, MOST)
-        one_of("transformation", self.transformation, range(1, 1 + len(TRANSFORMATIONS)))
-        one_of("eps", self.eps, EPS)
-        one_of("dtype", self.dtype, DTYPES)
-        one_of("batch", self.batch, BATCHES)
-        one_of("mode", self.mode, MODES)
-        for name, size in (("delta", abs(self.delta)), ("shift", self.shift)):
-            if not SWEEP[0] <= size <= SWEEP[-1]:
-                raise ValueError(f"{name} is {size} in size: give 1e-4 to 1e4.")
 
     @property
     def scales(self) -> bool:
@@ -177,15 +161,7 @@ class InvarianceState:
 
 
 def state_type(own: Mapping[str, NormLayer]) -> type[InvarianceState]:
-    """Return the states in which normalizers of the user's can be chosen too.
-
-    Args:
-        own: factories by name.
-
-    Raises:
-        ValueError: a name that is taken.
-        TypeError: what is no factory of normalizers.
-    """
+    """Return the states in which normalizers of the user's, by name, can be chosen too."""
     wanted = "give a factory such as LayerNorm, which makes a Normalizer of a number of units"
     for name, norm in own.items():
         if name in TABLE:
@@ -195,11 +171,11 @@ def state_type(own: Mapping[str, NormLayer]) -> type[InvarianceState]:
         made = norm(UNITS)
         if not isinstance(made, Normalizer):
             raise TypeError(f"own normalizer {name!r} makes a {type(made).__name__}: {wanted}.")
-    if not own:
-        return InvarianceState
     claimless = {name: Row(norm, "-" * 12, "a user's") for name, norm in own.items()}
     rows = {**InvarianceState.rows, **claimless}
-    return type(InvarianceState.__name__, (InvarianceState,), {"rows": rows})
+    return (
+        type("InvarianceState", (InvarianceState,), {"rows": rows}) if own else InvarianceState
+    )
 
 
 # Measurements, each made once.
@@ -212,7 +188,7 @@ def weights_and_inputs(dtype: torch.dtype, batch: int) -> LayerInputs:
     return replace(given, x=given.x[:batch])
 
 
-@lru_cache(maxsize=8)
+@cache
 def unit_shift(dtype: torch.dtype) -> torch.Tensor:
     """Return the vector that shifts are multiples of."""
     return random_shift(weights_and_inputs(dtype, CASES))
@@ -235,14 +211,12 @@ def layer(
 
 def layers(state: InvarianceState) -> dict[str, NormalizedLayer]:
     """Return the layers of the state's normalizers."""
-    return {
-        name: layer(
-            name, state.eps, DTYPES[state.dtype], state.batch,
-            MODES[state.mode] if over_cases(type(state), name) else Statistics.BATCH,
-            type(state),
-        )
-        for name in state.normalizers
-    }  # fmt: skip
+    made, kind = {}, type(state)
+    for name in state.normalizers:
+        statistics = MODES[state.mode] if over_cases(kind, name) else Statistics.BATCH
+        given = state.eps, DTYPES[state.dtype], state.batch
+        made[name] = layer(name, *given, statistics, kind)
+    return made
 
 
 @lru_cache(maxsize=64)
@@ -260,7 +234,7 @@ def defect(of: NormalizedLayer, column: int, amount: float) -> float:
 
 @lru_cache(maxsize=64)
 def distribution(
-    of: NormalizedLayer, reach: float, column: int, delta: float, shift: float
+    of: NormalizedLayer, edge: float, column: int, delta: float, shift: float
 ) -> dict[str, dict[str, Any]]:
     """Return the histograms of a layer's outputs before and after a change, and strings.
 
@@ -268,32 +242,32 @@ def distribution(
     """
     vector = shift * unit_shift(of.given.x.dtype)
     y = of.output(TRANSFORMATIONS[column - 1](of.given, delta, vector))
-    before, x, first, some = before_change(of, reach, column)
-    after = y[parts(column)].flatten().double().numpy()
-    _, second = histogram(after, reach)
+    before, x, first, some = before_change(of, edge, column)
+    after = y[touched(column)].flatten().double().numpy()
+    _, second = histogram(after, edge)
     peak = first.max() or 1.0  # so that a picture of few values is as high
     change = relative_change(y, of.y)
     words = "unchanged" if change < EXACT[y.dtype] else change_in_words(change, EXACT[y.dtype])
     return {
         "before": {"x": x, "y": first / peak},
-        "strings": dict(zip("xy", strings(before[some], after[some], reach), strict=True)),
+        "strings": dict(zip("xy", strings(before[some], after[some], edge), strict=True)),
         "after": {"x": x, "y": np.minimum(second / peak, CUT)},
         "note": {"x": np.zeros(1), "y": np.array([PEAK - 0.14]), "text": [literal(words)]},
     }
 
 
-def parts(column: int) -> tuple[slice | int, ...]:
+def touched(column: int) -> tuple[slice | int, ...]:
     """Return the index of what a change touches: one unit, one example, or everything."""
     return {3: (slice(None), 0), 6: (0,)}.get(column, ())
 
 
 @lru_cache(maxsize=64)
 def before_change(
-    of: NormalizedLayer, reach: float, column: int
+    of: NormalizedLayer, edge: float, column: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return a layer's outputs, their histogram (x, y), and the indices of its strings."""
-    values = of.y[parts(column)].flatten().double().numpy()
-    return values, *histogram(values, reach), evenly_spread(values)
+    values = of.y[touched(column)].flatten().double().numpy()
+    return values, *histogram(values, edge), evenly_spread(values)
 
 
 @lru_cache(maxsize=64)
@@ -303,13 +277,13 @@ def half_axis(kind: type[InvarianceState], name: str) -> float:
     return 1.4 * float(y.abs().flatten().quantile(0.998))
 
 
-def histogram(values: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the outline of a histogram over [-reach, reach], as shares of all values.
+def histogram(values: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the outline of a histogram over [-edge, edge], as shares of all values.
 
     What lies beyond is counted in the last bins; NaN nowhere.
     """
-    edges = np.linspace(-reach, reach, BINS + 1)
-    inside = np.clip(values[~np.isnan(values)], -reach, reach)
+    edges = np.linspace(-edge, edge, BINS + 1)
+    inside = np.clip(values[~np.isnan(values)], -edge, edge)
     shares = np.histogram(inside, edges)[0] / values.size
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
 
@@ -322,11 +296,11 @@ def evenly_spread(values: np.ndarray) -> np.ndarray:
 
 
 def strings(
-    before: np.ndarray, after: np.ndarray, reach: float
+    before: np.ndarray, after: np.ndarray, edge: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return lines from values to what became of them."""
     ends = [before, after, np.full(len(before), np.nan)]
-    x = np.clip(np.stack(ends, axis=1), -reach, reach)
+    x = np.clip(np.stack(ends, axis=1), -edge, edge)
     return x.ravel(), np.tile([-0.05, -DEPTH, np.nan], (len(before), 1)).ravel()
 
 
@@ -364,15 +338,10 @@ def show(state: InvarianceState) -> Shown:
     here = {name: defect(it, state.transformation, state.amount) for name, it in of.items()}
     formula = TRANSFORMATIONS[state.transformation - 1].formula
     by = f"δ = {state.delta:g}" if state.scales else f"a shift of {state.shift:g}"
-    changes = []
+    of_one_case, changes = state.batch == 1 and state.mode == "batch", []
     for name, it in here.items():
         words = change_in_words(it, EXACT[DTYPES[state.dtype]])
-        if (
-            it == 0
-            and state.batch == 1
-            and state.mode == "batch"
-            and over_cases(type(state), name)
-        ):
+        if it == 0 and of_one_case and over_cases(type(state), name):
             words += " (of one case its output is b, whatever comes in)"
         changes.append(f"{name} {words}")
     sentence = f"{formula} with {by}: {', '.join(changes)}, of the largest output."
@@ -416,52 +385,45 @@ def movement_figure(
 
     Under each distribution, strings tie some of the values to what became of them: where
     nothing moves, they hang straight.
-
-    Args:
-        state: the change.
-        of: the layers of its normalizers.
-        here: the defect of each.
     """
     styles, change = lines(of), (state.transformation, state.delta, state.shift)
     given = layer("none", state.eps, DTYPES[state.dtype], state.batch)
     every = {"summed inputs a": given, **of}
     domains = movement_domains(len(every))
-    data, notes, layout = [], [], {"template": TEMPLATE, "height": 488, "showlegend": False}
-    layout["margin"] = {"l": 66, "r": 16, "t": 52, "b": 48}
+    shown, notes = [], []
+    layout = canvas(488, 66, 16, 52, 48) | {"showlegend": False}
     for slot, name in enumerate(padded(every, SLOTS)):
-        values: dict[str, Any] = {}
         # one that is not there lies under the first
         x_domain, y_domain = domains[slot if name is not None else 0]
         x = {"domain": x_domain, "range": [-1.0, 1.0], "visible": name is not None}
         if name is not None:
             color = styles[name]["color"] if slot else INK
-            reach = half_axis(type(state), name if slot else "none")
-            values = distribution(every[name], reach, *change)
-            values = values | {
-                "after": values["after"] | {"line": {"color": color, "width": 2}},
-                "strings": values["strings"] | {"line": {"color": color, "width": 1.2}},
-            }
-            x["range"] = [-reach, reach]
+            edge = half_axis(type(state), name if slot else "none")
+            values = distribution(every[name], edge, *change)
+            after, ties = {"color": color, "width": 2}, {"color": color, "width": 1.2}
+            shown.append(values | {
+                "after": values["after"] | {"line": after},
+                "strings": values["strings"] | {"line": ties},
+            })  # fmt: skip
+            x["range"] = [-edge, edge]
             notes.append({
                 "text": f"<b>{in_two_lines(name, LETTERS // len(every))}</b>",
                 "x": sum(x_domain) / 2, "y": 1.0, "xref": "paper", "yref": "paper",
                 "xanchor": "center", "yanchor": "bottom", "showarrow": False,
                 "font": {"color": color, "size": 15},
             })  # fmt: skip
-        kinds = {
-            "before": {"line": {"width": 0}, "fill": "tozeroy", "fillcolor": "#CBD0D8"},
-            "strings": {"mode": "lines", "line": {"width": 1}},
-            "after": {"mode": "lines"},
-            "note": {"mode": "text", "cliponaxis": False},
-        }
-        for kind, fixed in kinds.items():
-            data.append(slot_trace(
-                "scatter", f"{kind} {slot}", slot, values.get(kind), hoverinfo="skip", **fixed
-            ))  # fmt: skip
         x |= {"nticks": 5, "showgrid": False, "fixedrange": True}
         y = {"domain": y_domain, "range": [-DEPTH, PEAK], "visible": False, "fixedrange": True}
         layout |= axes(slot, x, y)
-    data += sweep_traces(state, of, here)
+    grey = {"line": {"width": 0}, "fill": "tozeroy", "fillcolor": "#CBD0D8"}
+    looks = {
+        "before": grey,
+        "strings": {"mode": "lines", "line": {"width": 1}},
+        "after": {"mode": "lines"},
+        "note": {"mode": "text", "cliponaxis": False},
+    }
+    kinds = {kind: ("scatter", 0, look | {"hoverinfo": "skip"}) for kind, look in looks.items()}
+    data = slot_traces(kinds, shown, SLOTS) + sweep_traces(state, of, here)
     layout |= sweep_axes(state, *domains[-1]) | {"annotations": notes}
     return {"data": data, "layout": layout}
 
@@ -485,17 +447,14 @@ def sweep_traces(
     size = np.array([abs(state.amount)] * 2)
     now = {"x": size, "y": np.array([FLOOR / 10, CEILING * 10]), "mode": "lines"}
     now |= {"line": {"color": INK, "width": 1}, "hoverinfo": "skip"}
-    data = [trace("scatter", "now", SLOTS, **now)]
-    for slot, name in enumerate(padded(of, MOST), 1):
-        curve = None
-        if name is not None:
-            amounts = np.copysign(SWEEP, state.amount).tolist()
-            y = np.array([defect(of[name], column, amount) for amount in amounts])
-            curve = {"x": SWEEP, "y": on_axis(y), "line": styles[name]}
-        data.append(slot_trace(
-            "scatter", f"defect {slot}", SLOTS, curve, mode="lines",
-            hovertemplate="%{x:.3g}: %{y:.2e}",
-        ))  # fmt: skip
+    shown: list[dict[str, Any]] = [{}]  # slot 0 is that of the pre-activations
+    for name, it in of.items():
+        amounts = np.copysign(SWEEP, state.amount).tolist()
+        y = np.array([defect(it, column, amount) for amount in amounts])
+        shown.append({"defect": {"x": SWEEP, "y": on_axis(y), "line": styles[name]}})
+    curve = {"mode": "lines", "hovertemplate": "%{x:.3g}: %{y:.2e}"}
+    curves = slot_traces({"defect": ("scatter", SLOTS, curve)}, shown, SLOTS, 0)[1:]
+    data = [trace("scatter", "now", SLOTS, **now), *curves]
     invariant = any(state.rows[name].claims(column) for name in of)
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
     if invariant and state.scales and state.eps > 0:
@@ -535,28 +494,20 @@ def sweep_axes(
     """Return the logarithmic axes of the sweep."""
     formula = TRANSFORMATIONS[state.transformation - 1].formula
     name = f"size of {'δ' if state.scales else 'the shift'} in {formula}"
+    negative = ", δ < 0" if state.amount < 0 else ""
     x = {
-        "domain": x_domain,
-        "type": "log",
+        "domain": x_domain, "dtick": 1, "exponentformat": "power",
         "range": [float(np.log10(SWEEP[0])), float(np.log10(SWEEP[-1]))],
-        "dtick": 1,
-        "exponentformat": "power",
-        "tickfont": {"size": 13},
-        "title": {
-            "text": literal(name + (", δ < 0" if state.amount < 0 else "")),
-            "standoff": 4,
-        },
-    }
+        "title": {"text": literal(name + negative), "standoff": 4},
+    }  # fmt: skip
     y = {
-        "domain": y_domain,
-        "type": "log",
+        "domain": y_domain, "title": {"text": "outputs move by"},
         "range": [float(np.log10(FLOOR)) - 0.5, float(np.log10(CEILING))],
         "tickvals": [FLOOR, 1e-16, 1e-12, 1e-8, 1e-4, 1.0, 1e4],
         "ticktext": ["0", "10⁻¹⁶", "10⁻¹²", "10⁻⁸", "10⁻⁴", "1", "10⁴"],
-        "tickfont": {"size": 13},
-        "title": {"text": "outputs move by"},
-    }
-    return axes(SLOTS, x, y)
+    }  # fmt: skip
+    both = {"type": "log", "tickfont": {"size": 13}}
+    return axes(SLOTS, x | both, y | both)
 
 
 def in_two_lines(name: str, letters: int) -> str:
@@ -575,16 +526,14 @@ def table_figure(state: InvarianceState) -> Figure:
     An exclamation mark stands where the measurement is not on the claimed side of rounding.
     The column of the state is framed, and the names of its normalizers have their colours.
     """
-    dtype = DTYPES[state.dtype]
-    defects = table_defects(state.delta, state.shift, state.eps, dtype, state.batch)
-    columns = range(1, 1 + len(TRANSFORMATIONS))
+    exact, rows = EXACT[DTYPES[state.dtype]], [*range(len(TABLE))]
+    defects = table_defects(
+        state.delta, state.shift, state.eps, DTYPES[state.dtype], state.batch
+    )
     with np.errstate(divide="ignore"):
         z = np.clip(np.log10(defects), -17, None)
     texts = [
-        [
-            cell(it, ROWS[name].claims(n), EXACT[dtype])
-            for n, it in zip(columns, row, strict=True)
-        ]
+        [cell(it, ROWS[name].claims(column), exact) for column, it in enumerate(row, 1)]
         for name, row in zip(TABLE, defects, strict=True)
     ]
     headings = [
@@ -593,57 +542,41 @@ def table_figure(state: InvarianceState) -> Figure:
     ]
     powers = [-16, -12, -8, -4, 0]
     colorbar = {
-        "tickvals": powers,
-        "ticktext": [f"10<sup>{p}</sup>" if p else "1" for p in powers],
-        "title": {"text": "defect", "side": "right"},
-        "thickness": 12,
-        "outlinewidth": 0,
-    }
+        "tickvals": powers, "ticktext": [f"10<sup>{p}</sup>" if p else "1" for p in powers],
+        "title": {"text": "defect", "side": "right"}, "thickness": 12, "outlinewidth": 0,
+    }  # fmt: skip
     heat = trace(
-        "heatmap", "defects", z=z, text=texts, x=headings, y=list(range(len(TABLE))),
+        "heatmap", "defects", z=z, text=texts, x=headings, y=rows,
         texttemplate="%{text}", textfont={"size": 11}, hovertemplate="%{text}<extra></extra>",
         colorscale=SIZES, zmin=-17, zmax=2, xgap=1, ygap=1, colorbar=colorbar,
     )  # fmt: skip
-    shown = {
-        f"{name}, {state.mode}"
-        if over_cases(type(state), name) and state.mode != "batch"
-        else name: None
-        for name in state.normalizers
-    }
-    styles = lines(shown)
-    labels = [
-        f"<b><span style='color:{styles[name]['color']}'>{literal(name)}</span></b>"
-        if name in styles
-        else literal(name)
-        for name in TABLE
-    ]
+    shown = []
+    for name in state.normalizers:
+        other = state.mode != "batch" and over_cases(type(state), name)
+        shown.append(f"{name}, {state.mode}" if other else name)
+    labels = {name: literal(name) for name in TABLE}
+    for name, look in lines(shown).items():
+        if name in labels:
+            labels[name] = f"<b><span style='color:{look['color']}'>{labels[name]}</span></b>"
     column = state.transformation - 1
     bare = {"showline": False, "ticks": "", "fixedrange": True, "showgrid": False}
-    legend = "✓ claimed to stay · ✗ to move<br>for ε = 0, δ > 0<br>! measured otherwise"
     side, head, foot = 190, 70, 10
-    layout = {
-        "template": TEMPLATE,
-        "height": head + foot + 23 * len(TABLE),
-        "margin": {"l": side, "r": 10, "t": head, "b": foot},
+    layout = canvas(head + foot + 23 * len(TABLE), side, 10, head, foot) | {
         "xaxis": bare | {"side": "top", "tickangle": 0, "tickfont": {"size": 12}},
-        "yaxis": bare
-        | {
-            "tickvals": list(range(len(TABLE))),
-            "ticktext": labels,
-            "tickfont": {"size": 13},
+        "yaxis": bare | {
+            "tickvals": rows, "ticktext": [*labels.values()], "tickfont": {"size": 13},
             "range": [len(TABLE) - 0.5, -0.5],
         },
         "shapes": [
             frame(0, 6, 0, len(PAPER), INK),  # the paper's own table
             frame(column, column + 1, 0, len(TABLE), VERMILLION),
         ],
-        "annotations": [
-            {
-                "text": legend, "xref": "paper", "yref": "paper", "x": 0, "y": 1,
-                "xshift": -side, "xanchor": "left", "yanchor": "bottom", "align": "left",
-                "showarrow": False, "font": {"size": 12},
-            }
-        ],
+        "annotations": [{
+            "text": "✓ claimed to stay · ✗ to move<br>for ε = 0, δ > 0<br>! measured otherwise",
+            "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xshift": -side,
+            "xanchor": "left", "yanchor": "bottom", "align": "left", "showarrow": False,
+            "font": {"size": 12},
+        }],
     }  # fmt: skip
     return {"data": [heat], "layout": layout}
 

@@ -16,18 +16,21 @@ from lnlab.analysis.landscape import LossLandscape, evaluate_grid, random_direct
 from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.objective import Objective
 from lnlab.figures.landscape import LOSS, loss_surface, minimum_marker, scene, stamp
-from lnlab.figures.style import INK, TEMPLATE, lines, literal, logarithmic, note, number, trace
-from lnlab.nn import BatchNormalizer
-from lnlab.panels.controls import (
-    MODES,
-    between,
-    choice,
-    choice_slider,
-    log_slider,
-    one_of,
+from lnlab.figures.style import (
+    INK,
+    band,
+    canvas,
+    lines,
+    literal,
+    logarithmic,
+    note,
+    number,
+    trace,
 )
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.nn import BatchNormalizer
+from lnlab.panels.controls import MODES, check_option, choice, choice_slider, log_slider
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 
 BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
 """The sources of statistics by the names that analyses have for them."""
@@ -46,8 +49,8 @@ FOLLOW = {
 LOWEST, HIGHEST = 0.02, 100.0
 """The ends of the axis of losses, in nats.
 
-They are the same whatever is drawn: on an axis that follows its losses, every bowl looks
-equally steep.
+They are the same for every state: on an axis that follows its losses, every bowl looks equally
+steep.
 """
 HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
 """The same in powers of 10."""
@@ -65,9 +68,6 @@ class LandscapeState:
             "stay" as they were at size 1.
         extent: how far the plane goes, in lengths of the directions.
         seed: of the directions.
-
-    Raises:
-        ValueError: for a value that is none of these.
     """
 
     normalizer: str = ""
@@ -76,13 +76,6 @@ class LandscapeState:
     lengths: str = "follow"
     extent: float = 1.0
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        one_of("statistics", self.statistics, MODES)
-        one_of("lengths", self.lengths, FOLLOW)
-        one_of("extent", self.extent, EXTENTS)
-        one_of("seed", self.seed, SEEDS)
-        between("size", self.size, 0.1, 10)
 
 
 class TrainedNetworks:
@@ -136,16 +129,19 @@ class TrainedNetworks:
         objective = self.objective(state.normalizer, "frozen", size)
         return random_directions(objective, count, seed=state.seed)
 
-    def _plane(self, state: LandscapeState) -> LossLandscape:
-        at = torch.linspace(-state.extent, state.extent, ACROSS, dtype=torch.float64)
+    def evaluate(self, state: LandscapeState, directions: Tensor, count: int) -> LossLandscape:
+        """Return the losses at ``count`` places along each of the directions."""
+        at = torch.linspace(-state.extent, state.extent, count, dtype=torch.float64)
         loss = self.objective(state.normalizer, state.statistics, state.size)
-        return evaluate_grid(loss, self.directions(state, 2), [at, at])
+        return evaluate_grid(loss, directions, [at] * len(directions))
+
+    def _plane(self, state: LandscapeState) -> LossLandscape:
+        return self.evaluate(state, self.directions(state, 2), ACROSS)
 
     def _cuts(self, state: LandscapeState) -> list[LossLandscape]:
         """Return the losses on five lines; the first is the plane's first direction."""
-        at = torch.linspace(-state.extent, state.extent, ALONG, dtype=torch.float64)
-        loss = self.objective(state.normalizer, state.statistics, state.size)
-        return [evaluate_grid(loss, each[None], [at]) for each in self.directions(state, 5)]
+        directions = self.directions(state, 5)
+        return [self.evaluate(state, direction[None], ALONG) for direction in directions]
 
     def training_loss(self, name: str) -> float:
         """Return the loss of the network as its training left it, in evaluation mode."""
@@ -193,8 +189,8 @@ def landscape(
         return plane_figure(trained.plane(state), over_cases), title(state)
 
     state = LandscapeState(**settings)
-    name = state.normalizer or next(iter(networks))
-    one_of("normalizer", name, networks)
+    state = replace(state, normalizer=state.normalizer or next(iter(networks)))
+    check_option("normalizer", state.normalizer, networks)
     controls = {
         "normalizer": choice("normalizer", networks.keys()),
         "statistics": choice("statistics", {mode.value: name for name, mode in MODES.items()}),
@@ -213,51 +209,32 @@ def landscape(
         return "" if taken else "only batch norm takes them over cases"
 
     return Panel(
-        replace(state, normalizer=name), controls, show, alt=alt, late={"plane": show_plane},
-        notebook="16", on_page=["statistics"], locks={"statistics": no_statistics},
-        least_width=600,
+        state, controls, show, alt=alt, late={"plane": show_plane}, notebook="16",
+        on_page=["statistics"], locks={"statistics": no_statistics}, least_width=600,
     )  # fmt: skip
 
 
 def lines_figure(cuts: Sequence[LossLandscape], name: str, over_cases: bool) -> Figure:
-    """Return the losses along lines through w, in the colour of a normalizer.
-
-    Args:
-        cuts: the losses along each line.
-        name: of the normalizer.
-        over_cases: whether it takes statistics over cases.
-    """
+    """Return the losses along lines through w, in the colour of a normalizer."""
     at = np.asarray(cuts[0].at[0])
     losses = np.stack([np.asarray(cut.losses) for cut in cuts])
     edge, color = float(np.abs(at).max()), lines([name])[name]["color"]
-    here = np.full(1, cuts[0].centre)
-    data = [
-        trace(
-            "scatter", "band", mode="lines", fill="toself", opacity=0.15, hoverinfo="skip",
-            x=np.concatenate([at, at[::-1]]),
-            y=np.concatenate([losses.max(0), losses.min(0)[::-1]]),
-            fillcolor=color, line={"color": color, "width": 0},
-        ),
-        *(
-            trace(
-                "scatter", f"line {i}", mode="lines", x=at, y=y,
-                line={"color": color, "width": 1.5},
-                hovertemplate=f"direction {i + 1}, %{{x:.2f}}: %{{y:.3g}}<extra></extra>",
-            )
-            for i, y in enumerate(losses)
-        ),
-        trace(
-            "scatter", "w", mode="markers", marker={"color": INK, "size": 10}, x=np.zeros(1),
-            y=here, hovertemplate="w: %{y:.3g}<extra></extra>",
-        ),
-    ]  # fmt: skip
+    area = band(at, losses.min(0), losses.max(0), color, 0.15)
+    data = [trace("scatter", "band", **area | {"line": {"color": color, "width": 0}})]
+    for i, y in enumerate(losses):
+        hover = f"direction {i + 1}, %{{x:.2f}}: %{{y:.3g}}<extra></extra>"
+        data.append(trace(
+            "scatter", f"line {i}", mode="lines", x=at, y=y, hovertemplate=hover,
+            line={"color": color, "width": 1.5},
+        ))  # fmt: skip
+    data.append(trace(
+        "scatter", "w", mode="markers", marker={"color": INK, "size": 10}, x=np.zeros(1),
+        y=np.full(1, cuts[0].centre), hovertemplate="w: %{y:.3g}<extra></extra>",
+    ))  # fmt: skip
     x = {"range": [-edge, edge], "title": {"text": "along a random direction"}}
     y = logarithmic([LOWEST, HIGHEST]) | {"range": list(HEIGHTS), "title": {"text": LOSS}}
-    layout = {
-        "template": TEMPLATE,
-        "height": 330,
+    layout = canvas(330, 60, 12, 44, 46) | {
         "showlegend": False,
-        "margin": {"l": 60, "r": 12, "t": 44, "b": 46},
         "xaxis": x | {"fixedrange": True},
         "yaxis": y | {"fixedrange": True},
         "annotations": [stamped(cuts[0], "five lines through w", over_cases)],
@@ -268,13 +245,7 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, over_cases: bool) -> 
 def plane_figure(surface: LossLandscape, over_cases: bool) -> Figure:
     """Return the losses on a plane through w, as a surface that can be turned."""
     title = stamped(surface, "a plane through w", over_cases, outside([surface]))
-    layout = {
-        "template": TEMPLATE,
-        "height": 470,
-        "scene": scene(HEIGHTS),
-        "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
-        "annotations": [title],
-    }
+    layout = canvas(470, 8, 8, 44, 8) | {"scene": scene(HEIGHTS), "annotations": [title]}
     traces = loss_surface(surface, HEIGHTS), minimum_marker(surface)
     return {"data": [trace.to_plotly_json() for trace in traces], "layout": layout}
 
@@ -294,5 +265,5 @@ def outside(surfaces: Sequence[LossLandscape]) -> str:
         f"below {LOWEST:g}": (losses < LOWEST).any(),
         f"above {HIGHEST:g}": (losses > HIGHEST).any(),
     }
-    there = " and ".join(end for end, is_there in ends.items() if is_there)
-    return f"What is {there} nats lies outside the picture." if there else ""
+    outside = " and ".join(end for end, is_reached in ends.items() if is_reached)
+    return f"What is {outside} nats lies outside the picture." if outside else ""

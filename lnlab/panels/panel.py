@@ -5,11 +5,11 @@ import os
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import anywidget
 import ipywidgets
@@ -20,9 +20,9 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from lnlab.figures.style import with_title
-from lnlab.panels.controls import arranged, lock, play_on, set_typed, slides, stops
+from lnlab.panels.controls import arranged, check, is_slider, lock, play_on, set_typed, stops
 from lnlab.panels.live_plot import LivePlot, as_json
-from lnlab.panels.playable import Choice, Figure, Frame, playable
+from lnlab.panels.playable import Figure, PageControl, Shown, playable
 from lnlab.threads import in_one_thread
 
 HERE = Path(__file__).parent
@@ -30,46 +30,6 @@ LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
 
 _open: dict[tuple[str, str], "Panel"] = {}
-
-
-class Shown(NamedTuple):
-    """The figure of a state, its title and the sentence about it.
-
-    Attributes:
-        figure: always with the same traces, by number, name and type; one that is not seen
-            has ``visible=False``.
-        title: says what the figure shows, and of what.
-        sentence: says the number that matters.
-    """
-
-    figure: Figure
-    title: str
-    sentence: str
-
-
-@dataclass(frozen=True)
-class PageControl:
-    """A control of a panel that is there without a kernel too.
-
-    Attributes:
-        name: what stands beside it.
-        stops: what it can be set to, by words, in order.
-        value: the one of ``stops`` that the state has.
-        put: returns a state with another value.
-        slides: whether the stops are places on a scale, else a list.
-    """
-
-    name: str
-    stops: Mapping[str, Any]
-    value: Any
-    put: Callable[[Any, Any], Any]
-    slides: bool = True
-
-    @property
-    def choice(self) -> Choice:
-        """The choice as a reader sees it."""
-        at = [*self.stops.values()].index(self.value)
-        return Choice(self.name, [*self.stops], at, self.slides)
 
 
 class Bar(anywidget.AnyWidget):
@@ -100,7 +60,8 @@ class Panel(ipywidgets.VBox):
     time: what is seen when the notebook was saved and is opened again.
 
     Args:
-        state: what the panel starts with and Reset returns to, of a frozen dataclass.
+        state: what the panel starts with and Reset returns to, of a frozen dataclass; its
+            values are those that the controls can have.
         controls: for each field of the state a widget with a ``value``, in the order of the
             page; one under another name is only shown among them.
         show: returns the figure of a state, its title and the sentence about it; pure.
@@ -120,6 +81,9 @@ class Panel(ipywidgets.VBox):
             buttons above the controls, also on a page where its controls reach that state.
         plays: the logarithmic control that a button moves from end to end; empty: no button.
         least_width: of a plot, in pixels.
+
+    Raises:
+        ValueError: a control cannot have the value of its field.
     """
 
     @in_one_thread
@@ -139,19 +103,22 @@ class Panel(ipywidgets.VBox):
         plays: str = "",
         least_width: int = 840,
     ) -> None:
-        self.start, self.defaults, self.notebook = state, type(state)(), notebook
-        self.name = next(iter(alt))
         self.controls = {field.name: controls[field.name] for field in fields(state)}
+        for name, control in self.controls.items():
+            check(name, getattr(state, name), control)
+        self.start, self.defaults, self.notebook = with_tuples(state), type(state)(), notebook
+        self.name = next(iter(alt))
         self.bar = Bar(plays=plays, again=bool(notebook))
         self._show, self._late, self._locks = show, late or {}, locks or {}
         self._on_page = on_page
         self.suggestions = {
-            text: replace(state, **settings) for text, settings in (suggestions or {}).items()
+            text: replace(self.start, **settings)
+            for text, settings in (suggestions or {}).items()
         }
         self._lock, self._held, self._on_a_page = threading.RLock(), False, False
         self._last: Any = None
         with torch.no_grad():
-            _, frames = self.view(state)
+            _, frames = self.view(self.start)
         self.plots = {
             name: LivePlot(frame.figure, alt[name], least_width=least_width)
             for name, frame in frames.items()
@@ -162,7 +129,7 @@ class Panel(ipywidgets.VBox):
             arrangement.children = (self._suggestion_buttons(), *arrangement.children)
         super().__init__(children=[arrangement, self.bar, *self.plots.values()])
         self.add_class("lnlab-panel")
-        self._set_controls(state)
+        self._set_controls(self.start)
         self._draw()
         for control in self.controls.values():
             control.observe(self._on_control, "value")
@@ -171,24 +138,22 @@ class Panel(ipywidgets.VBox):
 
     def _suggestion_buttons(self) -> ipywidgets.VBox:
         """Return a button for each suggestion, which sets the state."""
-
-        def button(text: str, state: Any) -> ipywidgets.Button:
-            made = ipywidgets.Button(description=text)
-            made.on_click(lambda _: setattr(self, "state", state))
-            return made
-
-        buttons = [button(*item) for item in self.suggestions.items()]
+        buttons = []
+        for text, state in self.suggestions.items():
+            button = ipywidgets.Button(description=text)
+            button.on_click(lambda _, state=state: setattr(self, "state", state))
+            buttons.append(button)
         box = ipywidgets.VBox([ipywidgets.Label("Things to try:"), *buttons])
         box.add_class("lnlab-suggestions")
         return box
 
-    def view(self, state: Any) -> tuple[str, dict[str, Frame]]:
+    def view(self, state: Any) -> tuple[str, dict[str, Shown]]:
         """Return the sentence about a state, and the figure and title of each plot."""
-        figure, title, sentence = self._show(state)
-        frames = {self.name: Frame(figure, title, sentence)}
+        first = self._show(state)
+        frames = {self.name: first}
         for name, make in self._late.items():
-            frames[name] = Frame(*make(state), sentence)
-        return sentence, frames
+            frames[name] = Shown(*make(state), first.sentence)
+        return first.sentence, frames
 
     @property
     def state(self) -> Any:
@@ -309,15 +274,15 @@ class Panel(ipywidgets.VBox):
     def _setting(self, field: str, state: Any) -> PageControl:
         control, value = self.controls[field], getattr(state, field)
         put = lambda state, value: replace(state, **{field: value})  # noqa: E731
-        there = stops(control, value)
-        return PageControl(control.description, there, value, put, slides(control))
+        every = stops(control, value)
+        return PageControl(control.description, every, value, put, is_slider(control))
 
     @in_one_thread
     def stills(self, play: bool) -> list[go.Figure]:
         """Return the figures of its state; with ``play``, something can be set in them."""
         with self._lock, torch.no_grad():
             state, settings = self.state, self.settings(self.state) if play else []
-            frames: dict[str, dict[tuple[int, ...], Frame]] = {name: {} for name in self.plots}
+            frames: dict[str, dict[tuple[int, ...], Shown]] = {name: {} for name in self.plots}
             positions = {}
             for position in product(*(range(len(each.stops)) for each in settings)):
                 moved = state
@@ -326,7 +291,6 @@ class Panel(ipywidgets.VBox):
                 positions[moved] = position
                 for name, frame in self.view(moved)[1].items():
                     frames[name][position] = frame
-            choices = [setting.choice for setting in settings]
             suggestions = {
                 text: positions[each]
                 for text, each in self.suggestions.items()
@@ -335,7 +299,7 @@ class Panel(ipywidgets.VBox):
             figures = []
             for name, of_plot in frames.items():
                 if play:
-                    figure = playable(choices, of_plot, suggestions)
+                    figure = playable(settings, of_plot, suggestions)
                 else:
                     content, title, sentence = of_plot[()]
                     figure = with_title(go.Figure(content), title, f"{sentence} {LIVE}")
@@ -358,6 +322,12 @@ class Panel(ipywidgets.VBox):
         # as an output of its own, the figure is there when a saved notebook is opened again,
         # whose widget is no more; beside the live one panel.css hides it
         return [(self._repr_mimebundle_() or {}) | text, stills[0]]
+
+
+def with_tuples(state: Any) -> Any:
+    """Return a state with tuples in place of lists, which a command line gives."""
+    lists = {name: value for name, value in vars(state).items() if isinstance(value, list)}
+    return replace(state, **{name: tuple(value) for name, value in lists.items()})
 
 
 def as_read(value: Any) -> Any:

@@ -3,7 +3,7 @@
 import base64
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -27,35 +27,48 @@ SIZE = ("height", "margin")
 """Attributes of a layout that are the same at every stop: the figure keeps its place."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Something that the reader of a page can set.
+class Shown(NamedTuple):
+    """The figure of a state, its title and the sentence about it.
 
     Attributes:
-        name: what stands beside it.
-        stops: what it can be set to, in words and in order.
-        at: the index of the stop that the figure shows as it is.
-        slides: whether the stops are places on a scale, to be dragged along; else they are
-            a list to choose from.
+        figure: always with the same traces, by number, name and type; one that is not seen
+            has ``visible=False``.
+        title: says what the figure shows, and of what.
+        sentence: says the number that matters.
     """
-
-    name: str
-    stops: Sequence[str]
-    at: int
-    slides: bool = True
-
-
-class Frame(NamedTuple):
-    """A figure at one stop of every choice, its title and the sentence about it."""
 
     figure: Figure
     title: str
-    caption: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class PageControl:
+    """A control of a panel that is there without a kernel too.
+
+    Attributes:
+        name: what stands beside it.
+        stops: what it can be set to, by words, in order.
+        value: the one of ``stops`` that the state has.
+        put: returns a state with another value.
+        slides: whether the stops are places on a scale, else a list.
+    """
+
+    name: str
+    stops: Mapping[str, Any]
+    value: Any
+    put: Callable[[Any, Any], Any]
+    slides: bool = True
+
+    @property
+    def at(self) -> int:
+        """The index of the stop that the figure shows as it is."""
+        return [*self.stops.values()].index(self.value)
 
 
 def playable(
-    choices: Sequence[Choice],
-    frames: Mapping[Position, Frame],
+    choices: Sequence[PageControl],
+    frames: Mapping[Position, Shown],
     suggestions: Mapping[str, Position] | None = None,
 ) -> go.Figure:
     """Return one figure that holds all frames, with a slider for the first choice.
@@ -69,30 +82,17 @@ def playable(
         choices: what can be set; the figure shows the frame at ``choice.at`` of each.
         frames: at every combination of stops, all with the same traces.
         suggestions: things to try, as texts with the combination of stops of each.
-
-    Raises:
-        ValueError: a combination of stops has no frame.
     """
     positions = [*product(*(range(len(choice.stops)) for choice in choices))]
-    missing = [position for position in positions if position not in frames]
-    if missing:
-        raise ValueError(
-            f"{len(missing)} of {len(positions)} frames are missing: {missing[0]}, ..."
-        )
     shown = tuple(choice.at for choice in choices)
-    figure = with_title(
-        go.Figure(frames[shown].figure),
-        frames[shown].title,
-        frames[shown].caption,
-        lines=max(caption_lines(frame.caption) for frame in frames.values()),
-    )
+    first, title, sentence = frames[shown]
+    longest = max(caption_lines(frame.sentence) for frame in frames.values())
+    figure = with_title(go.Figure(first), title, sentence, lines=longest)
     traces, layouts = moving_traces(frames), differing(padded_layouts(frames))
-    for position, (_, title, caption) in frames.items():
-        layouts[position] |= {
-            "title": heading(title, caption),
-            "meta": {"caption": literal(caption)},
-        }
-    kinds = [trace["type"] for trace in frames[shown].figure["data"]]
+    for position, (_, title, sentence) in frames.items():
+        caption = {"caption": literal(sentence)}
+        layouts[position] |= {"title": heading(title, sentence), "meta": caption}
+    kinds = [trace["type"] for trace in first["data"]]
     figure.frames = [
         go.Frame(
             name=frame_name(position),
@@ -107,20 +107,22 @@ def playable(
         frame_name(position): {"traces": traces[position], "layout": layouts[position]}
         for position in positions
     }
-    layout: Any = figure.layout
     stored = [
         {
             "name": literal(choice.name),
-            "stops": [literal(words) for words in choice.stops],
+            "stops": [*map(literal, choice.stops)],
             "at": choice.at,
             "slides": choice.slides,
         }
         for choice in choices
     ]
-    tries = [{"text": literal(text), "stops": at} for text, at in (suggestions or {}).items()]
     meta = {"choices": stored, "frames": packed(stops), "below": BELOW}
+    if suggestions:
+        texts = suggestions.items()
+        meta["suggestions"] = [{"text": literal(text), "stops": at} for text, at in texts]
+    layout: Any = figure.layout
     return figure.update_layout(
-        meta=layout.meta | meta | ({"suggestions": tries} if tries else {}),
+        meta=layout.meta | meta,
         sliders=[slider(choices[0], shown)],
         height=layout.height + BELOW,
         margin={"b": (layout.margin.b or 80) + BELOW},
@@ -163,36 +165,31 @@ def binary(value: Any) -> Any:
 
 
 def frame_name(position: Position) -> str:
-    """Return the name of the frame at a place."""
     return ",".join(map(str, position))
 
 
-def slider(first: Choice, shown: Position) -> dict[str, Any]:
+def slider(first: PageControl, shown: Position) -> dict[str, Any]:
     """Return plotly's slider over the first choice, the others as they are shown."""
     # what is not drawn anew keeps its title, and a heat map its colours
-    at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}
+    at_once: dict[str, Any] = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}
+    at_once["transition"] = {"duration": 0}
     steps = [
         {
             "label": literal(label),
             "method": "animate",
-            "args": [
-                [frame_name((stop, *shown[1:]))],
-                at_once | {"transition": {"duration": 0}},
-            ],
+            "args": [[frame_name((stop, *shown[1:]))], at_once],
         }
         for stop, label in enumerate(first.stops)
     ]
+    prefix = {"prefix": f"{literal(first.name)} "}
     return {
-        "active": first.at,
-        "steps": steps,
-        "currentvalue": {"prefix": f"{literal(first.name)} "},
-        "pad": {"t": 50},
+        "active": first.at, "steps": steps, "currentvalue": prefix, "pad": {"t": 50},
         "ticklen": 4,
-    }
+    }  # fmt: skip
 
 
 def moving_traces(
-    frames: Mapping[Position, Frame],
+    frames: Mapping[Position, Shown],
 ) -> dict[Position, dict[int, dict[str, Any]]]:
     """Return by frame and index of a trace the attributes that are not the same in all."""
     moving: dict[Position, dict[int, dict[str, Any]]] = {position: {} for position in frames}
@@ -204,15 +201,18 @@ def moving_traces(
     return moving
 
 
-def padded_layouts(frames: Mapping[Position, Frame]) -> dict[Position, dict[str, Any]]:
+def single(value: Any) -> Any:
+    """Return an attribute, an array of float64 in float32."""
+    return value.astype(np.float32) if getattr(value, "dtype", None) == np.float64 else value
+
+
+def padded_layouts(frames: Mapping[Position, Shown]) -> dict[Position, dict[str, Any]]:
     """Return the layout of each frame with as many annotations and shapes as the longest has.
 
     An animation of plotly writes one list over another: what is longer would keep its end.
     """
     layouts = {
-        position: {
-            key: value for key, value in frame.figure["layout"].items() if key not in SIZE
-        }
+        position: {k: value for k, value in frame.figure["layout"].items() if k not in SIZE}
         for position, frame in frames.items()
     }
     for kind in ("annotations", "shapes"):
@@ -225,13 +225,11 @@ def padded_layouts(frames: Mapping[Position, Frame]) -> dict[Position, dict[str,
 
 def differing(each: Mapping[Position, Mapping[str, Any]]) -> dict[Position, dict[str, Any]]:
     """Return attributes without those that have the same value everywhere."""
-    first = next(iter(each.values()))
-    keys = dict.fromkeys(key for one in each.values() for key in one)
+    first, *others = each.values()
     fixed = {
         key
-        for key in keys
-        if key in first
-        and all(key in one and same(one[key], first[key]) for one in each.values())
+        for key, value in first.items()
+        if all(key in other and same(other[key], value) for other in others)
     }
     return {
         position: {key: value for key, value in one.items() if key not in fixed}
@@ -251,8 +249,3 @@ def same(one: Any, other: Any) -> bool:
         a, b = np.asarray(one), np.asarray(other)
         return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
     return type(one) is type(other) and (one == other or (one != one and other != other))
-
-
-def single(value: Any) -> Any:
-    """Return an attribute, an array of float64 in float32."""
-    return value.astype(np.float32) if getattr(value, "dtype", None) == np.float64 else value

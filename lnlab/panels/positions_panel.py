@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,19 +10,20 @@ import plotly.graph_objects as go
 
 from lnlab.analysis.feature_maps import MapStatistics, contrast, mean_over_units
 from lnlab.figures.style import (
+    QUIET,
     SIZES,
-    TEMPLATE,
     axes,
+    canvas,
     literal,
     number,
     padded,
     side_by_side,
-    slot_trace,
+    slot_traces,
     text_above,
 )
-from lnlab.panels.controls import choice, one_of
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.controls import choice
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 
 LABELS = {"norm": "normalizer", "padding": "padding", "time": "when", "layer": "layer"}
 """The fields of a state, and what stands beside their controls."""
@@ -72,11 +73,9 @@ def positions(
     }
     if not maps:
         raise ValueError("there are no maps: give those of one net, at least.")
-    options = {
-        field: [*dict.fromkeys(column)]
-        for field, column in zip(LABELS, zip(*maps, strict=True), strict=True)
-    }
-    count = len([*product(*options.values())])
+    columns = dict(zip(LABELS, zip(*maps, strict=True), strict=True))
+    options = {field: [*dict.fromkeys(column)] for field, column in columns.items()}
+    count = prod(map(len, options.values()))
     if len(maps) < count:
         raise ValueError(
             f"{len(maps)} maps of {count}: each arm needs each padding, time and layer."
@@ -85,14 +84,14 @@ def positions(
         key: {WORDS[name]: array.numpy() for name, array in mean_over_units(of).items()}
         for key, of in maps.items()
     }
-    reaches = {
+    largest = {
         words: float(max(of[words].max() for of in arrays.values())) or 1.0
         for words in WORDS.values()
     }
     contrasts = {key: contrast(of) for key, of in maps.items()}
 
     def show(state: PositionsState) -> Shown:
-        key = (state.norm, state.padding, state.time, state.layer)
+        key = astuple(state)
         it = contrasts[key]
         sentence = (
             f"At the border a unit is on in {100 * it.border:.0f} % of the cases, in the "
@@ -100,58 +99,48 @@ def positions(
             f"{number(it.shift)} deviations apart."
         )
         title = f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
-        return Shown(maps_figure(arrays[key], reaches), title, sentence)
+        return Shown(maps_figure(arrays[key], largest), title, sentence)
 
-    chosen = {
-        field: value or options[field][0]
-        for field, value in zip(LABELS, astuple(PositionsState(**settings)), strict=True)
-    }
-    for field, value in chosen.items():
-        one_of(field, value, options[field])
-    controls = {field: choice(LABELS[field], options[field]) for field in LABELS}
+    given = vars(PositionsState(**settings))
+    state = PositionsState(**{field: given[field] or options[field][0] for field in LABELS})
     alt = (
         "How often the units of a convolution are on at each place of its map, and how the "
         "mean and the deviation of their summed inputs differ from those of the whole map"
     )
     return Panel(
-        PositionsState(**chosen), controls, show, alt={"positions": alt}, notebook="05",
-        on_page=[*LABELS],
+        state, {field: choice(LABELS[field], options[field]) for field in LABELS}, show,
+        alt={"positions": alt}, notebook="05", on_page=[*LABELS],
     )  # fmt: skip
 
 
 def positions_figure(
-    maps: Mapping[str, np.ndarray], *, reaches: Mapping[str, float]
+    maps: Mapping[str, np.ndarray], *, largest: Mapping[str, float]
 ) -> go.Figure:
     """Return maps side by side, each with a scale of colours of its own, from 0 on.
 
     Args:
         maps: (height, width) by name; at most three.
-        reaches: where the colours of each end.
+        largest: the value at which the colours of each end.
     """
-    return go.Figure(maps_figure(maps, reaches))
+    return go.Figure(maps_figure(maps, largest))
 
 
-def maps_figure(maps: Mapping[str, np.ndarray], reaches: Mapping[str, float]) -> Figure:
+def maps_figure(maps: Mapping[str, np.ndarray], largest: Mapping[str, float]) -> Figure:
     """Return the figure of maps; a map alone is no wider than one of three."""
-    data, notes = [], []
-    layout: dict[str, Any] = {
-        "template": TEMPLATE, "height": 330, "margin": {"l": 20, "r": 50, "t": 44, "b": 20},
-    }  # fmt: skip
-    bare = {"visible": False, "fixedrange": True}
+    shown, notes, layout = [], [], canvas(330, 20, 50, 44, 20)
     for slot, name in enumerate(padded(maps, SLOTS)):
         left, right = side_by_side(SLOTS, 0.09)[slot]
-        x, y, values = bare | {"domain": [left, right]}, bare, None
+        x, y = QUIET | {"domain": [left, right]}, QUIET
         if name is not None:
             height, width = np.shape(maps[name])
             x |= {"range": [-0.5, width - 0.5]}
-            y = bare | {"range": [height - 0.5, -0.5]}  # the first row on top
+            y = y | {"range": [height - 0.5, -0.5]}  # the first row on top
             bar = {"x": right + 0.005, "len": 1.0, "thickness": 10, "xpad": 2}
-            values = {"z": np.asarray(maps[name]), "zmax": reaches[name], "colorbar": bar}
+            heat = {"z": np.asarray(maps[name]), "zmax": largest[name], "colorbar": bar}
+            shown.append({"map": heat})
             notes.append(text_above(literal(name), (left + right) / 2, 8, "center", {}))
         layout |= axes(slot, x, y)
-        hover = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
-        data.append(slot_trace(
-            "heatmap", f"map {slot}", slot, values, colorscale=SIZES, zmin=0,
-            hovertemplate=hover,
-        ))  # fmt: skip
+    hover = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
+    fixed = {"colorscale": SIZES, "zmin": 0, "hovertemplate": hover}
+    data = slot_traces({"map": ("heatmap", 0, fixed)}, shown, SLOTS)
     return {"data": data, "layout": layout | {"annotations": notes}}

@@ -13,31 +13,21 @@ from lnlab.analysis.random import normal
 from lnlab.analysis.rnn_dynamics import Dynamics, dynamics
 from lnlab.figures.style import (
     EDGE,
-    INK,
-    TEMPLATE,
     axes,
+    canvas,
     legend,
     number,
-    padded,
     power_axis,
     side_by_side,
-    slot_trace,
-    text_above,
+    slot_traces,
     thinning_lines,
+    title_above,
 )
 from lnlab.kernels import fuse
 from lnlab.nn import NORMS, BatchNorm, Cell, CellInit, GRUCell, LSTMCell, NormLayer, RNNCell
-from lnlab.panels.controls import (
-    Chips,
-    between,
-    choice,
-    choice_slider,
-    log_slider,
-    one_of,
-    several_of,
-)
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.controls import Chips, choice, choice_slider, log_slider
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 from lnlab.training.random_state import default_dtype
 
 UNITS, INPUTS, CASES, SLOTS = 64, 16, 32, 4
@@ -80,9 +70,6 @@ class RecurrenceState:
         inputs: the input weights are this many times N(0, 1/D); 0.1 to 10.
         gain: of what normalizes W_h h; in eq. 4 the only one; 0.1 to 10.
         steps: T.
-
-    Raises:
-        ValueError: for a value that is none of these.
     """
 
     normalizers: tuple[str, ...] = ("none", "layer", "recurrent batch")
@@ -92,29 +79,18 @@ class RecurrenceState:
     gain: float = 1.0
     steps: int = 100
 
-    def __post_init__(self) -> None:
-        several_of(self, "normalizers", NORMALIZERS, SLOTS)
-        one_of("cell", self.cell, CELLS)
-        one_of("steps", self.steps, STEPS)
-        for name in ("recurrent", "inputs", "gain"):
-            between(name, getattr(self, name), 0.1, 10)
-
-
-def draw_inputs(seed: int = 0) -> Callable[[Tensor], object]:
-    """Return a function that draws one gate after the other from N(0, 1/fan-in).
-
-    It leaves torch's generator alone.
-    """
-    streams = iter(range(100, 200))
-    return lambda W: W.copy_(normal(seed, next(streams), *W.shape) / W.shape[1] ** 0.5)
-
 
 @torch.no_grad()
 def make_cell(name: str, cell: str, recurrent: float, inputs: float, gain: float) -> Cell:
     """Return the cell with a normalizer; the same random numbers whatever is set."""
+    streams = iter(range(100, 200))
+
+    def draw_gate(W: Tensor) -> None:
+        W.copy_(normal(0, next(streams), *W.shape) / W.shape[1] ** 0.5)
+
     _, make = CELLS[cell]
     with default_dtype(torch.float64):
-        new = make(INPUTS, UNITS, NORMALIZERS[name], initial=CellInit(draw_inputs()))
+        new = make(INPUTS, UNITS, NORMALIZERS[name], initial=CellInit(draw_gate))
     new.W_x.mul_(inputs)
     new.W_h.mul_(recurrent)
     for norm in (new.norm_h, getattr(new, "norm_U", None)):
@@ -133,16 +109,13 @@ def course(
     return dynamics(make_cell(name, cell, recurrent, inputs, gain), x)
 
 
-def measure(state: RecurrenceState) -> dict[str, Dynamics]:
+def measure(s: RecurrenceState) -> dict[str, Dynamics]:
     """Return summed inputs, hidden states and gradients under each normalizer of a state."""
+    gains = {name: 1.0 if name == "none" else s.gain for name in s.normalizers}
     return {
-        name: course(
-            name, state.cell, state.recurrent, state.inputs,
-            1.0 if name == "none" else state.gain,  # without a normalizer there is no gain
-            state.steps,
-        )
-        for name in state.normalizers
-    }  # fmt: skip
+        name: course(name, s.cell, s.recurrent, s.inputs, gain, s.steps)
+        for name, gain in gains.items()
+    }
 
 
 def show(state: RecurrenceState) -> Shown:
@@ -170,40 +143,33 @@ def show(state: RecurrenceState) -> Shown:
 
 def leaves_axis(course: Dynamics) -> bool:
     """Return True if some line of a net leaves its axis."""
-    ends = [(10.0**low, 10.0**high) for _, low, high in PARTS.values()]
     return any(
-        bool(((values < low) | (values > high)).any())
-        for values, (low, high) in zip(course, ends, strict=True)
+        bool(((values < 10.0**low) | (values > 10.0**high)).any())
+        for values, (_, low, high) in zip(course, PARTS.values(), strict=True)
     )
 
 
 def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
     """Return three subplots over the time steps: a line for each normalizer."""
     styles, data, notes = thinning_lines(courses), [], []
-    layout: dict[str, Any] = {
-        "template": TEMPLATE, "height": 400, "margin": {"l": 50, "r": 12, "t": 62, "b": 46},
-    }  # fmt: skip
+    layout = canvas(400, 50, 12, 62, 46)
     steps = max((len(each.summed) for each in courses.values()), default=1)
+    fixed = {
+        "mode": "lines", "showlegend": False,
+        "hovertemplate": "step %{x}: %{y:.3g}<extra></extra>",
+    }  # fmt: skip
     for index, (part, (title, low, high)) in enumerate(PARTS.items()):
-        for slot, name in enumerate(padded(courses, SLOTS)):
-            line = None
-            if name is not None:
-                values = courses[name][index].numpy()
-                line = {
-                    "x": np.arange(1.0, len(values) + 1),
-                    "y": np.clip(values, 10.0**-EDGE, 10.0**EDGE),
-                    "line": styles[name],
-                }
-            data.append(slot_trace(
-                "scatter", f"{part} {slot}", index, line, mode="lines", showlegend=False,
-                hovertemplate="step %{x}: %{y:.3g}<extra></extra>",
-            ))  # fmt: skip
+        shown = []
+        for name, each in courses.items():
+            y = np.clip(each[index].numpy(), 10.0**-EDGE, 10.0**EDGE)
+            x = np.arange(1.0, len(y) + 1)
+            shown.append({part: {"x": x, "y": y, "line": styles[name]}})
+        data += slot_traces({part: ("scatter", index, fixed)}, shown, SLOTS, 0)
         domain = side_by_side(len(PARTS), 0.0725)[index]
         time = {"domain": domain, "range": [0, steps + 1], "title": {"text": "time step t"}}
         layout |= axes(index, time | {"fixedrange": True}, power_axis(low, high))
-        font = {"color": INK, "size": 14}
-        notes.append(text_above(f"<b>{title}</b>", sum(domain) / 2, 4, "center", font))
-    notes.append(text_above(legend(courses), 0, 32, "left", {"size": 14}))
+        notes.append(title_above(title, domain))
+    notes.append(legend(courses, 32))
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

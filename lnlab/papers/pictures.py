@@ -46,9 +46,3 @@ def nearest(values: Iterable[Any], wanted: Any) -> Any:
     if wanted == LAST:
         return values[-1]
     return min(values, key=lambda value: abs(value - wanted))
-
-
-def within(name: str, index: int, count: int) -> None:
-    """Raise ValueError unless an index is one of ``count``."""
-    if not 0 <= index < count:
-        raise ValueError(f"{name} is {index}: give 0 to {count - 1}.")

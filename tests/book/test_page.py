@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from lnlab.book.html import PLOTLY, publish
-from lnlab.panels.playable import Choice, Frame, playable
+from lnlab.panels.playable import PageControl, Shown, playable
 from tests.book.conftest import RUN
 
 
@@ -22,11 +22,14 @@ def output(figure) -> nbformat.NotebookNode:
 
 def figure():
     """A heat map with two choices, whose title, caption and colours follow them."""
-    choices = [Choice("<b>", ("1", "5"), 0), Choice("of", ("a", "b"), 0, slides=False)]
+    choices = [
+        PageControl("<b>", {"1": 1, "5": 5}, 1, max),
+        PageControl("of", {"a": 0, "b": 1}, 0, max, slides=False),
+    ]
     heat = {"type": "heatmap", "name": "map", "zmin": 0, "zmax": 9, "showscale": False}
     layout = {"height": 300, "margin": {"t": 30, "b": 40}}
     frames = {
-        (i, k): Frame(
+        (i, k): Shown(
             {"data": [heat | {"z": np.full((1, 2), float(z))}], "layout": layout},
             f"z is {z}{name}", f"now {z} <i>",
         )

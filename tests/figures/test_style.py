@@ -14,7 +14,6 @@ from lnlab.figures.style import (
     SIZES,
     base_name,
     legend_rank,
-    line,
     linear,
     lines,
     logarithmic,
@@ -69,7 +68,7 @@ def test_a_variant_has_the_colour_of_its_normalizer_or_a_shade_of_it():
     assert base_name("weight, mean-only batch, frozen") == "weight, mean-only batch"
     assert base_name("batch hidden") == "batch"
     assert base_name("layered") == ""
-    assert line("batch, frozen")["color"] == NORMALIZERS["batch"]
+    assert lines(["batch, frozen"])["batch, frozen"]["color"] == NORMALIZERS["batch"]
     looks = lines(["batch, frozen", "layer", "batch", "batch, recomputed"])
     assert looks["batch"]["color"] == NORMALIZERS["batch"]
     assert len({look["color"] for look in looks.values()}) == 4

@@ -28,7 +28,7 @@ def test_no_more_than_the_most_can_be_pressed(chips):
     assert [name for name, b in chips.buttons.items() if b.disabled] == ["layer"]
     with pytest.raises(ValueError, match="at most 2"):
         chips.value = ("weight", "batch", "layer")
-    with pytest.raises(ValueError, match="'nobody' is no choice: choose from layer, batch"):
+    with pytest.raises(ValueError, match="is 'nobody': choose from layer, batch"):
         chips.value = ("nobody",)
     assert chips.value == ("weight", "batch")
     # what a pointer over the button is told

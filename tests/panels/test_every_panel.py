@@ -56,21 +56,21 @@ START: dict[str, dict[str, Any]] = {
 }
 """Where panels start whose default takes long."""
 WRONG = [
-    ("attention", {"example": 9}, "example is 9: give 0 to 1"),
+    ("attention", {"example": 9}, "example is 9: choose from 0, 1"),
     ("distributions", {"arms": ["batch"]}, "'batch'"),
-    ("drawing", {"picture": 9}, "picture is 9: give 0 to 1"),
+    ("drawing", {"picture": 9}, "picture is 9: choose from 0, 1"),
     ("geometry", {"inputs": 11.0}, "inputs is 11"),
-    ("invariance", {"normalizers": ["layer"] * 5}, "5 normalizers: compare at most 4"),
-    ("invariance", {"delta": 0.0}, "delta is 0.0 in size"),
+    ("invariance", {"normalizers": ["layer"] * 5}, "5 normalizers: choose at most 4"),
+    ("invariance", {"delta": 0.0}, "delta is 0.0: give 0.0001 to 10000 in size"),
     ("landscape", {"statistics": "stale"}, "statistics is 'stale'"),
     ("order", {"caption": "a dog"}, "'a dog' is not understood: say it like"),
     ("positions", {"norm": "batch"}, "norm is 'batch': choose from layer, none"),
-    ("reading", {"question": 9}, "question is 9: give 0 to 1"),
+    ("reading", {"question": 9}, "question is 9: choose from 0, 1"),
     ("recurrence", {"cell": "QRNN"}, "cell is 'QRNN'"),
-    ("thoughts", {"book": 99}, "book is 99: give 0 to"),
-    ("transformer", {"places": ["middle"]}, "a place is 'middle': choose from pre, post"),
+    ("thoughts", {"book": 99}, "book is 99: choose from 0, 1"),
+    ("transformer", {"places": ["middle"]}, "places is 'middle': choose from pre, post"),
     ("writing", {"text": "Fox"}, "'F', which this net never learned"),
-    ("writing", {"pen": 101}, "pen is 101: choose a value from 0 to 100"),
+    ("writing", {"pen": 101}, "pen is 101: give 0 to 100"),
 ]
 
 
@@ -190,7 +190,7 @@ def test_on_a_page_every_stop_has_its_frame(panel):
 def ends(setting):
     """The first and the last words of a setting, and those of its value."""
     words = [*setting.stops]
-    return {words[0], words[-1], words[setting.choice.at]}
+    return {words[0], words[-1], words[setting.at]}
 
 
 def test_a_first_view_depends_on_no_default_and_disturbs_no_generator(name):

@@ -10,7 +10,8 @@ import torch
 
 from lnlab.book import value
 from lnlab.panels.live_plot import plotly_script
-from lnlab.panels.panel import PLOTLY, Panel, Shown, descendants
+from lnlab.panels.panel import PLOTLY, Panel, descendants
+from lnlab.panels.playable import Shown
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 

@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.panels.playable import Choice, Frame, playable
+from lnlab.panels.playable import PageControl, Shown, playable
 from tests.unpacked import unpacked
 
-DELTAS = Choice("δ", ("1", "2", "4"), at=1)
-MODES = Choice("statistics", ("batch", "frozen"), at=0, slides=False)
+
+def choice(name, words, at=0, slides=True):
+    return PageControl(name, {word: word for word in words}, words[at], max, slides)
+
+
+DELTAS = choice("δ", ("1", "2", "4"), at=1)
+MODES = choice("statistics", ("batch", "frozen"), slides=False)
 
 
 def frame(delta, mode=0, caption="", still=(0.0, 0.0, 0.0), **layout):
@@ -22,7 +27,7 @@ def frame(delta, mode=0, caption="", still=(0.0, 0.0, 0.0), **layout):
     ]
     given = {"height": 300, "margin": {"b": 40, "t": 20}, **layout}
     caption = caption or f"it moves by {delta}"
-    return Frame({"data": data, "layout": given}, f"δ = {delta}", caption)
+    return Shown({"data": data, "layout": given}, f"δ = {delta}", caption)
 
 
 def test_of_two_choices_every_combination_has_a_frame():
@@ -51,7 +56,7 @@ def test_what_is_equal_in_several_frames_is_stored_once():
     def size(count) -> int:
         noise = np.random.default_rng(0).normal(size=1000)
         frames = {(i, k): frame(i, still=noise + i) for i in range(3) for k in range(count)}
-        modes = Choice("mode", [f"{k}" for k in range(count)], at=0)
+        modes = choice("mode", [f"{k}" for k in range(count)])
         figure: Any = playable((DELTAS, modes), frames)
         return len(figure.layout.meta["frames"])
 

@@ -12,19 +12,20 @@ from lnlab.figures.style import (
     GREEN,
     INK,
     PURPLE,
-    TEMPLATE,
+    QUIET,
     VERMILLION,
     axes,
+    canvas,
     literal,
     note,
     padded,
-    slot_trace,
+    slot_traces,
 )
 from lnlab.panels.controls import choice, choice_slider
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.attentive_reader.data import Question
-from lnlab.papers.pictures import LAST, nearest, of_first_seed, within
+from lnlab.papers.pictures import LAST, nearest, of_first_seed
 from lnlab.training.runs import Run
 
 SLOTS = 5
@@ -78,10 +79,8 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         for name, metrics in rows.items():
             row = metrics.iloc[(metrics["update"] - state.update).abs().argmin()]
             # older runs kept a probability of the end, too, where others had more candidates
-            probabilities = row.candidate_probabilities[state.question][
-                : len(question.candidates)
-            ]
-            chances = dict(zip(question.candidates, map(float, probabilities), strict=True))
+            probabilities = row.candidate_probabilities[state.question]
+            chances = dict(zip(question.candidates, map(float, probabilities), strict=False))
             best = max(chances, key=lambda candidate: chances[candidate])
             answer, chance = question.answer, f"{chances[best]:.0%}"
             right = f"the right one, {answer}, {chances[answer]:.0%}"
@@ -98,13 +97,10 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         return Shown(reading_figure(question, attentions), title, sentence)
 
     state = ReadingState(**settings)
-    within("question", state.question, len(questions))
+    queries = {f"{k + 1}: {each.query}": k for k, each in enumerate(questions)}
     controls = {
-        "question": choice(
-            "question", {f"{k + 1}: {each.query}": k for k, each in enumerate(questions)}
-        ),
-        "update": choice_slider("update", updates),
-    }
+        "question": choice("question", queries), "update": choice_slider("update", updates),
+    }  # fmt: skip
     alt = (
         "The words of a passage for each reader, marked where it looks for the word that is"
         " missing in the question, the stronger the more; entities have colours"
@@ -133,42 +129,36 @@ def reading_figure(
     rows = int(lines[-1]) + 1
     block = LINE * rows + 34  # pixels of a reader: its lines, and what is above them
     pixels = block * max(1, len(attentions))
-    data, notes = [], [note(f"<b>{literal(question.query)}</b>", 0, 1.0, 26)]
-    layout: dict[str, Any] = {
-        "template": TEMPLATE, "showlegend": False, "height": pixels + 60,
-        "margin": {"l": 12, "r": 12, "t": 50, "b": 10},
-    }  # fmt: skip
-    quiet = {"visible": False, "fixedrange": True}
+    notes, shown = [note(f"<b>{literal(question.query)}</b>", 0, 1.0, 26)], []
+    layout = canvas(pixels + 60, 12, 12, 50, 10) | {"showlegend": False}
     for slot, item in enumerate(padded(attentions.items(), SLOTS)):
-        heat = text = None
         top = 1 - (block * slot + 30) / pixels
-        domain = [0, 0.01]
-        if item is not None:
+        domain = [max(0.0, top - LINE * rows / pixels), top] if item else [0, 0.01]
+        if item:
             name, (alpha, above) = item
-            domain = [max(0.0, top - LINE * rows / pixels), top]
             notes.append(note(f"<b>{literal(name)}</b>  {literal(above)}", 0, top, 2))
             cells = np.full((rows, LETTERS), np.nan)
             for word, line, begin, weight in zip(words, lines, begins, alpha, strict=True):
                 cells[line, begin : begin + len(word)] = weight
-            heat = {"z": cells, "x": np.arange(float(LETTERS)), "y": np.arange(float(rows))}
+            colors = [colours.get(word, INK) for word in words]
             text = {
                 "x": begins + np.array([len(word) - 1 for word in words]) / 2,
-                "y": lines.astype(float),
-                "text": [literal(word) for word in words],
-                "textfont": FONT | {"color": [colours.get(word, INK) for word in words]},
-            }
-        data += [
-            slot_trace(
-                "heatmap", f"attention {slot}", slot, heat, colorscale=MARKER, zmin=0, zmax=1,
-                showscale=False, ygap=3, hovertemplate="%{z:.3f}<extra></extra>",
-                hoverongaps=False,
-            ),
-            slot_trace(
-                "scatter", f"words {slot}", slot, text, mode="text", hoverinfo="skip"
-            ),
-        ]  # fmt: skip
-        x = quiet | {"range": [-0.6, LETTERS - 0.4]}
-        layout |= axes(slot, x, quiet | {"domain": domain, "range": [rows - 0.5, -0.5]})
+                "y": lines.astype(float), "text": [literal(word) for word in words],
+                "textfont": FONT | {"color": colors},
+            }  # fmt: skip
+            heat = {"z": cells, "x": np.arange(float(LETTERS)), "y": np.arange(float(rows))}
+            shown.append({"attention": heat, "words": text})
+        x = QUIET | {"range": [-0.6, LETTERS - 0.4]}
+        layout |= axes(slot, x, QUIET | {"domain": domain, "range": [rows - 0.5, -0.5]})
+    heat = {
+        "colorscale": MARKER, "zmin": 0, "zmax": 1, "showscale": False, "ygap": 3,
+        "hovertemplate": "%{z:.3f}<extra></extra>", "hoverongaps": False,
+    }  # fmt: skip
+    kinds = {
+        "attention": ("heatmap", 0, heat),
+        "words": ("scatter", 0, {"mode": "text", "hoverinfo": "skip"}),
+    }
+    data = slot_traces(kinds, shown, SLOTS)
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

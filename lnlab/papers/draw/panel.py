@@ -9,19 +9,21 @@ import numpy as np
 from lnlab.figures.style import (
     GREY,
     ORANGE,
-    TEMPLATE,
+    QUIET,
     VERMILLION,
+    axes,
     axis_number,
+    canvas,
     literal,
     note,
     padded,
-    slot_trace,
+    slot_traces,
 )
 from lnlab.panels.controls import choice, choice_slider
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.draw.evaluate import saved_glimpses
-from lnlab.papers.pictures import LAST, nearest, of_first_seed, within
+from lnlab.papers.pictures import LAST, nearest, of_first_seed
 from lnlab.training.runs import Run
 
 SLOTS = 3
@@ -115,19 +117,16 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         for name, metrics in rows.items():
             update = nearest(sorted(arrays[name]), state.update)
             row: Any = metrics[metrics["update"] == update].iloc[-1]
-            bounds.append(f"{name} {row.valid_bound:.1f}")
-            text = f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z"
-            sketch_arrays, config = arrays[name][update], runs[name].config
-            look, write = (
-                FilterGrid(*window[:, t, state.picture].tolist(), count=count)
-                for count, window in zip(
-                    (config["read_size"], config["write_size"]),
-                    sketch_arrays["windows"],
-                    strict=True,
-                )
+            saved, config = arrays[name][update], runs[name].config
+            look, write = (window[:, t, state.picture].tolist() for window in saved["windows"])
+            sketches[name] = Sketch(
+                saved["canvas"][t, state.picture],
+                FilterGrid(*look, count=config["read_size"]),
+                FilterGrid(*write, count=config["write_size"]),
+                saved["dreams"],
+                f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z",
             )
-            canvas = sketch_arrays["canvas"][t, state.picture]
-            sketches[name] = Sketch(canvas, look, write, sketch_arrays["dreams"], text)
+            bounds.append(f"{name} {row.valid_bound:.1f}")
         sentence = (
             f"After update {state.update}, glimpse {state.glimpse}. "
             f"Bound on validation, nats a picture: {'; '.join(bounds)}."
@@ -136,7 +135,6 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         return Shown(drawing_figure(pictures[state.picture], sketches), title, sentence)
 
     state = DrawingState(**settings)
-    within("picture", state.picture, len(pictures))
     controls = {
         "glimpse": choice_slider("glimpse", glimpses),
         "update": choice_slider("update", updates),
@@ -146,13 +144,10 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         "For each net the picture with the window through which it looks, its canvas with the"
         " window in which it writes, and sixteen pictures that it makes up"
     )
-    moment = {
-        "glimpse": nearest(glimpses, state.glimpse),
-        "update": nearest(updates, state.update),
-    }
+    glimpse, update = nearest(glimpses, state.glimpse), nearest(updates, state.update)
     return Panel(
-        replace(state, **moment), controls, show, alt={"drawing": alt}, notebook="11",
-        on_page=[*controls], columns=1,
+        replace(state, glimpse=glimpse, update=update), controls, show, alt={"drawing": alt},
+        notebook="11", on_page=[*controls], columns=1,
     )  # fmt: skip
 
 
@@ -164,58 +159,51 @@ def drawing_figure(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> Figur
         sketches: by net, at most three.
     """
     pixel_height = max(1, len(sketches)) * (ROW + GAP) + HEAD
-    data, notes, edges = [], [], []
-    layout: dict[str, Any] = {
-        "template": TEMPLATE, "showlegend": False, "height": pixel_height + 30,
-        "margin": {"l": 12, "r": 12, "t": 20, "b": 10},
-    }  # fmt: skip
+    layout = canvas(pixel_height + 30, 12, 12, 20, 10) | {"showlegend": False}
+    shown, notes, edges = [], [], []
     for slot, item in enumerate(padded(sketches.items(), SLOTS)):
         top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / pixel_height
-        images: dict[str, np.ndarray] = {}
-        windows: dict[str, FilterGrid] = {}
-        if item is not None:
+        y_domain = [max(0.0, top - ROW / pixel_height), top] if item else [0, 0.01]
+        shapes = [picture.shape] * len(COLUMNS)
+        if item:
             name, sketch = item
-            images = {
-                "looked": picture,
-                "canvas": sketch.canvas,
-                "dreams": tiled(sketch.dreams),
-            }
-            windows = {"looked": sketch.look, "canvas": sketch.write}
+            dreams = tiled(sketch.dreams)
+            shapes[-1] = dreams.shape
+            shown.append({
+                "looked": pixels(picture), "looked window": outline(sketch.look),
+                "canvas": pixels(sketch.canvas), "canvas window": outline(sketch.write),
+                "dreams": pixels(dreams),
+            })  # fmt: skip
             notes.append(note(f"<b>{literal(name)}</b>  {literal(sketch.text)}", 0, top, 4))
-        for column, (kind, (domain, _)) in enumerate(COLUMNS.items()):
-            subplot = len(COLUMNS) * slot + column
-            image = images.get(kind)
-            heat = None if image is None else pixels(image)
-            data.append(slot_trace(
-                "heatmap", f"{kind} {slot}", subplot, heat, colorscale="Greys", zmin=0,
-                zmax=255, showscale=False, hoverinfo="skip",
-            ))  # fmt: skip
-            if kind != "dreams":
-                line = {"color": VERMILLION if kind == "looked" else ORANGE, "width": 2.5}
-                window = outline(windows[kind]) if item is not None else None
-                data.append(slot_trace(
-                    "scatter", f"{kind} window {slot}", subplot, window, line=line,
-                    mode="lines+markers", hoverinfo="skip",
-                ))  # fmt: skip
-                if item is not None:
-                    edges.append(edge(axis_number(subplot), picture.shape))
-            number, quiet = axis_number(subplot), {"visible": False, "fixedrange": True}
-            shown = picture if kind != "dreams" or image is None else image
-            height, width = shown.shape
+        for column, (kind, (x_domain, _)) in enumerate(COLUMNS.items()):
+            subplot, (height, width) = len(COLUMNS) * slot + column, shapes[column]
+            number, fixed = axis_number(subplot), QUIET | {"constrain": "domain"}
+            if item and kind != "dreams":  # the picture's edge, for windows reach over it
+                edges.append({
+                    "type": "rect", "xref": f"x{number}", "yref": f"y{number}",
+                    "x0": 0.5, "x1": width + 0.5, "y0": 0.5, "y1": height + 0.5,
+                    "line": {"color": GREY, "width": 1},
+                })  # fmt: skip
             around = 0.02 if kind == "dreams" else AROUND
-            layout[f"xaxis{number}"] = quiet | {
-                "domain": domain, "anchor": f"y{number}", "constrain": "domain",
-                "range": [0.5 - around * width, width + 0.5 + around * width],
-            }  # fmt: skip
-            low = max(0.0, top - ROW / pixel_height)
-            layout[f"yaxis{number}"] = quiet | {
-                "domain": [low, top] if item is not None else [0, 0.01],
-                "anchor": f"x{number}", "scaleanchor": f"x{number}", "constrain": "domain",
-                "range": [height + 0.5 + around * height, 0.5 - around * height],
-            }  # fmt: skip
+            x_range = [0.5 - around * width, width + 0.5 + around * width]
+            y_range = [height + 0.5 + around * height, 0.5 - around * height]
+            y = {"domain": y_domain, "range": y_range, "scaleanchor": f"x{number}"}
+            layout |= axes(subplot, fixed | {"domain": x_domain, "range": x_range}, fixed | y)
     if sketches:
         for (left, _), words in COLUMNS.values():
             notes.append(note(words, left, 1 - HEAD / pixel_height, 4))
+    heat = {"colorscale": "Greys", "zmin": 0, "zmax": 255, "showscale": False}
+    heat["hoverinfo"] = "skip"
+    look, write = (
+        {"line": {"color": color, "width": 2.5}, "mode": "lines+markers", "hoverinfo": "skip"}
+        for color in (VERMILLION, ORANGE)
+    )
+    kinds = {
+        "looked": ("heatmap", 0, heat), "looked window": ("scatter", 0, look),
+        "canvas": ("heatmap", 1, heat), "canvas window": ("scatter", 1, write),
+        "dreams": ("heatmap", 2, heat),
+    }  # fmt: skip
+    data = slot_traces(kinds, shown, SLOTS, len(COLUMNS))
     return {"data": data, "layout": layout | {"annotations": notes, "shapes": edges}}
 
 
@@ -232,7 +220,7 @@ def outline(window: FilterGrid) -> dict[str, Any]:
     The outline lies a deviation around the outer filters; a dot is larger where its filter
     sees more.
     """
-    reach = (window.count - 1) * window.stride / 2 + window.sigma
+    half = (window.count - 1) * window.stride / 2 + window.sigma
     corner = np.array([-1.0, 1, 1, -1, -1])
     middles = (np.arange(window.count) - (window.count - 1) / 2) * window.stride
     across, down = (each.ravel() for each in np.meshgrid(middles, middles))
@@ -241,8 +229,8 @@ def outline(window: FilterGrid) -> dict[str, Any]:
     dots[:, 1::2] = window.x + across, window.y + down
     large = float(np.rint(np.clip(4 + 2 * window.sigma, 4, 14)))
     return {
-        "x": np.r_[window.x + reach * corner, dots[0]],
-        "y": np.r_[window.y + reach * corner[[0, 0, 2, 2, 0]], dots[1]],
+        "x": np.r_[window.x + half * corner, dots[0]],
+        "y": np.r_[window.y + half * corner[[0, 0, 2, 2, 0]], dots[1]],
         "marker": {"size": [0.0] * 5 + [large] * dots.shape[1], "opacity": 0.75},
     }
 
@@ -256,12 +244,3 @@ def tiled(images: np.ndarray) -> np.ndarray:
     framed[:count, :height, :width] = images
     rows = framed.reshape(down, across, height + 1, width + 1).transpose(0, 2, 1, 3)
     return rows.reshape(down * (height + 1), -1)[:-1, :-1]
-
-
-def edge(number: str, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the edge of a picture, for windows reach over it."""
-    height, width = shape
-    return {
-        "type": "rect", "xref": f"x{number}", "yref": f"y{number}", "x0": 0.5,
-        "x1": width + 0.5, "y0": 0.5, "y1": height + 0.5, "line": {"color": GREY, "width": 1},
-    }  # fmt: skip

@@ -19,18 +19,21 @@ from lnlab.figures.style import (
     INK,
     MARK,
     NOTE_INK,
+    QUIET,
     SIZES,
-    TEMPLATE,
     VERMILLION,
     axes,
     axis_number,
+    canvas,
     literal,
+    note,
     padded,
-    slot_trace,
+    slot_traces,
+    trace,
 )
-from lnlab.panels.controls import NARROW, choice, choice_slider, one_of
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.controls import NARROW, choice, choice_slider
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.handwriting.data import Alphabet
 from lnlab.papers.handwriting.evaluate import Scale, WrittenLine, write
 from lnlab.papers.handwriting.experiment import Experiment
@@ -99,9 +102,7 @@ class Writers:
     @property
     def stages(self) -> tuple[int, ...]:
         """The updates after which every arm has a model."""
-        return tuple(
-            sorted(set.intersection(*(set(models) for models in self.models.values())))
-        )
+        return tuple(sorted(set.intersection(*map(set, self.models.values()))))
 
     def write(
         self, arm: str, stage: int, text: str, *, bias: float, like: Line | None = None
@@ -139,8 +140,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> Writers:
             f"these runs are of {len(scales)} data sets and have {len(floors)} floors: give "
             "runs of one."
         )
-    (scale,) = scales.values()
-    return Writers(models, scale, floors.pop(), "; ".join(made))
+    return Writers(models, *scales.values(), *floors, "; ".join(made))
 
 
 def command(task: Experiment) -> str:
@@ -181,26 +181,15 @@ def included_writers(path: Path = SHIPPED) -> Writers:
         metadata = json.loads(file.metadata()["hands"])
         names = sorted({tuple(key.split("/")[:2]) for key in file.keys()})  # noqa: SIM118
         for arm, stage in names:
-            net = untrained(
-                Experiment.from_config(metadata["configs"][arm]), Alphabet(metadata["alphabet"])
-            )
+            task = Experiment.from_config(metadata["configs"][arm])
+            with torch.random.fork_rng(devices=[]), default_dtype(torch.float32):
+                net = task.net(Alphabet(metadata["alphabet"]), 0.1).eval()
             for name, value in net.named_parameters():
                 value.data.copy_(file.get_tensor(f"{arm}/{stage}/{name}"))
             models.setdefault(arm, {})[int(stage)] = net
-    order = [arm for arm in ("none", "layer") if arm in models]
-    scale = tuple(np.array(part) for part in metadata["scale"])
-    return Writers(
-        {arm: models[arm] for arm in order},
-        (scale[0], scale[1]),
-        metadata["floor"],
-        metadata["made"],
-    )
-
-
-def untrained(task: Experiment, alphabet: Alphabet) -> HandwritingNet:
-    """Return a model of a task's sizes in float32, whatever its weights."""
-    with torch.random.fork_rng(devices=[]), default_dtype(torch.float32):
-        return task.net(alphabet, 0.1).eval()
+    mean, deviation = map(np.array, metadata["scale"])
+    in_order = {arm: models[arm] for arm in ("none", "layer") if arm in models}
+    return Writers(in_order, (mean, deviation), metadata["floor"], metadata["made"])
 
 
 # The panel.
@@ -263,16 +252,15 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
         return Shown(ink_figure(text, inked, state.pen / 100), title, sentence)
 
     state = WritingState(**settings)
-    one_of("bias", state.bias, BIASES)
-    one_of("like", state.like, range(NOBODY, len(lines)))
-    if not 0 <= state.pen <= 100:
-        raise ValueError(f"pen is {state.pen}: choose a value from 0 to 100 %.")
     people = {f"{k + 1}: {line.text} ({line.writer})": k for k, line in enumerate(lines)}
     pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100, **NARROW)
+    # from start to end in some ten seconds
+    play = ipywidgets.Play(min=0, max=100, step=2, interval=200)
+    play.observe(lambda change: setattr(pen, "value", change["new"]), "value")
     controls = {
         "text": ipywidgets.Text(description="text", continuous_update=False, **NARROW),
         "like": choice("hand of", {"nobody": NOBODY} | people),
-        "play": play_button(pen),
+        "play": play,
         "bias": choice_slider("bias", BIASES),
         "update": choice_slider("update", writers.stages),
         "pen": pen,
@@ -287,13 +275,6 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
     )  # fmt: skip
 
 
-def play_button(slider: ipywidgets.IntSlider) -> ipywidgets.Play:
-    """Return buttons that move a slider from its start to its end, in some ten seconds."""
-    play = ipywidgets.Play(min=slider.min, max=slider.max, step=2, interval=200)
-    play.observe(lambda change: setattr(slider, "value", change["new"]), "value")
-    return play
-
-
 def writing_figure(line_text: str, lines: Mapping[str, InkedLine]) -> go.Figure:
     """Return a text in the hand of each writer, and below it the window on its characters.
 
@@ -306,58 +287,65 @@ def writing_figure(line_text: str, lines: Mapping[str, InkedLine]) -> go.Figure:
 
 def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0) -> Figure:
     """Return the figure of a text; ``part`` of each line is written, the rest is pale."""
-    count, data, notes = max(1, len(lines)), [], []
-    layout: dict[str, Any] = {
-        "template": TEMPLATE, "showlegend": False, "height": HEIGHT * count + 48,
-        "margin": {"l": 60, "r": 12, "t": 6, "b": 42, "autoexpand": False},
-    }  # fmt: skip
+    count, inked, notes = max(1, len(lines)), [], []
+    layout = canvas(HEIGHT * count + 48, 60, 12, 6, 42) | {"showlegend": False}
+    layout["margin"]["autoexpand"] = False
     low, high = np.zeros(2), np.ones(2)
     if lines:
         every = np.concatenate([joined(line.strokes) for line in lines.values()])
         low, high = np.nanmin(every, 0), np.nanmax(every, 0)
     for slot, item in enumerate(padded(lines.items(), SLOTS)):
-        page, below, shown = 2 * slot, 2 * slot + 1, item is not None
-        top, block = (1 - slot / count, 1 / count) if shown else (0.02, 0.02)
-        values: dict[str, dict[str, Any]] = {}
+        page, below, last = 2 * slot, 2 * slot + 1, slot == len(lines) - 1
+        top, block = (1 - slot / count, 1 / count) if item else (0.02, 0.02)
         T, U = 1, max(1, len(line_text))
-        if item is not None:
+        if item:
             name, line = item
             T, U = line.phi.shape
-            values = traces_of_line(line, part)
+            inked.append(traces_of_line(line, part))
             text = f"<b>{literal(name)}</b>  {literal(line.text)}"
             notes.append({
                 "text": text, "x": 0, "y": top - 0.02 * block, "xref": "paper", "yref": "paper",
                 "xanchor": "left", "yanchor": "top", "showarrow": False,
                 "font": {"size": 14, "color": INK},
             })  # fmt: skip
-        tip, now = {"size": 11, "color": VERMILLION}, {"color": VERMILLION, "width": 2}
-        kinds = {
-            "rest": ("scatter", page, pen_line("#C9CED6", 1.2)),
-            "ink": ("scatter", page, pen_line(INK, 2.0)),
-            "pen": ("scatter", page, {"mode": "markers", "marker": tip}),
-            "window": ("heatmap", below, {"colorscale": SIZES, "zmin": 0, "showscale": False}),
-            "now": ("scatter", below, {"mode": "lines", "line": now}),
-        }
-        for kind, (type_, subplot, fixed) in kinds.items():
-            hover = {"hoverinfo": "skip"}
-            if kind == "window":
-                hover = {"hovertemplate": "point %{x}: %{z:.2f}<extra></extra>"}
-            key = f"{kind} {slot}"
-            data.append(slot_trace(type_, key, subplot, values.get(kind), **fixed, **hover))
-        quiet = {"visible": False, "fixedrange": True}
         y = {"domain": [top - 0.49 * block, top - 0.12 * block]}
         y |= {"range": [low[1] - 1, high[1] + 1], "scaleanchor": f"x{axis_number(page)}"}
-        layout |= axes(page, quiet | {"range": [low[0] - 1, high[0] + 1]}, quiet | y)
-        common = {"visible": shown, "fixedrange": True, "showgrid": False}
-        last = slot == len(lines) - 1
+        layout |= axes(page, QUIET | {"range": [low[0] - 1, high[0] + 1]}, QUIET | y)
+        common = {"visible": item is not None, "fixedrange": True, "showgrid": False}
         points = {"range": [0.5, T + 0.5], "title": POINTS if last else {"text": ""}}
-        characters = {
-            "domain": [top - 0.87 * block, top - 0.52 * block], "range": [U - 0.5, -0.5],
-            "tickvals": [*range(U)], "ticktext": [literal(one) for one in line_text],
-            "tickfont": {"size": 9},
-        }  # fmt: skip
-        layout |= axes(below, common | points, common | characters)
+        places = {"domain": [top - 0.87 * block, top - 0.52 * block], "range": [U - 0.5, -0.5]}
+        characters = common | places | labelled(line_text, U)
+        layout |= axes(below, common | points, characters)
+    tip, now = {"size": 11, "color": VERMILLION}, {"color": VERMILLION, "width": 2}
+    silent = {"hoverinfo": "skip"}
+    kinds = {
+        "rest": ("scatter", 0, pen_line("#C9CED6", 1.2) | silent),
+        "ink": ("scatter", 0, pen_line(INK, 2.0) | silent),
+        "pen": ("scatter", 0, {"mode": "markers", "marker": tip} | silent),
+        "window": ("heatmap", 1, WINDOW),
+        "now": ("scatter", 1, {"mode": "lines", "line": now} | silent),
+    }
+    data = slot_traces(kinds, inked, SLOTS, 2)
     return {"data": data, "layout": layout | {"annotations": notes}}
+
+
+WINDOW = {
+    "colorscale": SIZES, "zmin": 0, "showscale": False,
+    "hovertemplate": "point %{x}: %{z:.2f}<extra></extra>",
+}  # fmt: skip
+"""The look of the weights of characters at each point."""
+
+
+def weights_of(phi: np.ndarray) -> dict[str, Any]:
+    """Return the weight of each character at each point (T, U) as a heat map has them."""
+    T, U = phi.shape
+    return {"z": phi.T, "x": np.arange(1.0, T + 1), "y": np.arange(float(U))}
+
+
+def labelled(text: str, count: int) -> dict[str, Any]:
+    """Return the ticks of an axis of ``count`` characters."""
+    labels = [literal(character) for character in text]
+    return {"tickvals": [*range(count)], "ticktext": labels, "tickfont": {"size": 9}}
 
 
 def pen_line(color: str, width: float) -> dict[str, Any]:
@@ -378,7 +366,7 @@ def traces_of_line(line: InkedLine, part: float) -> dict[str, dict[str, Any]]:
         "rest": {"x": whole[:, 0], "y": whole[:, 1]},
         "ink": {"x": written[:, 0], "y": written[:, 1]},
         "pen": {"x": written[-1:, 0], "y": written[-1:, 1]},
-        "window": {"z": line.phi.T, "x": np.arange(1.0, T + 1), "y": np.arange(float(U))},
+        "window": weights_of(line.phi),
         "now": {"x": np.array([now, now], float), "y": np.array([-0.5, U - 0.5])},
     }
 
@@ -400,47 +388,31 @@ def window(
 
     Args:
         line_text: the text, U characters.
-        looks: by title, the weight of each character at each point (T, U).
-        places: the true character of each point (T,), drawn as a line; None: nobody knows.
+        attention: by title, the weight of each character at each point (T, U).
+        positions: the true character of each point (T,), drawn as a line; None: nobody knows.
         made_on: what stands below.
     """
-    count = len(attention)
-    figure = go.Figure(layout={"template": TEMPLATE, "height": 90 + 190 * count})
+    count, data, notes = len(attention), [], []
+    layout = canvas(90 + 190 * count, 60, 12, 40, 66)
+    truth = {"color": MARK, "width": 2, "shape": "hv"}
     for slot, (title, phi) in enumerate(attention.items()):
-        end = str(slot + 1) if slot else ""
-        T, U = phi.shape
-        top = 1 - slot / count
-        figure.add_heatmap(
-            z=phi.T.astype(float), x=np.arange(1.0, T + 1), y=np.arange(float(U)),
-            colorscale=SIZES, zmin=0, showscale=False, xaxis=f"x{end}", yaxis=f"y{end}",
-            hovertemplate="point %{x}: %{z:.2f}<extra></extra>",
-        )  # fmt: skip
+        (T, U), top, last = phi.shape, 1 - slot / count, slot == count - 1
+        data.append(trace("heatmap", "", slot, **weights_of(phi.astype(float)), **WINDOW))
         if positions is not None:
-            figure.add_scatter(
-                x=np.arange(1.0, T + 1), y=positions.astype(float), mode="lines",
-                hoverinfo="skip",
-                line={"color": MARK, "width": 2, "shape": "hv"}, showlegend=False,
-                xaxis=f"x{end}", yaxis=f"y{end}",
-            )  # fmt: skip
-        figure.update_layout({
-            f"xaxis{end}": {"anchor": f"y{end}", "range": [0.5, T + 0.5],
-                            "showticklabels": slot == count - 1,
-                            "title": POINTS if slot == count - 1 else {"text": ""}},
-            f"yaxis{end}": {
-                "anchor": f"x{end}", "domain": [top - 0.86 / count, top],
-                "range": [U - 0.5, -0.5], "tickvals": [*range(U)],
-                "ticktext": [literal(one) for one in line_text], "tickfont": {"size": 9},
-            },
-        })  # fmt: skip
-        figure.add_annotation(
-            text=literal(title), x=0, y=top, xref="paper", yref="paper", xanchor="left",
-            yanchor="bottom", showarrow=False, font={"size": 13},
-        )  # fmt: skip
-    figure.add_annotation(
+            data.append(trace(
+                "scatter", "", slot, x=np.arange(1.0, T + 1), y=positions.astype(float),
+                mode="lines", hoverinfo="skip", line=truth, showlegend=False,
+            ))  # fmt: skip
+        title_below = {"showticklabels": last, "title": POINTS if last else {"text": ""}}
+        y = {"domain": [top - 0.86 / count, top], "range": [U - 0.5, -0.5]}
+        x = {"range": [0.5, T + 0.5]} | title_below
+        layout |= axes(slot, x, y | labelled(line_text, U))
+        notes.append(note(literal(title), 0, top, size=13))
+    figure = go.Figure({"data": data, "layout": layout | {"annotations": notes}})
+    return figure.add_annotation(
         text=literal(made_on), x=0, y=0, yshift=-52, xref="paper", yref="paper",
         xanchor="left", showarrow=False, font={"size": 12, "color": NOTE_INK},
     )  # fmt: skip
-    return figure.update_layout(margin={"l": 60, "r": 12, "t": 40, "b": 66})
 
 
 if __name__ == "__main__":

@@ -12,22 +12,22 @@ import torch
 from lnlab.figures.style import (
     MARK,
     SIZES,
-    TEMPLATE,
     axis_number,
+    canvas,
     grid,
     literal,
     note,
     padded,
-    slot_trace,
+    slot_traces,
     trace,
 )
 from lnlab.nn import attention_in_segments
 from lnlab.panels.controls import choice, choice_slider, distinct
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
-from lnlab.papers.pictures import LAST, nearest, of_first_seed, within
+from lnlab.papers.pictures import LAST, nearest, of_first_seed
 from lnlab.training.runs import Run
 
 SLOTS = 4
@@ -99,21 +99,15 @@ def attention(
         words, units = quoted_words(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
-        return Shown(
-            attention_figure(utterance, maps, title),
-            f"epoch {state.epoch:g}",
-            f"Epoch {state.epoch:g}. Said: {spoken}. Heard by {'; '.join(answers)}.",
-        )
+        text = f"Epoch {state.epoch:g}. Said: {spoken}. Heard by {'; '.join(answers)}."
+        return Shown(attention_figure(utterance, maps, title), f"epoch {state.epoch:g}", text)
 
     state = AttentionState(**settings)
-    within("example", state.example, len(utterances))
-    names = [
+    names = distinct(
         f"{quoted_words(u.units)} {' '.join(u.units)}   ({u.name})".strip() for u in utterances
-    ]
+    )
     controls = {
-        "example": choice(
-            "example", {name: index for index, name in enumerate(distinct(names))}
-        ),
+        "example": choice("example", {name: index for index, name in enumerate(names)}),
         "epoch": choice_slider("epoch", epochs),
     }
     alt = (
@@ -183,76 +177,70 @@ def attention_figure(
     """
     bands = utterance.features[:, :FILTERS].numpy()
     T, filters = bands.shape
-    times = utterance.begins, utterance.ends
-    known = times[0] is not None and times[1] is not None
-    begins, ends = (np.zeros(0) if each is None else each for each in times)
+    begins, ends = utterance.begins, utterance.ends
+    known = begins is not None and ends is not None
     labels = [literal(unit) for unit in utterance.units]
-    truth: dict[str, Any] = {
+    truth = {
         "mode": "lines", "line": {"color": MARK, "width": 1.5}, "hoverinfo": "skip",
         "showlegend": False,
     }  # fmt: skip
-    domains, data = attention_domains(), []
-    notes = [note(f"<b>{literal(title)}</b>", 0, 1.0, 34)]
-    layout: dict[str, Any] = {
-        "template": TEMPLATE, "height": 760, "margin": {"l": 60, "r": 12, "t": 56, "b": 46},
-    }  # fmt: skip
+    domains, data, shown = attention_domains(), [], []
+    notes, layout = [note(f"<b>{literal(title)}</b>", 0, 1.0, 34)], canvas(760, 60, 12, 56, 46)
     time = {"range": [0, HOP * T], "fixedrange": True}
+    sound = {"z": bands.T, "x": HOP * np.arange(T), "y": np.arange(1.0, filters + 1)}
+    above: dict[str, Any] = {}
+    if known:
+        middle = ((begins + ends) / 2).tolist()
+        above = {"tickvals": middle, "ticktext": labels, "ticks": "", "side": "top"}
     for column, name in enumerate(("", " beside")):
         visible = column == 0 or len(maps) > 1
-        sound = {"z": bands.T, "x": HOP * np.arange(T), "y": np.arange(1.0, filters + 1)}
         lines = boundaries(begins, ends, filters) if known else {}
-        data += [
-            trace(
-                "heatmap", f"sound{name}", column, **sound, visible=visible,
-                colorscale="gray", showscale=False,
-            ),
-            trace(
-                "scatter", f"ends{name}", column, **lines, **truth, visible=visible and known
-            ),
-        ]  # fmt: skip
-        x, y = (f"{axis}axis{axis_number(column)}" for axis in "xy")
-        layout[x] = domains[x] | time | {"visible": visible}
+        data.append(trace(
+            "heatmap", f"sound{name}", column, **sound, visible=visible, colorscale="gray",
+            showscale=False,
+        ))  # fmt: skip
+        seen = {"visible": visible and known}
+        data.append(trace("scatter", f"ends{name}", column, **lines, **truth, **seen))
+        x, y = axis_names(column)
+        layout[x] = domains[x] | time | {"visible": visible} | above
         layout[y] = domains[y] | {"range": [0.5, filters + 0.5], "visible": visible}
         layout[y] |= {"fixedrange": True}
-        if known:
-            middle = ((begins + ends) / 2).tolist()
-            ticks = {"tickvals": middle, "ticktext": labels, "ticks": "", "side": "top"}
-            layout[x] |= ticks
     layout["yaxis"]["title"] = {"text": "mel filter"}
     if not maps:
         layout["xaxis"]["domain"] = [0, domains["xaxis2"]["domain"][1]]
-    bar = {"title": {"text": "attention"}, "len": 0.62, "y": 0, "yanchor": "bottom"}
     for slot, item in enumerate(padded(maps.items(), SLOTS)):
-        subplot, heat, true = slot + FIRST, None, None
-        x, y = (f"{axis}axis{axis_number(subplot)}" for axis in "xy")
+        x, y = axis_names(slot + FIRST)
         layout[x] = layout[y] = {"visible": False}
         if item is not None:
             name, it = item
             units, length = it.alpha.shape
-            heat = {
-                "z": it.alpha, "x": it.step * (np.arange(length) + 0.5),
-                "y": np.arange(float(units)),
-            }  # fmt: skip
-            true = boxes(begins, ends) if known else None
+            at = it.step * (np.arange(length) + 0.5)
+            heat = {"z": it.alpha, "x": at, "y": np.arange(float(units))}
+            shown.append({"attention": heat, "truth": boxes(begins, ends) if known else None})
             lowest = slot + 2 >= len(maps)
             seconds = {"title": {"text": "seconds" if lowest else ""}}
             layout[x] = domains[x] | time | seconds | {"showticklabels": lowest}
             layout[y] = domains[y] | {
-                "range": [len(labels) - 0.5, -0.5], "tickvals": list(range(len(labels))),
+                "range": [len(labels) - 0.5, -0.5], "tickvals": [*range(len(labels))],
                 "ticktext": labels, "fixedrange": True, "showgrid": False,
             }  # fmt: skip
             text = f"<b>{literal(name)}</b> {literal(it.score)}<br>{literal(it.text)}"
             corner = domains[x]["domain"][0], domains[y]["domain"][1]
             notes.append(note(text, *corner, 6) | {"align": "left"})
-        data += [
-            slot_trace(
-                "heatmap", f"attention {slot}", subplot, heat, colorscale=SIZES, zmin=0, zmax=1,
-                showscale=slot == 0, colorbar=bar,
-                hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>",
-            ),
-            slot_trace("scatter", f"truth {slot}", subplot, true, **truth),
-        ]  # fmt: skip
-    return {"data": data, "layout": layout | {"annotations": notes}}
+    bar = {"title": {"text": "attention"}, "len": 0.62, "y": 0, "yanchor": "bottom"}
+    heat = {
+        "colorscale": SIZES, "zmin": 0, "zmax": 1, "showscale": False, "colorbar": bar,
+        "hovertemplate": "%{x:.2f} s: %{z:.2f}<extra></extra>",
+    }  # fmt: skip
+    kinds = {"attention": ("heatmap", FIRST, heat), "truth": ("scatter", FIRST, truth)}
+    attentions = slot_traces(kinds, shown, SLOTS)
+    attentions[0]["showscale"] = True
+    return {"data": data + attentions, "layout": layout | {"annotations": notes}}
+
+
+def axis_names(subplot: int) -> tuple[str, str]:
+    number = axis_number(subplot)
+    return f"xaxis{number}", f"yaxis{number}"
 
 
 def boundaries(begins: np.ndarray, ends: np.ndarray, filters: int) -> dict[str, Any]:

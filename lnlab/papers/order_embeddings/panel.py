@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -15,15 +16,16 @@ from lnlab.figures.style import (
     GREY,
     INK,
     ORANGE,
-    TEMPLATE,
+    QUIET,
     VERMILLION,
+    canvas,
     grid,
     literal,
     trace,
 )
-from lnlab.panels.controls import choice, one_of, text_box
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.controls import check_option, choice, text_box
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.order_embeddings import evaluate
 from lnlab.papers.order_embeddings.data import PER_IMAGE, SCENES, Captions, Meaning, parse
 
@@ -149,15 +151,14 @@ class CaptionLocator:
 
     def objects(self, picture: int) -> list[SceneObject]:
         """Return the objects in a test picture."""
-        boxes, objects = self.dataset.test.boxes, []
-        if not boxes:
+        if not self.dataset.test.boxes:
             return []
-        for kind, corners in zip(
-            boxes[picture].categories, boxes[picture].corners, strict=True
+        boxes, objects = self.dataset.test.boxes[picture], []
+        for kind, (left, top, right, bottom) in zip(
+            boxes.categories, boxes.corners.tolist(), strict=True
         ):
             name = self.dataset.categories[kind]
             paint, shape = name.split() if self.of_scenes else ("", "")
-            left, top, right, bottom = map(float, corners)
             objects.append(SceneObject(name, shape, paint, (left, top, right, bottom)))
         return objects
 
@@ -171,34 +172,28 @@ class CaptionLocator:
         less, more, unknown = [], [], []
         if meaning:
             less = [*map(str, meaning.generalizations())][:NEIGHBOURS]
-            more = self.special_captions(meaning)
+            more = special_captions(meaning, dataset.test.captions)
         else:
             words = state.caption.lower().split()
             unknown = [word for word in words if word not in dataset.vocabulary]
-        above, below = (
-            [
-                Neighbour(text, float((sign * (typed[0] - point)).relu().square().sum()))
-                for text, point in zip(
-                    texts, self.points(state.net, texts) if texts else [], strict=True
-                )
-            ]
-            for texts, sign in ((less, -1), (more, 1))
-        )
+
+        def neighbours(texts: Sequence[str], sign: int) -> list[Neighbour]:
+            points = self.points(state.net, texts) if texts else []
+            lengths = ((sign * (typed[0] - each)).relu().square().sum() for each in points)
+            return [*map(Neighbour, texts, map(float, lengths))]
+
         return Location(
             state.caption, violations.numpy().astype(float), None if true is None else true[0],
-            nearest, [self.objects(picture) for picture in nearest], above, below, unknown,
+            nearest, [self.objects(picture) for picture in nearest], neighbours(less, -1),
+            neighbours(more, 1), unknown,
         )  # fmt: skip
 
-    def special_captions(self, meaning: Meaning) -> list[str]:
-        """Return test captions that say more, the first that are found."""
-        captions: dict[str, None] = {}
-        for text in self.dataset.test.captions:
-            special = parse(text)
-            if special != meaning and special.entails(meaning):
-                captions[text] = None
-            if len(captions) == NEIGHBOURS:
-                break
-        return [*captions]
+
+def special_captions(meaning: Meaning, texts: Iterable[str]) -> list[str]:
+    """Return the first captions that say more than one, each once."""
+    parsed = ((text, parse(text)) for text in dict.fromkeys(texts))
+    special = (text for text, each in parsed if each != meaning and each.entails(meaning))
+    return [*islice(special, NEIGHBOURS)]
 
 
 def order(
@@ -224,7 +219,7 @@ def order(
 
     state = OrderState(**settings)
     state = OrderState(state.caption or locator.examples[0], state.net or next(iter(models)))
-    one_of("net", state.net, [*models])
+    check_option("net", state.net, models)
     controls = {
         "caption": text_box("caption", locator.examples),
         "net": choice("net", models.keys()),
@@ -240,7 +235,7 @@ def order(
 
 
 def sentence(location: Location, net: str) -> str:
-    """Return of how many pictures a caption is true, and how the captions around it lie."""
+    """Return of how many pictures a caption is true, and how far the others lie from it."""
     parts = [f"“{location.caption}”, read by {net}."]
     if location.unknown:
         unknown = ", ".join(location.unknown)
@@ -286,17 +281,15 @@ def order_figure(location: Location) -> Figure:
     )
     for name, colour, mine in parts:
         frames = [corner(slot) + FRAME for slot, it in enumerate(location.nearest) if mine[it]]
-        data += [
-            trace(
-                "scatter", f"frames {name}", 0, **line, line={"color": colour, "width": 2.5},
-                **polygons(frames),
-            ),
-            trace(
-                "histogram", f"pictures {name}", 2, marker={"color": colour}, opacity=0.75,
-                hovertemplate="%{x:.3f}: %{y}<extra></extra>", x=location.violations[mine],
-                xbins=bins,
-            ),
-        ]  # fmt: skip
+        look = {"color": colour, "width": 2.5}
+        data.append(
+            trace("scatter", f"frames {name}", 0, **line, line=look, **polygons(frames))
+        )
+        data.append(trace(
+            "histogram", f"pictures {name}", 2, marker={"color": colour}, opacity=0.75,
+            hovertemplate="%{x:.3f}: %{y}<extra></extra>", x=location.violations[mine],
+            xbins=bins,
+        ))  # fmt: skip
     data.append(trace(
         "scatter", "words", 0, mode="text", hoverinfo="skip",
         textfont={"size": 11, "color": INK}, **words_in_pictures(location),
@@ -315,7 +308,7 @@ def order_figure(location: Location) -> Figure:
 
 def order_layout(location: Location) -> dict[str, Any]:
     """Return the axes and the words of the figure."""
-    quiet, domains = {"visible": False, "fixedrange": True}, order_domains()
+    domains = order_domains()
     neighbours = [*location.above, *location.below]
     widest = max([0.01, *(each.violation for each in neighbours)])
     rows = [(0.0, f"<b>{literal(location.caption)}</b>")]
@@ -335,24 +328,19 @@ def order_layout(location: Location) -> dict[str, Any]:
         {"x": x, "xref": "paper", "y": y, "yref": "paper", "text": text, "font": font} | plain
         for x, y, text in heads
     ]
-    by_pictures = {"title": {"text": "violation of the caption by each picture"}}
-    return {
-        "template": TEMPLATE,
-        "height": 640,
-        "showlegend": False,
-        "meta": {"light": True},  # "a red heart" is red on a dark page, too
-        "margin": {"l": 50, "r": 14, "t": 50, "b": 50},
-        "barmode": "overlay",
-        "xaxis": domains["xaxis"] | quiet | {"range": [-0.05, 4.4]},
-        "yaxis": domains["yaxis"] | quiet | {"range": [2.62, -0.05]},
-        "xaxis2": domains["xaxis2"]
-        | {"range": [0, 1.15 * widest], "title": {"text": "violation"}},
-        "yaxis2": domains["yaxis2"] | quiet | {"range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
-        "xaxis3": domains["xaxis3"] | by_pictures,
-        "yaxis3": domains["yaxis3"]
-        | {"type": "log", "title": {"text": "pictures"}, "dtick": 1},
-        "annotations": notes,
+    axes: dict[str, dict[str, Any]] = {
+        "xaxis": QUIET | {"range": [-0.05, 4.4]},
+        "yaxis": QUIET | {"range": [2.62, -0.05]},
+        "xaxis2": {"range": [0, 1.15 * widest], "title": {"text": "violation"}},
+        "yaxis2": QUIET | {"range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
+        "xaxis3": {"title": {"text": "violation of the caption by each picture"}},
+        "yaxis3": {"type": "log", "title": {"text": "pictures"}, "dtick": 1},
     }
+    return canvas(640, 50, 14, 50, 50) | {
+        "showlegend": False, "barmode": "overlay", "annotations": notes,
+        "meta": {"light": True},  # "a red heart" is red on a dark page, too
+        **{name: domains[name] | axis for name, axis in axes.items()},
+    }  # fmt: skip
 
 
 @cache
@@ -374,8 +362,7 @@ def words_in_pictures(location: Location) -> dict[str, Any]:
         if location.true is not None:
             truth = " true" if location.true[picture] else " not true"
         texts.append(f"{location.violations[picture]:.3f}{truth}")
-        largest = sorted(location.objects[slot], key=area, reverse=True)[:NAMED]
-        for scene_object in largest:
+        for scene_object in sorted(location.objects[slot], key=area, reverse=True)[:NAMED]:
             if not scene_object.shape:
                 left, top, right, bottom = scene_object.box
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])

@@ -16,19 +16,20 @@ from lnlab.figures.style import (
     BLUE,
     GREY,
     ORANGE,
-    TEMPLATE,
+    QUIET,
     VERMILLION,
     axes,
     axis_number,
+    canvas,
     literal,
     note,
     padded,
-    slot_trace,
+    slot_traces,
 )
-from lnlab.panels.controls import choice, choice_slider, text_box
-from lnlab.panels.panel import PageControl, Panel, Shown
-from lnlab.panels.playable import Figure
-from lnlab.papers.pictures import LAST, nearest, within
+from lnlab.panels.controls import check, choice, choice_slider, text_box
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, PageControl, Shown
+from lnlab.papers.pictures import LAST, nearest
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
 SLOTS = 3
@@ -181,8 +182,13 @@ def thoughts(
         ValueError: for models that cannot be shown, or a book that is not there.
     """
     held_out = SentenceMap(models, numbered)
+    books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
+    controls = {
+        "sentence": text_box("sentence", held_out.texts), "book": choice("book", books),
+        "update": choice_slider("update", held_out.updates),
+    }  # fmt: skip
     state = ThoughtsState(**settings)
-    within("book", state.book, len(held_out.books))
+    check("book", state.book, controls["book"])
     start = held_out.tokens(state.sentence) or held_out.texts[held_out.books[state.book][0]]
     state = ThoughtsState(start, state.book, nearest(held_out.updates, state.update))
 
@@ -191,8 +197,8 @@ def thoughts(
         sentence = held_out.tokens(state.sentence) or held_out.texts[book[0]]
         seen = {name: held_out.thought(name, state.update, sentence) for name in models}
         title = f"“{sentence}” after update {state.update}"
-        figure = thoughts_figure(sentence, held_out.texts, book, seen)
-        return Shown(figure, title, in_words(held_out, f"{title}.", sentence, book, seen))
+        text = f"{title}. {in_words(held_out, sentence, book, seen)}"
+        return Shown(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
 
     def sentences(state: ThoughtsState) -> PageControl:
         first = [held_out.texts[index] for index in held_out.books[state.book]][:FIRST]
@@ -200,12 +206,6 @@ def thoughts(
         put = lambda state, text: ThoughtsState(text, state.book, state.update)  # noqa: E731
         return PageControl("sentence", stops, state.sentence, put, slides=False)
 
-    books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
-    controls = {
-        "sentence": text_box("sentence", held_out.texts),
-        "book": choice("book", books),
-        "update": choice_slider("update", held_out.updates),
-    }
     alt = (
         "A column for each net. Above, held-out sentences in the two directions in which their"
         " vectors differ most, those of one book joined in their order, the chosen sentence a"
@@ -218,14 +218,10 @@ def thoughts(
 
 
 def in_words(
-    held_out: SentenceMap,
-    title: str,
-    sentence: str,
-    book: range,
-    seen: Mapping[str, Thought],
+    held_out: SentenceMap, sentence: str, book: range, seen: Mapping[str, Thought]
 ) -> str:
     """Return which neighbour each net finds, and what it would let follow."""
-    parts = [title]
+    parts = []
     unknown = [word for word in sentence.split() if word not in held_out.numbered.vocabulary]
     if unknown:
         parts.append(
@@ -257,29 +253,31 @@ def thoughts_figure(
     every, letters = [literal(text) for text in texts], LETTERS // columns
     lowest = min([0.0, *(cosine for each in seen.values() for _, cosine in each.near)])
     small = partial(note, size=13)
-    data, notes = [], [small(f"<b>{literal(sentence)}</b>", 0, 1.09)]
-    layout: dict[str, Any] = {
-        "template": TEMPLATE, "height": 720, "showlegend": False,
-        "margin": {"l": 12, "r": 12, "t": 70, "b": 36},
-    }  # fmt: skip
+    notes, shown = [small(f"<b>{literal(sentence)}</b>", 0, 1.09)], []
+    layout = canvas(720, 12, 12, 70, 36) | {"showlegend": False}
+    bare = {"showticklabels": False, "zeroline": False}
+    cosine = {"title": {"text": "cosine", "font": {"size": 12}}, "range": [lowest, 1.0]}
+    rows = QUIET | {"range": [-NEIGHBOURS - 0.3, -0.3], "domain": [0.0, 0.38]}
     for slot, item in enumerate(padded(seen.items(), SLOTS)):
-        above, below, shown = 2 * slot, 2 * slot + 1, item is not None
-        left, right = (slot / columns, (slot + 0.94) / columns) if shown else (0.0, 0.01)
-        points = path = here = near = None
-        if item is not None:
+        above, below = 2 * slot, 2 * slot + 1
+        left, right = (slot / columns, (slot + 0.94) / columns) if item else (0.0, 0.01)
+        if item:
             name, it = item
-            points = {"x": it.points[:, 0], "y": it.points[:, 1], "text": every}
             path = {
                 "x": it.points[order, 0], "y": it.points[order, 1],
                 "text": [str(k + 1) for k in range(len(order))],
                 "customdata": [every[index] for index in order],
             }  # fmt: skip
-            here = {"x": it.here[:1], "y": it.here[1:], "text": [literal(sentence)]}
             near = {
                 "x": np.array([cosine for _, cosine in it.near]),
                 "y": -np.arange(1.0, len(it.near) + 1),
                 "text": [literal(text) for text, _ in it.near],
             }
+            shown.append({
+                "sentences": {"x": it.points[:, 0], "y": it.points[:, 1], "text": every},
+                "path": path, "near": near,
+                "here": {"x": it.here[:1], "y": it.here[1:], "text": [literal(sentence)]},
+            })  # fmt: skip
             follows = literal(cut(it.follows, letters - 10)) or "nothing"
             notes += [
                 small(f"<b>{literal(name)}</b>", left, 1.01),
@@ -292,36 +290,29 @@ def thoughts_figure(
                 small(literal(cut(text, letters)), lowest, -k - 1 + 0.36) | where
                 for k, (text, _) in enumerate(it.near)
             ]
-        hover = {"hovertemplate": "%{text}<extra></extra>"}
-        ink = {"color": BLUE, "size": 7}
-        star = {"color": VERMILLION, "size": 13, "symbol": "star"}
-        data += [
-            slot_trace(
-                "scatter", f"sentences {slot}", above, points, mode="markers", opacity=0.6,
-                marker={"color": GREY, "size": 5}, **hover,
-            ),
-            slot_trace(
-                "scatter", f"path {slot}", above, path, mode="lines+markers+text",
-                line={"color": BLUE, "width": 1.5}, marker=ink, textposition="top center",
-                textfont={"size": 11, "color": BLUE},
-                hovertemplate="%{customdata}<extra></extra>",
-            ),
-            slot_trace(
-                "scatter", f"here {slot}", above, here, mode="markers", marker=star, **hover
-            ),
-            slot_trace(
-                "bar", f"near {slot}", below, near, orientation="h", width=0.3,
-                marker={"color": ORANGE}, textposition="none",
-                hovertemplate="%{text}: %{x:.3f}<extra></extra>",
-            ),
-        ]  # fmt: skip
-        x = {"fixedrange": True, "domain": [left, right], "visible": shown}
-        bare = {"showticklabels": False, "zeroline": False}
-        y = {"domain": [0.5, 0.96], "fixedrange": True, "visible": shown}
-        layout |= axes(above, x | bare, y | bare)
-        cosine = {"title": {"text": "cosine", "font": {"size": 12}}, "range": [lowest, 1.0]}
-        rows = {"range": [-NEIGHBOURS - 0.3, -0.3], "domain": [0.0, 0.38], "visible": False}
-        layout |= axes(below, x | cosine, rows | {"fixedrange": True})
+        both = {"fixedrange": True, "visible": item is not None}
+        x = both | {"domain": [left, right]}
+        layout |= axes(above, x | bare, both | {"domain": [0.5, 0.96]} | bare)
+        layout |= axes(below, x | cosine, rows)
+    hover = {"hovertemplate": "%{text}<extra></extra>"}
+    points = {"mode": "markers", "opacity": 0.6, "marker": {"color": GREY, "size": 5}}
+    path = {
+        "mode": "lines+markers+text", "line": {"color": BLUE, "width": 1.5},
+        "marker": {"color": BLUE, "size": 7}, "textposition": "top center",
+        "textfont": {"size": 11, "color": BLUE},
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }  # fmt: skip
+    star = {"color": VERMILLION, "size": 13, "symbol": "star"}
+    bars = {
+        "orientation": "h", "width": 0.3, "marker": {"color": ORANGE}, "textposition": "none",
+        "hovertemplate": "%{text}: %{x:.3f}<extra></extra>",
+    }  # fmt: skip
+    kinds = {
+        "sentences": ("scatter", 0, points | hover), "path": ("scatter", 0, path),
+        "here": ("scatter", 0, {"mode": "markers", "marker": star} | hover),
+        "near": ("bar", 1, bars),
+    }  # fmt: skip
+    data = slot_traces(kinds, shown, SLOTS, 2)
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

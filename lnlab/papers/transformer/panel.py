@@ -14,19 +14,18 @@ from lnlab.analysis.objective import Objective
 from lnlab.data import load
 from lnlab.figures.style import (
     EDGE,
-    TEMPLATE,
+    band,
+    canvas,
     legend,
     logarithmic,
     number,
-    padded,
-    slot_trace,
-    text_above,
+    slot_traces,
     thinning_lines,
 )
 from lnlab.nn import NORMS
-from lnlab.panels.controls import Chips, choice, choice_slider, one_of, several_of
-from lnlab.panels.panel import Panel, Shown
-from lnlab.panels.playable import Figure
+from lnlab.panels.controls import Chips, choice, choice_slider
+from lnlab.panels.panel import Panel
+from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.transformer.evaluate import objective
 from lnlab.papers.transformer.model import PLACES, Arm, Transformer
 from lnlab.training import cross_entropy, stack
@@ -45,19 +44,11 @@ class TransformerState:
         kind: of the normalizer, one of :data:`KINDS`; with "none" every branch is damped
             instead, and the places are the same.
         depth: L, one of :data:`DEPTHS`.
-
-    Raises:
-        ValueError: for a value that is none of these.
     """
 
     places: tuple[str, ...] = ("pre", "post")
     kind: str = "layer"
     depth: int = 4
-
-    def __post_init__(self) -> None:
-        several_of(self, "places", PLACES, len(PLACES), one="a place")
-        one_of("kind", self.kind, KINDS)
-        one_of("depth", self.depth, DEPTHS)
 
 
 DRAWS, CASES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
@@ -192,61 +183,61 @@ def transformer(**settings: Any) -> Panel:
 def profile_figure(norms: Spread) -> Figure:
     """Return the norms of gradients by layer (S, L): lines are means, bands hold all draws."""
     layers = max((values.shape[1] for values in norms.values()), default=1)
-    x = {"title": {"text": "layer, from the bottom"}, "range": [0.5, layers + 0.5]}
-    low, high = powers_around(norms, -1, 0.5)
+    x = {
+        "title": {"text": "layer, from the bottom"}, "range": [0.5, layers + 0.5],
+        "dtick": max(1, layers // 6),
+    }  # fmt: skip
     return spread_figure(
-        np.arange(1.0, layers + 1), norms, "layer %{x}: %{y:.3g}",
-        x | {"dtick": max(1, layers // 6), "fixedrange": True},
-        labelled(low, high) | {"title": {"text": "‖∂L/∂W<sub>2</sub>‖"}},
+        np.arange(1.0, layers + 1), norms, "layer %{x}: %{y:.3g}", x,
+        powers_around(norms, -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
     )  # fmt: skip
 
 
 def steps_figure(losses: Spread) -> Figure:
     """Return the losses (S, K) after a first step, in nats a character."""
-    x = {"title": {"text": "first step of Adam, η"}, "type": "log", "dtick": 1}
+    x = {
+        "title": {"text": "first step of Adam, η"}, "type": "log", "dtick": 1,
+        "exponentformat": "power",
+    }  # fmt: skip
     _, high = powers_around(losses, LEAST, 1)
-    return spread_figure(
-        STEPS, losses, "η = %{x:.2g}: %{y:.3g} nats",
-        x | {"exponentformat": "power", "fixedrange": True},
-        labelled(LEAST, high) | {"title": {"text": "loss behind it (nats)"}},
-    )  # fmt: skip
+    hover = "η = %{x:.2g}: %{y:.3g} nats"
+    return spread_figure(STEPS, losses, hover, x, (LEAST, high), "loss behind it (nats)")
 
 
 def spread_figure(
-    at: np.ndarray, spread: Spread, hover: str, x: Mapping[str, Any], y: Mapping[str, Any]
+    at: np.ndarray,
+    spread: Spread,
+    hover: str,
+    x: Mapping[str, Any],
+    powers: tuple[float, float],
+    y: str,
 ) -> Figure:
-    """Return the mean of each name as a line, and a band from its least to its greatest."""
-    styles, data = thinning_lines(spread), []
-    for slot, name in enumerate(padded(spread, SLOTS)):
-        band = mean = None
-        if name is not None:
-            values = np.clip(spread[name], 10.0**-EDGE, 10.0**EDGE)
-            color = styles[name]["color"]
-            band = {
-                "x": np.concatenate([at, at[::-1]]),
-                "y": np.concatenate([values.max(0), values.min(0)[::-1]]),
-                "fillcolor": color,
-                "line": {"width": 0, "color": color},
-            }
-            marker = {"color": color, "size": 7}
-            mean = {"x": at, "y": values.mean(0), "line": styles[name], "marker": marker}
-        data.append(slot_trace(
-            "scatter", f"band {slot}", None, band, mode="lines", fill="toself", opacity=0.18,
-            showlegend=False, hoverinfo="skip",
-        ))  # fmt: skip
-        data.append(slot_trace(
-            "scatter", f"mean {slot}", None, mean, mode="lines+markers", showlegend=False,
-            hovertemplate=f"{hover}<extra></extra>",
-        ))  # fmt: skip
-    layout = {
-        "template": TEMPLATE,
-        "height": 380,
-        "margin": {"l": 60, "r": 12, "t": 40, "b": 46},
-        "annotations": [text_above(legend(spread), 0, 10, "left", {"size": 14})],
-        "xaxis": x,
-        "yaxis": y,
+    """Return the mean of each name as a line, and a band from its least to its greatest.
+
+    The axis of y is logarithmic, between two powers of ten.
+    """
+    styles, shown = thinning_lines(spread), []
+    for name, every in spread.items():
+        values, color = np.clip(every, 10.0**-EDGE, 10.0**EDGE), styles[name]["color"]
+        mean = {"x": at, "y": values.mean(0), "line": styles[name]}
+        mean["marker"] = {"color": color, "size": 7}
+        area = band(at, values.min(0), values.max(0), color)
+        shown.append({"band": area | {"line": {"width": 0, "color": color}}, "mean": mean})
+    area = {"mode": "lines", "fill": "toself", "opacity": 0.18, "hoverinfo": "skip"}
+    line = {"mode": "lines+markers", "hovertemplate": f"{hover}<extra></extra>"}
+    no_legend = {"showlegend": False}
+    kinds = {
+        "band": ("scatter", None, area | no_legend),
+        "mean": ("scatter", None, line | no_legend),
     }
-    return {"data": data, "layout": layout}
+    # plotly would print a bare 2 and 5 between powers
+    losses = logarithmic([10.0**power for power in powers])
+    layout = canvas(380, 60, 12, 40, 46) | {
+        "annotations": [legend(spread, 10)],
+        "xaxis": {**x, "fixedrange": True},
+        "yaxis": losses | {"range": [*powers], "fixedrange": True, "title": {"text": y}},
+    }
+    return {"data": slot_traces(kinds, shown, SLOTS, 0), "layout": layout}
 
 
 def powers_around(spread: Spread, low: float, high: float) -> tuple[float, float]:
@@ -258,9 +249,3 @@ def powers_around(spread: Spread, low: float, high: float) -> tuple[float, float
         if logs.size and logs.max() > high:
             high = float(min(np.ceil(logs.max()), EDGE))
     return low, high
-
-
-def labelled(low: float, high: float) -> dict[str, Any]:
-    """Return a logarithmic axis; plotly would print a bare 2 and 5 between powers."""
-    axis = logarithmic([10.0**low, 10.0**high])
-    return {**axis, "range": [low, high], "fixedrange": True}
