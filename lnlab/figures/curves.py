@@ -28,12 +28,6 @@ from lnlab.figures.style import (
 Curve = tuple[np.ndarray, np.ndarray]
 """Places and values, each (K,)."""
 
-LearningCurve = tuple[np.ndarray, np.ndarray]
-"""The places of measurements (K,), and their values, one row a seed (S, K)."""
-
-Panel = Mapping[str, LearningCurve]
-"""Curves by the name of their normalizer."""
-
 
 def line_chart(
     panels: Mapping[str, Mapping[str, Curve]],
@@ -62,25 +56,34 @@ def line_chart(
         >>> lnlab.figures.line_chart({"": curves}, x="updates", y="loss")
     """
     figure = _curve_panels(panels, x, y, log_x, log_y, horizontal_spacing=0.06)
-    styles = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
-    named = set()
+    styles = lines(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for text, (at, values) in panel.items():
             name, look = literal(text), styles[text] | (PREDICTED if text in predicted else {})
             figure.add_scatter(
-                x=at, y=values, name=name, legendgroup=name, showlegend=text not in named,
+                x=at, y=values, name=name, legendgroup=name,
                 mode="markers" if text in dots else "lines", line=look, marker={"size": 9},
                 legendrank=legend_rank(text), row=1, col=column,
                 hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
-            named.add(text)
     if mark:
         figure.add_vline(
             mark[0], line={"color": GREY, "width": 1.5, "dash": "dot"}, row="all", col="all",
             annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
             annotation_position="top right",
         )  # fmt: skip
-    return figure.update_layout(height=430)
+    return in_legend_once(figure).update_layout(height=430)
+
+
+def in_legend_once(figure: go.Figure) -> go.Figure:
+    """Name each group of traces once in the legend."""
+    data: Any = figure.data
+    named = set()
+    for trace in data:
+        if trace.showlegend is not False:
+            trace.showlegend = trace.legendgroup not in named
+            named.add(trace.legendgroup)
+    return figure
 
 
 def _curve_panels(
@@ -103,7 +106,7 @@ def _curve_panels(
 
 
 def learning_curves(
-    panels: Mapping[str, Panel],
+    panels: Mapping[str, Mapping[str, Curve]],
     *,
     x: str,
     y: str,
@@ -116,7 +119,7 @@ def learning_curves(
     What was measured at x = 0 has no place on a logarithmic axis and is left out there.
 
     Args:
-        panels: the panels by their title.
+        panels: by title and by name the places (K,) and the values (S, K), a row a seed.
         x: what the axis of x is, with its unit.
         y: likewise of y.
         made_on: the data's kind and the hardware, printed below.
@@ -127,19 +130,16 @@ def learning_curves(
         >>> lnlab.figures.learning_curves(panels, x="updates", y="loss", made_on="3 seeds")
     """
     figure = _curve_panels(panels, x, y, log_x, log_y)
-    styles = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
-    named = set()
+    styles = lines(name for panel in panels.values() for name in panel)
+    several = False
     for column, panel in enumerate(panels.values(), start=1):
         for name, (at, values) in panel.items():
             shown = at > 0 if log_x else np.full(at.shape, True)
-            traces = mean_and_band(name, at[shown], values[:, shown], styles[name])
-            traces[1].showlegend = name not in named
-            figure.add_traces(traces, 1, column)
-            named.add(name)
-    every = [values for panel in panels.values() for _, values in panel.values()]
-    several = any(len(values) > 1 for values in every)
+            curve = mean_and_band(name, at[shown], values[:, shown], styles[name])
+            figure.add_traces(curve, 1, column)
+            several |= len(values) > 1
     note = " Line: mean; band: least to greatest of the seeds." if several else ""
-    return with_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
+    return with_footnote(in_legend_once(figure).update_layout(height=460), f"{made_on}.{note}")
 
 
 def mean_and_band(
@@ -149,15 +149,14 @@ def mean_and_band(
     name, middle = literal(text), y.mean(axis=0)
     finite = np.isfinite(middle)
     joined = (finite[1:] & finite[:-1]).any()
-    edges = y.min(axis=0), y.max(axis=0)
-    area = go.Scatter(band(x, *edges, look["color"]), showlegend=False, legendgroup=name)
+    area = band(x, y.min(axis=0), y.max(axis=0), look["color"])
     mean = go.Scatter(
         x=x, y=middle, name=name, legendrank=legend_rank(text), legendgroup=name, line=look,
         mode="lines" if joined else "markers",  # a line through one place is not seen
         marker={"color": look["color"], "size": 9},
         hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
     )  # fmt: skip
-    return [area, mean]
+    return [go.Scatter(area, showlegend=False, legendgroup=name), mean]
 
 
 # Paired differences with an interval.
@@ -165,16 +164,6 @@ def mean_and_band(
 
 ROW = 30
 """The most letters of a label in one line."""
-
-
-def _row(text: str) -> str:
-    """Return the label of a row, "set: one − other", in two lines where one would be long."""
-    label = literal(text)
-    if len(text) <= ROW:
-        return label
-    end = ":" if ": " in label else " −"
-    return label.replace(f"{end} ", f"{end}<br>", 1)
-
 
 Difference = tuple[Sequence[float], tuple[float, float]]
 """A paired difference: one value a seed, and the interval of their mean."""
@@ -193,17 +182,16 @@ def paired_differences(
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
     for text, (values, (low, high)) in differences.items():
-        name = _row(text)
-        decided = low > 0 or high < 0
-        color = INK if decided else GREY
+        name = literal(text)
+        if len(text) > ROW:  # "set: one − other" in two lines
+            end = ":" if ": " in name else " −"
+            name = name.replace(f"{end} ", f"{end}<br>", 1)
+        color = INK if low > 0 or high < 0 else GREY
         figure.add_scatter(
-            x=[low, high],
-            y=[name, name],
-            mode="lines",
+            x=[low, high], y=[name, name], mode="lines", opacity=0.45,
             line={"color": color, "width": 9},
-            opacity=0.45,
             hovertemplate=f"interval: {low:.3g} to {high:.3g}<extra></extra>",
-        )
+        )  # fmt: skip
         figure.add_scatter(
             x=list(values), y=[name] * len(values), mode="markers",
             marker={"color": color, "size": 9, "line": {"color": "white", "width": 1}},
@@ -243,8 +231,7 @@ def ribbons(
         step = frame["step"].to_numpy()
         for (low, high), opacity in ((LIGHT, 0.18), (DARK, 0.35)):
             edges = frame[low].to_numpy(), frame[high].to_numpy()
-            area = go.Scatter(band(step, *edges, look["color"], opacity))
-            figure.add_trace(area, 1, column)
+            figure.add_trace(go.Scatter(band(step, *edges, look["color"], opacity)), 1, column)
         figure.add_scatter(
             x=frame["step"], y=frame["q50"], mode="lines", line=look,
             hovertemplate="%{x}: median %{y:.3g}<extra></extra>", row=1, col=column,
@@ -283,7 +270,16 @@ def smoothness_ribbons(
     styles = lines(names)
     for row, (y, ribbons) in enumerate(rows.items(), start=1):
         for column, name in enumerate(names, start=1):
-            figure.add_traces(_ribbon(ribbons[name], styles[name]["color"]), row, column)
+            (at, low, high), color = ribbons[name], styles[name]["color"]
+            flat = {"line": {"width": 0, "color": color}}
+            figure.add_traces([
+                go.Scatter(band(at, low.min(0), high.max(0), color, 0.2), **flat),
+                go.Scatter(band(at, low.mean(0), high.mean(0), color, 0.6), **flat),
+                go.Scatter(
+                    x=at, y=high.mean(0), mode="lines", line={"color": color, "width": 1},
+                    hovertemplate="%{x}: up to %{y:.3g}<extra></extra>",
+                ),
+            ], row, column)  # fmt: skip
         edges = logarithmic(edge for _, low, high in ribbons.values() for edge in (low, high))
         figure.update_yaxes(edges, row=row)
         figure.update_yaxes(title_text=literal(y), row=row, col=1)
@@ -293,25 +289,6 @@ def smoothness_ribbons(
     return with_footnote(
         figure, f"{made_on}. Inner band: mean of the seeds; outer: least to greatest."
     )
-
-
-def _ribbon(ribbon: Ribbon, color: str) -> list[go.Scatter]:
-    at, low, high = ribbon
-    areas = [
-        go.Scatter(
-            band(at, lower, upper, color, opacity),
-            line={"width": 0, "color": color},
-        )
-        for lower, upper, opacity in (
-            (low.min(0), high.max(0), 0.2),
-            (low.mean(0), high.mean(0), 0.6),
-        )
-    ]  # fmt: skip
-    edge = go.Scatter(
-        x=at, y=high.mean(0), mode="lines", line={"color": color, "width": 1},
-        hovertemplate="%{x}: up to %{y:.3g}<extra></extra>",
-    )  # fmt: skip
-    return [*areas, edge]
 
 
 def add_level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> go.Figure:
@@ -410,25 +387,15 @@ def over_depth(
 # How long each contender takes, as a multiple of torch's layer without a norm.
 
 
+_PALE = {"color": shade(BLUE, 2), "width": 4, "dash": "dash"}
 CONTENDERS = {
     "LN-LSTM, fused": ("LN-LSTM", "ours_ms", {"color": BLUE, "width": 4}),
-    "LN-GRU, fused": (
-        "LN-GRU",
-        "ours_ms",
-        {"color": shade(BLUE, 2), "width": 4, "dash": "dash"},
-    ),
-    "LN-LSTM, loop of operators": (
-        "LN-LSTM",
-        "reference_ms",
-        {"color": OTHERS[2], "dash": "dashdot"},
-    ),
-    "LN-LSTM, TorchScript": (
-        "LN-LSTM",
-        "script_ms",
-        {"color": OTHERS[3], "dash": "6px,3px"},
-    ),
+    "LN-GRU, fused": ("LN-GRU", "ours_ms", _PALE),
+    "LN-LSTM, loop of operators":
+        ("LN-LSTM", "reference_ms", {"color": OTHERS[2], "dash": "dashdot"}),
+    "LN-LSTM, TorchScript": ("LN-LSTM", "script_ms", {"color": OTHERS[3], "dash": "6px,3px"}),
     "LN-LSTM, matrix products alone": ("LN-LSTM", "floor_ms", {"color": GREY, "dash": "dot"}),
-}
+}  # fmt: skip
 """The cell, its time in a row of benchmarks/recurrent.py, and the look of its line: ours in the
 colour of layer norm."""
 
@@ -454,13 +421,11 @@ def ratios_to_torch(
     panel: dict[str, list[Ratio]] = {}
     for name, (cell, key, _) in CONTENDERS.items():
         for row in rows:
-            if (row["cell"], row["phase"]) != (cell, phase):
-                continue
-            if key == "ours_ms":
-                ratios = row["ratio"], *row["range"]
-            else:
-                ratios = (row[key] / row["torch_ms"],) * 3
-            panel.setdefault(name, []).append((row["size"][place], *ratios))
+            if (row["cell"], row["phase"]) == (cell, phase):
+                fused = key == "ours_ms"
+                one = (row[key] / row["torch_ms"],) * 3
+                ratios = (row["ratio"], *row["range"]) if fused else one
+                panel.setdefault(name, []).append((row["size"][place], *ratios))
     return panel
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from lnlab.figures.curves import in_legend_once
 from lnlab.figures.style import (
     GREY,
     INK,
@@ -21,14 +22,10 @@ from lnlab.figures.style import (
     with_footnote,
 )
 
-# Losses to be drawn, and what is printed on each picture of them.
-#
-# On each stands where BatchNorm's statistics come from at its points, without which nobody can
-# know what was drawn.
-
+# On each picture stands where BatchNorm's statistics come from at its points, without which
+# nobody can know what was drawn.
 
 LOSS = "loss (nats)"
-
 
 BN_STATS = {
     "batch": "of the batch",
@@ -71,9 +68,9 @@ def log_range(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
     return float(low), float(max(high, low + 0.1))
 
 
-def subtitled(title: str, landscapes: Sequence[Landscape]) -> str:
+def subtitled(title: str, words: str) -> str:
     """Return a title, and below it the sources of statistics over cases."""
-    return f"{literal(title)}<br><sup>{literal(stamp(landscapes))}</sup>"
+    return f"{literal(title)}<br><sup>{literal(words)}</sup>"
 
 
 def bands(
@@ -86,28 +83,23 @@ def bands(
         x: what the coordinate is.
         made_on: the data's kind, printed below.
     """
-    titles = [subtitled(title, _all(panel)) for title, panel in panels.items()]
+    every = {
+        title: [line for several in panel.values() for line in several]
+        for title, panel in panels.items()
+    }
+    titles = [subtitled(title, stamp(several)) for title, several in every.items()]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
-    styles = lines(dict.fromkeys(name for panel in panels.values() for name in panel))
-    named: set[str] = set()
+    styles = lines(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for name, several in panel.items():
-            traces = band_traces(name, several, styles[name])
-            traces[1].update(showlegend=name not in named)
-            figure.add_traces(traces, 1, column)
-            named.add(name)
-    figure.update_xaxes(title_text=literal(x))
-    losses = [each.losses for panel in panels.values() for each in _all(panel)]
-    figure.update_yaxes(logarithmic(losses))
+            figure.add_traces(band_traces(name, several, styles[name]), 1, column)
+    losses = [each.losses for several in every.values() for each in several]
+    figure.update_xaxes(title_text=literal(x)).update_yaxes(logarithmic(losses))
     figure.update_yaxes(title_text=LOSS, col=1)
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
     return with_footnote(
-        figure, f"{made_on}. Thin: one direction each; band: least to greatest."
+        in_legend_once(figure), f"{made_on}. Thin: one direction each; band: least to greatest."
     )
-
-
-def _all(panel: Mapping[str, Sequence[Landscape]]) -> list[Landscape]:
-    return [line for several in panel.values() for line in several]
 
 
 def band_traces(
@@ -116,24 +108,16 @@ def band_traces(
     """Return the band of a few lines and each line, as traces of one group of the legend."""
     at = np.asarray(several[0].at[0])
     losses = np.stack([np.asarray(line.losses) for line in several])
-    group = {
-        "legendgroup": literal(name),
-        "name": literal(name),
-        "legendrank": legend_rank(name),
-    }
-    area = go.Scatter(
-        band(at, losses.min(0), losses.max(0), look["color"]),
-        line={"width": 0, "color": look["color"]}, showlegend=False, **group,
-    )  # fmt: skip
-    hover = f"{literal(name)}<br>%{{x:.3g}}: %{{y:.3g}}<extra></extra>"
-    each = [
-        go.Scatter(
-            x=at, y=values, mode="lines", line={**look, "width": 1.2}, showlegend=False,
-            hovertemplate=hover, **group,
-        )
-        for values in losses
-    ]  # fmt: skip
-    return [area, *each]
+    text = literal(name)
+    group = {"legendgroup": text, "name": text, "legendrank": legend_rank(name)}
+    area = band(at, losses.min(0), losses.max(0), look["color"])
+    flat = {"line": {"width": 0, "color": look["color"]}}
+    thin = {
+        "x": at, "mode": "lines", "line": {**look, "width": 1.2}, **group,
+        "hovertemplate": f"{text}<br>%{{x:.3g}}: %{{y:.3g}}<extra></extra>",
+    }  # fmt: skip
+    spread = go.Scatter(area, **flat, **group, showlegend=False)
+    return [spread, *(go.Scatter(thin, y=values) for values in losses)]
 
 
 # The loss on planes through a minimum, and the path of a training on one.
@@ -150,10 +134,9 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
         panels: by title.
         made_on: the data's kind, printed below.
     """
-    titles = [  # short: three stand side by side
-        f"{literal(title)}<br><sup>{literal(BN_STATS.get(each.bn_stats or '', ''))}</sup>"
-        for title, each in panels.items()
-    ]
+    # short: three stand side by side
+    words = (BN_STATS.get(each.bn_stats or "", "") for each in panels.values())
+    titles = [*map(subtitled, panels, words)]
     scenes = [[{"type": "scene"}] * len(panels)]
     figure = make_subplots(
         1, len(panels), specs=scenes, subplot_titles=titles, horizontal_spacing=0.01
@@ -200,29 +183,21 @@ def surface_values(landscape: Landscape) -> dict[str, np.ndarray]:
 
 def minimum_marker(landscape: Landscape) -> go.Scatter3d:
     """Return the marker of w."""
-    return go.Scatter3d(
-        **marker_values(landscape), mode="markers", name="w", showlegend=False,
-        marker={"size": 5, "color": VERMILLION},
-        hovertemplate="w: %{text} nats<extra></extra>",
-    )  # fmt: skip
-
-
-def marker_values(landscape: Landscape) -> dict[str, Any]:
-    """Return the place of w, and its loss."""
-    height = float(np.log10(landscape.centre))
     zero = np.zeros(1)
-    return {"x": zero, "y": zero, "z": zero + height, "text": [f"{landscape.centre:.3g}"]}
+    return go.Scatter3d(
+        x=zero, y=zero, z=zero + float(np.log10(landscape.centre)), mode="markers", name="w",
+        text=[f"{landscape.centre:.3g}"], hovertemplate="w: %{text} nats<extra></extra>",
+        marker={"size": 5, "color": VERMILLION}, showlegend=False,
+    )  # fmt: skip
 
 
 def scene(heights: tuple[float, float]) -> dict[str, Any]:
     """Return the axes of a plane: the loss in powers of 10, each labelled by its value."""
     ticks = range(-9, 10)
     zaxis = {
-        "title": {"text": LOSS},
-        "tickvals": [*ticks],
-        "ticktext": [f"{10.0**tick:g}" for tick in ticks],
-        "range": [heights[0] - 0.05, heights[1] + 0.05],
-    }
+        "title": {"text": LOSS}, "range": [heights[0] - 0.05, heights[1] + 0.05],
+        "tickvals": [*ticks], "ticktext": [f"{10.0**tick:g}" for tick in ticks],
+    }  # fmt: skip
     return {
         # few: seen from here more of them lie over each other
         "xaxis": {"title": {"text": AXES[0]}, "nticks": 5},
@@ -251,7 +226,7 @@ def path_on_plane(
         distances: from the plane (K,).
         made_on: the data's kind, printed below.
     """
-    titles = [subtitled("the plane", [landscape]), "how far from it"]
+    titles = [subtitled("the plane", stamp([landscape])), "how far from it"]
     figure = make_subplots(
         1, 2, subplot_titles=titles, column_widths=[0.6, 0.4], horizontal_spacing=0.2
     )
@@ -267,15 +242,15 @@ def path_on_plane(
         line={"color": "white", "width": 2.5}, marker={"size": 4, "color": VERMILLION},
         row=1, col=1, hovertemplate="%{x:.2f}, %{y:.2f}<extra>the training</extra>",
     )  # fmt: skip
-    lengths = np.linalg.norm(path, axis=1)
-    figure.add_traces(
-        [
-            _length("from the plane", distances, INK),
-            _length("in the plane, from its end", lengths, GREY),
-        ],
-        1,
-        2,
-    )
+    lengths = {
+        "from the plane": (distances, INK),
+        "in the plane, from its end": (np.linalg.norm(path, axis=1), GREY),
+    }
+    for name, (values, color) in lengths.items():
+        figure.add_scatter(
+            y=values, name=name, mode="lines", line={"color": color, "width": 2.5},
+            hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>", row=1, col=2,
+        )  # fmt: skip
     for update, part, axis in zip(
         (figure.update_xaxes, figure.update_yaxes), explained, ("1", "2"), strict=True
     ):
@@ -286,10 +261,3 @@ def path_on_plane(
         template=TEMPLATE, height=490, legend={"x": 0, "y": 1.2}, margin={"t": 125},
     )  # fmt: skip
     return with_footnote(figure, f"{made_on}. Colour: the loss (nats), as a power of 10.")
-
-
-def _length(name: str, values: np.ndarray, color: str) -> go.Scatter:
-    return go.Scatter(
-        y=values, name=name, mode="lines", line={"color": color, "width": 2.5},
-        hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>",
-    )  # fmt: skip

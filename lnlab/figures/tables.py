@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from lnlab.figures.style import (
     SIZES,
     TEMPLATE,
     VERMILLION,
+    canvas,
     literal,
     text_color_on,
     with_footnote,
@@ -63,7 +65,8 @@ def matrices(
     )
     cells = sum(widths) / (1 - GAP * (len(grids) - 1))
     for digits, size in LETTERINGS:
-        least = 2 + size * max(ems(f"{x:.{digits}f}") for a in grids for x in a.flat)
+        texts = (f"{number:.{digits}f}" for array in grids for number in array.flat)
+        least = 2 + size * max(map(ems, texts))
         if least * cells <= ROOM:
             break
     for column, array in enumerate(grids, start=1):
@@ -182,16 +185,11 @@ def configurations(
         template=TEMPLATE, height=440, margin={"t": 50, "l": 70},
         plot_bgcolor="#D1D5DB", meta={"width": max(690, 120 + 370 * len(panels))},
     )  # fmt: skip
-    return with_footnote(  # in lines of at most 90 letters, for which the figure is wide enough
-        figure,
-        f"{made_on}. T: the population's, F: the batch's own.{of_cells(panels)}",
+    several = any(np.isfinite(lowest).any() for _, lowest, _ in panels.values())
+    numbers = " Mean and 95 % interval." if several else ""
+    return with_footnote(
+        figure, f"{made_on}. T: the population's, F: the batch's own.{numbers}"
     )
-
-
-def of_cells(panels: Mapping[str, Means]) -> str:
-    """Return the names of the numbers of a cell, where there are more than one."""
-    some = any(np.isfinite(lowest).any() for _, lowest, _ in panels.values())
-    return " Mean and 95 % interval." if some else ""
 
 
 def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Heatmap:
@@ -249,60 +247,49 @@ def timeline(slices: Sequence[int], steps: int = 4, chunk: int = 2) -> go.Figure
     """
     figure = _canvas(430)
     threads = len(slices)
-    looped, waits = _loop(steps)
+    loop = {"input": 1.6 * WIDTHS["input"], "recurrent": WIDTHS["recurrent"], "rest": 0.11}
+    looped = _boxes(["input", *OPERATORS * steps], loop, 0.07)
+    call = []
+    for step in range(steps):
+        call += ["recurrent", "rest"] if step % chunk else ["input", "recurrent", "rest"]
+    alone = _boxes(call, WIDTHS, 0.0)
     for lane in range(threads):
-        base = threads + 1.2 + lane
-        for left, width, work in looped:
-            _box(figure, left, base, width, 0.72, "", WORK[work][1])
-        _label(figure, -0.1, base + 0.36, f"thread {threads - lane}", anchor="right")
-    for at in waits:
-        top = {"y0": threads + 1.05, "y1": 2 * threads + 1.1}
-        line = {"color": INK, "width": 1.5, "dash": "dot"}
-        figure.add_shape(type="line", x0=at, x1=at, line=line, **top)
-    end = looped[-1][0] + looped[-1][1]
-    for lane in range(threads):
-        for left, width, work in _alone(steps, chunk):
-            _box(figure, left, lane, width, 0.72, "", WORK[work][1])
-            end = max(end, left + width)
-        cases = f"thread {threads - lane}: {slices[threads - 1 - lane]} cases"
-        _label(figure, -0.1, lane + 0.36, cases, anchor="right")
+        number, above = f"thread {threads - lane}", threads + 1.2 + lane
+        cases = f"{number}: {slices[threads - 1 - lane]} cases"
+        for boxes, base, text in ((looped, above, number), (alone, lane, cases)):
+            for left, width, work in boxes:
+                _box(figure, left, base, width, 0.72, "", WORK[work][1])
+            _label(figure, -0.1, base + 0.36, text, anchor="right")
+    for left, width, _ in looped:
+        at = left + width + 0.035
+        figure.add_shape(
+            type="line", x0=at, x1=at, y0=threads + 1.05, y1=2 * threads + 1.1,
+            line={"color": INK, "width": 1.5, "dash": "dot"},
+        )  # fmt: skip
     top = 2 * threads + 1.45
     _label(figure, 0, top, "<b>A loop of operators.</b> At every dotted line all threads wait.")
     text = "Each thread takes its own cases through all steps and waits for nobody."
     _label(figure, 0, threads + 0.12, f"<b>One call.</b> {text}")
     _legend(figure, -0.75)
+    end = max(left + width for left, width, _ in looped + alone)
     figure.update_xaxes(range=[-1.75, end + 0.1])
     return figure.update_yaxes(range=[-1.05, top + 0.4])
 
 
-def _loop(steps: int) -> tuple[list[tuple[float, float, str]], list[float]]:
-    """Return boxes (left, width, work) of a loop of operators, and where the threads wait."""
-    boxes, waits, now = [], [], 0.0
-    for work in ["input", *OPERATORS * steps]:
-        width = {"input": 1.6 * WIDTHS["input"], "rest": 0.11}.get(work, WIDTHS[work])
-        boxes.append((now, width, work))
-        now += width + 0.07
-        waits.append(now - 0.035)
-    return boxes, waits
-
-
-def _alone(steps: int, chunk: int) -> list[tuple[float, float, str]]:
-    """Return boxes (left, width, work) of one slice that goes through all steps by itself."""
-    boxes, now = [], 0.0
-    for step in range(steps):
-        works = ["recurrent", "rest"] if step % chunk else ["input", "recurrent", "rest"]
-        for work in works:
-            boxes.append((now, WIDTHS[work], work))
-            now += WIDTHS[work]
-    return boxes
+def _boxes(
+    works: Sequence[str], widths: Mapping[str, float], gap: float
+) -> list[tuple[float, float, str]]:
+    """Return the boxes (left, width, work) of works one after the other."""
+    lefts = accumulate((widths[work] + gap for work in works), initial=0.0)
+    return [(left, widths[work], work) for left, work in zip(lefts, works, strict=False)]
 
 
 def lstm_step() -> go.Figure:
     """Draw one time step of the LN-LSTM as the kernel computes it, and what it keeps of it."""
     figure = _canvas(400)
-    saved, made = {"line": ORANGE}, {"line": GREY}
+    saved, made = ORANGE, GREY
     blue, red, green = (WORK[work][1] for work in WORK)
-    boxes: dict[str, tuple[float, float, str, str, dict]] = {
+    boxes = {
         "x": (0.0, 2.2, "x<sub>t</sub>", "white", made),
         "h_": (0.0, 1.1, "h<sub>t−1</sub>", "white", saved),
         "c_": (0.0, 0.0, "c<sub>t−1</sub>", "white", saved),
@@ -316,16 +303,18 @@ def lstm_step() -> go.Figure:
         "h": (7.8, 1.1, "h<sub>t</sub>", green, saved),
     }
     for left, bottom, text, fill, line in boxes.values():
-        _box(figure, left, bottom, 0.9, 0.7, text, fill, **line)
+        _box(figure, left, bottom, 0.9, 0.7, text, fill, line)
     arrows = "x Wx, Wx LNx, h_ Wh, Wh LNh, LNx gates, LNh gates, gates c, c_ c, c LNc, LNc h"
     for pair in [*arrows.split(", "), "gates h"]:
         (x0, y0, *_), (x1, y1, *_) = (boxes[name] for name in pair.split())
-        _arrow(figure, (x0 + 0.9, y0 + 0.35), (x1, y1 + 0.35))
+        figure.add_annotation(
+            x=x1, y=y1 + 0.35, ax=x0 + 0.9, ay=y0 + 0.35, axref="x", ayref="y", text="",
+            showarrow=True, arrowhead=2, arrowwidth=1.6, arrowcolor="#4B5563",
+        )  # fmt: skip
     _legend(figure, -0.75)
     frame = f"<span style='color:{ORANGE}'>□</span>"
-    _label(
-        figure, 0.0, -1.15, f"{frame} kept for the way back; the gates are computed again there"
-    )
+    text = f"{frame} kept for the backward pass; the gates are computed again there"
+    _label(figure, 0.0, -1.15, text)
     figure.update_xaxes(range=[-0.2, 8.9])
     return figure.update_yaxes(range=[-1.35, 3.1])
 
@@ -346,9 +335,8 @@ def memory_bars(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
 
 def _canvas(height: int) -> go.Figure:
     """Return a figure without axes, in which shapes are drawn."""
-    margin = {"l": 10, "r": 10, "t": 10, "b": 10}
-    figure = go.Figure(layout={"template": TEMPLATE, "height": height, "margin": margin})
-    figure.update_layout(meta={"width": 840})  # what stands in boxes does not shrink
+    # what stands in boxes does not shrink
+    figure = go.Figure(layout=canvas(height, 10, 10, 10, 10) | {"meta": {"width": 840}})
     figure.update_xaxes(visible=False, fixedrange=True)
     return figure.update_yaxes(visible=False, fixedrange=True)
 
@@ -363,10 +351,9 @@ def _box(
     fill: str,
     line: str = "white",
 ) -> None:
-    frame = {"color": line, "width": 4 if line == ORANGE else 1}
     figure.add_shape(
         type="rect", x0=left, x1=left + width, y0=bottom, y1=bottom + height,
-        fillcolor=fill, line=frame,
+        fillcolor=fill, line={"color": line, "width": 4 if line == ORANGE else 1},
     )  # fmt: skip
     if text:
         color = INK if fill == "white" else "white"
@@ -374,25 +361,10 @@ def _box(
         _label(figure, *middle, text, anchor="center", color=color, size=17)
 
 
-def _label(
-    figure: go.Figure,
-    x: float,
-    y: float,
-    text: str,
-    anchor: Any = "left",
-    color: str = INK,
-    size: int = 14,
-) -> None:
+def _label(figure: go.Figure, x: float, y: float, text: str, **look: Any) -> None:
     figure.add_annotation(
-        text=text, x=x, y=y, xanchor=anchor, yanchor="middle", showarrow=False,
-        font={"color": color, "size": size},
-    )  # fmt: skip
-
-
-def _arrow(figure: go.Figure, start: tuple[float, float], end: tuple[float, float]) -> None:
-    figure.add_annotation(
-        x=end[0], y=end[1], ax=start[0], ay=start[1], axref="x", ayref="y", text="",
-        showarrow=True, arrowhead=2, arrowwidth=1.6, arrowcolor="#4B5563",
+        text=text, x=x, y=y, xanchor=look.get("anchor", "left"), yanchor="middle",
+        showarrow=False, font={"color": look.get("color", INK), "size": look.get("size", 14)},
     )  # fmt: skip
 
 
