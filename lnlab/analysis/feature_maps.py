@@ -8,7 +8,7 @@ than the rest of the layer, with which layer norm throws them together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -198,10 +198,8 @@ def _observed(
     modules = dict(model.named_modules())
     known = [name for name in modules if f"{name}.norm" in modules]
     check_names("layer of lnlab.nn", layers, known)
-    norms = {name: modules[f"{name}.norm"] for name in layers}
-    hooks = [norm.register_forward_hook(partial(hook, name)) for name, norm in norms.items()]
-    try:
+    with ExitStack() as hooks:
+        for name in layers:
+            norm = modules[f"{name}.norm"]
+            hooks.enter_context(norm.register_forward_hook(partial(hook, name)))
         yield
-    finally:
-        for handle in hooks:
-            handle.remove()

@@ -29,16 +29,11 @@ from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import AffineNormalizer, BatchNormalizer, Identity, Mode, NormLayer, Stats
 from lnlab.threads import in_one_thread
 
-# Distributions P(y | x) of an output, as the exponential families of a linear model.
-#
-# Ba et al. (2016), eq. 10 and 11, in terms of the natural parameters h = a + b (..., H):
-#
-# .. math:: \log P(y \mid x) = \frac{h^\top y - \eta(h)}{\phi} + c(y, \phi), \qquad
-#           E[y \mid x] = \eta'(h), \qquad Cov[y \mid x] = \phi\, \eta''(h).
-#
-# The paper takes H independent outputs, of which :data:`GAUSSIAN` and :data:`BERNOULLI` are
-# examples; :data:`CATEGORICAL`, the softmax, is the same with outputs that depend on each
-# other.
+# Distributions P(y | x) of an output, as the exponential families of a linear model: Ba et al.
+# (2016), eq. 10 and 11, in terms of the natural parameters h = a + b (..., H). With
+# log P(y | x) = (hᵀ y - eta(h))/phi + c(y, phi), E[y | x] = eta'(h) and
+# Cov[y | x] = phi eta''(h). The paper takes H independent outputs, of which GAUSSIAN and
+# BERNOULLI are examples; CATEGORICAL, the softmax, has outputs that depend on each other.
 
 
 @dataclass(frozen=True)
@@ -50,10 +45,6 @@ class Family:
     mean: Callable[[Tensor], Tensor]  # its slope f, the transfer function: (..., H) to (..., H)
     curvature: Callable[[Tensor], Tensor]  # its second derivative, (..., H) to (..., H, H)
     phi: float = 1.0  # the scale of the variance; 1 but for a Gaussian
-
-    def __post_init__(self) -> None:
-        if not 0 < self.phi < float("inf"):
-            raise ValueError(f"phi is {self.phi}: a variance is a positive number.")
 
     def cov(self, h: Tensor) -> Tensor:
         """Return Cov[y | x] (..., H, H) at h (..., H)."""
@@ -122,13 +113,12 @@ class GLM:
 
     def __post_init__(self) -> None:
         W, x = self.W, self.x
-        if W.dim() != 2 or x.dim() != 2 or W.shape[1] != x.shape[1] or not len(x):
+        matrices = W.dim() == 2 and x.dim() == 2 and W.shape[1] == x.shape[1] and len(x)
+        if not matrices or not W.is_floating_point() or W.dtype != x.dtype:
             raise ValueError(
-                f"W is {tuple(W.shape)} and x {tuple(x.shape)}: give (H, D) and (B, D), B at "
-                "least 1."
+                f"W is {tuple(W.shape)} in {W.dtype} and x {tuple(x.shape)} in {x.dtype}: give "
+                "(H, D) and (B, D), B at least 1, both in torch.float64."
             )
-        if not W.is_floating_point() or W.dtype != x.dtype:
-            raise ValueError(f"W is {W.dtype} and x {x.dtype}: give both as torch.float64.")
         for name, v in (("b", self.b), ("g", self.g)):
             if v is not None and v.shape != W.shape[:1]:
                 raise ValueError(f"{name} is {tuple(v.shape)}: give ({len(W)},).")
@@ -210,8 +200,7 @@ def metric(glm: GLM) -> Tensor:
     J is differentiated automatically, through mu and sigma and into every unit.
     """
     theta = glm.theta
-    J = jacrev(glm.outputs, chunk_size=ROWS)(theta)
-    J = J.flatten(2)  # (B, H, H K)
+    J = jacrev(glm.outputs, chunk_size=ROWS)(theta).flatten(2)  # (B, H, H K)
     # The score of an exponential family is J' (y - E[y])/phi: its covariance given x is the
     # matrix under the mean of eq. 9, and the mean over cases stands for E_x.
     scaled = glm.family.cov(glm.h) / glm.family.phi**2 @ J
@@ -249,27 +238,21 @@ def chi(glm: GLM) -> Tensor:
               - \frac{a_i - \mu_i}{\sigma_i} \frac{\partial\sigma_i}{\partial w_i}
     """
     slopes = jacrev(lambda W: tuple(glm.stats(W)), chunk_size=ROWS)(glm.W)  # each (B, H, H, D)
-    diagonals = [
-        torch.diagonal(slope, dim1=1, dim2=2).mT for slope in slopes
-    ]  # (B, H, D) of (i, i)
-    return glm.x.unsqueeze(1) - diagonals[0] - glm.normalized.unsqueeze(-1) * diagonals[1]
+    # (B, H, D) of (i, i)
+    dmu, dsigma = (torch.diagonal(slope, dim1=1, dim2=2).mT for slope in slopes)
+    return glm.x.unsqueeze(1) - dmu - glm.normalized.unsqueeze(-1) * dsigma
 
 
 def ds2(F: Tensor, delta: Tensor) -> float:
     """Return the KL divergence (nats) that F predicts of a small step (H, K), eq. 8."""
-    _refuse(delta, F.shape[:2])
     return float(torch.einsum("ik,ikjl,jl->", delta, F, delta) / 2)
 
 
 def divergence(glm: GLM, delta: Tensor) -> float:
-    """Return the KL divergence (nats) from P(y | x; theta) to P(y | x; theta + delta)."""
-    _refuse(delta, glm.theta.shape)
+    """Return the KL divergence (nats) of a step delta (H, K) from theta."""
+    if delta.shape != glm.theta.shape:  # it might fit row by row
+        raise ValueError(f"delta is {tuple(delta.shape)}: give {tuple(glm.theta.shape)}.")
     return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
-
-
-def _refuse(delta: Tensor, shape: torch.Size) -> None:
-    if delta.shape != shape:
-        raise ValueError(f"delta is {tuple(delta.shape)}: give {tuple(shape)}.")
 
 
 def radial(glm: GLM) -> dict[str, Tensor]:
@@ -349,28 +332,6 @@ class FisherInformation(Objective, AnalysisResult):
     over further axes (time) divergences add up. Made by :func:`fisher_information`.
     """
 
-    def __init__(
-        self, model: nn.Module, x: Tensor, family: Family, *, bn_stats: str | None,
-        params: Collection[str] | None, dtype: torch.dtype | None, read: Read,
-    ) -> None:  # fmt: skip
-        check_model(model)
-        check_type("family", family, Family, "CATEGORICAL, BERNOULLI or GAUSSIAN")
-        if bn_stats == "recomputed":
-            raise ValueError(
-                'bn_stats is "recomputed", whose dependence on w has no derivative here: give '
-                '"batch", which are statistics of x too, or "running".'
-            )
-        dtype = dtype or at_least_float32(model)
-        # h stays that of theta while w moves: at w = theta the divergence is 0 and so is its
-        # gradient, and what is left of second order is F (eq. 9)
-        module = ModuleCopy(model, x, dtype=dtype, bn_stats=bn_stats or "running", read=read)
-        h = module.run().y
-
-        def divergence(output: object, h: Tensor) -> Tensor:
-            return family.kl(h, read(output)).sum() / len(h)  # E over P(x); time adds up
-
-        super().__init__(model, x, h, divergence, bn_stats=bn_stats, params=params, dtype=dtype)
-
     def product(self) -> Callable[[Tensor], Tensor]:
         """Return the map v to F v, eq. 9, of v (P,) or several as (P, K)."""
         # The Hessian of the divergence at w = theta is Jᵀ Cov[y]/phi² J and a sum over the
@@ -403,10 +364,9 @@ class FisherInformation(Objective, AnalysisResult):
 
     def to_frame(self) -> Frame:
         """Return one row per parameter: its name, its size and the trace of its block of F."""
-        rows = zip(
-            self.names, [s.numel() for s in self.shapes], self.traces().values(), strict=True
-        )
-        return make_frame(rows, columns=["parameter", "size", "trace"])
+        sizes = [shape.numel() for shape in self.shapes]
+        traces = self.traces().values()
+        return make_frame({"parameter": self.names, "size": sizes, "trace": traces})
 
     def plot(self) -> Figure:
         """Return the mean of the diagonal of F in each parameter."""
@@ -449,6 +409,21 @@ def fisher_information(
         >>> information = lnlab.fisher_information(net, x)
         >>> print(information.traces())
     """
+    check_model(model)
+    check_type("family", family, Family, "CATEGORICAL, BERNOULLI or GAUSSIAN")
+    if bn_stats == "recomputed":
+        raise ValueError(
+            'bn_stats is "recomputed", whose dependence on w has no derivative here: give '
+            '"batch", which are statistics of x too, or "running".'
+        )
+    dtype = dtype or at_least_float32(model)
+    # h stays that of theta while w moves: at w = theta the divergence is 0 and so is its
+    # gradient, and what is left of second order is F (eq. 9)
+    h = ModuleCopy(model, x, dtype=dtype, bn_stats=bn_stats or "running", read=read).run().y
+
+    def divergence(output: object, h: Tensor) -> Tensor:
+        return family.kl(h, read(output)).sum() / len(h)  # E over P(x); time adds up
+
     return FisherInformation(
-        model, x, family, bn_stats=bn_stats, params=params, dtype=dtype, read=read
+        model, x, h, divergence, bn_stats=bn_stats, params=params, dtype=dtype
     )

@@ -14,7 +14,9 @@ if there is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -94,19 +96,13 @@ def _first_calls(objective: Objective) -> dict[str, int]:
     """Return the names of all modules that are called, numbered by their first call."""
     calls: dict[str, int] = {}
 
-    def note(name: str) -> Callable[..., None]:
-        def hook(*_: object) -> None:
-            calls.setdefault(name, len(calls))
+    def note(name: str, *_: object) -> None:
+        calls.setdefault(name, len(calls))
 
-        return hook
-
-    modules = objective.module.named_modules()
-    hooks = [m.register_forward_pre_hook(note(name)) for name, m in modules]
-    try:
+    with ExitStack() as hooks:
+        for name, module in objective.module.named_modules():
+            hooks.enter_context(module.register_forward_pre_hook(partial(note, name)))
         objective.value()
-    finally:
-        for hook in hooks:
-            hook.remove()
     return calls
 
 
@@ -196,10 +192,6 @@ class NoisyNorm(Normalizer):
     ) -> None:
         inner = norm(units)
         super().__init__(units, space=inner.space)
-        if not (shift >= 0 and spread >= 0 and scale >= 1):
-            raise ValueError(
-                f"shift is {shift}, spread {spread}, scale {scale}: give at least 0, 0 and 1."
-            )
         self.norm, self.shift, self.scale, self.spread = inner, shift, scale, spread
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import Buffers, check_names, check_type, copy_module
+from lnlab.analysis.module_copy import Buffers, check_names, copy_module
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import (
@@ -125,18 +125,11 @@ def gradient_parts(
         slope: dL/dh (*cases, H, *space) of its output.
         W, t: the weights that made ``a`` and the time step, if the rule reads them.
     """
-    check_type("a", a, Tensor, "the input of the normalizer as a tensor")
-    check_type("slope", slope, Tensor, "the gradient by its output as a tensor")
     rule = copy_module(as_affine_norm(norm, max(a.dim() - 2, 0)))
     assert isinstance(rule, AffineNormalizer)
     if slope.shape != a.shape:
         raise ValueError(f"slope is {tuple(slope.shape)}, a {tuple(a.shape)}: give one shape.")
-    axis = -1 - rule.space
-    if a.dim() < 1 + rule.space or a.shape[axis] != rule.units:
-        raise ValueError(
-            f"a has shape {tuple(a.shape)}: {type(norm).__name__} takes {rule.units} units "
-            f"along axis {axis}."
-        )
+    rule.check(a)
     with torch.enable_grad():
         a = at_least_float32(a.detach()).requires_grad_()
         mu, sigma = rule.stats(a, W if W is None else W.detach(), t)
@@ -185,13 +178,9 @@ def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
         calls.append((args, Buffers(module), h.detach().requires_grad_()))
         return calls[-1][-1].clone() if len(calls) == call + 1 else h  # may be written into
 
-    hook = modules[name].register_forward_hook(keep)
-    try:
-        with torch.enable_grad():
-            # as in training: a reentrant checkpoint lets no gradient in where it sees none
-            loss = objective(objective.start.detach().requires_grad_())
-    finally:
-        hook.remove()
+    with modules[name].register_forward_hook(keep), torch.enable_grad():
+        # as in training: a reentrant checkpoint lets no gradient in where it sees none
+        loss = objective(objective.start.detach().requires_grad_())
     if not 0 <= call < len(calls):
         raise ValueError(
             f"{name} is called {len(calls)} times where gradients are computed: choose call "

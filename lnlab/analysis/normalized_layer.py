@@ -52,12 +52,8 @@ def random_given(
     """Return standard normal weights W, inputs x and, if asked, a bias c, in float64.
 
     Args:
-        units: H.
-        inputs: D.
-        cases: B.
-        place: dense, or a convolution of images of ``side`` by ``side``.
-        side: height and width of an image.
-        kernel: height and width of the kernel.
+        units, inputs, cases: H, D and B.
+        place: dense, or a convolution of images of ``side`` by ``side`` with that ``kernel``.
         bias_inside: whether c (H,) is a bias inside a, one number a unit; else it is 0.
         seed: of W, x and c each by itself: W does not change with B, nor the first x.
     """
@@ -99,9 +95,7 @@ def check_finite(name: str, v: Tensor) -> None:
 class NormalizedLayer:
     """The layer y = N(W x + c) of one row of Table 1, before f.
 
-    Attributes:
-        norm: the row's normalizer, in the precision of ``given``; evaluating the layer leaves
-            its buffers as they are.
+    Its ``norm`` has the precision of ``given``, and its buffers stay as they are.
 
     Args:
         row: which normalizer, in what place.
@@ -184,12 +178,8 @@ class NormalizedLayer:
     ) -> np.ndarray:
         """Return the defect for each delta; shifts are by delta times ``shift`` (N,)."""
         shift, scales = self._shift(shift), transformation.scales
-        return np.array(
-            [
-                self._defect(transformation, delta, shift if scales else delta * shift)
-                for delta in map(float, deltas)
-            ]
-        )
+        shifts = ((delta, shift if scales else delta * shift) for delta in map(float, deltas))
+        return np.array([self._defect(transformation, *change) for change in shifts])
 
     def _shift(self, shift: Tensor | None) -> Tensor:
         if shift is None:
@@ -289,9 +279,7 @@ def measure_table1(
 
     Args:
         rows: what to measure, by name.
-        units: H; a multiple of 4 if the rows hold the group normalizers.
-        inputs: D.
-        cases: B.
+        units, inputs, cases: H, a multiple of 4 for the group normalizers, D and B.
         delta: the factor by which weights, inputs or cases are re-scaled.
         eps: of every normalizer.
         dtype: the precision of everything.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,41 +14,19 @@ from lnlab.analysis.magnitudes import root_mean_square, vector_norm
 from lnlab.analysis.module_copy import check_input, check_type
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.nn import AffineNormalizer, GroupNorm, Identity, Normalizer
+from lnlab.nn import AffineNormalizer, Cell, GroupNorm, Identity, Normalizer
 from lnlab.threads import in_one_thread
 
 
-class CellProtocol(Protocol):
-    """A cell: weights of its pre-activations, a first state, and one time step."""
+@dataclass(frozen=True)
+class Dynamics(AnalysisResult):
+    """Root mean squares at T time steps, each (T,)."""
 
-    @property
-    def W_x(self) -> Tensor: ...
-
-    @property
-    def W_h(self) -> Tensor: ...
-
-    def initial_state(self, x: Tensor) -> tuple[Tensor, ...]: ...
-
-    def __call__(
-        self, x: Tensor, state: tuple[Tensor, ...], t: int | None = None
-    ) -> tuple[Tensor, ...]: ...
-
-
-class _Sizes(NamedTuple):
-    summed: Tensor
-    hidden: Tensor
+    summed: Tensor  # of the pre-activations W_h h_{t-1} + W_x x_t, before they are normalized
+    hidden: Tensor  # of the hidden state h_t
+    # of the gradient of a random function of the last h, by the state after step t; as a
+    # multiple of the one by the state after the last step
     gradient: Tensor
-
-
-class Dynamics(_Sizes, AnalysisResult):
-    """Root mean squares at T time steps, each (T,).
-
-    Attributes:
-        summed: of the pre-activations W_h h_{t-1} + W_x x_t, before they are normalized.
-        hidden: of the hidden state h_t.
-        gradient: of the gradient of a random function of the last h, by the state after step t;
-            as a multiple of the one by the state after the last step.
-    """
 
     @property
     def rate(self) -> float:
@@ -58,7 +37,7 @@ class Dynamics(_Sizes, AnalysisResult):
 
     def to_frame(self) -> Frame:
         """Return one row per time step."""
-        return make_frame({name: v.cpu().numpy() for name, v in self._asdict().items()})
+        return make_frame({name: v.cpu().numpy() for name, v in vars(self).items()})
 
     def plot(self) -> Figure:
         """Return the three against time, on a logarithmic axis."""
@@ -69,7 +48,7 @@ class Dynamics(_Sizes, AnalysisResult):
         return line_chart({"": lines}, x="time step", y="root mean square")
 
 
-def hidden_states(cell: CellProtocol, x: Tensor) -> list[tuple[Tensor, ...]]:
+def hidden_states(cell: Cell, x: Tensor) -> list[tuple[Tensor, ...]]:
     """Return the first state, and that after each step of ``x`` (T, B, D)."""
     states = [cell.initial_state(x)]
     for t, x_t in enumerate(x):
@@ -80,7 +59,7 @@ def hidden_states(cell: CellProtocol, x: Tensor) -> list[tuple[Tensor, ...]]:
 
 @in_one_thread
 @torch.enable_grad()
-def dynamics(cell: CellProtocol, x: Tensor, *, seed: int = 0) -> Dynamics:
+def dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> Dynamics:
     """Return the sizes of pre-activations, hidden states and gradients at every step of ``x``.
 
     x is (T, B, D), with at least one step; ``seed`` is that of the random function of the last
@@ -108,7 +87,7 @@ def dynamics(cell: CellProtocol, x: Tensor, *, seed: int = 0) -> Dynamics:
 
 
 @torch.no_grad()
-def output_scales(cell: CellProtocol, norm: AffineNormalizer, x: Tensor) -> Tensor:
+def output_scales(cell: Cell, norm: AffineNormalizer, x: Tensor) -> Tensor:
     """Return the root mean square of the output of ``norm``, a part of ``cell``, at each step.
 
     It is over cases and units, before gain and bias, (T,): 1 if the statistics that the norm
@@ -120,11 +99,8 @@ def output_scales(cell: CellProtocol, norm: AffineNormalizer, x: Tensor) -> Tens
         h = h if norm.b is None else h - norm.b
         outputs.append(h if norm.g is None else h / norm.g)
 
-    hook = norm.register_forward_hook(keep)
-    try:
+    with norm.register_forward_hook(keep):
         hidden_states(cell, x)
-    finally:
-        hook.remove()
     return root_mean_square(torch.stack(outputs).flatten(1), 1)
 
 

@@ -130,7 +130,7 @@ def inside(device):
         "over units": torch.stack([*mean_over_units(found).values()]),
         "contributions": unit_contributions(net, x, y, summed, layers=["first"])["first"],
         "disagreement": torch.stack([*apart.values()]),
-        "dynamics": torch.stack([*dynamics(cell, sequence)]),
+        "dynamics": torch.stack([*vars(dynamics(cell, sequence)).values()]),
         "scales": output_scales(cell, cell.norm_h, sequence),
         "along training": torch.stack([each.gradient()[1] for _, each in seen]),
     }
