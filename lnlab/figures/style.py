@@ -156,6 +156,8 @@ PLACES = {
     "pre": "#1B6FE0",
     "post": "#B8420F",
     "sandwich": "#0090A8",
+    "keel": "#E00000",
+    "lns": "#B07D00",
     "qk": "#B400C8",
 }
 """The colour of each place where a normalizer stands: in an encoder with a decoder, and in the

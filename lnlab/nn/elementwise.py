@@ -83,6 +83,8 @@ class Derf(DyT):
         >>> h = norm(torch.randn(4, 16))
     """
 
+    stacks = True
+
     def __init__(
         self, units: int, *, alpha: float = 0.5, s: float = 0.0, space: int = 0
     ) -> None:

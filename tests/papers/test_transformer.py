@@ -13,6 +13,7 @@ from lnlab.training import Evaluation, stack, train_steps
 from lnlab.training.random_state import generator
 
 V, T, D, HEADS, L = 11, 6, 8, 2, 2
+TALES = Experiment.budget("smoke").dataset()
 every_arm = pytest.mark.parametrize("arm", ARMS)
 
 
@@ -81,6 +82,53 @@ def test_normalizers_are_at_the_positions_of_the_arm():
         positions[arm] = "".join("FT"[isinstance(norm, LayerNorm)] for norm in norms)
     assert positions == {"pre": "TFF", "post": "FFT", "sandwich": "TTF", "none": "FFF"}
     assert branch.behind.factor == pytest.approx((2 * L) ** -0.5)
+
+
+def test_the_blocks_since_2024_are_their_formulas(outcome):
+    """Sun et al. (2025): x + f(LN(x) / sqrt(l)); Chen & Wei (2026): LN(2 L x + f(LN(x)))."""
+    for arm in ("lns", "keel"):
+        for l, block in enumerate(make_net(arm, layers=3).blocks, start=1):
+            x = torch.randn(2 * T, D, dtype=torch.float64, requires_grad=True)
+            h = x
+            for f in (block.attention.f, block.feed_forward.f):
+                n = F.layer_norm(h, (D,))
+                if arm == "lns":
+                    h = h + f(n / l**0.5, T)
+                else:
+                    h = F.layer_norm(2 * 3 * h + f(n, T), (D,))
+            leaves = {"x": x, **dict(block.named_parameters())}
+            gains = [name for name in leaves if name.endswith((".g", ".b"))]
+            leaves = {name: leaves[name] for name in leaves if name not in gains}
+            expected, found = outcome(h, **leaves), outcome(block(x, T), **leaves)
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_scaled_initialisation_divides_the_last_matrix_of_each_branch():
+    equal, scaled = (
+        dict(Experiment.budget("smoke", initialisation=how).model(0, TALES).named_parameters())
+        for how in ("equal", "scaled")
+    )
+    for name, W in equal.items():
+        factor = 0.5 if name.endswith(("W_O.W", "W_2.W")) else 1.0  # 2 layers: sqrt(2 L) = 2
+        torch.testing.assert_close(scaled[name], factor * W, msg=name)
+
+
+def test_the_profile_is_of_the_stream_and_of_the_gradient():
+    net, x, y = make_net("lns"), text(3, T), text(3, T)
+    variances, gradients = evaluate.profile_over_depth(net, x, y)
+    expected = [
+        h.std(1, correction=0).square().mean() for h in evaluate.residual_streams(net, x)
+    ]
+    torch.testing.assert_close(torch.tensor(variances), torch.stack(expected))
+    loss = evaluate.objective(net, x, y)
+    assert gradients == pytest.approx(evaluate.gradient_norms_by_layer(loss))
+
+
+def test_a_part_of_the_training_data_is_its_beginning():
+    task = Experiment.budget("smoke", train_size=9, batch_size=3, seeds=(0,))
+    batches = task.batches(TALES).epoch(0)
+    seen = {tuple(row) for x, _ in batches for row in x[0].tolist()}
+    assert seen == {tuple(row) for row in TALES.train.x[:9].tolist()}
 
 
 def test_the_weights_before_a_normalizer_are_scale_invariant():

@@ -47,6 +47,21 @@ def residual_streams(net: Transformer, x: Tensor) -> list[Tensor]:
     return streams
 
 
+def profile_over_depth(net: Transformer, x: Tensor, y: Tensor) -> tuple[list, list]:
+    """Return the variance of the stream before and after each block, and ||dL/dW_2|| by layer.
+
+    The variance is that over the units of a position, a mean over positions.
+
+    Args:
+        net: One network.
+        x, y: Characters and the next ones (B, T).
+    """
+    weights = [block.feed_forward.f.W_2.W for block in net.blocks]
+    gradients = torch.autograd.grad(nll(net(x), y), weights)
+    variances = [h.var(1, correction=0).mean() for h in residual_streams(net, x)]
+    return [float(v) for v in variances], [float(g.norm()) for g in gradients]
+
+
 def largest_activation(stream: Tensor) -> float:
     """Return the largest |activation| as a multiple of the median (Sun et al., 2024).
 

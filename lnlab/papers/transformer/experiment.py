@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import log
+from types import SimpleNamespace
 from typing import Any, Self
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.analysis.rotation import equilibrium_angle
 from lnlab.data import Text, load
+from lnlab.data.text import Windows
 from lnlab.papers.transformer.evaluate import (
     gradient_norms_by_layer,
     largest_activation,
@@ -20,7 +22,7 @@ from lnlab.papers.transformer.evaluate import (
 )
 from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
-from lnlab.training.experiment import collate
+from lnlab.training.experiment import CPU, Epochs, collate
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
 
@@ -56,6 +58,10 @@ class Experiment(training.Experiment):
     """T, the characters of an example."""
     warmup: float = setting(0.1, least=0, most=1)
     """The fraction of the updates in which the learning rate rises from 0 to its value."""
+    initialisation: str = setting("equal", choices=("equal", "scaled"))
+    """Scaled: the last matrix of each of the 2 L branches starts 1/sqrt(2 L) as large."""
+    train_size: int = setting(0, least=0)
+    """The first so many training examples are trained on; 0: all."""
     eval_size: int = setting(512, least=1)
     """Examples of each split, the first ones, whose loss is measured at the end."""
     weight_decay: float = setting(0.0, least=0)
@@ -100,7 +106,8 @@ class Experiment(training.Experiment):
             self.heads,
         )
         net = Transformer(*size, ARMS[self.norm], fused=self.fused)
-        net.initialize_(lambda name: generator(f"{name} of seed {seed}"))
+        scaled = self.initialisation == "scaled"
+        net.initialize_(lambda name: generator(f"{name} of seed {seed}"), scaled=scaled)
         if self.weight_decay:
             net.turned = RotationTracker(net)
         return self.fuse(net)
@@ -108,6 +115,13 @@ class Experiment(training.Experiment):
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the NLL in nats per character of logits (S, B, T, V) and y (S, B, T): (S,)."""
         return cross_entropy(output.flatten(1, 2), y.flatten(1))
+
+    def batches(
+        self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
+    ) -> Epochs:
+        count = self.train_size or None
+        first = Windows(dataset.train.x[:count], dataset.train.y[:count])
+        return super().batches(SimpleNamespace(train=first), device, dtype)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         """Return AdamW with weight decay on matrices and embeddings alone."""
@@ -141,9 +155,10 @@ class Experiment(training.Experiment):
         the logarithm of a matrix' rotation per step (root mean square over the layers) as a
         multiple of :func:`~lnlab.analysis.rotation.equilibrium_angle`.
         """
-        metrics, count = {}, self.eval_size if evaluation is Evaluation.FINAL else EVAL_SIZE
+        size, metrics = self.eval_size if evaluation is Evaluation.FINAL else EVAL_SIZE, {}
         for name in ("train", "valid", "test"):
             split = getattr(dataset, name)
+            count = min(size, self.train_size or size) if name == "train" else size
             scores = evaluate(model, split.x[:count], split.y[:count], self.loss)
             metrics[f"{name}_nll"] = scores["nll"]
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):

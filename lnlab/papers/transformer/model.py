@@ -2,11 +2,13 @@ r"""A decoder of characters with normalizers at any of the positions of the lite
 
 With f attention or the feed-forward network, a residual branch is
 
-.. math:: x \leftarrow \mathrm{after}(x + \mathrm{behind}(f(\mathrm{before}(x)))),
+.. math:: x \leftarrow \mathrm{after}(\alpha x + \mathrm{behind}(f(\beta\,\mathrm{before}(x)))),
 
 and papers differ in which of the three they have: post-LN (Vaswani et
 al., 2017) has the last, pre-LN (Xiong et al., 2020) the first, sandwich or peri-LN (Ding et
-al., 2021; Kim et al., 2025) the first two.
+al., 2021; Kim et al., 2025) the first two, Keel (Chen & Wei, 2026) the first and the last.
+alpha and beta are 1, but for Keel, where alpha is the number of branches, and LayerNorm
+scaling (Sun et al., 2025), where beta is 1/sqrt(l) in layer l.
 
 Every module computes S stacked models at once: where a single one has weights (H, D) and inputs
 (N, D), they have (S, H, D) and (S, N, D).
@@ -20,12 +22,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.analysis.rotation import angle
-from lnlab.nn import DyT, Identity, LayerNorm, Linear, Normalizer, NormLayer, RMSNorm
+from lnlab.nn import Derf, DyT, Identity, LayerNorm, Linear, Normalizer, NormLayer, RMSNorm
 
 PLACES = {
     "pre": (True, False, False),
     "post": (False, False, True),
     "sandwich": (True, True, False),
+    "keel": (True, False, True),
 }
 """True where there is a normalizer: before f, behind it, and after the sum."""
 
@@ -37,11 +40,13 @@ class Arm(NamedTuple):
         place: One of :data:`PLACES`.
         norm: Makes the normalizer.
         of_heads: Makes that of the queries and of the keys of each head.
+        scaled: Whether what goes into f in layer l is multiplied by 1/sqrt(l).
     """
 
     place: str
     norm: NormLayer
     of_heads: NormLayer = Identity
+    scaled: bool = False
 
 
 ARMS = {
@@ -52,9 +57,13 @@ ARMS = {
     "qk": Arm("pre", LayerNorm, of_heads=LayerNorm),
     "rms": Arm("pre", RMSNorm),
     "dyt": Arm("pre", DyT),
+    "derf": Arm("pre", Derf),
+    "lns": Arm("pre", LayerNorm, scaled=True),
+    "keel": Arm("keel", LayerNorm),
 }
 """The arms: layer norm at several positions, and other normalizers at that of pre-LN. "qk" is
-Dehghani et al. (2023), 2.1: pre-LN, and layer norm of queries and keys."""
+Dehghani et al. (2023), 2.1: pre-LN, and layer norm of queries and keys; "lns" is LayerNorm
+scaling."""
 
 
 class BranchScale(Normalizer):
@@ -141,32 +150,54 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """A residual branch: f, and normalizers before it, behind it and after the sum."""
+    """A residual branch: f, and normalizers before it, behind it and after the sum.
+
+    Args:
+        f: Attention or the feed-forward network.
+        before, behind, after: The normalizers.
+        alpha: Multiplies x.
+        beta: Multiplies what goes into f.
+    """
 
     stacks = True
 
-    def __init__(self, f: nn.Module, before: nn.Module, behind: nn.Module, after: nn.Module):
+    def __init__(
+        self,
+        f: nn.Module,
+        before: nn.Module,
+        behind: nn.Module,
+        after: nn.Module,
+        *,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+    ) -> None:
         super().__init__()
         self.f, self.before, self.behind, self.after = f, before, behind, after
+        self.alpha, self.beta = alpha, beta
 
     def forward(self, x: Tensor, T: int) -> Tensor:
         """Map x (*S, B T, D), B examples of T characters, to the same shape."""
-        return self.after(x + self.behind(self.f(self.before(x), T)))
+        branch = self.behind(self.f(self.beta * self.before(x), T))
+        return self.after(self.alpha * x + branch)
 
 
 class Block(nn.Module):
-    """One of the L layers: attention and the feed-forward network, each in a branch."""
+    """Layer number l of L: attention and the feed-forward network, each in a branch."""
 
     stacks = True
 
-    def __init__(self, D: int, heads: int, arm: Arm, layers: int, *, fused: bool) -> None:
+    def __init__(
+        self, D: int, heads: int, arm: Arm, l: int, layers: int, *, fused: bool
+    ) -> None:
         super().__init__()
+        alpha = 2.0 * layers if arm.place == "keel" else 1.0
+        beta = l**-0.5 if arm.scaled else 1.0
 
         def branch(f: nn.Module) -> Residual:
             norms = [arm.norm(D) if present else Identity(D) for present in PLACES[arm.place]]
             if arm.norm is Identity:
                 norms[1] = BranchScale(D, layers)
-            return Residual(f, *norms)
+            return Residual(f, *norms, alpha=alpha, beta=beta)
 
         self.attention = branch(SelfAttention(D, heads, arm.of_heads, fused=fused))
         self.feed_forward = branch(FeedForward(D))
@@ -246,7 +277,7 @@ class Transformer(nn.Module):
         layers: L, each of two branches.
         D: The width.
         heads: The number of heads, which divides D.
-        arm: The normalizers. "pre" and "sandwich" have one more, below the logits.
+        arm: The normalizers. Where none is after the sum there is one more, below the logits.
         fused: True: torch's operator computes attention.
 
     Raises:
@@ -269,13 +300,15 @@ class Transformer(nn.Module):
         super().__init__()
         self.embedding = Embedding(V, context, D)
         self.blocks = nn.ModuleList(
-            Block(D, heads, arm, layers, fused=fused) for _ in range(layers)
+            Block(D, heads, arm, l, layers, fused=fused) for l in range(1, layers + 1)
         )
-        self.top = Identity(D) if arm.place == "post" else arm.norm(D)
+        self.top = Identity(D) if PLACES[arm.place][2] else arm.norm(D)
         self.readout = Linear(D, V)
         self.turned: RotationTracker | None = None
 
-    def initialize_(self, generator: Callable[[str], torch.Generator]) -> None:
+    def initialize_(
+        self, generator: Callable[[str], torch.Generator], *, scaled: bool = False
+    ) -> None:
         """Initialize matrices from N(0, 1/fan-in), and E and P from N(0, 1/2).
 
         The stream then starts as N(0, 1) in each unit, as Xiong et al. (2020), appendix B,
@@ -284,10 +317,14 @@ class Transformer(nn.Module):
         Args:
             generator: Returns the random numbers for a parameter by its name, so that
                 parameters of the same name start alike in every network.
+            scaled: Whether the last matrix of each of the 2 L branches is divided by
+                sqrt(2 L), as in GPT-2 (Radford et al., 2019, 2.3).
         """
         for name, p in self.named_parameters():
             if p.dim() > 1:
                 variance = 0.5 if name.startswith("embedding") else 1 / p.shape[1]
+                if scaled and name.endswith(("W_O.W", "W_2.W")):
+                    variance /= 2 * len(self.blocks)
                 nn.init.normal_(p, 0, variance**0.5, generator=generator(name))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ class TransformerState:
     """A transformer before its first update.
 
     Attributes:
-        places: of the normalizers: any of pre, post and sandwich.
+        places: of the normalizers: any of pre, post, sandwich and keel.
         kind: of the normalizer, one of :data:`KINDS`; with "none" every branch is damped
             instead, and the places are the same.
         depth: L, one of :data:`DEPTHS`.
