@@ -553,6 +553,8 @@ class Tester:
     Attributes:
         base: the evaluation without any change.
         evaluations: how often the module was evaluated.
+        precision: that which the outputs have.
+        exact: a defect below this is rounding.
 
     Raises:
         ValueError: if the outputs are no finite floating point numbers, or differ between two
@@ -574,13 +576,15 @@ class Tester:
         if not torch.equal(self.run(None).y, y):
             raise ValueError(
                 "two evaluations from one random state differ: the module draws random "
-                "numbers from elsewhere, and no defect could be distinguished from them."
+                "numbers from elsewhere or keeps something from call to call, and no defect "
+                "could be distinguished from that."
             )
         # the largest |a| of every tensor of the base, which each change is compared with
         self._largest = {id(v): max_abs(v) for v in (y, *(s.a for s in self.base.sites))}
         self.silent = self._largest[id(y)] == 0
         self.dtype = y.dtype
-        self.exact = EXACT[y.dtype] if y.dtype in EXACT else EXACT[torch.bfloat16]
+        self.precision = module.precision if module.precision in EXACT else torch.bfloat16
+        self.exact = EXACT[self.precision]
 
     def run(self, new: Replacement | None) -> Observation:
         """Evaluate the module, see :meth:`.ModuleCopy.run`; counted."""
@@ -664,7 +668,7 @@ class Tester:
         if not usual.outputs < VISIBLE:  # not `>=`: NaN is a break, too
             deltas = AFTER_A_BREAK if scales else ()
             return [self._point(change, delta)[0] for delta in deltas], ""
-        deltas = (SCALES if scales else SHIFTS)[self.dtype]
+        deltas = (SCALES if scales else SHIFTS)[self.precision]
         points = [self._point(change, delta)[0] for delta in deltas]
         mirrored, minus = self._point(change, -usual.delta)
         return [*points, mirrored], _sign(y, minus, self.exact) if scales else ""

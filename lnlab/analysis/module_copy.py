@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass
+from functools import cached_property
 from types import CellType, FunctionType
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +21,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from lnlab.analysis.activations import NORMALIZERS, Site, SiteRecorder
+from lnlab.analysis.magnitudes import vector_norm
 from lnlab.nn import (
     BatchLayerNorm,
     BatchNormalizer,
@@ -423,6 +425,41 @@ class ModuleCopy:
             y = self.read(output)
             check_type("what read= returns", y, Tensor, "a function that returns a tensor")
             return Observation(y.clone(), self._recorder.sites, self._recorder.called)
+
+    @cached_property
+    def precision(self) -> torch.dtype:
+        """The precision that the outputs have, whatever that of the module's numbers.
+
+        Many modules compute in float32 what they are given in float64. A small step of all
+        numbers moves the outputs of a smooth function by twice as much as half of it; where
+        they are rounded on the way to steps of about that size, nothing of the kind is left.
+        """
+        y = self.run().y
+        if y.dtype is not torch.float64:
+            return y.dtype
+        off = 0.01  # numbers that were made in float32 lie on its grid: leave it
+        y = self.run(self._moved(off)).y
+        for step, dtype in ((1e-8, torch.float64), (1e-5, torch.float32)):
+            up, down = (self.run(self._moved(off + size)).y - y for size in (step, -step))
+            if bool((up - down).any()) and vector_norm(up + down) < 0.1 * vector_norm(up):
+                return dtype
+        constant = torch.equal(self.run(self._moved(0.1)).y, y)
+        return y.dtype if constant else torch.bfloat16
+
+    def _moved(self, size: float) -> Replacement:
+        """Return the input and the weights, each number changed by up to this share of it.
+
+        Zeros, which hide what is in front of them, become ones.
+        """
+
+        def move(values: Tensor) -> Tensor:
+            if not values.is_floating_point():
+                return values
+            shares = torch.linspace(-size, size, values.numel()).to(values)
+            values = values if bool(values.any()) else torch.ones_like(values)
+            return values * (1 + shares.view_as(values))
+
+        return Replacement(move(self.x), {n: move(p.data) for n, p in self.parameters.items()})
 
     def without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
         """Return another copy with every eps, or every bias inside a, 0; None if none was."""
