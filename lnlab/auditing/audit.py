@@ -251,5 +251,12 @@ def _about(subject: AuditSubject) -> str:
     dtype = str(subject.dtype).removeprefix("torch.")
     mode = "as in training" if subject.bn_stats == "batch" else "as in evaluation"
     dropout = f", dropout of {len(subject.dropout)} parts at 0" if subject.dropout else ""
+    if subject.noise:
+        dropout += f", {len(subject.noise)} parts with random numbers as in evaluation"
+    if subject.is_random:
+        dropout += ", random numbers are drawn in evaluation, too"
     size = f"{parameters:,} parameters in {dtype}"
+    if subject.precision is not (subject.wide or subject.dtype):
+        inside = str(subject.precision).removeprefix("torch.")
+        size += f", computed in {inside} whatever the input is"
     return f"{size}, input {tuple(subject.x.shape)}, {mode}{dropout}."

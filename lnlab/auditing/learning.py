@@ -16,7 +16,7 @@ from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.internal_covariate_shift import group_by_layer
 from lnlab.analysis.invariances import USUAL, Grade, Tester, changes_of
 from lnlab.analysis.invariances import check_invariances as check_module
-from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm
+from lnlab.analysis.magnitudes import relative_change, root_mean_square, vector_norm
 from lnlab.analysis.module_copy import ModuleCopy, find_weights
 from lnlab.analysis.norm_gradients import (
     as_affine_norm,
@@ -37,7 +37,7 @@ from lnlab.auditing.finding import (
     make_finding,
 )
 from lnlab.auditing.norms import eps_of, find_norms
-from lnlab.auditing.subject import AuditSubject, ModuleCall, zero_weights
+from lnlab.auditing.subject import RANDOM, AuditSubject, ModuleCall, zero_weights
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
 
@@ -190,7 +190,7 @@ def _try_scales(subject: AuditSubject) -> Invariances:
         if column not in OF_SCALE or change.where == "x":
             continue
         defect = tester.defect(change, USUAL)
-        holds = defect <= EXACT[tester.dtype]
+        holds = defect <= tester.exact
         grade = exact_grade if holds else f"broken ({defect:.2g})"
         grades.setdefault(change.where, {})[column] = grade
         if holds:
@@ -217,7 +217,7 @@ def check_rates(subject: AuditSubject) -> list[Finding]:
     by_row = tried.weights(3)
     names = tried.weights(1)
     if not names:
-        raise CannotCheck("the loss sees the scale of every weight: rates are what they say.")
+        raise CannotCheck("no weight is invariant to its scale.")
     weights = dict(subject.module.named_parameters())
     rows = []
     for name in names:
@@ -572,6 +572,10 @@ LOST = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 def check_precision(subject: AuditSubject) -> list[Finding]:
     """Compare the outputs in lower precisions with those in float64, in evaluation."""
     subject.require_wide()
+    if subject.is_random:
+        raise CannotCheck(RANDOM)
+    if subject.precision is torch.bfloat16:
+        raise CannotCheck("the module computes in half precision, whatever it is given.")
     y = subject.copy("running").run().y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
     rows, findings = [], []

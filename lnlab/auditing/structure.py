@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from lnlab.analysis.activations import NORMALIZERS, Site, dead_units
-from lnlab.analysis.magnitudes import EXACT, relative_change
+from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.module_copy import ModuleCopy, Replacement, batch_norms, copy_module
 from lnlab.analysis.norm_identity import NOTHING
 from lnlab.analysis.random import normal
@@ -28,6 +28,7 @@ from lnlab.auditing.norms import NormGroup, eps_of, find_norms
 from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
+    is_bias,
     restored_random_state,
     zero_weights,
 )
@@ -232,24 +233,30 @@ def _gains_off(norms: NormGroup) -> Iterator[Finding]:
 
 # Parameters on which nothing depends: a bias in front of a normalizer, most often.
 
-NO_GRADIENT = 1e-9
+SMALL_GRADIENT = 1e-9
 """A gradient below this fraction of its parameter's largest, or of the largest of all, may
-belong to what nothing depends on: it is then tried."""
+belong to what nothing depends on: it is then tried. In float32 rounding leaves a larger one."""
+
+RANDOM_STATES = 8
+"""The states an effect is looked for from, where a module draws random numbers."""
 
 
 def check_parameters(subject: AuditSubject) -> list[Finding]:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.without_zeros
     evaluated = nonzero.copy()
-    exact = 1e3 * EXACT.get(subject.wide or subject.dtype, 1e-3)
-    y = evaluated.run().y
+    grads = _gradients(nonzero)
+    masks = _flat_places(grads, subject.exact)
     idle: dict[str, tuple[int, int]] = {}
-    suspects = _without_gradient(nonzero)
-    for name, mask in suspects.items():
+    here = []  # without effect on this input, and with one on another
+    for name, mask in masks.items():
         # of a matrix single numbers are those of words that did not occur, and of dead units
         worth_trying = mask.any() if mask.dim() < 2 else mask.all()
-        if worth_trying and _no_effect(evaluated, name, mask, y, exact):
+        factors = (1, 100) if bool(grads[name][mask].any()) else (1, 1)
+        if worth_trying and not _has_effect(subject, evaluated, name, mask, factors):
             idle[name] = int(mask.sum()), mask.numel()
+            if mask.all() and _has_effect(subject, evaluated, name, mask, factors, _other_x):
+                here.append(name)
     norms = _next_norms(subject)
     subject.show(
         [
@@ -258,9 +265,11 @@ def check_parameters(subject: AuditSubject) -> list[Finding]:
             for norm in [norms.get(_owner(name), "")]
         ]
     )
-    findings = [*_idle_biases(idle, norms), *_idle_others(idle, norms)]
+    findings = list(_idle_findings(subject, idle, here, norms))
     if nonzero is not subject:
-        findings += _behind_zeros(subject, suspects, idle)
+        flat = _flat_places(_gradients(subject), subject.exact)
+        waiting = [n for n, mask in flat.items() if mask.all() and not masks[n].all()]
+        findings += _behind_zeros(subject, [name for name in waiting if name not in idle])
     return findings
 
 
@@ -268,36 +277,70 @@ def _owner(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _without_gradient(subject: AuditSubject) -> dict[str, Tensor]:
-    """Return the places of each parameter where a random function of outputs is flat."""
+def _gradients(subject: AuditSubject) -> dict[str, Tensor]:
+    """Return the gradients of a random function of the outputs."""
     evaluated = subject.copy()
     with torch.enable_grad(), restored_random_state():
         for p in evaluated.parameters.values():
             p.requires_grad_()
         y = subject.read(evaluated.module(evaluated.x))
         (y * normal(8, 0, y.numel()).view_as(y).to(y)).sum().backward()
-    grads = {
+    return {
         name: torch.zeros_like(p) if p.grad is None else p.grad
         for name, p in evaluated.parameters.items()
         if p.is_floating_point() and p.numel()
     }
-    largest = max((float(g.abs().max()) for g in grads.values()), default=0.0)
+
+
+def _flat_places(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
+    """Return the places of each parameter where its gradient may be rounding."""
+    sizes = {name: float(g.abs().max()) for name, g in grads.items()}
+    largest = max(sizes.values(), default=0.0)
+    small = max(SMALL_GRADIENT, exact / 10)
     return {
-        name: g.abs() <= NO_GRADIENT * max(float(g.abs().max()), 1e-6 * largest)
-        for name, g in grads.items()
+        name: g.abs() <= small * max(sizes[name], 1e-6 * largest) for name, g in grads.items()
     }
 
 
-def _no_effect(evaluated: ModuleCopy, name: str, mask: Tensor, y: Tensor, exact: float) -> bool:
-    """Return True if the outputs stay what they are when the masked numbers are replaced."""
-    p = evaluated.parameters[name].data
+def _other_x(x: Tensor) -> Tensor:
+    """Return another input: one of zeros, say, hides the effect of the weights it meets."""
+    if not x.is_floating_point():
+        return x.flip(-1)
+    size = float(x.std(correction=0)) or 1.0
+    return x + size * normal(10, 0, x.numel()).view_as(x).to(x)
+
+
+def _has_effect(
+    subject: AuditSubject,
+    evaluated: ModuleCopy,
+    name: str,
+    mask: Tensor,
+    factors: Iterable[float],
+    change_input: Callable[[Tensor], Tensor] = lambda x: x,
+) -> bool:
+    """Return True if the outputs move when the masked numbers are replaced.
+
+    Args:
+        subject: says from how many random states, and what is rounding.
+        evaluated: its copy.
+        name: the parameter.
+        mask: the places that are changed.
+        factors: the sizes of the changes, in units of the parameter's own.
+        change_input: from the input to the one that is tried.
+    """
+    p, x = evaluated.parameters[name].data, change_input(evaluated.x)
     size = float(p.abs().mean()) or 1.0
-    for draw in range(2):
-        other = size * normal(9, draw, p.numel()).view_as(p).to(p)
-        new = Replacement(evaluated.x, {name: torch.where(mask, p + other, p)})
-        if not relative_change(evaluated.run(new).y, y) <= exact:
-            return False
-    return True
+    with restored_random_state():
+        for state in range(RANDOM_STATES if subject.is_random else 1):
+            if subject.is_random:
+                torch.manual_seed(state)
+            y = evaluated.run(Replacement(x)).y
+            for draw, factor in enumerate(factors):
+                other = factor * size * normal(9, draw, p.numel()).view_as(p).to(p)
+                new = Replacement(x, {name: torch.where(mask, p + other, p)})
+                if not relative_change(evaluated.run(new).y, y) <= subject.exact:
+                    return True
+    return False
 
 
 def _next_norms(subject: AuditSubject) -> dict[str, str]:
@@ -315,34 +358,44 @@ def _next_norms(subject: AuditSubject) -> dict[str, str]:
     return following
 
 
-def _idle_biases(idle: dict[str, tuple[int, int]], norms: dict[str, str]) -> Iterator[Finding]:
-    names = [n for n, (part, size) in idle.items() if part == size and _owner(n) in norms]
-    if names:
-        numbers = count(sum(idle[name][0] for name in names), "number")
-        biases = count(len(names), "bias", "biases")
-        where = [f"{name} (before {norms[_owner(name)]})" for name in names]
-        message = f"{numbers} of {biases} in front of a normalizer have no effect"
-        yield make_finding("bias-before-norm", where, message)
-
-
-def _idle_others(idle: dict[str, tuple[int, int]], norms: dict[str, str]) -> Iterator[Finding]:
-    whole = [n for n, (part, size) in idle.items() if part == size and _owner(n) not in norms]
-    some = [f"{n} ({part} of {size})" for n, (part, size) in idle.items() if part < size]
-    if whole:
-        has = "has" if len(whole) == 1 else "have"
-        message = f"{count(len(whole), 'parameter')} {has} no effect at all on what is returned"
-        yield make_finding("parameter-unused", whole, message)
+def _idle_findings(
+    subject: AuditSubject,
+    idle: dict[str, tuple[int, int]],
+    here: Collection[str],
+    norms: dict[str, str],
+) -> Iterator[Finding]:
+    """Tell biases that cancel, parameters that are not used, and those of this input."""
+    called = {call.name for call in subject.trace.calls}
+    active = {_owner(name) for name in subject.copy().parameters if name not in idle}
+    biases: dict[str, str] = {}
+    unused, some = [], []
+    for name, (part, size) in idle.items():
+        owner = _owner(name)
+        share = "" if part == size else f" ({part} of {size})"
+        if is_bias(name) and owner in called & active:
+            biases[name] = f" (before {norms[owner]})" if owner in norms else share
+        elif share or name in here:
+            some.append(name + share)
+        else:
+            unused.append(name)
+    if unused:
+        has = "has" if len(unused) == 1 else "have"
+        message = (
+            f"{count(len(unused), 'parameter')} {has} no effect at all on what is returned"
+        )
+        yield make_finding("parameter-unused", unused, message)
+    if biases:
+        numbers = count(sum(idle[name][0] for name in biases), "number")
+        where = [name + remark for name, remark in biases.items()]
+        message = f"{numbers} of {count(len(biases), 'bias', 'biases')} have no effect"
+        yield make_finding("bias-without-effect", where, message)
     if some:
-        message = "some numbers of these parameters have no effect"
+        message = "these parameters, or some of their numbers, have no effect on this input"
         yield make_finding("parameter-partly-unused", some, message)
 
 
-def _behind_zeros(
-    subject: AuditSubject, suspects: dict[str, Tensor], idle: Collection[str]
-) -> Iterator[Finding]:
+def _behind_zeros(subject: AuditSubject, waiting: Collection[str]) -> Iterator[Finding]:
     """The parameters that get no gradient yet, for what they feed is 0."""
-    flat = [n for n, mask in _without_gradient(subject).items() if mask.all()]
-    waiting = [n for n in flat if n not in idle and not suspects[n].all()]
     if waiting:
         has = "has" if len(waiting) == 1 else "have"
         parameters = count(len(waiting), "parameter")
@@ -363,7 +416,7 @@ def check_cases(subject: AuditSubject) -> list[Finding]:
     """
     if len(subject.x) < 2:
         raise CannotCheck("the input has one case.")
-    exact = 1e3 * EXACT.get(subject.wide or subject.dtype, 1e-3)
+    exact = subject.exact
     calls = _last_calls(subject, subject.x)
     changes: dict[str, float] = {}
     for n in CASES_TRIED:

@@ -276,6 +276,11 @@ def replace_forward(module: nn.Module, forward: Callable) -> None:
     module.__class__ = type(type(module).__name__, (base,), {"forward": new})
 
 
+RANDOM = "random numbers are drawn in evaluation, too: each evaluation gives others."
+
+ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 0.1}
+"""The relative change of outputs that rounding alone makes at most, by precision."""
+
 DROPOUT_NAMES = ("dropout", "dropout_p", "drop_prob", "p_drop", "attn_dropout")
 """The names under which modules keep the probability of dropping something."""
 
@@ -292,6 +297,67 @@ def turn_dropout_off(module: nn.Module) -> list[str]:
     return changed
 
 
+def turn_noise_off(module: nn.Module, x: Tensor) -> tuple[list[str], bool]:
+    """Keep in evaluation mode what draws random numbers in training mode alone.
+
+    Stochastic depth, say, which is no dropout.
+
+    Returns:
+        The names of these modules, and whether others draw random numbers in evaluation, too.
+    """
+    modules = dict(module.named_modules())
+    drawing = find_drawing(module, x)
+    for name in drawing:
+        base = type(modules[name])
+        modules[name].__class__ = type(base.__name__, (base,), {"train": _train_but_itself})
+        modules[name].training = False
+    left = find_drawing(module, x) if drawing else set()
+    for name in drawing & left:
+        modules[name].__class__ = type(modules[name]).__base__
+        modules[name].training = module.training
+    return sorted(drawing - left), bool(left)
+
+
+def _train_but_itself(self: nn.Module, mode: bool = True) -> nn.Module:
+    nn.Module.train(self, mode)
+    self.training = False
+    return self
+
+
+def find_drawing(module: nn.Module, x: Tensor) -> set[str]:
+    """Return the names of the modules that draw random numbers themselves in training mode."""
+    copy = deepcopy_module(module).train()
+    stack, drawing = [""], set()
+
+    def state() -> bytes:
+        seeds = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
+        others = random.getstate(), np.random.get_state()[1].tobytes()  # noqa: NPY002
+        return seeds.numpy().tobytes() + repr(others).encode()
+
+    last = state()
+
+    def note(*_: object) -> None:
+        nonlocal last
+        if (now := state()) != last:
+            drawing.add(stack[-1])
+            last = now
+
+    def enter(name: str, *_: object) -> None:
+        note()
+        stack.append(name)
+
+    def leave(*_: object) -> None:
+        note()
+        stack.pop()
+
+    for name, each in copy.named_modules():
+        each.register_forward_pre_hook(partial(enter, name))
+        each.register_forward_hook(leave)
+    with suppress(Exception), torch.no_grad(), restored_random_state():
+        copy(x.clone())
+    return drawing
+
+
 def zero_weights(module: nn.Module) -> list[str]:
     """Return the names of all parameters that are 0 everywhere and not called a bias.
 
@@ -299,10 +365,11 @@ def zero_weights(module: nn.Module) -> list[str]:
     the identity at its start. What feeds them has no effect until they move.
     """
     names = [name for name, p in module.named_parameters() if p.numel() and not p.any()]
-    return [name for name in names if not _is_bias(name)]
+    return [name for name in names if not is_bias(name)]
 
 
-def _is_bias(name: str) -> bool:
+def is_bias(name: str) -> bool:
+    """Return True if a parameter is called a bias."""
     last = name.rpartition(".")[2].lower()
     return last in ("beta", "b") or last.endswith("bias")
 
@@ -326,6 +393,8 @@ class AuditSubject:
         module: a copy that is called with ``x`` alone and drops nothing.
         x: the open input.
         dropout: the modules whose dropout was set to 0.
+        noise: those that stay in evaluation, as they draw random numbers in training.
+        is_random: whether random numbers are drawn all the same.
         has_loss: whether a loss was given.
         dtype: the precision of the module.
         output: what the module returns for ``x``.
@@ -347,6 +416,7 @@ class AuditSubject:
         self.module, self.x = with_one_input(model, Call.of(inputs))
         self.module.train(original_module(model).training)
         self.dropout = turn_dropout_off(self.module)
+        self.noise, self.is_random = turn_noise_off(self.module, self.x)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
         self.shown, self.cache = CheckData(), dict[str, Any]()
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
@@ -417,6 +487,16 @@ class AuditSubject:
             raise CannotCheck(f"the module cannot be evaluated in float64: {self.not_wide}")
 
     @cached_property
+    def precision(self) -> torch.dtype:
+        """The precision of the outputs of :meth:`copy`: some cast what they are given."""
+        return self.copy().precision
+
+    @property
+    def exact(self) -> float:
+        """The relative change of outputs below which nothing has moved but for rounding."""
+        return ROUNDING.get(self.precision, ROUNDING[torch.bfloat16])
+
+    @cached_property
     def bn_stats(self) -> str:
         """The statistics over cases: "batch", as in training, if that works; else "running"."""
         with suppress(Exception):
@@ -431,6 +511,8 @@ class AuditSubject:
         Raises:
             CannotCheck: where there is no such function.
         """
+        if self.is_random:
+            raise CannotCheck(RANDOM)
         why = ""
         for dtype in (torch.float64, None):
             for bn_stats in ("batch", "running"):

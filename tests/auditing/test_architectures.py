@@ -17,7 +17,7 @@ every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 
 NOT_RUN = {
     "statistics over cases": "no part remembers",
-    "effective learning rates": "the loss sees the scale of every weight",
+    "effective learning rates": "no weight is invariant to its scale",
     "dead units": "no nonlinearity",
     "curvature": "no loss was given",
 }

@@ -8,9 +8,21 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from lnlab.analysis.module_copy import ModuleCopy
 from lnlab.auditing import Severity, audit
 
 FAULT, RISK, FACT = Severity
+
+
+class Function(nn.Module):
+    """A module of a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
 
 
 class Net(nn.Module):
@@ -55,7 +67,7 @@ def forward_of_instance():
 def messages(net, x=None, check=None, **arguments):
     """Return the rule and the message of each finding of one check."""
     x = torch.randn(16, 8) if x is None else x
-    report = audit(net, x, checks=check, **arguments)
+    report = audit(net, x, only=check, **arguments)
     assert not report.not_run, report.not_run
     return {f.rule: f.message for f in report.findings}
 
@@ -99,3 +111,132 @@ def test_a_checkpointed_module_has_gradients_and_curvature(use_reentrant):
     assert {"gradient-of-statistics", "curvature"} <= {
         *messages(Checkpointed(), None, checks, **data)
     }
+
+
+# What cannot be resolved in float64.
+
+
+class CastingRMSNorm(nn.Module):
+    """RMSNorm as Llama, T5, Qwen and Gemma have it: float32 inside."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(units)), 1e-6
+
+    def forward(self, x):
+        a = x.float()
+        a = a * torch.rsqrt(a.square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * a.to(x.dtype)
+
+
+def test_scales_are_unseen_by_a_module_that_casts_to_float32():
+    net = nn.Sequential(nn.Linear(8, 16, bias=False), CastingRMSNorm(16), nn.Linear(16, 4))
+    found = messages(net, None, ["invariances", "effective learning rates"])
+    assert found["weight-scale-unseen"] == "invariant, up to eps: 1 of 2 weights, W → δW"
+    assert "1 weight as if" in found["effective-rate"]
+    assert "computed in float32" in audit(net, torch.randn(4, 8), only=[]).about
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (Net, torch.float64),
+        (lambda: CastingRMSNorm(8), torch.float32),
+        (lambda: Function(lambda x: x.bfloat16().sin().to(x)), torch.bfloat16),
+        (lambda: Function(lambda x: (x + 1e9) - 1e9), torch.float32),
+        (lambda: Function(lambda x: (1000 * x).sin()), torch.float64),
+        (lambda: Function(torch.zeros_like), torch.float64),
+    ],
+)
+def test_the_precision_of_a_module_is_that_which_it_resolves(make, dtype):
+    assert ModuleCopy(make(), torch.randn(16, 8), dtype=torch.float64).precision is dtype
+
+
+# Random numbers that are no dropout.
+
+
+class Residual(Net):
+    """A residual branch that stochastic depth drops whole in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop = Function(lambda x: x * torch.rand(1).round() if self.drop.training else x)
+
+    def forward(self, x):
+        return self.out(x + self.drop(self.norm(self.a(x))))
+
+
+class VAE(nn.Module):
+    """Random numbers in both modes, others in float64 than in float32."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = nn.Linear(8, 32), nn.Linear(16, 8)
+
+    def forward(self, x):
+        mu, scale = self.encode(x).chunk(2, -1)
+        return self.decode(mu + torch.randn_like(mu) * scale.exp())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_branch_that_is_dropped_by_chance_is_not_unused(seed):
+    net, x = Residual(), torch.randn(16, 8)
+    torch.manual_seed(seed)
+    checks = ["parameters without effect", "precision"]
+    assert not messages(net, x, checks)
+    assert "1 parts with random numbers as in evaluation" in audit(net, x, only=[]).about
+
+
+def test_noise_in_evaluation_is_no_cancellation():
+    report = audit(VAE(), torch.randn(32, 8), only=["parameters without effect", "precision"])
+    assert not report.findings
+    assert "random numbers are drawn in evaluation" in report.not_run["precision"]
+    assert "random numbers are drawn in evaluation" in report.about
+
+
+# Parameters without effect.
+
+
+class Attention(nn.Module):
+    def __init__(self, fused):
+        super().__init__()
+        parts = {"qkv": 24} if fused else {"q": 8, "k": 8, "v": 8}
+        self.parts = nn.ModuleDict({name: nn.Linear(8, units) for name, units in parts.items()})
+
+    def forward(self, x):
+        q, k, v = torch.cat([part(x) for part in self.parts.values()], -1).chunk(3, -1)
+        return torch.softmax(q @ k.mT / 8**0.5, -1) @ v
+
+
+def convolution_ahead():
+    convolutions = nn.Conv2d(3, 8, 3, bias=False), nn.Conv2d(8, 8, 1, bias=False)
+    norms = nn.BatchNorm2d(8), nn.BatchNorm2d(8)
+    return nn.Sequential(
+        convolutions[0], norms[0], convolutions[1], norms[1], nn.Conv2d(8, 4, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "where"),
+    [
+        (lambda: Attention(fused=False), (4, 9, 8), "parts.k.bias"),
+        (lambda: Attention(fused=True), (4, 9, 8), "parts.qkv.bias (8 of 24)"),
+        (
+            lambda: nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)),
+            (16, 8),
+            "0.bias (before 1)",
+        ),
+        (convolution_ahead, (8, 3, 8, 8), "1.bias"),
+    ],
+)
+def test_a_bias_without_effect_is_one_finding_wherever_it_is(make, shape, where):
+    report = audit(make(), torch.randn(shape), only="parameters without effect")
+    (found,) = report.findings
+    assert (found.rule, found.severity, found.where) == ("bias-without-effect", FACT, where)
+
+
+def test_the_weights_that_an_input_of_zeros_meets_are_used():
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    found = messages(net, torch.zeros(16, 8), "parameters without effect")
+    assert "on this input" in found.pop("parameter-partly-unused")
+    assert not {*found} - {"bias-without-effect"}
