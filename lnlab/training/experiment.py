@@ -423,15 +423,19 @@ class Experiment(metaclass=ExperimentMeta):
         """0 and every so many updates after it, as long as the run lasts."""
         return set(range(0, self.num_updates(updates_per_epoch) + 1, updates))
 
-    @abstractmethod
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, Sequence[Any]]:
         """Return metrics by name: for each seed a number, or a picture (an array with axes).
 
         ``model`` is a :class:`lnlab.training.Stacked`, which is left as it was; ``evaluation``
-        decides how much may be measured.
+        decides how much may be measured. By default :meth:`measure` of each network.
         """
+        return collate([self.measure(net, dataset, evaluation) for net in model.unstack()])
+
+    def measure(self, net: Any, dataset: Any, evaluation: Evaluation) -> Mapping[str, Any]:
+        """Return the metrics of one network, for :meth:`evaluate`."""
+        raise NotImplementedError
 
 
 def label(field: str, value: Any) -> str:

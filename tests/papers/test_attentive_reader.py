@@ -327,18 +327,18 @@ def test_metrics_are_those_of_the_answers(norm):
     experiment = replace(SMOKE, norm=norm)
     dataset = experiment.dataset()
     model, size = experiment.model(0, dataset), experiment.batch_size
-    splits = {split: dataset.encoded(split) for split in ("train", "valid")}
-    values = evaluate.measure(copy.deepcopy(model), splits, size, test=False)
+    valid = dataset.encoded("valid")
+    values = evaluate.measure(copy.deepcopy(model), dataset, size, test=False)
     if norm == "layer":
         assert values["valid_nll"] == values["valid_nll_batch"]
-        x, y = splits["valid"].batch(range(len(dataset.valid)))
+        x, y = valid.batch(range(len(dataset.valid)))
         with torch.no_grad():
             logits = model.eval()(x)
         assert values["valid_error"] == float((logits.argmax(1) != y).double().mean())
         assert values["valid_nll"] == pytest.approx(float(F.cross_entropy(logits, y)), rel=1e-4)
     else:
         assert values["valid_nll"] != values["valid_nll_batch"]
-        answers = evaluate.answer(model, splits["valid"], size, Mode.BATCH)
+        answers = evaluate.answer(model, valid, size, Mode.BATCH)
         assert answers.metrics("valid")["valid_nll"] == values["valid_nll_batch"]
         assert all(m.mode is None for m in model.modules() if isinstance(m, BatchNormalizer))
     for k, question in enumerate(dataset.valid[:4]):

@@ -61,12 +61,11 @@ def test_boxes_are_the_things_of_their_image(tmp_path, monkeypatch):
     other = load(f"coco-boxes={tmp_path}", split=1)
     assert {*other.test.names} != {*coco.test.names}
     path = tmp_path / "boxes" / "coco_val2017.txt"
-    for line, message in (("7.jpg 1 2 3 4 1", "line 9"), ("1 2 3 4 3", "go from 1 to 2")):
-        boxes = path.read_text()
+    boxes = path.read_text()
+    for line in ("7.jpg 1 2 3 4 1", "1 2 3 4 3"):
         path.write_text(f"{boxes}000000000001.jpg {line}\n")
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="line 9: .* a category from 1 to 2"):
             _ = load(f"coco-boxes={tmp_path}").train
-        path.write_text(boxes)
 
 
 def test_the_features_of_boxes_are_counts_areas_and_centres():

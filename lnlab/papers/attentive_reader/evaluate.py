@@ -1,6 +1,6 @@
 """Answers to held-out questions, and the attention of a reader."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from lnlab.data.vocabulary import END
 from lnlab.nn import Mode, statistics, use_statistics
 from lnlab.nn.batch import BatchNormalizer
-from lnlab.papers.attentive_reader.data import EncodedQuestions
+from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
 from lnlab.training.random_state import to_device
 
 SHOWN = 4
@@ -24,19 +24,12 @@ POPULATION = 20
 
 
 class Answers(NamedTuple):
-    """Answers to N questions, in their order.
+    """Answers to N questions, in their order."""
 
-    Attributes:
-        log_p: log probability of the right answer, in nats (N,).
-        wrong: whether another word is more likely (N,).
-        attention: alpha of the first :data:`SHOWN`.
-        probabilities: of the candidates of these.
-    """
-
-    log_p: Tensor
-    wrong: Tensor
-    attention: list[Tensor]
-    probabilities: list[list[float]]
+    log_p: Tensor  # log probability of the right answer, in nats (N,)
+    wrong: Tensor  # whether another word is more likely (N,)
+    attention: list[Tensor]  # alpha of the first :data:`SHOWN`
+    probabilities: list[list[float]]  # of the candidates of these
 
     def metrics(self, name: str, end: str = "") -> dict[str, float]:
         """Return the nats a question and the fraction of wrong answers, by metric."""
@@ -60,8 +53,7 @@ def answer(
 ) -> Answers:
     """Return the answers of a model to questions, ``size`` at once.
 
-    Args:
-        mode: of batch statistics in evaluation; None: the running ones.
+    ``mode`` is that of batch statistics in evaluation; None: the running ones.
     """
     net.eval()
     device, count = net.word.device, len(questions)
@@ -99,9 +91,7 @@ def recompute_statistics(net: Any, questions: EncodedQuestions, size: int) -> No
     statistics.recompute_statistics(net, inputs())
 
 
-def measure(
-    net: Any, splits: Mapping[str, EncodedQuestions], size: int, *, test: bool
-) -> dict[str, Any]:
+def measure(net: Any, dataset: Questions, size: int, *, test: bool) -> dict[str, Any]:
     """Return the metrics of a model, whose running statistics are replaced.
 
     ``valid_nll`` in nats a question and ``valid_error``, by population statistics;
@@ -110,10 +100,10 @@ def measure(
     validation questions the attention, pictures ``attention 0`` and so on, and
     ``candidate_probabilities``.
     """
-    valid, by_batch = splits["valid"], None
+    valid, by_batch = dataset.encoded("valid"), None
     if any(isinstance(module, BatchNormalizer) for module in net.modules()):
         by_batch = answer(net, valid, size, Mode.BATCH)
-        recompute_statistics(net, splits["train"], size)
+        recompute_statistics(net, dataset.encoded("train"), size)
     size = max(size, BATCH)  # answers no longer depend on the others of their batch
     answers = answer(net, valid, size)
     values: dict[str, Any] = {
@@ -123,5 +113,5 @@ def measure(
         "candidate_probabilities": answers.probabilities,
     }
     if test:
-        values |= answer(net, splits["test"], size).metrics("test")
+        values |= answer(net, dataset.encoded("test"), size).metrics("test")
     return values

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from lnlab import training
 from lnlab.data import load
 from lnlab.data.vocabulary import END
-from lnlab.kernels import fuse
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Normalizer, NormLayer, RecurrentBatchNorm
 from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
 from lnlab.papers.attentive_reader.evaluate import measure
@@ -23,7 +22,7 @@ from lnlab.papers.attentive_reader.model import (
     QuestionBatch,
 )
 from lnlab.training import Bucketed, Evaluation, setting
-from lnlab.training.experiment import CPU, collate
+from lnlab.training.experiment import CPU
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import generator, seeded, to_device
 
@@ -133,13 +132,8 @@ class Experiment(training.Experiment):
 
     def dataset(self) -> Questions:
         """Load the questions."""
-        return load(
-            self.data,
-            "questions",
-            sentences=self.sentences,
-            split=self.split,
-            most=self.train_size,
-        )
+        options = {"sentences": self.sentences, "split": self.split, "most": self.train_size}
+        return load(self.data, "questions", **options)
 
     def model(self, seed: int, dataset: Questions) -> nn.Module:
         """Return the model of one seed; its weights depend on the seed and the sizes alone."""
@@ -161,7 +155,7 @@ class Experiment(training.Experiment):
             g = getattr(module, "g", None)
             if isinstance(module, Normalizer) and isinstance(g, Tensor):
                 nn.init.constant_(g, self.gain or gain)
-        return fuse(net) if self.fused else net
+        return self.fuse(net)
 
     def batches(
         self, dataset: Questions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
@@ -177,16 +171,10 @@ class Experiment(training.Experiment):
         """Return the nats a question of each model (S,), from logits (S, B, V)."""
         return torch.stack([F.cross_entropy(*each) for each in zip(output, y, strict=True)])
 
-    def evaluate(
-        self, model: Any, dataset: Questions, evaluation: Evaluation = Evaluation.FINAL
-    ) -> dict[str, list[Any]]:
-        """Return the metrics of each seed; of the test at the end alone."""
+    def measure(self, net: Any, dataset: Questions, evaluation: Evaluation) -> dict[str, Any]:
+        """Return :func:`.evaluate.measure`; of the test at the end alone."""
         test = evaluation is Evaluation.FINAL
-        names = ("train", "valid", "test") if test else ("train", "valid")
-        splits = {name: dataset.encoded(name) for name in names}
-        return collate(
-            [measure(net, splits, self.batch_size, test=test) for net in model.unstack()]
-        )
+        return measure(net, dataset, self.batch_size, test=test)
 
 
 class RenamedBatches(Bucketed):
@@ -194,11 +182,6 @@ class RenamedBatches(Bucketed):
 
     Each question has its own permutation, which depends on (seed, epoch, update) alone: it is
     the same in all arms of a comparison.
-
-    Args:
-        questions: by number.
-        entity_ids: the numbers of the entities.
-        batch_size, seeds, device: as of :class:`lnlab.training.Bucketed`.
     """
 
     def __init__(

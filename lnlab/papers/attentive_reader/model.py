@@ -22,20 +22,13 @@ class QuestionBatch(NamedTuple):
 
     Lengths count the end of a sequence. They are on the CPU, where the loop over time reads
     them.
-
-    Attributes:
-        passage: (B, T).
-        passage_lengths: (B,).
-        query: (B, U).
-        query_lengths: (B,).
-        candidates: (B, C).
     """
 
-    passage: Tensor
-    passage_lengths: Tensor
-    query: Tensor
-    query_lengths: Tensor
-    candidates: Tensor
+    passage: Tensor  # (B, T)
+    passage_lengths: Tensor  # (B,)
+    query: Tensor  # (B, U)
+    query_lengths: Tensor  # (B,)
+    candidates: Tensor  # (B, C)
     on_cpu = ("passage_lengths", "query_lengths")
 
 

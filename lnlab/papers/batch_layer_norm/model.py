@@ -34,17 +34,11 @@ VARIANTS: dict[str, Variant] = {"code": CODE, "paper": PAPER}
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """The settings of a training that its normalizers need.
+    """The settings of a training that its normalizers need."""
 
-    Attributes:
-        m: The batch size.
-        epoch: The number of batches in an epoch.
-        variant: The variant of batch layer normalization.
-    """
-
-    m: int
-    epoch: int
-    variant: Variant
+    m: int  # the batch size
+    epoch: int  # the number of batches in an epoch
+    variant: Variant  # the variant of batch layer normalization
 
 
 class KerasBatchNorm(BatchNorm):

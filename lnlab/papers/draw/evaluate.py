@@ -23,15 +23,10 @@ DRAWS = 50
 
 
 class Bound(NamedTuple):
-    """The bound of N images in nats, smaller is better: canvas + kl.
+    """The bound of N images in nats, smaller is better: canvas + kl."""
 
-    Attributes:
-        canvas: -log p(x | z) (N,).
-        kl: The sum over glimpses (N,).
-    """
-
-    canvas: Tensor
-    kl: Tensor
+    canvas: Tensor  # -log p(x | z) (N,)
+    kl: Tensor  # the sum over glimpses (N,)
 
     @property
     def total(self) -> Tensor:

@@ -13,7 +13,6 @@ from lnlab.papers.draw.evaluate import measure
 from lnlab.papers.draw.kernels import fuse_draw
 from lnlab.papers.draw.model import DRAW, INITIALISATIONS, MISTAKES
 from lnlab.training import Evaluation, setting
-from lnlab.training.experiment import collate
 from lnlab.training.random_state import seeded
 
 ARMS: dict[str, tuple[NormLayer, NormLayer]] = {
@@ -132,14 +131,11 @@ class Experiment(training.Experiment):
         """Return every ``eval_every`` updates, at which the bound is measured."""
         return self.every(self.eval_every, updates_per_epoch)
 
-    def evaluate(
-        self, model: Any, dataset: Images, evaluation: Evaluation = Evaluation.FINAL
-    ) -> dict[str, list[Any]]:
-        """Return :func:`.evaluate.measure` of each seed; the test at the end alone."""
+    def measure(self, net: Any, dataset: Images, evaluation: Evaluation) -> dict[str, Any]:
+        """Return :func:`.evaluate.measure`; of the test at the end alone."""
         test = evaluation is Evaluation.FINAL
         pictures = test or evaluation is Evaluation.FULL
-        nets = model.unstack()
-        return collate([measure(net, dataset, pictures=pictures, test=test) for net in nets])
+        return measure(net, dataset, pictures=pictures, test=test)
 
 
 def check_drawable(dataset: Images, grey: bool = False) -> Images:

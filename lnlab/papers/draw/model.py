@@ -33,19 +33,13 @@ class Window(NamedTuple):
     """N x N Gaussian filters on each of B images: where DRAW looks, and where it writes.
 
     In pixels counted from 1: Gregor et al. (2015), eq. 19-24.
-
-    Attributes:
-        x, y: The center g_X and g_Y of the grid, each (B,).
-        stride: The distance delta from one filter to the next (B,).
-        variance: sigma squared of each filter (B,).
-        intensity: gamma (B,).
     """
 
-    x: Tensor
-    y: Tensor
-    stride: Tensor
-    variance: Tensor
-    intensity: Tensor
+    x: Tensor  # g_X of the center of the grid (B,)
+    y: Tensor  # g_Y of the center of the grid (B,)
+    stride: Tensor  # the distance delta from one filter to the next (B,)
+    variance: Tensor  # sigma squared of each filter (B,)
+    intensity: Tensor  # gamma (B,)
 
 
 def make_window(raw: Tensor, shape: tuple[int, int], count: int) -> Window:
@@ -105,21 +99,14 @@ class Glimpse(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A drawing of B images in T glimpses.
+    """A drawing of B images in T glimpses."""
 
-    Attributes:
-        canvases: Logits of the pixels after each glimpse (T, B, D).
-        mean, log_sigma: Parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z).
-        z: Samples of it (T, B, Z).
-        read, write: The windows, each parameter (T, B).
-    """
-
-    canvases: Tensor
-    mean: Tensor
-    log_sigma: Tensor
-    z: Tensor
-    read: Window
-    write: Window
+    canvases: Tensor  # logits of the pixels after each glimpse (T, B, D)
+    mean: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z)
+    log_sigma: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z)
+    z: Tensor  # samples of it (T, B, Z)
+    read: Window  # the windows, each parameter (T, B)
+    write: Window  # the windows, each parameter (T, B)
 
 
 def kl_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:

@@ -124,17 +124,11 @@ def measure(
 
 
 class WrittenLine(NamedTuple):
-    """A line written by a model.
+    """A line written by a model."""
 
-    Attributes:
-        offsets: Those of a :class:`lnlab.papers.handwriting.pen.Line` (T + 1, 3).
-        phi: The window at each of the T points (T, U).
-        ended: True if the model reached the end of the text.
-    """
-
-    offsets: np.ndarray
-    phi: np.ndarray
-    ended: bool
+    offsets: np.ndarray  # those of a :class:`lnlab.papers.handwriting.pen.Line` (T + 1, 3)
+    phi: np.ndarray  # the window at each of the T points (T, U)
+    ended: bool  # true if the model reached the end of the text
 
 
 @torch.no_grad()

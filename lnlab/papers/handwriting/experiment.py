@@ -23,7 +23,7 @@ from lnlab.papers.handwriting.model import (
     negative_log_likelihood,
 )
 from lnlab.training import Bucketed, Evaluation, setting
-from lnlab.training.experiment import CPU, collate
+from lnlab.training.experiment import CPU
 from lnlab.training.random_state import seeded
 
 ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
@@ -181,14 +181,11 @@ class Experiment(training.Experiment):
         nats = negative_log_likelihood(make_mixture(output, floor=self.std_floor), points)
         return torch.where(inside, nats, 0.0).sum((1, 2)) / counts
 
-    def evaluate(
-        self, model: Any, dataset: Strokes, evaluation: Evaluation = Evaluation.FINAL
-    ) -> dict[str, list[Any]]:
-        """Return :func:`.evaluate.measure` of each seed; the test at the end alone."""
+    def measure(self, net: Any, dataset: Strokes, evaluation: Evaluation) -> dict[str, Any]:
+        """Return :func:`.evaluate.measure`; of the test at the end alone."""
         splits = ("valid", "test") if evaluation is Evaluation.FINAL else ("valid",)
         limits = self.max_points, self.max_lines
         lines = {split: EncodedLines(dataset, split, *limits) for split in splits}
         count = len(lines["test"]) if "test" in lines else 0
         unseen = [index for index in dataset.unseen if index < count]
-        settings = lines, unseen, self.std_floor, dataset.source.name
-        return collate([measure(net, *settings) for net in model.unstack()])
+        return measure(net, lines, unseen, self.std_floor, dataset.source.name)

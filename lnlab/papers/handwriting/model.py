@@ -27,21 +27,13 @@ MIN_LOG_SIGMA = -12.0
 
 
 class Gaussians(NamedTuple):
-    """The distribution of the next point, of M components.
+    """The distribution of the next point, of M components."""
 
-    Attributes:
-        pen: The logit of the pen being lifted behind the point (...).
-        log_pi: Logarithms of the weights (..., M).
-        mu: The means of dx and dy (..., M, 2).
-        log_sigma: Logarithms of their standard deviations (..., M, 2).
-        r: The correlation is tanh(r) (..., M).
-    """
-
-    pen: Tensor
-    log_pi: Tensor
-    mu: Tensor
-    log_sigma: Tensor
-    r: Tensor
+    pen: Tensor  # the logit of the pen being lifted behind the point (...)
+    log_pi: Tensor  # logarithms of the weights (..., M)
+    mu: Tensor  # the means of dx and dy (..., M, 2)
+    log_sigma: Tensor  # logarithms of their standard deviations (..., M, 2)
+    r: Tensor  # the correlation is tanh(r) (..., M)
 
 
 def output_size(components: int) -> int:
@@ -104,15 +96,10 @@ def sample_points(of: Gaussians, random: torch.Generator) -> Tensor:
 
 
 class LineBatch(NamedTuple):
-    """A batch of lines.
+    """A batch of lines."""
 
-    Attributes:
-        x: Each point but the last: its offsets, and whether the pen is lifted (B, T, 3).
-        text: Characters by number (B, U); -1 behind the end.
-    """
-
-    x: Tensor
-    text: Tensor
+    x: Tensor  # each point but the last: its offsets, and whether the pen is lifted (B, T, 3)
+    text: Tensor  # characters by number (B, U); -1 behind the end
 
 
 class WindowForm(NamedTuple):
@@ -140,17 +127,11 @@ WINDOWS = {
 
 
 class WriterState(NamedTuple):
-    """The state of a model between two points.
+    """The state of a model between two points."""
 
-    Attributes:
-        states: (h, c) of each LSTM, each (B, H).
-        kappa: The positions of the window's components (B, K).
-        w: The window, a soft character (B, V).
-    """
-
-    states: tuple[State, ...]
-    kappa: Tensor
-    w: Tensor
+    states: tuple[State, ...]  # (h, c) of each LSTM, each (B, H)
+    kappa: Tensor  # the positions of the window's components (B, K)
+    w: Tensor  # the window, a soft character (B, V)
 
 
 class PeepholeCell(LSTMCell):

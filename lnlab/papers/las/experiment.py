@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import load
-from lnlab.kernels import fuse
 from lnlab.nn import CELL_INITS, MODERN_INIT, GroupNorm, Identity, LayerNorm, NormScope
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
@@ -25,7 +24,7 @@ from lnlab.papers.las.model import (
     make_batch,
 )
 from lnlab.training import Bucketed, Evaluation, setting
-from lnlab.training.experiment import CPU, collate
+from lnlab.training.experiment import CPU
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import seeded
 
@@ -204,7 +203,7 @@ class Experiment(training.Experiment):
                 **(PUBLISHED if published else self._cell_settings(speller_normalized)),
             )
         net = ListenAttendSpell(listener, speller)
-        return fuse(net) if self.fused else net
+        return self.fuse(net)
 
     def _cell_settings(self, normalized: bool) -> dict[str, Any]:
         """Return the normalizer and the initialisation of the cells of an LSTM."""
@@ -242,13 +241,7 @@ class Experiment(training.Experiment):
             ]
         )
 
-    def evaluate(
-        self, model: Any, dataset: Speech, evaluation: Evaluation = Evaluation.FINAL
-    ) -> dict[str, list[Any]]:
-        """Return the metrics of each seed: see :func:`.evaluate.measure`."""
-        settings: dict[str, Any] = {
-            "width": self.beam_width,
-            "longest": self.max_length,
-            "validate": self.validate,
-        }
-        return collate([measure(net, dataset, **settings) for net in model.unstack()])
+    def measure(self, net: Any, dataset: Speech, evaluation: Evaluation) -> dict[str, Any]:
+        """Return :func:`.evaluate.measure`."""
+        limits = {"width": self.beam_width, "longest": self.max_length}
+        return measure(net, dataset, validate=self.validate, **limits)

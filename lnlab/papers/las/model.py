@@ -237,17 +237,11 @@ class Speller(nn.Module):
 
 
 class SpeechBatch(NamedTuple):
-    """A batch of utterances.
+    """A batch of utterances."""
 
-    Attributes:
-        features: (B, T, D), zeros at padding.
-        lengths: frames of each (B,), on the CPU.
-        units: the right units and the end symbol, which is also the padding (B, U).
-    """
-
-    features: Tensor
-    lengths: Tensor
-    units: Tensor
+    features: Tensor  # (B, T, D), zeros at padding
+    lengths: Tensor  # frames of each (B,), on the CPU
+    units: Tensor  # the right units and the end symbol, which is also the padding (B, U)
     on_cpu = ("lengths",)
 
 

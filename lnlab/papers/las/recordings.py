@@ -29,19 +29,12 @@ MAX_CACHED = 2**29
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recording:
-    """The sound of an utterance, in memory or in files.
+    """The sound of an utterance, in memory or in files."""
 
-    Attributes:
-        rate: samples a second.
-        length: the number N of samples.
-        digest: the SHA-256 of what is read.
-        read: returns the samples (N,), float32.
-    """
-
-    rate: int
-    length: int
-    digest: bytes
-    read: Callable[[], np.ndarray] = field(repr=False)
+    rate: int  # samples a second
+    length: int  # the number N of samples
+    digest: bytes  # the SHA-256 of what is read
+    read: Callable[[], np.ndarray] = field(repr=False)  # returns the samples (N,), float32
 
     @property
     def frames(self) -> int:

@@ -99,21 +99,13 @@ GLIDE = 5
 
 @dataclass(frozen=True)
 class Voice:
-    """A speaker.
+    """A speaker."""
 
-    Attributes:
-        pitch: in Hz.
-        tract: factor of all formants: 1 for a man, 1.2 for a child.
-        speed: by what all durations are divided.
-        breath: noise under the voice.
-        tilt: how fast the harmonics fall, in powers of their number.
-    """
-
-    pitch: float
-    tract: float
-    speed: float
-    breath: float
-    tilt: float
+    pitch: float  # in Hz
+    tract: float  # factor of all formants: 1 for a man, 1.2 for a child
+    speed: float  # by what all durations are divided
+    breath: float  # noise under the voice
+    tilt: float  # how fast the harmonics fall, in powers of their number
 
 
 def make_voice(speaker: int) -> Voice:

@@ -33,15 +33,10 @@ CHUNK = 4096
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """The things in an image, each with the rectangle around it.
+    """The things in an image, each with the rectangle around it."""
 
-    Attributes:
-        categories: the number of each thing's category (n,).
-        corners: left, top, right, bottom of each (n, 4), as fractions of width and height.
-    """
-
-    categories: np.ndarray
-    corners: np.ndarray
+    categories: np.ndarray  # the number of each thing's category (n,)
+    corners: np.ndarray  # left, top, right, bottom (n, 4), fractions of width and height
 
     @property
     def centres(self) -> np.ndarray:
@@ -70,20 +65,14 @@ def box_features(boxes: Boxes, categories: int) -> np.ndarray:
 class CaptionedImages:
     """Images by their features, each with five captions.
 
-    Attributes:
-        names: of the images (N,).
-        features: (N, D), float32; of large sets part of a file, read when it is used.
-        captions: (5 N,), image by image, words separated by spaces.
-        boxes: the things in each image, where they are known.
-
     Raises:
         ValueError: if there are not five captions for each image, or one has no words.
     """
 
-    names: tuple[str, ...]
-    features: np.ndarray
-    captions: tuple[str, ...]
-    boxes: tuple[Boxes, ...] = ()
+    names: tuple[str, ...]  # of the images (N,)
+    features: np.ndarray  # (N, D), float32; of large sets part of a file, read when it is used
+    captions: tuple[str, ...]  # (5 N,), image by image, words separated by spaces
+    boxes: tuple[Boxes, ...] = ()  # the things in each image, where they are known
 
     def __post_init__(self) -> None:
         if len(self.captions) != PER_IMAGE * len(self.features):
@@ -92,11 +81,8 @@ class CaptionedImages:
                 f"{PER_IMAGE} of each."
             )
         if "" in self.captions:
-            index, number = divmod(self.captions.index(""), PER_IMAGE)
-            raise ValueError(
-                f"caption {number + 1} of image {index} ({self.names[index]}) has no words: "
-                "correct its file, or leave the image out."
-            )
+            name = self.names[self.captions.index("") // PER_IMAGE]
+            raise ValueError(f"a caption of {name} has no words: correct it.")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -164,13 +150,7 @@ def _make_images(files: str, *fields: Any) -> CaptionedImages:
 def read_coco_boxes(folder: Path, split: int) -> Splits:
     """Read ``captions_val2017.json`` and ``coco_val2017.txt``: 4,952 images.
 
-    A thousand validate, a thousand test, the others train.
-
-    Args:
-        split: decides which images are in which split.
-
-    Raises:
-        ValueError: if a file is damaged, or an image has boxes and no captions.
+    A thousand validate, a thousand test, the others train; ``split`` decides which.
     """
     path = folder / "annotations" / "captions_val2017.json"
     captions, sizes = _read_coco_captions(path)
@@ -198,10 +178,8 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
 
 def read_coco_categories(folder: Path) -> tuple[str, ...]:
     """Return the names of the categories of things, from ``boxes/coco_name.txt``."""
-    names = [
-        name.strip() for name in read_text(folder / "boxes" / "coco_name.txt").splitlines()
-    ]
-    return tuple(name for name in names if name not in ("", "background"))
+    lines = read_text(folder / "boxes" / "coco_name.txt").splitlines()
+    return tuple(line.strip() for line in lines if line.strip() not in ("", "background"))
 
 
 def _read_coco_captions(path: Path) -> tuple[dict[str, list[str]], dict[str, tuple[int, int]]]:
@@ -231,14 +209,15 @@ def _read_coco_boxes(
         name, *numbers = line.split() or [""]
         if not numbers:
             continue
-        if len(numbers) % 5 or not all(map(str.isdecimal, numbers)) or name not in sizes:
+        rows = None
+        if len(numbers) % 5 == 0 and all(map(str.isdecimal, numbers)) and name in sizes:
+            rows = np.array(numbers, int).reshape(-1, 5)
+        if rows is None or not ((rows[:, 4] >= 1) & (rows[:, 4] <= categories)).all():
             raise ValueError(
-                f"{path}, line {number}: expected the name of an image with captions and five "
-                f"whole numbers a box, found {line[:60]!r}."
+                f"{path}, line {number}: expected the name of an image with captions and, for "
+                f"each box, five whole numbers, the last a category from 1 to {categories}, "
+                f"found {line[:60]!r}."
             )
-        rows = np.array(numbers, int).reshape(-1, 5)
-        if not ((rows[:, 4] >= 1) & (rows[:, 4] <= categories)).all():
-            raise ValueError(f"{path}, line {number}: categories go from 1 to {categories}.")
         corners = rows[:, [1, 0, 3, 2]] / np.array(sizes[name] * 2)
         boxes[name] = Boxes(rows[:, 4] - 1, corners)
     return boxes
@@ -335,12 +314,7 @@ class Meaning:
 
 
 def parse(caption: str) -> Meaning:
-    """Return the meaning of a caption.
-
-    Raises:
-        ValueError: if it is not of the form "a small red heart left of a square"; says the
-            words that are known.
-    """
+    """Return the meaning of a caption such as "a small red heart left of a square"."""
     words = [word for word in caption.lower().split() if word not in ("a", "an", "of")]
     relations = {relation.removesuffix(" of"): relation for relation in RELATIONS}
     cuts = [index for index, word in enumerate(words) if word in (*relations, "and")]
@@ -381,11 +355,7 @@ def full_nouns(scene: Boxes) -> list[Noun]:
 
 
 class Truth:
-    """The truth of captions, scene by scene.
-
-    Args:
-        scenes: N of them.
-    """
+    """The truth of captions in each of N scenes."""
 
     def __init__(self, scenes: Sequence[Boxes]) -> None:
         self.nouns = [full_nouns(scene) for scene in scenes]
@@ -421,12 +391,7 @@ class Truth:
 
 @cache  # once in a process: arms of a comparison have the same
 def make_scenes(most: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
-    """Generate scenes and five captions of each.
-
-    Args:
-        most: the largest number of training scenes; None: all.
-        sizes: the number of scenes of each split.
-    """
+    """Generate scenes and five captions of each; of training scenes at most ``most``."""
     splits = {}
     for split, count in sizes:
         rng = random.Random(f"scenes to {split}")
@@ -485,13 +450,7 @@ ENTAILING = 100
 
 
 class Captions(Dataset[CaptionedImages]):
-    """A set of images with captions.
-
-    Args:
-        source, key: as of :class:`lnlab.data.Dataset`.
-        read: reads the splits.
-        categories: the names of the categories of things, where boxes are known.
-    """
+    """A set of images with captions; ``categories`` are those of things in boxes."""
 
     def __init__(
         self,
@@ -519,8 +478,8 @@ class Captions(Dataset[CaptionedImages]):
     def entailments(self) -> tuple[tuple[str, str], ...]:
         """Pairs of captions of which the second is true wherever the first is.
 
-        Of scenes the first test captions, each with its generalizations; of photographs nouns
-        and their hypernyms. All words are in the vocabulary.
+        Of scenes the first test captions with their generalizations, of photographs nouns and
+        their hypernyms. All words are in the vocabulary.
         """
         if self.source is SCENES:
             meanings = map(parse, self.test.captions[:ENTAILING])
@@ -534,11 +493,7 @@ class Captions(Dataset[CaptionedImages]):
         )
 
     def truth(self, captions: Sequence[str]) -> np.ndarray | None:
-        """Return True where a caption is true of a test image (captions, N), None if unknown.
-
-        Raises:
-            ValueError: of scenes, if a caption is not understood; says the known words.
-        """
+        """Return where a caption is true of a test image (captions, N); None if unknown."""
         if self.source is not SCENES:
             return None
         return np.stack([self._truth.of(parse(caption)) for caption in captions])

@@ -57,11 +57,9 @@ def order_violations(captions: Tensor, images: Tensor) -> Tensor:
 def ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
     """Return the ranks of images by their best caption (P,), and of captions (C,).
 
-    Ranks begin at 1. Half of the ties count as nearer: a model that cannot distinguish images
-    is no better than chance. A right pair that is NaN or infinite has the rank NaN.
-
-    Args:
-        violation: (C, P); each image has C / P captions, image by image.
+    Of violations (C, P), each image with C / P captions. Ranks begin at 1. Half of the ties
+    count as nearer: a model that cannot distinguish images is no better than chance. A right
+    pair that is NaN or infinite has the rank NaN.
     """
     C, P = violation.shape
     image = torch.arange(C) // (C // P)
@@ -90,9 +88,7 @@ def rank_metrics(rank: Tensor, prefix: str) -> dict[str, float]:
 def retrieval(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
     """Return the metrics of both directions, ``<prefix>_caption_r1`` ...: means over folds.
 
-    Args:
-        violation: (C, P).
-        fold: images of a fold; a smaller last fold is left out, unless it is the only one.
+    A fold has ``fold`` images; a smaller last fold is left out, unless it is the only one.
     """
     C, P = violation.shape
     each, fold = C // P, min(fold, P)
@@ -184,12 +180,7 @@ def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
 
 
 def precision(violation: Tensor, truth: np.ndarray | None, prefix: str) -> dict[str, float]:
-    """Return how often a caption is true of its nearest image, and of its nearest ten (%).
-
-    Args:
-        violation: (C, P).
-        truth: whether each caption is true of each image (C, P); None where it is unknown.
-    """
+    """Return how often a caption is true of its nearest image, and of its nearest ten (%)."""
     if truth is None:
         return {}
     nearest = violation.topk(min(10, violation.shape[1]), largest=False).indices

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import Vocabulary, load
-from lnlab.kernels import fuse
 from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import measure
 from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive_loss
 from lnlab.training import Evaluation, setting
-from lnlab.training.experiment import CPU, collate
+from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
 from lnlab.training.random_state import generator, seeded, to_device
 
@@ -109,7 +108,7 @@ class Experiment(training.Experiment):
                 unit_captions=self.normalize_captions,
                 initial=initial,
             )
-        return fuse(net) if self.fused else net
+        return self.fuse(net)
 
     def batches(
         self, dataset: Captions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
@@ -130,13 +129,10 @@ class Experiment(training.Experiment):
             [contrastive_loss(*points, self.margin) for points in zip(*output, y, strict=True)]
         )
 
-    def evaluate(
-        self, model: Any, dataset: Captions, evaluation: Evaluation = Evaluation.FINAL
-    ) -> dict[str, list[float]]:
-        """Return the metrics of each seed; of the test at the end alone."""
+    def measure(self, net: Any, dataset: Captions, evaluation: Evaluation) -> dict[str, float]:
+        """Return :func:`.evaluate.measure`; of the test at the end alone."""
         test = evaluation is Evaluation.FINAL
-        nets = model.unstack()
-        return collate([measure(net, dataset, fold=self.fold_size, test=test) for net in nets])
+        return measure(net, dataset, fold=self.fold_size, test=test)
 
 
 class CaptionBatches:
@@ -144,16 +140,6 @@ class CaptionBatches:
 
     Both depend on (seed, epoch) alone, so that all arms of a comparison have the same. Features
     are read batch by batch: a large file stays on disk. A smaller last batch is dropped.
-
-    Args:
-        images: with their captions.
-        vocabulary: gives the words their numbers.
-        batch_size: B.
-        seeds: one for each model.
-        device, dtype: of the batches, and of their features.
-
-    Raises:
-        ValueError: if there is not one whole batch.
     """
 
     def __init__(

@@ -13,17 +13,11 @@ from lnlab.papers.vocabularies import VocabularyModel
 
 
 class Pairs(NamedTuple):
-    """Images, each with one of its captions.
+    """Images, each with one of its captions."""
 
-    Attributes:
-        features: of the images (B, D).
-        words: the captions, each word by its number (B, T).
-        lengths: words of each caption (B,), on the CPU.
-    """
-
-    features: Tensor
-    words: Tensor
-    lengths: Tensor
+    features: Tensor  # of the images (B, D)
+    words: Tensor  # the captions, each word by its number (B, T)
+    lengths: Tensor  # words of each caption (B,), on the CPU
     on_cpu = ("lengths",)
 
 
@@ -35,9 +29,7 @@ class OrderEmbedding(VocabularyModel):
 
     Args:
         vocabulary: of the captions; weights that were trained with another are refused.
-        feature_size: D.
-        hidden_size: H.
-        embedding_size: the size of a word vector.
+        feature_size, hidden_size, embedding_size: D, H and the size of a word vector.
         norm: makes the normalizers of the GRU's pre-activations; nothing else is normalized.
         initialisation: "paper" is that of the authors' code, "modern" keeps unit variance.
         unit_captions: whether captions are divided by their norms.
@@ -99,12 +91,9 @@ def order_violation(captions: Tensor, images: Tensor) -> Tensor:
 def contrastive_loss(
     captions: Tensor, images: Tensor, indices: Tensor, margin: float
 ) -> Tensor:
-    """Return the hinge loss of a batch (Vendrov et al., 2016, eq. 5), summed.
+    """Return the hinge loss of points (B, H) (Vendrov et al., 2016, eq. 5), summed.
 
-    Args:
-        captions, images: points (B, H).
-        indices: the number of each image (B,): an image twice in a batch is no false pair.
-        margin: between the violations of a true pair and of a false one.
+    ``indices`` are those of the images (B,): an image twice in a batch is no false pair.
     """
     violation = order_violation(captions, images)
     right = violation.diagonal()

@@ -9,13 +9,12 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import load
-from lnlab.kernels import fuse
 from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, Triples
 from lnlab.training import Bucketed, Evaluation, setting
-from lnlab.training.experiment import CPU, collate
+from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam
 from lnlab.training.random_state import generator, seeded
 
@@ -134,7 +133,7 @@ class Experiment(training.Experiment):
                 self.condition,
                 initial=initial,
             )
-        return fuse(net) if self.fused else net
+        return self.fuse(net)
 
     def batches(
         self,
@@ -162,17 +161,14 @@ class Experiment(training.Experiment):
         """After every ``eval_every`` updates."""
         return self.every(self.eval_every, updates_per_epoch)
 
-    def evaluate(
-        self, model: Any, dataset: EncodedBooks, evaluation: Evaluation = Evaluation.FINAL
-    ) -> dict[str, list[Any]]:
-        """Return the metrics of each seed; at the end also those of bags of words."""
-        baselines = bag_of_words_scores(dataset) if evaluation is Evaluation.FINAL else {}
-        return collate(
-            [
-                measure(net, dataset, evaluation, snapshot=self.snapshots) | baselines
-                for net in model.unstack()
-            ]
-        )
+    def measure(
+        self, net: Any, dataset: EncodedBooks, evaluation: Evaluation
+    ) -> dict[str, Any]:
+        """Return :func:`.evaluate.measure`; at the end also the metrics of bags of words."""
+        metrics = measure(net, dataset, evaluation, snapshot=self.snapshots)
+        if evaluation is Evaluation.FINAL:
+            metrics |= bag_of_words_scores(dataset)
+        return metrics
 
 
 class TripleBatches(Bucketed):
@@ -181,11 +177,6 @@ class TripleBatches(Bucketed):
     The order of lengths depends on the epoch alone, so that seeds can be trained side by side;
     the sentences depend on (seed, epoch). The last batch of a length may be smaller, as in the
     authors' code.
-
-    Args:
-        books: of the sentences.
-        indices: of the sentences.
-        batch_size, seeds, device: as of :class:`lnlab.training.Bucketed`.
     """
 
     def __init__(

@@ -23,18 +23,12 @@ ROWS = 512
 
 
 class Triples(NamedTuple):
-    """Sentences of one length, each with its two neighbours, by number.
+    """Sentences of one length, each with its two neighbours, by number."""
 
-    Attributes:
-        middle: the sentences, their ends included (B, T).
-        before, after: their neighbours, ends included, padded with :data:`END` (B, U).
-        counts: words of both, ends included (B, 2), on the CPU.
-    """
-
-    middle: Tensor
-    before: Tensor
-    after: Tensor
-    counts: Tensor
+    middle: Tensor  # the sentences, their ends included (B, T)
+    before: Tensor  # their neighbours, ends included, padded with :data:`END` (B, U)
+    after: Tensor  # their neighbours, ends included, padded with :data:`END` (B, U)
+    counts: Tensor  # words of both, ends included (B, 2), on the CPU
     on_cpu = ("counts",)
 
 

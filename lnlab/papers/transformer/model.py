@@ -34,19 +34,12 @@ PLACES = {
 
 
 class Arm(NamedTuple):
-    """A normalizer and its position.
+    """A normalizer and its position."""
 
-    Attributes:
-        place: One of :data:`PLACES`.
-        norm: Makes the normalizer.
-        of_heads: Makes that of the queries and of the keys of each head.
-        scaled: Whether what goes into f in layer l is multiplied by 1/sqrt(l).
-    """
-
-    place: str
-    norm: NormLayer
-    of_heads: NormLayer = Identity
-    scaled: bool = False
+    place: str  # one of :data:`PLACES`
+    norm: NormLayer  # makes the normalizer
+    of_heads: NormLayer = Identity  # makes that of the queries and of the keys of each head
+    scaled: bool = False  # whether what goes into f in layer l is multiplied by 1/sqrt(l)
 
 
 ARMS = {
