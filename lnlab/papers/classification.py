@@ -22,12 +22,7 @@ TRAIN_EVAL_SIZE = 5_000
 
 
 class Subset:
-    """A data set with other splits; everything else of it is unchanged.
-
-    Args:
-        whole: The data set.
-        splits: The new splits by name.
-    """
+    """A data set with other splits; everything else of it is unchanged."""
 
     def __init__(self, whole: Any, **splits: Split) -> None:
         self._whole = whole
@@ -38,18 +33,12 @@ class Subset:
 
 
 def hold_out(dataset: Images, count: int) -> Subset:
-    """Return a data set whose last training examples validate instead.
-
-    Args:
-        dataset: The data set.
-        count: The number of training examples that are held out.
-
-    Raises:
-        ValueError: No example would be left to train on.
-    """
+    """Return a data set whose last ``count`` training examples validate instead."""
     x, y = dataset.train.x, dataset.train.y
     if count >= len(y):
-        raise ValueError(f"valid_size is {count}: {dataset.name} has {len(y)} training cases.")
+        raise ValueError(
+            f"valid_size is {count}: {dataset.name} has {len(y)} training examples."
+        )
     return Subset(
         dataset, train=Split(x[:-count], y[:-count]), valid=Split(x[-count:], y[-count:])
     )
@@ -122,17 +111,11 @@ more than some networks can lose along one gradient."""
 def measure_step_effects(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
     """Measure covariate shift and smoothness around one step, in float64.
 
-    Args:
-        net: A network with hidden ``layers``, the last of which gives the logits.
-        x: Examples (B, D).
-        y: Their classes (B,).
-
-    Returns:
-        All NaN where the loss is not finite. ``gradient_angle``: :func:`mean_gradient_angle`.
-        ``mean_shift``: :func:`mean_shift`. Both grow with the step, so their sums along a
-        training depend on the path and not on the number of steps. ``gradient_change``:
-        :func:`gradient_change`. ``weight_norm``: the geometric mean of ||W|| over the hidden
-        layers.
+    Of a network with hidden ``layers``, the last of which gives the logits, at x (B, D) and y
+    (B,): ``gradient_angle`` and ``mean_shift``, which grow with the step, so that their sums
+    along a training depend on the path and not on the number of steps; ``gradient_change``; and
+    ``weight_norm``, the geometric mean of ||W|| over the hidden layers. All are NaN where the
+    loss is not finite.
     """
     with torch.no_grad():
         if not F.cross_entropy(deepcopy(net)(x), y).isfinite():
@@ -152,12 +135,8 @@ def measure_step_effects(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
 def mean_gradient_angle(loss: Objective, after: Tensor) -> float:
     """Return the mean angle between G and G' in radians, of all layers but the first.
 
-    G and G' are those of Definition 2.1 of Santurkar et al. (2018). The input of the first
-    layer cannot shift.
-
-    Args:
-        loss: The loss at the parameters before the step.
-        after: The parameters after the step (P,).
+    G and G' are those of Definition 2.1 of Santurkar et al. (2018), before the step and at the
+    parameters ``after`` it (P,). The input of the first layer cannot shift.
     """
     angles = [acos(shift.cosine) for shift in covariate_shift(loss, after=after)[1:]]
     return sum(angles) / len(angles)
@@ -185,12 +164,8 @@ def gradient_change(loss: Objective) -> float:
 def mean_shift(loss: Objective, after: Tensor) -> float:
     """Return |mu' - mu| / sigma of the hidden units, a mean.
 
-    mu is a unit's mean over the examples behind its normalizer, sigma the standard deviation of
-    its whole layer.
-
-    Args:
-        loss: The loss at the parameters before the step.
-        after: The parameters after the step (P,).
+    mu is a unit's mean over the examples behind its normalizer, before the step and at the
+    parameters ``after`` it (P,); sigma is the standard deviation of its whole layer.
     """
     pairs = zip(
         normalized_activations(loss, loss.start),

@@ -90,15 +90,12 @@ def to_images(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 class ConvNet(nn.Module):
-    """A network from rows of pixels (B, D) to logits (B, classes).
-
-    Attributes:
-        rectified: The names of the layers that ReLU follows directly, from first to last.
-        opaque: True: seeds are computed one after the other. Side by side, a convolution would
-            be one with many groups and take 1.5 times as long.
-    """
+    """A network from rows of pixels (B, D) to logits (B, classes)."""
 
     rectified: ClassVar[tuple[str, ...]]
+    """The names of the layers that ReLU follows directly, from first to last."""
+    # seeds come in turn: side by side, convolutions would be one with many groups, and take 1.5
+    # times as long
     opaque = True
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -142,9 +139,6 @@ class LeNet(ConvNet):
     """The LeNet of textbooks, after LeCun et al. (1998), with ReLU and 2 x 2 max pooling.
 
     6 and 16 kernels of 5 x 5, dense layers of 120 and 84 units, logits.
-
-    Raises:
-        ValueError: The images are too small.
     """
 
     rectified = ("first", "second", "third", "fourth")
@@ -198,9 +192,6 @@ class ResNet8(ConvNet):
     """The ResNet of He et al. (2016), 4.2, with n = 1, for small images.
 
     3 x 3 kernels, blocks of 16, 32 and 64 units, their mean over the map, logits.
-
-    Raises:
-        ValueError: The images are too small.
     """
 
     rectified = ("stem", "blocks.0.first", "blocks.1.first", "blocks.2.first")
@@ -272,11 +263,7 @@ class Experiment(Classification):
         }
 
     def dataset(self) -> Any:
-        """Load :class:`~lnlab.data.Images` with ``train_size`` training images.
-
-        Raises:
-            ValueError: ``valid_size`` is set, but the data have a validation set.
-        """
+        """Load :class:`~lnlab.data.Images` with ``train_size`` training images."""
         if self.valid_size:
             raise ValueError(
                 "valid_size: pictures have a validation set of their own, leave it."
@@ -339,16 +326,11 @@ def measure_units(
 ) -> dict[str, float]:
     """Compare a network's units by their position, to test section 6.7's explanation.
 
-    Args:
-        net: A :class:`ConvNet`.
-        dataset: The data set.
-        count: The number of test examples, the first ones.
-
-    Returns:
-        Means over layers. ``border_active`` and ``center_active`` are fractions of examples,
-        ``border_shift`` is Cohen's d (:class:`~lnlab.analysis.feature_maps.Contrast`).
-        ``map_deviation`` and ``dense_deviation`` are the relative deviations of the units'
-        shares in the loss, of convolutions and of dense layers.
+    On the first ``count`` test examples, means over layers. ``border_active`` and
+    ``center_active`` are fractions of examples, ``border_shift`` is Cohen's d
+    (:class:`~lnlab.analysis.feature_maps.Contrast`). ``map_deviation`` and ``dense_deviation``
+    are the relative deviations of the units' shares in the loss, of convolutions and of dense
+    layers.
     """
     assert isinstance(net, ConvNet)
     device = next(net.parameters()).device

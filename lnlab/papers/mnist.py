@@ -48,11 +48,7 @@ class MLP(nn.Module):
     """A perceptron with ReLU: inputs (*B, D) to logits (*B, classes).
 
     A layer without a normalizer has a bias of its own (eq. 1); otherwise the normalizer has it.
-
-    Args:
-        sizes: D, the sizes of the hidden layers, the number of classes.
-        hidden: Makes the normalizers of the hidden layers.
-        output: Makes that of the logits.
+    ``sizes`` are D, those of the hidden layers, and the number of classes.
     """
 
     stacks = True
@@ -172,10 +168,8 @@ def train_landscape_networks() -> tuple[dict[str, nn.Module], Tensor, Tensor]:
     """Train five small networks for the landscape panel of notebook 16, once per process.
 
     They have layers of 64, 64, 64 and 10 units and are trained in float64 by plain gradient
-    descent. Their normalizers are torch's operators where it has them.
-
-    Returns:
-        The networks by their normalizer, the digits and their classes.
+    descent. Their normalizers are torch's operators where it has them. The digits and their
+    classes are returned, too.
     """
     train = load("embedded").train
     x, y = train.x[:400].double(), train.y[:400]

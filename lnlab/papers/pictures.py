@@ -20,12 +20,7 @@ def of_first_seed(
 ) -> tuple[dict[str, pd.DataFrame], Pictures]:
     """Return the metrics of each run, and its pictures, both of its first seed.
 
-    Args:
-        runs: The runs by name.
-        who: The models in a word, for the message: "readers".
-
-    Raises:
-        ValueError: There are no runs, or one has no pictures.
+    ``who`` is the models in a word, for the message: "readers".
     """
     if not runs:
         raise ValueError(f"there are no runs: train some {who} first.")

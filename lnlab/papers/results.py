@@ -83,12 +83,8 @@ def group_runs(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) 
     Arms are in the order of their choices, seeds in theirs.
 
     If several runs contain the same seed, the one that measured what the task asks for and no
-    more is used, and of those the one with most seeds.
-
-    Args:
-        runs: The runs.
-        task: The configuration that they have.
-        free: Fields in which sets may differ from the task.
+    more is used, and of those the one with most seeds. Sets may differ from the task in the
+    fields ``free``.
     """
     wanted, extra = json.loads(json.dumps(task.config())), _measuring_fields(task)
     same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *free, *extra)]
@@ -132,13 +128,8 @@ def select_runs(
     """Return the finished runs that differ from ``task`` in normalizer and seed alone.
 
     If several sets do (other devices, or data of the same name), the largest is taken, with a
-    preference for runs that measured no more than the task.
-
-    Args:
-        runs: The runs.
-        task: The experiment.
-        device: The device they were trained on, "cpu" or "cuda:1"; by default any.
-        seeds: The seeds that are used; by default all.
+    preference for runs that measured no more than the task. ``device`` is the one that they
+    were trained on, by default any; ``seeds`` are by default all.
     """
     kind = device.partition(":")[0]
     on_device = [run for run in runs if run.config.get("device") == kind or not kind]
@@ -216,13 +207,8 @@ def trajectories(
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the curves of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K).
 
-    The times of seeds that trained side by side are divided among them.
-
-    Args:
-        arms: The runs.
-        metric: The metric on the vertical axis.
-        x: The metric on the horizontal axis.
-        read: Selects rows from those of a seed; by default all.
+    The times of seeds that trained side by side are divided among them. ``read`` selects rows
+    from those of a seed; by default all.
     """
     curves = {}
     for arm, runs in arms.items():

@@ -116,11 +116,7 @@ class Experiment(Classification):
         }
 
     def steps(self, dataset: Images) -> int:
-        """Return T, the number of time steps.
-
-        Raises:
-            ValueError: ``pixels_per_step`` does not divide the number of pixels.
-        """
+        """Return T, the number of time steps."""
         D = dataset.train.x.shape[1]
         if D % self.pixels_per_step:
             raise ValueError(

@@ -304,11 +304,8 @@ def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
     """Return the time of LN over that without it to each of twenty levels of the bound.
 
     Columns: the level in nats and the ratio, each a mean over seeds (of logarithms), and the
-    ends of its interval where there are two seeds or more. Below 1 LN is the faster one.
-
-    Args:
-        arms: "layer" and "none".
-        of: The column of time: "update" or "cpu_seconds".
+    ends of its interval where there are two seeds or more. Below 1 LN is the faster one. The
+    time is the column ``of``: "update" or "cpu_seconds".
     """
     bound, levels, logs = "valid_bound", [], []
     for seed in sorted(arms["layer"].keys() & arms["none"].keys()):
@@ -319,9 +316,8 @@ def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
             for frame in frames
         )
         logs.append(np.subtract(layer, none))
-    table = pd.DataFrame({
-        "level": np.mean(levels, axis=0), "ratio": np.exp(np.mean(logs, axis=0))
-    })  # fmt: skip
+    means = {"level": np.mean(levels, axis=0), "ratio": np.exp(np.mean(logs, axis=0))}
+    table = pd.DataFrame(means)
     if len(logs) > 1:
         bounds = np.exp([interval(list(values)) for values in np.transpose(logs)])
         table["low"], table["high"] = bounds.T
@@ -386,13 +382,8 @@ def configuration_means(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return means over seeds of a metric in each configuration, and their intervals' ends.
 
-    Args:
-        runs: Of one arm, by seed.
-        metric: ``"test_accuracy"`` say.
-
-    Returns:
-        Three arrays (16,), in the order of :data:`lnlab.nn.CONFIGURATIONS`; NaN where a
-        configuration is impossible, and ends NaN of a single seed.
+    Each is (16,), in the order of :data:`lnlab.nn.CONFIGURATIONS`; NaN where a configuration is
+    impossible, and ends NaN of a single seed.
     """
     rows = []
     for letters in CONFIGURATIONS:

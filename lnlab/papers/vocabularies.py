@@ -9,11 +9,7 @@ from lnlab.data.vocabulary import Vocabulary
 
 
 class VocabularyModel(nn.Module):
-    """A model that refuses weights of another vocabulary.
-
-    Args:
-        vocabulary: The vocabulary of its words.
-    """
+    """A model that refuses weights of another vocabulary."""
 
     alphabet: Tensor
 

@@ -255,7 +255,7 @@ def test_writing(open_panel):
             settled(page, answer)
         text.fill("Ox")
         text.press("Enter")
-        page.get_by_text("'O', which this net never learned").wait_for()
+        page.get_by_text("'O', which this model never learned").wait_for()
 
 
 def test_thoughts(open_panel, tmp_path):

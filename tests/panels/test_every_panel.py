@@ -69,7 +69,7 @@ WRONG = [
     ("recurrence", {"cell": "QRNN"}, "cell is 'QRNN'"),
     ("thoughts", {"book": 99}, "book is 99: choose from 0, 1"),
     ("transformer", {"places": ["middle"]}, "places is 'middle': choose from pre, post"),
-    ("writing", {"text": "Fox"}, "'F', which this net never learned"),
+    ("writing", {"text": "Fox"}, "'F', which this model never learned"),
     ("writing", {"pen": 101}, "pen is 101: give 0 to 100"),
 ]
 

@@ -396,10 +396,10 @@ def test_pixels_are_standardized_over_the_training_examples():
 
 def test_data_that_do_not_fit_are_named(monkeypatch):
     monkeypatch.setattr(shapes, "SIZES", {"train": 500, "valid": 500, "test": 500})
-    with pytest.raises(ValueError, match="valid cases: ask"):
+    with pytest.raises(ValueError, match="has 500 valid examples: ask"):
         ImageExperiment(preset="smoke", valid_size=600).dataset()
     whole = SimpleNamespace(name="digits", valid=None)
-    with pytest.raises(ValueError, match="digits has no valid cases"):
+    with pytest.raises(ValueError, match="digits has 0 valid examples"):
         take_first(whole, {"valid": 10}, lambda x: x)
     small = SimpleNamespace(classes=10, train=Split(torch.zeros(M, 3, 8, 8), torch.zeros(M)))
     with pytest.raises(ValueError, match=r"shape \(3, 8, 8\): LeNet reads"):

@@ -34,7 +34,7 @@ def test_the_last_training_examples_are_held_out_of_every_batch(kind):
     rows = {tuple(x.tolist()) for batch in batches for x in batch.flatten(0, 1)}
     assert len(rows) > 100
     assert rows <= {tuple(x.tolist()) for x in less.train.x}
-    with pytest.raises(ValueError, match="valid_size is 1200: digits has 1200 training cases"):
+    with pytest.raises(ValueError, match="valid_size is 1200: digits has 1200 training"):
         replace(task, valid_size=1200).dataset()
 
 

@@ -20,7 +20,6 @@ from lnlab.papers.handwriting.model import (
     LineBatch,
     make_mixture,
     negative_log_likelihood,
-    output_size,
     sample_points,
 )
 from lnlab.training import Evaluation, stack, train
@@ -48,7 +47,7 @@ def make_batch(B=2, T=7):
 
 def random_outputs(*shape, scale=1.0):
     generator = torch.Generator().manual_seed(1)
-    return scale * torch.randn(*shape, output_size(M), generator=generator)
+    return scale * torch.randn(*shape, 1 + 6 * M, generator=generator)
 
 
 @pytest.mark.parametrize(("peepholes", "weights"), [(False, 3_650_151), (True, 3_653_751)])
@@ -257,7 +256,7 @@ def test_writing_ends_where_the_window_has_left_the_text():
 @pytest.mark.parametrize(
     ("text", "bias", "message"),
     [
-        ("the Fox", 0.0, "'F', which this net never learned"),
+        ("the Fox", 0.0, "'F', which this model never learned"),
         ("", 0.0, "no text"),
         ("fox", -1.0, "bias is -1.0: give 0 or more"),
     ],

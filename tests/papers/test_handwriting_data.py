@@ -86,7 +86,7 @@ def test_a_text_that_cannot_be_written_is_refused_by_name():
     alphabet = Alphabet("ab ")
     assert alphabet.encode("b a", strict=True) == [2, 3, 1]
     assert alphabet.encode("bü") == [2, 0]
-    with pytest.raises(ValueError, match=re.escape("has 'ü', '7', which this net")):
+    with pytest.raises(ValueError, match=re.escape("has 'ü', '7', which this model")):
         alphabet.encode("aü7ü", strict=True)
     with pytest.raises(ValueError, match="no text"):
         alphabet.encode("  ", strict=True)

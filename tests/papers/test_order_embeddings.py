@@ -64,7 +64,7 @@ def test_boxes_are_the_things_of_their_image(tmp_path, monkeypatch):
     boxes = path.read_text()
     for line in ("7.jpg 1 2 3 4 1", "1 2 3 4 3"):
         path.write_text(f"{boxes}000000000001.jpg {line}\n")
-        with pytest.raises(ValueError, match="line 9: .* a category from 1 to 2"):
+        with pytest.raises(ValueError, match=r"line 9: .* a category from 1 to 2"):
             _ = load(f"coco-boxes={tmp_path}").train
 
 

@@ -373,7 +373,7 @@ def test_what_is_typed_is_written_or_refused_and_each_hand_has_its_line():
         windows.add(panel.plots["writing"].current("window 1")["z"].tobytes())
     assert len(windows) == 4
     panel.controls["text"].value = "Fox 7"
-    assert "has 'F', '7', which this net never learned" in panel.bar.error
+    assert "has 'F', '7', which this model never learned" in panel.bar.error
     panel.controls["text"].value = "x" * 41
     assert "give 1 to 40 characters" in panel.bar.error
 

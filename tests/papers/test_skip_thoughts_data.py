@@ -316,7 +316,9 @@ def test_folds_are_even_and_mix_the_classes():
     sentences = [[f"w{n}"] for n in range(120)]
     for few in (0, 1):
         targets = np.eye(120)[0] if few else 1 - np.eye(120)[0]
-        with pytest.raises(ValueError, match="too few .* every fold some of both classes: give"):
+        with pytest.raises(
+            ValueError, match=r"too few .* every fold some of both classes: give"
+        ):
             SentenceTask("one", sentences, [], targets, assign_folds("one", 120))
 
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,24 +31,16 @@ ENTITY = re.compile(r"@entity(\d+)")
 class Question:
     """A passage, and a sentence with a missing word; words are separated by spaces.
 
-    Attributes:
-        name: the source of the question, for messages.
-        sentences: the passage.
-        query: the sentence with :data:`BLANK` in it.
-        candidates: "@entity3" and so on, each once.
-        answer: one of them.
-        entity_names: the words for which candidates stand, where these are known.
-
     Raises:
         ValueError: for no blank, or an answer or an entity that is no candidate.
     """
 
-    name: str
-    sentences: tuple[str, ...]
-    query: str
-    candidates: tuple[str, ...]
-    answer: str
-    entity_names: Mapping[str, str] = field(default_factory=dict)
+    name: str  # the source of the question, for messages
+    sentences: tuple[str, ...]  # the passage
+    query: str  # the sentence with BLANK in it
+    candidates: tuple[str, ...]  # "@entity3" and so on, each once
+    answer: str  # one of them
+    entity_names: Mapping[str, str] = field(default_factory=dict)  # where they are known
 
     def __post_init__(self) -> None:
         if BLANK not in self.query.split():
@@ -75,8 +67,8 @@ def entities(texts: Iterable[str]) -> list[str]:
 def nearest_sentences(question: Question, count: int) -> Question:
     """Return the question with the sentences that share most words with it, in their order.
 
-    Of two that share as many the first; a word counts once, and must have a letter. The answer
-    may be lost: of CNN's articles four sentences hold 57 % of the answers.
+    Of two that share as many the first; a word counts once, and must have a letter. Four
+    sentences of CNN's articles hold 57 % of the answers.
     """
     words = {word for word in question.query.split() if word[-1:].isalnum()} - {BLANK}
     shared = [len(words & {*sentence.split()}) for sentence in question.sentences]
@@ -118,11 +110,7 @@ Book = list[list[str]]
 
 
 def read_cbt_books(folder: Path) -> dict[str, Book]:
-    """Read the books in the files, by title: sentences of words.
-
-    Raises:
-        ValueError: for a line before the first title, or a file that is no UTF-8.
-    """
+    """Read the books in the files, by title: sentences of words."""
     books: dict[str, Book] = {}
     for file in (folder / name for name in CBT_FILES):
         title = ""
@@ -140,34 +128,20 @@ def read_cbt_books(folder: Path) -> dict[str, Book]:
 def make_cbt_questions(folder: Path, sentences: int, split: int) -> Splits:
     """Make the questions of every split: two books test, two validate, the others train.
 
-    Args:
-        sentences: the number of sentences of a passage.
-        split: decides which books are in which split.
-
-    Raises:
-        ValueError: if a split has no questions.
+    A passage has ``sentences``; ``split`` decides which books are in which split.
     """
     books = read_cbt_books(folder)
     counts = Counter(word.lower() for book in books.values() for line in book for word in line)
     common = {word for word, _ in counts.most_common(COMMON)}
     order = by_hash(books, split)
-    titles = {
-        "train": order[2 * HELD_OUT :],
-        "valid": order[HELD_OUT : 2 * HELD_OUT],
-        "test": order[:HELD_OUT],
-    }
-    splits = {
-        name: tuple(
-            question
-            for title in chosen
-            for question in _book_questions(title, books[title], common, sentences)
-        )
-        for name, chosen in titles.items()
-    }
-    for name, questions in splits.items():
-        if not questions:
+    test, valid, train = order[:HELD_OUT], order[HELD_OUT : 2 * HELD_OUT], order[2 * HELD_OUT :]
+    splits = {}
+    for name, titles in (("train", train), ("valid", valid), ("test", test)):
+        questions = (_book_questions(t, books[t], common, sentences) for t in titles)
+        splits[name] = tuple(chain.from_iterable(questions))
+        if not splits[name]:
             raise ValueError(
-                f"{folder}: the {len(titles[name])} books that {name} in split {split} give no "
+                f"{folder}: the {len(titles)} books that {name} in split {split} give no "
                 "question: give whole books, ten or more."
             )
     return splits
@@ -211,20 +185,17 @@ def answer_words(book: Book, common: set[str]) -> dict[str, set[str]]:
     names = {
         word
         for word, count in inside.items()
-        if count >= MIN_COUNT["name"]
-        and count > counts[word.lower()]
-        and word.lower() not in common
+        if count >= max(MIN_COUNT["name"], counts[word.lower()] + 1)
     }
     words = {
         word
         for word, count in counts.items()
-        if count >= MIN_COUNT["word"]
-        and word.isalpha()
-        and word.islower()
-        and len(word) >= 3
-        and word not in common
+        if count >= MIN_COUNT["word"] and word.isalpha() and word.islower() and len(word) >= 3
     }
-    return {"name": names, "word": words}
+    return {
+        "name": {word for word in names if word.lower() not in common},
+        "word": words - common,
+    }
 
 
 def _anonymous(name: str, passage: Book, query: list[str], words: Sequence[str]) -> Question:
@@ -254,14 +225,9 @@ BLOCKS = ("the address", "the passage", "the question", "the answer", "the entit
 
 
 class Articles(Sequence[Question]):
-    """The questions of a split, each read from its file when it is used.
+    """The questions in a folder, each read from its file when it is used.
 
-    Args:
-        folder: of the files.
-        sentences: the number of :func:`nearest_sentences` of each passage; 0: all.
-
-    Raises:
-        FileNotFoundError: if the folder has no ``.question`` files.
+    Of each passage ``sentences`` are the :func:`nearest_sentences`; 0: all.
     """
 
     def __init__(self, folder: Path, sentences: int = 0) -> None:
@@ -284,12 +250,7 @@ class Articles(Sequence[Question]):
 
 
 def read_article(file: Path) -> Question:
-    """Read the question in a file: five blocks with a line between them.
-
-    Raises:
-        ValueError: if the file is cut off, or an entity, the answer or the blank is missing;
-            names the file.
-    """
+    """Read the question in a file: five blocks with a line between them."""
     blocks = [block.strip() for block in read_text(file).strip("\n").split("\n\n")]
     if len(blocks) != len(BLOCKS) or not all(blocks):
         raise ValueError(
@@ -305,10 +266,9 @@ def read_article(file: Path) -> Question:
         names[entity] = name
     # signs are words of their own: a sentence ends with one that is ".", "!" or "?"
     sentences = re.split(r"(?<=\s[.!?])\s", " " + " ".join(passage.split()))
+    sentences = tuple(map(str.strip, sentences))
     candidates = tuple(sorted(names, key=entity_number))
-    return Question(
-        str(file), tuple(map(str.strip, sentences)), query, candidates, answer, names
-    )
+    return Question(str(file), sentences, query, candidates, answer, names)
 
 
 def entity_number(entity: str) -> int:
@@ -344,12 +304,7 @@ CLOZE_SIZES = {"train": 24_000, "valid": 1000, "test": 1000}
 
 @cache  # once in a process: arms of a comparison have the same
 def make_cloze(most: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
-    """Generate the questions of every split.
-
-    Args:
-        most: the largest number of training questions; None: all.
-        sizes: the number of questions of each split.
-    """
+    """Generate the questions of every split, at most ``most`` to train on; None: all."""
     splits = {}
     for split, count in sizes:
         rng = random.Random(f"cloze to {split}")
@@ -365,30 +320,20 @@ def random_question(rng: random.Random, name: str) -> Question:
     who, whom, third = people
     verbs = rng.sample([*SYNONYMS], 3)
     pairs = [(who, whom), (third, who), tuple(rng.sample([whom, third], 2))]
-    sentences = [
-        f"{agent} {verb} {recipient} {_time(rng)}."
-        for (agent, recipient), verb in zip(pairs, verbs, strict=True)
-    ]
+    sentences = []
+    for (agent, recipient), verb in zip(pairs, verbs, strict=True):
+        time = f"{rng.choice(TIMES)} " if rng.random() < TIMED else ""
+        sentences.append(f"{agent} {verb} {recipient} {time}.")
     rng.shuffle(sentences)
     query = f"{who} {SYNONYMS[verbs[0]]} {BLANK} ."
     return Question(name, tuple(sentences), query, tuple(sorted(people)), whom)
-
-
-def _time(rng: random.Random) -> str:
-    return f"{rng.choice(TIMES)} " if rng.random() < TIMED else ""
 
 
 # The data set.
 
 
 class Questions(Dataset[Sequence[Question]]):
-    """A set of questions.
-
-    Args:
-        source, key: as of :class:`Dataset`.
-        read: reads the splits.
-        min_count: of the words in the vocabulary.
-    """
+    """A set of questions; words of the vocabulary occur ``min_count`` times or more."""
 
     def __init__(
         self,
@@ -425,11 +370,8 @@ class Questions(Dataset[Sequence[Question]]):
                 counts.update(passage + query)
                 if split == "train":
                     longest = max(longest[0], len(passage)), max(longest[1], len(query))
-        words = [
-            word
-            for word in by_frequency(counts, self.min_count)
-            if word != BLANK and not ENTITY.fullmatch(word)
-        ]
+        frequent = by_frequency(counts, self.min_count)
+        words = [word for word in frequent if word != BLANK and not ENTITY.fullmatch(word)]
         return {
             "words": np.frombuffer("\n".join(words).encode(), np.uint8),
             "entities": np.array(entity_count),
@@ -475,12 +417,7 @@ class Questions(Dataset[Sequence[Question]]):
 
 
 class EncodedQuestions:
-    """Questions by number, encoded when they are first used; those of files each time.
-
-    Args:
-        questions: of a split.
-        vocabulary: gives the words their numbers.
-    """
+    """Questions by number, encoded when they are first used; those of files each time."""
 
     def __init__(self, questions: Sequence[Question], vocabulary: Vocabulary) -> None:
         self.questions, self.vocabulary = questions, vocabulary

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text
 from lnlab.data.files import unpack
 
 if TYPE_CHECKING:
@@ -59,22 +59,14 @@ def encode(texts: Sequence[str], known: Sequence[str], max_length: int) -> np.nd
     numbers = {word: FIRST + rank for rank, word in enumerate(known)}
     encoded = np.full((len(texts), max_length), PAD, np.int32)
     for row, text in zip(encoded, texts, strict=True):
-        line = [BEGIN, *(numbers.get(word, UNKNOWN) for word in split_words(text))][
-            -max_length:
-        ]
+        words = [numbers.get(word, UNKNOWN) for word in split_words(text)]
+        line = [BEGIN, *words][-max_length:]
         row[max_length - len(line) :] = line
     return encoded
 
 
 class Reviews(Dataset[Words]):
-    """Reviews as numbers of words. The checksum is over their texts and classes.
-
-    Args:
-        source, key: As for :class:`Dataset`.
-        read_texts: Reads the texts of each split.
-        max_length: T, the number of words of a review.
-        vocab_size: V, the number of word numbers.
-    """
+    """Reviews as numbers of words. The checksum is over their texts and classes."""
 
     classes = 2
 
@@ -87,9 +79,7 @@ class Reviews(Dataset[Words]):
         max_length: int,
         vocab_size: int,
     ) -> None:
-        super().__init__(
-            source, self._read_arrays, lambda: f"{key()} {max_length} {vocab_size}"
-        )
+        super().__init__(source, self._to_words, lambda: f"{key()} {max_length} {vocab_size}")
         self._read_texts, self.max_length, self.vocab_size = read_texts, max_length, vocab_size
 
     @property
@@ -100,9 +90,9 @@ class Reviews(Dataset[Words]):
     @cached_property
     def _arrays(self) -> Arrays:
         """The numbers of what was read, and its hash, cached: reading 50,000 files is slow."""
-        return cache_arrays("reviews", f"{self.source.name} {self._key()}", self._encode)
+        return cache_arrays("reviews", f"{self.source.name} {self._key()}", self._to_arrays)
 
-    def _encode(self) -> Arrays:
+    def _to_arrays(self) -> Arrays:
         texts = self._read_texts()
         total = hashlib.sha256()
         for split, reviews in texts.items():
@@ -119,7 +109,7 @@ class Reviews(Dataset[Words]):
             arrays[f"{split}.y"] = np.array([label for _, label in reviews], np.int64)
         return arrays
 
-    def _read_arrays(self) -> tuple[Mapping[str, Words], str]:
+    def _to_words(self) -> tuple[Mapping[str, Words], str]:
         import torch
 
         def tensor(name: str) -> "torch.Tensor":
@@ -159,7 +149,13 @@ def load(
         )
     sizes = {"max_length": max_length, "vocab_size": vocab_size}
     if source is OPINIONS:
-        return Reviews(source, make_opinions, lambda: str(SIZES), **sizes)
+        made = {split: (size, seed) for seed, (split, size) in enumerate(SIZES.items())}
+        return Reviews(
+            source,
+            lambda: {split: make_reviews(*each) for split, each in made.items()},
+            lambda: str(SIZES),
+            **sizes,
+        )
     path = source.locate(path)
     folder = path if (path / "train").is_dir() else path / "aclImdb"
     archives = [path] if path.is_file() else sorted(path.glob("aclImdb*.tar.gz"))
@@ -183,11 +179,7 @@ VALID = 5
 
 
 def read_imdb(folder: Path) -> dict[str, Labelled]:
-    """Read IMDB's reviews by split, in an order that does not depend on their class.
-
-    Raises:
-        ValueError: A class is missing, or a file is no review.
-    """
+    """Read IMDB's reviews by split, in an order that does not depend on their class."""
     splits = {split: _read_split(folder / split) for split in ("train", "test")}
     train = splits["train"]
     held_out = len(train) // VALID
@@ -227,10 +219,7 @@ def _read(path: Path) -> str:
     size = path.stat().st_size
     if not 0 < size <= LARGEST:
         raise ValueError(f"{path} has {size:,} bytes, a review 1 to {LARGEST:,}.")
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no UTF-8 at byte {error.start}.") from error
+    return read_text(path)
 
 
 # Opinions: reviews of films in sentences whose meaning is known.
@@ -266,11 +255,6 @@ SENTENCES = (4, 9)
 """The smallest and the largest number of sentences, without facts."""
 FACT = 0.35
 """The probability of a fact after each sentence."""
-
-
-def make_opinions() -> dict[str, Labelled]:
-    """Make the opinions of all splits."""
-    return {split: make_reviews(size, seed) for seed, (split, size) in enumerate(SIZES.items())}
 
 
 def make_reviews(count: int, seed: int) -> Labelled:

@@ -39,11 +39,7 @@ Scoring = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def score(model: nn.Module, split: Split, m: int, scoring: Scoring) -> Score:
-    """Return the score of a model in batches of m; a last, smaller batch is left out.
-
-    Raises:
-        ValueError: There is no whole batch.
-    """
+    """Return the score of a model in batches of m; a last, smaller batch is left out."""
     return score_configurations(model, split, m, scoring, (UNCHANGED,))[UNCHANGED]
 
 
@@ -54,9 +50,6 @@ def score_configurations(
 
     If the model has ``encode``, its part before the first normalizer, and ``classify``, the
     rest, the first is computed once for all configurations.
-
-    Raises:
-        ValueError: There is no whole batch.
     """
     batches = len(split.y) // m
     if not batches:

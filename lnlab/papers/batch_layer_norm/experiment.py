@@ -41,26 +41,16 @@ TRAIN_EVAL_SIZE = 1_000
 def take_first(
     dataset: Any, counts: Mapping[str, int], transform: Callable[[Tensor], Tensor]
 ) -> Subset:
-    """Return the first examples of each split of a data set.
-
-    Args:
-        dataset: The data set.
-        counts: The number of examples of each split; 0: all.
-        transform: Applied to the inputs of a split.
-
-    Raises:
-        ValueError: The data set lacks a split, or has fewer examples.
-    """
+    """Return the first examples of each split, their inputs transformed; a count of 0: all."""
     splits = {}
     for name, count in counts.items():
         split = getattr(dataset, name)
-        if split is None:
-            raise ValueError(f"{dataset.name} has no {name} cases: take other data.")
-        if count > len(split.y):
+        available = 0 if split is None else len(split.y)
+        if count > available or not available:
             raise ValueError(
-                f"{dataset.name} has {len(split.y):,} {name} cases: ask for so many at most."
+                f"{dataset.name} has {available:,} {name} examples: ask for so many at most."
             )
-        count = count or len(split.y)
+        count = count or available
         splits[name] = Split(transform(split.x[:count]), split.y[:count])
     return Subset(dataset, **splits)
 
@@ -112,9 +102,7 @@ class BatchLayerNormExperiment(training.Experiment):
     def net(self, dataset: Any, norm: Any) -> nn.Module:
         """Return the network, its weights drawn from torch's generator.
 
-        Args:
-            dataset: The data set.
-            norm: Makes the normalizers; takes ``space`` too.
+        ``norm`` makes the normalizers, and takes ``space`` too.
         """
 
     @abstractmethod

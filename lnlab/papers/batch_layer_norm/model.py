@@ -124,18 +124,9 @@ class TanhLeNet(nn.Module):
     Args:
         shape: Channels, height and width of an image.
         classes: The number of classes.
-        convolution: Makes the normalizers of feature maps, with two spatial axes.
-        dense: Makes those of the dense layers.
+        convolution, dense: Make the normalizers of feature maps, and those of dense layers.
         position: One of :data:`NORM_POSITIONS`; "after" is also after the pooling.
         m: The batch size in training.
-
-    Attributes:
-        opaque: True if seeds are computed one after the other: side by side, a convolution
-            would be one with many groups and take 1.5 times as long. For single examples side
-            by side takes half as long.
-
-    Raises:
-        ValueError: There is no such position, or images are too small for two convolutions.
     """
 
     def __init__(
@@ -148,10 +139,9 @@ class TanhLeNet(nn.Module):
         m: int,
     ) -> None:
         super().__init__()
+        # side by side, convolutions of seeds would be one with many groups and take 1.5 times
+        # as long; for single examples it takes half as long
         self.opaque = m > 1
-        if position not in NORM_POSITIONS:
-            choices = ", ".join(NORM_POSITIONS)
-            raise ValueError(f"position is {position!r}: choose from {choices}.")
         if len(shape) != 3 or min(shape[1:]) < 12:
             raise ValueError(
                 f"pictures have shape {tuple(shape)}: LeNet reads (channels, height, width), "
@@ -215,8 +205,7 @@ class ReviewReader(nn.Module):
     forget gates open; dense layers are orthogonal.
 
     Args:
-        words: V, the number of words.
-        embedding: The size of an embedding.
+        words, embedding: V, and the size of an embedding.
         units: The sizes of the two LSTMs.
         norm: Makes the normalizers.
     """

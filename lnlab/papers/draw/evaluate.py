@@ -39,9 +39,6 @@ def bound(net: DRAW, x: Tensor) -> Bound:
     """Return the bound of images x (N, D) as in training, mistakes included.
 
     The noise is the same at each call and for all models of the same T and Z.
-
-    Raises:
-        ValueError: An image has pixels that are not finite.
     """
     if not bool(x.isfinite().all()):
         raise ValueError("x has pixels that are no finite number.")
@@ -90,7 +87,7 @@ def bound_warning(bound: Tensor, estimate: Tensor) -> str:
     if len(gap) < 2 or gap.mean() > -3 * gap.std() / len(gap) ** 0.5:
         return ""
     return (
-        f"{float(bound.mean()):.1f} nats is not this net's bound: that is never below the "
+        f"{float(bound.mean()):.1f} nats is not this model's bound: that is never below the "
         f"estimate in expectation, and the estimate is {float(estimate.mean()):.1f} nats, with "
         "noise of its own in each glimpse and the full KL."
     )

@@ -139,12 +139,7 @@ class Experiment(training.Experiment):
 
 
 def check_drawable(dataset: Images, grey: bool = False) -> Images:
-    """Return a data set, if its images can be drawn.
-
-    Raises:
-        ValueError: It has no validation images, they have channels, or one of them is not
-            binary and ``grey`` is False.
-    """
+    """Return a data set, if its images can be drawn: binary, or grey if that is allowed."""
     if len(dataset.shape) != 2 or dataset.valid is None:
         lacks = "validation pictures" if dataset.valid is None else "a height and a width alone"
         raise ValueError(f"{dataset.name} lacks {lacks}: draw digits-binary or mnist-binary.")

@@ -47,10 +47,7 @@ def make_window(raw: Tensor, shape: tuple[int, int], count: int) -> Window:
 
     Zeros give the whole image with a variance of 1.
 
-    Args:
-        raw: Linear maps of h_dec (B, 5): g_X, g_Y, log of sigma squared, of delta, of gamma.
-        shape: Height and width of the images.
-        count: N, of filters along a side.
+    ``raw`` (B, 5) are linear maps of h_dec: g_X, g_Y, log of sigma squared, delta and gamma.
     """
     height, width = shape
     # logarithms keep variance, stride and intensity above 0
@@ -75,11 +72,8 @@ def filterbank(
         \mu^i = g + (i - N/2 - 0.5)\, \delta, \qquad
         F[i, a] = \frac{1}{Z_i} \exp\left(-\frac{(a - \mu^i)^2}{2 \sigma^2}\right)
 
-    Args:
-        middle, stride, variance: g, delta and sigma squared, each (B,).
-        count: N.
-        pixels: The number of pixels, a = 1 to ``pixels``.
-        first: The first i, 1. With 0, the grid is one stride beside its center.
+    Middle, stride and variance are g, delta and sigma squared, each (B,); a = 1 to ``pixels``;
+    i begins at ``first``. With 0, the grid is one stride beside its center.
     """
     options = {"device": middle.device, "dtype": middle.dtype}
     i = torch.arange(count, **options) + first
@@ -129,17 +123,15 @@ class DRAW(nn.Module):
 
     Args:
         shape: Height and width of the images; D = height x width.
-        hidden_size: H of both LSTMs.
-        latent_size: Z.
-        glimpses: T.
+        hidden_size, latent_size, glimpses: H of both LSTMs, Z and T.
         read, write: N of the two windows.
-        norm: Makes the normalizer of the cells.
-        gates: Makes those of the gates' pre-activations; eq. 29 has none.
+        norm, gates: Make the normalizers of the cells, and of the gates' pre-activations;
+            eq. 29 has none of the latter.
         initialisation: One of :data:`INITIALISATIONS`.
         mistake: One of :data:`MISTAKES`; "grey" concerns the data.
 
     Raises:
-        ValueError: A number is below 1, or a window is larger than the image.
+        ValueError: A window is larger than the image.
     """
 
     def __init__(
@@ -157,9 +149,6 @@ class DRAW(nn.Module):
         mistake: str = "none",
     ) -> None:
         super().__init__()
-        for name, size in (("glimpses", glimpses), ("read", read), ("write", write)):
-            if size < 1:
-                raise ValueError(f"{name} is {size}: give at least 1.")
         for name, size in (("read", read), ("write", write)):
             if size > min(shape):
                 raise ValueError(
@@ -224,11 +213,7 @@ class DRAW(nn.Module):
             yield canvas, mean, log_sigma, z, read, write
 
     def sample(self, z: Tensor) -> tuple[Tensor, Window]:
-        """Return canvases (T, B, D) and windows of writing of new images.
-
-        Args:
-            z: Drawn from the prior (T, B, Z).
-        """
+        """Return canvases (T, B, D) and windows of writing, from z of the prior (T, B, Z)."""
         state, canvases, windows = self.start(z[0]), [], []
         for t, z_t in enumerate(z):
             decoder, canvas, write = self._write(z_t, state, t)

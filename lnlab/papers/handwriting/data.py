@@ -6,7 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -40,11 +40,7 @@ Read = Callable[[Counter[str]], Mapping[str, Sequence[Line]]]
 
 
 class Alphabet:
-    """The characters that can be written, with numbers from 1 on; 0 is every other one.
-
-    Args:
-        characters: The characters, each once.
-    """
+    """The characters that can be written, with numbers from 1 on; 0 is every other one."""
 
     def __init__(self, characters: str) -> None:
         self.characters = characters
@@ -59,20 +55,13 @@ class Alphabet:
         return "".join(c for c in dict.fromkeys(text) if c not in self._numbers)
 
     def encode(self, text: str, *, strict: bool = False) -> list[int]:
-        """Return the number of each character.
-
-        Args:
-            strict: Refuse what cannot be written.
-
-        Raises:
-            ValueError: The text is empty, or has unknown characters; names them.
-        """
+        """Return the number of each character; if ``strict``, refuse what cannot be written."""
         if strict and not text.strip():
             raise ValueError("there is no text: give some characters to write.")
         if strict and (unknown := self.unknown(text)):
             raise ValueError(
-                f"{text!r} has {', '.join(map(repr, unknown))}, which this net never learned: "
-                f"choose from {self.characters!r}."
+                f"{text!r} has {', '.join(map(repr, unknown))}, which this model never "
+                f"learned: choose from {self.characters!r}."
             )
         return [self._numbers.get(character, OTHER) for character in text]
 
@@ -86,13 +75,8 @@ class Strokes(Dataset[Sequence[Line]]):
     """Lines of handwriting.
 
     ``name`` says how many lines were left out (without text, of one point, of symbols only) and
-    how many points (off the tablet), and how many long offsets were not.
-
-    Args:
-        source: The source.
-        read: Reads the lines of each split.
-        key: Returns what the lines depend on, for the cache.
-        most: The largest number of lines to train on.
+    how many points (off the tablet), and how many long offsets were not. At most ``most`` lines
+    train.
     """
 
     def __init__(
@@ -165,14 +149,12 @@ class Strokes(Dataset[Sequence[Line]]):
 def to_arrays(split: str, lines: Sequence[Line]) -> Arrays:
     """Return the lines of a split as arrays, to be cached."""
     texts = json.dumps([(line.name, line.writer, line.text) for line in lines])
-    unknown = np.full(0, -1, np.int16)
+    indices = [np.empty(0, np.int16) if line.places is None else line.places for line in lines]
     return {
         f"{split} offsets": np.concatenate([line.offsets for line in lines]),
         f"{split} counts": np.array([len(line.offsets) for line in lines]),
         f"{split} texts": np.frombuffer(texts.encode(), np.uint8),
-        f"{split} places": np.concatenate(
-            [unknown if line.places is None else line.places for line in lines]
-        ),
+        f"{split} places": np.concatenate(indices),
     }
 
 
@@ -203,14 +185,12 @@ def load(source: Source, path: Path | None = None, *, most: int | None = None) -
         return Strokes(source, lambda _: pen.make_splits(sizes), lambda: str(sizes), most)
     path = path or data_folder() / source.name
     if source is UNIPEN:
-        folder, files = find_unipen(path)
-        return Strokes(
-            source, lambda faults: read_unipen(folder, faults), lambda: file_stamp(files), most
-        )
-    files = find_iam(path)
-    return Strokes(
-        source, lambda faults: read_iam(path, faults), lambda: file_stamp(files), most
-    )
+        place, files = find_unipen(path)
+        read = partial(read_unipen, place)
+    else:
+        files = find_iam(path)
+        read = partial(read_iam, path)
+    return Strokes(source, read, lambda: file_stamp(files), most)
 
 
 # UNIPEN (Guyon et al., 1994): Apple's writers, in UNIPEN 1.0's files. A file of ``data/8``
@@ -232,11 +212,7 @@ def unipen_folder(folder: Path) -> Path | None:
 
 
 def find_unipen(path: Path) -> tuple[Path, list[Path]]:
-    """Return the folder or the archive of UNIPEN, and the files that decide its lines.
-
-    Raises:
-        FileNotFoundError: There is neither; says how to get it.
-    """
+    """Return the folder or the archive of UNIPEN, and the files that decide its lines."""
     if path.is_dir() and (folder := unipen_folder(path)):
         return folder, sorted(folder.glob("*/**/*.dat"))
     archives = [path] if path.is_file() else sorted(path.glob("unipen*.tar.gz"))
@@ -249,23 +225,16 @@ def find_unipen(path: Path) -> tuple[Path, list[Path]]:
 
 
 def read_unipen(path: Path, faults: Counter[str]) -> dict[str, list[Line]]:
-    """Read UNIPEN's lines; a hash of the names decides which writers validate and test.
-
-    Args:
-        path: A folder or an archive, as :func:`find_unipen` gives it.
-        faults: Counts what was left out.
-
-    Raises:
-        ValueError: There are no lines, or a file is not one of UNIPEN's; names it.
-        FileNotFoundError: The points of a line are missing; names both files.
-    """
+    """Read UNIPEN's lines; a hash of the names decides which writers validate and test."""
     folder = path if path.is_dir() else unipen_folder(unpack(path))
     files = sorted((folder / "data" / "8").glob("*/*/*.dat")) if folder else []
     if folder is None or not files:
         raise ValueError(f"unipen: there are no lines, data/8/*/*/*.dat, in {path}.")
     read = (_read_unipen_line(file, folder, faults) for file in files)
     lines = [line for line in read if line is not None]
-    writers = sorted({line.writer for line in lines}, key=_hash)
+    writers = sorted(
+        {line.writer for line in lines}, key=lambda name: hashlib.sha256(name.encode()).digest()
+    )
     count = max(1, len(writers) // HELD_OUT)
     split_of = dict.fromkeys(writers, "train")
     split_of |= dict.fromkeys(writers[:count], "test")
@@ -273,10 +242,6 @@ def read_unipen(path: Path, faults: Counter[str]) -> dict[str, list[Line]]:
     return {
         split: [line for line in lines if split_of[line.writer] == split] for split in SPLITS
     }
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
 
 
 def _read_unipen_line(path: Path, folder: Path, faults: Counter[str]) -> Line | None:
@@ -343,11 +308,7 @@ STEP = 20.0
 
 
 def find_iam(folder: Path) -> list[Path]:
-    """Return all files that are read: lists, texts and strokes.
-
-    Raises:
-        FileNotFoundError: Some are missing; says how to get them.
-    """
+    """Return all files that are read: lists, texts and strokes."""
     lists = [_list_of_forms(folder, name) for names in LISTS.values() for name in names]
     missing = [path for path in (*lists, folder / "lineStrokes") if not path.exists()]
     if missing:
@@ -370,16 +331,7 @@ def _list_of_forms(folder: Path, name: str) -> Path:
 
 
 def read_iam(folder: Path, faults: Counter[str]) -> dict[str, list[Line]]:
-    """Read IAM-OnDB's lines by split.
-
-    Args:
-        folder: The one with ``lineStrokes``, ``ascii`` and the lists.
-        faults: Counts what was left out.
-
-    Raises:
-        ValueError: For a list that names no form, or a file of another format.
-        FileNotFoundError: For a missing form; names it.
-    """
+    """Read IAM-OnDB's lines by split."""
     splits: dict[str, list[Line]] = {split: [] for split in SPLITS}
     for split, names in LISTS.items():
         for path in (_list_of_forms(folder, name) for name in names):

@@ -10,7 +10,6 @@ from torch import Tensor
 from lnlab.papers.handwriting.model import (
     EncodedLines,
     HandwritingNet,
-    WriterState,
     make_mixture,
     negative_log_likelihood,
     sample_points,
@@ -33,22 +32,13 @@ Scale = tuple[np.ndarray, np.ndarray]
 
 
 class LineScores(NamedTuple):
-    """The scores of a model on N lines.
+    """The scores of a model on N lines."""
 
-    Attributes:
-        nats: Of each line (N,), the sum over its points.
-        points: The number of points of each (N,).
-        window_error: The mean distance of the window from the true character over all points,
-            in characters; NaN if it is unknown.
-        window_hit: The fraction of points at which it is on the true character.
-        windows: The windows phi (T, U) of the first :data:`SHOWN` lines.
-    """
-
-    nats: Tensor
-    points: Tensor
-    window_error: float
-    window_hit: float
-    windows: list[Tensor]
+    nats: Tensor  # of each line (N,), the sum over its points
+    points: Tensor  # the number of points of each (N,)
+    window_error: float  # mean distance of the window from the true character; NaN if unknown
+    window_hit: float  # the fraction of points at which it is on the true character
+    windows: list[Tensor]  # phi (T, U) of the first SHOWN lines
 
     def per_point(self, indices: Sequence[int] | None = None) -> float:
         """Return the nats per point, of all lines or of some."""
@@ -152,17 +142,12 @@ def write(
         net: The model.
         text: The text.
         scale: The mean and the deviation of the offsets in training.
-        bias: 0 samples from the model's distribution; larger values make likely points
-            likelier.
+        bias: Above 0 likely points become likelier than in the model's distribution.
         seed: The seed of the random numbers.
         floor: The floor of the deviations, as in training.
         like: A line whose writer's hand is continued (Graves, section 5.5): the model reads it
             first, with its text and a space.
         most: The largest number of points.
-
-    Raises:
-        ValueError: The text is empty or has characters unknown to the model, or the bias is
-            negative.
     """
     if bias < 0:
         raise ValueError(f"bias is {bias}: give 0 or more.")
@@ -171,7 +156,11 @@ def write(
     primer = net.alphabet.encode(f"{like.text} ") if like else []
     weight, random = net.move.W, torch.Generator().manual_seed(seed)
     characters = torch.tensor([primer + numbers]).to(weight.device)
-    state, x = _first_state(net, characters, scale, like)
+    state, x = net.start(1), weight.new_zeros(1, 1, 3)
+    if like:
+        read = standardise(like.offsets, scale).to(weight)[None]
+        _, _, state = net.advance(read[:, :-1], characters, state)
+        x = read[:, -1:]
     points, windows, ended = [], [], False
     for _ in range(min(most or PER_CHARACTER * len(text), PER_CHARACTER * len(text))):
         y, phi, state = net.advance(x, characters, state)
@@ -184,15 +173,3 @@ def write(
         windows.append(window[len(primer) : -1])
     offsets = unstandardise(torch.stack(points), scale)
     return WrittenLine(offsets, torch.stack(windows).numpy(), ended)
-
-
-def _first_state(
-    net: HandwritingNet, text: Tensor, scale: Scale, like: Line | None
-) -> tuple[WriterState, Tensor]:
-    """Return the state and the point (1, 1, 3) from which a model goes on."""
-    state, weight = net.start(1), net.move.W
-    if like is None:
-        return state, weight.new_zeros(1, 1, 3)
-    read = standardise(like.offsets, scale).to(weight)[None]
-    _, _, state = net.advance(read[:, :-1], text, state)
-    return state, read[:, -1:]

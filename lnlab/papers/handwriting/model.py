@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from lnlab.nn import CellInit, CellState, Identity, Linear, LSTMCell, NormLayer, State
 from lnlab.nn.recurrent import LSTM
@@ -18,7 +19,6 @@ from lnlab.papers.handwriting.pen import Line
 # A mixture of bivariate Gaussians and a pen that is lifted or not: Graves (2013), eq. 15-26.
 #
 # Everything is in logarithms: a density may overflow, and a weight underflow.
-
 
 MAX_R = 8.0
 """The largest |r|: above it tanh(r) is 1 in float32, and a density is not finite."""
@@ -36,17 +36,11 @@ class Gaussians(NamedTuple):
     r: Tensor  # the correlation is tanh(r) (..., M)
 
 
-def output_size(components: int) -> int:
-    """Return the number of outputs for a mixture: 121 for 20 components."""
-    return 1 + 6 * components
-
-
 def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussians:
     """Return the mixture of a model's outputs y (..., 1 + 6 M).
 
-    Args:
-        floor: Added to every standard deviation; 0 in Graves (2013).
-        bias: Graves (2013), eq. 61 and 62: above 0 what is likely becomes likelier.
+    ``floor`` is added to every standard deviation, 0 in Graves (2013). ``bias`` is that of his
+    eq. 61 and 62: above 0 what is likely becomes likelier.
     """
     pen, rest = y[..., 0], y[..., 1:].unflatten(-1, (6, -1))
     pi, mu, log_sigma, r = rest.split((1, 2, 2, 1), dim=-2)
@@ -59,20 +53,13 @@ def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussia
 
 
 def negative_log_likelihood(of: Gaussians, points: Tensor) -> Tensor:
-    """Return minus the logarithm of the probability of each point, in nats (eq. 26).
-
-    Args:
-        of: The distribution.
-        points: Dx, dy and 1 where the pen is lifted (..., 3).
-    """
+    """Return minus the log probability of points (..., 3): dx, dy, 1 if lifted; eq. 26."""
     z = (points[..., None, :2] - of.mu) * (-of.log_sigma).exp()
     rho = of.r.tanh()
     log_rest = 2 * (math.log(2) - of.r - F.softplus(-2 * of.r))  # of 1 - rho^2
     squares = z.square().sum(-1) - 2 * rho * z.prod(-1)
-    log_density = (
-        -math.log(2 * math.pi) - of.log_sigma.sum(-1) - log_rest / 2
-        - squares * (-log_rest).exp() / 2
-    )  # fmt: skip
+    exponent = -squares * (-log_rest).exp() / 2
+    log_density = -math.log(2 * math.pi) - of.log_sigma.sum(-1) - log_rest / 2 + exponent
     lifted = F.binary_cross_entropy_with_logits(of.pen, points[..., 2], reduction="none")
     return lifted - (of.log_pi + log_density).logsumexp(-1)
 
@@ -111,16 +98,12 @@ class WindowForm(NamedTuple):
     """The bias for an initial step of that size."""
 
 
-def _inverse_softplus(step: float) -> float:
-    return math.log(math.expm1(step))
-
-
 WINDOWS = {
     "exp": WindowForm(torch.exp, torch.exp, math.log),
     "softplus": WindowForm(
         lambda a: F.softplus(a).clamp(min=0.01),
         lambda a: F.softplus(a) / 25,
-        lambda step: _inverse_softplus(25 * step),
+        lambda step: math.log(math.expm1(25 * step)),  # the inverse of softplus
     ),
 }
 """The window of Graves (2013), eq. 48-51, and that of the most used code, sjvasquez's."""
@@ -138,9 +121,6 @@ class PeepholeCell(LSTMCell):
     """An LSTM whose gates see the cell: f and i the old c, o the new, as in Graves (2013).
 
     Peepholes are added after the normalization; the state is c, not LN(c).
-
-    Raises:
-        ValueError: For another carry.
     """
 
     def __init__(
@@ -184,11 +164,8 @@ class HandwritingNet(nn.Module):
 
     Args:
         alphabet: The alphabet of the texts; weights trained with another are refused.
-        units: H, the size of an LSTM.
-        components: M, the components of the mixture.
-        window: K, the Gaussians of the window.
-        norm: Makes the normalizers of the LSTMs.
-        initial: The initialisation of the LSTMs.
+        units, components, window: H of an LSTM, M of the mixture, K of the window.
+        norm, initial: The normalizers and the initialisation of the LSTMs.
         layers: The number of LSTMs.
         pace: The initial speed of the window in characters per point.
         form: One of :data:`WINDOWS`.
@@ -221,7 +198,7 @@ class HandwritingNet(nn.Module):
             kind(3 + V + D, units, norm_layer=norm, **settings) for D in below
         )
         self.move = Linear(units, 3 * window, bias=True)
-        self.out = Linear(layers * units, output_size(components), bias=True)
+        self.out = Linear(layers * units, 1 + 6 * components, bias=True)
         self.known: Tensor
         self.register_buffer("known", torch.tensor(list(alphabet.characters.encode())))
         with torch.no_grad():
@@ -266,10 +243,7 @@ class HandwritingNet(nn.Module):
     ) -> tuple[Tensor, Tensor, WriterState]:
         """Return outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the last state.
 
-        Args:
-            x: Points (B, T, 3).
-            text: Characters by number (B, U); -1 behind the end.
-            memory: From the points before.
+        Of points x (B, T, 3), with ``text`` as in :class:`LineBatch`, after those before.
         """
         x = x.transpose(0, 1)
         h, w, phi, state, kappa = self._run_window(x, text, memory)
@@ -285,11 +259,7 @@ class HandwritingNet(nn.Module):
     def _run_window(
         self, x: Tensor, text: Tensor, memory: WriterState
     ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
-        """Run the first LSTM and the window, step by step.
-
-        Returns:
-            h (T, B, H), w (T, B, V), phi (T, B, U + 1), and the last state and kappa.
-        """
+        """Return h (T, B, H), w (T, B, V), phi (T, B, U + 1), and the last state and kappa."""
         cell, state = self.lstms[0].cells[0], memory.states[0]
         characters = self.characters(text)
         kappa, w = memory.kappa, memory.w
@@ -316,18 +286,20 @@ Target = tuple[Tensor, Tensor]
 
 
 class EncodedLines:
-    """Lines of one split by number.
-
-    Args:
-        dataset: Whose scale and alphabet they have.
-        split: Train, valid or test.
-        length: The largest number of points of a line, its first ones; 0: all.
-        most: The largest number of lines, the first ones; 0: all.
-    """
+    """The first ``most`` lines of a split by number, of ``length`` points each; 0: all."""
 
     def __init__(self, dataset: Strokes, split: str, length: int = 0, most: int = 0) -> None:
         lines: Sequence[Line] = getattr(dataset, split)[: most or None]
-        self.lines = [truncate(line, length) for line in lines] if length else lines
+        if length:
+            lines = [
+                replace(
+                    line,
+                    offsets=line.offsets[: length + 1],
+                    places=None if line.places is None else line.places[: length + 1],
+                )
+                for line in lines
+            ]
+        self.lines = lines
         self.alphabet, self.scale = dataset.alphabet, dataset.scale
 
     def __len__(self) -> int:
@@ -338,26 +310,16 @@ class EncodedLines:
         """T of each line."""
         return [line.steps for line in self.lines]
 
-    def points(self, line: Line) -> Tensor:
-        """Return the points of a line (T + 1, 3), standardised; the first is 0 from itself."""
-        return standardise(line.offsets, self.scale)
-
     def batch(self, indices: Sequence[int]) -> tuple[LineBatch, Target]:
         """Return some of the lines, padded, and the points that follow."""
         lines = [self.lines[index] for index in indices]
-        rows = [self.points(line) for line in lines]
+        rows = [standardise(line.offsets, self.scale) for line in lines]
         texts = [torch.tensor(self.alphabet.encode(line.text)) for line in lines]
-        whole = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        text = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=-1)
+        whole = pad_sequence(rows, batch_first=True)
+        text = pad_sequence(texts, batch_first=True, padding_value=-1)
         lengths = torch.tensor([len(row) - 1 for row in rows])
         inside = (torch.arange(whole.shape[1] - 1) < lengths[:, None]).unsqueeze(-1)
         return LineBatch(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
-
-
-def truncate(line: Line, length: int) -> Line:
-    """Return the first ``length`` points of a line, with its whole text."""
-    places = None if line.places is None else line.places[: length + 1]
-    return replace(line, offsets=line.offsets[: length + 1], places=places)
 
 
 def standardise(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:

@@ -22,20 +22,15 @@ Stroke = np.ndarray
 class Line:
     """A line of handwriting.
 
-    Attributes:
-        name: The name of the line.
-        writer: The name of the writer.
-        text: The text.
-        offsets: The steps to each point from the one before (T + 1, 3): dx, dy, and 1 if the
-            pen is lifted after the point. The first row is of the first point and has no step.
-        places: The index in the text of each point's character (T + 1,); None if unknown.
+    ``offsets`` (T + 1, 3) are the steps to each point from the one before: dx, dy, and 1 if the
+    pen is lifted after the point. The first row is of the first point and has no step.
     """
 
     name: str
     writer: str
     text: str
     offsets: np.ndarray
-    places: np.ndarray | None = None
+    places: np.ndarray | None = None  # the character of each point (T + 1,), by its index
 
     @property
     def steps(self) -> int:
@@ -86,21 +81,7 @@ def resample(stroke: Stroke, step: float) -> Stroke:
 FONTS = ("futural", "rowmans", "scripts", "cursive")
 """A. V. Hershey's single-stroke fonts; ``hershey/NOTICE`` belongs to them."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-COMMON = """
-the of and to in is you that it he was for on are as with his they at be this have from or
-one had by word but not what all were we when your can said there use an each which she do
-how their if will up other about out many then them these so some her would make like him
-into time has look two more write go see number no way could people my than first water been
-call who oil its now find long down day did get come made may part over new sound take only
-little work know place year live me back give most very after thing our just name good man
-think say great where help through much before line right too mean old any same tell boy
-follow came want show also around form three small set put end does another well large must
-big even such because turn here why ask went men read need land home us move try kind hand
-picture again change off play spell air away animal house point page letter mother answer
-found study still learn should quick fox jumps lazy dog zeal jinx quiz vex query zebra six
-joy box jazz
-"""
-WORDS = tuple(COMMON.split())
+WORDS = tuple(Path(__file__).with_name("words.csv").read_text(encoding="utf-8").split()[1:])
 INVENTED = 0.4
 """The fraction of words of random letters, so that no letter is rare."""
 LONGEST = 12
@@ -140,11 +121,11 @@ def make_splits(sizes: Mapping[str, int]) -> dict[str, list[Line]]:
 def make_lines(split: str, count: int) -> list[Line]:
     """Make the first lines of a split."""
     writers = [make_writer(f"{split} {number}") for number in range(WRITERS[split])]
-    lines = []
-    for number in range(count):
-        text = make_text(random.Random(f"text {split} {number}"))
-        lines.append(_write(f"{split} {number}", text, writers[number % len(writers)]))
-    return lines
+    texts = [make_text(random.Random(f"text {split} {number}")) for number in range(count)]
+    return [
+        _write(f"{split} {number}", text, writers[number % len(writers)])
+        for number, text in enumerate(texts)
+    ]
 
 
 def make_writer(name: str) -> Writer:
@@ -258,10 +239,8 @@ def _smooth(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]
     p = np.concatenate([corners[:1], corners, corners[-1:]])
     t = np.arange(fine)[:, None, None] / fine
     a, b, c, d = (p[k : len(p) - 3 + k] for k in range(4))
-    curve = 0.5 * (
-        2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2
-        + (3 * b - a - 3 * c + d) * t**3
-    )  # fmt: skip
+    quadratic, cubic = 2 * a - 5 * b + 4 * c - d, 3 * b - a - 3 * c + d
+    curve = 0.5 * (2 * b + (c - a) * t + quadratic * t**2 + cubic * t**3)
     parts = np.arange(len(b))[:, None] + np.arange(fine)[None] / fine
     path = np.concatenate([curve.transpose(1, 0, 2).reshape(-1, 2), corners[-1:]])
     return path, np.concatenate([parts.ravel(), [len(corners) - 1.0]])

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,12 +45,8 @@ class Speech(Dataset[tuple[Utterance, ...]]):
 
     The checksum is of the samples and of the units. An epoch takes the memory of a batch and of
     :data:`~lnlab.papers.las.recordings.MAX_CACHED` bytes of features, however long it is.
-
-    Args:
-        source, key, noted: as for :class:`Dataset`.
-        read: reads the utterances by split, and the note.
-        units: all units of the source, in the order of their numbers.
-        rate: samples a second.
+    ``units`` are all those of the source, in the order of their numbers; ``rate`` is in samples
+    a second.
     """
 
     def __init__(
@@ -124,8 +120,8 @@ def load(
         ValueError: for an unknown unit or speaker; later, for damaged files.
         FileNotFoundError: if files are missing; says how to get them.
     """
-    units = source.options["unit"].split(", ")
-    unit = unit or units[0]  # type: ignore[assignment]
+    units: Any = source.options["unit"].split(", ")
+    unit = unit or units[0]
     if unit not in units:
         raise ValueError(f"{source.name} has no {unit}: choose from {', '.join(units)}.")
     if source is SPOKEN:
@@ -173,13 +169,11 @@ Transcripts = dict[str, list[Transcript]]
 
 
 def add_sound(
-    transcripts: Transcripts, *, mix_channels: bool = False, skip_faulty: bool = False
+    transcripts: Transcripts, **checks: bool
 ) -> tuple[dict[str, list[Utterance]], str]:
     """Return the utterances that can be used, and a note: see :func:`inspect_recordings`."""
     paths = [t.path for split in transcripts.values() for t in split]
-    recordings, note = inspect_recordings(
-        paths, RATE, mix_channels=mix_channels, skip_faulty=skip_faulty
-    )
+    recordings, note = inspect_recordings(paths, RATE, **checks)
     return {
         name: [
             Utterance(t.name, t.speaker, t.units, recordings[t.path], t.begins, t.ends)
@@ -208,14 +202,8 @@ CORE_TEST = (
 def list_timit(folder: Path) -> Transcripts:
     """List TIMIT: 462 speakers train, of whom every tenth validates, and 24 core ones test.
 
-    ``sa`` sentences, which all speakers say, are left out.
-
-    Args:
-        folder: with TRAIN/DR1/FCJF0/SX127.WAV and .PHN, in capitals or not.
-
-    Raises:
-        ValueError: for a transcript in another place or format.
-        FileNotFoundError: if no such files are there.
+    The folder has TRAIN/DR1/FCJF0/SX127.WAV and .PHN, in capitals or not. ``sa`` sentences,
+    which all speakers say, are left out.
     """
     splits: Transcripts = {"train": [], "test": []}
     for path in sorted(folder.rglob("*")):
@@ -275,15 +263,9 @@ def _read_timit(path: Path, speaker: str) -> Transcript:
 def list_librispeech(folder: Path) -> Transcripts:
     """List read English: all of train-* trains, dev-* validates, test-* tests.
 
-    If there is only one of these folders (an excerpt), every other utterance of it trains and
-    the rest test.
-
-    Args:
-        folder: with ``train-clean-100/103/1240/103-1240.trans.txt`` and .flac, at any depth.
-
-    Raises:
-        ValueError: for a transcript in another place or with other letters.
-        FileNotFoundError: if no transcripts are there.
+    The folder has ``train-clean-100/103/1240/103-1240.trans.txt`` and .flac, at any depth. If
+    there is only one of these folders (an excerpt), every other utterance of it trains and the
+    rest test.
     """
     splits: Transcripts = {"train": [], "valid": [], "test": []}
     names = {"train": "train", "dev": "valid", "test": "test"}
@@ -327,25 +309,12 @@ Takes = dict[str, dict[str, dict[int, list[Recording]]]]
 
 
 def join_digits(
-    folder: Path,
-    unit: str,
-    held_out_speaker: str = "",
-    *,
-    mix_channels: bool = False,
-    skip_faulty: bool = False,
+    folder: Path, unit: str, held_out_speaker: str = "", **checks: bool
 ) -> tuple[dict[str, list[Utterance]], str]:
     """Return strings of three to five digits of one speaker each, joined at random.
 
-    The splits have different takes of the same six speakers.
-
-    Args:
-        folder: with ``recordings/{digit}_{speaker}_{take}.wav``, or in a folder in it.
-        held_out_speaker: a speaker of whom all takes are in the test, and no others are.
-        mix_channels, skip_faulty: see :func:`inspect_recordings`, whose note is also returned.
-
-    Raises:
-        ValueError: if a speaker lacks a digit in a split, or the speaker is unknown.
-        FileNotFoundError: if there are no recordings.
+    The splits have different takes of the same six speakers; of a ``held_out_speaker`` all are
+    in the test, and no others. The note is that of :func:`inspect_recordings`.
     """
     paths = sorted(folder.glob("**/recordings/*.wav"))
     if not paths:
@@ -353,9 +322,7 @@ def join_digits(
     for path in paths:
         if re.fullmatch(r"\d_[a-z]+_\d+", path.stem) is None:
             raise ValueError(f"{path}: a recording is called DIGIT_SPEAKER_TAKE.wav")
-    recordings, note = inspect_recordings(
-        paths, FSDD_RATE, mix_channels=mix_channels, skip_faulty=skip_faulty
-    )
+    recordings, note = inspect_recordings(paths, FSDD_RATE, **checks)
     takes = _group_takes(recordings, held_out_speaker, folder)
     return {
         split: [_join_string(takes, unit, split, number) for number in range(count)]

@@ -46,9 +46,7 @@ def transcribe(
 ) -> tuple[float, list[Tensor], list[Hypothesis]]:
     """Return nats a unit, the attention at the right units, and what the search finds.
 
-    Args:
-        units: of the data, in the order of their numbers.
-        width, longest: passed on to :func:`lnlab.nn.beam_search`.
+    ``width`` and ``longest`` are those of :func:`lnlab.nn.beam_search`.
     """
     net.eval()
     numbers = {unit: number for number, unit in enumerate(units)}
@@ -78,9 +76,6 @@ def measure(
     unknown), ``monotonicity`` and ``entropy`` in nats, means over utterances; pictures of it,
     ``attention 0`` and so on, for the first :data:`SHOWN`, and their ``hypotheses``. Then
     :func:`measure_training`, and with ``validate`` ``valid_nll`` and ``valid_error``.
-
-    Args:
-        width, longest: passed on to :func:`lnlab.nn.beam_search`.
     """
     limits = {"width": width, "longest": longest}
     test, units = dataset.test, dataset.units
@@ -210,14 +205,7 @@ def quantiles(net: Any, batch: SpeechBatch) -> dict[str, list[float]]:
 
 
 def quantile_curves(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
-    """Return the quantiles of a parameter or layer by update, for ``lnlab.figures.ribbons``.
-
-    Args:
-        metrics: the rows of one seed.
-
-    Raises:
-        ValueError: for a name without quantiles; says those there are.
-    """
+    """Return the quantiles of a parameter or layer by update, from the rows of one seed."""
     import pandas as pd
 
     rows = metrics["quantiles"]

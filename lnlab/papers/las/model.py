@@ -23,14 +23,12 @@ class Listener(nn.Module):
     later layer.
 
     Args:
-        inputs: D.
-        units: H, of each direction.
-        layers: the number of LSTMs; the last one joins no frames.
+        inputs, units, layers: D, H of each direction, and the number of LSTMs; the last one
+            joins no frames.
         norm: makes the normalizers inside the LSTMs: with :class:`lnlab.nn.LayerNorm` eq. 7-9
             of Ben Othman (2018).
-        after: makes the normalizer of the outputs of a layer from its number of units, 2 H. It
-            is called with outputs (B, T, 2 H) and lengths. The study's published code has
-            :class:`OverTime`.
+        after: makes the normalizer of the outputs of a layer, called with outputs (B, T, 2 H)
+            and lengths. The study's published code has :class:`OverTime`.
         dropout: the probability with which an output of a layer is dropped.
         noise: the standard deviation of what is added to x in training.
         settings: passed on to :class:`lnlab.nn.LSTMCell`.
@@ -61,11 +59,7 @@ class Listener(nn.Module):
         self.after = nn.ModuleList(after(2 * units) for _ in steps) if after else None
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Return h (B, T', 2 H), 0 at padding, and its lengths (B,).
-
-        Raises:
-            ValueError: if an utterance has no frames.
-        """
+        """Return h (B, T', 2 H), 0 at padding, and its lengths (B,)."""
         if bool((lengths < 1).any()):
             index = int((lengths < 1).nonzero()[0])
             raise ValueError(f"utterance {index} of the batch has no frames: leave it out.")
@@ -160,9 +154,8 @@ class Speller(nn.Module):
 
     Args:
         vocabulary: V, the number of units, the end symbol included.
-        annotations: the size of h.
-        units: the size of the LSTMs and of the attention.
-        layers: the number of LSTMs.
+        annotations, units, layers: the size of h, that of the LSTMs and the attention, and the
+            number of LSTMs.
         norm: makes the normalizers inside the LSTMs.
         location: kernels of the attention, see :class:`lnlab.nn.Attention`.
         swapped: whether h and c change places from each step to the next, as in the study's
@@ -274,8 +267,7 @@ def make_batch(
 ) -> tuple[SpeechBatch, Tensor]:
     """Return a batch of utterances, and the number of units of each, the end included (B,).
 
-    Args:
-        numbers: the number of each unit; the end symbol has the one behind the last.
+    ``numbers`` has the number of each unit; the end symbol has the one behind the last.
     """
     end = len(numbers)
     features = [utterance.features for utterance in utterances]

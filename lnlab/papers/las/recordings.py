@@ -92,22 +92,13 @@ class FeatureCache:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Utterance:
-    """An utterance with its transcript; its sound is read when it is used.
-
-    Attributes:
-        name: of the utterance.
-        speaker: of the utterance.
-        units: the transcript; a text is a sequence of letters.
-        recording: its sound.
-        begins, ends: seconds at which each unit begins and ends (len(units),); None if unknown.
-        cache: of the features.
-    """
+    """An utterance with its transcript; its sound is read when it is used."""
 
     name: str
     speaker: str
-    units: Sequence[str]
+    units: Sequence[str]  # the transcript; a text is a sequence of letters
     recording: Recording = field(repr=False)
-    begins: np.ndarray | None = None
+    begins: np.ndarray | None = None  # seconds at which each unit begins; None if unknown
     ends: np.ndarray | None = None
     cache: FeatureCache = field(default_factory=lambda: FeatureCache(0), repr=False)
 
@@ -155,18 +146,10 @@ SPAN = 2
 
 
 def compute_features(sound: np.ndarray, rate: int) -> Tensor:
-    """Return log-mel energies, the log energy, and their differences, normalized.
+    """Return log-mel energies, the log energy, and their differences (T, 123), normalized.
 
-    Args:
-        sound: samples (N,) between -1 and 1, at least one window long.
-        rate: samples a second.
-
-    Returns:
-        (T, 123): T = :func:`count_frames`; each column has mean 0 and variance 1 over the
-        utterance, or is 0 if it never changes.
-
-    Raises:
-        ValueError: if the sound is shorter than a window.
+    T is :func:`count_frames` of the samples (N,). Each column has mean 0 and variance 1 over
+    the utterance, or is 0 if it never changes.
     """
     return normalize(add_differences(log_mel(sound, rate)))
 
@@ -189,11 +172,7 @@ def normalize(frames: Tensor) -> Tensor:
 
 
 def log_mel(sound: np.ndarray, rate: int) -> Tensor:
-    """Return (T, 41): the log of the energy in each mel filter, and of all, in nats.
-
-    Raises:
-        ValueError: if the sound is shorter than one window.
-    """
+    """Return (T, 41): the log of the energy in each mel filter, and of all, in nats."""
     window, hop = round(WINDOW * rate), round(HOP * rate)
     if len(sound) < window:
         raise ValueError(
@@ -205,12 +184,8 @@ def log_mel(sound: np.ndarray, rate: int) -> Tensor:
     size = 1 << (window - 1).bit_length()
     taper = torch.hamming_window(window, periodic=False, dtype=x.dtype)
     power = torch.fft.rfft(frames * taper, size).abs().square()
-    energy = frames.square().sum(1, keepdim=True)
-    return (
-        torch.cat([power @ mel_filters(rate, size).T, energy], dim=1)
-        .clamp(min=MIN_ENERGY)
-        .log()
-    )
+    energies = power @ mel_filters(rate, size).T, frames.square().sum(1, keepdim=True)
+    return torch.cat(energies, dim=1).clamp(min=MIN_ENERGY).log()
 
 
 def mel_filters(rate: int, size: int) -> Tensor:
@@ -251,10 +226,7 @@ MAX_NAMED = 100
 
 
 def read_audio(path: Path, rate: int) -> tuple[np.ndarray, int]:
-    """Return the mean of the channels of a recording, and how many there are.
-
-    Returns:
-        samples (N,) between -1 and 1, float32.
+    """Return the mean of the channels (N,) of a recording, from -1 to 1, and their number.
 
     Raises:
         FileNotFoundError: if it is missing.
@@ -325,14 +297,8 @@ def inspect_recordings(
 ) -> tuple[dict[Path, Recording], str]:
     """Return the recordings in files that can be used, and a note of what was done to others.
 
-    Args:
-        rate: samples a second that they must have.
-        mix_channels: whether several channels are mixed to one, their mean.
-        skip_faulty: whether faulty files are left out.
-
-    Returns:
-        by path; and a text such as "1 of 3000 recordings mixed to one channel", empty if
-        nothing was done.
+    Several channels are mixed to their mean, and faulty files left out, only if that is asked
+    for. The note is a text such as "1 of 3000 recordings mixed to one channel", usually empty.
 
     Raises:
         ValueError: if there are faulty files and they are not left out; names them.

@@ -25,23 +25,14 @@ def _rows(table: str) -> Iterator[dict[str, str]]:
 
 @dataclass(frozen=True)
 class Phone:
-    """The recipe of a phone.
+    """The recipe of a phone."""
 
-    Attributes:
-        seconds: its average length.
-        formants: the three resonances, in Hz, at its beginning and at its end.
-        voice: loudness of the voice.
-        noise: loudness of friction.
-        band: the lowest and the highest frequency of friction, in Hz.
-        closure: the share of its time that is silent before a burst.
-    """
-
-    seconds: float
-    formants: tuple[tuple[float, ...], tuple[float, ...]]
-    voice: float
-    noise: float
-    band: tuple[float, float]
-    closure: float
+    seconds: float  # its average length
+    formants: tuple[tuple[float, ...], tuple[float, ...]]  # in Hz, at its beginning and end
+    voice: float  # loudness of the voice
+    noise: float  # loudness of friction
+    band: tuple[float, float]  # the lowest and the highest frequency of friction, in Hz
+    closure: float  # the share of its time that is silent before a burst
 
 
 # The 39 phones of Lee & Hon (1989), with closures and pauses as ``sil``; TIMIT's 61, of which
@@ -72,11 +63,7 @@ DIGITS = tuple(WORDS)[:10]
 
 
 def fold(phones: Sequence[str]) -> list[str]:
-    """Return TIMIT's phones as the 39, each run of silence as one.
-
-    Raises:
-        ValueError: for what is no phone of TIMIT; names it.
-    """
+    """Return TIMIT's phones as the 39, each run of silence as one."""
     unknown = sorted(set(phones) - set(FOLDED))
     if unknown:
         raise ValueError(f"no phone of TIMIT: {', '.join(unknown)}.")
@@ -126,17 +113,8 @@ def synthesise(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the sound of some phones, and where each ends.
 
-    Args:
-        phones: of :data:`SOUNDS`.
-        voice: who speaks.
-        random: for durations, pitch and noise.
-
-    Returns:
-        float32 samples (N,) at :data:`RATE`, of which the loudest is 0.5, and the sample at
-        which each phone ends (len(phones),).
-
-    Raises:
-        ValueError: if there are no phones, or an unknown one.
+    The sound is float32 (N,) at :data:`RATE`, of which the loudest sample is 0.5; the ends are
+    samples (len(phones),). ``random`` decides durations, pitch and noise.
     """
     if not phones or not set(phones) <= set(SOUNDS):
         raise ValueError(f"phones are {list(phones)}: give some of {', '.join(SOUNDS)}.")
@@ -160,14 +138,9 @@ def _track(phone: Phone, frames: int) -> np.ndarray:
     if phone.closure:  # a burst dies away
         burst *= np.exp(-4 * np.maximum(0, time - phone.closure))
     voice = phone.voice * (0.5 + 0.5 * burst if phone.closure else 1)
-    return np.hstack(
-        [
-            begin + time * (end - begin),
-            np.broadcast_to(voice, (frames, 1)),
-            phone.noise * burst,
-            np.tile(phone.band, (frames, 1)),
-        ]
-    )
+    band = np.tile(phone.band, (frames, 1))
+    voices = np.broadcast_to(voice, (frames, 1))
+    return np.hstack([begin + time * (end - begin), voices, phone.noise * burst, band])
 
 
 def _smooth(tracks: np.ndarray) -> np.ndarray:
@@ -245,10 +218,8 @@ def make_corpus(most: int | None = None, seed: int = 0) -> Splits:
     """Make utterances of one to three random words, or read them from the cache.
 
     A pause between two words is a unit, ``sil``; the silence around them is none. Each
-    utterance depends on the seed and on its own number alone.
-
-    Args:
-        most: how many to train on at most, and of the other splits in proportion.
+    utterance depends on the seed and on its own number alone. At most ``most`` train, and of
+    the other splits fewer in proportion.
     """
     train = SIZES["train"]
     counts = {

@@ -92,14 +92,8 @@ def fit_logistic(
 ) -> Iterator[np.ndarray]:
     """Yield K logistic regressions for each C, started from those of the C before.
 
-    Args:
-        vectors: (N, D).
-        targets: the class of each example, 0 or 1 (N,); a model needs both.
-        train: whether an example trains a model (N, K).
-        Cs: inverse strengths of the penalty.
-
-    Yields:
-        weights (D + 1, K) for :func:`logits`, the last row the bias; overwritten by the next.
+    Of vectors (N, D) and classes 0 or 1 (N,), of which ``train`` (N, K) trains each model.
+    Yields weights (D + 1, K) for :func:`logits`, overwritten by the next.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -171,20 +165,14 @@ def _models(
 class VectorScore:
     """The score of vectors on a task.
 
-    Attributes:
-        task: its name.
-        metrics: ``accuracy`` in percent; of pairs ``pearson``, ``spearman`` and ``mse``.
-        folds: the first of the metrics on each fold, of pairs on each tenth of the test pairs.
-        margin: half of a 95 % interval around the first metric. The variance is corrected for
-            the examples that models of two folds share (Nadeau and Bengio, 2003).
-        C: of each fold, or of all.
+    The variance behind ``margin`` is corrected for the examples that models of two folds share
+    (Nadeau and Bengio, 2003).
     """
 
-    task: str
-    metrics: Mapping[str, float]
-    folds: tuple[float, ...]
-    margin: float
-    C: tuple[float, ...]
+    metrics: Mapping[str, float]  # accuracy in percent; of pairs pearson, spearman and mse
+    folds: tuple[float, ...]  # the first metric on each fold, or tenth of the test pairs
+    margin: float  # half of a 95 % interval around the first metric
+    C: tuple[float, ...]  # of each fold, or of all
 
 
 @dataclass(frozen=True)
@@ -227,14 +215,7 @@ BASELINES: Mapping[str, Featurizer] = {"_words": bag_of_words, "_tfidf": tf_idf}
 
 
 def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
-    """Score frozen vectors; inner folds select the C of each outer fold.
-
-    Args:
-        vectors: of all sentences of the task (N, D).
-
-    Raises:
-        ValueError: if they are not finite.
-    """
+    """Score frozen vectors (N, D) of all sentences; inner folds select C of each outer fold."""
     from sklearn.preprocessing import normalize
 
     if not np.isfinite(vectors).all():
@@ -256,11 +237,7 @@ def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
 
 
 def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
-    """Score bags of words; the selected C is the smallest of the best on the outer folds.
-
-    Args:
-        featurizer: one of :data:`BASELINES`.
-    """
+    """Score bags of words; the selected C is the smallest of the best on the outer folds."""
     if task.pairs:
         return _score_pairs(task, featurizer(task, np.flatnonzero(task.splits == TRAIN)))
     correct = []
@@ -285,7 +262,7 @@ def _accuracy(task: SentenceTask, correct: np.ndarray, Cs: Sequence[float]) -> V
     folds = (100 * correct / sizes).tolist()
     metrics = {"accuracy": float(np.average(folds, weights=sizes))}
     margin = _margin(folds, 1 / FOLDS + 1 / (FOLDS - 1))
-    return VectorScore(task.name, metrics, tuple(folds), margin, tuple(Cs))
+    return VectorScore(metrics, tuple(folds), margin, tuple(Cs))
 
 
 def _score_pairs(task: SentenceTask, vectors: Any) -> VectorScores:
@@ -311,7 +288,7 @@ def _relatedness(
         "spearman": pearson(stats.rankdata(predicted), stats.rankdata(true)),
         "mse": float(np.mean((predicted - true) ** 2)),
     }
-    return VectorScore(task.name, metrics, tuple(folds), _margin(folds, 1 / FOLDS), (C,))
+    return VectorScore(metrics, tuple(folds), _margin(folds, 1 / FOLDS), (C,))
 
 
 def pair_features(u: Any, v: Any) -> Any:
@@ -324,9 +301,8 @@ def pair_features(u: Any, v: Any) -> Any:
 def soft_labels(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return relatedness as two classes of an example, weighted: 3.6 is 0.4 of 3, 0.6 of 4.
 
-    Returns:
-        indices of examples, classes and weights (2 N,). Their weighted loss is the cross
-        entropy with soft labels.
+    The weighted loss of these indices of examples, classes and weights (2 N,) is the cross
+    entropy with soft labels.
     """
     low = np.floor(targets).clip(1, 4)
     examples = np.tile(np.arange(len(targets)), 2)
@@ -364,12 +340,8 @@ def scores_by_metric(
     ``_rho`` and ``_mse``: accuracy in percent; Pearson's r, Spearman's rho and the mean squared
     error. There is ``<metric>_nested``, whose C inner folds select; ``<metric>_within``, half
     of a 95 % interval around it, of accuracy and r; and ``<metric>_C1`` ...
-    ``<metric>_C256``, one C for all folds.
-
-    Args:
-        score: returns the scores of a task.
-        end: the end of the names of metrics.
-        chosen: in place of ``_nested``.
+    ``<metric>_C256``, one C for all folds. ``end`` stands behind the name of a metric,
+    ``chosen`` in place of ``_nested``.
     """
     values = {}
     for task_name, task in tasks.items():
@@ -459,11 +431,7 @@ def measure(
 
 
 def load_snapshots(experiment: Any, run: Any, books: EncodedBooks) -> dict[int, Any]:
-    """Return the models of a run's first seed, by the updates at which weights were stored.
-
-    Raises:
-        ValueError: if the run stored no weights.
-    """
+    """Return the models of a run's first seed, by the updates at which weights were stored."""
     seed = experiment.seeds[0]
     models = {}
     for update, pictures in run.pictures(seed).items():

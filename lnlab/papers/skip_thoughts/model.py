@@ -45,8 +45,7 @@ class SkipThoughts(VocabularyModel):
 
     Args:
         vocabulary: of the words; weights that were trained with another are refused.
-        hidden_size: H.
-        embedding_size: the size of a word vector.
+        hidden_size, embedding_size: H, and the size of a word vector.
         norm: makes the normalizers of all GRUs.
         initialisation: "paper" is U(-0.1, 0.1), square weights orthogonal; "modern"
             N(0, 1/fan-in) and words N(0, 1).
@@ -97,12 +96,7 @@ class SkipThoughts(VocabularyModel):
         return last[-1]
 
     def nats(self, decoder: nn.Module, h: Tensor, words: Tensor, counts: Tensor) -> Tensor:
-        """Return the nats of all words of neighbours (B, U) in one row.
-
-        Args:
-            h: the vectors of the sentences (B, H).
-            counts: words of each neighbour, its end included (B,).
-        """
+        """Return the nats of all words of neighbours (B, U) of ``counts`` words, in one row."""
         # each word is predicted from the one before it, the first from zeros
         x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
         y, _ = self.decode(decoder, x, h)
@@ -120,9 +114,7 @@ class SkipThoughts(VocabularyModel):
     ) -> tuple[Tensor, Tensor]:
         """Return the states of a decoder over words x (U, B, E): all (U, B, H), and the last.
 
-        Args:
-            h: the vectors of the sentences (B, H).
-            state: to continue from (1, B, H); None: to begin.
+        It begins with the vectors h (B, H) of the sentences, or continues from ``state``.
         """
         if self.condition == "every step":
             x = torch.cat([x, h.expand(len(x), *h.shape)], dim=-1)
@@ -136,11 +128,7 @@ class SkipThoughts(VocabularyModel):
 
     @torch.no_grad()
     def vectors(self, sentences: Sequence[Sequence[int]]) -> Tensor:
-        """Return the vectors (N, H) of sentences of any lengths, those of one length together.
-
-        Raises:
-            ValueError: for a sentence without words.
-        """
+        """Return the vectors (N, H) of sentences of any lengths."""
         if not all(map(len, sentences)):
             index = [*map(len, sentences)].index(0)
             raise ValueError(f"sentence {index} has no words: leave it out.")
@@ -154,12 +142,7 @@ class SkipThoughts(VocabularyModel):
 
     @torch.no_grad()
     def generate(self, h: Tensor, side: str = "after", max_length: int = 30) -> list[int]:
-        """Return the neighbour predicted from a vector (H,), the likeliest word each time.
-
-        Args:
-            side: one of :data:`SIDES`.
-            max_length: words after which it is cut off.
-        """
+        """Return the neighbour predicted from a vector (H,), the likeliest word each time."""
         decoder = self.decoders[SIDES.index(side)]
         x, state = self.word.new_zeros(1, 1, self.word.shape[1]), None
         words: list[int] = []

@@ -27,12 +27,7 @@ def gradient_norms_by_layer(loss: Objective) -> list[float]:
 
 @torch.no_grad()
 def residual_streams(net: Transformer, x: Tensor) -> list[Tensor]:
-    """Return the inputs of the first block and the outputs of each block, each (B T, D).
-
-    Args:
-        net: One network.
-        x: Characters (B, T).
-    """
+    """Return the inputs of the first block and the outputs of each block, each (B T, D)."""
     streams: list[Tensor] = []
 
     def save(module: nn.Module, inputs: tuple, output: Tensor) -> None:

@@ -98,13 +98,8 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: Text) -> nn.Module:
         """Return the network of one seed; matrices depend on the seed, their name and size."""
-        size = (
-            len(dataset.vocabulary),
-            self.context_length,
-            self.layers,
-            self.units[0],
-            self.heads,
-        )
+        V, D = len(dataset.vocabulary), self.units[0]
+        size = V, self.context_length, self.layers, D, self.heads
         net = Transformer(*size, ARMS[self.norm], fused=self.fused)
         scaled = self.initialisation == "scaled"
         net.initialize_(lambda name: generator(f"{name} of seed {seed}"), scaled=scaled)
@@ -131,10 +126,8 @@ class Experiment(training.Experiment):
             {"params": [p for p in tensors if p.dim() == axes]},
             {"params": [p for p in tensors if p.dim() < axes], "weight_decay": 0.0},
         ]
-        return AdamW(
-            [group for group in groups if group["params"]],
-            lr=self.learning_rate, weight_decay=self.weight_decay, fused=True,
-        )  # fmt: skip
+        groups = [group for group in groups if group["params"]]
+        return AdamW(groups, self.learning_rate, weight_decay=self.weight_decay, fused=True)
 
     def schedule(self, progress: float) -> float:
         return min(1.0, progress / self.warmup) if self.warmup else 1.0

@@ -78,21 +78,15 @@ class BranchScale(Normalizer):
 
 
 class SelfAttention(nn.Module):
-    r"""Causal attention of several heads of width d: softmax(Q K^T / sqrt(d)) V, then W_O.
+    """Causal attention of several heads of width d: softmax(Q K^T / sqrt(d)) V, then W_O.
 
-    Args:
-        D: The width, which ``heads`` divides.
-        heads: The number of heads.
-        norm: Makes the normalizers of the queries and of the keys of a head.
-        fused: True: torch's operator computes it.
+    ``norm`` makes the normalizers of the queries and of the keys of a head.
     """
 
     stacks = True
 
     def __init__(self, D: int, heads: int, norm: NormLayer, *, fused: bool = True) -> None:
         super().__init__()
-        if heads < 1 or D % heads:
-            raise ValueError(f"heads is {heads}: it must divide the width, {D}.")
         self.W_Q, self.W_K, self.W_V, self.W_O = (Linear(D, D) for _ in range(4))
         self.norm_Q, self.norm_K = norm(D // heads), norm(D // heads)
         self.heads, self.attend = heads, fused_attention if fused else attention
@@ -265,16 +259,10 @@ class Transformer(nn.Module):
     """A model from characters (*S, B, T) to the logits of the next ones (*S, B, T, V).
 
     Args:
-        V: The size of the vocabulary.
-        context: The largest number of characters of an example.
-        layers: L, each of two branches.
-        D: The width.
-        heads: The number of heads, which divides D.
+        V, context, layers, D, heads: The size of the vocabulary, the largest number of
+            characters, L of two branches each, the width, and the heads, which divide it.
         arm: The normalizers. Where none is after the sum there is one more, below the logits.
         fused: True: torch's operator computes attention.
-
-    Raises:
-        ValueError: The heads do not divide the width.
     """
 
     stacks = True
@@ -305,13 +293,9 @@ class Transformer(nn.Module):
         """Initialize matrices from N(0, 1/fan-in), and E and P from N(0, 1/2).
 
         The stream then starts as N(0, 1) in each unit, as Xiong et al. (2020), appendix B,
-        assume.
-
-        Args:
-            generator: Returns the random numbers for a parameter by its name, so that
-                parameters of the same name start alike in every network.
-            scaled: Whether the last matrix of each of the 2 L branches is divided by
-                sqrt(2 L), as in GPT-2 (Radford et al., 2019, 2.3).
+        assume. ``generator`` is asked by the name of a parameter, so that parameters of the
+        same name start alike in every network. If ``scaled``, the last matrix of each of the
+        2 L branches is divided by sqrt(2 L), as in GPT-2 (Radford et al., 2019, 2.3).
         """
         for name, p in self.named_parameters():
             if p.dim() > 1:
