@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -77,14 +78,11 @@ class NormComparison(AnalysisResult):
         """
         import pandas as pd
 
-        rows = []
+        rows, differences = [], self.differences()
         for name, losses in self.final_losses.items():
-            row = {
-                "norm": name,
-                "learning_rate": self.learning_rates[name],
-                "final_loss": float(losses.mean()),
-            }
-            if name in (differences := self.differences()):
+            row = {"norm": name, "learning_rate": self.learning_rates[name]}
+            row["final_loss"] = float(losses.mean())
+            if name in differences:
                 values, (low, high) = differences[name]
                 row |= {"difference": sum(values) / len(values), "low": low, "high": high}
             rows.append(row)
@@ -180,7 +178,7 @@ def compare(
         >>> runs.plot()
     """
     device = check_device(device)
-    seeds = read_seeds(seeds)
+    seeds = [*read_seeds(seeds)]
     single = isinstance(learning_rate, float | int)
     rates = [float(rate) for rate in ((learning_rate,) if single else learning_rate)]
     for name, values in (("norms", norms), ("seeds", seeds)):
@@ -201,19 +199,18 @@ def compare(
     finished: list[Tensor] = []
 
     def steps() -> Iterator[None]:
-        if tuned:
-            rows = []
-            for _, row in zip(range(updates), train(max(seeds) + 1, grid), strict=False):
-                rows.append(row)
-                yield
-            chosen.update(_best_rates(grid, final_loss(_stack(rows))))
-        for seed in seeds:
-            rows = []
+        for seed in [max(seeds) + 1] * tuned + seeds:
+            tuning = seed not in seeds
             arms = {(name, chosen[name]): norm for name, norm in norms.items()}
-            for _, row in zip(range(updates), train(seed, arms), strict=False):
-                rows.append(row)
+            rows = []
+            for row in islice(train(seed, grid if tuning else arms), updates):
+                rows.append(torch.stack(row))
                 yield
-            finished.append(_stack(rows))
+            losses = torch.stack(rows, 1).double().cpu()  # (models, updates)
+            if tuning:
+                chosen.update(_best_rates(grid, final_loss(losses)))
+            else:
+                finished.append(losses)
 
     try:
         with one_thread():
@@ -226,11 +223,6 @@ def compare(
     losses = torch.stack(finished)  # (seeds, norms, updates)
     by_norm = {name: losses[:, index] for index, name in enumerate(norms)}
     return NormComparison(by_norm, tuple(seeds[: len(finished)]), chosen, device.type)
-
-
-def _stack(rows: list[list[Tensor]]) -> Tensor:
-    """Return losses by update as one tensor in float64, (models, updates)."""
-    return torch.stack([torch.stack(row) for row in rows], 1).double().cpu()
 
 
 def _best_rates(grid: Iterable[tuple[str, float]], losses: Tensor) -> dict[str, float]:
@@ -259,21 +251,17 @@ def _train(
     noises = [Noise(f"noise of seed {seed}", weight.device) for _ in models]
     for batch in batches:
         x, y = to_device(batch, weight.device, weight.dtype)
+        keywords = x if isinstance(x, Mapping) else {}
+        arguments = () if keywords else x if isinstance(x, tuple | list) else (x,)
         losses = []
         for model, steps, noise in zip(models, optimizers, noises, strict=True):
             with noise:
                 steps.zero_grad()
-                loss = loss_fn(_call(model, x), y)
+                loss = loss_fn(model(*arguments, **keywords), y)
                 loss.backward()
                 steps.step()
             losses.append(loss.detach())
         yield losses
-
-
-def _call(model: nn.Module, x: Any) -> Any:
-    if isinstance(x, Mapping):
-        return model(**x)
-    return model(*x) if isinstance(x, tuple | list) else model(x)
 
 
 # The same batches
@@ -309,16 +297,14 @@ def _batches_of_loader(loader: Any, seed: int) -> Iterator[tuple[Any, Any]]:
     order = Noise(f"order of seed {seed}", CPU)  # a loader shuffles by torch's generator
     while True:
         with order:
-            epoch, count = iter(loader), 0
-        while True:
+            epoch = iter(loader)
+            batch = next(epoch, None)
+        if batch is None:
+            raise ValueError("the DataLoader gives no batches, or gives them only once.")
+        while batch is not None:
+            yield _tensors(batch)
             with order:
                 batch = next(epoch, None)
-            if batch is None:
-                break
-            count += 1
-            yield _tensors(batch)
-        if not count:
-            raise ValueError("the DataLoader gives no batches, or gives them only once.")
 
 
 # The same initial weights
@@ -347,19 +333,14 @@ def _paired_models(
                 )
             if not torch.equal(value, first[key]):  # the norm has drawn random numbers
                 value.copy_(first[key])
-                _initialize_norm(model, key)
+                path, _, parameter = key.rpartition(".")
+                layer = model.get_submodule(path)
+                if parameter == "W" and isinstance(layer, Linear | Conv2d):
+                    layer.norm.initialize(layer.W)  # weight norm begins at the weights
         if not first:
             first_name, first = name, {key: value.clone() for key, value in weights.items()}
         models.append(model.to(device).train())
     return models
-
-
-def _initialize_norm(model: nn.Module, key: str) -> None:
-    """Initialize the norm of one of lnlab's layers again: weight norm begins at the weights."""
-    path, _, name = key.rpartition(".")
-    layer = model.get_submodule(path)
-    if name == "W" and isinstance(layer, Linear | Conv2d):
-        layer.norm.initialize(layer.W)
 
 
 def _build(

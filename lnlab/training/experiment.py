@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
-from types import UnionType
 from typing import (
     Any,
     ClassVar,
@@ -16,7 +15,6 @@ from typing import (
     Protocol,
     Self,
     TypeVar,
-    Union,
     cast,
     get_args,
     get_origin,
@@ -96,30 +94,23 @@ def declared(experiment: type) -> dict[str, Field]:
 
 
 def check_field(value: Any, field: Field) -> Any:
-    """Return a value as its field holds it: a list as a tuple, an int as a float."""
-    value = _convert(value, field.kind)
-    members = value if isinstance(value, tuple) else (value,)
-    fits = _has_type(value, field.kind) and all(_in_range(m, field.allowed) for m in members)
-    if get_origin(field.kind) is tuple:
-        count = field.allowed.get("count")
-        fits = fits and (len(members) == count if count else len(members) > 0)
-    if not fits:
-        raise ValueError(f"{field.name} is {value!r}: {_advice(field)}.")
-    return value
+    """Return a value as its field holds it: a list as a tuple, an int as a float.
 
-
-def _convert(value: Any, kind: Any) -> Any:
-    if get_origin(kind) is tuple and isinstance(value, list | tuple):
-        return tuple(_convert(member, get_args(kind)[0]) for member in value)
-    return float(value) if kind is float and type(value) is int else value
-
-
-def _has_type(value: Any, kind: Any) -> bool:
-    if get_origin(kind) is tuple:
-        return type(value) is tuple and all(_has_type(m, get_args(kind)[0]) for m in value)
-    if get_origin(kind) in (Union, UnionType):
-        return any(_has_type(value, one) for one in get_args(kind))
-    return type(value) is kind and (kind is not float or math.isfinite(value))
+    Raises:
+        ValueError: if it may not be that; names the field, and says what it may be.
+    """
+    several, allowed = get_origin(field.kind) is tuple, field.allowed
+    kind = get_args(field.kind)[0] if several else field.kind
+    is_sequence = isinstance(value, list | tuple)
+    members = list(value) if is_sequence else [value]
+    if kind is float:
+        members = [float(member) if type(member) is int else member for member in members]
+    fits = several == is_sequence and len(members) == (allowed.get("count") or len(members))
+    if not (
+        fits and members and all(type(m) is kind and _in_range(m, allowed) for m in members)
+    ):
+        raise ValueError(f"{field.name} is {value!r}: {_advice(field, kind, several)}.")
+    return tuple(members) if several else members[0]
 
 
 def _in_range(value: Any, allowed: Mapping[str, Any]) -> bool:
@@ -129,19 +120,18 @@ def _in_range(value: Any, allowed: Mapping[str, Any]) -> bool:
         return True
     least, most, above = (allowed.get(name) for name in ("least", "most", "above"))
     return (
-        (least is None or value >= least)
+        math.isfinite(value)
+        and (least is None or value >= least)
         and (most is None or value <= most)
         and (above is None or value > above)
     )
 
 
-def _advice(field: Field) -> str:
-    kind, allowed = field.kind, field.allowed
+def _advice(field: Field, kind: Any, several: bool) -> str:
+    allowed = field.allowed
     if allowed.get("choices"):
         return f"choose from {', '.join(map(str, allowed['choices']))}"
-    several = get_origin(kind) is tuple
-    one = get_args(kind)[0] if several else kind
-    words = WORDS[one][several] if one in WORDS else str(one)
+    words = WORDS[kind][several]
     if several:
         words = f"a tuple of {allowed.get('count') or 'at least one'}: {words}"
     limits = [

@@ -131,14 +131,10 @@ class Noise:
         """
         numpy = self._numpy.state["state"]
         _, words, reserve = self._python
-        return [
-            *self._torch,
-            torch.tensor([*numpy["key"].tolist(), numpy["pos"]]),
-            # 32 bits fit in float64, as which the reserve came
-            torch.tensor(
-                [*words, math.nan if reserve is None else reserve], dtype=torch.float64
-            ),
-        ]
+        # 32 bits fit in float64, as which the reserve came
+        python = [*words, math.nan if reserve is None else reserve]
+        of_numpy = torch.tensor([*numpy["key"].tolist(), numpy["pos"]])
+        return [*self._torch, of_numpy, torch.tensor(python, dtype=torch.float64)]
 
     @state.setter
     def state(self, state: Sequence[Tensor]) -> None:

@@ -25,8 +25,9 @@ import platform
 import shutil
 import subprocess
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -66,9 +67,6 @@ class Busy(RuntimeError):
     """The folder of a run is being written by another process, or by this one."""
 
 
-# the environment of a run
-
-
 def environment(device: "torch.device | str" = "cpu") -> dict[str, Any]:
     """Return what decides the bits of a run besides its configuration.
 
@@ -97,11 +95,11 @@ def environment(device: "torch.device | str" = "cpu") -> dict[str, Any]:
 @cache
 def code() -> str:
     """Return 12 digits of the SHA-256 of the package's sources, Python and C++."""
-    package = Path(lnlab.__file__).parent
-    paths = sorted(p for p in package.rglob("*") if p.suffix in (".py", ".cpp", ".cu", ".h"))
-    total = hashlib.sha256()
-    for path in paths:
-        total.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())
+    package, total = Path(lnlab.__file__).parent, hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".cpp", ".cu", ".h"):
+            name = path.relative_to(package).as_posix()
+            total.update(f"{name}\0".encode() + path.read_bytes())
     return total.hexdigest()[:12]
 
 
@@ -257,10 +255,10 @@ class Run:
         if (folder / RESULT).is_file():  # its folder may be read-only: no lock
             return cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        lock = _locked(folder)
-        try:
+        with ExitStack() as stack:
+            lock = _locked(folder)
+            stack.callback(lock.release)
             if (folder / RESULT).is_file():  # written by whoever had the lock before
-                lock.release()
                 return cls(folder)
             now = environment(device)
             for part in folder.glob("*.part"):
@@ -272,10 +270,8 @@ class Run:
             run = cls(folder)
             run._lock, run._now = lock, now
             run._resume()
+            stack.pop_all()  # no error: the lock stays
             return run
-        except BaseException:
-            lock.release()
-            raise
 
     @classmethod
     def find(
@@ -295,7 +291,7 @@ class Run:
         for name, (then, now) in self.changes(self._now).items():
             raise RuntimeError(
                 f"{self.folder} was begun with {name} {then} and this is {now}: a run is not "
-                f"resumed across versions. {self._advice}"
+                f"resumed across versions. Delete {self.folder} to start again."
             )
         self._state, self._rows, self._arrays = (saved[n] for n in ("state", "rows", "arrays"))
         write(self.folder / METRICS, "".join(self._rows).encode())
@@ -314,8 +310,6 @@ class Run:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-    # to read
 
     @property
     def key(self) -> str:
@@ -373,11 +367,11 @@ class Run:
 
         Of a run that is not done: those until its last checkpoint.
         """
-        pictures: dict[int, dict[str, np.ndarray]] = {}
+        pictures: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
         for name, array in self.arrays().items():
             of_seed, update, picture = name.split("/", 2)
             if int(of_seed) == seed:
-                pictures.setdefault(int(update), {})[picture] = array
+                pictures[int(update)][picture] = array
         return dict(sorted(pictures.items()))
 
     def arrays(self) -> "dict[str, np.ndarray]":
@@ -400,13 +394,9 @@ class Run:
         """Return what is kept of a finished run: what it was and how it ended."""
         end = self._record()
         record = {
-            "key": self.key,
-            "config": self.config,
-            "data": self.data,
-            "environment": self.environment,
-            "result": end["result"],
-            "finished": end["finished"],
+            name: getattr(self, name) for name in ("key", "config", "data", "environment")
         }
+        record |= {"result": end["result"], "finished": end["finished"]}
         if end["environment"] != self.environment:  # resumed by another commit, say
             record["environment_at_end"] = end["environment"]
         return record
@@ -443,12 +433,8 @@ class Run:
                 raise ValueError("it does not have the SHA-256 that it begins with")
         return torch.load(io.BytesIO(content[32:]), weights_only=True, map_location="cpu")
 
-    @property
-    def _advice(self) -> str:
-        return f"Delete {self.folder} to start again."
-
     def _reading(self, name: str) -> Any:
-        return _reading(self.folder / name, self._advice)
+        return _reading(self.folder / name, f"Delete {self.folder} to start again.")
 
     # to write
 
@@ -497,8 +483,8 @@ class Run:
         from safetensors.torch import save
 
         self._check_writing()
-        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        files = {WEIGHTS: save(whole), METRICS: "".join(self._rows).encode()}
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        files = {WEIGHTS: save(tensors), METRICS: "".join(self._rows).encode()}
         if self._arrays:
             files[PICTURES] = save(dict(sorted(self._arrays.items())))
         for name, content in files.items():
@@ -607,9 +593,6 @@ def keep(run: Run, root: Path) -> Run:
     return next(one for one in read_kept(path) if one.key == run.key)
 
 
-# all runs under a folder
-
-
 @dataclass(frozen=True)
 class Damaged:
     """A run, or a file of kept runs, that cannot be read: where it is, and what is wrong."""
@@ -638,28 +621,22 @@ def survey(
     root: Path | Iterable[Path], task: str | None = None
 ) -> tuple[list[Run], list[Damaged]]:
     """Return the runs that :func:`read` returns, and those that cannot be read."""
-    roots = [root] if isinstance(root, str | Path) else list(root)
+    task, names = task or "*", (CONFIG, RESULT, CHECKPOINT)
     by_name: dict[tuple[str, str], Run] = {}
     damaged = []
-    for top in map(Path, roots):
-        runs: list[Run] = []
-        for path in sorted(top.glob(f"{task or '*'}{KEPT}")):
+    for top in map(Path, [root] if isinstance(root, str | Path) else root):
+        files = {file.parent for name in names for file in top.glob(f"{task}/*/{name}")}
+        for path in [*sorted(top.glob(f"{task}{KEPT}")), *sorted(files)]:
             try:
-                runs += read_kept(path)
-            except ValueError as error:
-                damaged.append(Damaged(path, str(error)))
-        names = (CONFIG, RESULT, CHECKPOINT)
-        files = [file for name in names for file in top.glob(f"{task or '*'}/*/{name}")]
-        for folder in sorted({file.parent for file in files}):
-            try:
-                runs.append(Run(folder))
+                runs = read_kept(path) if path.name.endswith(KEPT) else [Run(path)]
             except (ValueError, OSError) as error:
-                if any((folder / name).is_file() for name in names):  # not removed meanwhile
-                    damaged.append(Damaged(folder, str(error)))
-        for run in runs:
-            name = run.task, run.key
-            if name not in by_name or (run.done and not by_name[name].done):
-                by_name[name] = run
+                if path.is_file() or any((path / n).is_file() for n in names):  # still there
+                    damaged.append(Damaged(path, str(error)))
+                continue
+            for run in runs:
+                name = run.task, run.key
+                if name not in by_name or (run.done and not by_name[name].done):
+                    by_name[name] = run
     return [by_name[name] for name in sorted(by_name)], damaged
 
 

@@ -81,24 +81,16 @@ class Stacked(nn.Module):
         for (registry, name), tensor in zip(self._slots, tensors, strict=True):
             registry[name] = tensor
         output = self.module(x)
-        buffers = {
-            index: registry[name]
-            for index, ((registry, name), tensor) in enumerate(
-                zip(self._slots, tensors, strict=True)
-            )
-            if registry[name] is not tensor
-        }
-        return output, buffers
+        now = [registry[name] for registry, name in self._slots]
+        replaced = [i for i, tensor in enumerate(tensors) if now[i] is not tensor]
+        return output, {index: now[index] for index in replaced}
 
     def unstack(self) -> list[nn.Module]:
         """Return the models, one module each, with their own parameters and buffers."""
-        return [self._unstacked(index) for index in range(self.count)]
-
-    def _unstacked(self, index: int) -> nn.Module:
-        model = copy.deepcopy(self.module)
-        if self.count > 1:
+        models = [copy.deepcopy(self.module) for _ in range(self.count)]
+        for index, model in enumerate(models if self.count > 1 else ()):
             _fill(model, [registry[name][index] for registry, name in _slots(model)])
-        return model
+        return models
 
     def finite(self) -> Tensor:
         """Return True for each model (S,) whose parameters are all finite."""
@@ -164,21 +156,14 @@ def _fill(module: nn.Module, values: Sequence[Tensor]) -> None:
 def _same_shapes(models: Sequence[nn.Module]) -> None:
     if not models:
         raise ValueError("there are no models to stack: give at least one.")
-    first = {name: tensor.shape for name, tensor in _named(models[0])}
-    for index, model in enumerate(models[1:], start=1):
-        shapes = {name: tensor.shape for name, tensor in _named(model)}
-        for name in first | shapes:
-            if first.get(name) != shapes.get(name):
+    shapes = []
+    for model in models:
+        named = (*model.named_parameters(), *model.named_buffers())
+        shapes.append({name: tuple(tensor.shape) for name, tensor in named})
+        for name in shapes[0] | shapes[-1]:
+            first, other = shapes[0].get(name, "absent"), shapes[-1].get(name, "absent")
+            if first != other:
                 raise ValueError(
-                    f"models to stack must have the same shapes: {name} is "
-                    f"{_shape(first.get(name))} in the first and {_shape(shapes.get(name))} "
-                    f"in models[{index}]."
+                    f"models to stack must have the same shapes: {name} is {first} in the "
+                    f"first and {other} in models[{len(shapes) - 1}]."
                 )
-
-
-def _named(module: nn.Module) -> list[tuple[str, Tensor]]:
-    return [*module.named_parameters(), *module.named_buffers()]
-
-
-def _shape(shape: torch.Size | None) -> str:
-    return "absent" if shape is None else str(tuple(shape))

@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 
 from lnlab import paths
 from lnlab.progress import progress
@@ -147,10 +146,9 @@ class Trainer:
 
     def check_finite(self, finite: Tensor) -> None:
         """Note which seeds have diverged by now, by what is finite of each (S,)."""
-        if not bool(finite.all()):
-            for seed, fine in zip(self.experiment.seeds, finite.tolist(), strict=True):
-                if not fine:
-                    self.diverged.setdefault(seed, self.step.update)
+        for seed, fine in zip(self.experiment.seeds, finite.tolist(), strict=True):
+            if not fine:
+                self.diverged.setdefault(seed, self.step.update)
 
     @property
     def has_diverged(self) -> list[bool]:
@@ -163,10 +161,8 @@ class Trainer:
         if self.best and evaluation is Evaluation.FINAL:
             self._evaluate(Evaluation.FULL, skipped)  # the last weights may be the best
             self.best.restore()
-            skipped = [
-                gone and value is None
-                for gone, value in zip(skipped, self.best.values, strict=True)
-            ]
+            pairs = zip(skipped, self.best.values, strict=True)
+            skipped = [gone and value is None for gone, value in pairs]
         self._evaluate(evaluation, skipped)
 
     def _evaluate(self, evaluation: Evaluation, skipped: list[bool]) -> None:
@@ -179,27 +175,18 @@ class Trainer:
                 self.best.update(self.step.update, metrics, skipped)
 
         losses = self.step.loss.tolist()
+        times = {"seconds": self.step.seconds, "cpu_seconds": self.step.cpu_seconds}
         for index, seed in enumerate(self.experiment.seeds):
-            row = {
-                "update": self.step.update,
-                "epoch": self.step.epoch,
-                "seconds": self.step.seconds,
-                "cpu_seconds": self.step.cpu_seconds,
-                "seed": seed,
-                "loss": losses[index] if self.step.update else None,
-            }
+            row = {"update": self.step.update, "epoch": self.step.epoch, **times, "seed": seed}
+            row["loss"] = losses[index] if self.step.update else None
             if seed in self.diverged:
                 row |= {"loss": None, "diverged": self.diverged[seed]}
             if skipped[index]:
-                self.run.log(row | dict.fromkeys(self.experiment.metrics))
-                continue
-            values = {name: of_seeds[index] for name, of_seeds in metrics.items()}
-            pictures = {
-                name: value
-                for name, value in values.items()
-                if isinstance(value, Tensor | np.ndarray) and value.ndim > 0
-            }
-            numbers = {name: value for name, value in values.items() if name not in pictures}
+                values: dict[str, Any] = dict.fromkeys(self.experiment.metrics)
+            else:
+                values = {name: of_seeds[index] for name, of_seeds in metrics.items()}
+            pictures = {n: v for n, v in values.items() if getattr(v, "ndim", 0)}
+            numbers = {n: v for n, v in values.items() if n not in pictures}
             self.run.log(row | numbers, pictures)
 
     def save(self) -> None:
@@ -235,11 +222,12 @@ class Trainer:
         outcomes, weights = {}, {}
         models = self.model.unstack()
         for index, seed in enumerate(self.experiment.seeds):
-            diverged = self.diverged.get(seed)
-            outcomes[str(seed)] = {
-                "outcome": "finished" if diverged is None else "diverged",
-                "update": self.step.update if diverged is None else diverged,
-            } | ({"best": self.best.report(index)} if self.best else {})
+            outcome: dict[str, Any] = {"outcome": "finished", "update": self.step.update}
+            if seed in self.diverged:
+                outcome = {"outcome": "diverged", "update": self.diverged[seed]}
+            if self.best:
+                outcome["best"] = self.best.report(index)
+            outcomes[str(seed)] = outcome
             for name, tensor in models[index].state_dict().items():
                 weights[f"{seed}.{name}"] = tensor
         result = {
@@ -276,20 +264,20 @@ class BestWeights:
                 continue
             if best is None or self.sign * value > self.sign * best:
                 self.values[index], self.updates[index] = value, update
-                self._copy(self.model.state_dict(), index)
+                self._copy(index)
 
     def restore(self) -> None:
         """Give the model its best weights; one that never had a value keeps its own."""
         for index, value in enumerate(self.values):
             if value is None:
-                self._copy(self.model.state_dict(), index)
+                self._copy(index)
         self.model.load_state_dict(self.weights)
 
-    def _copy(self, weights: Mapping[str, Tensor], index: int) -> None:
-        """Keep the weights of one model, which are a slice of a stack of several."""
+    def _copy(self, index: int) -> None:
+        """Keep the weights that one model has now, a slice of a stack of several."""
         which = index if self.model.count > 1 else ...
-        for name, best in self.weights.items():
-            best[which] = weights[name][which]
+        for name, weights in self.model.state_dict().items():
+            self.weights[name][which] = weights[which]
 
     def report(self, index: int) -> dict[str, Any]:
         """Return the entry in a result: metric, value, and the update it was measured after."""
@@ -312,12 +300,9 @@ def mixed_forward(model: nn.Module, x: Any) -> Any:
     weight = next(model.parameters())
     with torch.autocast(weight.device.type, torch.bfloat16):
         output = model(x)
-
-    def to_weights(leaf: Any) -> Any:
-        low = isinstance(leaf, Tensor) and leaf.dtype is torch.bfloat16
-        return leaf.to(weight.dtype) if low else leaf
-
-    return tree_map(to_weights, output)
+    return tree_map_only(
+        Tensor, lambda a: a.to(weight.dtype) if a.dtype is torch.bfloat16 else a, output
+    )
 
 
 def initial_models(experiment: Experiment, dataset: Any) -> list[nn.Module]:
@@ -409,22 +394,9 @@ def train_steps(
         Busy: if the run is being written already.
         ValueError: if this machine has no such device, or the precision is unknown.
     """
-    device = check_device(device)
-    _check_precision(precision)
-    root = paths.place("runs") if root is None else Path(root)
-    return _train_steps(experiment, root, device, precision, save_every, companion)
-
-
-def _train_steps(
-    experiment: Experiment,
-    root: Path,
-    device: torch.device,
-    precision: str,
-    save_every: float,
-    companion: Callable[[nn.Module], Any] | None,
-) -> Generator[Step, None, Run]:
-    dataset = experiment.dataset()
+    device, dataset = check_device(device), experiment.dataset()
     config, data = _identity(experiment, dataset, device, precision)
+    root = paths.place("runs") if root is None else Path(root)
     # of any size: how sums are cut among threads shows in their last bits
     with one_thread(), Run.open(experiment.name, config, data, root, device) as run:
         if not run.done:
@@ -446,20 +418,16 @@ def find_run(
     precision: str = "float32",
 ) -> Run | None:
     """Return the run that :func:`train` makes, to read; None if it was never begun."""
-    _check_precision(precision)
     config, data = _identity(experiment, experiment.dataset(), read_device(device), precision)
     return Run.find(experiment.name, config, data, root or paths.place("runs"))
-
-
-def _check_precision(precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
 
 
 def _identity(
     experiment: Experiment, dataset: Any, device: torch.device, precision: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the configuration of a run and what is known of its data: its identity."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
     config = {**experiment.config(), "device": device.type, "precision": precision}
     names = ["name", "kind", "checksum", "licence"]
     if hasattr(dataset, "checksum_of"):  # data of the user's own may not say

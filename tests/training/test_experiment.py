@@ -19,7 +19,7 @@ class Fields(Tiny):
     norm: str = setting("layer", choices=("none", "layer"))
     gain: float = setting(1.0, above=0, most=2)
     cells: tuple[str, ...] = ("lstm",)
-    cut: float | None = None
+    cut: float = 0.5
     swapped: bool = False
 
     @classmethod
@@ -38,7 +38,7 @@ class Fields(Tiny):
         ({"seeds": (1, 1)}, "each once"),
         ({"epochs": True}, "^epochs is True: give a whole number, at least 1, like 3"),
         ({"cells": (3,)}, "^cells is .*texts"),
-        ({"cut": "short"}, "^cut is 'short': give"),
+        ({"cut": "short"}, "^cut is 'short': give a number"),
         ({"best_metric": "nll"}, "^best_metric is 'nll': choose from train_nll, train_error"),
     ],
 )

@@ -186,7 +186,7 @@ def test_a_run_is_found_by_its_configuration(tiny, tmp_path):
 )
 def test_impossible_settings_are_refused_at_once(settings, message, tiny, tmp_path):
     with pytest.raises(ValueError, match=message):
-        train_steps(tiny(), root=tmp_path, **settings)
+        next(train_steps(tiny(), root=tmp_path, **settings))
     assert not list(tmp_path.iterdir())
 
 
