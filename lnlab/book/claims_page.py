@@ -4,6 +4,7 @@ It takes records as :func:`lnlab.papers.claims.results.judged` makes them.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -26,36 +27,169 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of a download."""
 LEGEND = (
-    "In brackets: the 95 % interval over the n seeds of a setting, each of which trains both "
-    "sides from the same weights. One learning rate for all: not tuned for each side. LN is "
-    "layer norm, BN batch norm, BLN batch layer norm; pre-LN and post-LN transformers have it "
-    "before each module, or behind. LAS is the speech recognizer Listen, Attend and Spell."
+    "In brackets: the 95 % interval over n seeds, each of which trains both sides from the "
+    "same weights on the same batches. “One learning rate for all” was not tuned for each "
+    "side; “each at its best learning rate” was, on a seed of its own."
+)
+HEADLINE = (
+    "The setting shown is chosen by rule, not by result: the nearest to the paper's data and "
+    "protocol; then one whose learning rates were chosen on validation data; then the one with "
+    "most seeds; then one written down before its runs; then the one listed first in the file "
+    "of the claims. All other settings stand below it."
 )
 
 MEANINGS = {
     "supported": "the 95 % interval lies wholly on the claimed side of no effect",
-    "contradicted": "it lies wholly on the other side",
+    "contradicted": "the 95 % interval lies wholly on the other side of no effect",
     "mixed": "another setting of the same question, as near to the paper, says the opposite "
     "(after Holm's correction for several tests)",
-    "no difference that matters": "the interval includes no effect and excludes every effect "
-    "that matters",
-    "inconclusive": "none of the above, or fewer than five pairs of seeds",
+    "no difference that matters": "the 95 % interval includes no effect and excludes every "
+    "effect that matters",
+    "inconclusive": "the 95 % interval includes no effect and effects that matter, or there "
+    "are fewer than five pairs",
     "correct": "a formula or a table, checked: it is as the paper says",
-    "wrong as printed": "it is not; what is right is said beside it",
-    "ambiguous": "right in one reading, wrong in another",
-    "not tested": "no data or runs within reach, or no network learned anything",
+    "wrong as printed": "a formula, sentence or table, checked: it is not as the paper says",
+    "ambiguous": "a sentence that is right in one reading and wrong in another",
+    "not tested": "there are no data or runs within reach, or no network learned anything",
 }
 """The meaning of each word."""
 SIZES = {
-    "but small": "the whole interval is closer to no effect than the smallest effect that "
-    "matters, a size set for each statement with a reason",
-    "size uncertain": "part of it is closer, part is not",
+    "(nothing)": "the whole interval is farther from no effect than the smallest effect that "
+    "matters, a size that is set for each statement, with a reason (“large” in downloads)",
+    "but small": "the whole interval is closer to no effect than that (“small” in downloads)",
+    "size uncertain": "part of it is closer, part is not (“open” in downloads)",
 }
 EQUALITY = (
     "A claim that two things are equal is supported if the interval lies within the smallest "
     "effect that matters on both sides; a claim that one is not larger, if the interval ends "
     "below that effect, however far. Either is contradicted if the interval lies wholly beyond."
 )
+TERMS = {
+    "LN": "layer norm",
+    "BN": "batch norm",
+    "BLN": "batch layer norm: a weighted sum of batch and layer norm of the same values",
+    "weight norm": "weights divided by their length, times a gain",
+    "group norm": "layer norm of groups of channels",
+    "RMSNorm": "layer norm without subtracting the mean",
+    "DyT": "dynamic tanh: tanh(αx) in place of a norm",
+    "Peri-LN": "layer norm before and behind each module",
+    "pre-LN": "layer norm before each module of a transformer",
+    "post-LN": "layer norm behind each module of a transformer, after the residual sum",
+    "population statistics|population's|of the population": "statistics collected during "
+    "training, as batch norm uses in evaluation",
+    "gain|gains": "the factor that a norm multiplies its result with; learned",
+    "bias": "what is added to it; learned",
+    "pre-activations?": "what a layer computes before its nonlinearity (“summed inputs”)",
+    "logits": "the outputs before the softmax",
+    "μ": "the mean that a norm subtracts",
+    r"σ(?!\()": "the deviation by which a norm divides",
+    "Fisher matrix": "the expected outer product of the gradients of the log likelihood: a "
+    "metric of how far a change of parameters moves the outputs",
+    "R@1|R@5|R@10": "the share of queries whose match is among the first 1, 5 or 10",
+    "nats?": "the unit of a loss with natural logarithms",
+    "variational bound": "the upper bound of the negative log likelihood that DRAW minimizes",
+    "learning-rate warm-up|warm-up": "a learning rate that rises from 0 over the first updates",
+    "updates": "steps of the optimizer",
+    "LSTM|GRU": "recurrent networks with gates",
+    "RNN": "a recurrent network",
+    "LeNet": "a small convolutional network",
+    "ResNet-8": "a small convolutional network with shortcuts",
+    "LAS": "Listen, Attend and Spell: an encoder reads speech, a decoder with attention writes",
+    "DRAW": "a generative model that draws an image in several glimpses",
+    "attentive reader": "a recurrent network that reads a text and points at the answer",
+    "skip-thoughts": "a sentence encoder, trained to predict the neighbouring sentences",
+    "order embeddings": "vectors of images and captions, trained so that matches are near",
+    "handwriting generator": "a recurrent network that predicts the next point of the pen",
+    "Adam": "an optimizer with adaptive step sizes",
+    "MNIST": "28 x 28 images of handwritten digits",
+    "8 x 8 digits": "1,797 images of handwritten digits, scikit-learn's",
+    "digits as sequences": "8 x 8 digits read by a recurrent network, some pixels per step",
+    "CIFAR-10": "60,000 small photographs in ten classes",
+    "IMDB": "film reviews, good or bad",
+    "COCO object boxes": "pictures described by the objects in them, with captions",
+    "Children's Book Test": "questions about passages of children's books, ten answers each",
+    "generated cloze questions": "small stories made by rules, with one word to fill in",
+    "generated stories": "small stories made by rules, with tasks made from them",
+    "novels": "old novels from Project Gutenberg",
+    "SICK": "pairs of sentences with a rating of how related they are",
+    "MR|CR|SUBJ|MPQA": "sentences to classify: film reviews, product reviews, subjective or "
+    "not, opinions",
+    "UNIPEN": "handwriting recorded with a pen",
+    "FSDD": "recordings of ten spoken digits by six speakers; each is held out once",
+    "Shakespeare": "his plays, predicted letter by letter",
+    "change of the gradient's direction": "the angle by which updates of the lower layers turn "
+    "the gradient of a layer",
+    "drift of the units' means": "how far updates of the lower layers move a unit's mean, in "
+    "its standard deviations",
+    "spread of the units' contributions": "the standard deviation over units of how much each "
+    "changes the loss, over its mean",
+    "growth or decay of gradients": "per cent by which a gradient becomes longer or shorter "
+    "when it is sent back one time step",
+    "equilibrium angle": "the angle per update that Kosson et al. predict once gradient and "
+    "weight decay are in balance",
+    "effective learning rate": "the learning rate over the squared length of the weights",
+    "W_Q": "the matrix of attention's queries",
+    "W_K": "the matrix of attention's keys",
+    "W_O": "the matrix behind attention",
+    "W_2": "the second matrix of a feed-forward module",
+    "[TF]{4}": "a configuration of BLN: whether the batch's mean and deviation and the "
+    "example's mean and deviation are those of the population (T) or current ones (F)",
+}
+"""Terms that a statistician may not know, as patterns, and what they mean."""
+
+
+def find_terms(text: str) -> dict[str, str]:
+    """Return the terms in a text with their meanings; those of several words in any case."""
+    found = {}
+    for pattern, meaning in TERMS.items():
+        anycase = "(?i)" if " " in pattern or "-" in pattern else ""
+        if match := re.search(rf"{anycase}(?<![\w/-])(?:{pattern})(?![\w-])", text):
+            found[match.group()] = meaning
+    return found
+
+
+def explain_word(record: Mapping[str, Any]) -> str:
+    """Return what the word of a statement means, and its size."""
+    sizes = {"small": "but small", "open": "size uncertain"}
+    text = f"“{record['word']}”: {MEANINGS[record['word']]}"
+    if record["size"] in sizes:
+        size = sizes[record["size"]]
+        text += f"; “{size}”: {SIZES[size].partition(' (“')[0]}"
+    return text
+
+
+def details(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is known of a statement beside its outcome: sentences by their label."""
+    quote = f"“{record['quote']}” ({record['paper']}, {record['source']})"
+    parts = {"Checked": "" if record["settings"] else record["setting"]}
+    if record["settings"]:
+        n, declared = record["n"], record["declared"]
+        parts["Measured on"] = (
+            f"{record['setting']} ({record['nearness']}), {n} {record['pairs']}"
+        )
+        if record["read"]:
+            parts["What is compared"] = f"{record['quantity']}, {record['read']}"
+        parts["The smallest effect that matters"] = record["matters"]
+        if record["q"] is not None:
+            parts["q"] = f"{record['q']:.2g}"
+        before = f"before the runs, in commit {declared}"
+        parts["Written down"] = declared if " " in declared else before
+    parts |= {
+        "The word": explain_word(record),
+        "Ruled out": record.get("ruled_out", ""),
+        "Other settings": record.get("contrary", ""),
+        "Other questions": record.get("also", ""),
+        "Note": record["note"],
+    }
+    terms = find_terms(" ".join([record["says"], record["effect"], *parts.values()]))
+    parts["Terms"] = "; ".join(f"{term}: {meaning}" for term, meaning in terms.items())
+    sentences = {label: _sentence(text) for label, text in parts.items() if text}
+    return {"The paper": quote, **sentences}
+
+
+def _sentence(text: str) -> str:
+    text = text[0].upper() + text[1:] if re.match("[a-z]{2}", text) else text
+    return text if text.endswith((".", "”")) else f"{text}."
 
 
 def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> str:
@@ -75,7 +209,8 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     return TEMPLATES.get_template("claims.html").render(
         themes=themes, chosen=chosen, controls=controls, dot=dot, kind=kind, digits=digits,
-        legend=LEGEND, meanings=MEANINGS, sizes=SIZES, equality=EQUALITY,
+        details=details, legend=LEGEND, headline=HEADLINE, meanings=MEANINGS, sizes=SIZES,
+        equality=EQUALITY,
         # inside a script only "</script" and "<!--" mean something: no "<" is left
         data=Markup(data.replace("<", r"\u003c")),
         style=Markup((HERE / "claims.css").read_text(encoding="utf-8")),

@@ -48,7 +48,7 @@ def test_statements_are_filtered_sorted_and_folded_out_by_keyboard(page):
     assert shown(page)[0] == best["id"]
     page.locator(f"details[id='{best['id']}'] > summary").focus()
     page.keyboard.press("Enter")
-    assert page.locator(f"details[id='{best['id']}'] blockquote").is_visible()
+    assert page.locator(f"details[id='{best['id']}'] dl").is_visible()
 
 
 def test_what_is_shown_is_downloaded(page, tmp_path):

@@ -20,8 +20,10 @@ statement is correct if all of them are at most ``within``, or at least ``beyond
 wrong as printed, and ``right`` says what is right. The number is a relative difference of the
 two things that ``compares`` names, or a change of one; with ``counts_in`` it is absolute, in
 that unit. ``outcome`` says it in other words where it is correct. A statement that can be read
-in several ways lists ``readings``, each with ``says``, ``check`` and a bound; it is ambiguous
-where they disagree. ``checked`` says how, if not on random weights and inputs.
+in several ways lists ``readings``, each with ``says`` (a clause: "if added to the inputs"),
+``check`` and a bound; it is ambiguous where they disagree. ``finds`` says what was found, with
+{} for the number, where ``compares`` would say it badly. ``checked`` says how, if not on random
+weights and inputs.
 
 **Not tested**: ``needs = "BookCorpus, which is not given away any more"``.
 
@@ -78,12 +80,16 @@ THEMES = (
     "Batch layer normalization", "Speech recognition", "Transformers",
 )  # fmt: skip
 NEAR = {
-    "paper": "the paper's data and protocol", "smaller": "the paper's data, smaller",
-    "other": "other data",
+    "paper": "the paper's data and protocol",
+    "smaller": "the paper's data, in a smaller or simpler protocol",
+    "other": "other data than the paper's",
 }  # fmt: skip
 CLAIMS = ("less", "more", "equal", "not more")
 AFTER = "after the runs"
-DRAWN = "checked numerically on ten draws of random weights and inputs"
+DRAWN = (
+    "computed for ten random draws of weights and inputs; differences in per cent of the "
+    "largest value"
+)
 CALL = re.compile(r"(\w+)(?:\(([^()]*)\))?")
 CONDITION = re.compile(r"(\w+\([^()]*\)) ([<>]) (-?[\d.]+)")
 
@@ -126,6 +132,11 @@ class Comparison:
     numbers_from: str = ""
 
     @property
+    def pairs(self) -> str:
+        """The unit of the number of pairs: seeds, or speakers held out."""
+        return "held-out speakers" if self.blocks else "seeds"
+
+    @property
     def measures(self) -> list[str]:
         """The measure of each arm."""
         measure = self.measure
@@ -143,6 +154,7 @@ class Statement:
     quote: str
     says: str
     check: str = ""
+    finds: str = ""
     within: float | None = None
     beyond: float | None = None
     compares: list[str] = field(default_factory=list)
@@ -158,21 +170,24 @@ class Statement:
     @property
     def all_readings(self) -> list[dict[str, Any]]:
         """The readings of an exact statement: what each says, its check, bound and unit."""
-        alone = {name: getattr(self, name) for name in ("says", "check", "within", "beyond")}
-        readings = self.readings or [{k: v for k, v in alone.items() if v is not None}]
+        alone = {
+            name: getattr(self, name) for name in ("says", "check", "finds", "within", "beyond")
+        }
+        readings = self.readings or [{k: v for k, v in alone.items() if v not in (None, "")}]
         shared = {"compares": self.compares, "counts_in": self.counts_in}
         return [{**shared, **one} for one in readings]
 
     @staticmethod
-    def rank(setting: Comparison) -> tuple[int, int, int]:
+    def rank(setting: Comparison) -> tuple[int, int, int, bool]:
         """Return what the headline is least in: it is chosen by rule, not by result.
 
         Nearest to the paper's data and protocol; then each arm at its best rate, chosen on
-        validation data; then most seeds; then first declared, the order of the file. A setting
-        that asks something else is none, nor one in which nothing learned.
+        validation data; then most seeds; then declared before its runs; then first in the file.
+        A setting that asks something else is none, nor one in which nothing learned.
         """
         tuned = ("validation", "training", "").index(setting.tuned_on)
-        return [*NEAR].index(setting.near), tuned, -len(setting.seeds)
+        near = [*NEAR].index(setting.near)
+        return near, tuned, -len(setting.seeds), setting.declared == AFTER
 
 
 SHARED_FIELDS = (
@@ -221,7 +236,7 @@ def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
         raise ValueError(f"{entry}: give one of {', '.join(forms)}, settings.")
     for one in given.get("readings", [given] if "check" in given else []):
         bounds = ("within" in one) + ("beyond" in one)
-        if bounds != 1 or not {"says", "check", "compares"} <= {*given, *one}:
+        if bounds != 1 or not {"compares", "finds"} & {*given, *one}:
             raise ValueError(f"{entry}: a check needs compares, and one of within and beyond.")
     made = tuple(_setting(entry, _inherit(common, one)) for one in settings)
     return Statement(paper=paper, settings=made, **given)

@@ -68,19 +68,20 @@ def draws(text: str) -> list[float]:
 def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
     """Return whether all draws of a check are within its bound, and the worst one in words."""
     values = draws(reading["check"])
+    worst = float(np.min(values) if "beyond" in reading else np.max(values))
     if "beyond" in reading:
-        worst = float(np.min(values))
         right = worst >= reading["beyond"]
         size = "at least" if right else "only"
     else:
-        worst = float(np.max(values))
         right = worst <= reading["within"]
         size = "at most" if right else "up to"
-    subject, *other = reading["compares"]
     unit = reading.get("counts_in")
-    equal = worst < ROUNDING and unit is None
     per_cent = f"{100 * worst:.0f} %" if worst > 0.1 else f"{100 * worst:.2g} %"
     amount = per_cent if unit is None else f"{worst:.2g} {unit}".rstrip()
+    if "finds" in reading:
+        return right, reading["finds"].format(amount)
+    subject, *other = reading["compares"]
+    equal = worst < ROUNDING and unit is None
     if other and equal:
         return right, f"{subject} equals {other[0]}, but for rounding"
     if other:
@@ -98,8 +99,8 @@ def judge(claim: Statement) -> Exact:
     if not wrong:
         return Exact(CORRECT, claim.outcome or checked[0][2])
     if right:
-        return Exact(AMBIGUOUS, f"right: {'; '.join(right)}. Wrong: {'; '.join(wrong)}")
-    text = checked[0][2] if len(checked) == 1 else "; ".join(wrong)
+        return Exact(AMBIGUOUS, f"right {'; '.join(right)}. Wrong {'; '.join(wrong)}")
+    text = "; ".join(number for _, _, number in checked)
     return Exact(WRONG, f"{text}. Right: {claim.right}" if claim.right else text)
 
 
@@ -325,11 +326,11 @@ def growth(seed: int, f: str, inputs: int) -> float:
 
 
 @check
-def correlation(seed: int, over: str | float) -> float:
+def correlation(seed: int, over: str = "") -> float:
     """Return the correlation of the changes behind a ReLU layer, over something.
 
     The mean size of the correlation of two units' V f(W x), over "chance" (independent changes
-    that V mixes alike), over "tanh" units, or over a number.
+    that V mixes alike), over "tanh" units, or over nothing.
     """
     W, dW = normal(seed, 0, UNITS, D), 0.1 * normal(seed, 1, UNITS, D)
     V, x = normal(seed, 2, UNITS, UNITS), normal(seed, 3, 500, D)
@@ -341,11 +342,10 @@ def correlation(seed: int, over: str | float) -> float:
     def behind(f: Callable[[Tensor], Tensor]) -> float:
         return mean(f(x @ (W + dW).T) - f(x @ W.T))
 
-    if over in FUNCTIONS:
-        return behind(FUNCTIONS["relu"]) - behind(FUNCTIONS[over])
+    known = behind(FUNCTIONS["relu"])
     if over == "chance":
-        over = mean(normal(seed, 9, 500, UNITS))
-    return behind(FUNCTIONS["relu"]) - over
+        return known - mean(normal(seed, 9, 500, UNITS))
+    return known - behind(FUNCTIONS[over]) if over else known
 
 
 # --- Ba et al. (2016), section 5.2 and the supplement: the geometry of learning --------------

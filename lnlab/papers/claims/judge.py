@@ -153,11 +153,15 @@ def is_mixed(headline: Decision, same: Sequence[Decision], rest: Sequence[Decisi
         same: settings of the same question, as near to the paper as the headline.
         rest: the other settings of the claim: they only share its error rate (Holm).
     """
+    adjusted = adjust_together([headline, *same, *rest])
     opposite = OPPOSITE.get(headline.word)
-    contrary = [one for one in same if one.word == opposite]
-    every = [one.p for one in (headline, *same, *rest) if one.p is not None]
-    adjusted = dict(zip(every, adjust_holm(every), strict=True))
-    return any(adjusted[one.p] < LEVEL for one in contrary if one.p is not None)
+    return any(one.word == opposite and adjusted[one.p] < LEVEL for one in same)
+
+
+def adjust_together(decisions: Sequence[Decision]) -> dict[float | None, float]:
+    """Return the p values of a claim's settings adjusted by Holm's method, by p; 1 for None."""
+    every = [one.p for one in decisions if one.p is not None]
+    return {None: 1.0, **dict(zip(every, adjust_holm(every), strict=True))}
 
 
 def adjust_holm(p: Sequence[float]) -> list[float]:

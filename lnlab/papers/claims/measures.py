@@ -306,3 +306,35 @@ TOGETHER: dict[str, Callable[..., list[float]]] = {
     for measure in (time_to_level, time_to_levels, time_to_levels_below, time_to_own_level)
 }
 OVER: dict[str, Callable[..., float]] = {"excess_over_rates": excess_over_rates}
+IN_WORDS = {
+    "final": "read at the end of training",
+    "trained": "read after the last update",
+    "initial": "read before the first update",
+    "after": "read after {1} epochs",
+    "mean_along": "the mean over all updates of the training, so that faster learning shows",
+    "mean_of_epochs": "the mean over the evaluations during training",
+    "least": "the lowest value of its trend during training",
+    "effective_rate": "1 over the squared length of the weight vectors, at the end of training "
+    "relative to the start",
+    "off_one": "read at the {1} of training",
+    "until_a_tenth": "in total from the first update until the training loss is a tenth",
+    "first_layer": "read before the first update",
+    "last_layer": "read before the first update",
+    "spread_of_layers": "read before the first update",
+    "settled": "the value farthest from 1 after update {1}",
+    "distance": "of the mean after update {1}",
+    "score": "of a linear classifier of the sentence vectors, at the end of training",
+    "score_with": "of a linear classifier of the sentence vectors, at the end of training",
+    "score_gained": "of a linear classifier of the sentence vectors: the mean over training, "
+    "less the score of the untrained network",
+    "lead": "the lead over a bag of words and over the untrained network",
+    "gain_of_the_last": "the mean over all tasks, at the end of training less at 59 % of it",
+    "time_to_level": "counted until a level that both sides reach: near the end of the side "
+    "that ends worse",
+    "time_to_levels": "counted until each of 20 levels that both sides reach, and averaged",
+    "time_to_levels_below": "counted until each of 20 levels below {1} nats, and averaged",
+    "time_to_own_level": "counted until a network is near its own end",
+    "excess_over_rates": "the mean over the learning rates of the loss at the end, less the "
+    "loss at the best of them",
+}
+"""Words for the reading of each measure, on the page; {1} is the second argument."""

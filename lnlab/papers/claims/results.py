@@ -9,6 +9,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -19,6 +20,7 @@ from scipy import stats
 
 from lnlab.papers.claims.entries import (
     AFTER,
+    CALL,
     CONDITION,
     DRAWN,
     NEAR,
@@ -35,6 +37,7 @@ from lnlab.papers.claims.judge import (
     OPPOSITE,
     PAIRS,
     Decision,
+    adjust_together,
     is_mixed,
     share_interval,
 )
@@ -44,8 +47,12 @@ from lnlab.training.runs import KEPT, write
 ROOT = place("results")
 NAME = "claims.json"
 FEWER, LESS, LOWER = ("fewer", "more"), ("less", "more"), ("lower", "higher")
-NATURAL = {"updates": FEWER, "CPU time": LESS}
-"""The words for less and more of a unit; of all others ``LOWER``."""
+NATURAL = {"updates": FEWER, "CPU": LESS}
+"""The words for less and more, by the first word of a unit; of all others ``LOWER``."""
+OVERLAP = (
+    "The splits of the examples overlap, so the interval is wider than that of independent "
+    "seeds (Nadeau and Bengio, 2003)."
+)
 
 Record = dict[str, Any]
 
@@ -140,34 +147,59 @@ def _record(claim: Statement, runs: Any) -> Record:
         (same if near and not s.asks else rest).append(d)
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
-    opposite = OPPOSITE.get(decision.word)
-    contrary = [one for one in others if one[1].word == opposite and not one[0].asks]
+    contrary = [
+        one for one in others if one[1].word == OPPOSITE.get(decision.word) and not one[0].asks
+    ]
     if is_mixed(decision, same, rest):
         nearest = [one for one in contrary if one[1] in same]
         _, _, other = min(nearest, key=lambda one: claim.rank(one[0]))
         effect = f"{record['effect']}; the opposite in “{other['name']}”: {other['effect']}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect}
     if contrary:
-        names = "; ".join(s["name"] for _, _, s in contrary)
+        names = "; ".join(f"“{s['name']}”" for _, _, s in contrary)
         says = "says" if len(contrary) == 1 else "say"
         record["contrary"] = (
-            f"{len(contrary)} of {len(asked)} settings {says} the opposite ({names})"
+            f"{len(contrary)} of {len(asked)} settings {says} the opposite: {names}"
         )
-    if claim.note:
-        record["note"] = claim.note
+        if record["word"] != MIXED:
+            every = [decision, *same, *rest]
+            reasons = [
+                _too_weak(one, every) if one in same else "it is farther from the paper"
+                for _, one, _ in contrary
+            ]
+            why = "; ".join(dict.fromkeys(reasons))
+            record["contrary"] += f"; but the word is not “mixed”, because {why}"
+    else:
+        words = Counter(d.word for s, d, _ in others if not s.asks and d.word in OPPOSITE)
+        if decision.word not in OPPOSITE and words:
+            counts = " and ".join(f"{count} {word}" for word, count in words.items())
+            record["contrary"] = f"of the others ({len(asked) - 1}), {counts}"
+    overlap = OVERLAP if headline.shared else ""
+    record["note"] = " ".join(filter(None, (claim.note, record["note"], overlap)))
     record["also"] = _answers(claim, judged)
     return record
+
+
+def _too_weak(of: Decision, every: Sequence[Decision]) -> str:
+    """Return why a setting that says the opposite does not make a claim mixed."""
+    tests = sum(one.p is not None for one in every)
+    return (
+        f"its p = {of.p:.2g} becomes {adjust_together(every)[of.p]:.2g}, which is above 0.05, "
+        f"in Holm's correction for the {tests} comparisons of this statement"
+    )
 
 
 def _answers(claim: Statement, judged: Sequence[tuple[Comparison, Decision, Record]]) -> str:
     """Return what became of the other questions of a claim, where that is decided."""
     answers = []
     for asks in dict.fromkeys(setting.asks for setting, _, _ in judged if setting.asks):
-        same = [one for one in judged if one[0].asks == asks]
-        _, decision, record = min(same, key=lambda one: claim.rank(one[0]))
-        if decision.word in (INCONCLUSIVE, NOT_TESTED):
+        same = [one for one in judged if one[0].asks == asks and one[1].word != NOT_TESTED]
+        if not same:
             continue
-        answer = f"{asks}: {record['verdict']}"
+        _, decision, _ = min(same, key=lambda one: claim.rank(one[0]))
+        if decision.word == INCONCLUSIVE:
+            continue
+        answer = f"{asks}: {decision.verdict}"
         if contrary := sum(d.word == OPPOSITE.get(decision.word) for _, d, _ in same):
             answer += f" (the opposite in {contrary} of {len(same)} settings)"
         answers.append(answer)
@@ -203,9 +235,11 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "effect": effect, "interval": ends and [_shown(of, end) for end in ends],
         "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
-        "n": decision.n, "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
+        "n": decision.n, "pairs": of.pairs, "read": _read(of),
+        "quantity": _quantity(of),
+        "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "ruled_out": _ruled_out(of, decision, expected, matters), "command": command,
-        "note": of.note or ("runs not kept" if of.numbers else ""),
+        "note": _note(of),
         "kept": not of.numbers,
         "tuned_on": of.tuned_on, "matters": _matters(of),
         "values": [_shown(of, one) for one in effects], "seeds": list(of.seeds),
@@ -243,7 +277,7 @@ def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> s
     if of.effect == "difference":
         amount, of_what, quantity = of.unit.partition(" of ")
         amount, quantity = (f" {amount}", quantity) if of_what else ("", of.unit)
-    less, more = NATURAL.get(quantity, LOWER)
+    less, more = _less_and_more(quantity)
 
     def size(x: float) -> str:
         value = 100 * math.expm1(x) if of.effect == "ratio" else x
@@ -263,11 +297,15 @@ def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> s
     return f"{text} ({size(low)}{amount} {less} to {size(high)}{amount} {more})"
 
 
+def _less_and_more(unit: str) -> tuple[str, str]:
+    return NATURAL.get(unit.partition(" ")[0], LOWER)
+
+
 def _aside(of: Comparison, decision: Decision) -> str:
     """Return what the word follows from beside the interval."""
     parts = []
     most = 1 / (1 - of.matters) if of.effect == "ratio" else 0.0
-    more = NATURAL.get(of.unit, LOWER)[1]
+    more = _less_and_more(of.unit)[1]
     if of.claims == "equal" and of.effect == "ratio":
         low, high = ((of.expect or 1) * x for x in (1 - of.matters, most))
         parts.append(f"claimed: {of.expect:g}; counted as equal: {low:.3g} to {high:.3g}")
@@ -291,13 +329,18 @@ def _aside(of: Comparison, decision: Decision) -> str:
 def _shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
     first, second = name_sides(of)
     a, b = learned
-    quantity = of.unit.partition(" of ")[2] if of.effect == "difference" else ""
-    quantity = quantity or {"updates": "speed"}.get(of.unit, of.unit)
+    quantity = "speed" if of.unit.startswith("updates") else _quantity(of)
     return (
         f"{a} of {n} networks learned {first}{_interval(a, n)}, {b} of {n} {second}"
-        f"{_interval(b, n)}, so their {quantity} is not compared; learned: "
-        f"{_criterion(of.learned)}"
+        f"{_interval(b, n)} (to learn is to reach {_criterion(of.learned)}); where some did "
+        f"not, these shares are compared and not the {quantity}"
     )
+
+
+def _quantity(of: Comparison) -> str:
+    """Return what is measured, without the unit that a difference is given in."""
+    _, _, quantity = of.unit.partition(" of ")
+    return quantity if of.effect == "difference" and quantity else of.unit
 
 
 def _interval(learned: int, n: int) -> str:
@@ -308,7 +351,7 @@ def _interval(learned: int, n: int) -> str:
 def _criterion(learned: str) -> str:
     """Return in words what counts as having learned."""
     if learned.startswith("lead("):
-        return "a better score than a bag of words and the untrained network"
+        return "a better score than a bag of words and than the untrained network"
     name, sign, bound = CONDITION.fullmatch(learned).groups()  # pyright: ignore
     metric = parse_call(name)[1][0]
     quantity = {
@@ -316,7 +359,7 @@ def _criterion(learned: str) -> str:
         "valid_nll": "validation loss",
         "train_nll": "training loss",
     }[metric]
-    return f"{quantity} {'below' if sign == '<' else 'above'} {bound} nats"
+    return f"a {quantity} {'below' if sign == '<' else 'above'} {bound} nats"
 
 
 NORMS = {
@@ -372,7 +415,9 @@ def _smallest(of: Comparison) -> str:
     if of.effect == "difference":
         text = f"{of.matters:g} {of.unit.partition(' of ')[0].rstrip(',')}"
         return text.replace("points", "point") if of.matters == 1 else text
-    less, more = NATURAL.get(of.unit, LOWER)
+    if of.expect is not None or not name_sides(of)[1]:
+        return f"a factor of {1 / (1 - of.matters):.3g}"
+    less, more = _less_and_more(of.unit)
     return f"{100 * of.matters:g} % {less} or {100 / (1 / of.matters - 1):.0f} % {more}"
 
 
@@ -394,6 +439,27 @@ def _ruled_out(of: Comparison, decision: Decision, expected: float, matters: flo
 def _size(of: Comparison, value: float) -> str:
     """Return a size without the sides, which the effect names."""
     return describe(of, value, None).removesuffix(" {} than {}".format(*name_sides(of)))
+
+
+# how the number of a run is read
+
+
+def _note(of: Comparison) -> str:
+    """Return the notes on a setting: its own, and where its runs are lost."""
+    notes = [of.note] if of.note else []
+    if of.numbers:
+        notes.append(f"The runs are not kept; their values stand in commit {of.numbers_from}.")
+    return " ".join(notes)
+
+
+def _read(of: Comparison) -> str:
+    """Return how the number of each network is read from its training."""
+    from lnlab.papers.claims.measures import IN_WORDS
+
+    if not CALL.fullmatch(of.measures[0]):
+        return ""  # of runs that are not kept
+    name, arguments = parse_call(of.measures[0])
+    return IN_WORDS[name].format(*arguments)
 
 
 # the commands that train runs again

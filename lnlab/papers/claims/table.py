@@ -110,33 +110,25 @@ def findings(page: str = "") -> str:
 
 
 def paragraph(record: Record, width: int = WIDTH) -> str:
-    """Return what is known of one statement, in sentences."""
-    lines = [
-        f"{record['says']} ({record['paper']}, {record['source']}: “{record['quote']}”)",
-        f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}".rstrip(".")
-        + ".",
+    """Return what is known of one statement: the outcome, details, other settings, command."""
+    from lnlab.book.claims_page import details
+
+    outcome = f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}"
+    if record["interval"]:
+        outcome += f". In brackets: the 95 % interval over {record['n']} {record['pairs']}"
+    blocks = [fill(record["says"], width), fill(outcome.rstrip(".") + ".", width)]
+    blocks += [
+        fill(f"{label}: {text}", width, subsequent_indent="  ")
+        for label, text in details(record).items()
     ]
-    if record["settings"]:
-        setting = f"{record['setting']} ({record['nearness']}), {record['n']} pairs"
-        q = "" if record["q"] is None else f", q = {record['q']:.2g}"
-        lines.append(f"Measured on {setting}{q}. Declared: {record['declared']}.")
-        lines.append(f"The smallest effect that matters: {record['matters']}.")
-        lines.append(f"In brackets: the 95 % interval over {record['n']} seeds.")
-    elif record["setting"]:
-        lines.append(f"{record['setting'][0].upper()}{record['setting'][1:]}.")
-    more = [record[name] for name in ("ruled_out", "contrary") if record.get(name)]
-    lines += [f"{one[0].upper()}{one[1:]}." for one in more]
-    if record.get("also"):
-        lines.append(f"Other questions: {record['also']}.")
-    lines += [record["note"]] * bool(record["note"])
     others = [one for one in record["settings"] if not one.get("headline")]
-    text = fill(" ".join(lines), width)
-    for one in others:
-        asks = f" (asks: {one['asks']})" if one["asks"] else ""
-        text += "\n" + fill(
-            f"{one['name']}{asks}: {one['effect']}; {one['verdict']}.",
-            width, initial_indent="  ", subsequent_indent="    ",
-        )  # fmt: skip
+    if others:
+        lines = []
+        for one in others:
+            asks = f" (another question: {one['asks']})" if one["asks"] else ""
+            text = f"- {one['name']}{asks}: {one['effect']}; {one['verdict']}."
+            lines.append(fill(text, width, initial_indent="  ", subsequent_indent="    "))
+        blocks.append("All other settings:\n" + "\n".join(lines))
     if record["command"]:
-        text += f"\n\n{record['command']}"
-    return text
+        blocks.append(f"To compute it again:\n{record['command']}")
+    return "\n\n".join(blocks)

@@ -25,13 +25,13 @@ def statement(**given):
 
 def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     readings = [
-        {"says": "of the inputs", "check": "invariant(9, layer)", "within": 1e-12},
-        {"says": "of the sums", "check": "invariant(7, layer)", "within": 1e-12},
+        {"says": "for the inputs", "check": "invariant(9, layer)", "within": 1e-12},
+        {"says": "for the sums", "check": "invariant(7, layer)", "within": 1e-12},
     ]
     exact = equations.judge(statement(readings=readings))
     assert exact.word == AMBIGUOUS
     wrong = "the output differs from that before by up to 97 %"
-    assert exact.effect == f"right: of the sums. Wrong: of the inputs ({wrong})"
+    assert exact.effect == f"right for the sums. Wrong for the inputs ({wrong})"
     exact = equations.judge(statement(readings=readings[:1], right="of the sums."))
     assert (exact.word, exact.effect) == (WRONG, f"{wrong}. Right: of the sums.")
 
