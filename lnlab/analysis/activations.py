@@ -19,6 +19,16 @@ from lnlab.nn import Normalizer
 
 NORMALIZERS = (Normalizer, TorchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
+
+def is_known_norm(module: nn.Module) -> bool:
+    """Return True for a normalizer of torch.nn or lnlab.nn, not for a subclass with a forward
+    of its own, which may do anything."""
+    if not isinstance(module, NORMALIZERS) or "forward" in vars(module):
+        return False
+    owner = next(kind for kind in type(module).__mro__ if "forward" in vars(kind))
+    return owner.__module__.startswith(("torch.nn.", "lnlab.nn."))
+
+
 _NAMES = """
     relu relu_ relu6 leaky_relu leaky_relu_ prelu rrelu elu elu_ selu selu_ celu celu_ gelu silu
     mish tanh tanh_ sigmoid sigmoid_ logsigmoid softplus softsign softshrink hardshrink hardtanh

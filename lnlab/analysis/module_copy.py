@@ -455,7 +455,8 @@ class ModuleCopy:
         def move(values: Tensor) -> Tensor:
             if not values.is_floating_point():
                 return values
-            shares = torch.linspace(-size, size, values.numel()).to(values)
+            shares = size * torch.linspace(-1, 1, values.numel(), dtype=values.dtype)
+            shares = shares.to(values.device)
             values = values if bool(values.any()) else torch.ones_like(values)
             return values * (1 + shares.view_as(values))
 

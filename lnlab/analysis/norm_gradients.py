@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
+from lnlab.analysis.activations import is_known_norm
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import Buffers, check_names, copy_module
 from lnlab.analysis.objective import Loss, Objective, as_objective
@@ -29,6 +30,7 @@ from lnlab.nn import (
     BatchNorm,
     GroupNorm,
     LayerNorm,
+    Mode,
     NormLayer,
     RMSNorm,
     Stats,
@@ -69,7 +71,9 @@ def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
     if isinstance(norm, AffineNormalizer):
         return norm
     same: AffineNormalizer | None = None
-    if isinstance(norm, nn.LayerNorm) and len(norm.normalized_shape) == 1:
+    if not is_known_norm(norm):
+        pass
+    elif isinstance(norm, nn.LayerNorm) and len(norm.normalized_shape) == 1:
         same = LayerNorm(norm.normalized_shape[0], eps=norm.eps)
     elif isinstance(norm, nn.RMSNorm) and len(norm.normalized_shape) == 1:
         # torch's RMSNorm without an eps has that of the precision
@@ -77,10 +81,13 @@ def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
         same = RMSNorm(norm.normalized_shape[0], eps=least if norm.eps is None else norm.eps)
     elif isinstance(norm, nn.GroupNorm):
         same = GroupNorm(norm.num_groups, norm.num_channels, eps=norm.eps, space=space)
-    elif isinstance(norm, TorchBatchNorm) and norm.running_mean is not None:
+    elif isinstance(norm, TorchBatchNorm):
         same = BatchNorm(norm.num_features, eps=norm.eps, space=space)
-        for name in ("running_mean", "running_var"):
-            same.register_buffer(name, norm.get_buffer(name))
+        if norm.running_mean is None:
+            same.mode = Mode.BATCH
+        else:
+            for name in ("running_mean", "running_var"):
+                same.register_buffer(name, norm.get_buffer(name))
     if same is None:
         raise TypeError(
             f"{type(norm).__name__} is no rule for (mu, sigma): give one of lnlab.nn, or "

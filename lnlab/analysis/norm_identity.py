@@ -52,6 +52,7 @@ class BlackBox:
         weights: parameters by name, in place of the module's own.
         float32: whether it computes in float32 although its input is float64.
         same: the relative difference of two outputs below which they are one.
+        close: that of differences of outputs and of ratios, which lose some digits.
     """
 
     def __init__(self, module: ModuleCopy) -> None:
@@ -59,6 +60,7 @@ class BlackBox:
         self.weights: dict[str, Tensor] = {}
         self.float32 = module.precision is not torch.float64
         self.same = SAME_IN_FLOAT32 if self.float32 else SAME
+        self.close = 1e-5 if self.float32 else 1e-6
 
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
         return self.module.run(Replacement(x, {**self.weights, **weights})).y
@@ -226,18 +228,21 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     zero, one = box.constant_parameter(name, 0.0), box.constant_parameter(name, 1.0)
     # y = gain * n(x) + bias and n(-x) = -n(x): the odd part is gain * n(x), and its ratio to
     # that of a gain of 1 is the gain, whatever x. What acts before the statistics changes n,
-    # and with it the ratio.
-    odd, random = box.odd(x, **{name: one}), {name: box.random_parameter(name)}
-    ratio = box.odd(x, **random) / odd
-    elsewhere = 2 * x.flip(0) + 1
-    again = box.odd(elsewhere, **random) / box.odd(elsewhere, **{name: one})
-    if not _alike(again, ratio, 1e-6) or _alike(ratio, torch.ones_like(ratio), 1e-6):
+    # and with it the ratio. Ratios are compared crosswise, as n(x) may be near 0.
+    elsewhere, random = 2 * x.flip(0) + 1, {name: box.random_parameter(name)}
+    odd, odd_elsewhere = (box.odd(each, **{name: one}) for each in (x, elsewhere))
+    scaled, scaled_elsewhere = (box.odd(each, **random) for each in (x, elsewhere))
+    same_ratio = _alike(scaled * odd_elsewhere, scaled_elsewhere * odd, box.close)
+    if not same_ratio or _alike(scaled, odd, box.close):
         return None
+    larger = odd.abs() > odd_elsewhere.abs()
+    ratio = torch.where(larger, scaled / odd, scaled_elsewhere / odd_elsewhere)
+    axes = _varying_axes(ratio, box.close)
     at_zero = box.odd(x, **{name: zero})
     if float(at_zero.abs().max()) <= box.same * float(odd.abs().max()):
-        return ParameterRole(name, "gain", _varying_axes(ratio))
+        return ParameterRole(name, "gain", axes)
     one_plus = _alike(odd, 2 * at_zero, box.same)
-    return ParameterRole(name, "gain, 1 + ", _varying_axes(ratio)) if one_plus else None
+    return ParameterRole(name, "gain, 1 + ", axes) if one_plus else None
 
 
 def _as_bias(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
@@ -246,18 +251,19 @@ def _as_bias(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
     step, elsewhere = box(x, **random) - box(x, **zero), 2 * x.flip(0) + 1
     if not float(step.abs().max()):
         return ParameterRole(name, "unused")
-    if not _alike(box(elsewhere, **random) - box(elsewhere, **zero), step, 1e-6):
+    if not _alike(box(elsewhere, **random) - box(elsewhere, **zero), step, box.close):
         return ParameterRole(name, "inside")
     # after the gain a bias of 1 adds 1; before it, a gain of 2 makes it 2
     by_one = box(x, **{name: box.constant_parameter(name, 1.0)}) - box(x, **zero)
-    last = _alike(by_one, torch.ones_like(by_one), 1e-6)
-    return ParameterRole(name, "bias" if last else "bias, times the gain", _varying_axes(step))
+    last = _alike(by_one, torch.ones_like(by_one), box.close)
+    role = "bias" if last else "bias, times the gain"
+    return ParameterRole(name, role, _varying_axes(step, box.close))
 
 
-def _varying_axes(v: Tensor) -> tuple[int, ...]:
+def _varying_axes(v: Tensor, tolerance: float) -> tuple[int, ...]:
     """Return the axes along which v is not constant."""
     means = [v.mean(axis, keepdim=True).expand_as(v) for axis in range(v.dim())]
-    return tuple(axis for axis, mean in enumerate(means) if not _alike(v, mean, 1e-6))
+    return tuple(axis for axis, mean in enumerate(means) if not _alike(v, mean, tolerance))
 
 
 # What the deviation is divided by.

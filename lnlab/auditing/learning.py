@@ -428,7 +428,13 @@ AMPLIFIED = 10.0
 def check_backward(subject: AuditSubject) -> list[Finding]:
     """Measure the part of the gradient that mu and sigma of each normalizer take away."""
     objective = subject.objective
-    reports = {name: norms.report for norms in find_norms(subject) for name in norms.names}
+    reports = {
+        name: norms.report
+        for norms in find_norms(subject)
+        for name in norms.names
+        # the gradient behind one that holds its activation is not that of its normalization
+        if not any(norms.module.children())
+    }
     if not reports:
         raise CannotCheck("there is no normalizer.")
     names = [call.name for call in subject.first_calls if call.name in reports]

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lnlab.analysis.activations import NORMALIZERS
 from lnlab.analysis.module_copy import EPS, copy_module
 from lnlab.analysis.norm_identity import NOTHING, NormReport, identify_norm
-from lnlab.auditing.subject import AuditSubject, ModuleCall, restored_random_state
+from lnlab.auditing.subject import (
+    AuditSubject,
+    ModuleCall,
+    memory_of_parameters,
+    restored_random_state,
+)
 
 NORM_NAME = re.compile(r"norm(?!al_)|^ln\d*$|^bn\d*$", re.IGNORECASE)
 """Class names that promise a normalizer."""
@@ -65,8 +70,10 @@ def find_norms(subject: AuditSubject) -> list[NormGroup]:
     """
     if "norms" not in subject.cache:
         groups: dict[Any, list[ModuleCall]] = {}
+        parameters = memory_of_parameters(subject.trace.module)
         for call in subject.first_calls:
-            if _may_be_norm(call):
+            # a parametrization (spectral_norm) normalizes a weight, and no activations
+            if _may_be_norm(call) and parameters.isdisjoint(call.input_memory):
                 groups.setdefault(_group_key(call), []).append(call)
         norms = [_identify(tuple(calls)) for calls in groups.values()]
         subject.cache["norms"] = [each for each in norms if _is_norm(each)]
@@ -106,7 +113,7 @@ def _group_key(call: ModuleCall) -> Any:
 def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
     """Find out what normalizers of one group compute, from the first of them."""
     x = calls[0].inputs[0]
-    module = _as_torchs(calls[0].module, x)
+    module = without_activations(calls[0].module)
     why = ""
     for shape in _shapes(x.shape):
         try:
@@ -117,30 +124,17 @@ def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
     return NormGroup(calls, None, why)
 
 
-TORCHS = (
-    nn.LayerNorm,
-    nn.RMSNorm,
-    nn.GroupNorm,
-    nn.BatchNorm1d,
-    nn.BatchNorm2d,
-    nn.BatchNorm3d,
-)
+def without_activations(module: nn.Module) -> nn.Module:
+    """Return a normalizer whose children, an activation or a dropout, are identities.
 
-
-def _as_torchs(module: nn.Module, x: Tensor) -> nn.Module:
-    """Return a subclass of one of torch's that does the same but for rounding as torch's.
-
-    Many compute in float32 inside, whatever they are given, which a black box in float64
-    would take for another function.
+    Some hold what follows them, as timm's BatchNormAct2d.
     """
-    base = next((kind for kind in TORCHS if isinstance(module, kind)), None)
-    if base is None or type(module) is base:
+    if not any(True for _ in module.children()):
         return module
-    same, own = copy_module(module).float(), copy_module(module).float()
-    same.__class__ = base
-    with torch.no_grad(), restored_random_state():
-        y, z = own(x.float()), same(x.float())
-    return same if y.shape == z.shape and torch.allclose(y, z, atol=1e-5) else module
+    module = copy_module(module)
+    for name, _ in list(module.named_children()):
+        setattr(module, name, nn.Identity())
+    return module
 
 
 def _shapes(shape: torch.Size) -> Iterator[tuple[int, ...]]:

@@ -131,13 +131,19 @@ class ModuleCall:
     output_memory: tuple[int, ...]
 
 
+def memory_of_parameters(module: nn.Module) -> set[int]:
+    """Return the memory of each parameter, by the numbers of :class:`ModuleCall`."""
+    return {p.untyped_storage()._cdata for p in module.parameters()}
+
+
 class CallTrace(TorchFunctionMode):
     """Records what a module calls while it is active.
 
     Attributes:
         module: with hooks on it.
         calls: of modules, in the order of return.
-        functions: calls of functions of torch: the name of each, and the module that called it.
+        functions: calls of functions of torch on other tensors than parameters: the name of
+            each, and the module that called it.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -145,6 +151,7 @@ class CallTrace(TorchFunctionMode):
         self.module = module
         self.calls: list[ModuleCall] = []
         self.functions: list[tuple[str, str]] = []
+        self._parameters = memory_of_parameters(module)
         self._stack: list[str] = []
         self._alive: list[Any] = []
         for name, each in module.named_modules():
@@ -164,8 +171,16 @@ class CallTrace(TorchFunctionMode):
         self.calls.append(ModuleCall(self._stack.pop(), module, inputs, outputs, *memory))
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
-        caller = self._stack[-1] if self._stack else ""
-        self.functions.append((getattr(func, "__name__", ""), caller))
+        first = args[0] if args else None
+        with torch._C.DisableTorchFunction():
+            is_weight = isinstance(first, Tensor) and (
+                first.untyped_storage()._cdata in self._parameters
+            )
+        if not is_weight:
+            caller = self._stack[-1] if self._stack else ""
+            # an operator of an exported graph is called "layer_norm.default"
+            name = getattr(func, "__name__", "").partition(".")[0]
+            self.functions.append((name, caller))
         return func(*args, **kwargs or {})
 
 
@@ -398,6 +413,7 @@ class AuditSubject:
         has_loss: whether a loss was given.
         dtype: the precision of the module.
         output: what the module returns for ``x``.
+        is_single: whether ``x`` had no axis of cases, and was given one.
         shown: the numbers behind the check that is running; see :meth:`show`.
         cache: what several checks need and one has made.
 
@@ -419,6 +435,7 @@ class AuditSubject:
         self.noise, self.is_random = turn_noise_off(self.module, self.x)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
         self.shown, self.cache = CheckData(), dict[str, Any]()
+        self.is_single = False
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
         self.dtype = next(floating, self.x.dtype)
         try:
@@ -427,8 +444,18 @@ class AuditSubject:
                 self.output = deepcopy_module(self.module)(self.x.clone())
         except Exception as error:  # a user's module may raise anything
             raise ValueError(f"{self.name} does not take the input: {error}") from error
+        if self.x.dim() == 1 and self.x.is_floating_point():
+            self._as_a_batch_of_one()
         sizes = (v.double().abs().nan_to_num().max() for v in floating_tensors(self.output))
         self._scales = [float(size) or 1.0 for size in sizes]
+
+    def _as_a_batch_of_one(self) -> None:
+        """Give an input of one axis a first one, of cases, where the outputs stay the same."""
+        with torch.no_grad(), restored_random_state(), suppress(Exception):
+            output = deepcopy_module(self.module)(self.x[None].clone())
+            pairs = zip(list_tensors(output), list_tensors(self.output), strict=True)
+            if all(torch.allclose(one[0], plain) for one, plain in pairs):
+                self.x, self.output, self.is_single = self.x[None], output, True
 
     def show(
         self, rows: Sequence[dict], note: str = "", profile: Profile | None = None
@@ -438,6 +465,8 @@ class AuditSubject:
 
     def loss(self, output: Any, y: Any) -> Tensor:
         """Return the user's loss, or the one that stands in."""
+        if self.is_single:
+            output = map_tensors(output, lambda v: v[0])
         if self._loss_fn is not None:
             return self._loss_fn(output) if y is None else self._loss_fn(output, y)
         values = floating_tensors(output)

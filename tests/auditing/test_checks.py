@@ -116,7 +116,7 @@ SEEN = {
     "norm-mixes-cases": (FAULT, "1", "statistics over axes 0"),
     "norm-misnamed": (RISK, "1", "BatchNorm computes LayerNorm"),
     "norm-wrong-axes": (FAULT, "1", "statistics over axis 1 of"),
-    "norm-evaluation": (FAULT, "1", "by the statistics of its own batch"),
+    "norm-evaluation": (FAULT, "1", "evaluation another function"),
     "variance-cancels": (RISK, "1", "the variance cancels"),
     "variance-unbiased": (RISK, "1", "unbiased, not 1/N"),
     "norm-differs": (RISK, "1", "divided by its power 0.333"),

@@ -1,6 +1,7 @@
 """What once was said falsely of architectures in use: each is told rightly."""
 
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -135,6 +136,7 @@ def test_scales_are_unseen_by_a_module_that_casts_to_float32():
     assert found["weight-scale-unseen"] == "invariant, up to eps: 1 of 2 weights, W → δW"
     assert "1 weight as if" in found["effective-rate"]
     assert "computed in float32" in audit(net, torch.randn(4, 8), only=[]).about
+    assert "computed in" not in audit(Net(), torch.randn(4, 8), only=[]).about
 
 
 @pytest.mark.parametrize(
@@ -240,3 +242,118 @@ def test_the_weights_that_an_input_of_zeros_meets_are_used():
     found = messages(net, torch.zeros(16, 8), "parameters without effect")
     assert "on this input" in found.pop("parameter-partly-unused")
     assert not {*found} - {"bias-without-effect"}
+
+
+# Subclasses of torch's norms, and what only looks like a norm.
+
+
+class BatchNormAct2d(nn.BatchNorm2d):
+    """Batch norm that holds the activation behind it, as timm's."""
+
+    def __init__(self, units):
+        super().__init__(units)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.act(super().forward(x))
+
+
+class LayerNorm2d(nn.LayerNorm):
+    """Layer norm of the channels of a picture, as torchvision's."""
+
+    def forward(self, x):
+        a = x.permute(0, 2, 3, 1)
+        a = F.layer_norm(a, self.normalized_shape, self.weight, self.bias, self.eps)
+        return a.permute(0, 3, 1, 2)
+
+
+class LayerNormOverCases(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.T).T
+
+
+class GraphNorm(nn.Module):
+    """A norm over nodes, which are along the first axis, as torch_geometric's."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.weight, self.mean_scale = (nn.Parameter(torch.ones(units)) for _ in range(2))
+
+    def forward(self, x):
+        a = x - self.mean_scale * x.mean(0, keepdim=True)
+        return self.weight * a / (a.square().mean(0, keepdim=True) + 1e-5).sqrt()
+
+
+PICTURES = (8, 3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("norm", "kind", "taken"),
+    [(BatchNormAct2d, "BatchNorm", False), (LayerNorm2d, "LayerNorm", True)],
+)
+def test_a_subclass_of_a_norm_is_what_it_computes(norm, kind, taken):
+    net, x = nn.Sequential(nn.Conv2d(3, 8, 3), norm(8)), torch.randn(PICTURES)
+    checks = ["normalizers", "parameters without effect", "mu and sigma in the backward pass"]
+    report = audit(net, x, only=checks)
+    assert list(report.table("normalizers")["is"]) == [kind]
+    assert {f.severity for f in report.findings} <= {FACT}
+    # behind an activation the gradient is not that of the normalization
+    assert ("mu and sigma in the backward pass" in report.data) is taken
+
+
+def test_shares_of_a_subclass_are_those_of_the_plain_norm():
+    x, check = torch.randn(PICTURES), "mu and sigma in the backward pass"
+    swapped = nn.Sequential(Function(lambda x: x.movedim(1, -1)), nn.LayerNorm(8),
+                            Function(lambda x: x.movedim(-1, 1)))  # fmt: skip
+    conv = nn.Conv2d(3, 8, 3)
+    one, other = (
+        audit(nn.Sequential(conv, norm), x, only=check).table(check)["taken by sigma"][0]
+        for norm in (LayerNorm2d(8), swapped)
+    )
+    assert one == pytest.approx(other, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("norm", "faults"),
+    [
+        (lambda: nn.BatchNorm1d(8, track_running_stats=False), []),
+        (lambda: GraphNorm(8), []),
+        (lambda: LayerNormOverCases(16), ["norm-mixes-cases"]),
+    ],
+)
+def test_modes_that_are_equal_are_no_fault(norm, faults):
+    net, x = nn.Sequential(nn.Linear(8, 8), norm()), torch.randn(16, 8)
+    report = audit(net, x, only="normalizers")
+    assert [f.rule for f in report.of(FAULT)] == faults
+    assert bool(report.of(RISK)) == bool(faults)
+
+
+def test_a_norm_of_weights_is_no_norm_of_activations():
+    spectral = nn.utils.parametrizations.spectral_norm
+    net = nn.Sequential(spectral(nn.Linear(8, 16)), nn.LeakyReLU(), spectral(nn.Linear(16, 1)))
+    assert {*messages(net, None, "normalizers")} == {"no-norm"}
+
+
+def test_an_input_of_one_axis_is_one_case():
+    net = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 3))
+    checks = ["normalizers", "invariances", "gradients over depth", "curvature"]
+    found = messages(net, torch.randn(8), checks, y=torch.tensor(1), loss_fn=F.cross_entropy)
+    assert "no-norm" not in found
+    assert {"weight-shift-unseen", "curvature"} <= {*found}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch.export, when it is copied
+def test_a_layer_norm_of_an_exported_graph_is_seen():
+    net = torch.export.export(Net(), (torch.randn(16, 8),)).module()
+    assert {*messages(net, None, "normalizers")} == {"norm-as-function"}
+
+
+def test_equal_findings_are_one_whatever_the_sizes():
+    sizes = (4, 6, 8, 10, 12)
+    layers = [
+        m for a, b in pairwise(sizes) for m in (nn.Linear(a, b), nn.LayerNorm(b, eps=10.0))
+    ]
+    report = audit(nn.Sequential(*layers), torch.randn(16, 4), only="normalizers")
+    (found,) = report.of(RISK)
+    assert found.rule == "eps-decides"
+    assert found.where == "1, 3, 5, 7"
