@@ -105,22 +105,16 @@ class LoopFunction(torch.autograd.Function):
         refuse_second_derivative()
         loop, tensors = ctx.loop, ctx.saved_tensors
         count = len(loop.inputs)
-        known = {
-            f"d{name}": grad.contiguous()
-            for name, grad in zip(ctx.names, grads, strict=False)
-            if grad is not None
-        }
-        of_inputs = [
-            torch.empty_like(a) if wanted else None
-            for a, wanted in zip(tensors[:count], ctx.needs_input_grad[1:], strict=False)
-        ]
-        asked = {
-            f"d{name}": grad
-            for name, grad in zip(loop.inputs, of_inputs, strict=True)
-            if grad is not None
-        }
+        wanted = ctx.needs_input_grad[1 : count + 1]
+        pairs = zip(tensors[:count], wanted, strict=True)
+        of_inputs = [torch.empty_like(a) if needed else None for a, needed in pairs]
         of_parameters = [torch.empty_like(p) for p in tensors[count:]]
-        problem = loop.problem(tensors, known | asked)
+        slopes = {
+            **dict(zip(ctx.names, grads, strict=False)),
+            **dict(zip(loop.inputs, of_inputs, strict=True)),
+        }
+        known = {f"d{n}": a.contiguous() for n, a in slopes.items() if a is not None}
+        problem = loop.problem(tensors, known)
         problem.saved = ctx.saved.pointer
         problem.grads[:] = [a.data_ptr() for a in of_parameters]
         loop.run("backward", problem)

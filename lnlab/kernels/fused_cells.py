@@ -35,24 +35,15 @@ Kind = TypeVar("Kind", bound=nn.Module)
 class Kernel(IntEnum):
     """The kernels, numbered as in exports.h."""
 
-    LSTM = 0
-    """Eq. 20 to 22."""
-    DRAW = 1
-    """An LSTM that normalizes c alone, on the way out."""
-    GRU_WRITES = 2
-    """Eq. 26 to 28: the gate z says how much is written."""
-    GRU_KEEPS = 3
-    """The same, z saying how much is kept."""
-    RNN = 4
-    """Eq. 4, f = tanh."""
-    PLAIN_LSTM = 5
-    """An LSTM without normalization."""
+    LSTM = 0  # eq. 20 to 22
+    DRAW = 1  # an LSTM that normalizes c alone, on the way out
+    GRU_WRITES = 2  # eq. 26 to 28: the gate z says how much is written
+    GRU_KEEPS = 3  # the same, z saying how much is kept
+    RNN = 4  # eq. 4, f = tanh
+    PLAIN_LSTM = 5  # without normalization, as the next two
     PLAIN_GRU_WRITES = 6
-    """A GRU without normalization: the gate z says how much is written."""
     PLAIN_GRU_KEEPS = 7
-    """The same, z saying how much is kept."""
-    BATCH_LSTM = 8
-    """Eq. 20 to 22 with batch norm: :mod:`lnlab.kernels.recurrent`."""
+    BATCH_LSTM = 8  # eq. 20 to 22 with batch norm: lnlab.kernels.recurrent
 
 
 class FusedCell(NamedTuple):
@@ -60,8 +51,7 @@ class FusedCell(NamedTuple):
 
     kernel: Kernel
     eps: tuple[float, ...]
-    parameters: Tensor
-    """(blocks H,), see lstm.h, gru.h and rnn.h."""
+    parameters: Tensor  # (blocks H,), see lstm.h, gru.h and rnn.h
 
     @property
     def unnormalized(self) -> bool:
@@ -74,10 +64,11 @@ def fused_cell(cell: Cell) -> FusedCell | None:
     if has_hooks(cell):
         return None
     if is_exactly(cell, LSTMCell):
-        return _plain_lstm(cell) or _lstm(cell)
+        kernel = _lstm_kernel(cell)
+        return None if kernel is None else fused_lstm(cell, kernel)
     if is_exactly(cell, GRUCell):
-        return _plain_gru(cell) or _gru(cell)
-    return _rnn(cell) if is_exactly(cell, RNNCell) else None
+        return _fused_gru(cell)
+    return _fused_rnn(cell) if is_exactly(cell, RNNCell) else None
 
 
 def is_exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
@@ -122,97 +113,62 @@ def are_identities(*norms: Normalizer | None) -> bool:
     return all(norm is None or is_exactly(norm, Identity) for norm in norms)
 
 
-def _plain_lstm(cell: LSTMCell) -> FusedCell | None:
-    if (
-        not are_identities(cell.norm_h, cell.norm_x, cell.norm_c)
-        or cell.bias is BiasPlacement.TWICE
-    ):
-        return None
-    H, W = cell.hidden_size, cell.W_h
-    b = W.new_zeros(4 * H) if cell.b is None else cell.b
-    # the blocks of Kernel.LSTM, with gains of 1 and a bias of 0 where nothing is normalized
-    parameters = torch.cat([W.new_ones(8 * H), b, W.new_ones(H), W.new_zeros(H)])
-    return FusedCell(Kernel.PLAIN_LSTM, (0.0,) * 4, parameters)
-
-
-def _plain_gru(cell: GRUCell) -> FusedCell | None:
-    if not are_identities(cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W):
-        return None
-    H, W = cell.hidden_size, cell.W_h
-    b_x = W.new_zeros(3 * H) if cell.b_x is None else cell.b_x
-    b_U = W.new_zeros(H) if cell.b_h is None else cell.b_h
-    keeps = cell.update_gate is UpdateGate.KEEPS
-    kernel = Kernel.PLAIN_GRU_KEEPS if keeps else Kernel.PLAIN_GRU_WRITES
-    return FusedCell(kernel, (0.0,) * 4, torch.cat([W.new_ones(6 * H), b_x, b_U]))
-
-
-def _lstm(cell: LSTMCell) -> FusedCell | None:
+def _lstm_kernel(cell: LSTMCell) -> Kernel | None:
+    gates = cell.norm_h, cell.norm_x
+    if are_identities(*gates, cell.norm_c):
+        return None if cell.bias is BiasPlacement.TWICE else Kernel.PLAIN_LSTM
     if (
         not is_plain_layer_norm(cell.norm_c)
         or cell.cell_state is CellState.NORMALIZED
         or has_inner_bias(cell)
     ):
         return None
-    norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
-    draw = are_identities(*norms)
-    if not draw and not (len(norms) == 2 and all(is_plain_layer_norm(norm) for norm in norms)):
-        return None
-    return fused_lstm(cell, Kernel.DRAW if draw else Kernel.LSTM)
+    if are_identities(*gates):
+        return Kernel.DRAW
+    return Kernel.LSTM if all(map(is_plain_layer_norm, gates)) else None
 
 
 def fused_lstm(cell: LSTMCell, kernel: Kernel) -> FusedCell:
     """Return eq. 20-22 or 29-31 by the ``kernel`` with the statistics of ``cell``."""
-    norms = [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
+    W, norms = cell.W_h, [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
     # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one
-    biases = [bias_of(norm, cell.W_h) for norm in norms]
+    biases = [bias_of(norm, W) for norm in norms]
     b = reduce(add, biases if cell.b is None else [*biases, cell.b])
-    gains = [gain_of(norm, cell.W_h) for norm in (cell.norm_h, norms[-1])]
-    parameters = torch.cat(
-        [*gains, b, gain_of(cell.norm_c, cell.W_h), bias_of(cell.norm_c, cell.W_h)]
-    )
+    gains = [gain_of(norm, W) for norm in (cell.norm_h, norms[-1])]
+    parameters = torch.cat([*gains, b, gain_of(cell.norm_c, W), bias_of(cell.norm_c, W)])
     eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
     return FusedCell(kernel, eps, parameters)
 
 
-def _gru(cell: GRUCell) -> FusedCell | None:
-    norms = cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W
-    if not all(is_plain_layer_norm(norm) for norm in norms):
+def _fused_gru(cell: GRUCell) -> FusedCell | None:
+    W, (h, x, U, candidate) = cell.W_h, (cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W)
+    keeps = cell.update_gate is UpdateGate.KEEPS
+    b_x = torch.cat([bias_of(h, W) + bias_of(x, W), bias_of(candidate, W)])
+    b_U = bias_of(U, W)
+    if are_identities(h, x, U, candidate):
+        kernel = Kernel.PLAIN_GRU_KEEPS if keeps else Kernel.PLAIN_GRU_WRITES
+        if cell.b_x is not None and cell.b_h is not None:
+            b_x, b_U = cell.b_x, cell.b_h
+    elif cell.b_x is None and all(map(is_plain_layer_norm, (h, x, U, candidate))):
+        kernel = Kernel.GRU_KEEPS if keeps else Kernel.GRU_WRITES
+    else:  # with biases inside the norms, say
         return None
-    h, x, U, W = norms
-    b_x, b_U = (
-        torch.cat([bias_of(h, cell.W_h) + bias_of(x, cell.W_h), bias_of(W, cell.W_h)]),
-        bias_of(U, cell.W_h),
-    )
-    if cell.b_x is not None:  # inside the norms: only Identity has them there
-        return None
-    parameters = torch.cat(
-        [
-            gain_of(h, cell.W_h),
-            gain_of(U, cell.W_h),
-            gain_of(x, cell.W_h),
-            gain_of(W, cell.W_h),
-            b_x,
-            b_U,
-        ]
-    )
-    kernel = Kernel.GRU_KEEPS if cell.update_gate is UpdateGate.KEEPS else Kernel.GRU_WRITES
-    return FusedCell(kernel, tuple(norm.eps for norm in norms), parameters)
+    gains = [gain_of(norm, W) for norm in (h, U, x, candidate)]
+    eps = (h.eps, x.eps, U.eps, candidate.eps)
+    return FusedCell(kernel, eps, torch.cat([*gains, b_x, b_U]))
 
 
-def _rnn(cell: RNNCell) -> FusedCell | None:
-    norm = cell.norm_h
+def _fused_rnn(cell: RNNCell) -> FusedCell | None:
+    norm, W = cell.norm_h, cell.W_h
     if (
         cell.norm_scope is not NormScope.JOINT
         or cell.f is not torch.tanh
         or not is_plain_layer_norm(norm)
+        or has_inner_bias(cell)
     ):
         return None
-    if has_inner_bias(cell):
-        return None
-    b = bias_of(norm, cell.W_h) if cell.b is None else bias_of(norm, cell.W_h) + cell.b
-    return FusedCell(
-        Kernel.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain_of(norm, cell.W_h), b])
-    )
+    b = bias_of(norm, W) if cell.b is None else bias_of(norm, W) + cell.b
+    return FusedCell(Kernel.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain_of(norm, W), b]))
 
 
 def has_inner_bias(cell: LSTMCell | RNNCell) -> bool:

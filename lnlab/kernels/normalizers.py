@@ -85,9 +85,8 @@ class FusedInstanceNorm(InstanceNorm):
         if values_per_case(a, self.space) == self.units or not a.numel():
             return super().forward(a, W, t)
         # of a bfloat16 torch would round the mean to bfloat16 too
-        a_, g, b = to_common_dtype(
-            flatten_cases(at_least_float32(a), self.space), self.g, self.b
-        )
+        cases = flatten_cases(at_least_float32(a), self.space)
+        a_, g, b = to_common_dtype(cases, self.g, self.b)
         h = F.instance_norm(a_, weight=g, bias=b, eps=self.eps)
         return h.view(a.shape).to(a.dtype)
 
@@ -101,9 +100,8 @@ class FusedRMSNorm(RMSNorm):
         self.check(a)
         a_, g, b = to_common_dtype(a if self.b is None else at_least_float32(a), self.g, self.b)
         if g is not None and g.dim() > 1:
-            return affine_per_model(F.rms_norm(a_, (self.units,), eps=self.eps), g, b).to(
-                a.dtype
-            )
+            h = F.rms_norm(a_, (self.units,), eps=self.eps)
+            return affine_per_model(h, g, b).to(a.dtype)
         h = F.rms_norm(a_, (self.units,), g, self.eps)
         return (h if b is None else h + b).to(a.dtype)
 
@@ -115,9 +113,9 @@ class FusedBatchNorm(BatchNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        return (
-            super().forward(a, W, t) if torch_refuses(self, a) else torch_batch_norm(self, a, t)
-        )
+        if torch_refuses(self, a):
+            return super().forward(a, W, t)
+        return torch_batch_norm(self, a, t)
 
 
 class FusedRecurrentBatchNorm(RecurrentBatchNorm):
@@ -125,9 +123,9 @@ class FusedRecurrentBatchNorm(RecurrentBatchNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
-        return (
-            super().forward(a, W, t) if torch_refuses(self, a) else torch_batch_norm(self, a, t)
-        )
+        if torch_refuses(self, a):
+            return super().forward(a, W, t)
+        return torch_batch_norm(self, a, t)
 
 
 def torch_refuses(norm: BatchNorm, a: Tensor) -> bool:

@@ -15,18 +15,17 @@ from torch.nn import functional as F
 from lnlab.kernels import gpu
 from lnlab.kernels.compilation import NoKernelWarning, Problem, l2_cache_bytes, library
 from lnlab.kernels.fused_cells import (
-    FusedCell,
     Kernel,
     fused_cell,
     fused_lstm,
     has_hooks,
+    has_inner_bias,
     is_exactly,
     refuse_second_derivative,
 )
 from lnlab.kernels.normalizers import FusedBatchNorm, FusedRecurrentBatchNorm
 from lnlab.nn import (
     BatchNorm,
-    BiasPlacement,
     Cell,
     CellState,
     LSTMCell,
@@ -66,17 +65,7 @@ def has_batch_norms(cell: Cell) -> bool:
     )
     # a norm that is used twice would be updated in another order of steps
     apart = len(set(norms)) == len(norms)
-    return (
-        plain
-        and apart
-        and cell.cell_state is CellState.RAW
-        and cell.bias in (BiasPlacement.NONE, BiasPlacement.ONCE)
-    )
-
-
-def fused_batch_lstm(cell: Any) -> FusedCell:
-    """Return the fast form of a cell with batch norms."""
-    return fused_lstm(cell, Kernel.BATCH_LSTM)
+    return plain and apart and cell.cell_state is CellState.RAW and not has_inner_bias(cell)
 
 
 class StepMoments:
@@ -218,16 +207,14 @@ def unroll(
         return reference.unroll(cell, x, state, lengths, reverse, mask)
     if over_cases and lib is None:
         return unroll_batch_lstm(cell, x.to(cell.W_h), state, lengths, reverse)
-    fused = fused or fused_batch_lstm(cell)
+    fused = fused or fused_lstm(cell, Kernel.BATCH_LSTM)  # pyright: ignore[reportArgumentType]
     if lib is None and fused.unnormalized:
         return gpu.unroll_torch_layer(cell, x.to(cell.W_h), state, lengths, reverse)
     if lib is None:
         steps = triton_steps(x.device, dtype, cell.hidden_size)
         lengths = None if lengths is None else lengths.to(x.device)
         return gpu.unroll_with_steps(cell, fused, x, state, lengths, reverse, steps)
-    products = (
-        x.numel() // cell.input_size * len(cell.W_h) * (cell.input_size + cell.hidden_size)
-    )
+    products = len(x) * x.shape[1] * len(cell.W_h) * (cell.input_size + cell.hidden_size)
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
     moments = StepMoments(cell, x, lengths) if over_cases else None
@@ -289,16 +276,12 @@ class KernelCall:
     lib: ctypes.CDLL
     kernel: Kernel
     eps: tuple[float, ...]
-    lengths: Tensor | None
-    """Lengths of the sequences (B,), int64, contiguous; not shared with the caller."""
+    lengths: Tensor | None  # of the sequences (B,), int64, not shared with the caller
     reverse: bool
     threads: int
-    moments: StepMoments | None = None
-    """Statistics over examples, for batch norm."""
-    mask: Tensor | None = None
-    """Factors (B, H) of h, or None."""
-    keep: bool = False
-    """True if there will be a backward pass."""
+    moments: StepMoments | None = None  # statistics over examples, for batch norm
+    mask: Tensor | None = None  # factors (B, H) of h, or None
+    keep: bool = False  # True if there will be a backward pass
 
     def problem(self, x: Tensor, **tensors: Tensor | None) -> Problem:
         """Return the C structure for x (T, B, D) and other tensors, which must outlive it."""
