@@ -101,8 +101,7 @@ def measure_split(
 
 STEP_EFFECT_SIZE = 500
 """The number of training examples, the first ones, that the step is computed on."""
-STEP = 0.1
-"""The learning rate of the step, the same for every network."""
+STEP = 0.1  # the learning rate of the step, the same for every network
 LOWER = 0.02
 """The fraction of the loss that a step along the gradient removes, to first order. A tenth is
 more than some networks can lose along one gradient."""

@@ -40,8 +40,7 @@ from lnlab.training.experiment import collate
 # A LeNet and a ResNet-8, with any normalizer at every layer but the logits.
 
 
-GROUPS = 2
-"""Groups of group norm: 2 divides the units of every layer here."""
+GROUPS = 2  # groups of group norm: 2 divides the units of every layer here
 
 
 class Normalizers(NamedTuple):
@@ -217,8 +216,7 @@ NETS: dict[str, Callable[..., ConvNet]] = {"lenet": LeNet, "resnet8": ResNet8}
 EVAL_SIZE = 500
 """Examples of each split that are measured during training, and of the training set also at the
 end; fewer if ``test_size`` is."""
-UNIT_EVAL_SIZE = 250
-"""Test examples for :func:`measure_units`; fewer if ``test_size`` is."""
+UNIT_EVAL_SIZE = 250  # test examples for :func:`measure_units`; fewer if ``test_size`` is
 
 
 @dataclass(frozen=True)
@@ -226,14 +224,11 @@ class Experiment(Classification):
     """One arm at one batch size; each seed has the same initial W and batches in every arm."""
 
     norm: str = setting("layer", choices=ARMS)
-    architecture: str = setting("lenet", choices=NETS)
-    """A LeNet, or a ResNet of eight layers."""
-    padding: str = setting("zeros", choices=PADDINGS)
-    """The border of images and feature maps."""
+    architecture: str = setting("lenet", choices=NETS)  # a LeNet, or a ResNet of eight layers
+    padding: str = setting("zeros", choices=PADDINGS)  # the border of images and feature maps
     data: str = "cifar10"
     """``shapes``, ``cifar10``, ``cifar10=PATH``; ``mnist`` or ``idx=PATH`` for a LeNet."""
-    train_size: int = setting(0, least=0)
-    """Training images, the first ones; 0: all."""
+    train_size: int = setting(0, least=0)  # training images, the first ones; 0: all
     batch_size: int = 128
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int = 10

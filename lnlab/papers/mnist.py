@@ -78,16 +78,12 @@ class Experiment(Classification):
     """
 
     norm: str = setting("layer", choices=ARMS)
-    batch_size: int = 128
-    """128 and 4 in the paper."""
+    batch_size: int = 128  # 128 and 4 in the paper
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int = 20
-    data: str = "mnist"
-    """``embedded``, ``mnist``, ``mnist=PATH`` or ``idx=PATH``."""
-    units: tuple[int, ...] = setting((1000, 1000), least=1)
-    """The sizes of the hidden layers."""
-    learning_rate: float = 1e-3
-    """Adam's default; the paper states none."""
+    data: str = "mnist"  # ``embedded``, ``mnist``, ``mnist=PATH`` or ``idx=PATH``
+    units: tuple[int, ...] = setting((1000, 1000), least=1)  # the sizes of the hidden layers
+    learning_rate: float = 1e-3  # Adam's default; the paper states none
     initialisation: str = setting("he", choices=DENSE_INITS)
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
     unbiased: bool = False

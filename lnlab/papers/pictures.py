@@ -8,8 +8,7 @@ import pandas as pd
 
 from lnlab.training.runs import Run
 
-LAST = -1
-"""The value of a panel's state for the last update."""
+LAST = -1  # the value of a panel's state for the last update
 
 Pictures = dict[str, dict[int, dict[str, np.ndarray]]]
 """Arrays by name of the run, by update and by name."""

@@ -19,11 +19,9 @@ Measure = Callable[[pd.DataFrame], float]
 Arms = dict[str, dict[int, Run]]
 """Finished runs that differ in normalizer and seed alone: by name, then by seed."""
 
-BETWEEN_ARMS = ("norm", "seeds")
-"""Fields that may differ between runs that are compared."""
+BETWEEN_ARMS = ("norm", "seeds")  # fields that may differ between runs that are compared
 
-TIMES = ("seconds", "cpu_seconds")
-"""Metrics that seeds trained side by side share."""
+TIMES = ("seconds", "cpu_seconds")  # metrics that seeds trained side by side share
 
 
 def read_runs(experiment: str) -> list[Run]:

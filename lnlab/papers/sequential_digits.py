@@ -88,14 +88,12 @@ class Experiment(Classification):
     batch_size: int = 32
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     epochs: int = 15
-    data: str = "embedded"
-    """``embedded``, ``mnist``, ``mnist=PATH`` or ``idx=PATH``."""
+    data: str = "embedded"  # ``embedded``, ``mnist``, ``mnist=PATH`` or ``idx=PATH``
     pixels_per_step: int = setting(2, least=1)
     """Pixels per time step, D: 2 gives T = 32 for the embedded digits, 8 reads them by row.
     With 1, as in Cooijmans et al. (2016), the layer norm of W_x x in eq. 20 keeps only the
     sign of the pixel."""
-    cell: str = setting("lstm", choices=CELLS)
-    """The cell of one time step."""
+    cell: str = setting("lstm", choices=CELLS)  # the cell of one time step
     units: tuple[int, ...] = setting((48,), least=1, count=1)
     """The size of the one recurrent layer."""
     learning_rate: float = 3e-3

@@ -371,10 +371,8 @@ REVIEWS_ALONE = replace(REVIEWS, batch_size=1, seeds=(110, 111, 112))
 OF_THE_PAPER = ("batch", "layer", "batch layer")
 RATES = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
 RATES_ALONE = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3)
-TRIED = (97, 98, 99)
-"""Seeds of every rate that was tried; the last one chose."""
-COMPARED = tuple(range(100, 110))
-"""Seeds that are compared at the published rate."""
+TRIED = (97, 98, 99)  # seeds of every rate that was tried; the last one chose
+COMPARED = tuple(range(100, 110))  # seeds that are compared at the published rate
 
 
 def configuration_means(

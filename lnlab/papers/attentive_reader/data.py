@@ -22,8 +22,7 @@ from lnlab.paths import data_folder
 
 CLOZE, CNN, CBT = SOURCES = read_sources("questions")
 
-BLANK = "@placeholder"
-"""The word in the place of the missing one."""
+BLANK = "@placeholder"  # the word in the place of the missing one
 ENTITY = re.compile(r"@entity(\d+)")
 
 
@@ -99,10 +98,8 @@ TITLE = "_BOOK_TITLE_ :"
 COMMON = 150
 MIN_COUNT = {"name": 2, "word": 10}
 CANDIDATES = 10
-HELD_OUT = 2
-"""The number of books to validate on, and to test on."""
-BEFORE = 20
-"""Sentences of a passage, as Hill et al. (2016) have it."""
+HELD_OUT = 2  # the number of books to validate on, and to test on
+BEFORE = 20  # sentences of a passage, as Hill et al. (2016) have it
 OPENING = ("`", "``", "'", "''", '"', ".", "!", "?", ":")
 """Signs after which a capital letter says nothing."""
 
@@ -295,10 +292,8 @@ SYNONYMS = {
 }
 """The verbs of passages, and the synonyms of questions."""
 TIMES = ("today", "yesterday", "at noon", "in may", "last week")
-TIMED = 0.3
-"""The fraction of sentences with a time: passages have different lengths."""
-PEOPLE = 8
-"""The number of entities of which three are drawn."""
+TIMED = 0.3  # the fraction of sentences with a time: passages have different lengths
+PEOPLE = 8  # the number of entities of which three are drawn
 CLOZE_SIZES = {"train": 24_000, "valid": 1000, "test": 1000}
 
 

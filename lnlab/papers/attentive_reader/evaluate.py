@@ -15,10 +15,8 @@ from lnlab.nn.batch import BatchNormalizer
 from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
 from lnlab.training.random_state import to_device
 
-SHOWN = 4
-"""Validation questions whose attention is stored at each evaluation."""
-BATCH = 250
-"""Questions that are answered at once, or a batch if that is more."""
+SHOWN = 4  # validation questions whose attention is stored at each evaluation
+BATCH = 250  # questions that are answered at once, or a batch if that is more
 POPULATION = 20
 """Training batches, of all lengths, over which population statistics are computed."""
 

@@ -26,8 +26,7 @@ from lnlab.training.experiment import CPU
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import generator, seeded, to_device
 
-MakeNorm = Callable[[int], NormLayer]
-"""Makes a normalizer for a number of time steps."""
+MakeNorm = Callable[[int], NormLayer]  # makes a normalizer for a number of time steps
 
 
 def _batch(steps: int) -> NormLayer:
@@ -81,8 +80,7 @@ class Experiment(training.Experiment):
     """The inputs behind the end of a sequence; all but "apart" enter batch statistics."""
     answers: str = setting("candidates", choices=("candidates", "vocabulary"))
     """The words among which the model chooses; in the published code the whole vocabulary."""
-    data: str = "cnn"
-    """``cloze``, ``cnn=PATH`` or ``cbt=PATH``."""
+    data: str = "cnn"  # ``cloze``, ``cnn=PATH`` or ``cbt=PATH``
     sentences: int = setting(4, least=0)
     """The number of sentences of a passage; 0: all, or, of books, 20."""
     split: int = setting(0, least=0)
@@ -94,12 +92,10 @@ class Experiment(training.Experiment):
     learning_rate: float = 8e-5
     units: tuple[int, ...] = setting((240,), least=1, count=1)
     """H, the size of both LSTMs, of the attention and of the layer before the answer."""
-    embedding_size: int = setting(240, least=1)
-    """The size of a word vector."""
+    embedding_size: int = setting(240, least=1)  # the size of a word vector
     dropout: float = setting(0.5, least=0, most=1)
     """The probability with which a number of a word vector, or of s, is dropped."""
-    eval_every: int = setting(1000, least=1)
-    """Updates from one validation to the next."""
+    eval_every: int = setting(1000, least=1)  # updates from one validation to the next
 
     name = "attentive_reader"
     lower_is_better = ("valid_nll", "valid_error")

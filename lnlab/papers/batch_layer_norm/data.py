@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 OPINIONS, IMDB = SOURCES = read_sources("reviews")
 PAD, BEGIN, UNKNOWN, FIRST = 0, 1, 2, 4
-Labelled = list[tuple[str, int]]
-"""Texts and their classes, 0 or 1."""
+Labelled = list[tuple[str, int]]  # texts and their classes, 0 or 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,10 +171,8 @@ def load(
 # IMDB.
 
 CLASSES = ("neg", "pos")
-LARGEST = 2**20
-"""The largest size of a review in bytes; the longest of IMDB has 15,000."""
-VALID = 5
-"""One in this many training reviews validates."""
+LARGEST = 2**20  # the largest size of a review in bytes; the longest of IMDB has 15,000
+VALID = 5  # one in this many training reviews validates
 
 
 def read_imdb(folder: Path) -> dict[str, Labelled]:
@@ -251,10 +248,8 @@ FACTS = (
 )
 DAYS = ("monday", "friday", "sunday", "rainy evening")
 NTHS = ("first", "second", "third", "last")
-SENTENCES = (4, 9)
-"""The smallest and the largest number of sentences, without facts."""
-FACT = 0.35
-"""The probability of a fact after each sentence."""
+SENTENCES = (4, 9)  # the smallest and the largest number of sentences, without facts
+FACT = 0.35  # the probability of a fact after each sentence
 
 
 def make_reviews(count: int, seed: int) -> Labelled:

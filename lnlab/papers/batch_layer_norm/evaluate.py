@@ -21,10 +21,8 @@ from lnlab.papers.batch_layer_norm.model import batch_layer_norms
 from lnlab.training import evaluating
 from lnlab.training.random_state import to_device
 
-UNCHANGED = ""
-"""The name for no configuration: each normalizer keeps its own."""
-CHUNK_SIZE = 1000
-"""Examples that are in memory at a time."""
+UNCHANGED = ""  # the name for no configuration: each normalizer keeps its own
+CHUNK_SIZE = 1000  # examples that are in memory at a time
 
 
 class Score(NamedTuple):

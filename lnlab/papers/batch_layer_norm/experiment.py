@@ -81,18 +81,14 @@ class BatchLayerNormExperiment(training.Experiment):
     """
 
     norm: str = setting("batch layer", choices=ARMS)
-    batch_size: int = setting(25, least=1)
-    """25 and 1 in the paper."""
+    batch_size: int = setting(25, least=1)  # 25 and 1 in the paper
     variant: str = setting("code", choices=VARIANTS)
     """"code" has eps 0.001 and m/(m-1) on variances, "paper" what is printed."""
     unbiased: bool = True
     """True: the population's sigmas have the factor m/(m-1), which is infinite at m = 1."""
-    train_size: int = setting(9_000, least=1)
-    """The number of training examples, the first ones."""
-    valid_size: int = setting(1_000, least=0)
-    """The number of validation examples; 0: all."""
-    test_size: int = setting(0, least=0)
-    """The number of test examples; 0: all, as published."""
+    train_size: int = setting(9_000, least=1)  # the number of training examples, the first ones
+    valid_size: int = setting(1_000, least=0)  # the number of validation examples; 0: all
+    test_size: int = setting(0, least=0)  # the number of test examples; 0: all, as published
     best_metric: str = "valid_nll"
     seeds: tuple[int, ...] = (0, 1, 2)
 
@@ -171,8 +167,7 @@ class BatchLayerNormExperiment(training.Experiment):
 
 # Images: section 4.1, Fig. 4 and Table 1.
 
-SHIFT_BATCHES = 4
-"""Batches in which the covariate shift is measured."""
+SHIFT_BATCHES = 4  # batches in which the covariate shift is measured
 
 
 def gradient_angle(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
@@ -199,8 +194,7 @@ class ImageExperiment(BatchLayerNormExperiment):
     (the best of 16 on the test) / .453 / .423 and .442 / .109 / .378.
     """
 
-    data: str = "cifar10"
-    """``shapes``, ``cifar10`` or ``cifar10=PATH``."""
+    data: str = "cifar10"  # ``shapes``, ``cifar10`` or ``cifar10=PATH``
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
     gradient_angle: bool = setting(False, measured=True)
@@ -274,19 +268,14 @@ class ReviewExperiment(BatchLayerNormExperiment):
     counts as good if its logit exceeds 0.5.
     """
 
-    data: str = "imdb"
-    """``opinions``, ``imdb`` or ``imdb=PATH``."""
+    data: str = "imdb"  # ``opinions``, ``imdb`` or ``imdb=PATH``
     train_size: int = setting(4_000, least=1)
     epochs: int = setting(10, least=1)
     learning_rate: float = 3e-3
-    vocab_size: int = setting(20_000, least=5)
-    """V, the number of word numbers."""
-    max_length: int = setting(80, least=1)
-    """T, the number of words of a review, the last ones."""
-    embedding_size: int = setting(512, least=1)
-    """The size of a word's embedding."""
-    units: tuple[int, ...] = setting((128, 64), least=1, count=2)
-    """The sizes of the two LSTMs."""
+    vocab_size: int = setting(20_000, least=5)  # V, the number of word numbers
+    max_length: int = setting(80, least=1)  # T, the number of words of a review, the last ones
+    embedding_size: int = setting(512, least=1)  # the size of a word's embedding
+    units: tuple[int, ...] = setting((128, 64), least=1, count=2)  # the sizes of the two LSTMs
     threshold: float = 0.5
     """The logit above which a review counts as good: 0.5 (a probability of 0.62) as coded."""
 

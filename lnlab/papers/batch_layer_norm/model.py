@@ -26,8 +26,7 @@ from lnlab.nn.batch import update_average
 from lnlab.nn.cells import OPEN_FORGET_GATES
 from lnlab.nn.recurrent import LSTM, unroll
 
-KERAS_EPS = 1e-3
-"""The eps of Keras' normalizers, and of the published layer."""
+KERAS_EPS = 1e-3  # the eps of Keras' normalizers, and of the published layer
 
 VARIANTS: dict[str, Variant] = {"code": CODE, "paper": PAPER}
 
@@ -191,8 +190,7 @@ def _no_norm(units: int) -> Identity:
 
 # The recurrent network of Ziaee & Çano (2022): two LSTMs over words, with normalizers.
 
-DROPOUT = 0.2
-"""The probability that a unit of the inputs or states is dropped for an example."""
+DROPOUT = 0.2  # the probability that a unit of the inputs or states is dropped for an example
 DENSE_UNITS = 32
 
 

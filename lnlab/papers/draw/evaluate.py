@@ -8,18 +8,13 @@ from torch import Tensor
 from lnlab.papers.draw.model import DRAW
 from lnlab.training.random_state import generator
 
-BATCH = 500
-"""Images that are evaluated at once."""
-SHOWN = 3
-"""Validation images whose drawing is saved."""
-SAMPLES = 16
-"""Images that are sampled from the prior, and saved."""
+BATCH = 500  # images that are evaluated at once
+SHOWN = 3  # validation images whose drawing is saved
+SAMPLES = 16  # images that are sampled from the prior, and saved
 FRAMES = 16
 """Canvases that are saved of a drawing at most: at equal distances, including the last."""
-ESTIMATED = 200
-"""Test images whose log p(x) is estimated."""
-DRAWS = 50
-"""Samples of z for the estimate of an image."""
+ESTIMATED = 200  # test images whose log p(x) is estimated
+DRAWS = 50  # samples of z for the estimate of an image
 
 
 class Bound(NamedTuple):

@@ -45,25 +45,17 @@ class Experiment(training.Experiment):
     """A mistake of the most copied implementation."""
     data: str = "mnist-binary"
     """``digits-binary`` or ``mnist-binary=PATH``; images that are not binary are refused."""
-    train_size: int = setting(0, least=0)
-    """The largest number of images to train on; 0: all."""
+    train_size: int = setting(0, least=0)  # the largest number of images to train on; 0: all
     batch_size: int = setting(128, least=1)
     epochs: int = 200
     learning_rate: float = 1e-3
-    max_grad_norm: float = setting(10.0, above=0)
-    """The norm to which gradients are clipped."""
-    glimpses: int = setting(64, least=1)
-    """T."""
-    units: tuple[int, ...] = setting((256,), least=1, count=1)
-    """H, of both LSTMs."""
-    latent_size: int = setting(100, least=1)
-    """Z, the size of the latent variable of a glimpse."""
-    read_size: int = setting(2, least=1)
-    """N of the window of reading."""
-    write_size: int = setting(5, least=1)
-    """N of the window of writing."""
-    eval_every: int = setting(390, least=1)
-    """Updates from one validation to the next."""
+    max_grad_norm: float = setting(10.0, above=0)  # the norm to which gradients are clipped
+    glimpses: int = setting(64, least=1)  # T
+    units: tuple[int, ...] = setting((256,), least=1, count=1)  # H, of both LSTMs
+    latent_size: int = setting(100, least=1)  # Z, the size of the latent variable of a glimpse
+    read_size: int = setting(2, least=1)  # N of the window of reading
+    write_size: int = setting(5, least=1)  # N of the window of writing
+    eval_every: int = setting(390, least=1)  # updates from one validation to the next
     drawings: int = setting(6, least=0)
     """The number of full evaluations during training, which save drawings."""
 

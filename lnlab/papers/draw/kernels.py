@@ -55,8 +55,7 @@ class DrawLoop(CompiledLoop):
     materialized = True
 
     net: DRAW
-    every_glimpse: bool
-    """True if the canvases and windows of all glimpses are wanted."""
+    every_glimpse: bool  # True if the canvases and windows of all glimpses are wanted
 
     def _sized(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> DrawProblem:
         """Return the C structure with its sizes alone."""

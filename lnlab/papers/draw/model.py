@@ -9,8 +9,7 @@ from torch.nn import functional as F
 
 from lnlab.nn import CellInit, Identity, Linear, LSTMCell, NormLayer, State
 
-WINDOW = 5
-"""The number of parameters of a window."""
+WINDOW = 5  # the number of parameters of a window
 
 MISTAKES = {
     "none": "no mistake",

@@ -21,12 +21,9 @@ from lnlab.paths import data_folder
 
 PEN, UNIPEN, IAM = SOURCES = read_sources("strokes")
 SPLITS = ("train", "valid", "test")
-OTHER = 0
-"""The number of all characters that an alphabet lacks."""
-FAR = 60.0
-"""The length of an offset above which it is counted: the pen changed lines."""
-FARTHEST = 1e6
-"""The largest coordinate in pixels: no tablet is as large."""
+OTHER = 0  # the number of all characters that an alphabet lacks
+FAR = 60.0  # the length of an offset above which it is counted: the pen changed lines
+FARTHEST = 1e6  # the largest coordinate in pixels: no tablet is as large
 ALPHABETS = {
     "pen": " " + pen.LETTERS,
     "unipen": "".join(chr(code) for code in range(32, 127)),
@@ -197,10 +194,8 @@ def load(source: Source, path: Path | None = None, *, most: int | None = None) -
 # names the file of ``include`` with the points, and says what was written:
 # ``.SEGMENT TEXT 0-20 ? "over the lazy black dog"``, all strokes of the file.
 
-PER_CHARACTER = 10
-"""Points a character: a line of 29 characters, the mean, has some 300."""
-HELD_OUT = 10
-"""One in so many writers validates, and one tests."""
+PER_CHARACTER = 10  # points a character: a line of 29 characters, the mean, has some 300
+HELD_OUT = 10  # one in so many writers validates, and one tests
 
 
 def unipen_folder(folder: Path) -> Path | None:

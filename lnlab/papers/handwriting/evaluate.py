@@ -18,15 +18,12 @@ from lnlab.papers.handwriting.model import (
 )
 from lnlab.papers.handwriting.pen import Line
 
-BATCH = 50
-"""Lines that are evaluated at once."""
-SHOWN = 1
-"""Validation lines whose window is saved at each evaluation."""
+BATCH = 50  # lines that are evaluated at once
+SHOWN = 1  # validation lines whose window is saved at each evaluation
 TEXTS = {"pen": "the lazy fox", "unipen": "lazy foxes", "iam": "lazy foxes"}
 """The text that every model writes at each evaluation, with :data:`BIAS`."""
 BIAS = 1.0
-PER_CHARACTER = 40
-"""Points per character after which a model is stopped."""
+PER_CHARACTER = 40  # points per character after which a model is stopped
 
 Scale = tuple[np.ndarray, np.ndarray]
 
@@ -118,7 +115,7 @@ class WrittenLine(NamedTuple):
 
     offsets: np.ndarray  # those of a :class:`lnlab.papers.handwriting.pen.Line` (T + 1, 3)
     phi: np.ndarray  # the window at each of the T points (T, U)
-    ended: bool  # true if the model reached the end of the text
+    ended: bool  # True if the model reached the end of the text
 
 
 @torch.no_grad()

@@ -39,34 +39,26 @@ class Experiment(training.Experiment):
     """
 
     norm: str = setting("layer", choices=ARMS)
-    gain: float = setting(1.0, above=0)
-    """The initial gain of the normalizers of W_h h."""
+    gain: float = setting(1.0, above=0)  # the initial gain of the normalizers of W_h h
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
-    data: str = "iam"
-    """``pen`` (generated), ``unipen=PATH`` or ``iam=PATH``."""
+    data: str = "iam"  # ``pen`` (generated), ``unipen=PATH`` or ``iam=PATH``
     max_lines: int = setting(0, least=0)
     """The largest number of lines of each split, the first ones; 0: all."""
     max_points: int = setting(0, least=0)
     """The largest number of points of a line, the first ones; 0: all."""
     batch_size: int = setting(8, least=1)
     epochs: int = 30
-    learning_rate: float = 1e-3
-    """Adam's default; the paper states none."""
-    units: tuple[int, ...] = setting((400,), least=1, count=1)
-    """H of each LSTM."""
-    layers: int = setting(3, least=1)
-    """The number of LSTMs; the lowest moves the window."""
-    components: int = setting(20, least=1)
-    """M, the components of the mixture."""
-    window_components: int = setting(10, least=1)
-    """K, the Gaussians of the window."""
+    learning_rate: float = 1e-3  # Adam's default; the paper states none
+    units: tuple[int, ...] = setting((400,), least=1, count=1)  # H of each LSTM
+    layers: int = setting(3, least=1)  # the number of LSTMs; the lowest moves the window
+    components: int = setting(20, least=1)  # M, the components of the mixture
+    window_components: int = setting(10, least=1)  # K, the Gaussians of the window
     window: str = setting("exp", choices=WINDOWS)
     """Graves (2013) moves the window by exp, the most used code by softplus."""
     pace: float = setting(0.0, least=0)
     """The window's initial speed in characters per point; 0: that of the training lines."""
-    peepholes: bool = False
-    """True: the gates see the cell, as in Graves (2013)."""
+    peepholes: bool = False  # True: the gates see the cell, as in Graves (2013)
     std_floor: float = setting(0.0, least=0)
     """Added to every standard deviation; 1e-4 in the most used code. Offsets of equal length
     lie on a circle, where a density without a floor has no upper bound."""
@@ -75,8 +67,7 @@ class Experiment(training.Experiment):
     max_grad_norm: float = setting(10.0, least=0)
     """The norm to which gradients are clipped; 0: none. Graves clips derivatives inside the
     LSTMs at 10, the most used code clips this norm."""
-    eval_every: int = setting(500, least=1)
-    """Updates between evaluations."""
+    eval_every: int = setting(500, least=1)  # updates between evaluations
 
     name = "handwriting"
     lower_is_better = ("valid_nll",)

@@ -56,8 +56,7 @@ class TextLoop(CompiledLoop):
     inputs = ("x", "h0", "c0", "kappa0", "w0")
     materialized = False
 
-    text: Tensor
-    """Characters by number (B, U), below 0 where there is none; contiguous."""
+    text: Tensor  # characters by number (B, U), below 0 where there is none; contiguous
 
     def _sized(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> WriteProblem:
         """Return the C structure with its sizes alone."""

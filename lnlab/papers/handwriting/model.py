@@ -20,10 +20,8 @@ from lnlab.papers.handwriting.pen import Line
 #
 # Everything is in logarithms: a density may overflow, and a weight underflow.
 
-MAX_R = 8.0
-"""The largest |r|: above it tanh(r) is 1 in float32, and a density is not finite."""
-MIN_LOG_SIGMA = -12.0
-"""The smallest logarithm of a deviation, for the same reason."""
+MAX_R = 8.0  # the largest |r|: above it tanh(r) is 1 in float32, and a density is not finite
+MIN_LOG_SIGMA = -12.0  # the smallest logarithm of a deviation, for the same reason
 
 
 class Gaussians(NamedTuple):
@@ -94,8 +92,7 @@ class WindowForm(NamedTuple):
 
     width: Callable[[Tensor], Tensor]
     step: Callable[[Tensor], Tensor]
-    start: Callable[[float], float]
-    """The bias for an initial step of that size."""
+    start: Callable[[float], float]  # the bias for an initial step of that size
 
 
 WINDOWS = {

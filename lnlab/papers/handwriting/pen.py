@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-Stroke = np.ndarray
-"""The points of a pen from touching down to lifting (N, 2), y upwards."""
+Stroke = np.ndarray  # the points of a pen from touching down to lifting (N, 2), y upwards
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,16 +81,11 @@ FONTS = ("futural", "rowmans", "scripts", "cursive")
 """A. V. Hershey's single-stroke fonts; ``hershey/NOTICE`` belongs to them."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = tuple(Path(__file__).with_name("words.csv").read_text(encoding="utf-8").split()[1:])
-INVENTED = 0.4
-"""The fraction of words of random letters, so that no letter is rare."""
-LONGEST = 12
-"""The largest number of characters of a line."""
-JOINED = 4.0
-"""The distance, in units of the font, below which a script joins two letters."""
-PER_POINT = 5.0
-"""The distance between points on a straight path, in units of the font."""
-SIZES = {"train": 2000, "valid": 200, "test": 200}
-"""Lines of each split."""
+INVENTED = 0.4  # the fraction of words of random letters, so that no letter is rare
+LONGEST = 12  # the largest number of characters of a line
+JOINED = 4.0  # the distance, in units of the font, below which a script joins two letters
+PER_POINT = 5.0  # the distance between points on a straight path, in units of the font
+SIZES = {"train": 2000, "valid": 200, "test": 200}  # lines of each split
 WRITERS = {"train": 40, "valid": 8, "test": 8}
 
 

@@ -164,8 +164,7 @@ class Transcript(NamedTuple):
     ends: np.ndarray | None = None
 
 
-Transcripts = dict[str, list[Transcript]]
-"""Transcripts by split."""
+Transcripts = dict[str, list[Transcript]]  # transcripts by split
 
 
 def add_sound(
@@ -301,8 +300,7 @@ STRINGS = {"train": 1500, "valid": 150, "test": 300}
 MIN_DIGITS, MAX_DIGITS = 3, 5
 TEST_TAKES, VALID_TAKES = range(5), range(5, 8)
 """Takes that are not trained on: 0 to 4 are the authors' test set."""
-PAUSE = 0.0, 0.15
-"""Seconds of silence before a digit."""
+PAUSE = 0.0, 0.15  # seconds of silence before a digit
 
 Takes = dict[str, dict[str, dict[int, list[Recording]]]]
 """The recordings by split, speaker and digit."""

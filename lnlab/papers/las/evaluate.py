@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-BATCH = 100
-"""Utterances that are recognized at once."""
-SHOWN = 4
-"""Test utterances whose attention is stored at each evaluation."""
+BATCH = 100  # utterances that are recognized at once
+SHOWN = 4  # test utterances whose attention is stored at each evaluation
 
 
 @torch.no_grad()

@@ -75,8 +75,7 @@ class Experiment(training.Experiment):
     is that cell, mistake included."""
     initialisation: str = setting("modern", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
-    gain: float = 1.0
-    """The first gain of the normalizers of W_h h."""
+    gain: float = 1.0  # the first gain of the normalizers of W_h h
     batch_size: int = 16
     epochs: int = 12
     data: str = "embedded"
@@ -97,8 +96,7 @@ class Experiment(training.Experiment):
     """The sizes of each direction of the listener's LSTMs, and of the speller's."""
     encoder_layers: int = setting(3, least=1)
     """LSTMs of the listener; before all but the last, time is halved."""
-    decoder_layers: int = setting(1, least=1)
-    """LSTMs of the speller."""
+    decoder_layers: int = setting(1, least=1)  # LSTMs of the speller
     location_kernels: int = setting(0, least=0)
     """Kernels of location-aware attention; 0 is content alone, as in the study."""
     learning_rate: float = 2e-3
@@ -115,8 +113,7 @@ class Experiment(training.Experiment):
     """The probability with which an output of an LSTM is dropped while training."""
     input_noise: float = setting(0.0, least=0)
     """Standard deviation of the noise on the features, whose own is 1."""
-    beam_width: int = setting(1, least=1)
-    """Width of the beam search; 1 is greedy."""
+    beam_width: int = setting(1, least=1)  # width of the beam search; 1 is greedy
     max_length: int = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
     validate: bool = setting(False, measured=True)

@@ -134,15 +134,12 @@ def take_first(
 # The settings are those of the published code of Ben Othman (2018): 40 filters and the energy,
 # with first and second differences, 123 numbers for every 10 ms.
 
-WINDOW, HOP = 0.025, 0.010
-"""Seconds that a frame covers, and from one frame to the next."""
+WINDOW, HOP = 0.025, 0.010  # seconds that a frame covers, and from one frame to the next
 FILTERS = 40
 EMPHASIS = 0.97
-LOWEST = 20.0
-"""Hz, where the first filter begins; the last ends at half the rate."""
+LOWEST = 20.0  # Hz, where the first filter begins; the last ends at half the rate
 MIN_ENERGY = 1e-10
-SPAN = 2
-"""Frames on each side from which a difference is taken."""
+SPAN = 2  # frames on each side from which a difference is taken
 
 
 def compute_features(sound: np.ndarray, rate: int) -> Tensor:
@@ -217,12 +214,10 @@ def differences(frames: Tensor) -> Tensor:
 
 # Sound files.
 
-MAX_CLIPPED = 0.05
-"""The share of samples at full scale from which a recording is refused."""
+MAX_CLIPPED = 0.05  # the share of samples at full scale from which a recording is refused
 MAX_SECONDS = 600
 """The longest recording: a damaged header may claim years, and memory would be taken."""
-MAX_NAMED = 100
-"""The most faulty files that an error names."""
+MAX_NAMED = 100  # the most faulty files that an error names
 
 
 def read_audio(path: Path, rate: int) -> tuple[np.ndarray, int]:

@@ -74,14 +74,10 @@ def fold(phones: Sequence[str]) -> list[str]:
     return folded
 
 
-RATE = 16_000
-"""Samples a second."""
-FRAME = 80
-"""Samples in which sound is held constant: 5 ms."""
-BANDWIDTHS = 70.0, 100.0, 160.0
-"""Bandwidths of the three resonances, in Hz."""
-GLIDE = 5
-"""Frames over which one phone turns into the next: 25 ms."""
+RATE = 16_000  # samples a second
+FRAME = 80  # samples in which sound is held constant: 5 ms
+BANDWIDTHS = 70.0, 100.0, 160.0  # bandwidths of the three resonances, in Hz
+GLIDE = 5  # frames over which one phone turns into the next: 25 ms
 
 
 @dataclass(frozen=True)
@@ -204,12 +200,9 @@ SIZES = {"train": 2000, "valid": 200, "test": 500}
 SPEAKERS = {"train": range(40), "valid": range(40, 48), "test": range(48, 56)}
 """Nobody speaks in two splits."""
 MAX_WORDS = 3
-PAUSE = 0.3
-"""The probability of a pause between two words."""
-QUIETEST, LOUDEST = 15.0, 35.0
-"""dB from the noise to the speech."""
-MARGIN = 0.05, 0.25
-"""Seconds of silence before and after."""
+PAUSE = 0.3  # the probability of a pause between two words
+QUIETEST, LOUDEST = 15.0, 35.0  # dB from the noise to the speech
+MARGIN = 0.05, 0.25  # seconds of silence before and after
 
 Splits = dict[str, list[Utterance]]
 

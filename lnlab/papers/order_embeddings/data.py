@@ -25,10 +25,8 @@ from lnlab.paths import data_folder
 
 SCENES, COCO, COCO_BOXES = SOURCES = read_sources("captions")
 
-PER_IMAGE = 5
-"""Captions of an image; more are left out."""
-CHUNK = 4096
-"""Rows of features that are hashed at once: large files stay on disk."""
+PER_IMAGE = 5  # captions of an image; more are left out
+CHUNK = 4096  # rows of features that are hashed at once: large files stay on disk
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +96,7 @@ Splits = dict[str, CaptionedImages]
 
 COCO_SPLITS = {"train": "train", "valid": "val", "test": "test"}
 """The names of the splits in the authors' files."""
-HELD_OUT = 1000
-"""Images of COCO's boxes to validate on, and to test on."""
+HELD_OUT = 1000  # images of COCO's boxes to validate on, and to test on
 FILES = {
     "coco": (
         *(f"{split}.txt" for split in COCO_SPLITS.values()),
@@ -236,13 +233,11 @@ WARM, COOL = ("red", "pink", "yellow"), ("green", "blue", "purple")
 COLOURS = dict.fromkeys(WARM, "warm") | dict.fromkeys(COOL, "cool")
 SIZES = {"small": (0.12, 0.18), "large": (0.24, 0.3)}
 """The least and the greatest side of a thing, as fractions of the image's."""
-LARGE = 0.2
-"""The side above which a thing is large."""
+LARGE = 0.2  # the side above which a thing is large
 RELATIONS = {"left of": (0, -1), "right of": (0, 1), "above": (1, -1), "below": (1, 1)}
 """The axis along which two things are compared, and the sign of the difference."""
 OPPOSITE = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
-DISTANCE = 0.2
-"""The distance along the axis above which a relation holds."""
+DISTANCE = 0.2  # the distance along the axis above which a relation holds
 CATEGORIES = tuple(f"{colour} {shape}" for colour in COLOURS for shape in SHAPES)
 SCENE_SIZES = {"train": 4000, "valid": 300, "test": 500}
 
@@ -445,8 +440,7 @@ HYPERNYMS = {
     "a person": "man woman boy girl child",
 }
 """More general words, each with special ones: most of them are COCO's groups."""
-ENTAILING = 100
-"""Captions of scenes from which pairs are made."""
+ENTAILING = 100  # captions of scenes from which pairs are made
 
 
 class Captions(Dataset[CaptionedImages]):

@@ -13,14 +13,11 @@ from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Capti
 from lnlab.papers.order_embeddings.model import OrderEmbedding
 from lnlab.training import evaluating
 
-TOP_K = (1, 5, 10)
-"""K of R@K."""
-BATCH = 500
-"""Captions that are read at once."""
+TOP_K = (1, 5, 10)  # K of R@K
+BATCH = 500  # captions that are read at once
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)
 """Ridge penalties of the baseline, among which validation chooses."""
-MIN_COUNT = 5
-"""Training captions that contain a word, for the baseline to use it."""
+MIN_COUNT = 5  # training captions that contain a word, for the baseline to use it
 
 
 def embed_captions(

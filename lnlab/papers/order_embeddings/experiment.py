@@ -37,19 +37,16 @@ class Experiment(training.Experiment):
     norm: str = setting("layer", choices=ARMS)
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
-    gain: float = 1.0
-    """The first gain of the normalizers of W_h h."""
+    gain: float = 1.0  # the first gain of the normalizers of W_h h
     adam: str = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code, without bias correction: its first hundred
     updates are 3 to 6.6 times as long (:mod:`lnlab.training.optim`)."""
     normalize_captions: bool = True
     """True if captions have unit length, as images have; the authors' files differ."""
-    data: str = "coco"
-    """``scenes``, ``coco=PATH`` or ``coco-boxes=PATH``."""
+    data: str = "coco"  # ``scenes``, ``coco=PATH`` or ``coco-boxes=PATH``
     split: int = setting(0, least=0)
     """The number of a split of ``coco-boxes``: decides which images train and which test."""
-    train_size: int = setting(0, least=0)
-    """The largest number of training scenes; 0: all."""
+    train_size: int = setting(0, least=0)  # the largest number of training scenes; 0: all
     batch_size: int = setting(128, least=2)
     epochs: int = 100
     learning_rate: float = 1e-3
@@ -59,10 +56,8 @@ class Experiment(training.Experiment):
     """The margin of the loss, between the violations of a true and of a false pair."""
     units: tuple[int, ...] = setting((1024,), least=1, count=1)
     """H, the size of the GRU and of the space."""
-    embedding_size: int = setting(300, least=1)
-    """The size of a word vector."""
-    eval_every: int = setting(300, least=1)
-    """Updates from one validation to the next."""
+    embedding_size: int = setting(300, least=1)  # the size of a word vector
+    eval_every: int = setting(300, least=1)  # updates from one validation to the next
     fold_size: int = setting(1000, least=2)
     """Images of a fold, of the test and of validation: one of them is searched."""
     best_metric: str = "valid_recall"

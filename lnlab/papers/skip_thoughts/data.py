@@ -34,10 +34,8 @@ from lnlab.training.random_state import generator
 if TYPE_CHECKING:
     from lnlab.papers.skip_thoughts.downstream import SentenceTask
 
-Sentences = list[list[str]]
-"""The words of each sentence."""
-Library = dict[str, Sentences]
-"""Books by title."""
+Sentences = list[list[str]]  # the words of each sentence
+Library = dict[str, Sentences]  # books by title
 
 STORIES, BOOKCORPUS, GUTENBERG, CBT_BOOKS, NOVELS = SOURCES = read_sources("books")
 
@@ -129,8 +127,7 @@ def read_novel(file: Path) -> Sentences:
 # consequences that need more than the set of their words: who received the thing has it, what
 # was done second was the last thing, what was left unsaid was true.
 
-COUNT = 5_000
-"""Stories."""
+COUNT = 5_000  # stories
 
 
 def _read_rows(name: str) -> list[list[str]]:
@@ -340,8 +337,7 @@ def _story(rng: Random, cast: Cast) -> Iterator[str]:
 
 # The data set.
 
-MAX_LENGTH = 29
-"""The most words of a sentence; the authors read those of fewer than 30."""
+MAX_LENGTH = 29  # the most words of a sentence; the authors read those of fewer than 30
 BRACKETS = {"-lrb-": "(", "-rrb-": ")"}
 """Words of the Children's Book Test that stand for signs."""
 

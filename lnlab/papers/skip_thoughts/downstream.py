@@ -40,10 +40,8 @@ from lnlab.paths import data_folder
 
 STORY_TASKS, SENTENCE_TASKS = SOURCES = read_sources("tasks")
 
-FOLDS = 10
-"""As the authors of skip-thoughts have it."""
-TRAIN, TRIAL, TEST = range(3)
-"""The splits of pairs."""
+FOLDS = 10  # as the authors of skip-thoughts have it
+TRAIN, TRIAL, TEST = range(3)  # the splits of pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +139,7 @@ SCORES = {"same": 5.0, "near": 3.5, "turned": 2.5, "other": 2.0, "far": 1.0}
 """The relatedness of two sentences, by how the second was made."""
 WEIGHTS = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
 PAIRS = {TRAIN: 700, TRIAL: 200, TEST: 500}
-SINGLE = 600
-"""Sentences of a task with classes; half of each class."""
+SINGLE = 600  # sentences of a task with classes; half of each class
 Pair = tuple[str, str]
 
 

@@ -41,16 +41,13 @@ from lnlab.papers.skip_thoughts.model import SkipThoughts, group_by_length
 from lnlab.training import Evaluation
 from lnlab.training.random_state import to_device
 
-HELD_OUT = 1000
-"""Held-out sentences that are used, spread evenly over all of them."""
-BY = "_C"
-"""The end of the name of a metric of one C for all folds, before this C."""
+HELD_OUT = 1000  # held-out sentences that are used, spread evenly over all of them
+BY = "_C"  # the end of the name of a metric of one C for all folds, before this C
 NESTED, BEST = "_nested", "_best"
 """The ends of the names of metrics whose C inner folds select, or the outer folds."""
 ENDS = {"accuracy": "", "pearson": "_r", "spearman": "_rho", "mse": "_mse"}
 """The ends of the names of metrics."""
-WEIGHTS = "weights "
-"""The beginning of the names of pictures that are weights."""
+WEIGHTS = "weights "  # the beginning of the names of pictures that are weights
 
 
 @torch.no_grad()
@@ -82,8 +79,7 @@ def held_out_nats(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
 
 TOLERANCE = 1e-6
 """The gradient of the mean loss at which a fit ends; scores are then exact to 1e-4."""
-NEWTON_STEPS = 100
-"""The most steps; ten are usual, forty occur."""
+NEWTON_STEPS = 100  # the most steps; ten are usual, forty occur
 CS = tuple(2.0**power for power in range(9))
 
 

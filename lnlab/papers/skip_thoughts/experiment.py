@@ -21,8 +21,7 @@ from lnlab.training.random_state import generator, seeded
 ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the three GRUs."""
 
-THEIR_RATE = 2e-4
-"""The rate of the authors' Adam, which ignores the 0.01 that it is given."""
+THEIR_RATE = 2e-4  # the rate of the authors' Adam, which ignores the 0.01 that it is given
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class Experiment(training.Experiment):
     norm: str = setting("layer", choices=ARMS)
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
-    gain: float = 1.0
-    """The first gain of the normalizers of W_h h."""
+    gain: float = 1.0  # the first gain of the normalizers of W_h h
     condition: str = setting("start", choices=CONDITIONS)
     """The use of a sentence's vector by the decoders: "start" as in the authors' code, "every
     step" as Kiros et al. (2015) write."""
@@ -63,14 +61,11 @@ class Experiment(training.Experiment):
     """Norm to which the gradient of the whole network is clipped."""
     units: tuple[int, ...] = setting((2400,), least=1, count=1)
     """H, the size of all three GRUs and of a sentence's vector."""
-    embedding_size: int = setting(620, least=1)
-    """The size of a word vector."""
+    embedding_size: int = setting(620, least=1)  # the size of a word vector
     vocab_size: int = setting(20_000, least=3)
     """V, the most frequent words, with the end and the unknown word."""
-    max_length: int = setting(30, least=2)
-    """Sentences of so many words or more are left out."""
-    eval_every: int = setting(1000, least=1)
-    """Updates from one validation to the next."""
+    max_length: int = setting(30, least=2)  # sentences of so many words or more are left out
+    eval_every: int = setting(1000, least=1)  # updates from one validation to the next
     downstream_every: int = setting(50_000, least=1)
     """Updates from one scoring of vectors to the next."""
     snapshots: bool = False

@@ -16,10 +16,8 @@ from lnlab.papers.vocabularies import VocabularyModel
 CONDITIONS = ("start", "every step")
 """The use of a sentence's vector by a decoder: as its first state, as in the authors' code, or
 as an input beside every word, as Kiros et al. (2015) have it."""
-SIDES = ("before", "after")
-"""The neighbours of a sentence, in the order of the decoders."""
-ROWS = 512
-"""Words whose logits, (ROWS, V), are computed at once: they fit a processor's cache."""
+SIDES = ("before", "after")  # the neighbours of a sentence, in the order of the decoders
+ROWS = 512  # words whose logits, (ROWS, V), are computed at once: they fit a processor's cache
 
 
 class Triples(NamedTuple):
