@@ -32,7 +32,6 @@ from lnlab.papers.attentive_reader.model import (
     glorot,
     reseeded,
 )
-from lnlab.training import Evaluation
 from lnlab.training.optim import clip_like_attentive_reader_
 from tests.data import layouts
 
@@ -345,13 +344,3 @@ def test_metrics_are_those_of_the_answers(norm):
         assert values[f"attention {k}"].shape == (len(question.passage.split()) + 1,)
         assert float(values[f"attention {k}"].sum()) == pytest.approx(1, abs=0.01)  # float16
         assert sum(values["candidate_probabilities"][k]) == pytest.approx(1, abs=0.01)
-
-
-def test_only_the_end_measures_the_test():
-    dataset = SMOKE.dataset()
-    model = torch.nn.Module()
-    model.unstack = lambda: [SMOKE.model(0, dataset)]
-    for evaluation in Evaluation:
-        names = SMOKE.evaluate(model, dataset, evaluation)
-        final = evaluation is Evaluation.FINAL
-        assert any(name.startswith("test") for name in names) == final

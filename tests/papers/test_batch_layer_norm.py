@@ -10,11 +10,10 @@ from torch.nn import functional as F
 
 from lnlab.data import shapes
 from lnlab.data.images import Split
-from lnlab.nn import CODE, CONFIGURATIONS, Population
+from lnlab.nn import CONFIGURATIONS, Population
 from lnlab.papers.batch_layer_norm import ImageExperiment, ReviewExperiment
 from lnlab.papers.batch_layer_norm.evaluate import (
     score,
-    score_configurations,
     score_with_batch_statistics,
     search_configurations,
     use_configuration,
@@ -24,12 +23,10 @@ from lnlab.papers.batch_layer_norm.model import (
     ARMS,
     KerasBatchNorm,
     ReviewReader,
-    TrainingSetup,
     batch_layer_norms,
 )
 from lnlab.papers.classification import LOWER
-from lnlab.training import Evaluation, stack, train_steps
-from lnlab.training.runs import read
+from lnlab.training import Evaluation, stack
 
 M = 5
 
@@ -186,19 +183,6 @@ def test_an_lstm_drops_the_same_units_at_each_step_in_training_alone():
 # the arms
 
 
-def test_arms_are_what_their_names_say():
-    norms = {name: arm(TrainingSetup(25, 360, CODE))(16) for name, arm in ARMS.items()}
-    terms = {
-        n: (norm.terms, norm.root_d) for n, norm in norms.items() if hasattr(norm, "terms")
-    }
-    assert terms == {
-        "batch layer": ("both", True), "batch, axis 0": ("cases", False),
-        "batch, axis 0, small": ("cases", True), "batch layer, full size": ("both", False),
-    }  # fmt: skip
-    assert torch.equal(norms["layer, small gain"].g, torch.full((16,), 0.25))
-    assert {norm.eps for norm in norms.values()} == {1e-3}
-
-
 def test_keras_batch_norm_averages_a_biased_variance_also_of_one_example():
     norm = KerasBatchNorm(4)
     x = torch.randn(6, 4)
@@ -318,30 +302,6 @@ def test_single_examples_leave_four_configurations_unless_the_factor_is_left_out
         assert {"TFTF", "TFFF", "FFTF", "FFFF"} <= finite
 
 
-def test_the_part_before_the_normalizers_is_computed_once(monkeypatch):
-    model, split, scoring = reader(), reviews(), review_task().score
-    expected = {}
-    for name in ("FFFF", "TTFF", "TTTT"):
-        with use_configuration(batch_layer_norms(model), name):
-            expected[name] = score(model, split, M, scoring)
-    run, calls = model.run_lstm, []
-    monkeypatch.setattr(model, "run_lstm", lambda lstm, x: calls.append(lstm) or run(lstm, x))
-    assert score_configurations(model, split, M, scoring, expected) == expected
-    assert [calls.count(layer) for layer in model.layers] == [1, 3]
-    assert len({value.nll for value in expected.values()}) == 3
-
-
-def test_population_statistics_are_of_each_step_and_start_empty():
-    fresh = image_task(epochs=2).model(0, dataset())
-    for norm in batch_layer_norms(fresh):
-        assert (norm.m, norm.variant, norm.over_cases.epoch) == (M, CODE, 4)
-        assert not norm.over_cases.batches
-    norms = reader().norms
-    assert norms[0].over_cases.mu.shape == (1, 8, 6)
-    assert norms[0].over_features.mu.shape == (M, 8, 1)
-    assert norms[1].over_cases.mu.shape == (1, 4)
-
-
 # training
 
 
@@ -362,24 +322,6 @@ def test_training_examples_are_scored_in_their_own_batches_and_in_others():
         losses = [F.cross_entropy(net(x.double()), y).item() for x, y in batches]
         assert metrics[name] == [pytest.approx(sum(losses) / 4, rel=1e-12)]
     assert metrics["train_nll_own_batches"] != metrics["train_nll"]
-
-
-@pytest.mark.parametrize("m", [1, 25])
-def test_a_killed_training_goes_on_to_the_same_scores(m, tmp_path):
-    settings = {"seeds": (0, 1), "epochs": 2, "train_size": 4 * m, "batch_size": m}
-    task = ImageExperiment(preset="smoke", **settings)
-    *_, _ = train_steps(task, root=tmp_path / "whole")
-    steps = train_steps(task, root=tmp_path / "killed", save_every=0)
-    for _ in range(6):  # past the first epoch, in the middle of the second
-        next(steps)
-    steps.close()
-    *_, _ = train_steps(task, root=tmp_path / "killed")
-    whole, killed = (
-        read(tmp_path / name)[0].metrics().drop(columns=["seconds", "cpu_seconds"])
-        for name in ("whole", "killed")
-    )
-    assert whole.equals(killed)
-    assert whole[f"test_accuracy_{'TTTT' if m > 1 else 'TFTF'}"].notna().any()
 
 
 # data

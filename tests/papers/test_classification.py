@@ -13,8 +13,7 @@ from lnlab.nn import BatchNorm, Identity, LayerNorm
 from lnlab.papers import mnist, sequential_digits
 from lnlab.papers.classification import LOWER, STEP, gradient_change, measure_step_effects
 from lnlab.papers.mnist import MLP
-from lnlab.training import stack, train_steps
-from lnlab.training.runs import read
+from lnlab.training import stack
 
 every_experiment = pytest.mark.parametrize(
     "kind", [mnist.Experiment, sequential_digits.Experiment]
@@ -54,14 +53,6 @@ def test_a_model_that_knows_nothing_has_the_nll_of_a_guess(kind, valid_size):
         wrong = float((getattr(dataset, split).y != 0).double().mean())  # ties: the first class
         assert metrics[f"{split}_nll"] == pytest.approx([2.302585] * 2, abs=1e-6)
         assert metrics[f"{split}_error"] == pytest.approx([wrong] * 2, abs=1e-12)
-
-
-def test_a_run_measures_held_out_examples_at_every_evaluation(tmp_path):
-    task = mnist.Experiment(preset="smoke", valid_size=200, epochs=1)
-    for _ in train_steps(task, root=tmp_path):
-        pass
-    (run,) = read(tmp_path)
-    assert not run.metrics()[["valid_nll", "valid_error"]].isna().any(axis=None)
 
 
 @pytest.fixture(params=[Identity, LayerNorm, BatchNorm])

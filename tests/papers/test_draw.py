@@ -116,18 +116,6 @@ def test_the_loss_is_that_of_torch_distributions():
     torch.testing.assert_close(kl_divergence(drawing.mean, drawing.log_sigma), expected)
 
 
-def test_stacked_seeds_are_the_seeds_alone():
-    task, x = replace(SMOKE, seeds=(0, 1), fused=False), images(4, (16, 16)).float()
-    dataset = task.dataset()
-    models = [task.model(seed, dataset).float() for seed in task.seeds]
-    for model in models:  # without noise, which differs
-        model.noise = lambda x: x.new_zeros(2, len(x), 3)
-    together = stack(models)(torch.stack([x, x]))
-    for s, model in enumerate(models):
-        for ours, alone in zip(together, model(x), strict=True):
-            torch.testing.assert_close(ours[s], alone, rtol=1e-5, atol=1e-5)
-
-
 def test_importance_weights_estimate_log_p_where_it_is_known():
     """With a decoder that ignores z, p(x) is that of one canvas, whatever q is."""
     net, x = make_net(), images()
@@ -160,14 +148,6 @@ def test_the_grid_counted_from_0_is_a_stride_beside_its_middle():
         for F in make_net(mistake, shape=(29, 29)).filterbanks(window, 5):
             assert float((F * torch.arange(1, 30)).sum(-1).mean()) == pytest.approx(middle)
             assert torch.allclose(F, F.flip(1, 2)) == (mistake == "none")
-
-
-def test_shared_noise_is_the_same_in_all_glimpses():
-    x = images(400)
-    noise, shared = make_net().noise(x), make_net("noise").noise(x)
-    assert noise.shape == shared.shape == (T, 400, Z)
-    assert (shared == shared[0]).all()
-    assert (torch.corrcoef(noise.flatten(1)) - torch.eye(T)).abs().max() < 0.1
 
 
 @pytest.mark.parametrize("mistake", ["none", "noise"])

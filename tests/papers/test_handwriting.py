@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from lnlab.nn import Identity, LayerNorm
 from lnlab.papers.handwriting import Experiment, pen
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
-from lnlab.papers.handwriting.evaluate import score_lines, window_errors, write
+from lnlab.papers.handwriting.evaluate import score_lines, write
 from lnlab.papers.handwriting.model import (
     EncodedLines,
     Gaussians,
@@ -22,7 +22,7 @@ from lnlab.papers.handwriting.model import (
     negative_log_likelihood,
     sample_points,
 )
-from lnlab.training import Evaluation, stack, train
+from lnlab.training import stack, train
 
 M, H = 3, 6
 ABC = Alphabet("abc ")
@@ -216,15 +216,6 @@ def test_gradients_by_outputs_are_clipped_before_the_mean():
     torch.testing.assert_close(grads[100.0], grads[0.0].clamp(-100, 100))
 
 
-def test_window_errors_are_distances_in_characters():
-    line = SMOKE.dataset().valid[0]
-    true = torch.tensor(line.places[1:]).long()
-    late = true.add(1).clamp(max=len(line.text) - 1)
-    for places, errors in ((true, {0}), (late, {0, 1})):
-        phi = F.one_hot(places, len(line.text))
-        assert set(window_errors(phi, line).tolist()) == errors
-
-
 def test_a_text_is_written_reproducibly_and_in_the_hand_of_a_line():
     dataset = SMOKE.dataset()
     net = SMOKE.model(0, dataset)
@@ -265,17 +256,6 @@ def test_what_cannot_be_written_is_refused(text, bias, message):
     dataset = SMOKE.dataset()
     with pytest.raises(ValueError, match=message):
         write(SMOKE.model(0, dataset), text, dataset.scale, bias=bias)
-
-
-def test_the_test_is_measured_at_the_end_alone():
-    dataset = SMOKE.dataset()
-    model = stack([SMOKE.model(0, dataset)])
-    full, final = (
-        SMOKE.evaluate(model, dataset, e) for e in (Evaluation.FULL, Evaluation.FINAL)
-    )
-    assert final.keys() - full.keys() == {"test_nll", "test_nll_unseen"}
-    line = dataset.valid[0]
-    assert full["window 0"][0].shape == (line.steps, len(line.text))
 
 
 @pytest.mark.slow

@@ -54,28 +54,6 @@ def test_generated_lines_know_the_character_of_every_point():
     assert len({line.offsets.tobytes() for line in dataset.train}) == len(dataset.train)
 
 
-def test_a_stroke_that_joins_two_letters_belongs_to_the_second():
-    corners = np.array([[0.0, 0.0], [10.0, 0.0], [20.0, 0.0], [30.0, 0.0]])
-    points, places = pen._at_equal_times(corners, np.array([0, 0, 1, 1]))
-    assert len(points) > 6
-    np.testing.assert_array_equal(places, points[:, 0] > 10)
-
-
-def test_the_pen_is_slow_where_its_path_is_bent():
-    """Points are nearer to each other there: the two-thirds law."""
-    bent, straight = [], []
-    for line in data.load("pen", "strokes").train:
-        for stroke in strokes(line.offsets):
-            moves = np.diff(stroke, axis=0)
-            if len(moves) < 6:
-                continue
-            turn = np.abs(np.diff(np.unwrap(np.arctan2(moves[:, 1], moves[:, 0]))))[1:-1]
-            steps = np.linalg.norm(moves, axis=1)[2:-1]
-            bent += steps[turn > 0.5].tolist()
-            straight += steps[turn < 0.1].tolist()
-    assert np.mean(bent) < 0.9 * np.mean(straight)
-
-
 def test_the_acknowledgement_is_with_the_fonts():
     notice = (Path(pen.__file__).parent / "hershey" / "NOTICE").read_text()
     assert "A. V. Hershey" in notice

@@ -150,29 +150,6 @@ def corpus():
     return SMALL.dataset()
 
 
-@pytest.mark.parametrize(
-    ("changes", "normalized"),
-    [
-        ({"norm": "none"}, set()),
-        ({"norm": "decoder"}, {"speller.cells"}),
-        ({"norm": "both", "gain": 0.1}, {"listener.layers", "speller.cells"}),
-        ({"norm": "encoder", "encoder_norm": "time"}, {"listener.after"}),
-        ({"norm": "encoder", "encoder_norm": "features"}, {"listener.after"}),
-    ],
-)
-def test_each_arm_is_normalized_where_it_says(corpus, changes, normalized):
-    experiment = replace(SMALL, **changes)
-    gains = {
-        name: p
-        for name, p in experiment.model(0, corpus).named_parameters()
-        if name.endswith(("norm_h.g", ".g")) and "norm_x" not in name and "norm_c" not in name
-    }
-    assert {".".join(name.split(".")[:2]) for name in gains} == normalized
-    assert all(
-        (g == torch.tensor(experiment.gain, dtype=g.dtype)).all() for g in gains.values()
-    )
-
-
 def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
     experiment = replace(SMALL, norm="decoder", published_cell=True, swap_states=True)
     cell = experiment.model(0, corpus).double().speller.cells[0]
@@ -189,44 +166,10 @@ def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
         torch.testing.assert_close(value, expected)
 
 
-def test_batches_hold_each_utterance_once(corpus):
-    utterances = {tuple(u.units): u for u in corpus.train}
-    seen = 0
-    for x, (units, counts) in SMALL.batches(corpus, dtype=torch.float64).epoch(1):
-        for row in range(x.features.shape[1]):
-            count, length = counts[0, row], x.lengths[0, row]
-            numbers = units[0, row]
-            assert torch.equal(numbers, x.units[0, row])
-            utterance = utterances.pop(
-                tuple(corpus.units[n] for n in numbers[: count - 1].tolist())
-            )
-            assert length == len(utterance.features)
-            assert torch.equal(x.features[0, row, :length].float(), utterance.features)
-            assert not x.features[0, row, length:].any()
-            assert (numbers[count - 1 :] == len(corpus.units)).all()
-            seen += 1
-    assert (seen, utterances) == (24, {})
-
-
 def train_all(experiment, root, **settings):
     for _ in train_steps(experiment, root=root, **settings):
         pass
     return read(root, "las")
-
-
-def test_noise_of_every_kind_goes_on_where_it_was(tmp_path):
-    noisy = {"input_noise": 0.6, "dropout": 0.5, "scheduled_sampling": 0.5}
-    experiment = replace(SMALL, norm="both", **noisy)
-    steps = train_steps(experiment, root=tmp_path / "stopped")
-    for _ in range(3):
-        next(steps)
-    steps.close()
-    (stopped,), (whole,) = (train_all(experiment, tmp_path / n) for n in ("stopped", "whole"))
-    for name, value in whole.weights().items():
-        assert torch.equal(value, stopped.weights()[name]), name
-    plain = replace(experiment, **dict.fromkeys(noisy, 0.0))
-    (plain_run,) = train_all(plain, tmp_path / "plain")
-    assert any(not torch.equal(v, plain_run.weights()[n]) for n, v in whole.weights().items())
 
 
 # --- metrics ----------------------------------------------------------------------------------

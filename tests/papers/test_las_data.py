@@ -1,8 +1,6 @@
 """Speech: files in the layouts of their authors, features, and the synthesizer."""
 
 import re
-from functools import cache
-from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ import lnlab.papers.las.data
 from lnlab import data
 from lnlab.papers.las import recordings, synthesizer
 from lnlab.papers.las.recordings import FILTERS, add_differences, compute_features, log_mel
-from lnlab.papers.las.synthesizer import FOLDED, FRAME, PHONES, RATE, SILENCE, VOWELS, WORDS
+from lnlab.papers.las.synthesizer import FOLDED, FRAME, PHONES, RATE, SILENCE, WORDS
 from tests.data.layouts import fsdd, librispeech, pack, put, timit, tone
 
 
@@ -126,8 +124,11 @@ def without(pattern):
 
 
 DAMAGED = {
-    "no phone of TIMIT: zz": (timit, write("*SX127.PHN", b"0 9 h#\n9 99 zz\n")),
-    "is not BEGIN END PHONE": (timit, write("*SX127.PHN", b"h# 0 9\n")),
+    "'9 99 zz' is not BEGIN END PHONE of TIMIT": (
+        timit,
+        write("*SX127.PHN", b"0 9 h#\n9 99 zz\n"),
+    ),
+    "'h# 0 9' is not BEGIN END PHONE": (timit, write("*SX127.PHN", b"h# 0 9\n")),
     r"X127\.WAV is not there": (timit, without("*SX127.WAV")),
     r"\['3'\]": (librispeech, write("*.trans.txt", b"103-7-0000 3 PIGS\n")),
     r"ann says no \[3\]": (fsdd, without("3_ann_*.wav")),
@@ -207,22 +208,6 @@ def test_differences_of_a_parabola_are_its_derivatives():
     assert not add_differences(torch.ones(5, 2))[:, 2:].any()
 
 
-def test_features_are_normalized_and_depend_on_no_global_setting():
-    sound = np.random.default_rng(0).normal(0, 0.1, 8000)
-    results = []
-    for dtype, threads in product((torch.float64, torch.float32, torch.bfloat16), (1, 2)):
-        torch.set_default_dtype(dtype)
-        torch.set_num_threads(threads)
-        results.append(compute_features(sound, 8000))
-    assert all(result.dtype == torch.float32 for result in results)
-    assert all(torch.equal(results[0], result) for result in results)
-    frames = results[0].double()
-    assert frames.shape == (98, 123)
-    zeros, ones = torch.zeros(123).double(), torch.ones(123).double()
-    torch.testing.assert_close(frames.mean(0), zeros, atol=1e-6, rtol=0)  # float32
-    torch.testing.assert_close(frames.std(0, correction=0), ones, atol=1e-5, rtol=0)
-
-
 # --- the synthesizer --------------------------------------------------------------------------
 
 
@@ -242,28 +227,6 @@ def test_ends_are_those_of_the_samples_and_silence_is_quiet():
     assert sound[ends[0] + 4 * FRAME : ends[1] - 4 * FRAME].std() < 0.05 * sound.std()
     with pytest.raises(ValueError, match="phones are"):
         synthesise(["k", "q"])
-
-
-@cache
-def spectrum(phone):
-    """The mean log energies of the middle of a phone."""
-    sound, _ = synthesise([phone])
-    frames = log_mel(np.tile(sound, 3), RATE)[:, :40]
-    return frames[len(frames) // 3 : 2 * len(frames) // 3].mean(0).numpy()
-
-
-def test_phones_differ_and_friction_is_higher_than_vowels():
-    for phone in ("s", "sh", "z"):
-        assert spectrum(phone)[30:].mean() > spectrum(phone)[:12].mean() - 1
-    for phone in (*VOWELS, "m", "n"):
-        assert spectrum(phone)[:12].mean() > spectrum(phone)[32:].mean() + 2
-    phones = [phone for phone in PHONES if phone != SILENCE]
-    differences = [
-        np.abs(spectrum(a) - spectrum(b)).max()
-        for index, a in enumerate(phones)
-        for b in phones[:index]
-    ]
-    assert min(differences) > 0.5  # nats, in some filter
 
 
 def test_utterances_have_their_times_and_no_speaker_is_in_two_splits():

@@ -51,11 +51,6 @@ def test_differences_are_of_the_seeds_that_both_arms_have(made):
     assert list(paired) == [0, 2]
 
 
-def test_an_arm_may_be_of_several_runs(made):
-    runs = [made(arm, {seed: v}) for arm in ("layer", "batch") for seed, v in LOW.items()]
-    assert seeds(select_runs(runs, LARGE)) == {"layer": {0, 1, 2}, "batch": {0, 1, 2}}
-
-
 def test_of_a_seed_trained_twice_the_larger_run_counts(made):
     alone, together = made("layer", {1: 7.0}), made("layer", LOW)
     for runs in ([alone, together], [together, alone]):

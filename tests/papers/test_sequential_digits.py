@@ -63,21 +63,6 @@ def test_stacked_seeds_are_the_seeds_one_by_one(arm, digits):
             torch.testing.assert_close(buffers[name][index], buffer)
 
 
-def test_a_run_is_resumed_and_learns(tmp_path):
-    task = Experiment(preset="smoke", norm="batch", gain=0.1)
-    steps = train_steps(task, root=tmp_path)
-    for _ in range(20):
-        next(steps)
-    steps.close()
-    assert not read(tmp_path, task.name)[0].done
-    last = [step.update for step in train_steps(task, root=tmp_path)][-1]
-    (run,) = read(tmp_path, task.name)
-    assert run.done
-    assert last == task.num_updates(len(task.batches(task.dataset()))) == 37
-    end = run.metrics().groupby("seed").last()
-    assert (end.train_nll < 2.3).all()  # ln 10
-
-
 def test_wrong_fields_are_named(digits):
     with pytest.raises(ValueError, match=r"units is .*: give a tuple of 1"):
         Experiment(units=(8, 8))

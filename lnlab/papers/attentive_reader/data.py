@@ -456,19 +456,7 @@ def load(
     split: int = 0,
     most: int | None = None,
 ) -> Questions:
-    """Return the questions of a source, for :func:`lnlab.data.load`.
-
-    Args:
-        path: the folder of its files. None: the source's own place in the data folder.
-        sentences: the number of sentences of a passage; None: of CNN all, of books 20.
-        split: decides which books are in which split.
-        most: the largest number of generated training questions; None: all.
-
-    Raises:
-        ValueError: later, for damaged files, an answer that is no candidate, entities that a
-            file does not list.
-        FileNotFoundError: if files are missing; names them.
-    """
+    """Return the questions of a source; the options are those of ``sources.toml``."""
     if source is CLOZE:
         read = partial(make_cloze, most, tuple(CLOZE_SIZES.items()))
         return Questions(source, read, lambda: f"{most} {CLOZE_SIZES}")

@@ -124,23 +124,11 @@ class Reviews(Dataset[Words]):
 def load(
     source: Source, path: Path | None = None, *, max_length: int = 80, vocab_size: int = 20_000
 ) -> Reviews:
-    """Return the reviews of a source.
+    """Return the reviews of a source; the options are those of ``sources.toml``.
 
-    - ``opinions``: 4,000 reviews train, 1,000 validate, 2,000 test, generated, always the same.
-    - ``imdb``: 20,000 of the 25,000 training reviews train, the others validate, 25,000 test. A
-      hash of their names, independent of the class, decides which, and their order. The path is
-      the archive, the folder ``aclImdb``, or the folder of either.
-
-    Args:
-        source: The source.
-        path: Where the files of IMDB are.
-        max_length: T, the number of words of a review.
-        vocab_size: V, the number of word numbers.
-
-    Raises:
-        ValueError: ``vocab_size`` leaves no word; on reading, a class is missing, or a file is
-            no review.
-        FileNotFoundError: There is nothing at the path.
+    Of IMDB 20,000 of the 25,000 training reviews train, the others validate: a hash of their
+    names, independent of the class, decides which, and their order. The path is the archive,
+    the folder ``aclImdb``, or the folder of either.
     """
     if vocab_size <= FIRST:
         raise ValueError(

@@ -166,17 +166,7 @@ def from_arrays(arrays: Arrays, split: str) -> list[Line]:
 
 
 def load(source: Source, path: Path | None = None, *, most: int | None = None) -> Strokes:
-    """Return the handwriting of a source, for :func:`lnlab.data.load`.
-
-    Args:
-        path: The folder of its files, or UNIPEN's archive. None: the source's own place in the
-            data folder.
-        most: How many lines to train on at most; None: all.
-
-    Raises:
-        ValueError: Later, for damaged files.
-        FileNotFoundError: Files are missing; says how to get them.
-    """
+    """Return the handwriting of a source; the path is a folder, or UNIPEN's archive."""
     if source is PEN:
         sizes = pen.SIZES | {"train": min(pen.SIZES["train"], most or pen.SIZES["train"])}
         return Strokes(source, lambda _: pen.make_splits(sizes), lambda: str(sizes), most)

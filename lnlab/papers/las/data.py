@@ -27,7 +27,7 @@ from lnlab.papers.las.recordings import (
     join_recordings,
     take_first,
 )
-from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE, WORDS, fold
+from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE, WORDS
 
 SPOKEN, FSDD, TIMIT, LIBRISPEECH = SOURCES = read_sources("speech")
 HOW_TO_GET = {
@@ -99,26 +99,12 @@ def load(
     mix_channels: bool = False,
     skip_faulty: bool = False,
 ) -> Speech:
-    """Return the speech of a source, for :func:`lnlab.data.load`.
+    """Return the speech of a source; the options are those of ``sources.toml``.
 
     When a split is first used, all recordings are inspected, and all that are faulty are named
-    in one error.
-
-    Args:
-        path: a folder, or the .tar.gz of the authors, which is unpacked once into the data
-            folder; the archives of LibriSpeech are to be unpacked into one folder.
-        unit: what is recognized: phones, letters or (of digits) words; None: the source's own.
-        most: how many utterances to train on at most, the first; validation and test get fewer
-            in proportion. None: all.
-        held_out_speaker: a speaker of ``fsdd`` whom only the test has; the other sources have
-            other speakers in their tests anyway.
-        mix_channels: whether recordings of several channels are mixed to one.
-        skip_faulty: whether faulty recordings are left out. The name of the data says how many
-            were mixed and left out.
-
-    Raises:
-        ValueError: for an unknown unit or speaker; later, for damaged files.
-        FileNotFoundError: if files are missing; says how to get them.
+    in one error; the name of the data says how many were mixed or left out. Validation and test
+    get fewer utterances in proportion to ``most``. The path is a folder, or the authors'
+    .tar.gz; the archives of LibriSpeech are to be unpacked into one folder.
     """
     units: Any = source.options["unit"].split(", ")
     unit = unit or units[0]
@@ -225,24 +211,19 @@ def list_timit(folder: Path) -> Transcripts:
 
 
 def _read_timit(path: Path, speaker: str) -> Transcript:
-    rows = []
+    units, begins, ends = [], [], []
     for number, line in enumerate(_read_lines(path), start=1):
         match = re.fullmatch(r"(\d+) (\d+) (\S+)", line)
-        if match is None:
-            raise ValueError(f"{path}, line {number}: {line!r} is not BEGIN END PHONE.")
-        rows.append((int(match[1]), int(match[2]), match[3].lower()))
-    try:
-        units = fold([phone for *_, phone in rows])
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    begins, ends = [], []
-    last = ""
-    for begin, end, phone in rows:
-        folded = FOLDED[phone]
-        if folded == last == SILENCE:
-            ends[-1] = end
+        phone = match[3].lower() if match else ""
+        if not match or phone not in FOLDED:
+            raise ValueError(
+                f"{path}, line {number}: {line!r} is not BEGIN END PHONE of TIMIT."
+            )
+        folded, begin, end = FOLDED[phone], int(match[1]), int(match[2])
+        if folded == SILENCE and units[-1:] == [SILENCE]:
+            ends[-1] = end  # silences in a row are one
         elif folded:
-            last = folded
+            units.append(folded)
             begins.append(begin)
             ends.append(end)
     sounds = [path.with_suffix(suffix) for suffix in (".WAV", ".wav", ".flac")]

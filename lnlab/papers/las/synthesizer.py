@@ -62,18 +62,6 @@ WORDS = {row["word"]: tuple(row["phones"].split()) for row in _rows("words.csv")
 DIGITS = tuple(WORDS)[:10]
 
 
-def fold(phones: Sequence[str]) -> list[str]:
-    """Return TIMIT's phones as the 39, each run of silence as one."""
-    unknown = sorted(set(phones) - set(FOLDED))
-    if unknown:
-        raise ValueError(f"no phone of TIMIT: {', '.join(unknown)}.")
-    folded: list[str] = []
-    for phone in filter(None, (FOLDED[phone] for phone in phones)):
-        if phone != SILENCE or folded[-1:] != [SILENCE]:
-            folded.append(phone)
-    return folded
-
-
 RATE = 16_000  # samples a second
 FRAME = 80  # samples in which sound is held constant: 5 ms
 BANDWIDTHS = 70.0, 100.0, 160.0  # bandwidths of the three resonances, in Hz

@@ -522,18 +522,7 @@ def load(
     split: int = 0,
     most: int | None = None,
 ) -> Captions:
-    """Return the images and captions of a source, for :func:`lnlab.data.load`.
-
-    Args:
-        path: the folder of its files. None: the source's own place in the data folder.
-        split: decides which images are in which split.
-        most: the largest number of training scenes; None: all.
-
-    Raises:
-        ValueError: later, for damaged files, captions without words, features that do not fit
-            the captions.
-        FileNotFoundError: if files are missing; names them.
-    """
+    """Return the images and captions of a source; the options are those of ``sources.toml``."""
     if source is SCENES:
         read = partial(make_scenes, most, tuple(SCENE_SIZES.items()))
         return Captions(source, read, lambda: f"{most} {SCENE_SIZES}", CATEGORIES)

@@ -404,22 +404,9 @@ class Books(Dataset[Library]):
 
 
 def load(source: Source, path: Path | None = None, *, longest: int = MAX_LENGTH) -> Books:
-    """Return the books of a source, for :func:`lnlab.data.load`.
+    """Return the books of a source; the options are those of ``sources.toml``.
 
-    - ``stories``: 5,000, generated here, always the same.
-    - ``bookcorpus``: every ``.txt`` file in the folder, in UTF-8, or in a folder of it.
-    - ``gutenberg``: every ``.txt`` file in the folder, cut by NLTK.
-    - ``cbt-books``: the folder CBTest.
-    - ``novels``: a folder with both of these.
-
-    Args:
-        path: the folder. None: the source's own place in the data folder.
-        longest: the most words of a sentence; longer ones are left out.
-
-    Raises:
-        ValueError: later, for a book of fewer than three sentences, and files in another
-            encoding.
-        FileNotFoundError: if there are no files; says which.
+    The path is a folder: of ``.txt`` files, below it too for BookCorpus; CBTest; or both.
     """
     if source is STORIES:
         return Books(source, _number_stories, lambda: str(COUNT), max_length=longest)

@@ -358,20 +358,9 @@ class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
 
 
 def load(source: Source, path: Path | None = None, *, only: str = "") -> SentenceTasks:
-    """Return the tasks of a source, for :func:`lnlab.data.load`.
+    """Return the tasks of a source; the options are those of ``sources.toml``.
 
-    - ``story-tasks``: 1,400 pairs and 600 sentences each, generated here, always the same.
-    - ``sentence-tasks``: the files of :data:`SICK` and :data:`CLASSES`, in the folder or two
-      below.
-
-    Args:
-        path: the folder. None: the source's own place in the data folder.
-        only: names of tasks, separated by commas; empty for all.
-
-    Raises:
-        ValueError: for an unknown task; later, for a missing column, another encoding, a
-            relatedness that is no number, too few examples.
-        FileNotFoundError: if files are missing; names them.
+    The files of :data:`SICK` and :data:`CLASSES` are in the folder or two below.
     """
     every = ("relatedness", *GENERATORS) if source is STORY_TASKS else NAMES
     names = [name.strip() for name in only.split(",")] if only else [*every]
