@@ -68,10 +68,6 @@ def test_a_deviation_far_from_0_is_not_lost(net):
         map_statistics(model, x, layers=["logits"])
 
 
-def _total(output, y):
-    return F.cross_entropy(output, y, reduction="sum")
-
-
 def test_border_and_middle_are_told_apart():
     """On a map of 8 x 8 the ring has 28 places, the middle 16; the rest counts for neither."""
     on, mean, deviation = torch.full((3, 2, 8, 8), 77.0)
@@ -116,20 +112,3 @@ def test_shares_are_what_leaving_out_a_unit_costs_where_the_loss_is_linear():
         without[:, unit] = 0
         cost = (model[2](h) - model[2](without)).abs().mean()
         torch.testing.assert_close(shares["0"][unit], cost.detach())
-
-
-def test_shares_of_several_layers_and_batches_are_those_of_each_case(net):
-    model, x = net(), torch.randn(251, 2, 6, 8)
-    y = torch.arange(251) % 5
-    found = unit_contributions(model, x, y, _total, layers=["first", "second"])
-    assert found["first"].shape == (3, 6, 8)
-    each = [
-        unit_contributions(
-            model, x[n : n + 1], y[n : n + 1], _total, layers=["first", "second"]
-        )
-        for n in (0, 100, 250)
-    ]
-    some = unit_contributions(
-        model, x[[0, 100, 250]], y[[0, 100, 250]], _total, layers=["second"]
-    )
-    torch.testing.assert_close(some["second"], sum(one["second"] for one in each) / 3)

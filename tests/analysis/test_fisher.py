@@ -173,20 +173,6 @@ def test_divergences_are_torch_s():
         torch.testing.assert_close(family.kl(h, moved), expected)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"W": torch.ones(3, 5)}, r"give \(H, D\) and \(B, D\)"),
-        ({"x": torch.ones(1, D).double()}, "single case under batch norm"),
-        ({"x": torch.full((B, D), torch.nan).double()}, "not finite"),
-        ({"norm": Identity}, "leave g out"),
-    ],
-)
-def test_what_is_no_model_is_refused(wrong, says):
-    with pytest.raises(ValueError, match=says):
-        replace(glm(BatchNorm), **wrong)
-
-
 def test_what_is_no_rule_is_refused():
     with pytest.raises(TypeError, match="DyT is no rule"):
         GLM(torch.ones(H, D), torch.ones(B, D), DyT)
@@ -242,16 +228,6 @@ def test_a_large_step_costs_torch_s_divergence_from_here_to_there():
     forth, back = (kl_divergence(*pair).mean() for pair in ((here, there), (there, here)))
     assert found.happened(delta) == pytest.approx(forth.item())
     assert abs(forth / back - 1) > 0.01  # the other way round it is another one
-
-
-def test_divergences_of_time_steps_add_up():
-    x = torch.randn(B, 7, D)
-    found = fisher_information(nn.RNN(D, H, batch_first=True), x, family=GAUSSIAN)
-    moved = found.start + 0.1
-    with torch.no_grad():
-        h = found.module(x)[0]
-        change = h - functional_call(found.module, found.split(moved), (x,))[0]
-    assert found.value(moved) == pytest.approx(float(change.square().sum() / 2 / B))
 
 
 def test_traces_are_those_of_the_blocks():

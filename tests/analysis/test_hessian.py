@@ -178,39 +178,3 @@ def test_an_interrupt_keeps_what_was_computed(monkeypatch):
         assert extreme_eigenvalues(interrupted(4), count=2).products == 4
     with pytest.warns(UserWarning, match="interrupted after 2 of 9 draws"):
         assert len(hessian_spectrum(interrupted(11), draws=9, steps=5).nodes) == 2
-
-
-class Once(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return 2 * x
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, *grads):
-        return 2 * grads[0]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: extreme_eigenvalues(net(), count=54), "give 1 to 53"),
-        (
-            # torch leaves this part out of the second derivative without a word
-            lambda: extreme_eigenvalues(
-                of_w(lambda out, y: Once.apply(out).square().sum(), torch.ones(3))
-            ),
-            "once and not twice",
-        ),
-        (
-            lambda: hessian_trace(
-                of_w(lambda out, y: out.abs().pow(1.5).sum(), 0 * torch.ones(3))
-            ),
-            "not finite",
-        ),
-        (lambda: extreme_eigenvalues(net(), w=torch.zeros(3)), r"\(53,\)"),
-    ],
-)
-def test_wrong_input_says_what_to_give(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -153,13 +153,3 @@ def test_noise_has_the_distribution_of_algorithm_1():
     # 240 draws of U(-1/2, 1/2) and U(1, 1.25)
     assert means.std() == pytest.approx(12**-0.5, rel=0.15)
     assert scales.std() == pytest.approx(0.25 / 12**0.5, rel=0.15)
-
-
-def test_what_cannot_be_measured_is_refused():
-    module, (x, y) = net(), batch()
-    found = objective(module, x, y)
-    with pytest.raises(ValueError, match="after has shape"):
-        covariate_shift(found, after=found.start[1:])
-    noisy = net(partial(NoisyNorm, norm=lnlab.nn.BatchNorm))
-    with pytest.raises(ValueError, match="another loss the second time"):
-        objective(noisy, x, y)

@@ -119,20 +119,3 @@ def test_path_says_how_far_it_is_from_the_plane():
     # of Brownian motion about its end; 4,000 dimensions are not all that there are
     expected = 8 / torch.pi**2 * (1 + 1 / 9)
     assert float(walk.explained.sum()) == pytest.approx(expected, abs=0.02)
-
-
-WRONG = {
-    "another model": (
-        lambda o: linear_interpolation(o, other=nn.Linear(36, 3)),
-        "as the first was",
-    ),
-    "shape": (lambda o: loss_landscape(o, directions=torch.ones(2, 7)), "one row of"),
-    "objective and x": (lambda o: loss_landscape(o, o.x), "give it alone"),
-    "line": (lambda o: training_path([k * torch.ones(3) for k in range(4)]), "along a line"),
-}
-
-
-@pytest.mark.parametrize(("call", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_input_says_what_to_give(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(objective(plain()))

@@ -1,7 +1,6 @@
 """The backward pass, split into its paths: they add up, and obey the theorem about them."""
 
 import copy
-from functools import partial
 from typing import Any
 
 import pytest
@@ -151,15 +150,3 @@ def test_norms_of_gradients_are_autograd_s():
     F.cross_entropy(module(found.x), found.y).backward()
     for name, size in gradient_norms(found).items():
         assert size == pytest.approx(module.get_parameter(name).grad.norm().item())
-
-
-def test_what_cannot_be_split_is_refused():
-    with pytest.raises(TypeError, match="DyT is no rule"):
-        DetachedNorm(H, lnlab.nn.DyT)
-    with pytest.raises(TypeError, match="Tanh is no rule"):
-        gradient_parts(nn.Tanh(), torch.ones(B, H), torch.ones(B, H))
-    with pytest.raises(ValueError, match="give one shape"):
-        gradient_parts(layer_norm(), torch.ones(B, H), torch.ones(H))
-    assert "constant: sigma" in repr(
-        partial(DetachedNorm, norm=lnlab.nn.LayerNorm, mu=False)(H)
-    )

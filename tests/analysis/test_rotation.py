@@ -141,16 +141,3 @@ def test_rows_are_a_root_mean_square():
     for name, value in rotation(w, moved, slope, rows=True).items():
         each = torch.tensor([row[name] for row in one])
         assert value == pytest.approx(float(each.square().mean().sqrt()))
-
-
-def test_what_makes_no_sense_is_refused():
-    model = net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(ValueError, match="no parameter is called"):
-        effective_learning_rate(model, optimizer, {"7.W": WHOLE})
-    with pytest.raises(ValueError, match="moves none"):
-        effective_learning_rate(net(), optimizer, {})
-    with pytest.raises(ValueError, match="Tanh could be tried: it has no matrix or kernel"):
-        scale_invariant_weights(nn.Tanh(), torch.randn(B, D))
-    with pytest.raises(ValueError, match="fewer than 1 steps"):
-        effective_learning_rate(model, optimizer, {}).to_frame()

@@ -62,27 +62,6 @@ def test_longer_weights_look_smoother_and_are_not():
         assert long.summary()[name] == pytest.approx(short.summary()[name])
 
 
-def test_the_range_is_that_of_the_paper():
-    eta = step_sizes(0.1)
-    assert eta[[0, -1]].tolist() == pytest.approx([0.05, 0.4])
-    ratios = eta[1:] / eta[:-1]
-    torch.testing.assert_close(ratios, ratios[:1].expand_as(ratios), rtol=1e-6, atol=0)
-
-
 def test_envelope_is_over_runs():
     low, high = envelope([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0]])
     assert (low.tolist(), high.tolist()) == ([3, 1, 1], [3, 2, 2])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda o: gradient_smoothness(o, eta=torch.tensor([0.1, -1.0])), "positive steps"),
-        (lambda o: gradient_smoothness(o, eta=step_sizes(1), w=torch.zeros(3)), "length 0.0"),
-        (lambda o: step_sizes(0.1, low=2, high=1), "0 < low < high"),
-        (lambda o: envelope([[1.0], [1.0, 2.0]]), "two or more of one"),
-    ],
-)
-def test_wrong_input_says_what_to_give(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(quadratic(torch.eye(3), torch.ones(3)))

@@ -15,7 +15,6 @@ from lnlab.kernels.compilation import (
     build,
     checksum_file,
     is_intact,
-    l2_cache_bytes,
     library,
 )
 from lnlab.nn import LSTMCell
@@ -129,16 +128,3 @@ def test_a_source_that_does_not_compile(sources, tmp_path):
     with pytest.raises(BuildError, match=r"(?s)compiler failed.*error"):
         build(tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("size", "shared", "bytes"),
-    [("2048K", "0", 2**21), ("1024K", "0,64", 2**19), ("4096K", "0-3", 2**20), ("?", "0", 0)],
-)
-def test_the_cache_that_a_thread_has_for_itself(tmp_path, size, shared, bytes):
-    for place, told in {"0": ("1", "48K", "0"), "2": ("2", size, shared)}.items():
-        folder = tmp_path / f"index{place}"
-        folder.mkdir()
-        for name, value in zip(("level", "size", "shared_cpu_list"), told, strict=True):
-            (folder / name).write_text(f"{value}\n")
-    assert l2_cache_bytes(tmp_path) == bytes

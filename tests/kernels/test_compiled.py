@@ -144,13 +144,6 @@ def test_units_of_h_that_are_dropped_at_every_step(make, B):
     assert not torch.allclose(masked, free)
 
 
-def test_a_mask_where_h_goes_on_by_itself_is_refused():
-    with pytest.raises(ValueError, match="GRUCell"):
-        recurrent.unroll(GRUCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(1, 3))
-    with pytest.raises(ValueError, match=r"the mask has shape \(3,\)"):
-        recurrent.unroll(LSTMCell(2, 3), torch.randn(4, 1, 2), mask=torch.ones(3))
-
-
 @pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
 @pytest.mark.parametrize("used", [0, 1, -1])
 def test_one_output_that_is_used_alone(make, used):
@@ -330,14 +323,6 @@ def test_no_steps_and_no_sequences():
     y, last = recurrent.unroll(cell, torch.randn(6, 2, 3), lengths=[0, 0])
     assert not y.any()
     assert not last[1].any()
-
-
-@pytest.mark.parametrize(
-    "change", [{"lengths": [9, 1]}, {"state": (torch.zeros(2, 5).double(),)}]
-)
-def test_bad_input_is_named_by_the_fused_loop_too(change):
-    with pytest.raises(ValueError, match="give"):
-        recurrent.unroll(LSTMCell(3, 5), torch.randn(6, 2, 3), **change)
 
 
 def test_the_kernels_have_the_same_numbers_in_python_and_in_cpp():

@@ -23,16 +23,6 @@ def test_attention_is_a_distribution_over_what_was_heard(location):
     assert alpha[2, 0] == 1
 
 
-def test_cases_can_be_repeated_for_several_queries_each():
-    _, what = heard()
-    assert all(map(torch.equal, what.repeat(2), (v[[0, 0, 1, 1, 2, 2]] for v in what)))
-
-
-def test_a_kernel_has_a_middle():
-    with pytest.raises(ValueError, match="width is 4: give an odd number"):
-        Attention(8, 2 * H, 8, location=1, width=4)
-
-
 def test_attention_by_hand():
     attention = Attention(3, 2 * H, 4)
     h, s = torch.randn(1, 5, 2 * H), torch.randn(1, 3)

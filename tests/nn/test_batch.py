@@ -19,10 +19,6 @@ SPACE = {"dense": 0, "sequence": 0, "signal": 1, "picture": 2}
 places = pytest.mark.parametrize("place", SHAPES)
 
 
-def along(v, space):
-    return v.reshape(-1, *(1,) * space)
-
-
 def inputs(*shape):
     """A batch of mean 3, which is neither the running mean nor of variance 1."""
     return (3 + 2 * torch.randn(shape)).requires_grad_()

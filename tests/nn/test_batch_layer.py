@@ -220,37 +220,6 @@ def test_controls_are_the_copies_alone():
             assert_equal((x - mu) / sigma, expected / divisor)
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [({"epoch": 0}, "epoch is 0"), ({"terms": "none"}, "both, cases, features")],
-)
-def test_settings_that_mean_nothing_are_refused(settings, words):
-    with pytest.raises(ValueError, match=words):
-        BatchLayerNorm(D, **settings)
-
-
-def test_forgetting_starts_anew():
-    norm, (first, second) = (
-        BatchLayerNorm(D, population=Population.from_letters("TTTT")),
-        batches(2, M, D),
-    )
-    norm(first)
-    norm.clear_population()
-    norm(second)
-    fresh = BatchLayerNorm(D, population=Population.from_letters("TTTT"))
-    fresh(second)
-    x = torch.randn(M, D)
-    assert torch.equal(norm.eval()(x), fresh.eval()(x))
-
-
-def test_batch_of_another_shape_starts_anew():
-    norm = BatchLayerNorm(D)
-    for length in (3, 4, 4):
-        norm(torch.randn(M, length, D))
-    assert norm.over_cases.mu.shape == (1, 4, D)
-    assert norm.over_cases.batches == 2
-
-
 def test_smaller_last_batch_is_dropped_by_the_code():
     norm = BatchLayerNorm(D, variant=CODE)
     norm(torch.randn(M, D))
@@ -287,9 +256,3 @@ def test_population_of_another_shape_is_refused(variant, shape):
     norm(torch.randn(M, 3, D))
     with pytest.raises(ValueError, match=r"\(., 3, 1\) do not fit"):
         norm.eval()(torch.randn(shape))
-
-
-@pytest.mark.parametrize("letters", ["", "TTF", "TTFFF", "ttff", "TTFX"])
-def test_unknown_configuration_is_refused(letters):
-    with pytest.raises(ValueError, match="four of T and F"):
-        Population.from_letters(letters)

@@ -66,29 +66,6 @@ def test_rules_on_weights_reach_a_convolution(norm):
     torch.testing.assert_close(layer(x), F.conv2d(x, W, b, 2, 1, 2))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"stride": 0}, "stride 0, dilation 1, padding 0: give at least 1"),
-        ({"padding": -1}, "padding -1"),
-        ({"padding_mode": "mirror"}, "choose from zeros, reflect"),
-        ({"out_channels": 0}, "3 inputs, 0 outputs"),
-    ],
-    ids=str,
-)
-def test_a_convolution_that_cannot_be_is_refused(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        Conv2d(
-            **{
-                "in_channels": 3,
-                "out_channels": 4,
-                "kernel_size": 3,
-                "norm_layer": Identity,
-                **wrong,
-            }
-        )
-
-
 @pytest.mark.parametrize("norm", [WeightNorm, NORMS["weight, mean-only batch"]])
 def test_weight_norm_starts_as_the_layer_without_it(norm):
     layer = Linear(5, 8, norm).eval()

@@ -18,7 +18,7 @@ from lnlab.nn import (
     RNNCell,
     UpdateGate,
 )
-from lnlab.nn.recurrent import GRU, LSTM, RNN, flip, unroll
+from lnlab.nn.recurrent import GRU, LSTM, RNN, unroll
 
 T, B, D, H = 6, 4, 3, 5
 randn = partial(torch.randn, dtype=torch.float64)
@@ -135,12 +135,6 @@ def test_reverse_counts_steps_from_where_it_starts():
     unroll(cell, x, lengths=[1, 2, 1, 2], reverse=True)
     seen = (cell.norm_h.running_mean != 0).any(1)
     assert seen.tolist() == [True, True, False, False, False, False]
-
-
-def test_flip_stays_inside_each_length():
-    x = torch.arange(4.0)[:, None].expand(4, 3)
-    flipped = flip(x, torch.tensor([4, 2, 0]))
-    assert flipped.T.tolist() == [[3, 2, 1, 0], [1, 0, 2, 3], [0, 1, 2, 3]]
 
 
 def test_a_learned_first_state_is_used_and_trained():

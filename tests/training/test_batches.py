@@ -40,19 +40,6 @@ def test_an_epoch_can_be_entered_anywhere(ahead, monkeypatch):
             assert all(map(torch.equal, batch, expected))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((x, y[:-1], 5, (1,)), "x and y hold 23, 22 examples"),
-        ((x, y, 24, (1,)), "a batch of 24 examples cannot be taken from 23"),
-        ((x, y, 5, ()), "no seeds"),
-    ],
-)
-def test_impossible_batches_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Batches(*arguments)
-
-
 # cases of like length
 
 LENGTHS = [3, 9, 1, 4, 7, 2, 8, 5, 6, 10, 11, 12]

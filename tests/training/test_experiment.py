@@ -3,8 +3,6 @@
 from dataclasses import dataclass, fields, replace
 
 import pytest
-import torch
-from torch import nn
 
 from lnlab.training import Evaluation, setting, train_steps
 from lnlab.training.experiment import evaluations
@@ -87,40 +85,6 @@ def test_any_field_may_be_an_arm():
         Fields.arms("smoke", "gain")
     with pytest.raises(ValueError, match="no budget is called 'big': choose from smoke"):
         Fields.budget("big")
-
-
-def test_arms_have_the_same_batches_of_whole_words(tmp_path):
-    batches = {}
-
-    class Bag(nn.Module):
-        """The mean of the vectors of five words."""
-
-        def __init__(self):
-            super().__init__()
-            self.words = nn.Parameter(torch.randn(600, 2))
-
-        def forward(self, x):
-            return self.words[x].mean(-2)  # an index: x must be whole numbers
-
-    class Words(Tiny):
-        def dataset(self):
-            dataset = super().dataset()
-            # 513 has no bfloat16 of its own
-            dataset.train.x = 513 + (dataset.train.x[:, :5] > 0).long()
-            return dataset
-
-        def model(self, seed, dataset):
-            return Bag()
-
-        def loss(self, output, y):
-            if torch.is_grad_enabled():
-                batches.setdefault(self.learning_rate, []).append(y)
-            return super().loss(output, y)
-
-    for experiment in Words.arms("smoke", "learning_rate", (0.1, 0.01)).values():
-        for _ in train_steps(replace(experiment, epochs=1), root=tmp_path):
-            pass
-    assert torch.equal(*(torch.stack(each) for each in batches.values()))
 
 
 def test_it_is_evaluated_lightly_and_fully_and_for_its_length(tmp_path):

@@ -160,18 +160,6 @@ def test_models_keep_their_gradients_apart_and_the_originals_as_they_were():
     assert together.get_parameter("module.0.weight")[0].abs().min() > 0
 
 
-def test_state_survives_copy_save_and_dtype():
-    together, other = (stack([deep(nn.BatchNorm1d) for _ in range(2)]) for _ in range(2))
-    x = torch.randn(2, 5, 6)
-    together(x)
-    other.load_state_dict(together.state_dict())
-    copied = copy.deepcopy(together)
-    assert copy.deepcopy(together).float()(x.float()).dtype == torch.float32
-    expected = together.eval()(x)
-    assert torch.equal(other.eval()(x), expected)
-    assert torch.equal(copied.eval()(x), expected)
-
-
 @pytest.mark.parametrize(
     ("models", "message"),
     [

@@ -150,15 +150,6 @@ def test_a_companion_is_resumed_too(tiny, tmp_path):
     assert resumed.equals(whole)
 
 
-def test_seeds_start_the_same_alone_and_together(tiny):
-    together, alone = initial_models(tiny(), None), initial_models(tiny(seeds=(4,)), None)
-    for name, value in alone[0].state_dict().items():
-        assert torch.equal(together[1].state_dict()[name], value)
-    torch.manual_seed(3)
-    torch.set_default_dtype(torch.float32)
-    assert torch.equal(together[0].get_parameter("0.weight"), nn.Linear(6, 5).weight)
-
-
 # runs
 
 
@@ -412,10 +403,3 @@ def test_evaluate_is_the_mean_over_all_cases_and_leaves_no_trace():
     with pytest.raises(KeyError), evaluating(model):
         raise KeyError
     assert [module.training for module in model.modules()] == modes
-
-
-def test_loss_of_each_model_is_the_mean_over_its_cases():
-    output, targets = torch.randn(3, 5, 4), torch.randint(4, (3, 5))
-    expected = [F.cross_entropy(o, t) for o, t in zip(output, targets, strict=True)]
-    torch.testing.assert_close(cross_entropy(output, targets), torch.stack(expected))
-    assert torch.equal(cross_entropy(output[:1], targets[:1]), expected[0][None])
