@@ -20,11 +20,11 @@ from lnlab.analysis.magnitudes import relative_change, root_mean_square, vector_
 from lnlab.analysis.module_copy import ModuleCopy, find_weights
 from lnlab.analysis.norm_gradients import (
     as_affine_norm,
-    gradient_norms,
     gradient_parts,
     norm_call,
 )
 from lnlab.analysis.norm_identity import NormReport
+from lnlab.analysis.objective import Objective
 from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
 from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
@@ -37,7 +37,7 @@ from lnlab.auditing.finding import (
     make_finding,
 )
 from lnlab.auditing.norms import eps_of, find_norms
-from lnlab.auditing.subject import RANDOM, AuditSubject, ModuleCall, zero_weights
+from lnlab.auditing.subject import RANDOM, AuditSubject, ModuleCall, other_input, zero_weights
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
 
@@ -287,13 +287,35 @@ SATURATED = 0.5
 
 def check_activations(subject: AuditSubject) -> list[Finding]:
     """Measure size, outliers, stable rank and mean cosine of what each module makes."""
-    rows = [_activation_row(call) for call in subject.trace.calls if _makes_matrix(call)]
+    constant = _constant_parts(subject)
+    rows = [
+        _activation_row(call)
+        for call in subject.trace.calls
+        if _makes_matrix(call) and call.name not in constant
+    ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
     names = tuple(row["where"] or "output" for row in rows)
     profile = Profile("root mean square", names, tuple(row["rms"] for row in rows))
     subject.show(rows, profile=profile if len(rows) > 2 else None)
-    return [*_activation_findings(rows), *_saturation_findings(subject)]
+    X = as_matrix(subject.x.double())
+    inputs_alike = bool((X[:1] == X).all()) or mean_cosine(X) > ALIKE
+    findings = _activation_findings(rows, inputs_alike)
+    return [*findings, *_saturation_findings(subject)]
+
+
+def _constant_parts(subject: AuditSubject) -> set[str]:
+    """Return the parts that make the same of another input: tables of positions, say."""
+    x = other_input(subject.x)
+    if torch.equal(x, subject.x):
+        return set()
+    others = {call.name: call for call in subject.trace_of(x).calls}
+    return {
+        call.name
+        for call in subject.trace.calls
+        if call.name in others
+        and all(map(torch.equal, call.outputs, others[call.name].outputs))
+    }
 
 
 def _makes_matrix(call: ModuleCall) -> bool:
@@ -322,7 +344,7 @@ def _activation_row(call: ModuleCall) -> dict:
     }
 
 
-def _activation_findings(rows: list[dict]) -> Iterator[Finding]:
+def _activation_findings(rows: list[dict], inputs_alike: bool) -> Iterator[Finding]:
     broken = [row["where"] for row in rows if not row["finite"]]
     if broken:
         yield make_finding("output-not-finite", broken, "NaN or infinities come out")
@@ -335,7 +357,7 @@ def _activation_findings(rows: list[dict]) -> Iterator[Finding]:
         severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
         yield make_finding("outlier-channel", where, message, severity)
     alike = [row["where"] for row in rows if row["cosine"] > ALIKE and row["units"] > FEW_UNITS]
-    if alike:
+    if alike and not inputs_alike:
         message = f"all cases point the same way (mean cosine above {ALIKE:g})"
         yield make_finding("cases-alike", alike, message)
 
@@ -365,7 +387,7 @@ FEW_LAYERS = 4
 def check_gradients(subject: AuditSubject) -> list[Finding]:
     """Measure ||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first called on."""
     objective = subject.objective
-    norms = gradient_norms(objective)
+    norms = _gradient_norms(objective)
     sizes = {n: float(vector_norm(w)) for n, w in objective.split(objective.start).items()}
     names = [name for name in group_by_layer(objective) if name in norms]
     if not names:
@@ -387,6 +409,21 @@ def check_gradients(subject: AuditSubject) -> list[Finding]:
     return list(_gradient_findings(norms, trained))
 
 
+def _gradient_norms(objective: Objective) -> dict[str, float]:
+    """Return the norm of each gradient, 0 where it is rounding: of what cancels.
+
+    That is another one after a step that changes nothing else.
+    """
+    start = objective.start
+    step = 10 * torch.finfo(start.dtype).eps * torch.linspace(-1, 1, len(start)).to(start)
+    (_, slope), (_, moved) = objective.gradient(), objective.gradient(start + start * step)
+    norms = {name: float(vector_norm(slope[i])) for name, i in objective.slices().items()}
+    for name, i in objective.slices().items():
+        if vector_norm(moved[i] - slope[i]) > 0.5 * norms[name]:
+            norms[name] = 0.0
+    return norms
+
+
 def _gradient_findings(norms: dict[str, float], names: list[str]) -> Iterator[Finding]:
     """Findings on gradients, by the ``names`` of layers in order, none of which is 0."""
     infinite = [name for name, norm in norms.items() if not math.isfinite(norm)]
@@ -397,7 +434,7 @@ def _gradient_findings(norms: dict[str, float], names: list[str]) -> Iterator[Fi
     values = [norms[name] for name in names]
     factor = values[-1] / values[0]
     if max(factor, 1 / factor) > STEEP:
-        change, effect = ("grows", "hardly learn") if factor > 1 else ("shrinks", "explode")
+        change, effect = ("grows", "less") if factor > 1 else ("shrinks", "more")
         message = (
             f"the gradient {change} by a factor of {digits(max(factor, 1 / factor))} from the "
             "first layer to the last"
@@ -553,6 +590,8 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
         return [make_finding("curvature-zero", [subject.name], message)]
     error = abs(row["error"] / largest) if largest else 0.0
     percent = 100 * error
+    # what is left of a 0 is rounding, or the error of the largest
+    bends_down = smallest < -max(error, 1e-6) * abs(largest)
     within = f"± {digits(percent)}%" if percent >= 0.01 else "± less than 0.01%"
     message = (
         f"the largest eigenvalue of the Hessian is {digits(largest)} ({within}), the "
@@ -563,7 +602,7 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
         [subject.name],
         message,
         rate=digits(row["critical_rate"]),
-        bends="; the loss bends down somewhere as well" if smallest < 0 else "",
+        bends="; the loss bends down somewhere as well" if bends_down else "",
         spherical=digits(row["scale_free"]),
     )
     return [finding]
@@ -601,6 +640,8 @@ def _error(subject: AuditSubject, dtype: torch.dtype, y: Tensor) -> dict:
         return {"error": math.nan, "remark": str(error).splitlines()[0][:120]}
     if not bool(low.isfinite().all()):
         return {"error": math.inf, "remark": "not finite"}
+    if dtype.is_floating_point and float(y.abs().max()) < torch.finfo(dtype).tiny:
+        return {"error": relative_change(low.double(), y), "remark": "underflow"}
     return {"error": relative_change(low.double(), y), "remark": ""}
 
 
@@ -609,6 +650,9 @@ def _precision_findings(row: dict, dtype: torch.dtype, own: bool) -> list[Findin
     if row["remark"] == "not finite":
         message = f"in {precision} the outputs are not finite"
         return [make_finding("overflow", [], message, FAULT if own else RISK)]
+    if row["error"] > LOST[dtype] and row["remark"] == "underflow":
+        message = f"in {precision} the outputs underflow"
+        return [make_finding("overflow", [], message)]
     if row["error"] > LOST[dtype]:
         message = f"in {precision} the outputs are off by {row['error']:.2g}"
         return [make_finding("precision-lost", [], message)]

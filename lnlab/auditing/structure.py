@@ -29,6 +29,7 @@ from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
     is_bias,
+    other_input,
     restored_random_state,
     zero_weights,
 )
@@ -275,7 +276,7 @@ def check_parameters(subject: AuditSubject) -> list[Finding]:
         factors = (1, 100) if bool(grads[name][mask].any()) else (1, 1)
         if worth_trying and not _has_effect(subject, evaluated, name, mask, factors):
             idle[name] = int(mask.sum()), mask.numel()
-            if mask.all() and _has_effect(subject, evaluated, name, mask, factors, _other_x):
+            if mask.all() and _has_effect(subject, evaluated, name, mask, factors, other_input):
                 here.append(name)
     norms = _next_norms(subject)
     subject.show(
@@ -320,14 +321,6 @@ def _flat_places(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
     return {
         name: g.abs() <= small * max(sizes[name], 1e-6 * largest) for name, g in grads.items()
     }
-
-
-def _other_x(x: Tensor) -> Tensor:
-    """Return another input: one of zeros, say, hides the effect of the weights it meets."""
-    if not x.is_floating_point():
-        return x.flip(-1)
-    size = float(x.std(correction=0)) or 1.0
-    return x + size * normal(10, 0, x.numel()).view_as(x).to(x)
 
 
 def _has_effect(
@@ -447,6 +440,8 @@ def check_cases(subject: AuditSubject) -> list[Finding]:
                 changes[name] = max(change, changes.get(name, 0.0))
     if "" not in changes:
         raise CannotCheck("no output has an entry a case.")
+    if not math.isfinite(changes[""]):
+        raise CannotCheck("the outputs are not finite.")
     rows = [{"part": name, "moved": changes[name]} for name in calls if name in changes]
     subject.show(rows)
     if changes[""] <= exact:
@@ -501,7 +496,8 @@ def check_units(subject: AuditSubject) -> list[Finding]:
         findings.append(make_finding("layer-dead", whole, "every unit is shut in every case"))
     if some:
         n, units = (sum(column) for column in zip(*some.values(), strict=True))
-        least = min(map(_values_a_unit, sites))
+        is_one_case = bool((subject.x == subject.x[:1]).all())
+        least = 1 if is_one_case else min(map(_values_a_unit, sites))
         where = [f"{name} ({n} of {units})" for name, (n, units) in some.items()]
         message = (
             f"{n} of {units} units are shut in all cases ({least} values of each at least)"

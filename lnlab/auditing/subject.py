@@ -373,6 +373,14 @@ def find_drawing(module: nn.Module, x: Tensor) -> set[str]:
     return drawing
 
 
+def other_input(x: Tensor) -> Tensor:
+    """Return another input: one of zeros, say, hides the effect of the weights it meets."""
+    if not x.is_floating_point():
+        return x.flip(-1)
+    size = float(x.std(correction=0)) or 1.0
+    return x + size * normal(10, 0, x.numel()).view_as(x).to(x)
+
+
 def zero_weights(module: nn.Module) -> list[str]:
     """Return the names of all parameters that are 0 everywhere and not called a bias.
 

@@ -357,3 +357,86 @@ def test_equal_findings_are_one_whatever_the_sizes():
     (found,) = report.of(RISK)
     assert found.rule == "eps-decides"
     assert found.where == "1, 3, 5, 7"
+
+
+# What the numbers do not carry is not said.
+
+
+class Rotated(nn.Module):
+    """Attention with rotary positions, whose table of frequencies is no activation."""
+
+    def __init__(self):
+        super().__init__()
+        frequencies = 10_000.0 ** -torch.linspace(0, 1, 4)
+        self.angles = Function(
+            lambda x: torch.arange(x.shape[-2]).to(x)[:, None] * frequencies.to(x)
+        )
+        self.attention = Attention(fused=True)
+
+    def forward(self, x):
+        a = self.angles(x).repeat(1, 2)
+        return self.attention(x * a.cos() + x.roll(4, -1) * a.sin())
+
+
+class Segments(nn.Module):
+    """An embedding of words, and one of a segment that is the same for all."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.segment = nn.Embedding(9, 8), nn.Embedding(2, 8)
+
+    def forward(self, words):
+        return self.words(words) + self.segment(torch.zeros_like(words))
+
+
+def test_tables_are_no_activations():
+    assert not messages(Rotated(), torch.randn(4, 20, 8), "activations")
+    report = audit(Segments(), torch.randint(9, (4, 7)), only="activations")
+    assert not report.findings
+    assert set(report.table("activations")["where"]) == {"words"}
+
+
+def test_cases_that_come_in_alike_are_not_found_alike():
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    found = audit(net, torch.zeros(16, 8), only=["activations", "dead units"]).findings
+    assert {f.severity for f in found} <= {FACT}
+
+
+def test_a_gradient_of_rounding_is_no_end_of_a_profile():
+    """The bias of the first layer is taken away again, and a layer of its own here."""
+
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = nn.Parameter(torch.randn(8, 8))
+            self.layers = nn.Sequential(*(nn.Linear(8, 8, bias=False) for _ in range(5)))
+
+        def forward(self, x):
+            x = x + self.shift.sum(0)
+            return self.layers(x - x.mean(0))
+
+    check = "gradients over depth"
+    report = audit(Shifted(), torch.randn(16, 8), only=check)
+    assert "shift" not in report.data[check].profile.names
+    assert not report.of(RISK)
+
+
+def test_outputs_that_underflow_do_not_cancel():
+    found = messages(Function(lambda x: 1e-10 * x), None, "precision")
+    assert found == {"overflow": "in float16 the outputs underflow"}
+
+
+def test_a_zero_of_the_curvature_does_not_bend_down():
+    smallest = []
+    for seed in range(6):  # four cases of eight inputs leave directions without a curvature
+        torch.manual_seed(seed)
+        net, x = nn.Linear(8, 3), torch.randn(4, 8)
+        report = audit(net, x, loss_fn=lambda y: y.square().mean(), only="curvature")
+        smallest += [row["smallest"] for row in report.data["curvature"].rows]
+        assert "bends down" not in report.findings[0].meaning
+    assert min(smallest) < 0
+
+
+def test_outputs_of_nan_do_not_move_by_nan():
+    report = audit(Function(torch.log), torch.randn(16, 8), only="cases apart")
+    assert report.not_run == {"cases apart": "the outputs are not finite."}

@@ -20,7 +20,7 @@ TAG = "<img src=x onerror=alert`1`>"
 def report():
     net = nn.Sequential()
     net.add_module(TAG, nn.Linear(6, 4))
-    net.add_module("norm", nn.BatchNorm1d(4, eps=1e-9))
+    net.add_module("norm", nn.BatchNorm1d(4, eps=1.0))  # a risk: larger than its variances
     net.add_module("out", nn.Linear(4, 3))
     return audit(net, torch.randn(16, 6), torch.arange(16) % 3, F.cross_entropy)
 
