@@ -62,52 +62,37 @@ class Grade(Enum):
 
 @dataclass(frozen=True)
 class Invariance:
-    """One transformation at one place of the module, in one mode and precision.
+    """One transformation at one place of the module, in one mode and precision."""
 
-    Attributes:
-        where: "x" or the name of a weight.
-        column: the transformation's number, 1 to 10, or 11, independence of other cases.
-        name: the transformation in words.
-        formula: the same in the paper's letters.
-        mode: "train", "running" or "recomputed", by the statistics of batch normalization, or
-            "evaluation" for a module without any.
-        dtype: "float64" and so on.
-        grade: of the outputs; NOT_JUDGED if they are constant only because what moved inside
-            went into units that do not respond.
-        inside: the grade of what goes into f and comes out of normalizers; NOT_JUDGED if there
-            is none of these, or none that can be seen.
-        defect: max|y' - y| / max|y| at delta = 3.7, or for a shift as large as what it shifts.
-        worst: the largest defect at any delta > 0 that was tried.
-        worst_delta: that delta.
-        worst_case: the case whose output moved most there.
-        worst_site: the place inside that moved most there.
-        rate: p if the defect goes as delta^-p below 1: 2 is an eps inside the root, 1 one
-            outside; NaN if there is no such law.
-        knee: the delta below which the invariance is gone, where delta² var = eps.
-        exact_without: what must be 0 for it to be exact, if that suffices: "eps", "bias inside"
-            (the bias of the layers that make pre-activations), or both.
-        sign: what delta < 0 does beside |delta|: "same", "flips" (about a bias), "other".
-        curve: (delta, defect) of all that was tried.
-    """
-
-    where: str
-    column: int
-    name: str
-    formula: str
+    where: str  # "x" or the name of a weight
+    column: int  # the transformation's number, 1 to 10, or 11, independence of other cases
+    name: str  # the transformation in words
+    formula: str  # the same in the paper's letters
+    # "train", "running" or "recomputed", by the statistics of batch normalization, or
+    # "evaluation" for a module without any
     mode: str
-    dtype: str
+    dtype: str  # "float64" and so on
+    # of the outputs; NOT_JUDGED if they are constant only because what moved inside went into
+    # units that do not respond
     grade: Grade
+    # the grade of what goes into f and comes out of normalizers; NOT_JUDGED if there is none of
+    # these, or none that can be seen
     inside: Grade
+    # max|y' - y| / max|y| at delta = 3.7, or for a shift as large as what it shifts
     defect: float
-    worst: float
-    worst_delta: float
-    worst_case: int
-    worst_site: str
+    worst: float  # the largest defect at any delta > 0 that was tried
+    worst_delta: float  # that delta
+    worst_case: int  # the case whose output moved most there
+    worst_site: str  # the place inside that moved most there
+    # p if the defect goes as delta^-p below 1: 2 is an eps inside the root, 1 one outside; NaN
+    # if there is no such law
     rate: float
-    knee: float
+    knee: float  # the delta below which the invariance is gone, where delta² var = eps
+    # what must be 0 for it to be exact, if that suffices: "eps", "bias inside" (the bias of the
+    # layers that make pre-activations), or both
     exact_without: str
-    sign: str
-    curve: tuple[tuple[float, float], ...]
+    sign: str  # what delta < 0 does beside |delta|: "same", "flips" (about a bias), "other"
+    curve: tuple[tuple[float, float], ...]  # (delta, defect) of all that was tried
 
     def __str__(self) -> str:
         if self.grade is Grade.EXACT:
@@ -149,29 +134,19 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class InvarianceReport(Report):
-    """The invariances of a module; prints as a table.
+    """The invariances of a module; prints as a table."""
 
-    Attributes:
-        module: its class.
-        shape: of the input.
-        invariances: one for each place, transformation, mode and precision.
-        dead: for each f with units that are shut in all cases: how many, of how many.
-        not_tried: why a mode or precision could not be tried.
-        evaluations: how often the module was evaluated.
-        seconds: how long that took.
-        returned: how many tensors the module returns, of which the first was compared.
-        silent: whether all outputs are 0 before any change.
-    """
-
-    module: str
-    shape: tuple[int, ...]
+    module: str  # its class
+    shape: tuple[int, ...]  # of the input
+    # one for each place, transformation, mode and precision
     invariances: tuple[Invariance, ...]
+    # for each f with units that are shut in all cases: how many, of how many
     dead: dict[str, tuple[int, int]]
-    not_tried: dict[str, str]
-    evaluations: int
-    seconds: float
-    returned: int = 1
-    silent: bool = False
+    not_tried: dict[str, str]  # why a mode or precision could not be tried
+    evaluations: int  # how often the module was evaluated
+    seconds: float  # how long that took
+    returned: int = 1  # how many tensors the module returns, of which the first was compared
+    silent: bool = False  # whether all outputs are 0 before any change
     whole = (1,)
 
     def to_frame(self) -> Frame:
@@ -203,14 +178,9 @@ class InvarianceReport(Report):
     ) -> Grade:
         """Return the grade of one cell, such as ``.grade("0.weight", 1, dtype="float32")``.
 
-        Args:
-            where: "x" or the name of a weight.
-            column: the number of the transformation.
-            mode: None: the first.
-            dtype: torch.float32 and "float32" are the same; None: the first.
-
-        Raises:
-            KeyError: if there is no such row.
+        ``where`` is "x" or the name of a weight, ``column`` the number of the transformation;
+        without ``mode`` and ``dtype`` the first. If there is no such row, a KeyError lists the
+        places.
         """
         given = {"mode": mode, "dtype": None if dtype is None else _name(dtype)}
         which = {name: value for name, value in given.items() if value is not None}
@@ -327,20 +297,14 @@ COLUMNS = (*OF_WEIGHTS, *OF_INPUTS, *OF_SUMMED, OTHERS.column)
 
 @dataclass(frozen=True)
 class Change:
-    """One transformation at one place.
+    """One transformation at one place."""
 
-    Attributes:
-        where: "x", or the name of a weight.
-        transformation: the column.
-        replacement: from a module copy and delta (or the size of a shift, 1 being that of what
-            is shifted) to what is put in the place of its own.
-        first_case_only: whether only the first case of the output is compared.
-    """
-
-    where: str
-    transformation: Transformation
+    where: str  # "x", or the name of a weight
+    transformation: Transformation  # the column
+    # from a module copy and delta (or the size of a shift, 1 being that of what is shifted) to
+    # what is put in the place of its own
     replacement: Callable[[ModuleCopy, float], Replacement]
-    first_case_only: bool = False
+    first_case_only: bool = False  # whether only the first case of the output is compared
 
 
 def changes_of(
@@ -351,13 +315,9 @@ def changes_of(
 ) -> Iterator[Change]:
     """Yield all changes that can be tried on ``module``, those of weights first.
 
-    Args:
-        weights: where columns 1 to 3, 7, 8 and 10 are tried.
-        module: with its input.
-        called: the modules that are called; the pre-activations of the others (those of an
-            attention's projection, say) cannot be reached.
-        feature_axis: of x, along which the inputs of a case are; None: 1 if the first weight is
-            a kernel, else the last.
+    The pre-activations of modules that are not ``called`` (those of an attention's projection,
+    say) cannot be reached. ``feature_axis`` of x holds the inputs of a case; None: 1 if the
+    first weight is a kernel, else the last.
     """
     columns = {T.column: T for T in TRANSFORMATIONS}
     for weight in weights:
@@ -461,24 +421,16 @@ ROUNDINGS = 8
 
 @dataclass(frozen=True)
 class Point:
-    """The defects that one delta made.
+    """The defects that one delta made."""
 
-    Attributes:
-        delta: the scale, or the size of a shift.
-        outputs: the defect of the outputs.
-        inside: the largest defect inside, and ``site`` where.
-        case: the case whose output moved most.
-        swallowed: whether the last site that moved is in front of an f that lets nothing pass.
-        doubtful: whether a defect may be one of rounding.
-    """
-
-    delta: float
-    outputs: float
-    inside: float
-    case: int
+    delta: float  # the scale, or the size of a shift
+    outputs: float  # the defect of the outputs
+    inside: float  # the largest defect inside, and ``site`` where
+    case: int  # the case whose output moved most
     site: str
+    # whether the last site that moved is in front of an f that lets nothing pass
     swallowed: bool
-    doubtful: bool
+    doubtful: bool  # whether a defect may be one of rounding
 
 
 def _sign(plus: Tensor, minus: Tensor, exact: float) -> str:
@@ -555,10 +507,6 @@ class Tester:
         evaluations: how often the module was evaluated.
         precision: that which the outputs have.
         exact: a defect below this is rounding.
-
-    Raises:
-        ValueError: if the outputs are no finite floating point numbers, or differ between two
-            evaluations from one random state.
     """
 
     def __init__(self, module: ModuleCopy, weights: dict[str, Weight]) -> None:

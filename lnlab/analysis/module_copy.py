@@ -79,11 +79,9 @@ def as_list(value: Any, kind: type | tuple[type, ...]) -> list:
 
 @contextmanager
 def interruptible(count: Callable[[], int], of: str) -> Iterator[None]:
-    """End the block at an interrupt and keep what was computed, with a warning.
+    """End the block at an interrupt, with a warning, if ``count()`` is not 0 by then.
 
-    Args:
-        count: of what is there; an interrupt before there is anything is raised.
-        of: how many there would be, "30 draws".
+    ``of`` says how many there would be, "30 draws".
     """
     try:
         yield
@@ -108,11 +106,7 @@ def tensors(output: Any) -> Iterator[Tensor]:
 
 
 def first_tensor(output: Any) -> Tensor:
-    """Return the first of :func:`tensors` (any shape), which is analyzed by default.
-
-    Raises:
-        TypeError: if there is none.
-    """
+    """Return the first of :func:`tensors` (any shape), which is analyzed by default."""
     first = next(tensors(output), None)
     if first is None:
         raise TypeError(
@@ -174,13 +168,7 @@ def _clones(module: nn.Module) -> dict[str, Tensor | None]:
 
 
 def copy_module(model: nn.Module) -> nn.Module:
-    """Return a copy of ``model`` without the user's hooks, whose parameters are not trained.
-
-    Raises:
-        TypeError: if it is no module.
-        ValueError: if it cannot be copied, or is compiled by torch.jit, or has parameters
-            without numbers.
-    """
+    """Return a copy of ``model`` without the user's hooks, whose parameters are not trained."""
     model = original_module(model)
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
@@ -288,28 +276,18 @@ GAINS = ("weight_g", "original0")
 
 @dataclass(frozen=True)
 class Weight:
-    """A matrix or kernel of a module.
+    """A matrix or kernel of a module."""
 
-    Attributes:
-        name: of the parameter, "0.weight".
-        owner: the name of the module that has it, "0".
-        unit_axis: the axis along which its units are.
-        summed: whether its owner makes pre-activations when it is called.
-    """
-
-    name: str
-    owner: str
-    unit_axis: int
-    summed: bool
+    name: str  # of the parameter, "0.weight"
+    owner: str  # the name of the module that has it, "0"
+    unit_axis: int  # the axis along which its units are
+    summed: bool  # whether its owner makes pre-activations when it is called
 
 
 def find_weights(module: nn.Module, names: Collection[str] | None = None) -> dict[str, Weight]:
     """Return the weights of ``module`` by name, or only those with the given ``names``.
 
     They are all parameters of two axes or more but those of normalizers and embeddings.
-
-    Raises:
-        ValueError: for a name that does not exist, and for parameters without a shape yet.
     """
     weights: dict[str, Weight] = {}
     first_names = {id(p): name for name, p in module.named_parameters()}
@@ -341,16 +319,11 @@ NO_EPS = 1e-300
 
 
 class Replacement(NamedTuple):
-    """An input, weights or a shift of pre-activations, put in the place of a module's own.
+    """An input, weights or a shift of pre-activations, put in the place of a module's own."""
 
-    Attributes:
-        x: the input.
-        weights: parameters by name.
-        shift: the owner of a weight, and a function of the pre-activations that it makes.
-    """
-
-    x: Tensor
-    weights: Mapping[str, Tensor] = {}
+    x: Tensor  # the input
+    weights: Mapping[str, Tensor] = {}  # parameters by name
+    # the owner of a weight, and a function of the pre-activations that it makes
     shift: tuple[str, Callable[[Tensor], Tensor]] | None = None
 
 
@@ -403,12 +376,7 @@ class ModuleCopy:
     def run(
         self, replacement: Replacement | None = None, *, find_shut: bool = False
     ) -> Observation:
-        """Evaluate the module with ``replacement`` in the place of its own numbers.
-
-        Raises:
-            TypeError: if what is read of the output is no tensor.
-            ValueError: if the module does not take the input.
-        """
+        """Evaluate the module with ``replacement`` in the place of its own numbers."""
         new = Replacement(self.x) if replacement is None else replacement
         with torch.random.fork_rng(self._devices), self._buffers, self._replaced(new):
             x = new.x.clone()  # a module may write into its input

@@ -93,19 +93,13 @@ def _alike(one: Tensor, other: Tensor, tolerance: float = SAME) -> bool:
 
 @dataclass(frozen=True)
 class Extent:
-    """The values that one statistic is taken over.
+    """The values that one statistic is taken over."""
 
-    Attributes:
-        axes: those of x.
-        split: the one of them that is cut into groups, each with a statistic; None: none is.
-        groups: into how many it is cut.
-        size: how many values one statistic is taken of.
-    """
-
-    axes: tuple[int, ...]
+    axes: tuple[int, ...]  # those of x
+    # the one of them that is cut into groups, each with a statistic; None: none is
     split: int | None
-    groups: int
-    size: int
+    groups: int  # into how many it is cut
+    size: int  # how many values one statistic is taken of
 
     def grouped(self, x: Tensor) -> Tensor:
         """Return x (B, ...) with the split axis cut into (groups, members)."""
@@ -144,12 +138,7 @@ def find_extents(box: BlackBox, x: Tensor) -> list[tuple[int, dict[int, Extent |
 def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> Extent | None:
     """Return the outputs that a change of one input of x (B, ...) reaches.
 
-    None if they form no such pattern.
-
-    Args:
-        box: the module.
-        x: its input.
-        at: the index of the one that is changed; None: the middle.
+    None if they form no such pattern. ``at`` is the index of that input; None: the middle.
     """
     at = tuple(n // 2 for n in x.shape) if at is None else at
     y = box(x)
@@ -185,17 +174,11 @@ def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> 
 
 @dataclass(frozen=True)
 class ParameterRole:
-    """The role of a parameter of a normalizer.
+    """The role of a parameter of a normalizer."""
 
-    Attributes:
-        name: of the parameter.
-        role: a key of :data:`ROLES`.
-        axes: those of the output along which it varies.
-    """
-
-    name: str
-    role: str
-    axes: tuple[int, ...] = ()
+    name: str  # of the parameter
+    role: str  # a key of :data:`ROLES`
+    axes: tuple[int, ...] = ()  # those of the output along which it varies
 
 
 ROLES = {
@@ -271,23 +254,14 @@ def _varying_axes(v: Tensor, tolerance: float) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Divisor:
-    """s(var) = (factor * var + eps) ** power, or with eps elsewhere.
+    """s(var) = (factor * var + eps) ** power, or with eps elsewhere."""
 
-    Attributes:
-        centred: whether d is x less its mean.
-        about_mean: whether var is about the mean; else the mean square.
-        power: 1/2 for a root.
-        factor: 1 for the biased variance, N/(N-1) for the unbiased.
-        eps: the small number, 0 if none can be seen.
-        place: of eps: "inside" the power, "outside", or "at least": s is never smaller.
-    """
-
-    centred: bool
-    about_mean: bool
-    power: float
-    factor: float
-    eps: float
-    place: str
+    centred: bool  # whether d is x less its mean
+    about_mean: bool  # whether var is about the mean; else the mean square
+    power: float  # 1/2 for a root
+    factor: float  # 1 for the biased variance, N/(N-1) for the unbiased
+    eps: float  # the small number, 0 if none can be seen
+    place: str  # of eps: "inside" the power, "outside", or "at least": s is never smaller
 
 
 SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
@@ -344,21 +318,15 @@ def _law(var: Tensor, s: dict[float, Tensor]) -> tuple[float, float, float, str]
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of torch.nn, on inputs of a certain shape.
+    """An operator of torch.nn, on inputs of a certain shape."""
 
-    Attributes:
-        name: "LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm(4)", "InstanceNorm", or, if
-            nothing distinguishes them, "LayerNorm or InstanceNorm".
-        axes: of its statistics.
-        gain_axes: along which its gain may vary.
-        groups: into how many it cuts axis 1; 1 for all but GroupNorm.
-        split: another axis that is cut into groups; torch.nn has no such operator.
-    """
-
+    # "LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm(4)", "InstanceNorm", or, if nothing
+    # distinguishes them, "LayerNorm or InstanceNorm"
     name: str
-    axes: tuple[int, ...]
-    gain_axes: tuple[int, ...]
-    groups: int = 1
+    axes: tuple[int, ...]  # of its statistics
+    gain_axes: tuple[int, ...]  # along which its gain may vary
+    groups: int = 1  # into how many it cuts axis 1; 1 for all but GroupNorm
+    # another axis that is cut into groups; torch.nn has no such operator
     split: int | None = None
 
     def __call__(self, x: Tensor, eps: float) -> Tensor:
@@ -429,18 +397,13 @@ def find_running_stats(
     """Return the momentum of running statistics, and the estimate of the variance in them.
 
     In evaluation mode each unit is an affine map, and its slope and offset are those of the
-    running mean and variance.
+    running mean and variance. ``box`` is in training mode, gains 1 and biases 0, x a batch (B,
+    ...).
 
-    Args:
-        box: the module in training mode, gains 1 and biases 0.
-        x: a batch (B, ...).
-        over: the extent of statistics in training.
-        divisor: how they enter.
-
-    Returns:
-        The weight of the newest batch, 0.1 in torch, None if all batches weigh alike, NaN if it
-        follows no such rule; and "biased variance", "unbiased variance", "biased sigma",
-        "unbiased sigma" or "unknown". None if evaluation does not depend on the batches.
+    The momentum is the weight of the newest batch, 0.1 in torch, None if all batches weigh
+    alike, NaN if it follows no such rule; the estimate "biased variance", "unbiased variance",
+    "biased sigma", "unbiased sigma" or "unknown". None if evaluation does not depend on the
+    batches.
     """
     module = deepcopy(box.module.module)
     for name, value in box.weights.items():
@@ -516,44 +479,28 @@ NOTHING = "no normalizer"
 
 @dataclass(frozen=True)
 class Property:
-    """One property of a normalizer.
+    """One property of a normalizer."""
 
-    Attributes:
-        what: it is about.
-        found: how the module does it.
-        torch: how torch.nn's operator does it.
-        wrong: whether that makes another function of it.
-    """
-
-    what: str
-    found: str
-    torch: str
-    wrong: bool
+    what: str  # it is about
+    found: str  # how the module does it
+    torch: str  # how torch.nn's operator does it
+    wrong: bool  # whether that makes another function of it
 
 
 @dataclass(frozen=True)
 class NormReport(Report):
-    """The normalizer that a module turned out to be; prints as a table.
+    """The normalizer that a module turned out to be; prints as a table."""
 
-    Attributes:
-        module: its class, from which nothing is concluded.
-        kind: the operator of torch.nn that it is, or comes nearest to; "no normalizer".
-        properties: one a line.
-        over: the values that a statistic is taken over; None for what is no normalizer.
-        divisor: what it divides by; None likewise.
-        operator: that of torch.nn that it is or comes nearest to; None likewise.
-        roles: those of its parameters.
-        float32: whether it computes in float32 although its input is float64.
-    """
-
-    module: str
-    kind: str
-    properties: tuple[Property, ...]
+    module: str  # its class, from which nothing is concluded
+    kind: str  # the operator of torch.nn that it is, or comes nearest to; "no normalizer"
+    properties: tuple[Property, ...]  # one a line
+    # the values that a statistic is taken over; None for what is no normalizer
     over: Extent | None = None
-    divisor: Divisor | None = None
+    divisor: Divisor | None = None  # what it divides by; None likewise
+    # that of torch.nn that it is or comes nearest to; None likewise
     operator: Operator | None = None
-    roles: tuple[ParameterRole, ...] = ()
-    float32: bool = False
+    roles: tuple[ParameterRole, ...] = ()  # those of its parameters
+    float32: bool = False  # whether it computes in float32 although its input is float64
     width = 200
 
     @property

@@ -45,11 +45,6 @@ class Objective:
             given if the model has batch normalization; None is evaluation mode.
         params: the names of the parameters that w holds; None: all that are trained.
         dtype: the precision; None: that of the model, float32 at least.
-
-    Raises:
-        TypeError: if ``model`` is no module, x no tensor, or the loss no function.
-        ValueError: if there is nothing to vary, x does not fit, the loss is no finite scalar,
-            or the model returns something else the second time (dropout).
     """
 
     @in_one_thread
@@ -146,11 +141,7 @@ class Objective:
         return {n: slice(a, b) for n, a, b in zip(self.names, starts, ends, strict=True)}
 
     def parameters_of(self, model: nn.Module) -> Tensor:
-        """Return the w (P,) of another model with parameters of the same names and shapes.
-
-        Raises:
-            ValueError: if it has others.
-        """
+        """Return the w (P,) of another model with parameters of the same names and shapes."""
         check_model(model)
         parameters = dict(model.named_parameters())
         for name, shape in zip(self.names, self.shapes, strict=True):
@@ -178,9 +169,6 @@ class Objective:
         """Return the map v to H v at w, of v (P,) or several as (P, K).
 
         The gradient is computed once; each product is one backward pass through it.
-
-        Raises:
-            ValueError: if the model or the loss has no second derivative.
         """
         try:
             w, _, slope = self._differentiate(w, twice=True)

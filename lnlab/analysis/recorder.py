@@ -199,11 +199,7 @@ def record(
 
 
 def choose_modules(model: nn.Module, where: Where) -> dict[str, nn.Module]:
-    """Return the modules of ``model`` that ``where`` means, by name.
-
-    Raises:
-        ValueError: if a name does not exist, or nothing is chosen.
-    """
+    """Return the modules of ``model`` that ``where`` means, by name."""
     modules = dict(model.named_modules())
     if where is None:
         chosen = {name: m for name, m in modules.items() if not any(m.children())}
@@ -357,9 +353,6 @@ class Recorder(HookContext, AnalysisResult):
         pairs of cases; drift_mean and drift_var, how far the mean and the variance of a unit
         over the cases have moved (the mean over units of the size) since so many steps (since)
         before.
-
-        Raises:
-            ValueError: if nothing was recorded.
         """
         rows = list(self)
         if not rows:
