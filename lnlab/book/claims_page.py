@@ -29,7 +29,8 @@ COLUMNS = (
 LEGEND = (
     "In brackets: the 95 % interval over n seeds, each of which trains both sides from the "
     "same weights on the same batches. “One learning rate for all” was not tuned for each "
-    "side; “each at its best learning rate” was, on a seed of its own."
+    "side; “each at its best learning rate” was, on a seed of its own. Formulas are computed "
+    "in double precision for ten random draws; per cent are of the largest value."
 )
 HEADLINE = (
     "The setting shown is chosen by rule, not by result: the nearest to the paper's data and "
@@ -54,36 +55,51 @@ MEANINGS = {
 }
 """The meaning of each word."""
 SIZES = {
-    "(nothing)": "the whole interval is farther from no effect than the smallest effect that "
-    "matters, a size that is set for each statement, with a reason (“large” in downloads)",
-    "but small": "the whole interval is closer to no effect than that (“small” in downloads)",
-    "size uncertain": "part of it is closer, part is not (“open” in downloads)",
+    "the word alone": "the whole interval is farther from no effect than the smallest effect "
+    "that matters, a size set for each statement, with a reason (“large” in downloads)",
+    "…, but small": "the whole interval is closer to no effect than the smallest effect that "
+    "matters (“small” in downloads)",
+    "…, size uncertain": "a part of the interval is closer to no effect than the smallest "
+    "effect that matters, a part is not (“open” in downloads)",
 }
+OF_EQUALITY = {
+    "equal": {
+        "supported": "the 95 % interval lies within what counts as equal",
+        "contradicted": "the 95 % interval lies wholly outside what counts as equal",
+        "inconclusive": "a part of the 95 % interval counts as equal, a part does not",
+    },
+    "not more": {
+        "supported": "the 95 % interval ends below the smallest effect that matters",
+        "contradicted": "the 95 % interval lies wholly above the smallest effect that matters",
+        "inconclusive": "the 95 % interval holds the smallest effect that matters",
+    },
+}
+"""The meaning of a word where the claim is that two things are equal, or one not larger."""
 EQUALITY = (
     "A claim that two things are equal is supported if the interval lies within the smallest "
     "effect that matters on both sides; a claim that one is not larger, if the interval ends "
     "below that effect, however far. Either is contradicted if the interval lies wholly beyond."
 )
 TERMS = {
-    "LN": "layer norm",
-    "BN": "batch norm",
-    "BLN": "batch layer norm: a weighted sum of batch and layer norm of the same values",
+    "LN": "layer norm, which standardizes the features of each example",
+    "BN": "batch norm, which standardizes each feature over the examples of a batch",
+    "BLN": "batch layer norm, a weighted sum of batch and layer norm of the same values",
     "weight norm": "weights divided by their length, times a gain",
     "group norm": "layer norm of groups of channels",
     "RMSNorm": "layer norm without subtracting the mean",
-    "DyT": "dynamic tanh: tanh(αx) in place of a norm",
+    "DyT": "dynamic tanh, tanh(αx) in place of a norm",
     "Peri-LN": "layer norm before and behind each module",
     "pre-LN": "layer norm before each module of a transformer",
     "post-LN": "layer norm behind each module of a transformer, after the residual sum",
     "population statistics|population's|of the population": "statistics collected during "
     "training, as batch norm uses in evaluation",
-    "gain|gains": "the factor that a norm multiplies its result with; learned",
-    "bias": "what is added to it; learned",
+    "gain|gains": "the learned factor that follows a norm",
+    "bias": "the learned number that is added",
     "pre-activations?": "what a layer computes before its nonlinearity (“summed inputs”)",
     "logits": "the outputs before the softmax",
     "μ": "the mean that a norm subtracts",
     r"σ(?!\()": "the deviation by which a norm divides",
-    "Fisher matrix": "the expected outer product of the gradients of the log likelihood: a "
+    "Fisher matrix": "the expected outer product of the gradients of the log likelihood, a "
     "metric of how far a change of parameters moves the outputs",
     "R@1|R@5|R@10": "the share of queries whose match is among the first 1, 5 or 10",
     "nats?": "the unit of a loss with natural logarithms",
@@ -94,7 +110,7 @@ TERMS = {
     "RNN": "a recurrent network",
     "LeNet": "a small convolutional network",
     "ResNet-8": "a small convolutional network with shortcuts",
-    "LAS": "Listen, Attend and Spell: an encoder reads speech, a decoder with attention writes",
+    "LAS": "Listen, Attend and Spell, whose encoder reads speech and whose decoder writes",
     "DRAW": "a generative model that draws an image in several glimpses",
     "attentive reader": "a recurrent network that reads a text and points at the answer",
     "skip-thoughts": "a sentence encoder, trained to predict the neighbouring sentences",
@@ -105,6 +121,9 @@ TERMS = {
     "8 x 8 digits": "1,797 images of handwritten digits, scikit-learn's",
     "digits as sequences": "8 x 8 digits read by a recurrent network, some pixels per step",
     "CIFAR-10": "60,000 small photographs in ten classes",
+    "in other batches": "with the training examples in new batches, on which BN and BLN depend",
+    "in the batches of its training": "with the training examples in the batches in which the "
+    "network learned them",
     "IMDB": "film reviews, good or bad",
     "COCO object boxes": "pictures described by the objects in them, with captions",
     "Children's Book Test": "questions about passages of children's books, ten answers each",
@@ -119,8 +138,12 @@ TERMS = {
     "Shakespeare": "his plays, predicted letter by letter",
     "change of the gradient's direction": "the angle by which updates of the lower layers turn "
     "the gradient of a layer",
-    "drift of the units' means": "how far updates of the lower layers move a unit's mean, in "
-    "its standard deviations",
+    "drift of the units' means": "how far updates move the mean of a hidden unit, in standard "
+    "deviations of its layer",
+    "change of the gradient (?:with|on a step|,)": "the length of the change over the length "
+    "of the gradient",
+    "range of the loss along the gradient": "the largest less the smallest loss on the way of "
+    "a step along the gradient",
     "spread of the units' contributions": "the standard deviation over units of how much each "
     "changes the loss, over its mean",
     "growth or decay of gradients": "per cent by which a gradient becomes longer or shorter "
@@ -132,7 +155,7 @@ TERMS = {
     "W_K": "the matrix of attention's keys",
     "W_O": "the matrix behind attention",
     "W_2": "the second matrix of a feed-forward module",
-    "[TF]{4}": "a configuration of BLN: whether the batch's mean and deviation and the "
+    "[TF]{4}": "a configuration of BLN, whether the batch's mean and deviation and the "
     "example's mean and deviation are those of the population (T) or current ones (F)",
 }
 """Terms that a statistician may not know, as patterns, and what they mean."""
@@ -144,24 +167,26 @@ def find_terms(text: str) -> dict[str, str]:
     for pattern, meaning in TERMS.items():
         anycase = "(?i)" if " " in pattern or "-" in pattern else ""
         if match := re.search(rf"{anycase}(?<![\w/-])(?:{pattern})(?![\w-])", text):
-            found[match.group()] = meaning
+            found[match.group().removesuffix(" with").removesuffix(",")] = meaning
     return found
 
 
 def explain_word(record: Mapping[str, Any]) -> str:
     """Return what the word of a statement means, and its size."""
     sizes = {"small": "but small", "open": "size uncertain"}
-    text = f"“{record['word']}”: {MEANINGS[record['word']]}"
+    word = record["word"]
+    meanings = MEANINGS | OF_EQUALITY.get(record.get("claims", ""), {})
+    text = f"“{word}”: {meanings[word]}"
     if record["size"] in sizes:
         size = sizes[record["size"]]
-        text += f"; “{size}”: {SIZES[size].partition(' (“')[0]}"
+        text += f"; “{size}”: {SIZES[f'…, {size}'].partition(' (“')[0]}"
     return text
 
 
 def details(record: Mapping[str, Any]) -> dict[str, str]:
     """Return what is known of a statement beside its outcome: sentences by their label."""
     quote = f"“{record['quote']}” ({record['paper']}, {record['source']})"
-    parts = {"Checked": "" if record["settings"] else record["setting"]}
+    parts = {"Checked on": "" if record["settings"] else record["setting"]}
     if record["settings"]:
         n, declared = record["n"], record["declared"]
         parts["Measured on"] = (
@@ -171,7 +196,7 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
             parts["What is compared"] = f"{record['quantity']}, {record['read']}"
         parts["The smallest effect that matters"] = record["matters"]
         if record["q"] is not None:
-            parts["q"] = f"{record['q']:.2g}"
+            parts["False discovery rate"] = f"q = {record['q']:.2g}"
         before = f"before the runs, in commit {declared}"
         parts["Written down"] = declared if " " in declared else before
     parts |= {

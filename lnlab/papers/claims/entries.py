@@ -86,10 +86,7 @@ NEAR = {
 }  # fmt: skip
 CLAIMS = ("less", "more", "equal", "not more")
 AFTER = "after the runs"
-DRAWN = (
-    "computed for ten random draws of weights and inputs; differences in per cent of the "
-    "largest value"
-)
+DRAWN = "ten random draws of weights and inputs"
 CALL = re.compile(r"(\w+)(?:\(([^()]*)\))?")
 CONDITION = re.compile(r"(\w+\([^()]*\)) ([<>]) (-?[\d.]+)")
 

@@ -235,7 +235,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "effect": effect, "interval": ends and [_shown(of, end) for end in ends],
         "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
-        "n": decision.n, "pairs": of.pairs, "read": _read(of),
+        "n": decision.n, "claims": of.claims, "pairs": of.pairs, "read": _read(of),
         "quantity": _quantity(of),
         "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "ruled_out": _ruled_out(of, decision, expected, matters), "command": command,
@@ -433,7 +433,7 @@ def _ruled_out(of: Comparison, decision: Decision, expected: float, matters: flo
         return ""
     bounds = [end for end in (decision.low, decision.high) if 0 < abs(end) < matters]
     beyond = " and ".join(_size(of, end) for end in bounds)
-    return beyond and f"effects beyond {beyond} are ruled out"
+    return beyond and f"effects beyond {beyond}"
 
 
 def _size(of: Comparison, value: float) -> str:
