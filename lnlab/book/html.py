@@ -3,20 +3,17 @@
 import base64
 import html
 import json
-import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from importlib.metadata import distribution
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nbformat
-from jinja2 import Environment, PackageLoader
 from math_core import LatexError, LatexToMathML
 from nbconvert.filters.ansi import ansi2html
 from nbconvert.filters.highlight import Highlight2HTML
@@ -26,14 +23,10 @@ from plotly.offline import get_plotlyjs
 
 import lnlab
 from lnlab.book.claims_page import MIME as CLAIMS
-from lnlab.book.claims_page import fragment
+from lnlab.book.claims_page import TEMPLATES, fragment
 from lnlab.book.notebooks import by_track, is_for_beginners, opening
 from lnlab.live.bundle import MIME as PLAYGROUND
 from lnlab.live.bundle import element, module
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # Markdown with its formulas as MathML, which browsers draw without a download.
 
@@ -43,11 +36,7 @@ TEX = LatexToMathML(fancy_error=False, macros={"widetilde": r"\tilde{#1}"})
 
 
 def mathml(tex: str, *, display: bool) -> str:
-    r"""Return a formula of LaTeX as MathML; as in JupyterLab only a ``\tag`` numbers it.
-
-    Raises:
-        ValueError: The formula has a command or a structure that is not understood.
-    """
+    r"""Return a formula of LaTeX as MathML; as in JupyterLab only a ``\tag`` numbers it."""
     tex = re.sub(r"\\(begin|end)\{(equation|align|gather)\}", r"\\\1{\2*}", tex)
     if r"\tag" in tex and not re.match(r"\s*\\begin\{(equation|align|gather)\*\}", tex):
         tex = rf"\begin{{equation*}}{tex}\end{{equation*}}"
@@ -89,10 +78,7 @@ class Renderer(IPythonRenderer):
 def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
     """Return the HTML of a Markdown text, with formulas in dollars or a LaTeX environment.
 
-    Args:
-        source: The text.
-        trusted: Whether HTML in it is kept (our own prose) or shown as text (outputs).
-        cell: The ``attachments`` of its cell, if it has any.
+    HTML in it is kept if it is ``trusted`` (our own prose), else shown as text (outputs).
     """
     renderer = Renderer(escape=not trusted, allow_harmful_protocols=False, **cell)
     return _without_bad_breaks(MarkdownWithMath(renderer=renderer).render(source))
@@ -114,7 +100,6 @@ def _without_bad_breaks(page: str) -> str:
 
 
 # The outputs of a cell as HTML: figures live, everything else escaped or cleaned.
-
 
 PLOTLY = "application/vnd.plotly.v1+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -150,21 +135,12 @@ def figure(spec: dict[str, Any], number: str) -> str:
     data = json.dumps(spec).replace("<", "\\u003c")
     outside = sum(meta.get(part, 0) for part in ("above", "below", "signature"))
     height = int(layout.get("height") or 450) - outside
-    least = width(spec)
     # what a figure says below itself of data and seeds is a paragraph
     notes = (plain_text(n["text"]) for n in layout.get("annotations", ()) if is_signature(n))
-    signature = "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes)
-    return (
-        f'<figure class="plot{" light" if meta.get("light") else ""}">'
-        '<p class="title" hidden></p>'
-        '<figcaption aria-live="polite" hidden></figcaption>'
-        f'<div class="scrolled" style="--least:{least}px">'
-        f'<div id="{number}" class="picture" role="img" '
-        f'style="min-height:{height}px;min-width:{least}px" '
-        f'aria-label="{html.escape(describe(spec))}"></div></div>'
-        f"{signature}"
-        f'<script type="application/json">{data}</script></figure>'
-    )
+    return TEMPLATES.get_template("figure.html").render(
+        number=number, data=data, height=height, least=width(spec), label=describe(spec),
+        light=meta.get("light"), signatures=[*notes],
+    )  # fmt: skip
 
 
 def is_signature(note: dict[str, Any]) -> bool:
@@ -299,23 +275,20 @@ def rendered(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str
     """Yield kind (``stream``, ``error`` or ``display``) and HTML of each output of a cell."""
     position = 0
     for stream, group in groupby(outputs, lambda output: output.get("name")):
-        pieces: list[dict[str, Any]] = list(group)
         if stream is not None:  # neighbouring pieces of one stream are joined
-            pieces = [{"output_type": "stream", "text": "".join(p["text"] for p in pieces)}]
-        for output in pieces:
-            if output["output_type"] == "stream":
-                yield "stream", text(output["text"])
-            elif output["output_type"] == "error":
+            yield "stream", text("".join(piece["text"] for piece in group))
+            position += 1
+            continue
+        for output in group:
+            if output["output_type"] == "error":
                 yield "error", text("\n".join(output["traceback"]))
             else:
-                number = f"{cell}-{position}"
-                metadata = output.get("metadata", {})
-                yield "display", displayed(output["data"], metadata, number)
+                where = output.get("metadata", {}), f"{cell}-{position}"
+                yield "display", displayed(output["data"], *where)
             position += 1
 
 
 # Pages: one for each notebook, and the table of contents.
-
 
 FAILED = ".failed.ipynb"
 FONT = "STIXTwoMath-Regular.ttf"
@@ -329,20 +302,13 @@ NEEDS_KERNEL = (
     "of a panel it has what could be taken along.</p>"
 )
 
-# what a template does not mark as safe is escaped
-TEMPLATES = Environment(
-    loader=PackageLoader("lnlab.book"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-)
-
 
 @dataclass(frozen=True)
 class Chapter:
     """One line of the table of contents.
 
     Attributes:
-        name: of the notebook.
-        title: its own.
-        question: what it asks, as HTML.
+        question: what the notebook asks, as HTML.
         minutes: how long it takes to run and to read, in words.
         for_beginners: whether it is of the first track.
         run: how the run ended that its page shows.
@@ -436,9 +402,8 @@ def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
             outputs = list(rendered(cell.outputs, f"output-{position}"))
             # JupyterLab's own mark: what comes out is covered until it is clicked
             covered = cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
-            shown.append(
-                {"code": HIGHLIGHT(cell.source), "outputs": outputs, "covered": covered}
-            )
+            code = HIGHLIGHT(cell.source)
+            shown.append({"code": code, "outputs": outputs, "covered": covered})
     return shown
 
 
@@ -457,9 +422,6 @@ def publish(
         out: Where the executed notebooks lie; one that failed as ``NAME.failed.ipynb``.
         only: The names of those whose pages are written; none: of all.
         embed: The names of those that also get a page in one file, in ``out/handout``.
-
-    Returns:
-        The table of contents.
     """
     known = [chapter(source, out) for source in by_track(sources)]
     ran = [chapter for chapter, _ in known if chapter.page]
@@ -469,14 +431,12 @@ def publish(
             continue
         shown = cells(notebook)
         prose = "".join(cell.get("prose", "") for cell in shown)
-        outputs = [html for cell in shown for _, html in cell.get("outputs", ())]
         values = {
             "chapter": this,
             "cells": shown,
             "headings": re.findall(r'(?s)<h2 id="([^"]+)">(.*?)<a class="anchor-link"', prose),
             "plots": displays(notebook, PLOTLY),
             "playground": module() if displays(notebook, PLAYGROUND) else "",
-            "tables": any('class="lnlab-table"' in html for html in outputs),
         }
         index = ran.index(this)
         before, after = [None, *ran][index], [*ran, None][index + 1]
@@ -515,7 +475,6 @@ def parts() -> dict[str, str]:
         "style": style.replace(f'url("{FONT}")', f'url("data:font/ttf;base64,{font}")'),
         "plotly": get_plotlyjs().replace("</script", r"<\/script"),
         "figures": (OWN / "figures.js").read_text(encoding="utf-8"),
-        "tables": (OWN / "tables.js").read_text(encoding="utf-8"),
     }
 
 
@@ -530,70 +489,5 @@ def put(path: Path, content: bytes) -> None:
 def share(out: Path) -> None:
     """Put beside the pages what all of them use."""
     put(out / "plotly.min.js", get_plotlyjs().encode())
-    for path in (OWN / "page.css", OWN / "figures.js", OWN / "tables.js", FONT_FILE):
+    for path in (OWN / "page.css", OWN / "figures.js", FONT_FILE):
         put(out / path.name, path.read_bytes())
-
-
-# Tables of many rows that can be read: filtered, sorted, long texts below their rows.
-
-
-class Readable:
-    """A table of a frame, as JupyterLab and the pages show it.
-
-    Its rows can be filtered by words and sorted by a column. A page has the script for that of
-    its own and takes none from an output.
-
-    Args:
-        frame: a row each, named by its index.
-        under: columns whose texts stand below their row, where there are any.
-
-    Raises:
-        KeyError: a column that the frame does not have.
-    """
-
-    def __init__(self, frame: "pd.DataFrame", under: Sequence[str] = ()) -> None:
-        if missing := [name for name in under if name not in frame]:
-            raise KeyError(f"no column {missing[0]!r}: choose from {', '.join(frame)}.")
-        self.frame, self.under = frame, tuple(under)
-
-    def __repr__(self) -> str:
-        return repr(self.frame)
-
-    def _repr_html_(self) -> str:
-        beside = self.frame.drop(columns=[*self.under])
-        below = self.frame[[*self.under]].itertuples(index=False, name=None)
-        names = [str(beside.index.name or ""), *map(str, beside)]
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-        bodies = []
-        for row, texts in zip(beside.itertuples(name=None), below, strict=True):
-            name, *values = map(written, row)
-            cells = "".join(f"<td>{escape(value)}</td>" for value in values)
-            under = ""
-            for column, text in zip(self.under, map(written, texts), strict=True):
-                if text:
-                    note = f"<em>{escape(column)}:</em> {options_whole(escape(text))}"
-                    cell = f'<td colspan="{len(names)}"><div>{note}</div></td>'
-                    under += f'<tr class="under">{cell}</tr>'
-            # one tbody, so that a row and what stands below it stay together
-            row_html = f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
-            bodies.append(f"<tbody>{row_html}{under}</tbody>")
-        head = f"<thead><tr>{head}</tr></thead>"
-        table = f'<table class="lnlab-table">{head}{"".join(bodies)}</table>'
-        script = (OWN / "tables.js").read_text(encoding="utf-8")
-        return f'<div class="lnlab-rows">{table}</div><script>{script}</script>'
-
-
-def options_whole(html: str) -> str:
-    """Return HTML in which no line ends within an option of a command or before its value."""
-    return re.sub(r"--\w[\w-]*( [^\s-]\S*)?", r'<span class="option">\g<0></span>', html)
-
-
-def written(value: Any) -> str:
-    """Return a value in a table: numbers in two digits, lists joined, nothing for nothing."""
-    if isinstance(value, list | tuple):
-        return "; ".join(map(written, value))
-    if isinstance(value, dict):
-        return ": ".join(filter(None, map(written, value.values())))
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.2g}"
-    return "" if value is None else str(value)

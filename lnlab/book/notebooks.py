@@ -19,11 +19,7 @@ BEGINNERS = ("00", "01", "02", "04", "06", "16", "17")
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a notebook, unchecked: ``cells`` with ``cell_type``, ``source`` and ``metadata``.
-
-    Raises:
-        ValueError: The file is no notebook; names it.
-    """
+    """Return a notebook, unchecked: ``cells`` of ``cell_type``, ``source`` and ``metadata``."""
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(notebook["cells"], list):
@@ -57,11 +53,7 @@ def by_track(paths: Sequence[Path]) -> list[Path]:
 
 
 def chosen(names: Sequence[str], paths: list[Path]) -> list[Path]:
-    """Return the notebooks named by number (``2`` or ``02``) or by name; all for no names.
-
-    Raises:
-        ValueError: A name fits no notebook; the message lists those that exist.
-    """
+    """Return the notebooks named by number (``2`` or ``02``) or by name; all for no names."""
 
     def fits(name: str, path: Path) -> bool:
         number = path.stem.split("_")[0]
@@ -85,11 +77,7 @@ def value(text: str) -> Any:
 
 
 def parameters(path: Path) -> dict[str, str]:
-    """Return the parameters of a notebook and their defaults, as its ``parameters`` cell says.
-
-    Raises:
-        ValueError: That cell is no Python; names the notebook.
-    """
+    """Return the parameters of a notebook and their defaults, of its ``parameters`` cell."""
     source = _parameters_cell(path)
     try:
         statements = ast.parse(source).body
@@ -119,11 +107,7 @@ def _parameters_cell(path: Path) -> str:
 
 
 def shared(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, Any]]:
-    """Return for each notebook those of the wanted parameters that it has.
-
-    Raises:
-        ValueError: No notebook has one of them (papermill would run on with a warning).
-    """
+    """Return for each notebook those of the wanted parameters that it has."""
     known = {path: parameters(path) for path in paths}
     for name in wanted:
         if not any(name in defaults for defaults in known.values()):

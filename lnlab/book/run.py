@@ -85,17 +85,12 @@ def turns(seconds: dict[Path, float], jobs: int) -> list[Path]:
 
 @dataclass(frozen=True)
 class Executed:
-    """The end of the run of one notebook.
+    """The end of the run of one notebook: what its page says of it.
 
     Attributes:
-        name: the notebook's.
-        seconds: that it took.
         parameters: all of them, with the values that they had.
         at: date and time of its end.
-        error: what went wrong, if anything did.
-        place: where.
-        hardware: what it ran on.
-        version: of lnlab.
+        place: where it went wrong, if it did.
         cpu_seconds: of its kernel, and of the processes that it waited for; None where it died.
     """
 
@@ -192,15 +187,10 @@ class LineWriter:
     listener: Listener
 
     def write(self, text: str) -> None:
-        lines = [line.strip() for line in re.split(r"[\r\n]", text)]
-        for line in filter(None, lines):
+        for line in filter(None, map(str.strip, re.split(r"[\r\n]", text))):
             self.listener(self.name, line)
 
     def flush(self) -> None: ...
-
-
-def ignore(name: str, line: str) -> None:
-    """Do nothing with a line that a notebook prints."""
 
 
 def run_one(
@@ -208,20 +198,21 @@ def run_one(
     out: Path,
     wanted: dict[str, Any],
     timeout: int,
-    listener: Listener = ignore,
-    hardware: str = "",
+    listener: Listener,
+    hardware: str,
 ) -> Executed:
     """Execute one notebook into ``out/NAME.ipynb``, or ``NAME.failed.ipynb``.
 
-    Whatever happens, nothing half-written carries either name.
+    Whatever happens, nothing half-written carries either name. The notebook is run in its own
+    folder and stays as it is.
 
     Args:
-        path: The notebook; it is run in its own folder and stays as it is.
-        out: An existing folder.
-        wanted: Values for its parameters.
-        timeout: Seconds that one cell may take.
-        listener: Called with the name and each line that the notebook prints.
-        hardware: What it runs on, in words; a GPU is added to it.
+        path: of the notebook.
+        out: an existing folder.
+        wanted: values for its parameters.
+        timeout: seconds that one cell may take.
+        listener: called with the name and each line that the notebook prints.
+        hardware: what it runs on, in words; a GPU is added to it.
     """
     draft = out / f".{path.stem}.{os.getpid()}.ipynb"
     start, error = time.monotonic(), None
@@ -272,13 +263,6 @@ def run_one(
     return outcome
 
 
-def remove_drafts(out: Path) -> None:
-    """Remove what runs that were killed have left half-written."""
-    for draft, process in drafts(out):
-        if not psutil.pid_exists(process):
-            draft.unlink(missing_ok=True)
-
-
 def drafts(out: Path) -> Iterator[tuple[Path, int]]:
     """Yield the half-written notebooks and pages in a folder, and who writes each."""
     for folder in (out, out / "handout"):
@@ -288,22 +272,20 @@ def drafts(out: Path) -> Iterator[tuple[Path, int]]:
                 yield draft, int(number)
 
 
-SIGNAL_INTERVAL = 1.0
-"""Seconds after which a run looks whether it was told to stop."""
-
-
 def run(
     wanted: dict[Path, dict[str, Any]],
     out: Path,
     *,
     jobs: int,
     timeout: int,
-    listener: Listener = ignore,
+    listener: Listener = lambda name, line: None,
     hardware: str = "",
 ) -> Iterator[Executed]:
     """Execute notebooks by :func:`turns`, ``jobs`` at a time; yield outcomes as they come."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
-    remove_drafts(out)
+    for draft, process in drafts(out):
+        if not psutil.pid_exists(process):  # of a run that was killed
+            draft.unlink(missing_ok=True)
     pool = ThreadPoolExecutor(jobs)
     try:
         runs = [
@@ -312,8 +294,8 @@ def run(
         ]
         pending = set(runs)
         while pending:
-            # again and again: a signal that another thread caught comes when this one moves
-            done, pending = wait(pending, SIGNAL_INTERVAL, FIRST_COMPLETED)
+            # every second: a signal that another thread caught comes when this one moves
+            done, pending = wait(pending, 1.0, FIRST_COMPLETED)
             for finished in done:
                 yield finished.result()
     finally:

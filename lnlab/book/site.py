@@ -24,33 +24,14 @@ from lnlab.book.html import (
 from lnlab.live.bundle import element, module, page
 
 
-def site(
-    sources: Sequence[Path],
-    pages: Path,
-    out: Path,
-    *,
-    claims: Sequence[Mapping[str, Any]],
-    findings: str,
-    norms: Sequence[Mapping[str, str]] = (),
-    repository: str = "",
-) -> Path:
-    """Make the folder that a static host serves: the pages of a run and ``index.html``.
+def site(sources: Sequence[Path], pages: Path, out: Path, **content: Any) -> Path:
+    """Make the folder that a static host serves, and return its first page.
 
     Args:
         sources: every notebook of the workbook.
         pages: where ``lnlab run`` left notebooks and pages.
         out: the folder; what is in it of these names is replaced.
-        claims: records of the statements of the papers.
-        findings: what was found, in Markdown, with links to ``claims.html``.
-        norms: rows of the table of popular normalizers; none: no page of them.
-        repository: its address; empty: nothing links to it.
-
-    Returns:
-        The first page.
-
-    Raises:
-        ValueError: No notebook was run without a mistake, or ``out`` is the folder of a run,
-            whose pages would be replaced.
+        content: as :func:`first_page` takes it.
     """
     known, ran = chapters(sources, pages)
     if not ran:
@@ -62,10 +43,7 @@ def site(
         shutil.copyfile(pages / f"{one.page}", out / f"{one.page}")
     share(out)
     put(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
-    return first_page(
-        sources, pages, out, claims=claims, findings=findings, norms=norms,
-        repository=repository,
-    )  # fmt: skip
+    return first_page(sources, pages, out, **content)
 
 
 def chapters(sources: Sequence[Path], pages: Path) -> tuple[list[Chapter], list[Chapter]]:
@@ -89,6 +67,15 @@ def first_page(
     It has the playground, the findings, and both tracks of notebooks with a picture of each.
     In the folder of a run it also names the notebooks that failed or were not run; where none
     ran without a mistake the list of all stays the first page.
+
+    Args:
+        sources: every notebook of the workbook.
+        pages: where ``lnlab run`` left notebooks and pages.
+        out: the folder of the page.
+        claims: records of the statements of the papers.
+        findings: what was found, in Markdown, with links to ``claims.html``.
+        norms: rows of the table of popular normalizers; none: no page of them.
+        repository: its address; empty: nothing links to it.
     """
     known, ran = chapters(sources, pages)
     index = out / "index.html"

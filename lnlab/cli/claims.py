@@ -40,10 +40,9 @@ def claims(context: click.Context, paper: str, word: str, as_json: bool) -> None
     """List the statements of the papers: word, effect; `claims show ID` has the rest."""
     if context.invoked_subcommand:
         return
-    from lnlab.papers.claims import Claims
-    from lnlab.papers.claims import claims as load_claims
+    from lnlab.papers import claims
 
-    chosen = Claims(select(select(load_claims(), "paper", paper), "word", word))
+    chosen = claims.Claims(select(select(claims.claims(), "paper", paper), "word", word))
     if as_json:
         records = chosen.to_frame().reset_index().to_dict("records")
         click.echo(json.dumps(records, indent=2, ensure_ascii=False))
@@ -52,11 +51,7 @@ def claims(context: click.Context, paper: str, word: str, as_json: bool) -> None
 
 
 def select(records: Sequence[dict[str, Any]], field: str, text: str) -> list[dict[str, Any]]:
-    """Return the records with a text in a field, whatever its case.
-
-    Raises:
-        ValueError: There are none; the message lists what there is.
-    """
+    """Return the records with a text in a field, whatever its case."""
     selected = [record for record in records if text.casefold() in record[field].casefold()]
     if not selected:
         known = ", ".join(dict.fromkeys(record[field] for record in records))
@@ -68,10 +63,10 @@ def select(records: Sequence[dict[str, Any]], field: str, text: str) -> list[dic
 @click.argument("id")
 def show(id: str) -> None:
     """One statement in sentences: quotation, effect, other settings, command."""
-    from lnlab.papers.claims import claims as load_claims
+    from lnlab.papers import claims
     from lnlab.papers.claims.table import paragraph
 
-    records = {record["id"]: record for record in load_claims()}
+    records = {record["id"]: record for record in claims.claims()}
     if id not in records:
         similar = [name for name in records if id in name]
         similar = similar or get_close_matches(id, records, MOST_IDS)
@@ -93,6 +88,6 @@ def judge() -> None:
 @click.argument("path", type=click.Path(path_type=Path), default=Path("claims.html"))
 def page(path: Path) -> None:
     """Write the page of the claims in one file; .csv and .json make a table."""
-    from lnlab.papers.claims import claims as load_claims
+    from lnlab.papers import claims
 
-    click.echo(load_claims().save(path))
+    click.echo(claims.claims().save(path))

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,12 +34,7 @@ UNFINISHED = "unfinished.json"
 
 
 def parse_parameter(name: str, text: str, default: Any = None) -> Any:
-    """Return the value of ``-p NAME VALUE``; a text where its ``default`` is one.
-
-    Raises:
-        ValueError: The name has a "=" in it, the text is of another kind than the default, or
-            it is not one of the seeds, budgets, devices or data.
-    """
+    """Return the value of ``-p NAME VALUE``; a text where its ``default`` is one."""
     from lnlab import book, data
     from lnlab.data.dataset import find_source, split_spec
 
@@ -68,10 +63,9 @@ def explain_spelling(word: str) -> str:
 
 
 def check_available(values: Mapping[str, Any]) -> None:
-    """Check that the device and the data of the parameters are on this machine.
+    """Raise ValueError if the device or the data of the parameters are not on this machine.
 
-    Raises:
-        ValueError: One is not. The data of a budget are not checked: the notebook does so.
+    The data of a budget are not checked: the notebook does so.
     """
     if values.get("device", "cpu") != "cpu":
         from lnlab.training.random_state import check_device
@@ -83,10 +77,8 @@ def check_available(values: Mapping[str, Any]) -> None:
         from lnlab.data.dataset import find_source, split_spec
 
         name, folder = split_spec(spec)
-        source = find_source(name, data.sources())
-        if folder is None:
-            location = locate(source, data.data_folder() / source.name)
-        else:
+        location = locate(find_source(name, data.sources()), data.data_folder() / name)
+        if folder is not None:
             location = "" if folder.exists() else f"not here: there is no {folder}"
         if location.startswith("not here"):
             raise ValueError(f"-p data {spec}: {location}.")
@@ -103,6 +95,12 @@ class RunCommand(click.Command):
 
 
 # The commands.
+
+
+def folder_option(name: str, default: str, help: str) -> Callable[[Callable], Callable]:
+    """Return an option that names a folder."""
+    kind = click.Path(path_type=Path)
+    return click.option(name, type=kind, default=default, show_default=True, help=help)
 
 
 names_argument = click.argument("names", nargs=-1, metavar="[NUMBER OR NAME]...")
@@ -139,24 +137,16 @@ def list_all(names: tuple[str, ...]) -> None:
     metavar="NAME VALUE",
     help="Set a parameter, as in -p budget smoke -p seeds 3; may be repeated.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("build"),
-    show_default=True,
-    help="The folder of executed notebooks and pages.",
-)
+@folder_option("--out", "build", "The folder of executed notebooks and pages.")
 @click.option(
     "--jobs", type=click.IntRange(1), help="Notebooks at a time [one a core, one thread each]."
 )
 @click.option("--embed", is_flag=True, help="Also write pages in one file each, to hand out.")
 @click.option("--times", is_flag=True, help="Run nothing: show what each notebook took.")
 @click.option(
-    "--timeout",
-    type=click.IntRange(1),
-    metavar="SECONDS",
+    "--timeout", type=click.IntRange(1), metavar="SECONDS",
     help=f"What one cell may take [{TIMEOUT}; a week for -p budget paper].",
-)
+)  # fmt: skip
 def run(
     names: tuple[str, ...],
     parameters: tuple[tuple[str, str], ...],
@@ -176,11 +166,8 @@ def run(
     if out.resolve() == (paths.root() / "notebooks").resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
     notebooks = workbook()
-    defaults = {
-        name: book.value(text)
-        for path in notebooks
-        for name, text in book.parameters(path).items()
-    }
+    every = (book.parameters(path).items() for path in notebooks)
+    defaults = {name: book.value(text) for items in every for name, text in items}
     values = {n: parse_parameter(n, text, defaults.get(n)) for n, text in parameters}
     wanted = book.shared(values, book.chosen(names, notebooks))
     if times:
@@ -189,8 +176,12 @@ def run(
     from lnlab.book.html import publish  # late, as it takes time
     from lnlab.book.site import first_page
 
-    timeout = timeout or (PAPER_TIMEOUT if values.get("budget") == "paper" else TIMEOUT)
-    set_environment()
+    # the kernels of notebooks start with these
+    os.environ["LNLAB_HEADLESS"] = "1"
+    os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"  # what pages are made of
+    # or each would start as many threads as there are cores; alone, too, as they wait for each
+    # other wherever the cores have other work to do
+    os.environ["OMP_NUM_THREADS"] = "1"
     out.mkdir(parents=True, exist_ok=True)
     fingerprints = {path.stem: book.fingerprint(path) for path in wanted}
     plan = {"asked": fingerprints, "parameters": values}
@@ -205,9 +196,10 @@ def run(
     def stopped(by: int, _: object = None) -> NoReturn:
         stop(out, plan | {"done": done}, by)
 
+    longest = PAPER_TIMEOUT if values.get("budget") == "paper" else TIMEOUT
     before = signal.signal(signal.SIGTERM, stopped)
     try:
-        outcomes = run_with_bar(left, out, jobs or cores(), timeout, finish)
+        outcomes = run_with_bar(left, out, jobs or cores(), timeout or longest, finish)
         embedded = [outcome.name for outcome in outcomes] if embed else []
         publish(notebooks, out, embed=embedded)
         index = first_page(notebooks, out, out, **first_page_content())
@@ -224,20 +216,8 @@ def run(
 
 
 @click.command()
-@click.option(
-    "--pages",
-    type=click.Path(path_type=Path),
-    default=Path("build"),
-    show_default=True,
-    help="The folder that `lnlab run` filled.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("site"),
-    show_default=True,
-    help="The folder for a static host.",
-)
+@folder_option("--pages", "build", "The folder that `lnlab run` filled.")
+@folder_option("--out", "site", "The folder for a static host.")
 def site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
     from lnlab.book import site
@@ -262,15 +242,6 @@ def first_page_content() -> dict[str, Any]:
 # Parts of `lnlab run`.
 
 
-def set_environment() -> None:
-    """Set the variables with which the kernels of notebooks start."""
-    os.environ["LNLAB_HEADLESS"] = "1"
-    os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"  # what pages are made of
-    # or each would start as many threads as there are cores; alone, too, as they wait for each
-    # other wherever the cores have other work to do
-    os.environ["OMP_NUM_THREADS"] = "1"
-
-
 def cores() -> int:
     """Return the number of cores that this process may use, or of all where that is unknown."""
     known = hasattr(os, "sched_getaffinity")
@@ -281,10 +252,6 @@ def remaining(plan: dict[str, Any], wanted: "Parameters", out: Path) -> "Paramet
     """Return what is left of a plan: everything, unless a run of the same plan was stopped.
 
     A notebook that was done and has changed since, or whose code has, runs again.
-
-    Args:
-        plan: fingerprints by notebook ("asked"), and the parameters of all.
-        wanted: the notebooks with their parameters.
     """
     try:
         stopped = json.loads((out / UNFINISHED).read_text(encoding="utf-8"))
@@ -351,19 +318,19 @@ def run_with_bar(
     return outcomes
 
 
-def show_times(paths: list[Path], out: Path) -> None:
+def show_times(paths: Sequence[Path], out: Path) -> None:
     """Print how long each notebook took when it last ran into ``out``, and their sum.
 
     Seconds by the clock, and CPU-seconds of its kernel, which depend less on other work.
     """
-    import nbformat
+    from lnlab import book
 
     seconds, cpu_seconds = 0.0, 0.0
     for path in paths:
         if not (out / path.name).exists():
             click.echo(f"{path.stem:<42} not run")
             continue
-        run = nbformat.read(out / path.name, as_version=4).metadata["lnlab"]
+        run = book.read(out / path.name)["metadata"]["lnlab"]
         cpu = run.get("cpu_seconds") or 0.0
         seconds, cpu_seconds = seconds + run["seconds"], cpu_seconds + cpu
         budget = run["parameters"].get("budget", "")

@@ -14,13 +14,9 @@ import click
     help="The file.",
 )
 @click.option(
-    "-p",
-    "settings",
-    nargs=2,
-    multiple=True,
-    metavar="NAME VALUE",
+    "-p", "settings", nargs=2, multiple=True, metavar="NAME VALUE",
     help="Begin with a setting, as in -p dataset digits -p rate 0.1; may be repeated.",
-)
+)  # fmt: skip
 def playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
     """Write the playground as a page in one file, which opens anywhere."""
     from lnlab import book

@@ -17,19 +17,16 @@ if TYPE_CHECKING:
 MOST_KEYS = 8
 """The most keys that an error names."""
 
-root_option = click.option(
-    "--root", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
+folder = click.Path(path_type=Path)
+root_option = click.option("--root", type=folder, help="Where runs are kept [runs].")
+all_option = click.option(
+    "--all", "everything", is_flag=True, help=f"All of them, not the {MOST_RUNS} latest."
 )
 
 
 @click.group()
 def results() -> None:
     """List the runs, show, compare, resume, keep in git or remove them."""
-
-
-all_option = click.option(
-    "--all", "everything", is_flag=True, help=f"All of them, not the {MOST_RUNS} latest."
-)
 
 
 @results.command("list")
@@ -72,7 +69,7 @@ def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | Non
     """
     from lnlab.training import runs
 
-    readable, damaged = runs.survey(folders(root))
+    readable, damaged = survey(root)
     for run in damaged:
         click.echo(f"left out: {run.error}", err=True)
     of_task = {key: [run for run in readable if run.task == key] for key in keys}
@@ -129,22 +126,19 @@ def keep(key: str, root: Path | None) -> None:
     click.echo(runs.keep(find_run(key, root), paths.place("results")).folder)
 
 
-def folders(root: Path | None) -> list[Path]:
-    """Return the folders of runs: those kept in git, and those made here."""
+def survey(root: Path | None) -> "tuple[list[Run], list[Damaged]]":
+    """Return the runs that can be read and those that cannot: kept in git, and made here."""
     from lnlab import paths
+    from lnlab.training import runs
 
-    return [paths.place("results"), root or paths.place("runs")]
+    return runs.survey([paths.place("results"), root or paths.place("runs")])
 
 
 def find_run(key: str, root: Path | None) -> "Run":
-    """Return the run whose key begins so, wherever it is.
-
-    Raises:
-        ValueError: none does, or several do, or it is damaged.
-    """
+    """Return the run whose key begins so, wherever it is."""
     from lnlab.training import runs
 
-    readable, damaged = runs.survey(folders(root))
+    readable, damaged = survey(root)
     run = match_key([*readable, *damaged], key)
     if isinstance(run, runs.Damaged):
         raise ValueError(f"{run.error}\n`lnlab results rm {run.key}` removes it.")
@@ -152,11 +146,7 @@ def find_run(key: str, root: Path | None) -> "Run":
 
 
 def match_key(runs: "Sequence[AnyRun]", key: str) -> "AnyRun":
-    """Return the run whose key begins so.
-
-    Raises:
-        ValueError: none does, or several do.
-    """
+    """Return the run whose key begins so."""
     matching = [run for run in runs if run.key.startswith(key)]
     if len(matching) != 1:
         keys = [run.key for run in matching or runs]

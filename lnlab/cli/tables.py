@@ -11,9 +11,6 @@ import click
 if TYPE_CHECKING:
     from lnlab.training.runs import Run
 
-Table = list[list[str]]
-"""Rows of cells, the head first."""
-
 WIDTH = 100
 """The letters of a line where there is no terminal."""
 
@@ -25,9 +22,6 @@ COLUMNS = ("key", "task", "norm", "finished", "state", "number", "data")
 
 MOST_LETTERS = 24
 """The most letters of a setting."""
-
-GAP = 2
-"""Spaces between columns."""
 
 USUAL_METRICS = ("test_error", "test_nll", "loss")
 """The metrics of a run that does not name its own: it is not finished, or older."""
@@ -46,18 +40,30 @@ def overview(
     """
     latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)[:most]
     settings = [*settings] or differing_settings(latest)
-    table = [[*COLUMNS, *settings], *(_row(run, settings) for run in latest)]
-    common, table = _split_common(table) if len(latest) > 1 else ("", table)
-    shown, left = _fit(table, get_terminal_size((WIDTH, 24)).columns)
-    parts = [common, align(shown)]
-    if left:
-        parts.append(f"no room for {left} more columns: `lnlab results compare --csv` has them")
+    rows = [[*COLUMNS, *settings], *(cells(run, settings) for run in latest)]
+    columns, lines = [*zip(*rows, strict=True)], []
+    if len(latest) > 1:
+        common = [f"{head} {rest[0]}" for head, *rest in columns if len({*rest}) == 1]
+        lines += [f"all: {'; '.join(common)}"] if common else []
+        columns = [column for column in columns if len({*column[1:]}) > 1]
+    fitting = columns
+    while len(align(fitting).partition("\n")[0]) > get_terminal_size((WIDTH, 24)).columns:
+        fitting = fitting[:-1]
+    lines.append("\n".join(line.rstrip() for line in align(fitting).split("\n")))
+    if left := len(columns) - len(fitting):
+        lines.append(f"no room for {left} more columns: `lnlab results compare --csv` has them")
     if older := len(runs) - len(latest):
-        parts.append(f"and {older} older runs: --all shows them")
-    return "\n".join(filter(None, parts))
+        lines.append(f"and {older} older runs: --all shows them")
+    return "\n".join(lines)
 
 
-def _row(run: "Run", settings: Sequence[str]) -> list[str]:
+def align(columns: Sequence[Sequence[str]]) -> str:
+    """Return columns beside each other, all lines of the same length."""
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+    return "\n".join("  ".join(row) for row in zip(*padded, strict=True))
+
+
+def cells(run: "Run", settings: Sequence[str]) -> list[str]:
     """Return the cells of a run; a damaged one says so, and its error goes to stderr."""
     try:
         outcome = [run.finished or "-", state(run), main_number(run)]
@@ -128,32 +134,3 @@ def show_run(run: "Run") -> None:
     if len(metrics):
         numbers = metrics.select_dtypes("number")  # images are for notebooks
         click.echo(numbers.groupby("seed").last().T.to_string(float_format="{:.6g}".format))
-
-
-def _split_common(table: Table) -> tuple[str, Table]:
-    """Return a line of the columns that are alike in all rows, and a table of the others."""
-    columns = list(zip(*table, strict=True))
-    common = [f"{head} {rest[0]}" for head, *rest in columns if len({*rest}) == 1]
-    others = [column for column in columns if len({*column[1:]}) > 1]
-    line = f"all: {'; '.join(common)}" if common else ""
-    return line, [list(row) for row in zip(*others, strict=True)]
-
-
-def _fit(table: Table, width: int) -> tuple[Table, int]:
-    """Return the first columns of a table that fit a width, and how many do not."""
-    used, count = -GAP, 0
-    for size in _widths(table):
-        used += GAP + size
-        count += used <= width
-    return [row[:count] for row in table], len(table[0]) - count
-
-
-def _widths(table: Table) -> list[int]:
-    return [max(map(len, column)) for column in zip(*table, strict=True)]
-
-
-def align(table: Table) -> str:
-    """Return rows of cells below each other, without spaces at the ends of lines."""
-    widths = _widths(table)
-    rows = ((" " * GAP).join(map(str.ljust, row, widths)) for row in table)
-    return "\n".join(row.rstrip() for row in rows)

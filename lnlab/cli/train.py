@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def find_experiment(name: str) -> "type[Experiment]":
-    """Return the class of experiments of a name.
-
-    Raises:
-        ValueError: There is none; the message lists those that there are.
-    """
+    """Return the class of experiments of a name."""
     if name not in EXPERIMENTS:
         raise ValueError(f"There is no task {name!r}. There are: {', '.join(EXPERIMENTS)}")
     return EXPERIMENTS[name]
@@ -104,11 +100,7 @@ def field_docstrings(dataclass: type) -> dict[str, str]:
 def parse_settings(
     experiment: "type[Experiment]", settings: Sequence[str], data: str | None = None
 ) -> dict[str, Any]:
-    """Return the fields and values of ``FIELD=VALUE`` settings.
-
-    Raises:
-        ValueError: There is no such field, a setting has no ``=``, or its value does not fit.
-    """
+    """Return the fields and values of ``FIELD=VALUE`` settings."""
     settings = [*settings, *([f"data={data}"] if data else [])]
     return {name: values[0] for name, values in parse_axes(experiment, settings, "").items()}
 
@@ -118,12 +110,8 @@ def parse_axes(
 ) -> dict[str, list[Any]]:
     """Return the fields and values of ``FIELD=A,B,...`` settings.
 
-    Args:
-        separator: what stands between values; ";" between values of several numbers; empty:
-            each setting has one value.
-
-    Raises:
-        ValueError: There is no such field, a setting has no ``=``, or a value does not fit.
+    Between values of several numbers stands ";". With an empty separator each setting has one
+    value.
     """
     from lnlab.training.experiment import declared
 
@@ -142,23 +130,17 @@ def parse_axes(
 
 
 def parse_value(field: "Field", text: str) -> Any:
-    """Return the value of a field that a text stands for; a tuple is ``0,1,2``.
-
-    Raises:
-        ValueError: It does not fit.
-    """
+    """Return the value of a field that a text stands for; a tuple is ``0,1,2``."""
+    from lnlab import book
     from lnlab.training.experiment import check_field
 
     if field.name == "seeds":
         return read_seeds(text)
     if field.kind is str:
         return text
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = text
-    if get_origin(field.kind) is tuple and not isinstance(value, tuple | list):
-        value = (value,)
+    value = book.value(text)
+    if get_origin(field.kind) is tuple:
+        value = tuple(value) if isinstance(value, list) else (value,)
     return check_field(value, field)
 
 
@@ -235,17 +217,9 @@ def train(
 @click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler: tls://host:8786.")
 @out_option
 def sweep(
-    name: str,
-    budget: str,
-    arms: tuple[str, ...],
-    norm: str | None,
-    seeds: str | None,
-    apart: bool,
-    settings: tuple[str, ...],
-    data: str | None,
-    out: Path | None,
-    **options: Any,
-) -> None:
+    name: str, budget: str, arms: tuple[str, ...], norm: str | None, seeds: str | None,
+    apart: bool, settings: tuple[str, ...], data: str | None, out: Path | None, **options: Any,
+) -> None:  # fmt: skip
     """Train every combination of settings; what is done stays, what was begun goes on."""
     experiment = find_experiment(name)
     from lnlab import paths
@@ -266,11 +240,7 @@ def sweep(
 
 
 def run_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> None:
-    """Sweep with a bar, report what failed, and show the table of the runs.
-
-    Raises:
-        SystemExit: A run failed.
-    """
+    """Sweep with a bar, report what failed, and show the table of the runs."""
     from lnlab import training
     from lnlab.progress import progress
     from lnlab.training.sweep import sweep

@@ -55,13 +55,6 @@ def test_no_line_of_a_table_has_the_names_of_its_indices_alone(style):
         assert heads == [*index.names, "x", "y", *rows]
 
 
-def test_a_head_of_two_lines_that_both_say_something_keeps_them():
-    frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("u", "x"), ("u", "y")]))
-    for names in ([None, None], ["who", "what"]):
-        html = displayed({"text/html": frame.rename_axis(columns=names)._repr_html_()}, {}, "o")
-        assert html.count("<tr") == 3
-
-
 def test_widget_falls_back_to_its_picture_then_to_words():
     view = {WIDGET: {"model_id": "1"}, "text/plain": "VBox(children=(...))"}
     assert displayed(view | {PLOTLY: figure_json()}, {}, "o").startswith("<figure")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import nbformat
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -218,63 +217,6 @@ def test_page_in_a_browser(open_page, width):
     page.wait_for_selector("figure[data-stops='1,1']")
     assert title.inner_text() == "z is 5b"
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.browser
-def test_the_slider_of_plotly_tells_the_truth_where_pages_have_none(open_page):
-    """In JupyterLab without a kernel: the same figure, drawn by plotly alone."""
-    page = open_page(figure())
-    page.evaluate(
-        """async (spec) => {
-          const place = document.body.appendChild(document.createElement("div"));
-          place.id = "alone";
-          await Plotly.newPlot(place, spec.data, spec.layout);
-          await Plotly.addFrames(place, spec.frames);
-        }""",
-        figure().data[PLOTLY],
-    )
-    alone = page.locator("#alone")
-    before = alone.locator(".heatmaplayer").screenshot()
-    rail = alone.locator(".slider-rail-touch-rect").bounding_box()
-    page.mouse.click(rail["x"] + rail["width"] - 2, rail["y"] + rail["height"] / 2)
-    page.wait_for_function("document.querySelector('#alone .gtitle').textContent == 'z is 5a'")
-    assert alone.locator(".gtitle-subtitle").text_content() == "now 5 <i>"
-    assert alone.locator(".slider-label").first.text_content() == "<b> 5"
-    assert alone.locator(".heatmaplayer").screenshot() != before
-
-
-@pytest.mark.browser
-def test_what_figures_of_a_cell_have_in_common_is_said_once(open_page):
-    other = figure()
-    for part in (other.data[PLOTLY]["layout"], *other.data[PLOTLY]["frames"]):
-        part.get("layout", part)["title"]["text"] = "another"
-    page = open_page(figure(), other)
-    words = page.locator(".title:visible, figcaption:visible")
-    assert words.all_text_contents() == ["z is 1a", "now 1 <i>", "another"]
-    page.locator(".choices input").press("End")
-    page.wait_for_selector("[data-stops^='1']")
-    # the frames of the other are those of the first
-    assert words.all_text_contents() == ["z is 5a", "now 5 <i>"]
-
-
-@pytest.mark.browser
-def test_pictures_keep_their_colours_in_the_dark(open_page):
-    image = go.Figure(go.Image(z=np.full((2, 2, 3), 200, np.uint8)))
-    light = go.Figure(go.Scatter(y=[1, 2]), layout={"meta": {"light": True}})
-    heat = go.Figure([go.Heatmap(z=np.eye(2)), go.Scatter(y=[0, 1])])
-    surface = go.Figure(go.Surface(z=np.eye(3)))
-    page = open_page(*map(output, (image, light, heat, surface)), color_scheme="dark")
-    filters = page.evaluate(
-        """() => [".plot:first-of-type .scrolled", ".imagelayer", ".light .scrolled",
-          ".scrolled:has(.hm)", ".hm", ".scrolled:has(.hm) .scatterlayer",
-          ".scrolled:has(.hm) .yaxislayer-above", ".scrolled:has(canvas)"].map((part) => {
-            const element = document.querySelector(part);
-            return getComputedStyle(element.closest(".heatmaplayer") ?? element).filter; })"""
-    )
-    # strong colours of a picture or a map would not come through two turns of their hue
-    assert filters[:2] == ["invert(0.9)", "invert(1)"]
-    assert filters[2:-1] == ["none", "invert(0.9)", "invert(1)", *["hue-rotate(180deg)"] * 2]
-    assert filters[-1] == "none", "a surface has one picture, words and all"
 
 
 @pytest.mark.browser

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from lnlab import paths
 from lnlab.book import notebooks, parameters, read
-from lnlab.book.run import opened, run, turns, with_gpu
+from lnlab.book.run import opened, turns, with_gpu
 
 
 @pytest.mark.parametrize(("jobs", "order"), [(1, "cdab"), (2, "cbda"), (3, "cdba")])
@@ -23,22 +23,6 @@ def test_a_gpu_is_named_before_the_processor(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"A GPU at {device}")
     assert with_gpu("cuda:1", "A Chip, 2 cores") == "A GPU at cuda:1; A Chip, 2 cores"
     assert with_gpu("cpu", "A Chip, 2 cores") == "A Chip, 2 cores"
-
-
-@pytest.mark.slow
-def test_a_notebook_is_written_at_its_start_and_end_alone(tmp_path, monkeypatch):
-    writes, write = [], papermill.engines.write_ipynb
-    monkeypatch.setattr(
-        papermill.engines, "write_ipynb", lambda nb, at: (writes.append(at), write(nb, at))
-    )
-    path, out = tmp_path / "three.ipynb", tmp_path / "build"
-    nbformat.write(new_notebook(cells=[new_code_cell(code) for code in "123"]), path)
-    out.mkdir()
-    (outcome,) = run({path: {}}, out, jobs=1, timeout=60)  # in a thread of its own
-    assert outcome.error is None
-    assert len(writes) == 2
-    cells = nbformat.read(out / "three.ipynb", as_version=4).cells
-    assert [cell.outputs[0].data["text/plain"] for cell in cells] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("path", notebooks(paths.root() / "notebooks"), ids=lambda p: p.stem)

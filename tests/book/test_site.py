@@ -1,19 +1,15 @@
 """The published site: the files of a static host, and its first page."""
 
-import json
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
-from nbformat.v4 import new_output
 
 from lnlab import paths
-from lnlab.book.html import PLOTLY, publish
+from lnlab.book.html import publish
 from lnlab.book.site import first_page, site
 from lnlab.cli.notebooks import site as site_command
 from lnlab.papers.claims import claims
@@ -99,15 +95,6 @@ def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
         assert (build / target).is_file(), target
 
 
-def test_where_every_notebook_failed_the_list_of_them_stays(tmp_path):
-    source, build = tmp_path / "00_first.ipynb", tmp_path / "build"
-    build.mkdir()
-    executed(tmp_path, "00_first")
-    executed(build, "00_first", suffix=".failed.ipynb", error="E", place="here")
-    before = publish([source], build).read_text()
-    assert first_page([source], build, build, **CONTENT).read_text() == before
-
-
 def test_without_a_run_or_over_one_there_is_no_site(ran, tmp_path):
     sources, build = ran
     with pytest.raises(ValueError, match="lnlab run"):
@@ -137,32 +124,4 @@ def test_the_playground_is_played_and_pictures_are_whole(ran, tmp_path, browser)
     assert frame["y"] + frame["height"] >= picture["y"] + picture["height"] - 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert not problems
-    page.close()
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    ("trace", "meta", "filters"),
-    [
-        (go.Heatmap(z=np.eye(2)), {}, ["invert(0.9)", "invert(1)"]),
-        (go.Scatter(y=[1, 2]), {}, ["invert(0.9) hue-rotate(180deg)"]),
-        (go.Scatter(y=[1, 2]), {"light": True}, ["none"]),
-    ],
-)
-def test_small_pictures_keep_their_colours_in_the_dark(trace, meta, filters, tmp_path, browser):
-    source, build = tmp_path / "04_first.ipynb", tmp_path / "build"
-    build.mkdir()
-    executed(tmp_path, source.stem)
-    shown = json.loads(str(go.Figure(trace, layout={"meta": meta}).to_json()))
-    executed(build, source.stem, new_output("display_data", {PLOTLY: shown}))
-    publish([source], build)
-    page = browser.new_page(color_scheme="dark")
-    page.goto(site([source], build, tmp_path / "site", **CONTENT).as_uri())
-    page.locator(".thumbnail").scroll_into_view_if_needed()
-    page.wait_for_selector(".thumbnail .main-svg")
-    used = page.evaluate(
-        """() => [...document.querySelectorAll(".thumbnail, .thumbnail .heatmaplayer:has(.hm)")]
-          .map((part) => getComputedStyle(part).filter)"""
-    )
-    assert used == filters
     page.close()

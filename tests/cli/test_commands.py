@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from lnlab import paths
 from lnlab.cli import app
-from lnlab.cli.tables import MOST_LETTERS, MOST_RUNS, brief, main_number
+from lnlab.cli.tables import MOST_RUNS
 from lnlab.cli.train import describe_fields
 from lnlab.papers import EXPERIMENTS, mnist
 from lnlab.training import train_steps
-from lnlab.training.runs import Run, read
+from lnlab.training.runs import read
 from tests.data.layouts import librispeech, put, tone
 
 SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "seeds=0,"]
@@ -89,13 +89,6 @@ def test_sweep_trains_every_combination_and_shows_them(root):
     assert len(read(root / "runs")) == 4 + 8
 
 
-def test_sweep_takes_any_field_for_an_arm(root):
-    sweep = ["sweep", "sequential_digits", "--budget", "smoke", "--seeds", "1", "--jobs", "1"]
-    assert lnlab(*sweep, "--arm", "initialisation", "--arm", "gain=0.1,1.0").exit_code == 0
-    arms = {(r.config["initialisation"], r.config["gain"]) for r in read(root / "runs")}
-    assert arms == {(i, g) for i in ("paper", "modern") for g in (0.1, 1.0)}
-
-
 def test_sweep_goes_on_where_a_run_fails_or_diverges(root):
     sweep = ["sweep", "sequential_digits", "--budget", "smoke", "--jobs", "1"]
     failed = lnlab(*sweep, "--set", "pixels_per_step=7,8")
@@ -131,17 +124,6 @@ def test_runs_are_listed_shown_kept_resumed_and_removed(root):
     assert [run.config["norm"] for run in read(root / "runs")] == ["layer"]
 
 
-def test_changed_code_is_shown_and_bars_a_resume(root, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr("lnlab.training.runs.code", lambda: "0123")
-        lnlab(*SMOKE)
-        key = begin(root, norm="batch")
-    assert "changed since: code was 0123, is" in lnlab(*SMOKE).output
-    resumed = lnlab("results", "resume", key)
-    assert resumed.exit_code == 1
-    assert "is not resumed across versions" in resumed.output
-
-
 def test_a_damaged_run_is_in_nobodys_way_and_can_be_removed(root):
     lnlab(*SMOKE)
     (whole,) = read(root / "runs")
@@ -173,24 +155,6 @@ def test_runs_without_a_terminal_fit_a_page_the_latest_first(monkeypatch):
     dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", "\n".join(lines))
     assert dates == sorted(dates, reverse=True)
     assert len(dates) == MOST_RUNS
-
-
-def test_the_number_of_a_run_is_what_chose_its_weights_or_what_judges_it(root):
-    config = {"units": 3}
-    with Run.open("own", config, {"name": "d", "kind": "own", "checksum": "0"}, root) as run:
-        run.log({"update": 1, "seed": 0, "loss": 2.5})
-        assert main_number(run) == "loss 2.5"
-        run.log({"update": 2, "seed": 0, "loss": 2.0, "recall": 0.25, "rank": 4.0})
-        run.finish({"main_metrics": ["rank", "recall", "unmeasured"]}, {})
-    assert main_number(run) == "recall 0.25"
-    lnlab(*SMOKE, "--set", "best_metric=test_nll")
-    (chosen,) = read(root / "runs")
-    assert main_number(chosen).startswith("test_nll ")
-
-
-def test_settings_are_written_in_few_letters():
-    assert [brief(seeds) for seeds in ([100, 101, 102], [0, 2, 3])] == ["100 to 102", "0,2,3"]
-    assert len(brief("x" * 100)) == MOST_LETTERS
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -9,8 +9,6 @@ import pytest
 import torch
 
 from benchmarks import _device, gpu
-from lnlab.kernels import gpu as kernels_gpu
-from lnlab.kernels import recurrent
 
 CPU = torch.device("cpu")
 ONE_TEST = "tests/kernels/test_on_device.py::test_a_fused_layer_is_that_of_the_cpu[RNN-False]"
@@ -48,88 +46,6 @@ def test_a_notebook_is_timed_where_nothing_was_trained(plan):
     assert gpu.run_notebook(plan, "04", limit=300)["notebook_seconds"] > 0
 
 
-@pytest.fixture
-def two_steps(plan, tmp_path, monkeypatch):
-    """Run two steps whose outcomes are given; returns the names of those that ran."""
-    ran, outcomes = [], {}
-
-    def step(name):
-        def run(limit):
-            ran.append(name)
-            if isinstance(outcomes.get(name), Exception):
-                raise outcomes[name]
-            return {"limit": limit}
-
-        return gpu.Step(100, run)
-
-    monkeypatch.setattr(
-        gpu, "steps", lambda _: {"first": step("first"), "other": step("other")}
-    )
-
-    def run(*chosen, resume=False, **given):
-        ran.clear()
-        outcomes.clear()
-        outcomes.update(given)
-        gpu.run_steps(plan, tmp_path / "gpu.json", list(chosen), resume)
-        return list(ran), json.loads((tmp_path / "gpu.json").read_text())["steps"]
-
-    return run
-
-
-def test_steps_are_resumed_and_chosen(two_steps, monkeypatch):
-    ran, steps = two_steps(first=ZeroDivisionError("by zero"))
-    assert ran == ["first", "other"]
-    assert steps["first"]["failure"] == "ZeroDivisionError: by zero"
-    _, steps = two_steps(first=gpu.StepFailed("out of memory", {"passed": 3}))
-    assert steps["first"]["failure"] == "out of memory"
-    assert steps["first"]["passed"] == 3
-    assert steps["other"]["limit"] == 100 * gpu.without_gpu().patience
-    ran, steps = two_steps(resume=True)
-    assert ran == ["first"]
-    assert "failure" not in steps["first"]
-    assert list(steps) == ["first", "other"]
-    assert two_steps(resume=True)[0] == []
-    assert two_steps("oth")[0] == ["other"]
-    with pytest.raises(SystemExit, match="first; other"):
-        two_steps("third")
-    monkeypatch.setattr(gpu, "commit", lambda: "another")
-    assert two_steps(resume=True)[0] == ["first", "other"]
-
-
-def test_no_step_begins_when_the_time_is_over_nor_stays_of_another_device(
-    two_steps, monkeypatch
-):
-    two_steps()
-    with monkeypatch.context() as patch:
-        patch.setattr(gpu, "describe", lambda _: {"name": "another"})
-        assert list(two_steps("other")[1]) == ["other"]
-    monkeypatch.setattr(gpu, "MINUTES", 0)
-    ran, steps = two_steps()
-    assert ran == []
-    assert "not begun" in steps["first"]["failure"]
-
-
-@pytest.mark.parametrize(
-    ("inside", "failure"),
-    [("", None), ("<failure/>", "test_one; not finished"), ("<skipped/>", "no test ran")],
-)
-def test_a_test_that_fails_is_named(inside, failure, plan, monkeypatch):
-    def call(command, limit):
-        (file,) = (word.split("=")[1] for word in command if "junitxml" in word)
-        cases = f'<testcase name="test_one">{inside}</testcase>'
-        Path(file).write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
-        if "finished" in (failure or ""):
-            raise gpu.StepFailed("not finished")
-
-    monkeypatch.setattr(gpu, "call", call)
-    if failure is None:
-        assert gpu.run_tests(plan, 1) == {"passed": 1, "failed": 0, "skipped": 0}
-        return
-    with pytest.raises(gpu.StepFailed, match=failure) as raised:
-        gpu.run_tests(plan, 1)
-    assert raised.value.figures["failed"] == ("finished" in failure)
-
-
 def test_a_command_that_fails_or_hangs_is_ended_and_quoted(tmp_path):
     code = f"print({str(tmp_path)!r} + '/file is damaged'); raise SystemExit(3)"
     with pytest.raises(gpu.StepFailed, match=r"^exit status 3: \./file is damaged$"):
@@ -157,34 +73,6 @@ def running(process):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def test_without_triton_or_a_graph_nothing_else_is_measured_in_their_names(monkeypatch):
-    no_triton = _device.prepare("triton", "LN-LSTM", 3, 4, CPU)
-    with pytest.raises(RuntimeError, match="no Triton"), no_triton:
-        pass
-    monkeypatch.setattr(recurrent, "triton_steps", lambda *_: object())
-    with monkeypatch.context() as patch:
-        patch.setattr(kernels_gpu, "can_record", lambda device: True)
-        for contender, graphed in (("triton", False), ("triton graphs", True)):
-            with _device.prepare(contender, "LN-LSTM", 3, 4, CPU):
-                assert kernels_gpu.can_record(CPU) is graphed
-    with pytest.raises(RuntimeError, match="no CUDA graph was recorded"):
-        _device.median_ms(CPU, (3, 2, 4, 5), "triton graphs", "LN-GRU", "infer", 0.001)
-
-
-def test_one_contender_that_fails_leaves_the_others(monkeypatch):
-    def median_ms(device, size, contender, cell, phase, seconds):
-        if contender == "fused":
-            raise RuntimeError("misaligned address\nmore")
-        return 2.0 if contender == "loop" else 4.0
-
-    monkeypatch.setattr(_device, "median_ms", median_ms)
-    rows = _device.compare(list(_device.measure(CPU, [(3, 2, 4, 5)])))
-    assert len(rows) == 4
-    assert rows[0]["errors"] == {"fused": "RuntimeError: misaligned address"}
-    assert rows[0]["ratio"] == {"loop": 0.5}
-    assert "misaligned" in _device.table(rows)
 
 
 def test_the_page_shows_the_report():
@@ -225,17 +113,3 @@ def test_a_report_becomes_tables(tmp_path):
     assert "| none | 8580 | 9.5 | 1.51 %, 1.60 % |" in text
     assert "| seconds | 20.5 |" in text
     assert "- notebook 16: a reason" in text
-
-
-@pytest.mark.parametrize("name", _device.LAYERS)
-def test_the_model_counts_what_is_launched(name):
-    T, B, inputs, H = 5, 2, 3, 4
-    gates = {"LN-LSTM": 4, "LN-GRU": 3}[name]
-    row = _device.modelled(name, (T, B, inputs, H))
-    once = row["launches"] - 4 * T
-    assert once == _device.modelled(name, (2 * T, B, inputs, H))["launches"] - 8 * T > 0
-    big = _device.modelled(name, (30, 64, 300, 1024))
-    # W_h h, its two grads and those of W_x, each 2 T B G H n
-    products = 2 * 30 * 64 * gates * 1024 * (3 * 1024 + 3 * 300)
-    assert big["GFLOP"] == pytest.approx(products / 1e9, abs=0.01)
-    assert big["model_ms"] >= big["model_ms_as_graph"] >= 1e3 * products / _device.PEAK

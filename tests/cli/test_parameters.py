@@ -2,7 +2,7 @@
 
 import pytest
 
-from lnlab.cli.notebooks import BUDGETS, check_available, parse_parameter
+from lnlab.cli.notebooks import check_available, parse_parameter
 from lnlab.cli.train import parse_settings
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
@@ -64,10 +64,6 @@ def test_a_value_is_of_the_kind_of_its_default(name, text, default, value):
 def test_what_no_notebook_could_use_is_refused_at_once(name, text, default, message):
     with pytest.raises(ValueError, match=message):
         parse_parameter(name, text, default)
-
-
-def test_every_experiment_has_the_budgets_of_the_notebooks():
-    assert all(tuple(task.budgets()) == BUDGETS for task in EXPERIMENTS.values())
 
 
 def test_what_this_machine_lacks_is_refused_before_a_kernel_starts(monkeypatch, tmp_path):

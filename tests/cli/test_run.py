@@ -18,8 +18,6 @@ from click.testing import CliRunner
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from lnlab import paths
-from lnlab.book import fingerprint
-from lnlab.book.run import remove_drafts
 from lnlab.cli import app
 from lnlab.cli.notebooks import UNFINISHED, remaining
 
@@ -151,12 +149,6 @@ def test_what_does_not_exist_is_named_with_what_does(workbook, tmp_path, argumen
     assert not (tmp_path / "out").exists()
 
 
-def test_the_workbook_cannot_be_written_over(workbook):
-    result = lnlab("run", "01", "--out", workbook / "notebooks")
-    assert result.exit_code == 1
-    assert "would replace" in result.output
-
-
 def test_list_shows_numbers_titles_and_parameters(workbook):
     lines = lnlab("list").output.splitlines()
     assert re.fullmatch(r"01  It runs +budget  seeds", lines[0])
@@ -231,32 +223,6 @@ def test_killed_at_any_moment_it_has_published_nothing_half_written(two, full):
     assert not list(out.glob(".*"))
 
 
-def test_drafts_of_dead_processes_are_removed_and_no_others(tmp_path):
-    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
-        dead.wait()
-    left = [f".01_quick.{dead.pid}.ipynb", f".index.{dead.pid}.html"]
-    others = [f".01_quick.{os.getpid()}.ipynb", f".plotly.min.{os.getpid()}.js", "a.1.ipynb"]
-    (tmp_path / "handout").mkdir()
-    for name in [*left, *others, f"handout/.01_quick.{dead.pid}.html"]:
-        (tmp_path / name).touch()
-    remove_drafts(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {*others, "handout"}
-    assert not list((tmp_path / "handout").iterdir())
-
-
-def test_a_stop_while_a_page_is_written_leaves_no_draft(tmp_path):
-    path = tmp_path / "handout" / "01_quick.html"
-    path.parent.mkdir()
-    code = (
-        "import os\nfrom pathlib import Path\n"
-        "from lnlab.cli.notebooks import stop\nfrom lnlab.book.html import put\n"
-        f"os.replace = lambda *_: stop(Path({str(tmp_path)!r}), {{}}, 15)\n"
-        f"put(Path({str(path)!r}), b'page')"
-    )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 128 + 15
-    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [UNFINISHED]
-
-
 @pytest.mark.slow
 def test_two_at_a_time_make_the_same_pages_in_any_folder(two, monkeypatch):
     """Also where the path is long, and has spaces and accents."""
@@ -284,19 +250,6 @@ def test_what_was_stopped_is_continued_and_nothing_else(tmp_path):
     assert [path.stem for path in remaining(edited, wanted, tmp_path)] == ["01_a", "02_b"]
     for other in ({"asked": {"01_a": "print a"}}, {"parameters": {"seeds": 2}}):
         assert remaining(plan | other, wanted, tmp_path) == wanted
-
-
-def test_a_fingerprint_is_of_a_notebook_and_of_the_code(tmp_path, monkeypatch):
-    (tmp_path / "lnlab").mkdir()
-    source, path = tmp_path / "lnlab" / "part.py", tmp_path / "01_n.ipynb"
-    monkeypatch.setattr("lnlab.__file__", str(tmp_path / "lnlab" / "__init__.py"))
-    prints = []
-    for code, text in (("x = 1", "{}"), ("x = 1", "{}"), ("x = 2", "{}"), ("x = 2", "{ }")):
-        source.write_text(code)
-        path.write_text(text)
-        prints.append(fingerprint(path))
-    assert prints[0] == prints[1]
-    assert len({*prints}) == 3
 
 
 @pytest.mark.slow
