@@ -34,11 +34,6 @@ def test_headless_says_a_tenth_every_ten_seconds_and_the_end(clock, capsys):
     ]
 
 
-def test_headless_slow_work_says_each_tenth_once(clock, capsys):
-    list(progress(ticking(clock, 20, 60), 20, "training"))
-    assert len(capsys.readouterr().out.splitlines()) == 10
-
-
 def test_headless_says_where_it_stopped_and_that_nothing_was_to_do(clock, capsys):
     items = progress(ticking(clock, 5, 1.0), 5, "training")
     for item in items:

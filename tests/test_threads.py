@@ -11,7 +11,6 @@ from lnlab.analysis.invariances import check_invariances
 from lnlab.analysis.landscape import loss_landscape
 from lnlab.analysis.objective import Objective, train_and_yield
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
-from lnlab.data.cache import cached_call
 from lnlab.panels.landscape_panel import landscape
 from lnlab.training import Batches
 from lnlab.training.trainer import evaluate, fit
@@ -85,22 +84,6 @@ def test_large_work_keeps_the_users_number():
     assert objective(net).value() > 0
     assert set(seen) == {2}
     assert threads.is_large(torch.zeros(threads.LARGE + 1))
-
-
-def test_the_number_is_restored_after_an_error():
-    with pytest.raises(ValueError, match="Watched"):
-        check_invariances(Watched(), X[:, :2])
-    assert torch.get_num_threads() == 2
-
-
-def counted():
-    return {"threads": torch.tensor(torch.get_num_threads())}
-
-
-def test_what_a_notebook_remembers_is_made_in_one_thread(monkeypatch, tmp_path):
-    monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
-    assert cached_call(counted) == {"threads": 1}
-    assert torch.get_num_threads() == 2
 
 
 def test_a_panel_looks_in_one_thread(monkeypatch):

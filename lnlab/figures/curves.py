@@ -72,10 +72,11 @@ def line_chart(
             annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
             annotation_position="top right",
         )  # fmt: skip
-    return in_legend_once(figure).update_layout(height=430)
+    name_once(figure)
+    return figure.update_layout(height=430)
 
 
-def in_legend_once(figure: go.Figure) -> go.Figure:
+def name_once(figure: go.Figure) -> None:
     """Name each group of traces once in the legend."""
     data: Any = figure.data
     named = set()
@@ -83,7 +84,6 @@ def in_legend_once(figure: go.Figure) -> go.Figure:
         if trace.showlegend is not False:
             trace.showlegend = trace.legendgroup not in named
             named.add(trace.legendgroup)
-    return figure
 
 
 def _curve_panels(
@@ -139,7 +139,8 @@ def learning_curves(
             figure.add_traces(curve, 1, column)
             several |= len(values) > 1
     note = " Line: mean; band: least to greatest of the seeds." if several else ""
-    return with_footnote(in_legend_once(figure).update_layout(height=460), f"{made_on}.{note}")
+    name_once(figure)
+    return with_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
 
 
 def mean_and_band(

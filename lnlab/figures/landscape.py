@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lnlab.figures.curves import in_legend_once
+from lnlab.figures.curves import name_once
 from lnlab.figures.style import (
     GREY,
     INK,
@@ -97,8 +97,9 @@ def bands(
     figure.update_xaxes(title_text=literal(x)).update_yaxes(logarithmic(losses))
     figure.update_yaxes(title_text=LOSS, col=1)
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
+    name_once(figure)
     return with_footnote(
-        in_legend_once(figure), f"{made_on}. Thin: one direction each; band: least to greatest."
+        figure, f"{made_on}. Thin: one direction each; band: least to greatest."
     )
 
 

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from filelock import FileLock
 
 from lnlab import data
 from lnlab.data import cache
-from lnlab.data.cache import cache_arrays, cached_call, file_stamp
+from lnlab.data.cache import cache_arrays, cached_call
 from tests.data.test_images import write_idx
 
 
@@ -66,34 +65,6 @@ def test_a_damaged_file_is_made_again(damage, folder):
     assert same(cache_arrays("some", "", arrays))
     assert same(cache_arrays("some", "", never))
     assert not list(folder.glob("*.part"))
-
-
-def test_if_nothing_can_be_written_it_is_computed_each_time(monkeypatch, tmp_path):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "file"))
-    for _ in range(2):
-        assert same(cache_arrays("nowhere", "", arrays))
-
-
-def test_what_fails_is_not_cached_and_holds_no_lock(folder):
-    errors = []  # IPython holds on to errors, too
-    for _ in range(2):
-        with pytest.raises(AssertionError, match="it is computed again") as error:
-            cache_arrays("fails", "", never)
-        errors.append(error)
-    (lock,) = folder.glob("fails-*.lock")
-    FileLock(lock).acquire(timeout=0).lock.release()
-
-
-def test_a_stamp_is_of_names_sizes_and_times(tmp_path):
-    path = tmp_path / "é"
-    stamps = [file_stamp([path])]
-    for text, at in (("a", 1), ("a", 2), ("ab", 2)):
-        path.write_text(text)
-        os.utime(path, ns=(0, at))
-        stamps.append(file_stamp([path]))
-    assert len({*stamps, file_stamp([path, path]), file_stamp([])}) == 6
-    assert stamps[-1] == file_stamp([path])
 
 
 def test_a_file_that_changed_unnoticed_is_noticed_when_it_is_read(tmp_path):

@@ -31,9 +31,3 @@ def test_vocabularies_of_other_words_or_orders_have_another_digest():
     digests = {Vocabulary(words).digest for words in (["a", "b"], ["b", "a"], ["a"], [])}
     assert len(digests) == 4
     assert Vocabulary(["a", "b"]).digest == Vocabulary(["a", "b"]).digest
-
-
-@pytest.mark.parametrize("words", [["a", "a"], ["a b"], [""], ["<end>"]])
-def test_what_is_no_list_of_words_is_refused(words):
-    with pytest.raises(ValueError, match=f"'{words[0]}': give each word once"):
-        Vocabulary(words)

@@ -4,7 +4,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 from plotly.colors import sample_colorscale
 
 from lnlab.figures.style import SIZES, text_color_on
@@ -31,25 +30,6 @@ def test_cells_are_the_numbers_on_one_scale_or_on_their_own():
     assert unbounded.data[0].zmax == 1.0
     statistic: Any = matrices({"mu": A.mean(0)})
     assert np.shape(statistic.data[0].z) == (1, 3)
-
-
-@pytest.mark.parametrize(
-    ("value", "columns", "lettering"),
-    [
-        (-2.19, (8, 8), ("%{z:.2f}", 12)),
-        (-2.19, (8, 8, 8, 8), ("%{z:.1f}", 10)),
-        (-12.12, (8, 1, 1, 8), ("%{z:.1f}", 12)),
-    ],
-)
-def test_no_number_covers_its_neighbour_in_jupyterlab(value, columns, lettering):
-    figure: Any = matrices({str(n): np.full((6, H), value) for n, H in enumerate(columns)})
-    assert {(heat.texttemplate, heat.textfont.size) for heat in figure.data} == {lettering}
-    printed = lettering[1] * 0.6 * (len(f"{value:.{int(lettering[0][-3])}f}") - 1)
-    axes = [getattr(figure.layout, f"xaxis{n or ''}") for n in (0, *range(2, len(columns) + 1))]
-    for axis, H in zip(axes, columns, strict=True):
-        low, high = axis.domain
-        assert (high - low) * (848 - 40) / H >= printed
-    assert figure.layout.meta["width"] <= 848
 
 
 def test_every_configuration_stands_in_its_cell_in_black_or_white():

@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import io
-import json
 
 import nbformat
 import pytest
@@ -84,26 +83,6 @@ def test_a_tab_in_the_background_stops(opened):
     page.wait_for_function(f"{UPDATE} > {before}")
 
 
-def test_it_goes_on_when_it_was_out_of_sight_for_a_moment(opened):
-    page = opened(
-        before="""window.IntersectionObserver = class {
-          constructor(hear) { window.scroll_ = () => hear([
-            { isIntersecting: false }, { isIntersecting: true }]); }
-          observe() {}
-        }"""
-    )
-    for dataset in ("spirals", "xor", "digits", "circles"):
-        page.evaluate("scroll_()")
-        page.get_by_label("Data").select_option(json.dumps(dataset))
-        page.evaluate("scroll_()")
-        page.wait_for_function(f"{UPDATE} > 1")
-        page.get_by_role("button", name="Pause").click()
-        before = updates(page)
-        page.screenshot(full_page=True)
-        page.get_by_role("button", name="Play").click()
-        page.wait_for_function(f"{UPDATE} > {before + 1}")
-
-
 def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(opened):
     page = opened(playing=False, scale=2, width=390)
     for _ in range(30):
@@ -120,19 +99,6 @@ def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(open
     for _ in range(4):
         times.click()
     assert "already at the limit, 1000" in said(page)
-
-
-def test_reset_undoes_what_was_multiplied_and_the_defaults_undo_everything(opened):
-    page = opened(playing=False)
-    page.get_by_label("Batch size").select_option("4")
-    for times in page.get_by_text("×10").all():
-        times.click()
-    page.get_by_role("button", name="Reset").click()
-    assert "All other settings stay" in said(page)
-    assert page.url.endswith("#playground=%7B%22batch%22%3A4%7D")
-    page.get_by_role("button", name="Back to the defaults").click()
-    assert page.get_by_label("Batch size").input_value() == "32"
-    assert page.url.endswith("#playground=%7B%7D")
 
 
 def test_the_python_that_is_copied_repeats_the_losses(browser):

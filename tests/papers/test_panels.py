@@ -105,15 +105,6 @@ def test_drawings_are_those_that_were_kept():
         drawing_panel.drawing({"none": drawer(0), "layer": drawer(0, glimpses=4)}, digits())
 
 
-def test_a_window_has_its_filters_where_the_formula_has_them():
-    outline = drawing_panel.outline(drawing_panel.FilterGrid(4.0, 3.0, 2.0, 1.0, 3))
-    edge, dots = outline["x"][:5], outline["x"][6::2]
-    assert np.isnan(outline["x"][5::2]).all(), "dots are not joined"
-    assert (edge.min(), edge.max()) == (1.0, 7.0)
-    assert sorted(set(dots)) == [2.0, 4.0, 6.0]
-    assert sorted(set(outline["y"][6::2])) == [1.0, 3.0, 5.0]
-
-
 def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
     runs = {"none": reader(0), "layer": reader(1)}
     panel = reading_panel.reading(runs, [*questions()] * 3)
@@ -137,17 +128,6 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
     none = SimpleNamespace(metrics=reader(0).metrics, pictures=lambda seed: {}, config={})
     with pytest.raises(ValueError, match="kept no attention"):
         reading_panel.reading({"none": none}, questions())
-
-
-def test_words_are_broken_into_lines_and_none_overlaps():
-    words = ["w" * (1 + k % 17) for k in range(60)]
-    lines, begins = reading_panel.laid_out(words)
-    ends = begins + np.array([*map(len, words)])
-    assert (ends <= reading_panel.LETTERS).all()
-    same = lines[1:] == lines[:-1]
-    assert (begins[1:][same] == ends[:-1][same] + 1).all()
-    assert (begins[1:][~same] == 0).all()
-    assert lines[-1] > 3
 
 
 # Order embeddings.
@@ -265,14 +245,6 @@ def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_wor
     assert panel.bar.sentence.startswith("“w3 is n't < end > .” after")
 
 
-def test_models_that_cannot_be_shown_are_refused(sentences):
-    with pytest.raises(ValueError, match="none: no weights were kept"):
-        thoughts_panel.thoughts({"none": {}}, sentences.numbered)
-    other = EncodedBooks(random_books(words=12), 40)
-    with pytest.raises(ValueError, match="none was trained with another vocabulary"):
-        thoughts_panel.thoughts({"none": sentences.models["none"]}, other)
-
-
 # Transformers.
 
 
@@ -313,16 +285,6 @@ def test_without_a_normalizer_places_are_the_same_and_a_step_can_explode():
     }
     np.testing.assert_array_equal(losses["pre"], losses["post"])
     assert losses["pre"].max() > 100 > transformer_panel.first_steps("pre", "layer", 12).max()
-
-
-def test_lines_are_means_and_bands_hold_every_draw():
-    figure = transformer_panel.profile_figure({"pre": np.array([[1.0, 2.0], [3.0, 8e5]])})
-    traces = {trace["name"]: trace for trace in figure["data"]}
-    np.testing.assert_allclose(traces["mean 0"]["y"], [2, 400_001])
-    np.testing.assert_allclose(traces["band 0"]["y"], [3, 8e5, 2, 1])
-    assert traces["mean 1"]["visible"] is False
-    low, high = figure["layout"]["yaxis"]["range"]
-    assert low <= 0 < 6 <= high
 
 
 # Handwriting.
