@@ -203,7 +203,9 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
         "The word": explain_word(record),
         "Ruled out": record.get("ruled_out", ""),
         "Other settings": record.get("contrary", ""),
-        "Other questions": record.get("also", ""),
+        "Other questions": "; ".join(
+            "{asks}: {verdict}, {effect}".format(**one) for one in record.get("also", ())
+        ),
         "Note": record["note"],
     }
     terms = find_terms(" ".join([record["says"], record["effect"], *parts.values()]))

@@ -189,21 +189,23 @@ def _too_weak(of: Decision, every: Sequence[Decision]) -> str:
     )
 
 
-def _answers(claim: Statement, judged: Sequence[tuple[Comparison, Decision, Record]]) -> str:
+def _answers(
+    claim: Statement, judged: Sequence[tuple[Comparison, Decision, Record]]
+) -> list[dict[str, str]]:
     """Return what became of the other questions of a claim, where that is decided."""
     answers = []
     for asks in dict.fromkeys(setting.asks for setting, _, _ in judged if setting.asks):
         same = [one for one in judged if one[0].asks == asks and one[1].word != NOT_TESTED]
         if not same:
             continue
-        _, decision, _ = min(same, key=lambda one: claim.rank(one[0]))
+        _, decision, record = min(same, key=lambda one: claim.rank(one[0]))
         if decision.word == INCONCLUSIVE:
             continue
-        answer = f"{asks}: {decision.verdict}"
+        verdict = decision.verdict
         if contrary := sum(d.word == OPPOSITE.get(decision.word) for _, d, _ in same):
-            answer += f" (the opposite in {contrary} of {len(same)} settings)"
-        answers.append(answer)
-    return "; ".join(answers)
+            verdict += f" (the opposite in {contrary} of {len(same)} settings)"
+        answers.append({"asks": asks, "verdict": verdict, "effect": record["effect"]})
+    return answers
 
 
 def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Record]:
