@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
-from lnlab.analysis.module_copy import as_list, check_model, check_names
+from lnlab.analysis.module_copy import as_list, check_model, check_names, original_module
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import at_least_float32
 
@@ -119,6 +119,11 @@ def mean_cosine(A: Tensor) -> float:
     return float((summed - len(rows)) / (N * (N - 1))) if N > 1 else nan
 
 
+def recomputes() -> bool:
+    """Return True inside a backward pass, where a checkpoint computes its part again."""
+    return torch._C._current_graph_task_id() != -1
+
+
 class HookContext:
     """A context in which hooks are in place; entered again, it continues."""
 
@@ -176,7 +181,8 @@ def record(
             summary before, the stable "rank", the mean "cosine" between cases.
 
     Raises:
-        ValueError: for a module or a quantity that does not exist, or every or rows too small.
+        ValueError: for a module or a quantity that does not exist, for every or rows too
+            small, and for a compiled model.
 
     Examples:
         >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -188,6 +194,11 @@ def record(
         >>> recorder.plot()
     """
     check_model(model)
+    if model is not original_module(model):
+        raise ValueError(
+            "compiled modules run without hooks: record the module that was given to "
+            "torch.compile, and train that one while it is recorded."
+        )
     what, also = as_list(what, str), as_list(also, str)
     for name, given, known in (("what", what, WHAT), ("also", also, ALSO)):
         if set(given) - set(known) or not what:
@@ -238,6 +249,7 @@ class Recorder(HookContext, AnalysisResult):
         self._rows: dict[Key, list[Row]] = defaultdict(list)
         self._last: dict[Key, tuple[int, Tensor, Tensor]] = {}
         self._calls: dict[str, int] = {}
+        self._differentiated: set[tuple[str, int]] = set()
         super().__init__()
 
     def _register(self) -> Iterator[Any]:
@@ -253,7 +265,7 @@ class Recorder(HookContext, AnalysisResult):
 
     def _begin(self, model: nn.Module, inputs: tuple) -> None:
         """Count a step; hooks of the modules, which slow down every call, are there if due."""
-        if not self._counts:
+        if not self._counts or recomputes() or torch.compiler.is_compiling():
             return
         self.step += 1
         for hook in self._hooks[1:]:
@@ -262,6 +274,7 @@ class Recorder(HookContext, AnalysisResult):
         if not self._due:
             return
         self._calls.clear()
+        self._differentiated.clear()
         for name, module in self.modules.items():
             if self.what & {"activations", "gradients"}:
                 self._hooks.append(module.register_forward_hook(self._output_hook(name)))
@@ -275,15 +288,21 @@ class Recorder(HookContext, AnalysisResult):
 
     def _output_hook(self, name: str) -> Callable:
         def hook(module: nn.Module, inputs: tuple, output: Any) -> None:
-            if not self._due:
+            if not self._due or torch.compiler.is_compiling():
                 return
-            call = self._calls[name] = self._calls.get(name, -1) + 1
+            # a checkpoint computes its part again in the backward pass: the same call, which
+            # a reentrant one makes without gradients at first
+            again = recomputes()
+            key = f"{name}, again" if again else name
+            call = self._calls[key] = self._calls.get(key, -1) + 1
             tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
             for i, tensor in enumerate(tensors):
                 path = f"{name}[{i}]" if len(tensors) > 1 else name
-                if "activations" in self.what:
+                if "activations" in self.what and not again:
                     self._add((path, "activations", call), tensor.detach())
-                if "gradients" in self.what and tensor.requires_grad:
+                seen = again and (path, call) in self._differentiated
+                if "gradients" in self.what and tensor.requires_grad and not seen:
+                    self._differentiated.add((path, call))
                     tensor.register_hook(self._gradient_hook((path, "gradients", call)))
 
         return hook
@@ -358,7 +377,8 @@ class Recorder(HookContext, AnalysisResult):
         if not rows:
             raise ValueError(
                 f"nothing was recorded: the model was called fewer than {self.every} times in "
-                "training mode; evaluation=True records the other calls too."
+                "training mode, or behind torch.compile, which runs without hooks; "
+                "evaluation=True records the calls in evaluation mode, too."
             )
         order = ["step", "name", "what", "call"]
         return make_frame(rows).sort_values(order, ignore_index=True)

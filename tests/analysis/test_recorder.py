@@ -1,11 +1,14 @@
 """What is recorded is what was there, and the training goes on as if nothing was."""
 
 import math
+from functools import partial
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from lnlab.analysis.recorder import (
     choose_modules,
@@ -215,3 +218,41 @@ def test_what_does_not_exist_is_refused(wrong, words):
         record(net(), **wrong)
     assert set(choose_modules(net(), [nn.Linear])) == {"0", "2"}
     assert set(choose_modules(net(), lambda name, module: name == "1")) == {"1"}
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, calls):
+        super().__init__()
+        self.first, self.part = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+        self.calls, self.run = calls, lambda part, x: part(x)
+
+    def forward(self, x):
+        x = self.first(x)
+        for _ in range(self.calls):
+            x = self.run(self.part, x)
+        return x
+
+
+@pytest.mark.parametrize(("use_reentrant", "calls"), [(False, 2), (True, 1)])
+def test_a_part_that_is_computed_again_is_recorded_once(use_reentrant, calls):
+    net, x, frames = Checkpointed(calls), torch.randn(6, 4), []
+    for run in (net.run, partial(checkpoint, use_reentrant=use_reentrant)):
+        net.zero_grad()
+        net.run = run
+        with record(net, what=["activations", "gradients"]) as recorder:
+            net(x).square().mean().backward()
+        frames.append(recorder.to_frame())
+    columns = ["name", "what", "call"]
+    plain, recomputed = (frame.sort_values(columns, ignore_index=True) for frame in frames)
+    pd.testing.assert_frame_equal(recomputed, plain)
+
+
+def test_a_compiled_model_is_refused_and_trains_while_the_original_is_recorded():
+    net = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+    compiled = torch.compile(net, backend="eager")
+    with pytest.raises(ValueError, match=r"given to torch\.compile"):
+        record(compiled)
+    with record(net) as recorder:
+        compiled(torch.randn(6, 4)).sum().backward()
+    with pytest.raises(ValueError, match="nothing was recorded"):
+        recorder.to_frame()
