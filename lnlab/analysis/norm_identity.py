@@ -149,6 +149,8 @@ def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> 
         changed = x.clone()
         changed[at] += step
         reached |= (box(changed) - y).abs() > SAME * float(y.abs().max())
+    if not bool(reached.any()):
+        reached[at] = True  # pointwise, and flat there, as a ReLU that is shut
     lines = [
         reached[tuple(slice(None) if i == a else n for i, n in enumerate(at))]
         for a in range(x.dim())
@@ -157,7 +159,7 @@ def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> 
     product = torch.ones_like(reached)
     for axis, line in enumerate(lines):
         product &= line.reshape(tuple(-1 if i == axis else 1 for i in range(x.dim())))
-    if not torch.equal(product, reached) or not bool(reached.any()):
+    if not torch.equal(product, reached):
         return None
     axes = tuple(a for a, line in enumerate(lines) if int(line.sum()) > 1)
     partly = [(a, int(n)) for a, n in enumerate(map(torch.sum, lines)) if 1 < n < x.shape[a]]
@@ -674,7 +676,7 @@ def _describe_extent(over: Extent | None) -> str:
     if over is None:
         return "of no regular set of inputs"
     if over.size == 1:
-        return "none, each output depends on its own input alone"
+        return "none: pointwise, each output depends on its own input alone"
     return f"of {over.size} values"
 
 
@@ -754,9 +756,16 @@ def _of_evaluation(
     m, variance = running
     weight = "all batches alike" if m is None else f"{m:.3g} for the newest batch"
     no_rule = m is not None and math.isnan(m)
+    declared = getattr(training.module.module, "momentum", None)
+    expected, other = "0.1 for the newest batch", False
+    if isinstance(declared, float) and m is not None:
+        expected, other = (
+            f"{declared:.3g}, as declared",
+            not math.isclose(m, declared, rel_tol=0.01),
+        )
     return [
         Property("evaluation", right, right, False),
-        Property("momentum", weight, "0.1 for the newest batch", no_rule),
+        Property("momentum", weight, expected, no_rule or other),
         Property("running variance", variance, UNBIASED, variance != UNBIASED),
     ]
 

@@ -293,3 +293,35 @@ def test_a_rule_that_picks_an_input_by_its_size_is_not_told_place_by_place():
     assert statistics.found == (
         "along axis 1, of no regular set of inputs, as if values chose them (a median, a maximum)"
     )
+
+
+class Derf(nn.Module):
+    def __init__(self, alpha):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.full((8,), alpha))
+
+    def forward(self, x):
+        return torch.erf(self.alpha * x)
+
+
+@pytest.mark.parametrize("module", [lambda: Derf(0.5), lambda: Derf(30.0), nn.ReLU, nn.Tanh])
+def test_what_takes_no_statistics_is_pointwise(module):
+    report = identify_norm(module(), torch.zeros(8, 8))
+    assert report.kind == NOTHING
+    assert report.properties[0].found.startswith("none: pointwise")
+
+
+class MomentumOfTheOld(nn.BatchNorm1d):
+    """Batch norm whose momentum is the weight of the old statistics, as Keras has it."""
+
+    def forward(self, x):
+        declared, self.momentum = self.momentum, 1 - self.momentum
+        y = super().forward(x)
+        self.momentum = declared
+        return y
+
+
+def test_a_momentum_that_is_not_the_declared_one_is_named():
+    (defect,) = identify_norm(MomentumOfTheOld(8, momentum=0.1)).defects
+    assert defect == "momentum: 0.9 for the newest batch, not 0.1, as declared"
+    assert not identify_norm(nn.BatchNorm1d(8, momentum=0.3)).defects
