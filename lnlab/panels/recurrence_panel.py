@@ -161,7 +161,7 @@ def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
     for index, (part, (title, low, high)) in enumerate(PARTS.items()):
         shown = []
         for name, each in courses.items():
-            y = np.clip(each[index].numpy(), 10.0**-EDGE, 10.0**EDGE)
+            y = np.clip(getattr(each, part).numpy(), 10.0**-EDGE, 10.0**EDGE)
             x = np.arange(1.0, len(y) + 1)
             shown.append({part: {"x": x, "y": y, "line": styles[name]}})
         data += slot_traces({part: ("scatter", index, fixed)}, shown, SLOTS, 0)
