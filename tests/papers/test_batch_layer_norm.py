@@ -206,28 +206,6 @@ def test_batch_layer_norm_of_one_example_is_layer_norm_over_sqrt_d():
     torch.testing.assert_close(ours.train()(x), theirs(x), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("m", [1, M])
-@pytest.mark.parametrize("norm", ARMS)
-def test_stacked_seeds_are_the_seeds_alone(norm, m):
-    """Outputs, gradients, and the statistics of each one's own batches."""
-    models = [image_task(norm, m).model(seed, dataset()).double().train() for seed in (0, 1, 2)]
-    assert all(model.opaque == (m > 1) for model in models)
-    together = stack(models)
-    for k in range(3):
-        x = (1 + k) * torch.randn(3, m, 3, 32, 32, dtype=torch.float64)
-        alone = torch.stack([model(each) for model, each in zip(models, x, strict=True)])
-        output = together(x)
-        torch.testing.assert_close(output, alone, rtol=0, atol=1e-12)
-        for each in (output, alone):
-            each.square().sum().backward()
-    for ours, model in zip(together.unstack(), models, strict=True):
-        for name, buffer in model.named_buffers():
-            torch.testing.assert_close(ours.get_buffer(name), buffer, rtol=1e-12, atol=1e-12)
-    for name, p in together.named_parameters():
-        expected = [model.get_parameter(name.removeprefix("module.")).grad for model in models]
-        torch.testing.assert_close(p.grad, torch.stack(expected), rtol=1e-9, atol=1e-9)
-
-
 # evaluation
 
 

@@ -69,13 +69,6 @@ def test_damaged_folders_are_refused(change, message, tmp_path):
         _ = data.load(f"imdb={above}", "reviews").train
 
 
-def test_options_without_words_are_refused():
-    with pytest.raises(ValueError, match="max_length is -1: how many words"):
-        data.load("opinions", "reviews", max_length=-1)
-    with pytest.raises(ValueError, match="give more than 4"):
-        data.load("opinions", "reviews", vocab_size=4)
-
-
 def classify(text):
     """The class of an opinion, read by rules that were written for this test."""
     total = 0
@@ -106,15 +99,6 @@ def test_opinions_have_the_class_that_they_express():
         correct += (score > 0) == (label == 1) if score else 0.5
         assert len(words) <= 130
     assert 550 < correct < 850
-
-
-def test_splits_of_opinions_are_different():
-    dataset = data.load("opinions")
-    sizes = len(dataset.train), len(dataset.valid), len(dataset.test)
-    assert sizes == (4_000, 1_000, 2_000)
-    train, test = ({tuple(row) for row in s.x.tolist()} for s in (dataset.train, dataset.test))
-    assert not train & test
-    assert 200 < len(dataset.known) < 300
 
 
 REAL = Path(__file__).parents[2] / "data" / "imdb"
