@@ -13,11 +13,7 @@ from torch.nn import functional as F
 from lnlab.data import Images, load
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, NormLayer, RMSNorm, WeightNorm
 from lnlab.nn.linear import DENSE_INITS
-from lnlab.papers.classification import (
-    STEP_EFFECT_SIZE,
-    Classification,
-    measure_step_effects,
-)
+from lnlab.papers.classification import STEP_EFFECT_SIZE, Classification, measure_step_effects
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches, Evaluation, setting
 from lnlab.training.experiment import collate

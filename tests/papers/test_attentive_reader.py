@@ -26,12 +26,7 @@ from lnlab.papers.attentive_reader.data import (
     nearest_sentences,
     shortcuts,
 )
-from lnlab.papers.attentive_reader.model import (
-    AttentiveReader,
-    QuestionBatch,
-    glorot,
-    reseeded,
-)
+from lnlab.papers.attentive_reader.model import AttentiveReader, QuestionBatch, glorot, reseeded
 from lnlab.training.optim import clip_like_attentive_reader_
 from tests.data import layouts
 

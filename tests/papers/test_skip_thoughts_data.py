@@ -12,13 +12,7 @@ from lnlab import data
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.papers.skip_thoughts import data as books
 from lnlab.papers.skip_thoughts import downstream
-from lnlab.papers.skip_thoughts.data import (
-    EACH,
-    GLAD,
-    GOOD,
-    STRETCH,
-    EncodedBooks,
-)
+from lnlab.papers.skip_thoughts.data import EACH, GLAD, GOOD, STRETCH, EncodedBooks
 from lnlab.papers.skip_thoughts.downstream import FOLDS, NAMES, SentenceTask, assign_folds
 from tests.data import layouts
 
@@ -83,7 +77,7 @@ def test_a_damaged_book_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"\.txt files, a book each"):
         load(f"bookcorpus={folder}")
     for content, message in {
-        "one sentence .\n": r"bookcorpus: a\.txt has fewer than three sentences",
+        "one sentence .\n": r"bookcorpus: a\.txt has fewer than three sentences"
     }.items():
         layouts.put(folder / "a.txt", text=content)
         with pytest.raises(ValueError, match=message):

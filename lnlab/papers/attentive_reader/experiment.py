@@ -15,12 +15,7 @@ from lnlab.data.vocabulary import END
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Normalizer, NormLayer, RecurrentBatchNorm
 from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
 from lnlab.papers.attentive_reader.evaluate import measure
-from lnlab.papers.attentive_reader.model import (
-    PADDING,
-    STARTS,
-    AttentiveReader,
-    QuestionBatch,
-)
+from lnlab.papers.attentive_reader.model import PADDING, STARTS, AttentiveReader, QuestionBatch
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_

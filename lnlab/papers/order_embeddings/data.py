@@ -516,11 +516,7 @@ class Captions(Dataset[CaptionedImages]):
 
 
 def load(
-    source: Source,
-    path: Path | None = None,
-    *,
-    split: int = 0,
-    most: int | None = None,
+    source: Source, path: Path | None = None, *, split: int = 0, most: int | None = None
 ) -> Captions:
     """Return the images and captions of a source; the options are those of ``sources.toml``."""
     if source is SCENES:

@@ -307,11 +307,7 @@ CLASSES = {
 """The names of the files of classes 0 and 1, official ones first; ``.txt`` may follow."""
 ENCODINGS = {"MR": "windows-1252", "SUBJ": "windows-1252"}
 """The encodings of official files that are not in UTF-8."""
-SICK = (
-    ("SICK_train.txt",),
-    ("SICK_trial.txt",),
-    ("SICK_test_annotated.txt", "SICK_test.txt"),
-)
+SICK = (("SICK_train.txt",), ("SICK_trial.txt",), ("SICK_test_annotated.txt", "SICK_test.txt"))
 """The files of SemEval-2014; ``SICK.txt`` has all pairs, and the split of each in a column."""
 SICK_SPLITS = {"TRAIN": TRAIN, "TRIAL": TRIAL, "TEST": TEST}
 NAMES = "SICK", *CLASSES
