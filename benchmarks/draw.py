@@ -20,7 +20,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.thoughts import summary, table, timed
 from lnlab.papers.draw import Experiment
-from lnlab.papers.draw.experiment import TWO_CORES
 from lnlab.papers.draw.kernels import FusedDRAW
 from lnlab.training import stack
 from lnlab.training.optim import before_step
@@ -28,7 +27,7 @@ from lnlab.training.runs import device_name
 
 MNIST: Any = SimpleNamespace(shape=(28, 28))
 SIZES: dict[str, dict[str, Any]] = {
-    "T = 10, 128 units": {name: TWO_CORES[name] for name in ("glimpses", "units")},
+    "T = 10, 128 units": {"glimpses": 10, "units": (128,)},
     "T = 64, 256 units": {},
 }
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")

@@ -228,7 +228,7 @@ def test_a_text_is_written_reproducibly_and_in_the_hand_of_a_line():
     assert not np.array_equal(first.offsets[:5], other.offsets[:5])
     assert len(write(net, "the fox", dataset.scale, most=9).offsets) <= 10
     line = dataset.valid[0]
-    plain, primed = (write(net, "fox", dataset.scale, like=p, most=5) for p in (None, line))
+    plain, primed = (write(net, "fox", dataset.scale, primer=p, most=5) for p in (None, line))
     assert not np.allclose(plain.offsets[1], primed.offsets[1])
     assert primed.phi.shape[1] == 3
 

@@ -22,11 +22,6 @@ ARMS: dict[str, tuple[NormLayer, NormLayer]] = {
 }
 """The normalizers of the cell (eq. 31) and of the gates' pre-activations, in both LSTMs."""
 
-TWO_CORES: dict[str, Any] = {
-    "glimpses": 10, "units": (128,), "epochs": 20, "eval_every": 195, "drawings": 2,
-}  # fmt: skip
-"""Changes of the paper's experiment for two cores: ten glimpses and half the units."""
-
 
 @dataclass(frozen=True)
 class Experiment(training.Experiment):

@@ -113,8 +113,8 @@ class Strokes(Dataset[Sequence[Line]]):
     @cached_property
     def scale(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (2,) of dx and dy in training."""
-        moves = np.concatenate([line.offsets[1:, :2] for line in self.train]).astype(float)
-        return moves.mean(0), moves.std(0)
+        steps = np.concatenate([line.offsets[1:, :2] for line in self.train]).astype(float)
+        return steps.mean(0), steps.std(0)
 
     @cached_property
     def unseen(self) -> list[int]:
@@ -129,8 +129,8 @@ class Strokes(Dataset[Sequence[Line]]):
             for line in lines:
                 total.update(f"{line.name}\0{line.writer}\0{line.text}\0".encode())
                 total.update(line.offsets.astype("<f4").tobytes())
-                if line.places is not None:
-                    total.update(line.places.astype("<i2").tobytes())
+                if line.char_indices is not None:
+                    total.update(line.char_indices.astype("<i2").tobytes())
         return total.digest()
 
     def __str__(self) -> str:
@@ -146,12 +146,15 @@ class Strokes(Dataset[Sequence[Line]]):
 def to_arrays(split: str, lines: Sequence[Line]) -> Arrays:
     """Return the lines of a split as arrays, to be cached."""
     texts = json.dumps([(line.name, line.writer, line.text) for line in lines])
-    indices = [np.empty(0, np.int16) if line.places is None else line.places for line in lines]
+    indices = [
+        np.empty(0, np.int16) if line.char_indices is None else line.char_indices
+        for line in lines
+    ]
     return {
         f"{split} offsets": np.concatenate([line.offsets for line in lines]),
         f"{split} counts": np.array([len(line.offsets) for line in lines]),
         f"{split} texts": np.frombuffer(texts.encode(), np.uint8),
-        f"{split} places": np.concatenate(indices),
+        f"{split} char_indices": np.concatenate(indices),
     }
 
 
@@ -160,8 +163,8 @@ def from_arrays(arrays: Arrays, split: str) -> list[Line]:
     ends = arrays[f"{split} counts"].cumsum()[:-1]
     texts = json.loads(arrays[f"{split} texts"].tobytes())
     rows = np.split(arrays[f"{split} offsets"], ends)
-    places = arrays[f"{split} places"]
-    known = np.split(places, ends) if len(places) else [None] * len(rows)
+    char_indices = arrays[f"{split} char_indices"]
+    known = np.split(char_indices, ends) if len(char_indices) else [None] * len(rows)
     return [Line(*text, *line) for text, *line in zip(texts, rows, known, strict=True)]
 
 

@@ -64,7 +64,7 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineS
             window = phi[row, :T, : len(line.text)].cpu()
             if index < SHOWN:
                 windows[index] = window
-            if line.places is not None:
+            if line.char_indices is not None:
                 errors[index] = window_errors(window, line)
     known = np.concatenate([*errors.values()]) if errors else np.full(1, np.nan)
     hit = float((known == 0).mean()) if errors else float("nan")
@@ -74,8 +74,8 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineS
 
 def window_errors(phi: Tensor, line: Line) -> np.ndarray:
     """Return the distances in characters from the window's peak to the true character (T,)."""
-    assert line.places is not None
-    return np.abs(phi.argmax(-1).numpy() - line.places[1:])
+    assert line.char_indices is not None
+    return np.abs(phi.argmax(-1).numpy() - line.char_indices[1:])
 
 
 def measure(
@@ -127,7 +127,7 @@ def write(
     bias: float = 0.0,
     seed: int = 0,
     floor: float = 0.0,
-    like: Line | None = None,
+    primer: Line | None = None,
     most: int | None = None,
 ) -> WrittenLine:
     """Write a text with a model, point by point.
@@ -135,27 +135,20 @@ def write(
     It ends where the window is farther behind the text than on any of its characters, as in
     Graves (2013), or after :data:`PER_CHARACTER` points per character.
 
-    Args:
-        net: The model.
-        text: The text.
-        scale: The mean and the deviation of the offsets in training.
-        bias: Above 0 likely points become likelier than in the model's distribution.
-        seed: The seed of the random numbers.
-        floor: The floor of the deviations, as in training.
-        like: A line whose writer's hand is continued (Graves, section 5.5): the model reads it
-            first, with its text and a space.
-        most: The largest number of points.
+    Above 0, ``bias`` makes likely points likelier than in the model's distribution. The hand of
+    a ``primer`` is continued (Graves, section 5.5): the model reads this line first, with its
+    text and a space. ``scale`` and ``floor`` are those of the training; ``most`` limits points.
     """
     if bias < 0:
         raise ValueError(f"bias is {bias}: give 0 or more.")
     net.eval()
     numbers = net.alphabet.encode(text, strict=True)
-    primer = net.alphabet.encode(f"{like.text} ") if like else []
+    before = net.alphabet.encode(f"{primer.text} ") if primer else []
     weight, random = net.move.W, torch.Generator().manual_seed(seed)
-    characters = torch.tensor([primer + numbers]).to(weight.device)
+    characters = torch.tensor([before + numbers]).to(weight.device)
     state, x = net.start(1), weight.new_zeros(1, 1, 3)
-    if like:
-        read = standardise(like.offsets, scale).to(weight)[None]
+    if primer:
+        read = standardise(primer.offsets, scale).to(weight)[None]
         _, _, state = net.advance(read[:, :-1], characters, state)
         x = read[:, -1:]
     points, windows, ended = [], [], False
@@ -167,6 +160,6 @@ def write(
             break
         x = sample_points(make_mixture(y[:, 0], floor=floor, bias=bias), random)[:, None]
         points.append(x[0, 0])
-        windows.append(window[len(primer) : -1])
+        windows.append(window[len(before) : -1])
     offsets = unstandardise(torch.stack(points), scale)
     return WrittenLine(offsets, torch.stack(windows).numpy(), ended)

@@ -292,7 +292,9 @@ class EncodedLines:
                 replace(
                     line,
                     offsets=line.offsets[: length + 1],
-                    places=None if line.places is None else line.places[: length + 1],
+                    char_indices=None
+                    if line.char_indices is None
+                    else line.char_indices[: length + 1],
                 )
                 for line in lines
             ]
@@ -322,15 +324,15 @@ class EncodedLines:
 def standardise(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:
     """Return offsets (T + 1, 3) minus their mean, over their deviation; the pen unchanged."""
     mean, deviation = scale
-    moves = (offsets[:, :2] - mean) / deviation
-    moves[0] = 0.0
-    return torch.from_numpy(np.column_stack([moves, offsets[:, 2]])).float()
+    steps = (offsets[:, :2] - mean) / deviation
+    steps[0] = 0.0
+    return torch.from_numpy(np.column_stack([steps, offsets[:, 2]])).float()
 
 
 def unstandardise(points: Tensor, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Return offsets (T + 1, 3) of standardised points (T, 3) after a first one."""
     mean, deviation = scale
     values = points.double().cpu().numpy()
-    moves = values[:, :2] * deviation + mean
-    rows = np.vstack([np.zeros(3), np.column_stack([moves, values[:, 2]])])
+    steps = values[:, :2] * deviation + mean
+    rows = np.vstack([np.zeros(3), np.column_stack([steps, values[:, 2]])])
     return rows.astype(np.float32)

@@ -109,7 +109,7 @@ class Writers:
     ) -> WrittenLine:
         """Write a text in the hand of an arm; see :func:`lnlab.papers.handwriting.write`."""
         net = self.models[arm][stage]
-        return write(net, text, self.scale, bias=bias, floor=self.floor, like=like)
+        return write(net, text, self.scale, bias=bias, floor=self.floor, primer=like)
 
 
 def load_writers(runs: Iterable[Run], data: str = "") -> Writers:

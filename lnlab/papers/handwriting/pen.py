@@ -29,7 +29,7 @@ class Line:
     writer: str
     text: str
     offsets: np.ndarray
-    places: np.ndarray | None = None  # the character of each point (T + 1,), by its index
+    char_indices: np.ndarray | None = None  # the character of each point (T + 1,), by its index
 
     @property
     def steps(self) -> int:
@@ -47,8 +47,8 @@ def offsets(strokes: Sequence[Stroke]) -> np.ndarray:
     points = np.concatenate(strokes).astype(float)
     lifted = np.zeros(len(points))
     lifted[np.cumsum([len(stroke) for stroke in strokes]) - 1] = 1
-    moves = np.diff(points, axis=0, prepend=points[:1])
-    return np.column_stack([moves, lifted]).astype(np.float32)
+    steps = np.diff(points, axis=0, prepend=points[:1])
+    return np.column_stack([steps, lifted]).astype(np.float32)
 
 
 def strokes(offsets: np.ndarray) -> list[Stroke]:
@@ -124,30 +124,30 @@ def make_lines(split: str, count: int) -> list[Line]:
 
 def make_writer(name: str) -> Writer:
     """Make the writer of a name."""
-    chance = _generator(f"hand of {name}")
-    deformations = {letter: np.eye(2) + chance.normal(0, 0.06, (2, 2)) for letter in LETTERS}
+    rng = _generator(f"hand of {name}")
+    deformations = {letter: np.eye(2) + rng.normal(0, 0.06, (2, 2)) for letter in LETTERS}
     return Writer(
         name,
-        font=str(chance.choice(FONTS)),
-        slant=chance.normal(0.15, 0.2),
-        width=chance.uniform(0.8, 1.2),
-        spacing=chance.uniform(0.85, 1.15),
+        font=str(rng.choice(FONTS)),
+        slant=rng.normal(0.15, 0.2),
+        width=rng.uniform(0.8, 1.2),
+        spacing=rng.uniform(0.85, 1.15),
         deformations=deformations,
     )
 
 
-def make_text(chance: random.Random) -> str:
+def make_text(rng: random.Random) -> str:
     """Return words of up to :data:`LONGEST` characters in all, with spaces between them."""
-    text = _word(chance)
-    while len(more := f"{text} {_word(chance)}") <= LONGEST:
+    text = _word(rng)
+    while len(more := f"{text} {_word(rng)}") <= LONGEST:
         text = more
     return text
 
 
-def _word(chance: random.Random) -> str:
-    if chance.random() < INVENTED:
-        return "".join(chance.choices(LETTERS, k=chance.randint(2, 6)))
-    return chance.choice(WORDS)
+def _word(rng: random.Random) -> str:
+    if rng.random() < INVENTED:
+        return "".join(rng.choices(LETTERS, k=rng.randint(2, 6)))
+    return rng.choice(WORDS)
 
 
 def _generator(text: str) -> np.random.Generator:
@@ -156,38 +156,38 @@ def _generator(text: str) -> np.random.Generator:
 
 
 def _write(name: str, text: str, writer: Writer) -> Line:
-    chance = _generator(f"line {name}")
+    rng = _generator(f"line {name}")
     script = writer.font in ("scripts", "cursive")
-    strokes, places = _join(*_place(text, writer, chance), script)
-    timed = [_at_equal_times(*each) for each in zip(strokes, places, strict=True)]
-    ink = [stroke + chance.normal(0, 0.12, stroke.shape) for stroke, _ in timed]  # tremor
+    strokes, char_indices = _join(*_set_text(text, writer, rng), script)
+    timed = [_at_equal_times(*each) for each in zip(strokes, char_indices, strict=True)]
+    ink = [stroke + rng.normal(0, 0.12, stroke.shape) for stroke, _ in timed]  # tremor
     return Line(
         name,
         writer.name,
         text,
         offsets([stroke / PER_POINT for stroke in ink]),
-        np.concatenate([place for _, place in timed]).astype(np.int16),
+        np.concatenate([indices for _, indices in timed]).astype(np.int16),
     )
 
 
-def _place(
-    text: str, writer: Writer, chance: np.random.Generator
+def _set_text(
+    text: str, writer: Writer, rng: np.random.Generator
 ) -> tuple[list[np.ndarray], list[int]]:
     """Return the strokes of a text from left to right, and the character of each."""
-    x, drift = 0.0, chance.normal(0, 0.02)
-    rise = chance.normal(0, 0.6, len(text)).cumsum() * 0.3
-    strokes, places = [], []
+    x, drift = 0.0, rng.normal(0, 0.02)
+    rise = rng.normal(0, 0.6, len(text)).cumsum() * 0.3
+    strokes, char_indices = [], []
     for index, letter in enumerate(text):
         shape = glyph(writer.font, letter)
         deformation = writer.deformations.get(letter, np.eye(2))
-        deformation = deformation + chance.normal(0, 0.03, (2, 2))
+        deformation = deformation + rng.normal(0, 0.03, (2, 2))
         for stroke in shape.strokes:
             bent = stroke @ deformation.T
             across = x + writer.width * bent[:, 0] + writer.slant * bent[:, 1]
             strokes.append(np.column_stack([across, bent[:, 1] + drift * across + rise[index]]))
-            places.append(index)
-        x += writer.width * writer.spacing * shape.width + chance.normal(0, 0.5)
-    return strokes, places
+            char_indices.append(index)
+        x += writer.width * writer.spacing * shape.width + rng.normal(0, 0.5)
+    return strokes, char_indices
 
 
 def _join(
@@ -195,37 +195,39 @@ def _join(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Join the strokes that a script joins; return them and the character of each corner."""
     ink: list[np.ndarray] = []
-    places: list[np.ndarray] = []
+    char_indices: list[np.ndarray] = []
     for stroke, index in zip(strokes, of, strict=True):
         indices = np.full(len(stroke), index)
         near = script and ink and np.linalg.norm(ink[-1][-1] - stroke[0]) < JOINED
-        if near and index == places[-1][-1] + 1:
+        if near and index == char_indices[-1][-1] + 1:
             # they share the corner at which they meet
             ink[-1] = np.concatenate([ink[-1], stroke[1:]])
-            places[-1] = np.concatenate([places[-1], indices[1:]])
+            char_indices[-1] = np.concatenate([char_indices[-1], indices[1:]])
         else:
             ink.append(stroke)
-            places.append(indices)
-    return ink, places
+            char_indices.append(indices)
+    return ink, char_indices
 
 
-def _at_equal_times(corners: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _at_equal_times(
+    corners: np.ndarray, char_indices: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of a stroke at equal times, and the character of each."""
     if len(corners) < 2:
-        return corners, places
+        return corners, char_indices
     path, parts = _smooth(corners)
     ds = np.linalg.norm(np.diff(path, axis=0), axis=1) + 1e-9
     along = np.concatenate([[0.0], ds.cumsum()])
     middle, total = (along[1:] + along[:-1]) / 2, along[-1]
     turn = np.abs(np.diff(np.unwrap(np.arctan2(*np.diff(path, axis=0).T[::-1]))))
-    bend = np.concatenate([[0.0], turn / ((ds[1:] + ds[:-1]) / 2)])
+    curvature = np.concatenate([[0.0], turn / ((ds[1:] + ds[:-1]) / 2)])
     end = np.minimum(middle, total - middle)  # slow where it begins and ends
-    speed = (1 + 8 * bend) ** (-1 / 3) * (0.5 + 0.5 * np.minimum(1.0, end / 4))
+    speed = (1 + 8 * curvature) ** (-1 / 3) * (0.5 + 0.5 * np.minimum(1.0, end / 4))
     time = np.concatenate([[0.0], (ds / speed).cumsum()])
     at = np.linspace(0.0, time[-1], max(2, int(np.rint(time[-1] / PER_POINT)) + 1))
     x, y, part = (np.interp(at, time, axis) for axis in (*path.T, parts))
     corner = np.minimum(np.ceil(part), len(corners) - 1).astype(int)
-    return np.column_stack([x, y]), places[corner]
+    return np.column_stack([x, y]), char_indices[corner]
 
 
 def _smooth(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]:
