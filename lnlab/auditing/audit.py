@@ -33,19 +33,19 @@ Check = Callable[[AuditSubject], list[Finding]]
 
 CHECKS: dict[str, Check] = {
     "normalizers": structure.check_normalizers,
+    "activations": learning.check_activations,
+    "dead units": structure.check_units,
+    "gradients over depth": learning.check_gradients,
     "parameters without effect": structure.check_parameters,
     "statistics over cases": structure.check_running_statistics,
     "cases apart": structure.check_cases,
-    "dead units": structure.check_units,
+    "precision": learning.check_precision,
+    "mu and sigma in the backward pass": learning.check_backward,
     "invariances": learning.check_invariances,
     "effective learning rates": learning.check_rates,
-    "gradients over depth": learning.check_gradients,
-    "activations": learning.check_activations,
-    "mu and sigma in the backward pass": learning.check_backward,
     "curvature": learning.check_curvature,
-    "precision": learning.check_precision,
 }
-"""The checks by name, in the order of a report."""
+"""The checks by name, in the order in which they run: what takes long comes last."""
 
 
 @dataclass(frozen=True)

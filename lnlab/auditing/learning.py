@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +16,7 @@ from lnlab.analysis.internal_covariate_shift import group_by_layer
 from lnlab.analysis.invariances import USUAL, Grade, Tester, changes_of
 from lnlab.analysis.invariances import check_invariances as check_module
 from lnlab.analysis.magnitudes import relative_change, root_mean_square, vector_norm
-from lnlab.analysis.module_copy import ModuleCopy, find_weights
+from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.norm_gradients import (
     as_affine_norm,
     gradient_parts,
@@ -52,12 +51,10 @@ STAND_IN = (
 
 OF_WEIGHTS, OF_SCALE = (1, 2, 3, 7, 8, 10), (1, 3)
 """Columns of Table 1 and its extension: all that change weights, those that re-scale them."""
-PATIENCE = 20.0
-"""Seconds that a check of all columns may take; beyond, only scales are tried, once."""
+PATIENCE = 4.0
+"""Seconds that a check of all columns may take; beyond, scales of some weights are tried."""
 EVALUATIONS = 40
 """Evaluations that such a check takes for each weight, about."""
-TIMED = 3
-"""Evaluations that are timed."""
 FORMULAS = {T.column: T.formula for T in TRANSFORMATIONS}
 UNSEEN = {
     1: "weight-scale-unseen",
@@ -76,13 +73,14 @@ class Invariances:
         grades: for each weight, what became of every column that was tried.
         exact: (weight, column) of those that changed nothing, an eps aside.
         note: how it was tried.
-        scales_only: whether, for want of time, only scales were tried.
+        untried: how many weights were left out, for want of time, and other changes than
+            scales with them.
     """
 
     grades: dict[str, dict[int, str]]
     exact: set[tuple[str, int]]
     note: str
-    scales_only: bool = False
+    untried: int = 0
 
     def without(self, names: Collection[str]) -> Invariances:
         """Return the same without some weights: those of 0 have no length or direction."""
@@ -112,8 +110,8 @@ def check_invariances(subject: AuditSubject) -> list[Finding]:
             up_to = ", up to eps" if at_eps_0 else ""
             message = f"invariant{up_to}: {len(names)} of {weights}, {FORMULAS[column]}"
             findings.append(make_finding(rule, names, message))
-    if tried.scales_only:
-        message = f"of {weights} only scales were tried"
+    if tried.untried:
+        message = f"only scales of {weights} were tried, {tried.untried} others were not"
         findings.append(make_finding("only-scales-tried", [], message))
     return findings
 
@@ -141,8 +139,8 @@ def _try_weights(subject: AuditSubject) -> Invariances:
     weights = find_weights(subject.module)
     if not weights:
         raise CannotCheck("the module has no matrix or kernel.")
-    if len(weights) * EVALUATIONS * _seconds(subject.copy()) > PATIENCE:
-        return _try_scales(subject)
+    if len(weights) * EVALUATIONS * subject.seconds > PATIENCE:
+        return _try_scales(subject, ends_of_kinds(subject.module, weights))
     report = check_module(
         subject.module,
         subject.x,
@@ -165,41 +163,52 @@ def _try_weights(subject: AuditSubject) -> Invariances:
     return Invariances(grades, exact, note)
 
 
-def _seconds(evaluated: ModuleCopy) -> float:
-    """Return the seconds of an evaluation: the least of a few, as any may wait for other work
-    and what an audit tries must not depend on that."""
-    seconds = []
-    for _ in range(TIMED):
-        start = time.perf_counter()
-        evaluated.run()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+def ends_of_kinds(module: nn.Module, weights: Collection[str]) -> list[str]:
+    """Return the first and the last weight of each kind.
+
+    Weights are of one kind if their names differ in the numbers of blocks alone.
+    """
+    blocks = {name for name, each in module.named_modules() if any(each.children())}
+    kinds: dict[str, list[str]] = {}
+    for weight in weights:
+        parts = weight.split(".")
+        of_block = [
+            part.isdigit() and ".".join(parts[: i + 1]) in blocks
+            for i, part in enumerate(parts)
+        ]
+        kind = ".".join("*" if n else p for n, p in zip(of_block, parts, strict=True))
+        kinds.setdefault(kind, []).append(weight)
+    return [name for names in kinds.values() for name in dict.fromkeys((names[0], names[-1]))]
 
 
-def _try_scales(subject: AuditSubject) -> Invariances:
-    """Try the scales of each weight and of a quarter of its rows at one delta, without eps."""
+def _try_scales(subject: AuditSubject, names: Collection[str]) -> Invariances:
+    """Try the scales of weights, and of a quarter of their rows, at one delta, without eps."""
     evaluated = subject.copy()
     without_eps = evaluated.without(eps=True)
     evaluated = without_eps or evaluated
     exact_grade = "exact" if without_eps is None else "exact without eps"
-    tester = Tester(evaluated, find_weights(evaluated.module))
+    tester = Tester(evaluated, find_weights(evaluated.module, names))
     grades: dict[str, dict[int, str]] = {}
     exact = set()
     for change in changes_of(tester.weights.values(), evaluated, tester.base.called, None):
         column = change.transformation.column
         if column not in OF_SCALE or change.where == "x":
             continue
-        defect = tester.defect(change, USUAL)
-        holds = defect <= tester.exact
-        grade = exact_grade if holds else f"broken ({defect:.2g})"
-        grades.setdefault(change.where, {})[column] = grade
-        if holds:
-            exact.add((change.where, column))
+        # rows are not invariant where the whole is not
+        if column == OF_SCALE[0] or (change.where, OF_SCALE[0]) in exact:
+            defect = tester.defect(change, USUAL)
+            holds = defect <= tester.exact
+            grade = exact_grade if holds else f"broken ({defect:.2g})"
+            grades.setdefault(change.where, {})[column] = grade
+            if holds:
+                exact.add((change.where, column))
+    untried = len(find_weights(subject.module)) - len(grades)
     note = (
-        f"The module is large: of {len(grades)} weights only scales were tried, at delta = "
-        f"{USUAL} and eps = 0; check_invariances(module, x, weights=[...]) does more."
+        f"The module is large: only scales of {len(grades)} weights, the first and the last of "
+        f"each kind, were tried, at delta = {USUAL} and eps = 0; check_invariances(module, x, "
+        "weights=[...]) does more."
     )
-    return Invariances(grades, exact, note, scales_only=True)
+    return Invariances(grades, exact, note, untried)
 
 
 # The learning rate that a weight really has.
@@ -452,8 +461,9 @@ def _gradient_findings(norms: dict[str, float], names: list[str]) -> Iterator[Fi
 OURS = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
 """The normalizers that are most often written by hand, as ours."""
 
-MOST_NORMS = 24
-"""Normalizers that are looked at, evenly over the depth: each costs a backward pass."""
+MOST_NORMS, NORM_SECONDS = 24, 10.0
+"""Normalizers that are looked at, evenly over the depth, and the seconds that they may take:
+each costs a backward pass."""
 
 NOTHING_LEFT = 1e-6
 """The share of the squared gradient below which a part asks for what cannot change."""
@@ -476,7 +486,8 @@ def check_backward(subject: AuditSubject) -> list[Finding]:
         raise CannotCheck("there is no normalizer.")
     names = [call.name for call in subject.first_calls if call.name in reports]
     rows, why = [], ""
-    for name in names[:: -(-len(names) // MOST_NORMS)]:
+    most = max(3, min(MOST_NORMS, int(NORM_SECONDS / (4 * subject.seconds))))
+    for name in names[:: -(-len(names) // most)]:
         try:
             seen = norm_call(objective, name)
             norm = like_ours(seen.norm, reports[name], seen.a)
@@ -574,15 +585,18 @@ def _backward_findings(rows: list[dict]) -> Iterator[Finding]:
 
 # The curvature of the loss at the parameters as they are.
 
-PRODUCTS = 30
-"""Products with the Hessian at most, each some two gradients."""
+PRODUCTS, PRODUCT_SECONDS = (5, 30), 6.0
+"""Products with the Hessian, at least and at most, and the seconds that they may take: each
+costs two gradients."""
 
 
 def check_curvature(subject: AuditSubject) -> list[Finding]:
     """Measure the extreme eigenvalues of the Hessian, and the rate that they allow."""
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
-    row = extreme_eigenvalues(subject.objective, steps=PRODUCTS, tolerance=1e-2).summary()
+    least, most = PRODUCTS
+    steps = max(least, min(most, int(PRODUCT_SECONDS / (4 * subject.seconds))))
+    row = extreme_eigenvalues(subject.objective, steps=steps, tolerance=1e-2).summary()
     subject.show([row])
     largest, smallest = row["largest"], row["smallest"]
     if not largest and not smallest:

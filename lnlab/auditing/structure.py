@@ -268,16 +268,16 @@ def check_parameters(subject: AuditSubject) -> list[Finding]:
     evaluated = nonzero.copy()
     grads = _gradients(nonzero)
     masks = _flat_places(grads, subject.exact)
-    idle: dict[str, tuple[int, int]] = {}
-    here = []  # without effect on this input, and with one on another
-    for name, mask in masks.items():
-        # of a matrix single numbers are those of words that did not occur, and of dead units
-        worth_trying = mask.any() if mask.dim() < 2 else mask.all()
-        factors = (1, 100) if bool(grads[name][mask].any()) else (1, 1)
-        if worth_trying and not _has_effect(subject, evaluated, name, mask, factors):
-            idle[name] = int(mask.sum()), mask.numel()
-            if mask.all() and _has_effect(subject, evaluated, name, mask, factors, other_input):
-                here.append(name)
+    # of a matrix single numbers are those of words that did not occur, and of dead units
+    tried = {n: m for n, m in masks.items() if (m.any() if m.dim() < 2 else m.all())}
+    rounded = any(bool(grads[name][mask].any()) for name, mask in tried.items())
+    factors = (1, 100) if rounded else (1, 1)
+    names = _without_effect(subject, evaluated, tried, factors)
+    idle = {name: (int(masks[name].sum()), masks[name].numel()) for name in names}
+    # without effect on this input, and with one on another
+    whole = {name: masks[name] for name in names if masks[name].all()}
+    unseen = _without_effect(subject, evaluated, whole, factors, other_input)
+    here = [name for name in whole if name not in unseen]
     norms = _next_norms(subject)
     subject.show(
         [
@@ -323,34 +323,59 @@ def _flat_places(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
     }
 
 
+def _without_effect(
+    subject: AuditSubject,
+    evaluated: ModuleCopy,
+    masks: dict[str, Tensor],
+    factors: Iterable[float],
+    change_input: Callable[[Tensor], Tensor] = lambda x: x,
+) -> list[str]:
+    """Return the parameters whose masked numbers can be replaced without any change.
+
+    All are replaced at once; where that moves the outputs, each half is tried by itself.
+    Arguments as of :func:`_has_effect`.
+    """
+    if not masks:
+        return []
+    if not _has_effect(subject, evaluated, masks, factors, change_input):
+        return list(masks)
+    items, names = list(masks.items()), []
+    half = len(items) // 2
+    for part in (items[:half], items[half:]) if half else ():
+        names += _without_effect(subject, evaluated, dict(part), factors, change_input)
+    return names
+
+
 def _has_effect(
     subject: AuditSubject,
     evaluated: ModuleCopy,
-    name: str,
-    mask: Tensor,
+    masks: dict[str, Tensor],
     factors: Iterable[float],
-    change_input: Callable[[Tensor], Tensor] = lambda x: x,
+    change_input: Callable[[Tensor], Tensor],
 ) -> bool:
     """Return True if the outputs move when the masked numbers are replaced.
 
     Args:
         subject: says from how many random states, and what is rounding.
         evaluated: its copy.
-        name: the parameter.
-        mask: the places that are changed.
+        masks: the places that are changed, by the name of the parameter.
         factors: the sizes of the changes, in units of the parameter's own.
         change_input: from the input to the one that is tried.
     """
-    p, x = evaluated.parameters[name].data, change_input(evaluated.x)
-    size = float(p.abs().mean()) or 1.0
+    x = change_input(evaluated.x)
     with restored_random_state():
         for state in range(RANDOM_STATES if subject.is_random else 1):
             if subject.is_random:
                 torch.manual_seed(state)
             y = evaluated.run(Replacement(x)).y
             for draw, factor in enumerate(factors):
-                other = factor * size * normal(9, draw, p.numel()).view_as(p).to(p)
-                new = Replacement(x, {name: torch.where(mask, p + other, p)})
+                others = {}
+                for name, mask in masks.items():
+                    p = evaluated.parameters[name].data
+                    size = factor * (float(p.abs().mean()) or 1.0)
+                    other = p + size * normal(9, draw, p.numel()).view_as(p).to(p)
+                    others[name] = torch.where(mask, other, p)
+                new = Replacement(x, others)
                 if not relative_change(evaluated.run(new).y, y) <= subject.exact:
                     return True
     return False

@@ -397,6 +397,10 @@ def is_bias(name: str) -> bool:
     return last in ("beta", "b") or last.endswith("bias")
 
 
+SLOW = 0.05
+"""Seconds of an evaluation, above which gradients and curvature are computed in the precision
+of the module: float64 would take several times as long."""
+
 Loss = Callable[..., Tensor]
 """A loss: a scalar from what a module returns, and from y where one is given."""
 
@@ -551,7 +555,7 @@ class AuditSubject:
         if self.is_random:
             raise CannotCheck(RANDOM)
         why = ""
-        for dtype in (torch.float64, None):
+        for dtype in (torch.float64, None) if self.seconds < SLOW else (None, torch.float64):
             for bn_stats in ("batch", "running"):
                 settings = {"bn_stats": bn_stats, "dtype": dtype}
                 try:
@@ -597,6 +601,20 @@ class AuditSubject:
         with torch.no_grad(), restored_random_state(), Buffers(module), trace:
             module(x.clone())
         return trace
+
+    @cached_property
+    def seconds(self) -> float:
+        """About how long an evaluation in float64 takes on one core, by what is called.
+
+        It is estimated, not measured: what an audit tries must not depend on other work of the
+        machine.
+        """
+        products = 0.0
+        for call in self.trace.calls:
+            if call.outputs and not isinstance(call.module, nn.Embedding):
+                of_unit = [p.numel() / len(p) for p in call.module.parameters(recurse=False)]
+                products += call.outputs[0].numel() * max(of_unit, default=0.0)
+        return 4e-11 * products + 2e-5 * (len(self.trace.functions) + len(self.trace.calls))
 
     @property
     def first_calls(self) -> list[ModuleCall]:

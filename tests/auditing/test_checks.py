@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from lnlab.analysis.objective import Objective
 from lnlab.auditing import CHECKS, RULES, Severity, audit, explain, learning
 from lnlab.auditing.finding import EXAMPLE, count, digits
-from lnlab.auditing.subject import AuditSubject
 from lnlab.nn import BatchNorm, LayerNorm
 from lnlab.training.random_state import default_dtype
 
@@ -403,16 +402,27 @@ def test_curvature_is_the_largest_eigenvalue():
     torch.testing.assert_close(row["largest"], largest, rtol=1e-2, atol=0)
 
 
-def test_one_slow_evaluation_leaves_no_change_untried(monkeypatch):
-    def messages(*seconds):
-        """What is said of invariances where the timed evaluations take so long."""
-        ticks = iter(t for s in seconds for t in (0.0, s))
-        monkeypatch.setattr(learning.time, "perf_counter", lambda: next(ticks, 0.0))
-        subject = AuditSubject(behind_linear(nn.LayerNorm(6)), torch.randn(X))
-        return [f.message for f in learning.check_invariances(subject)]
+def test_of_a_large_module_the_ends_of_each_kind_of_weight_are_tried(monkeypatch):
+    block = lambda: nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6))  # noqa: E731
+    monkeypatch.setattr(learning, "PATIENCE", 0.0)
+    report = audit(nn.Sequential(*(block() for _ in range(4)), nn.Linear(6, 2)), torch.randn(X))
+    tried = {"0.0.weight", "3.0.weight", "4.weight"}
+    assert set(report.table("invariances")["weight"]) == tried
+    (sampled,) = [f for f in report.findings if f.rule == "only-scales-tried"]
+    assert sampled.message == "only scales of 3 weights were tried, 2 others were not"
 
-    assert "invariant: 1 of 1 weight, W → W + 1γᵀ" in messages(100.0, 0.001, 100.0)
-    assert messages(100.0, 100.0, 100.0) == ["of 1 weight only scales were tried"]
+
+def test_of_several_parameters_those_with_an_effect_are_told_apart():
+    class Off(nn.Sequential):
+        """A layer of which a quarter of the biases has no gradient, but an effect."""
+
+        def forward(self, x):
+            first, *rest = self
+            return sum(layer(x) for layer in rest) + 0 * first(x) + rest[0].bias.detach().sin()
+
+    net = Off(*(nn.Linear(6, 6) for _ in range(4)))
+    (found,) = [f for f in findings(net) if f.rule == "parameter-unused"]
+    assert found.where == "0.weight, 0.bias"
 
 
 def test_one_of_something_is_not_several():
