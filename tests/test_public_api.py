@@ -51,7 +51,7 @@ def test_modules_are_reached_without_an_import_of_their_own():
 @pytest.mark.parametrize("package", ["lnlab", *(f"lnlab.{name}" for name in MODULES)])
 def test_no_function_has_the_name_of_a_module_that_would_replace_it(package):
     module = import_module(package)
-    functions = [n for n in getattr(module, "__all__", ()) if isfunction(getattr(module, n))]
+    functions = [name for name in dir(module) if isfunction(getattr(module, name))]
     paths = Path(module.__file__).parent.iterdir()
     beside = {path.stem for path in paths if path.suffix in ("", ".py")}
     assert not beside & {*functions}

@@ -290,7 +290,9 @@ def _cell(cells: list[Invariance], first: Invariance) -> str:
 
 OF_WEIGHTS, OF_INPUTS, OF_SUMMED = (1, 2, 3, 10), (4, 5, 6, 9), (7, 8)
 
-OTHERS = Transformation(11, "the other cases replaced", "x₂…x_B → x′", lambda g, d, s: g, False)
+OTHERS = Transformation(
+    11, "the other cases replaced", "x₂…x_B → x′", lambda given, _: given, False
+)
 
 COLUMNS = (*OF_WEIGHTS, *OF_INPUTS, *OF_SUMMED, OTHERS.column)
 

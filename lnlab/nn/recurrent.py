@@ -54,7 +54,7 @@ def unroll(
         y, last = unroll(cell, flip(x, lengths), state, lengths, mask=mask)
         # the state after the first step of the sequence, which is read last
         return flip(y, lengths), last
-    state = state or cell.initial_state(x)
+    state = cell.initial_state(x) if state is None else state
     hs = []
     for t, x_t in enumerate(x):
         before = state if mask is None else (state[0] * mask, *state[1:])

@@ -25,28 +25,6 @@ if TYPE_CHECKING:
         train_steps,
     )
 
-__all__ = [
-    "Batches",
-    "Bucketed",
-    "Evaluation",
-    "Experiment",
-    "NormComparison",
-    "Stacked",
-    "Step",
-    "compare",
-    "cross_entropy",
-    "evaluate",
-    "evaluating",
-    "find_run",
-    "fit",
-    "initial_models",
-    "read_device",
-    "setting",
-    "stack",
-    "train",
-    "train_steps",
-]
-
 __getattr__, __dir__ = lazy(
     __name__,
     {
