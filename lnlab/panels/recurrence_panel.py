@@ -142,10 +142,12 @@ def show(state: RecurrenceState) -> Shown:
 
 
 def leaves_axis(course: Dynamics) -> bool:
-    """Return True if some line of a net leaves its axis."""
+    """Return True if some line of a network leaves its axis."""
     return any(
         bool(((values < 10.0**low) | (values > 10.0**high)).any())
-        for values, (_, low, high) in zip(course, PARTS.values(), strict=True)
+        for values, (low, high) in (
+            (getattr(course, part), ends) for part, (_, *ends) in PARTS.items()
+        )
     )
 
 
