@@ -10,7 +10,7 @@ at least ``beyond``.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from math import gamma, inf, sqrt
 from typing import Any
 
@@ -570,18 +570,13 @@ M, EPS = 25, BatchLayerNorm.eps_weights
 
 
 @check
-def eq_16_range(seed: int) -> float:
-    """Return the distance of the weights of eq. 16 from [eps, 1 - eps], m from 1 to 50."""
-    weights = [w for m in range(1, 51) for w in BatchLayerNorm(H, m).weights(m)]
-    return max(0.0, *(max(EPS - w, w - (1 - EPS)) for w in weights))
-
-
-@check
-def eq_16_monotone(seed: int) -> float:
-    """Return the largest fall of the batch's weight, or rise of the features', with m."""
-    weights = [BatchLayerNorm(H, m).weights(m) for m in range(1, 51)]
-    steps = [(a[0] - b[0], b[1] - a[1]) for a, b in pairwise(weights)]
-    return max(0.0, *(step for pair in steps for step in pair))
+def eq_16(seed: int, what: str) -> float:
+    """Return how far the weights, m from 1 to 50, are from the stated "range" or "order"."""
+    weights = np.array([BatchLayerNorm(H, m).weights(m) for m in range(1, 51)])
+    if what == "range":
+        return float(np.max([EPS - weights, weights - (1 - EPS)]).clip(0))
+    batch, features = np.diff(weights, axis=0).T
+    return float(np.max([-batch, features]).clip(0))
 
 
 @check
@@ -654,25 +649,6 @@ def ziaee_eq_19_and_21(seed: int, numbers: str) -> float:
         return abs(m / (m - 1) * sqrt(2 / n) * gamma(n / 2) / gamma((n - 1) / 2) - 1)
 
     return max(map(distance, range(2, 51)))
-
-
-@check
-def ziaee_eq_20(seed: int, divisor: str) -> float:
-    """Check that 1/k sum_k x^(k) is the mean, for k "d", or any index but the last."""
-    x = normal(seed, 0, B, H)
-    divisors = [H] if divisor == "d" else range(1, H)
-    return min(relative_change(x.sum(1) / k, x.mean(1)) for k in divisors)
-
-
-@check
-def ziaee_eq_13(seed: int, eps: float) -> float:
-    """Return the share of NaN among outputs of eq. 15, of an example of equal features.
-
-    The sigma_F of eq. 13, with an eps in the root, where the paper has none.
-    """
-    a = torch.full((1, H), 2.0).double()
-    y = (a - a.mean(1)) / (a.var(1, correction=0) + eps).sqrt()
-    return float(y.isnan().double().mean())
 
 
 @check

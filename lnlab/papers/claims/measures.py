@@ -7,6 +7,8 @@ arm at several rates.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,25 @@ A_TENTH = 0.1
 WORDS = "_words"
 """The ending of a downstream score that a bag of words has."""
 
+OF_ONE: dict[str, Callable[..., float]] = {}
+TOGETHER: dict[str, Callable[..., list[float]]] = {}
+OVER: dict[str, Callable[..., float]] = {}
+IN_WORDS: dict[str, str] = {}
+"""Words for the reading of each measure, on the page; {1} is the second argument."""
+
+
+def measure(kind: dict[str, Any], words: str) -> Callable[[Any], Any]:
+    """Add a function to the measures of a kind, with words for how it is read."""
+
+    def add(function: Any) -> Any:
+        kind[function.__name__], IN_WORDS[function.__name__] = function, words
+        return function
+
+    return add
+
+
+of_one, together, over_rates = (partial(measure, kind) for kind in (OF_ONE, TOGETHER, OVER))
+
 
 def on_the_way(metrics: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in order of time: a last row of the best model, read again, is not."""
@@ -34,33 +55,39 @@ def values(metrics: pd.DataFrame, metric: str) -> np.ndarray:
     return sign * on_the_way(metrics)[metric.removeprefix("-")].to_numpy(float)
 
 
+@of_one("read at the end of training")
 def final(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric in the last row: of the best model where that is chosen."""
     return float(metrics[metric].iloc[-1])
 
 
+@of_one("read after the last update")
 def trained(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric after the last update."""
     return float(values(metrics, metric)[-1])
 
 
+@of_one("read before the first update")
 def initial(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric before the first update."""
     return float(metrics[metric].iloc[0])
 
 
+@of_one("read after {1} epochs")
 def after(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
     """Return a metric at the first evaluation when so many epochs are over."""
     over = metrics["epoch"].to_numpy(float) >= epochs
     return float(metrics[metric].to_numpy(float)[over][0])
 
 
+@of_one("the mean over all updates of the training, so that faster learning shows")
 def mean_along(metrics: pd.DataFrame, metric: str) -> float:
     """Return the mean of a metric over the updates: the area under the learning curve."""
     updates = values(metrics, "update")
     return float(np.trapezoid(values(metrics, metric), updates) / (updates[-1] - updates[0]))
 
 
+@of_one("the mean over the evaluations during training")
 def mean_of_epochs(metrics: pd.DataFrame, metric: str) -> float:
     """Return the mean of a metric over the evaluations."""
     return float(values(metrics, metric).mean())
@@ -71,21 +98,25 @@ def fit_falling(curve: np.ndarray) -> np.ndarray:
     return isotonic_regression(curve, increasing=False).x
 
 
+@of_one("the lowest value of its trend during training")
 def least(metrics: pd.DataFrame, metric: str) -> float:
     """Return the least value of the trend of a metric."""
     return float(fit_falling(metrics[metric].to_numpy(float))[-1])
 
 
+@of_one("1 over the squared length of the weights, at the end relative to the start")
 def effective_rate(metrics: pd.DataFrame, metric: str) -> float:
     """Return 1 over the square of a norm at the end, relative to what it was at the start."""
     return (initial(metrics, metric) / trained(metrics, metric)) ** 2
 
 
+@of_one("read at the {1} of training")
 def off_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
     """Return the distance of a factor from 1 at the "start" or the "end", in logarithms."""
     return abs(float(np.log({"start": initial, "end": final}[when](metrics, metric))))
 
 
+@of_one("in total from the first update until the training loss is a tenth")
 def until_a_tenth(metrics: pd.DataFrame, metric: str, over: str) -> float:
     """Return the area under a metric from the start until the loss is at a tenth.
 
@@ -114,21 +145,25 @@ def layers(metrics: pd.DataFrame, metric: str) -> np.ndarray:
     return np.array([float(first[f"{metric}_{layer}"]) for layer in range(1, count + 1)])
 
 
+@of_one("read before the first update")
 def first_layer(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric of the first layer before the first update."""
     return float(layers(metrics, metric)[0])
 
 
+@of_one("read before the first update")
 def last_layer(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric of the last layer before the first update."""
     return float(layers(metrics, metric)[-1])
 
 
+@of_one("read before the first update")
 def spread_of_layers(metrics: pd.DataFrame, metric: str) -> float:
     """Return the largest of all layers over the smallest, before the first update."""
     return float(layers(metrics, metric).max() / layers(metrics, metric).min())
 
 
+@of_one("the value farthest from 1 after update {1}")
 def settled(metrics: pd.DataFrame, metric: str, start: int) -> float:
     """Return the ratio farthest from 1: one from an update on, or the square of their change.
 
@@ -139,6 +174,7 @@ def settled(metrics: pd.DataFrame, metric: str, start: int) -> float:
     return float(np.exp(every[np.argmax(np.abs(every))]))
 
 
+@of_one("of the mean after update {1}")
 def distance(metrics: pd.DataFrame, metric: str, start: int) -> float:
     """Return the distance of the mean of a metric, from an update on, from 0."""
     return float(abs(metrics.loc[metrics["update"] >= start, metric].to_numpy(float).mean()))
@@ -166,22 +202,20 @@ def scored(metrics: pd.DataFrame, metric: str, C: float = 0) -> pd.DataFrame:
     return rows.assign(**{metric: rows[name]})
 
 
+@of_one("of a linear classifier of the sentence vectors, at the end of training")
 def score(metrics: pd.DataFrame, metric: str) -> float:
     """Return a downstream score at the end, C chosen by inner folds."""
     return final(metrics, metric + NESTED)
 
 
-def score_with(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
-    """Return a downstream score at the end, C as of :func:`scored`."""
-    return final(scored(metrics, metric, C), metric)
-
-
+@of_one("of a linear classifier of the sentence vectors, less that of the untrained network")
 def score_gained(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     """Return the mean of a score along the run, less what it is before the first update."""
     rows = scored(metrics, metric, C)
     return mean_along(rows, metric) - initial(rows, metric)
 
 
+@of_one("the lead over a bag of words and over the untrained network")
 def lead(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     """Return the lead of a score over the better of a bag of words and the untrained model."""
     sign = -1 if metric.endswith("_mse") else 1
@@ -190,6 +224,7 @@ def lead(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     return sign * final(rows, metric) - base
 
 
+@of_one("the mean over all tasks, at the end of training less at 59 % of it")
 def gain_of_the_last(metrics: pd.DataFrame, C: float, *names: str) -> float:
     """Return the points that scores gain, on average, after 1/1.7 of the updates."""
 
@@ -241,6 +276,7 @@ def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.0
     return float(end + share * max(start - end, 0.0))
 
 
+@together("counted until a level near the end of the side that ends worse")
 def time_to_level(
     frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
 ) -> list[float]:
@@ -262,6 +298,7 @@ def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
     return np.linspace(max(begins), max(ends), LEVELS)
 
 
+@together("counted until each of 20 levels that both sides reach, and averaged")
 def time_to_levels(
     frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
 ) -> list[float]:
@@ -269,6 +306,7 @@ def time_to_levels(
     return mean_time(frames, metric, common_levels(frames, metric), of)
 
 
+@together("counted until each of 20 levels below {1} nats, and averaged")
 def time_to_levels_below(
     frames: Sequence[pd.DataFrame], metric: str, start: float
 ) -> list[float]:
@@ -277,11 +315,7 @@ def time_to_levels_below(
     return mean_time(frames, metric, np.linspace(start, end, LEVELS), "update")
 
 
-def time_to_own_level(frames: Sequence[pd.DataFrame], metric: str) -> list[float]:
-    """Return the time that each run takes to a level of its own: when it comes to rest."""
-    return [time_to_level([frame], metric)[0] for frame in frames]
-
-
+@over_rates("the mean of the final loss over the learning rates, less that at the best rate")
 def excess_over_rates(frames: Sequence[pd.DataFrame], metric: str) -> float:
     """Return the mean over rates of a loss above that of the best rate.
 
@@ -291,50 +325,3 @@ def excess_over_rates(frames: Sequence[pd.DataFrame], metric: str) -> float:
     ends = [final(frame, metric) for frame in frames]
     losses = [min(end, start) if np.isfinite(end) else start for end in ends]
     return float(np.mean(losses) - min(losses))
-
-
-OF_ONE: dict[str, Callable[..., float]] = {
-    measure.__name__: measure
-    for measure in (
-        final, trained, initial, after, mean_along, mean_of_epochs, least,
-        effective_rate, off_one, until_a_tenth, first_layer, last_layer, spread_of_layers,
-        settled, distance, score, score_with, score_gained, lead, gain_of_the_last,
-    )
-}  # fmt: skip
-TOGETHER: dict[str, Callable[..., list[float]]] = {
-    measure.__name__: measure
-    for measure in (time_to_level, time_to_levels, time_to_levels_below, time_to_own_level)
-}
-OVER: dict[str, Callable[..., float]] = {"excess_over_rates": excess_over_rates}
-IN_WORDS = {
-    "final": "read at the end of training",
-    "trained": "read after the last update",
-    "initial": "read before the first update",
-    "after": "read after {1} epochs",
-    "mean_along": "the mean over all updates of the training, so that faster learning shows",
-    "mean_of_epochs": "the mean over the evaluations during training",
-    "least": "the lowest value of its trend during training",
-    "effective_rate": "1 over the squared length of the weight vectors, at the end of training "
-    "relative to the start",
-    "off_one": "read at the {1} of training",
-    "until_a_tenth": "in total from the first update until the training loss is a tenth",
-    "first_layer": "read before the first update",
-    "last_layer": "read before the first update",
-    "spread_of_layers": "read before the first update",
-    "settled": "the value farthest from 1 after update {1}",
-    "distance": "of the mean after update {1}",
-    "score": "of a linear classifier of the sentence vectors, at the end of training",
-    "score_with": "of a linear classifier of the sentence vectors, at the end of training",
-    "score_gained": "of a linear classifier of the sentence vectors: the mean over training, "
-    "less the score of the untrained network",
-    "lead": "the lead over a bag of words and over the untrained network",
-    "gain_of_the_last": "the mean over all tasks, at the end of training less at 59 % of it",
-    "time_to_level": "counted until a level that both sides reach: near the end of the side "
-    "that ends worse",
-    "time_to_levels": "counted until each of 20 levels that both sides reach, and averaged",
-    "time_to_levels_below": "counted until each of 20 levels below {1} nats, and averaged",
-    "time_to_own_level": "counted until a network is near its own end",
-    "excess_over_rates": "the mean over the learning rates of the loss at the end, less the "
-    "loss at the best of them",
-}
-"""Words for the reading of each measure, on the page; {1} is the second argument."""
