@@ -44,7 +44,7 @@ from lnlab.analysis.normalized_layer import check_finite
 from lnlab.analysis.random import normal, uniform
 from lnlab.analysis.result import Figure, Frame, Report, make_frame
 from lnlab.nn import Conv2d
-from lnlab.nn.table1 import TRANSFORMATIONS, LayerInputs, Transformation, scale_rows
+from lnlab.nn.table1 import TRANSFORMATIONS, LayerInputs, Transformation
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread
 
@@ -199,25 +199,16 @@ class InvarianceReport(Report):
         dtypes = list(dict.fromkeys(v.dtype for v in self.invariances))
         judged = any(v.inside is not Grade.NOT_JUDGED for v in self.invariances)
         inside = ["inside"] if judged else []
-        rows: list[Sequence[str]] = [
-            ["where", "transformation", "mode", *dtypes, *inside, "δ < 0"]
-        ]
+        head = ["where", "transformation", "mode", *dtypes, *inside, "δ < 0"]
+        rows: list[Sequence[str]] = [head]
         for group in self._groups():
             first = group[0].get(dtypes[0]) or next(iter(group[0].values()))
-            names = [next(iter(cells.values())).where for cells in group]
-            rows.append(
-                [
-                    _places(names),
-                    f"{first.column:2d}  {first.formula}",
-                    first.mode,
-                    *(
-                        _cell([cells[d] for cells in group if d in cells], first)
-                        for d in dtypes
-                    ),
-                    *([first.inside.value] if judged else []),
-                    first.sign,
-                ]
-            )
+            others = len(group) - 1
+            more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
+            row = [f"{first.where}{more}", f"{first.column:2d}  {first.formula}", first.mode]
+            row += [_cell([v[d] for v in group if d in v], first) for d in dtypes]
+            row += [first.inside.value] if judged else []
+            rows.append([*row, first.sign])
         return rows
 
     def __str__(self) -> str:
@@ -254,14 +245,6 @@ class InvarianceReport(Report):
         for what, why in self.not_tried.items():
             yield f"not tried: {what}: {why}"
         yield ""
-
-
-def _places(names: list[str]) -> str:
-    """Return one name, or the first and how many others."""
-    others = len(names) - 1
-    if not others:
-        return names[0]
-    return f"{names[0]} and {others} other{'s' if others > 1 else ''}"
 
 
 def _cell(cells: list[Invariance], first: Invariance) -> str:
@@ -310,16 +293,13 @@ class Change:
 
 
 def changes_of(
-    weights: Collection[Weight],
-    module: ModuleCopy,
-    called: Collection[str],
-    feature_axis: int | None,
+    weights: Collection[Weight], module: ModuleCopy, called: Collection[str], axis: int | None
 ) -> Iterator[Change]:
     """Yield all changes that can be tried on ``module``, those of weights first.
 
     The pre-activations of modules that are not ``called`` (those of an attention's projection,
-    say) cannot be reached. ``feature_axis`` of x holds the inputs of a case; None: 1 if the
-    first weight is a kernel, else the last.
+    say) cannot be reached. ``axis`` of x holds the inputs of a case; None: 1 if the first
+    weight is a kernel, else the last.
     """
     columns = {T.column: T for T in TRANSFORMATIONS}
     for weight in weights:
@@ -328,13 +308,12 @@ def changes_of(
             of = _of_summed if column in OF_SUMMED else _of_weight
             make = partial(of, weight=weight, transformation=columns[column])
             yield Change(weight.name, columns[column], make)
-    if feature_axis is None:
+    if axis is None:
         convolves = [_convolves(module.module.get_submodule(w.owner)) for w in weights]
-        image = convolves[0] if convolves else module.x.dim() == 4
-        feature_axis = 1 if image else -1
+        axis = 1 if (convolves[0] if convolves else module.x.dim() == 4) else -1
     for column in OF_INPUTS:
         if column in (4, 6) or module.x.dim() > 1:
-            make = partial(_of_input, transformation=columns[column], axis=feature_axis)
+            make = partial(_of_input, transformation=columns[column], axis=axis)
             yield Change("x", columns[column], make)
     # recomputed statistics are those of the other cases too: of them there is no column 11
     if len(module.x) > 1 and module.bn_stats != "recomputed":
@@ -348,26 +327,17 @@ def _convolves(owner: nn.Module) -> bool:
 def _of_weight(
     module: ModuleCopy, delta: float, *, weight: Weight, transformation: Transformation
 ) -> Replacement:
-    parameter = module.parameters[weight.name].data
-    W = parameter.movedim(weight.unit_axis, 0)
+    W = module.parameters[weight.name].data.movedim(weight.unit_axis, 0)
     if transformation.column == 3:
         # A quarter of the rows, drawn: the first alone may belong to a dead unit.
-        order = uniform(0, 6, len(W)).argsort().to(W.device)
-        rows = max(1, len(W) // 4)
-        transformation = replace(transformation, change=partial(scale_rows, rows=rows))
-        changed = _transformed(W[order], transformation, delta)
-        W = torch.empty_like(changed).index_copy_(0, order, changed)
+        rows = uniform(0, 6, len(W)).argsort()[: max(1, len(W) // 4)].to(W.device)
+        W = W.index_copy(0, rows, delta * W[rows])
     else:
-        W = _transformed(W, transformation, delta)
+        nothing = W.new_zeros(())
+        length = max(len(W), W[0].numel())
+        shift = nothing if transformation.scales else _shift(W, delta, length)
+        W = transformation(LayerInputs(W, nothing, nothing), delta, shift).W
     return Replacement(module.x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()})
-
-
-def _transformed(W: Tensor, transformation: Transformation, delta: float) -> Tensor:
-    """Return W after the change; a shift is ``delta`` times as large as W."""
-    nothing = W.new_zeros(())
-    length = max(len(W), W[0].numel())
-    shift = nothing if transformation.scales else _shift(W, delta, length)
-    return transformation(LayerInputs(W, nothing, nothing), delta, shift).W
 
 
 def _shift(like: Tensor, size: float, length: int) -> Tensor:
@@ -550,13 +520,10 @@ class Tester:
         values = x if where == "x" else self.module.parameters[where].data
         if not values.is_floating_point():
             return True
-        if where == "x":
-            new = Replacement(x + normal(2, 1, x.numel()).view_as(x).to(x))
-        else:
-            new = Replacement(
-                x, {where: normal(2, 0, values.numel()).view_as(values).to(values)}
-            )
-        changed = self.run(new)
+        other = normal(2, int(where == "x"), values.numel()).view_as(values).to(values)
+        changed = self.run(
+            Replacement(x + other) if where == "x" else Replacement(x, {where: other})
+        )
         sites = zip(changed.sites, self.base.sites, strict=False)
         return not torch.equal(changed.y, self.base.y) or not all(
             torch.equal(one.a, another.a) for one, another in sites
@@ -640,8 +607,8 @@ class Tester:
         changed, base = self._compared(change, delta)
         outputs = relative_change(changed.y, base.y, self._largest.get(id(base.y)))
         defects = self._site_defects(changed.sites, base.sites)
-        key = lambda item: _badness(item[1])  # noqa: E731
-        site, inside = max(defects.items(), key=key, default=("", 0.0))
+        site = max(defects, key=lambda name: _badness(defects[name]), default="")
+        inside = defects.get(site, 0.0)
         case = (changed.y.double() - base.y.double()).abs().flatten(1).amax(1).argmax()
         swallowed = not inside <= self.exact and self._swallowed(changed.sites, base.sites)
         limit = min(self.exact**0.5, VISIBLE)
@@ -893,11 +860,10 @@ class _Search:
         """Return True unless it re-scales 0: that it does not move would mean nothing."""
         scales = change.transformation.scales
         new = change.replacement(tester.module, USUAL if scales else 1.0)
-        module, parameters = tester.module, tester.module.parameters
-        if (
-            new.shift is not None
-            or not torch.equal(new.x, module.x)
-            or any(not torch.equal(W, parameters[n].data) for n, W in new.weights.items())
+        module = tester.module
+        before = [module.x, *(module.parameters[name].data for name in new.weights)]
+        if new.shift is not None or not all(
+            map(torch.equal, before, (new.x, *new.weights.values()))
         ):
             return True
         what = f"{change.where} {change.transformation.formula}"
@@ -929,10 +895,7 @@ def _count(weights: Iterable[Weight], columns: Collection[int]) -> int:
 
 
 def _check_arguments(
-    x: Tensor,
-    columns: Collection[int],
-    dtypes: Collection[torch.dtype],
-    feature_axis: int | None,
+    x: Tensor, columns: Collection[int], dtypes: Collection[Any], feature_axis: int | None
 ) -> None:
     check_input(x)
     if feature_axis is not None and feature_axis not in range(-x.dim(), x.dim()):
