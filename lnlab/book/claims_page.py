@@ -88,6 +88,11 @@ TERMS = {
     "group norm": "layer norm of groups of channels",
     "RMSNorm": "layer norm without subtracting the mean",
     "DyT": "dynamic tanh, tanh(αx) in place of a norm",
+    "Derf": "dynamic erf, erf(αx + s) in place of a norm",
+    "Keel": "layer norm before each module and after the sum, in which what skips the module "
+    "counts as often as there are modules",
+    "LayerNorm scaling": "pre-LN with the norm's output in layer l divided by √l",
+    "residual stream": "what the modules of a transformer read and add to",
     "Peri-LN": "layer norm before and behind each module",
     "pre-LN": "layer norm before each module of a transformer",
     "post-LN": "layer norm behind each module of a transformer, after the residual sum",

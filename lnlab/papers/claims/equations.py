@@ -30,11 +30,13 @@ from lnlab.analysis.normalized_layer import NormalizedLayer, random_given, rando
 from lnlab.analysis.random import normal
 from lnlab.nn import (
     CONFIGURATIONS,
+    AffineNormalizer,
     BatchLayerNorm,
     BatchNorm,
     Identity,
     LayerNorm,
     Population,
+    RMSNorm,
     RNNCell,
     WeightNorm,
 )
@@ -42,6 +44,9 @@ from lnlab.nn.recurrent import unroll
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.papers.claims.entries import Statement, parse_call
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, Exact
+from lnlab.papers.transformer.evaluate import nll, profile_over_depth, residual_streams
+from lnlab.papers.transformer.model import ARMS, Transformer
+from lnlab.training.random_state import default_dtype, generator
 
 DRAWS = range(10)
 VISIBLE = 0.01
@@ -725,3 +730,134 @@ def unselectable_keys(seed: int) -> float:
     """Return the share of 24 normal keys in 4 dimensions that no query selects, behind LN."""
     keys = LayerNorm(4, eps=0.0, elementwise_affine=False)(normal(seed, 0, 24, 4))
     return unselectable(keys.numpy()) / len(keys)
+
+
+# --- Papers on transformers since 2024 --------------------------------------------------------
+
+LAYERS, UNITS = 32, 64
+"""Sizes of the transformers whose stream and gradients are followed over depth."""
+
+
+def untrained(
+    seed: int, arm: str, layers: int = LAYERS, *, scaled: bool = False
+) -> tuple[Transformer, Tensor, Tensor]:
+    """Return a transformer before training, characters and the next ones (4, 16)."""
+    with default_dtype(torch.float64):
+        net = Transformer(27, 16, layers, UNITS, 4, ARMS[arm])
+    net.initialize_(lambda name: generator(f"{name} of seed {seed}"), scaled=scaled)
+    for norm in net.modules():
+        if isinstance(norm, AffineNormalizer):
+            norm.eps = 0.0
+    x, y = torch.randint(27, (2, 4, 16), generator=generator(f"characters {seed}"))
+    return net, x, y
+
+
+def last_variance(seed: int, arm: str, *, scaled: bool = False) -> float:
+    """Return the variance of the residual stream behind the last layer."""
+    net, x, _ = untrained(seed, arm, scaled=scaled)
+    return float(residual_streams(net, x)[-1].var(1, correction=0).mean())
+
+
+@check
+def peri_variance(seed: int) -> float:
+    """Compare the growth of the variance of Peri-LN over all layers with 2 a layer."""
+    return abs((last_variance(seed, "sandwich") - 1) / (2 * LAYERS) - 1)
+
+
+@check
+def lns_variance(seed: int) -> float:
+    """Return by what part LayerNorm scaling makes the variance of pre-LN smaller."""
+    return 1 - last_variance(seed, "lns") / last_variance(seed, "pre")
+
+
+@check
+def lns_variance_scaled(seed: int) -> float:
+    """Compare the logarithms of that effect with scaled and with equal initialization."""
+    effects = [
+        np.log(last_variance(seed, "pre", scaled=s) / last_variance(seed, "lns", scaled=s))
+        for s in (True, False)
+    ]
+    return float(effects[0] / effects[1])
+
+
+@check
+def gradient_over_depth(seed: int, arm: str, over: str) -> float:
+    """Return ||dL/dW_2|| of the "first" layer over that of the last, or of the "last"."""
+    with torch.enable_grad():
+        _, gradients = profile_over_depth(*untrained(seed, arm))
+    ratio = gradients[0] / gradients[-1]
+    return ratio if over == "first" else 1 / ratio
+
+
+@check
+def skipping_path(seed: int, arm: str) -> float:
+    """Return the factor per layer of a gradient that passes the norms and skips the branches.
+
+    It is alpha / sigma at each norm behind a sum: a geometric mean.
+    """
+    net, x, _ = untrained(seed, arm)
+    logs = []
+    for block, h in zip(net.blocks, residual_streams(net, x)[:-1], strict=True):
+        for branch in (block.attention, block.feed_forward):
+            total = branch.alpha * h + branch.f(branch.before(h), x.shape[1])
+            logs.append((branch.alpha / total.std(1, correction=0)).log().mean())
+            h = branch.after(total)
+    return float(torch.stack(logs).sum().div(LAYERS).exp())
+
+
+@check
+def folded_gains(seed: int) -> float:
+    """Multiply the matrices behind each gain of pre-LN by it, and set it to 1."""
+    net, x, _ = untrained(seed, "pre", 4)
+    norms = [(net.top, [net.readout])]
+    for block in net.blocks:
+        attention, feed_forward = block.attention, block.feed_forward
+        norms.append((attention.before, [getattr(attention.f, f"W_{m}") for m in "QKV"]))
+        norms.append((feed_forward.before, [feed_forward.f.W_1]))
+    for index, (norm, _) in enumerate(norms):
+        norm.g.copy_(1 + 0.5 * normal(seed, index, UNITS))
+    before = net(x)
+    for norm, layers in norms:
+        for one in layers:
+            one.W.mul_(norm.g)
+        norm.g.fill_(1.0)
+    return relative_change(net(x), before)
+
+
+@check
+def rms_jacobian(seed: int) -> float:
+    """Compare the Jacobian of RMSNorm at 10 x with a tenth of that at x."""
+    x, norm = normal(seed, 0, H), RMSNorm(H, eps=0.0, elementwise_affine=False)
+    return relative_change(jacobian(norm, 10 * x), jacobian(norm, x) / 10)
+
+
+@check
+def rms_forgets_length(seed: int) -> float:
+    """Multiply the input of RMSNorm by 3.7."""
+    x, norm = normal(seed, 0, B, H), RMSNorm(H, eps=0.0)
+    return relative_change(norm(DELTA * x), norm(x))
+
+
+@check
+def radial_gradient(seed: int) -> float:
+    """Return the part of the gradient of the last stream that lies along it."""
+    net, x, y = untrained(seed, "pre", 4)
+    stream = residual_streams(net, x)[-1].requires_grad_()
+    with torch.enable_grad():
+        (g,) = grad(nll(net.readout(net.top(stream)), y.flatten()), stream)
+    along = (stream * g).sum(1) / (stream.norm(dim=1) * g.norm(dim=1))
+    return float(along.abs().max())
+
+
+@check
+def rescaled_matrix(seed: int, arm: str, *letters: str) -> float:
+    """Return the largest change of the logits if one matrix of layer 2 of 4 is divided by 4."""
+    net, x, _ = untrained(seed, arm, 4)
+    before, changes = net(x), []
+    for letter in map(str, letters):
+        branch = net.blocks[1].feed_forward if letter in "12" else net.blocks[1].attention
+        W = getattr(branch.f, f"W_{letter}").W
+        W.div_(4)
+        changes.append(float((net(x) - before).norm() / before.norm()))
+        W.mul_(4)
+    return max(changes)

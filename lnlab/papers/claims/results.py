@@ -378,7 +378,8 @@ NORMS = {
     "encoder": "with LN in the encoder", "decoder": "with LN in the decoder",
     "both": "with LN in encoder and decoder", "pre": "with pre-LN", "post": "with post-LN",
     "sandwich": "with Peri-LN", "qk": "with a layer norm of queries and keys",
-    "rms": "with RMSNorm", "dyt": "with DyT",
+    "rms": "with RMSNorm", "dyt": "with DyT", "derf": "with Derf",
+    "lns": "with LayerNorm scaling", "keel": "with Keel",
 }  # fmt: skip
 """Values of the field ``norm`` in words."""
 

@@ -13,6 +13,7 @@ from lnlab.nn.table1 import ROWS
 from lnlab.papers.claims import equations
 from lnlab.papers.claims.entries import Statement, load
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG
+from lnlab.papers.transformer.model import ARMS
 
 
 def statement(**given):
@@ -48,7 +49,7 @@ WRONG_AS_PRINTED = {
     "ba2016-5.1-eq2-eq3", "ba2016-5.1-all-rescaling", "ba2016-5.2-eq10", "ba2016-5.2-eq13",
     "ba2016-5.2-half", "ba2016-5.2-gain", "ba2016-supplement-eq35",
     "benothman2018-2.1-serve", "benothman2018-2.2-eq6", "ziaee2022-3-layer-norm",
-    "ziaee2022-eq19", "ziaee2022-5-2",
+    "ziaee2022-eq19", "ziaee2022-5-2", "wdblog-invariant",
 }  # fmt: skip
 TWO_READINGS = {id for id, claim in EXACT.items() if claim.readings} - {
     "ba2016-5.2-gain", "ba2016-table1", "ziaee2022-eq16", "ziaee2022-eq19",
@@ -106,6 +107,14 @@ WITH_A_MISTAKE = {
     "ba2016-7-shifting": rows(layer="batch"),
     "brody2023-projection": {"LayerNorm": plain},
     "brody2023-selectable": {"LayerNorm": plain},
+    "kim2025-variance": {"ARMS": ARMS | {"sandwich": ARMS["post"]}},
+    "sun2025-variance": {"ARMS": ARMS | {"lns": ARMS["pre"]}},
+    "chen2026-keel": {"ARMS": ARMS | {"keel": ARMS["post"]}},
+    "chen2026-post": {"ARMS": ARMS | {"post": ARMS["keel"]}},
+    "li2024-pre": {"ARMS": ARMS | {"pre": ARMS["keel"]}},
+    "chen2026-sinks-jacobian": {"RMSNorm": plain},
+    "cai2025-discards": {"RMSNorm": plain},
+    "kanavalau2026-anchor": {"ARMS": ARMS | {"pre": ARMS["none"]}},
     "ziaee2022-2-gaussian": {"BatchNorm": plain},
     "ziaee2022-2-variance": {"product": lambda population, repeat: [[0] * repeat]},
     "ziaee2022-2-bad-input": {"BatchNorm": LayerNorm},
