@@ -144,6 +144,6 @@ def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Pa
     Returns:
         Their folder: ``folder``, or ``data_folder()`` / name, where ``load`` looks.
     """
-    from lnlab.data import files
+    from lnlab.data import downloads
 
-    return files.fetch(find_source(name, sources()), folder, progress=progress)
+    return downloads.fetch(find_source(name, sources()), folder, progress=progress)

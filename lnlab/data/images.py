@@ -21,7 +21,7 @@ import numpy as np
 from lnlab.data import shapes
 from lnlab.data.cache import file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources
-from lnlab.data.files import unpack
+from lnlab.data.downloads import unpack
 from lnlab.data.shapes import Pixels
 
 if TYPE_CHECKING:

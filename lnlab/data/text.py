@@ -188,11 +188,15 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
     if source is SHAKESPEARE and file.is_dir():
         file = source.locate(file / source.files[0].name)
     return Text(
-        source, lambda: _read(file, source), lambda: file_stamp([file]), context=context
+        source,
+        lambda: read_checked_text(file, source),
+        lambda: file_stamp([file]),
+        context=context,
     )
 
 
-def _read(file: Path, source: Source) -> str:
+def read_checked_text(file: Path, source: Source) -> str:
+    """Return the text of a file in UTF-8; an official one has to have its checksum."""
     content = file.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     if source.checksum and digest != source.checksum:

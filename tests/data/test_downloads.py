@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lnlab import data
-from lnlab.data import files
+from lnlab.data import downloads
 from lnlab.data.dataset import File, Source
 
 CONTENT = random.Random(3).randbytes(300_000)
@@ -83,7 +83,7 @@ def source(*urls: str) -> Source:
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(files, "PAUSES", (0, 0, 0))
+    monkeypatch.setattr(downloads, "PAUSES", (0, 0, 0))
 
 
 def names(folder: Path) -> list[str]:
@@ -92,10 +92,10 @@ def names(folder: Path) -> list[str]:
 
 def test_a_file_is_fetched_once_by_many_and_replaced_if_damaged(tmp_path):
     with serving(send()) as server, ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: files.fetch(source(server.url), tmp_path), range(4)))
+        list(pool.map(lambda _: downloads.fetch(source(server.url), tmp_path), range(4)))
         assert (names(tmp_path), server.requests) == ([FILE.name], ["/numbers.bin"])
         (tmp_path / FILE.name).write_bytes(CONTENT[:-1])
-        files.fetch(source(server.url), tmp_path)
+        downloads.fetch(source(server.url), tmp_path)
     assert (tmp_path / FILE.name).read_bytes() == CONTENT
 
 
@@ -104,7 +104,7 @@ def test_an_interrupted_download_starts_again_and_says_so(tmp_path, capsys):
     (tmp_path / ".download" / "tmpabc").write_bytes(b"of a process that was killed")
     (tmp_path / "tmpabc").write_bytes(b"a user's file")
     with serving(send(sent=9), send()) as server:
-        files.fetch(source(server.url), tmp_path)
+        downloads.fetch(source(server.url), tmp_path)
     output = capsys.readouterr()
     assert "numbers: a download was interrupted, it starts again." in output.out
     assert "100%" in output.err
@@ -114,7 +114,7 @@ def test_an_interrupted_download_starts_again_and_says_so(tmp_path, capsys):
 
 def test_mirrors_are_tried_again_and_each_is_named_in_the_error(tmp_path):
     with serving(send(status=404)) as gone, serving(send(status=503), send()) as slow:
-        files.fetch(source(gone.url, slow.url), tmp_path, progress=False)
+        downloads.fetch(source(gone.url, slow.url), tmp_path, progress=False)
     assert (len(gone.requests), len(slow.requests)) == (2, 2)
     (tmp_path / FILE.name).unlink()
     with (
@@ -122,7 +122,7 @@ def test_mirrors_are_tried_again_and_each_is_named_in_the_error(tmp_path):
         serving(send(b"<html>Log in</html>")) as portal,
         pytest.raises(ConnectionError, match=r"cannot fetch numbers\.bin: ") as error,
     ):
-        files.fetch(source(gone.url, portal.url), tmp_path)
+        downloads.fetch(source(gone.url, portal.url), tmp_path)
     assert f"{gone.url}numbers.bin: 404 Client Error" in str(error.value)
     assert f"{portal.url}numbers.bin: SHA256 hash of downloaded file" in str(error.value)
     assert FILE.sha256 in str(error.value)
@@ -136,7 +136,7 @@ def test_what_cannot_be_fetched_says_so(tmp_path):
         data.fetch("minst")
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"cannot write its 300,000 bytes .* set LNLAB_DATA"):
-        files.fetch(source("http://127.0.0.1/"), tmp_path / "file")
+        downloads.fetch(source("http://127.0.0.1/"), tmp_path / "file")
 
 
 def test_the_data_folder_is_that_of_the_environment_the_checkout_or_the_user(
@@ -180,13 +180,13 @@ def test_an_archive_is_unpacked_once(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
     path = tmp_path / "a.tar.gz"
     path.write_bytes(packed(member("folder", kind=tarfile.DIRTYPE), member("./c", b"c")))
-    folder = files.unpack(path)
+    folder = downloads.unpack(path)
     assert tree(folder) == MEMBERS | {"c": b"c"}
     (folder / "c").write_bytes(b"changed")
-    assert files.unpack(path) == folder
+    assert downloads.unpack(path) == folder
     assert tree(folder)["c"] == b"changed"
     path.write_bytes(packed())
-    assert tree(files.unpack(path)) == MEMBERS
+    assert tree(downloads.unpack(path)) == MEMBERS
 
 
 HOSTILE = {
@@ -204,5 +204,5 @@ def test_a_hostile_archive_is_refused_and_nothing_is_left(kind, tmp_path, monkey
     path = tmp_path / "hostile.tar.gz"
     path.write_bytes(HOSTILE[kind](tmp_path))
     with pytest.raises(ValueError, match=r"hostile\.tar\.gz(:| is damaged)"):
-        files.unpack(path)
+        downloads.unpack(path)
     assert not [name for name in tree(tmp_path) if not name.endswith((".lock", path.name))]
