@@ -21,7 +21,7 @@ import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text
-from lnlab.data.files import unpack
+from lnlab.data.downloads import unpack
 
 if TYPE_CHECKING:
     import torch

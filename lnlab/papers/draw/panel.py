@@ -72,23 +72,6 @@ class FilterGrid(NamedTuple):
     count: int
 
 
-class Sketch(NamedTuple):
-    """The work of one net at one moment.
-
-    Attributes:
-        canvas: uint8 (height, width).
-        look, write: the windows.
-        dreams: pictures that nobody has seen, uint8 (N, height, width).
-        text: what stands above: the bound.
-    """
-
-    canvas: np.ndarray
-    look: FilterGrid
-    write: FilterGrid
-    dreams: np.ndarray
-    text: str
-
-
 def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> Panel:
     """Return the panel of drawings, by glimpse and update of several models.
 
@@ -119,12 +102,16 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             row: Any = metrics[metrics["update"] == update].iloc[-1]
             saved, config = arrays[name][update], runs[name].config
             look, write = (window[:, t, state.picture].tolist() for window in saved["windows"])
-            sketches[name] = Sketch(
-                saved["canvas"][t, state.picture],
-                FilterGrid(*look, count=config["read_size"]),
-                FilterGrid(*write, count=config["write_size"]),
-                saved["dreams"],
-                f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z",
+            text = f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z"
+            sketches[name] = (
+                text,
+                {
+                    "looked": pixels(pictures[state.picture]),
+                    "looked window": outline(FilterGrid(*look, count=config["read_size"])),
+                    "canvas": pixels(saved["canvas"][t, state.picture]),
+                    "canvas window": outline(FilterGrid(*write, count=config["write_size"])),
+                    "dreams": pixels(tiled(saved["dreams"])),
+                },
             )
             bounds.append(f"{name} {row.valid_bound:.1f}")
         sentence = (
@@ -132,7 +119,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             f"Bound on validation, nats a picture: {'; '.join(bounds)}."
         )
         title = f"update {state.update}, glimpse {state.glimpse}"
-        return Shown(drawing_figure(pictures[state.picture], sketches), title, sentence)
+        return Shown(drawing_figure(pictures[0].shape, sketches), title, sentence)
 
     state = DrawingState(**settings)
     controls = {
@@ -151,12 +138,14 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     )  # fmt: skip
 
 
-def drawing_figure(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> Figure:
+def drawing_figure(
+    shape: tuple[int, ...], sketches: Mapping[str, tuple[str, Mapping[str, Any]]]
+) -> Figure:
     """Return the picture and where a net looks, its canvas and where it writes, and dreams.
 
     Args:
-        picture: (height, width), 0 to 255.
-        sketches: by net, at most three.
+        shape: of a picture.
+        sketches: by net, at most three, what stands above its pictures, and their traces.
     """
     pixel_height = max(1, len(sketches)) * (ROW + GAP) + HEAD
     layout = canvas(pixel_height + 30, 12, 12, 20, 10) | {"showlegend": False}
@@ -164,19 +153,13 @@ def drawing_figure(picture: np.ndarray, sketches: Mapping[str, Sketch]) -> Figur
     for slot, item in enumerate(padded(sketches.items(), SLOTS)):
         top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / pixel_height
         y_domain = [max(0.0, top - ROW / pixel_height), top] if item else [0, 0.01]
-        shapes = [picture.shape] * len(COLUMNS)
         if item:
-            name, sketch = item
-            dreams = tiled(sketch.dreams)
-            shapes[-1] = dreams.shape
-            shown.append({
-                "looked": pixels(picture), "looked window": outline(sketch.look),
-                "canvas": pixels(sketch.canvas), "canvas window": outline(sketch.write),
-                "dreams": pixels(dreams),
-            })  # fmt: skip
-            notes.append(note(f"<b>{literal(name)}</b>  {literal(sketch.text)}", 0, top, 4))
+            name, (text, traces) = item
+            shown.append(traces)
+            notes.append(note(f"<b>{literal(name)}</b>  {literal(text)}", 0, top, 4))
         for column, (kind, (x_domain, _)) in enumerate(COLUMNS.items()):
-            subplot, (height, width) = len(COLUMNS) * slot + column, shapes[column]
+            subplot = len(COLUMNS) * slot + column
+            height, width = shown[slot][kind]["z"].shape if item else shape
             number, fixed = axis_number(subplot), QUIET | {"constrain": "domain"}
             if item and kind != "dreams":  # the picture's edge, for windows reach over it
                 edges.append({

@@ -14,7 +14,7 @@ import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources
-from lnlab.data.files import unpack
+from lnlab.data.downloads import unpack
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.pen import Line, Stroke, length, offsets, resample
 from lnlab.paths import data_folder

@@ -16,7 +16,7 @@ import numpy as np
 
 from lnlab.data.cache import file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text
-from lnlab.data.files import unpack
+from lnlab.data.downloads import unpack
 from lnlab.papers.las import synthesizer
 from lnlab.papers.las.recordings import (
     FeatureCache,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -54,20 +54,9 @@ class AttentionState:
     epoch: float = LAST
 
 
-class AttentionMap(NamedTuple):
-    """The attention of one recognizer to an utterance.
-
-    Attributes:
-        alpha: (units, steps).
-        step: seconds of one step.
-        text: what stands above it, of this utterance.
-        score: what stands beside the name, of all utterances.
-    """
-
-    alpha: np.ndarray
-    step: float
-    text: str = ""
-    score: str = ""
+Attention = tuple[np.ndarray, float, str, str]
+"""The attention to an utterance (units, steps), the seconds of a step, what stands beside the
+name (the score in the whole test), and below it."""
 
 
 def attention(
@@ -94,7 +83,14 @@ def attention(
         for name, metrics in rows.items():
             row = metrics.iloc[(metrics.epoch - state.epoch).abs().argmin()]
             alpha = pictures[name][int(row["update"])][f"attention {state.example}"]
-            maps[name] = attention_map(utterance, alpha, steps[name], row.test_error)
+            count = -(-utterance.frames // round(steps[name] / HOP))  # without padding
+            alpha, share = alpha[:, :count].astype(float), ""
+            if utterance.begins is not None and utterance.ends is not None:
+                times = steps[name], utterance.begins, utterance.ends
+                inside = attention_in_segments(torch.tensor(alpha), *times)
+                share = f"{float(inside.mean()):.0%} of the attention inside the boxes"
+            score = f"({row.test_error:.0%} errors in the whole test)"
+            maps[name] = alpha, steps[name], score, share
             answers.append(f"{name}: {shortened(row.hypotheses[state.example])}")
         words, units = quoted_words(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
@@ -118,20 +114,6 @@ def attention(
         replace(state, epoch=nearest(epochs, state.epoch)), controls, show,
         alt={"attention": alt}, notebook="13", on_page=["epoch", "example"], columns=1,
     )  # fmt: skip
-
-
-def attention_map(
-    utterance: Utterance, alpha: np.ndarray, step: float, test_error: float
-) -> AttentionMap:
-    """Return the attention of a recognizer without padding, and what stands above it."""
-    alpha = alpha[:, : -(-utterance.frames // round(step / HOP))].astype(float)
-    text, score = "", f"({test_error:.0%} errors in the whole test)"
-    if utterance.begins is not None and utterance.ends is not None:
-        share = attention_in_segments(
-            torch.tensor(alpha), step, utterance.begins, utterance.ends
-        )
-        text = f"{float(share.mean()):.0%} of the attention inside the boxes"
-    return AttentionMap(alpha, step, text, score)
 
 
 def quoted_words(units: Sequence[str]) -> str:
@@ -167,9 +149,7 @@ def sound_figure(utterance: Utterance) -> go.Figure:
     return figure.update_layout(height=340, yaxis={"domain": [0, 1]})
 
 
-def attention_figure(
-    utterance: Utterance, maps: Mapping[str, AttentionMap], title: str
-) -> Figure:
+def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title: str) -> Figure:
     """Return the spectrogram, and below it a heat map for each recognizer, two in a row.
 
     With two in a row the spectrogram stands above both, on the time axis of what is below it.
@@ -212,10 +192,10 @@ def attention_figure(
         x, y = axis_names(slot + FIRST)
         layout[x] = layout[y] = {"visible": False}
         if item is not None:
-            name, it = item
-            units, length = it.alpha.shape
-            at = it.step * (np.arange(length) + 0.5)
-            heat = {"z": it.alpha, "x": at, "y": np.arange(float(units))}
+            name, (alpha, step, score, share) = item
+            units, length = alpha.shape
+            at = step * (np.arange(length) + 0.5)
+            heat = {"z": alpha, "x": at, "y": np.arange(float(units))}
             shown.append({"attention": heat, "truth": boxes(begins, ends) if known else None})
             lowest = slot + 2 >= len(maps)
             seconds = {"title": {"text": "seconds" if lowest else ""}}
@@ -224,7 +204,7 @@ def attention_figure(
                 "range": [len(labels) - 0.5, -0.5], "tickvals": [*range(len(labels))],
                 "ticktext": labels, "fixedrange": True, "showgrid": False,
             }  # fmt: skip
-            text = f"<b>{literal(name)}</b> {literal(it.score)}<br>{literal(it.text)}"
+            text = f"<b>{literal(name)}</b> {literal(score)}<br>{literal(share)}"
             corner = domains[x]["domain"][0], domains[y]["domain"][1]
             notes.append(note(text, *corner, 6) | {"align": "left"})
     bar = {"title": {"text": "attention"}, "len": 0.62, "y": 0, "yanchor": "bottom"}
