@@ -133,36 +133,6 @@ def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     assert "A smoke run" in page
 
 
-@pytest.mark.parametrize(
-    ("parameters", "differs"),
-    [
-        ({"budget": "notebook", "seeds": [], "data": ""}, False),
-        ({"budget": "notebook", "data": "mnist"}, True),
-        ({"budget": "paper", "seeds": []}, True),
-        ({"seeds": [0]}, False),
-    ],
-)
-def test_a_page_says_where_its_text_is_of_another_run(site, tmp_path, parameters, differs):
-    page = page_of(site, tmp_path, parameters=parameters)
-    assert ("numbers and pictures here may be others" in page) == differs
-
-
-def test_a_long_page_lists_its_headings(site, tmp_path):
-    headings = ["Why", "How $\\mu$ moves", "Where", "Break it"]
-    for count in (3, 4):
-        prose = "\n\n".join(f"## {heading}\n\ntext" for heading in headings[:count])
-        cells = [new_markdown_cell("# N\n\nWhy?"), new_markdown_cell(prose)]
-        run = {"name": "00_first", "parameters": {}} | RUN
-        notebook = new_notebook(cells=cells, metadata={"lnlab": run})
-        nbformat.write(notebook, site / "00_first.ipynb")
-        publish([tmp_path / "00_first.ipynb"], site)
-        page = (site / "00_first.html").read_text()
-        assert ("<summary>On this page</summary>" in page) == (count == 4)
-    links = re.findall(r'<li><a href="#(.*?)">', page)
-    assert len(links) == 4
-    assert {*links} <= {*re.findall(r'<h2 id="(.*?)"', page)}
-
-
 def test_a_notebook_without_a_page_is_named_and_not_linked(site, tmp_path):
     text = "[the second](01_second.ipynb#Claim) and [the third](02_third.ipynb)"
     executed(site, "00_first", new_output("display_data", {"text/markdown": text}))

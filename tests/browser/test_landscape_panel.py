@@ -3,12 +3,9 @@
 import pytest
 
 from benchmarks._jupyterlab import (
-    choose,
-    commanded,
     opened,
     plotted,
     settled,
-    slider,
     write_notebook,
 )
 
@@ -41,48 +38,6 @@ def from_the_start(page):
         arg=START,
     )
     settled(page, "The loss at w is 0.039")
-
-
-def greatest(page, plot, trace, axis):
-    """Of the numbers that the page itself draws from."""
-    return page.evaluate(
-        """([plot, trace, axis]) => {
-          const { _fullData } = document.querySelectorAll('.lnlab-plot')[plot];
-          const found = _fullData.find(({ name }) => name === trace)[axis];
-          return Math.max(...[...found].flatMap((row) => (row.length ? [...row] : [row])));
-        }""",
-        [plot, trace, axis],
-    )
-
-
-def stamped(page, plot, words):
-    page.wait_for_function(
-        """([plot, words]) => document.querySelectorAll('.lnlab-plot')[plot]
-             .layout.annotations[0].text.includes(words)""",
-        arg=[plot, words],
-    )
-
-
-def test_frozen_statistics_are_stamped_and_steeper(page):
-    line, sheet = greatest(page, LINES, "line 0", "y"), greatest(page, PLANE, "losses", "z")
-    choose(page, "statistics", "frozen: of the population before the change")
-    commanded(page, "frozen")
-    for plot in (LINES, PLANE):
-        stamped(page, plot, "frozen: of the population")
-    assert greatest(page, LINES, "line 0", "y") > 2 * line
-    assert greatest(page, PLANE, "losses", "z") > sheet + 0.3  # powers of 10
-
-
-def test_a_longer_w_moves_the_frozen_landscape_alone(page):
-    before = greatest(page, LINES, "line 0", "y")
-    for _ in range(3):
-        slider(page, "W times").press("ArrowRight")
-    commanded(page, '"size": 2')
-    assert greatest(page, LINES, "line 0", "y") == pytest.approx(before, rel=1e-3)  # eps
-    choose(page, "statistics", "frozen: of the population before the change")
-    settled(page, "the training ended at 0.04")
-    stamped(page, LINES, "frozen")
-    assert greatest(page, LINES, "w", "y") > 0.2
 
 
 CAMERA = """() => {

@@ -12,12 +12,10 @@ from click.testing import CliRunner
 
 from lnlab import paths
 from lnlab.cli import app
-from lnlab.cli.tables import MOST_RUNS
 from lnlab.cli.train import describe_fields
 from lnlab.papers import EXPERIMENTS, mnist
 from lnlab.training import train_steps
 from lnlab.training.runs import read
-from tests.data.layouts import librispeech, put, tone
 
 SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "seeds=0,"]
 
@@ -57,20 +55,6 @@ def test_settings_reach_a_run_which_is_done_once(root):
     before = (run.folder / "result.json").stat().st_mtime_ns
     assert lnlab(*command).stdout.splitlines()[-3:] == first.stdout.splitlines()[-3:]
     assert (run.folder / "result.json").stat().st_mtime_ns == before
-
-
-def test_faulty_recordings_are_mixed_and_left_out_where_it_is_asked(root):
-    folder = librispeech(root / "speech")
-    first, second = sorted(folder.rglob("103-7-*.flac"))
-    put(first, tone(channels=2))
-    put(second, tone(0.02))
-    las = ["train", "las", "--budget", "smoke", "--data", f"librispeech={folder}"]
-    assert "2 of 6 recordings cannot be used" in lnlab(*las).output
-    mixed = lnlab(*las, "--set", "mix_channels=True", "--set", "skip_faulty=True")
-    assert mixed.exit_code == 0, mixed.output
-    (run,) = (run for run in read(root / "runs") if run.done)
-    note = "1 of 6 recordings mixed to one channel, 1 of 6 recordings left out"
-    assert run.data["name"] == f"librispeech, {note}"
 
 
 def test_sweep_trains_every_combination_and_shows_them(root):
@@ -141,20 +125,6 @@ def test_a_damaged_run_is_in_nobodys_way_and_can_be_removed(root):
     assert f"lnlab results rm {bad.key}" in shown.output
     assert lnlab("results", "rm", bad.key, "--yes").exit_code == 0
     assert (whole.folder.exists(), bad.folder.exists()) == (True, False)
-
-
-def test_runs_without_a_terminal_fit_a_page_the_latest_first(monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    output = lnlab("results", "compare", "--root", "nowhere").output
-    common, head, *lines, no_room, older = output.splitlines()
-    assert common == "all: state kept"
-    assert max(map(len, [head, *lines])) <= 100
-    assert head.split()[:5] == ["key", "task", "norm", "finished", "number"]
-    assert re.fullmatch(r"no room for \d+ more columns: `.* compare --csv` has them", no_room)
-    assert re.fullmatch(r"and \d\d\d older runs: --all shows them", older)
-    dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", "\n".join(lines))
-    assert dates == sorted(dates, reverse=True)
-    assert len(dates) == MOST_RUNS
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -222,15 +222,6 @@ def test_lines_of_digits_are_pictures_and_others_are_refused():
             images.parse_binary(wrong, Path("file"))
 
 
-def test_official_binary_files_are_needed(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no binarized_mnist_train\.amat\.gz and no"):
-        data.load(f"mnist-binary={tmp_path}")
-    for file in images.MNIST_BINARY.files:
-        (tmp_path / file.name).write_bytes(binary_lines(np.zeros((3, 784), int)))
-    with pytest.raises(ValueError, match=r"train\.amat: not the official file"):
-        _ = data.load(f"mnist-binary={tmp_path}").train
-
-
 def test_digits_are_split_before_they_are_moved():
     digits = data.load("digits-binary")
     labels = torch.tensor(load_digits().target)
@@ -239,13 +230,3 @@ def test_digits_are_split_before_they_are_moved():
         assert part.x.shape == (views * (end - first), 256)
         assert torch.equal(part.y.bincount(), views * labels[first:end].bincount())
         assert set(part.x.unique().tolist()) == {0.0, 1.0}
-
-
-def test_black_and_white_are_drawn_of_the_grey():
-    levels, binary = (data.load("digits-binary", grey=grey) for grey in (True, False))
-    x, b = levels.train.x, binary.train.x
-    assert not b[x == 0].any()
-    assert b[x == 1].all()
-    between = (x > 0.4) & (x < 0.6)
-    assert float(b[between].mean()) == pytest.approx(float(x[between].mean()), abs=0.02)
-    assert levels.name == "digits-binary, grey"

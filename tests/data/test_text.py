@@ -26,14 +26,6 @@ def test_a_case_is_a_window_and_its_answer_the_characters_behind_each_of_them():
     assert text.checksum == hashlib.sha256(text.text.encode()).hexdigest()
 
 
-def test_parts_lie_behind_each_other_and_share_no_character(tmp_path):
-    text = own(tmp_path, "".join(chr(200 + n) for n in range(1000)), context=4)
-    firsts = [text.train.x, text.valid.x, text.test.x]
-    assert [x.min().item() for x in firsts] == [0, 900, 950]
-    assert [x.max().item() for x in firsts] == [895, 947, 997]
-    assert len(text.vocabulary) == 1000
-
-
 def test_longer_tales_begin_with_shorter_ones_and_pronouns_are_never_in_doubt():
     assert make_tales(5000).startswith(make_tales(900))
     assert len(make_tales(900)) == 900

@@ -8,11 +8,9 @@ import pytest
 
 from lnlab.figures.curves import (
     FLOOR,
-    add_level,
     learning_curves,
     paired_differences,
     ribbons,
-    smoothness_ribbons,
     sweeps,
 )
 from lnlab.figures.style import GREY
@@ -78,30 +76,6 @@ def test_the_edges_of_a_ribbon_are_its_quantiles():
         np.testing.assert_array_equal(ribbon.y, [*frame[high], *frame[low][::-1]])
     assert wide.opacity < half.opacity
     assert figure.layout.yaxis2.matches == "y"
-
-
-def test_ribbons_reach_from_the_mean_low_to_the_mean_high_end_in_rows_of_their_own():
-    at, low = np.arange(3.0), np.array([[1.0, 1, 1], [3, 3, 3]])
-    row = {"layer": (at, low, low + 4), "batch": (at, low, low + 4)}
-    figure: Any = smoothness_ribbons({"a (nats)": row, "b": row}, made_on=MADE)
-    seeds, mean, edge = figure.data[:3]
-    np.testing.assert_array_equal(mean.y, [6, 6, 6, 2, 2, 2])
-    np.testing.assert_array_equal(seeds.y, [7, 7, 7, 1, 1, 1])
-    np.testing.assert_array_equal(edge.y, [6, 6, 6])
-    layout = figure.layout
-    assert (layout.yaxis.title.text, layout.yaxis3.title.text) == ("a (nats)", "b")
-    assert (layout.yaxis2.matches, layout.yaxis3.matches) == ("y", None)
-
-
-@pytest.mark.parametrize("log_y", [True, False])
-def test_a_level_is_at_its_value_with_its_words_at_the_end_that_is_asked_for(log_y):
-    curve = {"layer": (np.arange(3.0), np.ones((2, 3)))}
-    for left in (False, True):
-        figure = add_level(drawn({"a": curve, "b": curve}, log_y=log_y), 20.0, "2/η", left=left)
-        assert [shape.y0 for shape in figure.layout.shapes] == [20.0, 20.0]
-        note = figure.layout.annotations[-1]
-        assert note.y == pytest.approx(np.log10(20.0) if log_y else 20.0)
-        assert (note.x, note.xref) == (0 if left else 1, "x2 domain")
 
 
 def test_zero_stands_at_the_foot_and_nan_nowhere():

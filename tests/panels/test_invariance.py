@@ -12,7 +12,6 @@ import lnlab.nn
 from lnlab import panels
 from lnlab.analysis.magnitudes import EXACT
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, eps_ratio
-from lnlab.panels.controls import digits
 from lnlab.panels.invariance_panel import (
     NORMALIZERS,
     PAPER,
@@ -22,8 +21,6 @@ from lnlab.panels.invariance_panel import (
     defect,
     histogram,
     layers,
-    page_change,
-    page_size,
     show,
     spread,
     table_defects,
@@ -119,18 +116,6 @@ def test_a_users_normalizer_is_a_chip():
 def test_what_is_no_normalizer_is_no_chip(name, norm, says):
     with pytest.raises((TypeError, ValueError), match=says):
         panels.invariance(own={name: norm})
-
-
-@pytest.mark.parametrize("delta", [2.51, -2.5])
-def test_on_a_page_the_one_slider_is_the_size_of_whichever_change(delta):
-    state = InvarianceState(delta=delta)
-    size, change = page_size(state), page_change(state)
-    for words, value in size.stops.items():
-        for column in change.stops.values():
-            moved = change.put(size.put(state, value), column)
-            assert moved.transformation == column
-            assert digits(abs(moved.amount)) == words
-            assert np.sign(moved.delta) == np.sign(delta)
 
 
 @pytest.mark.parametrize("column", range(1, 7))
