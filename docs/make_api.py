@@ -20,6 +20,10 @@ NAMES = {
         *("Conv2d", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "Attention"),
         *("torch_state_dict", "use_statistics", "recompute_statistics"),
     ),
+    "lnlab.training": (
+        *("Experiment", "train_steps", "find_run", "initial_models"),
+        *("fit", "evaluate", "cross_entropy", "Batches", "stack"),
+    ),
     "lnlab.data": ("load", "sources", "fetch"),
     "lnlab.figures": (
         *("learning_curves", "line_chart", "paired_differences", "matrices", "table"),
@@ -31,6 +35,7 @@ NAMES = {
 TITLES = {
     "lnlab": "Train, analyse, audit",
     "lnlab.nn": "Normalizers and networks",
+    "lnlab.training": "Training",
     "lnlab.data": "Data",
     "lnlab.figures": "Figures",
     "lnlab.panels": "Panels",
@@ -121,6 +126,7 @@ def signature(name: str, function: griffe.Function) -> str:
             kind.value if kind else "", ""
         )
         default = "" if star or parameter.default is None else f"={parameter.default}"
+        default = re.sub(r"^=setting\((.+?)(, \w+=.*)?\)$", r"=\1", default)  # of an experiment
         parts.append(f"{star}{parameter.name}{default}")
     lines, line = [], ""
     for part in parts:

@@ -21,6 +21,11 @@ class Batches:
     before it, it is the same for every model that is compared, and no other use of random
     numbers disturbs it. A last batch that would be smaller than ``size`` is dropped; the
     examples in it differ from epoch to epoch. x and y are tensors (N, ...) or trees of them.
+
+    Examples:
+        >>> batches = lnlab.training.Batches(x, y, 8, seeds=[0, 1])
+        >>> for some_x, some_y in batches.epoch(0):
+        ...     print(some_x.shape)  # 2 seeds, 8 examples of each
     """
 
     def __init__(self, x: Any, y: Any, size: int, seeds: Sequence[int]) -> None:

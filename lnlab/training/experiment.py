@@ -192,11 +192,16 @@ class Experiment(metaclass=ExperimentMeta):
 
     Attributes:
         name: what its runs are called.
-        lower_is_better, higher_is_better: the metrics that every finished run of it has, by
-            which way is better. What else :meth:`evaluate` gives is neither. Tables of runs
-            show the last one.
+        lower_is_better: the metrics that every finished run of it has, and of which less is
+            better. What else :meth:`evaluate` gives is neither. Tables of runs show the last.
+        higher_is_better: likewise, of which more is better.
         eval_every: updates from one full evaluation to the next; 0: an epoch.
         max_grad_norm: the norm to which longer gradients are clipped; 0: none.
+
+    Examples:
+        >>> Mnist = lnlab.papers.mnist.Experiment
+        >>> experiment = Mnist.budget("smoke", norm="layer", seeds=(0,))
+        >>> arms = Mnist.arms("smoke", "norm", ("layer", "batch"))
     """
 
     norm: str = "layer"

@@ -121,7 +121,12 @@ class Stacked(nn.Module):
 
 
 def stack(models: Sequence[nn.Module]) -> Stacked:
-    """Return S models of one shape as one module; see :class:`Stacked`."""
+    """Return S models of one shape as one module, with an axis S in front of all tensors.
+
+    Examples:
+        >>> models = lnlab.training.stack([nn.Linear(8, 4) for _ in range(3)])
+        >>> outputs = models(torch.randn(3, 32, 8))
+    """
     return Stacked(models)
 
 

@@ -306,7 +306,12 @@ def mixed_forward(model: nn.Module, x: Any) -> Any:
 
 
 def initial_models(experiment: Experiment, dataset: Any) -> list[nn.Module]:
-    """Return the model of each seed as it is before training, drawn in float32."""
+    """Return the model of each seed as it is before training, drawn in float32.
+
+    Examples:
+        >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke")
+        >>> models = lnlab.training.initial_models(experiment, experiment.dataset())
+    """
     models = []
     with default_dtype(torch.float32), Noise("models", torch.device("cpu")):
         for seed in experiment.seeds:
@@ -393,6 +398,11 @@ def train_steps(
     Raises:
         Busy: if the run is being written already.
         ValueError: if this machine has no such device, or the precision is unknown.
+
+    Examples:
+        >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke", seeds=(0,))
+        >>> for step in lnlab.training.train_steps(experiment, root="runs"):
+        ...     print(step.update, step.loss)
     """
     device, dataset = check_device(device), experiment.dataset()
     config, data = _identity(experiment, dataset, device, precision)
@@ -417,7 +427,12 @@ def find_run(
     device: str | torch.device = "auto",
     precision: str = "float32",
 ) -> Run | None:
-    """Return the run that :func:`train` makes, to read; None if it was never begun."""
+    """Return the run that :func:`train` makes, to read; None if it was never begun.
+
+    Examples:
+        >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke")
+        >>> run = lnlab.training.find_run(experiment, root="runs")
+    """
     config, data = _identity(experiment, experiment.dataset(), read_device(device), precision)
     return Run.find(experiment.name, config, data, root or paths.place("runs"))
 
@@ -444,6 +459,13 @@ def fit(
     """Train a stack of models without a run, yielding their losses (S,) at each update.
 
     An update is made when its losses are asked for; between two the models may be measured.
+
+    Examples:
+        >>> models = lnlab.training.stack([net])
+        >>> batches = lnlab.training.Batches(x, y, 8, seeds=[0])
+        >>> optimizer = torch.optim.Adam(models.parameters())
+        >>> loss = lnlab.training.cross_entropy
+        >>> losses = [*lnlab.training.fit(models, batches, loss, optimizer, epochs=1)]
     """
     model.train()
     for epoch in range(epochs):
@@ -457,7 +479,11 @@ def fit(
 
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
-    """Return the NLL in nats: scores (S, B, classes) and classes (S, B) to (S,)."""
+    """Return the NLL in nats: scores (S, B, classes) and classes (S, B) to (S,).
+
+    Examples:
+        >>> losses = lnlab.training.cross_entropy(torch.randn(2, 32, 4), torch.stack([y, y]))
+    """
     if len(output) == 1:  # less to do for the gradient, least of all in a view
         return F.cross_entropy(output.squeeze(0), y.squeeze(0)).unsqueeze(0)
     losses = F.cross_entropy(output.flatten(0, 1), y.flatten(), reduction="none")
@@ -485,6 +511,9 @@ def evaluate(
 
     x is (N, ...), y (N,), or several of each case (N, T), taken ``size`` at a time; a
     :class:`Stacked` model shows all of its models the same examples.
+
+    Examples:
+        >>> print(lnlab.training.evaluate(net, x, y, F.cross_entropy))
     """
     if len(x) == 0:
         raise ValueError("there are no examples to evaluate on.")
