@@ -482,7 +482,8 @@ def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
     """Return the NLL in nats: scores (S, B, classes) and classes (S, B) to (S,).
 
     Examples:
-        >>> losses = lnlab.training.cross_entropy(torch.randn(2, 32, 4), torch.stack([y, y]))
+        >>> scores, classes = torch.randn(2, 32, 4), torch.zeros(2, 32).long()
+        >>> losses = lnlab.training.cross_entropy(scores, classes)  # of 2 models
     """
     if len(output) == 1:  # less to do for the gradient, least of all in a view
         return F.cross_entropy(output.squeeze(0), y.squeeze(0)).unsqueeze(0)
