@@ -883,8 +883,9 @@ def _plainer(tester: Tester) -> dict[str, Tester]:
 
 
 def _holds(tester: Tester, change: Change) -> bool:
-    # at still smaller ones a bias that BatchNorm takes away again has cost all digits
-    return all(tester.defect(change, delta) <= tester.exact for delta in (USUAL, 1e-3))
+    # at still smaller ones a bias that BatchNorm takes away again has cost all digits; at a
+    # large one a small effect, which passes for rounding to float32 at the others, is seen
+    return all(tester.defect(change, delta) <= tester.exact for delta in (USUAL, 1e-3, 1e3))
 
 
 def _count(weights: Iterable[Weight], columns: Collection[int]) -> int:

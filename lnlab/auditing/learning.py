@@ -197,6 +197,8 @@ def _try_scales(subject: AuditSubject, names: Collection[str]) -> Invariances:
         # rows are not invariant where the whole is not
         if column == OF_SCALE[0] or (change.where, OF_SCALE[0]) in exact:
             defect = tester.defect(change, USUAL)
+            if defect <= tester.exact:  # as for a small effect, which is seen at a large scale
+                defect = max(defect, tester.defect(change, 1e3))
             holds = defect <= tester.exact
             grade = exact_grade if holds else f"broken ({defect:.2g})"
             grades.setdefault(change.where, {})[column] = grade
@@ -368,7 +370,9 @@ def _activation_findings(rows: list[dict], inputs_alike: bool) -> Iterator[Findi
     alike = [row["where"] for row in rows if row["cosine"] > ALIKE and row["units"] > FEW_UNITS]
     if alike and not inputs_alike:
         message = f"all cases point the same way (mean cosine above {ALIKE:g})"
-        yield make_finding("cases-alike", alike, message)
+        # of a gate, or of a branch beside which others pass, that is nothing bad
+        severity = RISK if alike[-1] == rows[-1]["where"] else FACT
+        yield make_finding("cases-alike", alike, message, severity)
 
 
 def _saturation_findings(subject: AuditSubject) -> Iterator[Finding]:
@@ -441,13 +445,13 @@ def _gradient_findings(norms: dict[str, float], names: list[str]) -> Iterator[Fi
     if len(names) < FEW_LAYERS or infinite:
         return
     values = [norms[name] for name in names]
-    factor = values[-1] / values[0]
-    if max(factor, 1 / factor) > STEEP:
-        change, effect = ("grows", "less") if factor > 1 else ("shrinks", "more")
-        message = (
-            f"the gradient {change} by a factor of {digits(max(factor, 1 / factor))} from the "
-            "first layer to the last"
-        )
+    end = max(1, len(values) // 4)
+    first, last = (sum(map(math.log, part)) / end for part in (values[:end], values[-end:]))
+    factor = math.exp(min(abs(last - first), 700.0))
+    if factor > STEEP:
+        change, effect = ("grows", "less") if last > first else ("shrinks", "more")
+        ends = "layer to the last" if end == 1 else f"{end} layers to the last (on average)"
+        message = f"the gradient {change} by a factor of {digits(factor)} from the first {ends}"
         where = [f"{names[0]} to {names[-1]}"]
         yield make_finding("gradient-steep", where, message, effect=effect)
     ratio = digits(max(values) / min(values))
@@ -469,7 +473,8 @@ NOTHING_LEFT = 1e-6
 """The share of the squared gradient below which a part asks for what cannot change."""
 
 AMPLIFIED = 10.0
-"""A gradient that comes back so many times as long is worth a warning."""
+"""A gradient that comes back so many times as long is worth telling, and a risk at ten times
+that: a start with a deviation of 0.02 makes it 50."""
 
 
 def check_backward(subject: AuditSubject) -> list[Finding]:
@@ -483,7 +488,8 @@ def check_backward(subject: AuditSubject) -> list[Finding]:
         if not any(norms.module.children())
     }
     if not reports:
-        raise CannotCheck("there is no normalizer.")
+        more = "each normalizer holds what follows it" if find_norms(subject) else ""
+        raise CannotCheck(f"{more or 'there is no normalizer'}.")
     names = [call.name for call in subject.first_calls if call.name in reports]
     rows, why = [], ""
     most = max(3, min(MOST_NORMS, int(NORM_SECONDS / (4 * subject.seconds))))
@@ -578,9 +584,10 @@ def _backward_findings(rows: list[dict]) -> Iterator[Finding]:
     factors = {row["where"]: row["gradient before / behind"] for row in rows}
     factors = {name: factor for name, factor in factors.items() if factor > AMPLIFIED}
     if factors:
-        most = digits(max(factors.values()))
-        message = f"the gradient comes out of the normalizer up to {most} times as long"
-        yield make_finding("gradient-amplified", list(factors), message)
+        most = max(factors.values())
+        message = f"the gradient comes out of the normalizer up to {digits(most)} times as long"
+        severity = RISK if most > 10 * AMPLIFIED else FACT
+        yield make_finding("gradient-amplified", list(factors), message, severity)
 
 
 # The curvature of the loss at the parameters as they are.

@@ -125,14 +125,13 @@ def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
 
 
 def without_activations(module: nn.Module) -> nn.Module:
-    """Return a normalizer whose children, an activation or a dropout, are identities.
+    """Return a normalizer without what it holds beside itself, an activation or a dropout.
 
     Some hold what follows them, as timm's BatchNormAct2d.
     """
-    if not any(True for _ in module.children()):
-        return module
-    module = copy_module(module)
-    for name, _ in list(module.named_children()):
+    others = [name for name, child in module.named_children() if not named_norm(child)]
+    module = copy_module(module) if others else module
+    for name in others:
         setattr(module, name, nn.Identity())
     return module
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from lnlab.analysis.activations import Site, dead_units, is_known_norm
 from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.module_copy import ModuleCopy, Replacement, batch_norms, copy_module
-from lnlab.analysis.norm_identity import NOTHING
+from lnlab.analysis.norm_identity import NOTHING, ROLES
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
     CannotCheck,
@@ -177,7 +177,9 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
             if is_known_norm(norms.module) or _promise(norms) is None:
                 continue
             rule = "norm-differs" if _promise(norms) == "BatchNorm" else "norm-mixes-cases"
-        if rule == "norm-differs" and _promise(norms) is None:
+        if rule == "norm-differs" and (
+            _promise(norms) is None or f.found.startswith(ROLES["gain, 1 + "])
+        ):
             severity = FACT
         message = f"{norms.kind}: {f.what} {f.found}, not {f.torch}"
         yield make_finding(rule, norms.names, message, severity, kind=norms.report.kind)
@@ -273,6 +275,9 @@ def check_parameters(subject: AuditSubject) -> list[Finding]:
     rounded = any(bool(grads[name][mask].any()) for name, mask in tried.items())
     factors = (1, 100) if rounded else (1, 1)
     names = _without_effect(subject, evaluated, tried, factors)
+    if names and subject.noise:  # what is turned off may need them
+        noisy = ModuleCopy(subject.noisy, subject.x, bn_stats="batch", read=subject.read)
+        names = _without_effect(subject, noisy, {name: tried[name] for name in names}, factors)
     idle = {name: (int(masks[name].sum()), masks[name].numel()) for name in names}
     # without effect on this input, and with one on another
     whole = {name: masks[name] for name in names if masks[name].all()}
@@ -363,21 +368,20 @@ def _has_effect(
         change_input: from the input to the one that is tried.
     """
     x = change_input(evaluated.x)
-    with restored_random_state():
-        for state in range(RANDOM_STATES if subject.is_random else 1):
-            if subject.is_random:
-                torch.manual_seed(state)
+    for state in range(RANDOM_STATES if subject.is_random or subject.noise else 1):
+        with restored_random_state(state):
             y = evaluated.run(Replacement(x)).y
-            for draw, factor in enumerate(factors):
-                others = {}
-                for name, mask in masks.items():
-                    p = evaluated.parameters[name].data
-                    size = factor * (float(p.abs().mean()) or 1.0)
-                    other = p + size * normal(9, draw, p.numel()).view_as(p).to(p)
-                    others[name] = torch.where(mask, other, p)
-                new = Replacement(x, others)
-                if not relative_change(evaluated.run(new).y, y) <= subject.exact:
-                    return True
+        for draw, factor in enumerate(factors):
+            others = {}
+            for name, mask in masks.items():
+                p = evaluated.parameters[name].data
+                size = factor * (float(p.abs().mean()) or 1.0)
+                other = p + size * normal(9, draw, p.numel()).view_as(p).to(p)
+                others[name] = torch.where(mask, other, p)
+            with restored_random_state(state):
+                changed = evaluated.run(Replacement(x, others)).y
+            if not relative_change(changed, y) <= subject.exact:
+                return True
     return False
 
 

@@ -96,11 +96,15 @@ def refuse_nan(inputs: Any) -> None:
 
 
 @contextmanager
-def restored_random_state() -> Iterator[None]:
-    """Restore every generator of random numbers at the end."""
+def restored_random_state(seed: int | None = None) -> Iterator[None]:
+    """Restore every generator of random numbers at the end; with a seed, begin with that."""
     python, old = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         with torch.random.fork_rng():
+            if seed is not None:
+                torch.manual_seed(seed)
+                random.seed(seed)
+                np.random.seed(seed)  # noqa: NPY002
             yield
     finally:
         random.setstate(python)
@@ -421,6 +425,7 @@ class AuditSubject:
         x: the open input.
         dropout: the modules whose dropout was set to 0.
         noise: those that stay in evaluation, as they draw random numbers in training.
+        noisy: the module with them as they are.
         is_random: whether random numbers are drawn all the same.
         has_loss: whether a loss was given.
         dtype: the precision of the module.
@@ -444,6 +449,7 @@ class AuditSubject:
         self.module, self.x = with_one_input(model, Call.of(inputs))
         self.module.train(original_module(model).training)
         self.dropout = turn_dropout_off(self.module)
+        self.noisy = deepcopy_module(self.module)
         self.noise, self.is_random = turn_noise_off(self.module, self.x)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
         self.shown, self.cache = CheckData(), dict[str, Any]()

@@ -3,6 +3,7 @@
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from lnlab.analysis.module_copy import ModuleCopy
-from lnlab.auditing import Severity, audit
+from lnlab.auditing import Severity, audit, learning
 
 FAULT, RISK, FACT = Severity
 
@@ -440,3 +441,94 @@ def test_a_zero_of_the_curvature_does_not_bend_down():
 def test_outputs_of_nan_do_not_move_by_nan():
     report = audit(Function(torch.log), torch.randn(16, 8), only="cases apart")
     assert report.not_run == {"cases apart": "the outputs are not finite."}
+
+
+# Found false in public models.
+
+
+class Masked(Net):
+    """Puts a trained vector in the place of some inputs, by chance and in training alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.mask = nn.Parameter(torch.randn(8))
+
+    def forward(self, x):
+        if self.training:
+            x = torch.where(torch.tensor(np.random.rand(len(x), 1) < 0.5), self.mask, x)  # noqa: NPY002
+        return super().forward(x)
+
+
+def test_a_parameter_of_noise_is_used():
+    assert not messages(Masked(), None, "parameters without effect")
+
+
+class HoldsNorm(nn.Module):
+    """A normalizer that holds torch's, as x-transformers' LayerNorm."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.norm, self.gamma = (
+            nn.LayerNorm(units, elementwise_affine=False),
+            nn.Parameter(torch.ones(units)),
+        )
+
+    def forward(self, x):
+        return self.norm(x) * self.gamma
+
+
+def test_a_norm_that_holds_a_norm_takes_statistics():
+    net = nn.Sequential(nn.Linear(8, 8), HoldsNorm(8))
+    assert not messages(net, None, "normalizers")
+
+
+class Weak(nn.Module):
+    """A weight whose effect is below the rounding of float32, but for large scales."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.weak, self.eps = CastingRMSNorm(8), nn.Linear(8, 8, bias=False), 1e-6
+
+    def forward(self, x):
+        return self.norm(x + 1e-5 * self.weak(x))
+
+
+@pytest.mark.parametrize("patience", [0, 1e9])
+def test_a_small_effect_is_no_invariance(patience, monkeypatch):
+    monkeypatch.setattr(learning, "PATIENCE", patience)
+    assert "weight-scale-unseen" not in messages(Weak(), None, "invariances")
+
+
+class OnePlusRMSNorm(CastingRMSNorm):
+    """RMSNorm whose gain is 1 + weight, as Gemma's."""
+
+    def __init__(self, units):
+        super().__init__(units)
+        nn.init.zeros_(self.weight)
+
+    def forward(self, x):
+        return (x.float() * torch.rsqrt(x.float().square().mean(-1, True) + 1e-6)
+                * (1 + self.weight.float())).to(x.dtype)  # fmt: skip
+
+
+def test_a_gain_of_one_plus_the_weight_is_no_risk():
+    net = nn.Sequential(nn.Linear(8, 8), OnePlusRMSNorm(8))
+    (found,) = audit(net, torch.randn(16, 8), only="normalizers").findings
+    assert (found.rule, found.severity) == ("norm-differs", FACT)
+
+
+class Gated(Net):
+    """A gate whose inputs are nearly one number in all cases, as squeeze and excitation."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(8, 8)
+        self.gate.weight.data *= 0.01
+        self.gate.bias.data += 1
+
+    def forward(self, x):
+        return self.out(self.norm(self.a(x)) * torch.sigmoid(self.gate(x)))
+
+
+def test_a_gate_that_is_alike_in_all_cases_is_no_risk():
+    assert not audit(Gated(), torch.randn(16, 8), only="activations").of(RISK)
