@@ -1,0 +1,224 @@
+"""The words of a comparison: what was found in natural units, and what it is held against."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lnlab.papers.claims.entries import CALL, CONDITION, Comparison, parse_call
+from lnlab.papers.claims.judge import (
+    INCONCLUSIVE,
+    NO_DIFFERENCE,
+    PAIRS,
+    Decision,
+    share_interval,
+)
+
+FEWER, LESS, LOWER = ("fewer", "more"), ("less", "more"), ("lower", "higher")
+NATURAL = {"updates": FEWER, "CPU": LESS}
+"""The words for less and more, by the first word of a unit; of all others ``LOWER``."""
+
+
+def name_setting(of: Comparison) -> str:
+    """Return the name of a setting, with the data in front where it does not say them."""
+    return of.name if of.on.casefold() in of.name.casefold() else f"{of.on}: {of.name}"
+
+
+def shown_value(of: Comparison, value: float) -> float:
+    """Return a value as it is kept: a ratio in per cent of change, six digits."""
+    value = 100 * math.expm1(value) if of.effect == "ratio" else value
+    return float(f"{value:.6g}")
+
+
+def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> str:
+    """Return an effect in words: "27 % fewer updates with LN than with BN (21 to 32)"."""
+    first, second = name_sides(of)
+    if of.effect == "ratio" and (of.expect is not None or estimate > math.log(2)):
+        numbers = [f"{math.exp(x):.2g}" for x in (estimate, *(ends or ()))]
+        text = f"{of.unit}: {numbers[0]}"
+        if second:
+            text = f"{first}, {numbers[0]} times the {of.unit} {second}"
+        return text + (f" ({numbers[1]} to {numbers[2]})" if ends else "")
+    amount, quantity = " %", name_quantity(of)
+    if of.effect == "difference":
+        amount = f" {of.unit}".removesuffix(quantity).removesuffix(" of ").rstrip()
+    less, more = _less_and_more(quantity)
+
+    def size(x: float) -> str:
+        value = 100 * math.expm1(x) if of.effect == "ratio" else x
+        return f"{abs(value):.{of.digits}f}"
+
+    if not second:
+        text = f"{quantity}: {size(estimate)}{amount}"
+        return text + (f" ({' to '.join(map(size, ends))})" if ends else "")
+    text = f"{size(estimate)}{amount} {less if estimate < 0 else more} {quantity}"
+    text += f" {first} than {second}"
+    if not ends:
+        return text
+    low, high = ends
+    if low > 0 or high < 0:
+        return f"{text} ({' to '.join(sorted(map(size, ends), key=float))})"
+    amount = amount if of.effect == "ratio" else ""
+    return f"{text} ({size(low)}{amount} {less} to {size(high)}{amount} {more})"
+
+
+def _less_and_more(unit: str) -> tuple[str, str]:
+    return NATURAL.get(unit.partition(" ")[0], LOWER)
+
+
+def describe_aside(of: Comparison, decision: Decision) -> str:
+    """Return what the word follows from beside the interval."""
+    parts = []
+    most = 1 / (1 - of.matters) if of.effect == "ratio" else 0.0
+    more = _less_and_more(of.unit)[1]
+    if of.claims == "equal" and of.effect == "ratio":
+        low, high = ((of.expect or 1) * x for x in (1 - of.matters, most))
+        parts.append(f"claimed: {of.expect:g}; counted as equal: {low:.3g} to {high:.3g}")
+    elif of.claims == "not more" and of.effect == "ratio" and len(of.arms) == 1:
+        parts.append(f"claimed: not more than {most:.3g}")
+    elif of.claims == "not more" and of.effect == "ratio":
+        parts.append(f"smallest effect that matters: {100 * (most - 1):.0f} % {more}")
+    elif of.expect is not None:
+        parts.append(f"claimed: {of.claims} than {of.expect:g}")
+    elif (
+        of.claims in ("equal", "not more")
+        or decision.word == NO_DIFFERENCE
+        or decision.size == "small"
+    ):
+        parts.append(f"smallest effect that matters: {_smallest(of)}")
+    if decision.n < PAIRS:
+        parts.append(f"only {decision.n} seeds, and a word needs {PAIRS}")
+    return "".join(f"; {part}" for part in parts)
+
+
+def describe_shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
+    first, second = name_sides(of)
+    a, b = learned
+    quantity = "speed" if of.unit.startswith("updates") else name_quantity(of)
+    return (
+        f"{a} of {n} networks learned {first}{_interval(a, n)}, {b} of {n} {second}"
+        f"{_interval(b, n)} (to learn is to reach {_criterion(of.learned)}); where some did "
+        f"not, these shares are compared and not the {quantity}"
+    )
+
+
+def name_quantity(of: Comparison) -> str:
+    """Return what is measured, without the unit that a difference is given in."""
+    _, _, quantity = of.unit.partition(" of ")
+    return quantity if of.effect == "difference" and quantity else of.unit
+
+
+def _interval(learned: int, n: int) -> str:
+    low, high = (100 * end for end in share_interval(learned, n))
+    return f" ({low:.0f} to {high:.0f} %)"
+
+
+def _criterion(learned: str) -> str:
+    """Return in words what counts as having learned."""
+    if learned.startswith("lead("):
+        return "a better score than a bag of words and than the untrained network"
+    name, sign, bound = CONDITION.fullmatch(learned).groups()  # pyright: ignore
+    metric = parse_call(name)[1][0]
+    quantity = {
+        "test_bound": "variational bound",
+        "valid_nll": "validation loss",
+        "train_nll": "training loss",
+    }[metric]
+    return f"a {quantity} {'below' if sign == '<' else 'above'} {bound} nats"
+
+
+NORMS = {
+    "none": "without normalization", "layer": "with LN", "batch": "with BN",
+    "batch hidden": "with BN on the hidden layers", "batch everywhere": "with BN everywhere",
+    "batch pooled": "with one pair of BN statistics for all steps",
+    "batch, axis 0": "with BN of each position",
+    "batch, axis 0, small": "with BN of each position divided by √d",
+    "batch layer": "with BLN", "batch layer, full size": "with BLN times √d",
+    "layer everywhere": "with LN also on the logits",
+    "layer, per position": "with LN of each position",
+    "layer, small gain": "with LN whose gain starts at 1/√d",
+    "group": "with group norm", "instance": "with instance norm", "weight": "with weight norm",
+    "encoder": "with LN in the encoder", "decoder": "with LN in the decoder",
+    "both": "with LN in encoder and decoder", "pre": "with pre-LN", "post": "with post-LN",
+    "sandwich": "with Peri-LN", "qk": "with a layer norm of queries and keys",
+    "rms": "with RMSNorm", "dyt": "with DyT", "derf": "with Derf",
+    "lns": "with LayerNorm scaling", "keel": "with Keel",
+}  # fmt: skip
+"""Values of the field ``norm`` in words."""
+
+
+def name_sides(of: Comparison) -> tuple[str, str]:
+    """Return the two sides of a comparison in words; the second is empty for one arm alone."""
+    if of.sides:
+        return of.sides[0], of.sides[1]
+    first, *others = map(name_arm, of.arms)
+    if len(others) < 2:
+        return first, "".join(others)
+    names = [name.removeprefix("with ") for name in others]
+    better = " and ".join(names)
+    return (
+        first,
+        f"with the {f'better of {better}' if len(names) == 2 else 'best other method'}",
+    )
+
+
+def name_arm(arm: Mapping[str, Any]) -> str:
+    """Return an arm in words: "with LN", "with BN, batch size 4"."""
+    fields = dict(arm)
+    norm = fields.pop("norm", "")
+    words = [NORMS.get(norm, f"with {norm}")] if norm else []
+    words += [f"{name.replace('_', ' ')} {value}" for name, value in fields.items()]
+    return ", ".join(words)
+
+
+def describe_matters(of: Comparison) -> str:
+    """Return the smallest effect that matters, with its reason."""
+    return f"{_smallest(of)} ({of.reason})"
+
+
+def _smallest(of: Comparison) -> str:
+    """Return the smallest effect that matters: of a ratio on both sides of 1."""
+    if of.effect == "difference":
+        text = f"{of.matters:g} {of.unit.partition(' of ')[0].rstrip(',')}"
+        return text.replace("points", "point") if of.matters == 1 else text
+    if of.expect is not None or not name_sides(of)[1]:
+        return f"a factor of {1 / (1 - of.matters):.3g}"
+    less, more = _less_and_more(of.unit)
+    return f"{100 * of.matters:g} % {less} or {100 / (1 / of.matters - 1):.0f} % {more}"
+
+
+def rule_out(of: Comparison, decision: Decision, expected: float, matters: float) -> str:
+    """Return what an inconclusive interval rules out, in words."""
+    if decision.word != INCONCLUSIVE or decision.shares:
+        return ""
+    if decision.low is None or decision.high is None:
+        return "no spread between the seeds"
+    if decision.n < PAIRS:
+        return ""  # the effect says so
+    if of.claims in ("equal", "not more") or expected:
+        return ""
+    bounds = [end for end in (decision.low, decision.high) if 0 < abs(end) < matters]
+    beyond = " and ".join(_size(of, end) for end in bounds)
+    return beyond and f"effects beyond {beyond}"
+
+
+def _size(of: Comparison, value: float) -> str:
+    """Return a size without the sides, which the effect names."""
+    return describe(of, value, None).removesuffix(" {} than {}".format(*name_sides(of)))
+
+
+def write_note(of: Comparison) -> str:
+    """Return the notes on a setting: its own, and where its runs are lost."""
+    notes = [of.note] if of.note else []
+    if of.numbers:
+        notes.append(f"The runs are not kept; their values stand in commit {of.numbers_from}.")
+    return " ".join(notes)
+
+
+def describe_measure(of: Comparison) -> str:
+    """Return how the number of each network is read from its training."""
+    from lnlab.papers.claims.measures import IN_WORDS
+
+    if not CALL.fullmatch(of.measures[0]):
+        return ""  # of runs that are not kept
+    name, arguments = parse_call(of.measures[0])
+    return IN_WORDS[name].format(*arguments)
