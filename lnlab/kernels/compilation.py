@@ -107,7 +107,7 @@ def build(folder: Path, of: KernelLibrary = RECURRENCE) -> Path:
     """Return the path of a library in ``folder``, compiled unless it is there already."""
     command = [*compiler(), *FLAGS, native_flag()]
     target = folder / f"{of.name}-{cache_key(command, of)}.so"
-    if is_intact(target):
+    if target.is_file():
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,9 @@ def build(folder: Path, of: KernelLibrary = RECURRENCE) -> Path:
         return compile_into(Path(_process_folder().name) / target.name, command, of)
     try:
         built = compile_into(Path(temporary) / target.name, command, of)
-        os.replace(checksum_file(built), checksum_file(target))
+        with built.open("rb") as file:
+            os.fsync(file.fileno())
+        # on the disk and moved as a whole: whoever looks finds all of it or nothing
         os.replace(built, target)
         return target
     finally:
@@ -186,7 +188,7 @@ def count_ranges(ranges: str) -> int:
 
 
 def compile_into(target: Path, command: list[str], of: KernelLibrary) -> Path:
-    """Compile a library into ``target`` and write its SHA-256 beside it."""
+    """Compile a library into ``target``."""
     print(f"lnlab: compiling the kernels of {of.purpose}, once (10 to 20 s)", file=sys.stderr)
     folders = [f"-I{folder}" for folder in of.folders]
     source = of.folders[0] / f"{of.name}.cpp"
@@ -198,23 +200,7 @@ def compile_into(target: Path, command: list[str], of: KernelLibrary) -> Path:
     if done.returncode or not target.is_file():
         reason = done.stderr.strip()[-600:] or f"exit code {done.returncode}"
         raise BuildError(f"The compiler failed ({shlex.join(arguments)}):\n{reason}\n")
-    checksum_file(target).write_text(hashlib.sha256(target.read_bytes()).hexdigest())
     return target
-
-
-def checksum_file(target: Path) -> Path:
-    """Return the file that holds the SHA-256 of a build."""
-    return target.with_suffix(".sha256")
-
-
-def is_intact(target: Path) -> bool:
-    """Return True if ``target`` is a build with the right checksum."""
-    try:
-        return (
-            hashlib.sha256(target.read_bytes()).hexdigest() == checksum_file(target).read_text()
-        )
-    except OSError:
-        return False
 
 
 @functools.cache
