@@ -28,10 +28,8 @@ from lnlab.nn.normalizer import Normalizer, Stats, at_least_float32, check_eps
 class PopulationStatistics(nn.Module):
     """The unweighted mean over batches of mu and of a spread.
 
-    Its shape is that of the first batch; a batch of another shape restarts it.
-
-    Args:
-        epoch: the number of batches after which the next one restarts it; None: never.
+    Its shape is that of the first batch. A batch of another shape restarts it, and so does the
+    first one after ``epoch`` batches.
     """
 
     batches: Tensor
@@ -199,10 +197,9 @@ class BatchLayerNorm(Normalizer):
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
-        if m is not None and m < 1:
-            raise ValueError(f"m is {m}: a batch holds at least one example.")
-        if epoch is not None and epoch < 1:
-            raise ValueError(f"epoch is {epoch}: give a number of batches, or None.")
+        for name, count in (("m", m), ("epoch", epoch)):
+            if count is not None and count < 1:
+                raise ValueError(f"{name} is {count}: give 1 or more, or None.")
         if terms not in get_args(Terms):
             raise ValueError(f"terms is {terms!r}: choose from {', '.join(get_args(Terms))}.")
         self.m, self.population, self.variant = m, population, variant
@@ -210,10 +207,8 @@ class BatchLayerNorm(Normalizer):
         check_eps(self.eps)
         self.g = nn.Parameter(torch.ones(units))
         self.b = nn.Parameter(torch.zeros(units))
-        self.over_cases, self.over_features = (
-            PopulationStatistics(epoch),
-            PopulationStatistics(epoch),
-        )
+        self.over_cases = PopulationStatistics(epoch)
+        self.over_features = PopulationStatistics(epoch)
         self.terms, self.root_d = terms, root_d
 
     @property
@@ -305,22 +300,18 @@ class BatchLayerNorm(Normalizer):
             mu, _ = average.get(like)
             if self.variant.about_used_mu:
                 var = (a - mu).square().mean(axis, keepdim=True)
-        if population_sigma:
-            _, spread = average.get(like)
-            return Stats(mu, self._population_sigma(spread, len(a)))
-        return Stats(mu, (var + self.eps).sqrt())
-
-    def _population_sigma(self, spread: Tensor, cases: int) -> Tensor:
-        """The population's sigma, shaped as ``spread``: eq. 19 and 21, or the code's."""
-        factor = self._bessel_factor(self.m or cases)
+        if not population_sigma:
+            return Stats(mu, (var + self.eps).sqrt())
+        _, spread = average.get(like)
+        factor = self._bessel_factor(self.m or len(a))
         if self.variant.average_variance:
             # spread is the averaged variance here, and the averaged sigma below: the mean of
             # roots is smaller than the root of the mean (Jensen), so that the two differ
-            return (factor * spread + self.eps).sqrt()
-        return factor * spread
+            return Stats(mu, (factor * spread + self.eps).sqrt())
+        return Stats(mu, factor * spread)
 
     def _bessel_factor(self, m: int) -> float:
-        """m/(m-1), or 1 in a variant without it."""
+        """Return the m/(m-1) of eq. 19 and 21, or 1 in a variant without it."""
         if not self.variant.corrected:
             return 1.0
         if m == 1:

@@ -79,10 +79,8 @@ class LayerNorm(AffineNormalizer):
         correction: int = 0,
         per_position: bool = False,
     ) -> None:
-        units = count_units(normalized_shape)
-        super().__init__(units, eps=eps, root=root, affine=elementwise_affine, space=space)
-        if not bias:
-            self.b = None
+        units, affine = count_units(normalized_shape), elementwise_affine
+        super().__init__(units, eps=eps, root=root, affine=affine, bias=bias, space=space)
         self.correction, self.per_position = correction, per_position
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
@@ -127,10 +125,8 @@ class RMSNorm(AffineNormalizer):
         root: Root = inside_root,
         space: int = 0,
     ) -> None:
-        units = count_units(normalized_shape)
-        super().__init__(units, eps=eps, root=root, affine=elementwise_affine, space=space)
-        if not bias:
-            self.b = None
+        units, affine = count_units(normalized_shape), elementwise_affine
+        super().__init__(units, eps=eps, root=root, affine=affine, bias=bias, space=space)
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         # no mean is subtracted, so nothing can cancel

@@ -147,6 +147,7 @@ class AffineNormalizer(Normalizer):
         eps: the small number that keeps sigma away from 0; 0 is allowed.
         root: eps inside or outside of the root.
         affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros), each (H,).
+        bias: False leaves the gain alone.
 
     Examples:
         >>> class MedianNorm(lnlab.nn.AffineNormalizer):
@@ -167,13 +168,14 @@ class AffineNormalizer(Normalizer):
         eps: float = 1e-5,
         root: Root = inside_root,
         affine: bool = True,
+        bias: bool = True,
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
         check_eps(eps)
         self.eps, self.root = eps, root
         self.g = nn.Parameter(torch.ones(units)) if affine else None
-        self.b = nn.Parameter(torch.zeros(units)) if affine else None
+        self.b = nn.Parameter(torch.zeros(units)) if affine and bias else None
 
     @abstractmethod
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
