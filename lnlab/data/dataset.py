@@ -1,5 +1,6 @@
 """Sources of data, with what they declare of themselves, and data sets, read when used."""
 
+import hashlib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -150,6 +151,18 @@ def read_text(file: Path, encodings: Sequence[str] = ("utf-8",)) -> str:
         if "\0" not in text:
             return text
     raise ValueError(f"{file} is no text in {' or '.join(encodings)}: convert it to UTF-8.")
+
+
+Item = TypeVar("Item")
+
+
+def by_hash(items: Iterable[Item], *seed: object, sep: str = " ") -> list[Item]:
+    """Return items in an order that looks random, and is the same on every machine."""
+
+    def digest(item: Item) -> bytes:
+        return hashlib.sha256(sep.join(map(str, (*seed, item))).encode()).digest()
+
+    return sorted(items, key=digest)
 
 
 def split_spec(spec: str) -> tuple[str, Path | None]:

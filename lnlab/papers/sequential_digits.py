@@ -21,12 +21,12 @@ from lnlab.nn import (
     Identity,
     LayerNorm,
     Linear,
-    Normalizer,
     NormLayer,
     RecurrentBatchNorm,
 )
 from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from lnlab.papers.classification import Classification
+from lnlab.papers.models import set_gains_
 from lnlab.training import Evaluation, setting
 from lnlab.training.random_state import seeded
 
@@ -145,8 +145,5 @@ class Experiment(Classification):
                 self.pixels_per_step, self.units[0], norm_layer=norm, initial=initial
             )
             reader = DigitReader(layer, dataset.classes)
-        for module in layer.modules():
-            g = getattr(module, "g", None)
-            if isinstance(module, Normalizer) and isinstance(g, Tensor):
-                nn.init.constant_(g, self.gain)
+        set_gains_(layer, self.gain)
         return self.fuse(reader)

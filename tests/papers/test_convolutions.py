@@ -16,8 +16,6 @@ from lnlab.papers.convolutions import (
     convolution,
     measure_units,
 )
-from lnlab.training import train_steps
-from lnlab.training.runs import read
 
 SHAPE = (3, 32, 32)
 
@@ -132,14 +130,3 @@ def test_units_are_compared_by_their_position():
     assert {*metrics} == names | {"dense_deviation"}
     assert 0 < metrics["border_active"] < 1
     assert {*measure_units(make_net("resnet8"), Data())} == names
-
-
-def test_it_learns_and_measures_units_at_the_ends(tmp_path):
-    task = Experiment(preset="smoke", seeds=(0,), epochs=4)
-    for _ in train_steps(task, root=tmp_path):
-        pass
-    (run,) = read(tmp_path)
-    metrics = run.metrics()
-    assert metrics.train_nll.iloc[-1] < metrics.train_nll.iloc[0] - 0.1
-    between = [False] * (len(metrics) - 2)
-    assert metrics.border_active.notna().tolist() == [True, *between, True]

@@ -12,7 +12,6 @@ from lnlab.nn import Identity, LayerNorm
 from lnlab.papers.draw import Experiment, evaluate
 from lnlab.papers.draw.experiment import check_drawable
 from lnlab.papers.draw.model import DRAW, MISTAKES, filterbank, kl_divergence, make_window
-from lnlab.training import Evaluation, find_run, stack, train_steps
 
 SHAPE, H, Z, T, B = (7, 6), 5, 3, 4, 6
 SMOKE = Experiment(preset="smoke", seeds=(0,))
@@ -183,21 +182,3 @@ def test_only_binary_images_can_be_drawn():
 def test_windows_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="write is 7: images of 7 x 6 pixels have no room"):
         make_net(write=7)
-
-
-def test_a_run_saves_pictures_at_doubling_distances(tmp_path):
-    assert replace(SMOKE, updates=320, drawings=3).eval_points(100) == {40, 80, 160}
-    task = replace(SMOKE, glimpses=3, epochs=4)
-    list(train_steps(task, root=tmp_path))
-    run = find_run(task, root=tmp_path)
-    metrics, pictures = run.metrics(), run.pictures(0)
-    assert sorted(pictures) == [4, 8]
-    for arrays in pictures.values():
-        assert arrays["canvas"].shape == (3, evaluate.SHOWN, 16, 16)
-        assert arrays["dreams"].shape == (evaluate.SAMPLES, 16, 16)
-        assert arrays["windows"].shape == (2, 4, 3, evaluate.SHOWN)
-    assert metrics["valid_bound"].notna().all()
-    assert metrics["test_nll"].notna().sum() == 1
-    dataset = SMOKE.dataset()
-    light = SMOKE.evaluate(stack([SMOKE.model(0, dataset)]), dataset, Evaluation.LIGHT)
-    assert light.keys() == {"valid_bound", "valid_kl"}

@@ -22,7 +22,7 @@ from lnlab.papers.handwriting.model import (
     negative_log_likelihood,
     sample_points,
 )
-from lnlab.training import stack, train
+from lnlab.training import stack
 
 M, H = 3, 6
 ABC = Alphabet("abc ")
@@ -256,12 +256,3 @@ def test_what_cannot_be_written_is_refused(text, bias, message):
     dataset = SMOKE.dataset()
     with pytest.raises(ValueError, match=message):
         write(SMOKE.model(0, dataset), text, dataset.scale, bias=bias)
-
-
-@pytest.mark.slow
-def test_layer_norm_learns_to_write(tmp_path, monkeypatch):
-    monkeypatch.setattr(pen, "SIZES", {"train": 200, "valid": 8, "test": 8})
-    few = {"units": (24,), "max_points": 120, "updates": 60, "eval_every": 60}
-    task = Experiment(preset="notebook", **few, seeds=(0,))
-    metrics = train(task, "layer", root=tmp_path).metrics()
-    assert metrics.valid_nll.iloc[0] - metrics.valid_nll.iloc[-1] > 1.5  # nats per point

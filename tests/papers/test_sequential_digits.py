@@ -1,16 +1,12 @@
 """Digits read as sequences: the gain, the order of the pixels, stacked seeds, resumption."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from lnlab.nn import LayerNorm, RecurrentBatchNorm
 from lnlab.nn.recurrent import Recurrent
 from lnlab.papers.sequential_digits import ARMS, Experiment
-from lnlab.training import stack, train_steps
-from lnlab.training.random_state import default_dtype
-from lnlab.training.runs import read
+from lnlab.training import stack
 
 every_arm = pytest.mark.parametrize("arm", ARMS)
 
@@ -79,17 +75,3 @@ def test_the_gradient_factor_of_a_scaled_identity_is_its_scale(power, digits):
     cell.W_h.data.copy_(0.5**power * torch.eye(len(cell.W_h)))  # tanh has slope 1 at 0
     assert net.gradient_factor(digits.test.x[:7]) == pytest.approx(0.5**power, rel=1e-12)
     assert cell.W_h.dtype is torch.float32  # a copy was measured
-
-
-@every_arm
-def test_the_gradient_factor_is_measured_if_asked(arm, tmp_path, digits):
-    task = Experiment(preset="smoke", norm=arm, gradient_factor=True, updates=3)
-    for one in (task, replace(task, gradient_factor=False)):
-        for _ in train_steps(one, root=tmp_path):
-            pass
-    frames = {run.config["gradient_factor"]: run.metrics() for run in read(tmp_path)}
-    assert "gradient_factor" not in frames[False]
-    factors = frames[True].set_index(["update", "seed"])["gradient_factor"]
-    with default_dtype(torch.float32):
-        start = task.model(1, digits).gradient_factor(digits.test.x[:100])
-    assert factors[0, 1] == pytest.approx(start, rel=1e-12)

@@ -12,10 +12,11 @@ from torch.nn import functional as F
 from lnlab import training
 from lnlab.data import load
 from lnlab.data.vocabulary import END
-from lnlab.nn import BatchNorm, Identity, LayerNorm, Normalizer, NormLayer, RecurrentBatchNorm
+from lnlab.nn import BatchNorm, Identity, LayerNorm, NormLayer, RecurrentBatchNorm
 from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
 from lnlab.papers.attentive_reader.evaluate import measure
 from lnlab.papers.attentive_reader.model import PADDING, STARTS, AttentiveReader, QuestionBatch
+from lnlab.papers.models import set_gains_
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
@@ -142,10 +143,7 @@ class Experiment(training.Experiment):
                 dropout=self.dropout,
                 any_word=self.answers == "vocabulary",
             )
-        for module in net.modules():
-            g = getattr(module, "g", None)
-            if isinstance(module, Normalizer) and isinstance(g, Tensor):
-                nn.init.constant_(g, self.gain or gain)
+        set_gains_(net, self.gain or gain)
         return self.fuse(net)
 
     def batches(

@@ -11,7 +11,7 @@ from lnlab.data.vocabulary import END, Vocabulary
 from lnlab.nn import Attention, CellInit, Identity, Linear, NormLayer, init_unit_variance_
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
-from lnlab.papers.vocabularies import VocabularyModel
+from lnlab.papers.models import VocabularyModel
 from lnlab.training.random_state import seeded
 
 InitGate = Callable[[Tensor], object]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources, read_text
+from lnlab.data.dataset import Dataset, Source, by_hash, read_sources, read_text
 from lnlab.data.downloads import unpack
 
 if TYPE_CHECKING:
@@ -175,12 +175,13 @@ def read_imdb(folder: Path) -> dict[str, Labelled]:
 
 def _read_split(folder: Path) -> Labelled:
     """Read the reviews of both classes in the order of a hash of their names."""
-    reviews = []
-    for label, name in enumerate(CLASSES):
-        for path in _list_class(folder / name):
-            order = hashlib.sha256(f"{folder.name} {label} {path.name}".encode()).digest()
-            reviews.append((order, path, label))
-    return [(_read(path), label) for _, path, label in sorted(reviews)]
+    reviews = {
+        f"{label} {path.name}": (path, label)
+        for label, name in enumerate(CLASSES)
+        for path in _list_class(folder / name)
+    }
+    chosen = (reviews[name] for name in by_hash(reviews, folder.name))
+    return [(_read(path), label) for path, label in chosen]
 
 
 def _list_class(folder: Path) -> list[Path]:

@@ -22,6 +22,7 @@ from lnlab.papers.handwriting.model import (
     make_mixture,
     negative_log_likelihood,
 )
+from lnlab.papers.models import cell_init
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.random_state import seeded
@@ -134,14 +135,14 @@ class Experiment(training.Experiment):
         Args:
             pace: Characters a point at the start.
         """
-        gain = {"recurrent_gain": self.gain} if self.norm == "layer" else {}
+        gain = self.gain if self.norm == "layer" else None
         return HandwritingNet(
             alphabet,
             self.units[0],
             self.components,
             self.window_components,
             ARMS[self.norm],
-            replace(CELL_INITS[self.initialisation], **gain),
+            cell_init(self.initialisation, gain),
             layers=self.layers,
             pace=pace,
             form=self.window,

@@ -23,6 +23,7 @@ from lnlab.papers.las.model import (
     Speller,
     make_batch,
 )
+from lnlab.papers.models import cell_init
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import Adam
@@ -204,10 +205,9 @@ class Experiment(training.Experiment):
 
     def _cell_settings(self, normalized: bool) -> dict[str, Any]:
         """Return the normalizer and the initialisation of the cells of an LSTM."""
-        initial = CELL_INITS[self.initialisation]
-        if not normalized:
-            return {"norm": Identity, "initial": initial}
-        return {"norm": LayerNorm, "initial": replace(initial, recurrent_gain=self.gain)}
+        gain = self.gain if normalized else None
+        norm = LayerNorm if normalized else Identity
+        return {"norm": norm, "initial": cell_init(self.initialisation, gain)}
 
     def batches(
         self, dataset: Speech, device: torch.device = CPU, dtype: torch.dtype = torch.float32

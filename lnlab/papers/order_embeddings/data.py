@@ -19,7 +19,14 @@ from typing import Any
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
+from lnlab.data.dataset import (
+    Dataset,
+    Source,
+    by_hash,
+    read_sources,
+    read_text,
+    require_files,
+)
 from lnlab.data.vocabulary import Vocabulary, by_frequency
 from lnlab.paths import data_folder
 
@@ -153,7 +160,7 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
     captions, sizes = _read_coco_captions(path)
     categories = read_coco_categories(folder)
     boxes = _read_coco_boxes(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
-    order = sorted(boxes, key=lambda name: hashlib.sha256(f"{split} {name}".encode()).digest())
+    order = by_hash(boxes, split)
     if len(order) <= 2 * HELD_OUT:
         raise ValueError(f"{folder}: {len(order)} images, {2 * HELD_OUT} of them held out.")
     splits = {

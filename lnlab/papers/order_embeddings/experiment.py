@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import Vocabulary, load
 from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
+from lnlab.papers.models import cell_init
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import measure
 from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive_loss
@@ -89,9 +90,7 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
         """Return the model of one seed; its weights depend on the seed and the sizes alone."""
-        initial = CELL_INITS[self.initialisation]
-        if self.norm != "none":
-            initial = replace(initial, recurrent_gain=self.gain)
+        gain = None if self.norm == "none" else self.gain
         with seeded(seed):
             net = OrderEmbedding(
                 dataset.vocabulary,
@@ -101,7 +100,7 @@ class Experiment(training.Experiment):
                 ARMS[self.norm],
                 self.initialisation,
                 unit_captions=self.normalize_captions,
-                initial=initial,
+                initial=cell_init(self.initialisation, gain),
             )
         return self.fuse(net)
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from lnlab.data.vocabulary import Vocabulary
 from lnlab.nn import CELL_INITS, NormLayer
 from lnlab.nn.recurrent import GRU
-from lnlab.papers.vocabularies import VocabularyModel
+from lnlab.papers.models import VocabularyModel
 
 
 class Pairs(NamedTuple):

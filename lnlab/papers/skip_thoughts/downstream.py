@@ -18,7 +18,7 @@ from random import Random
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources, read_text
+from lnlab.data.dataset import Dataset, Source, by_hash, read_sources, read_text
 from lnlab.papers.skip_thoughts import data
 from lnlab.papers.skip_thoughts.data import (
     BAD,
@@ -104,10 +104,8 @@ class SentenceTask:
 
 def assign_folds(name: str, count: int) -> np.ndarray:
     """Assign examples to folds of nearly equal size by a hash, and return the folds (N,)."""
-    hashes = [hashlib.sha256(f"{name} {index}".encode()).digest() for index in range(count)]
-    order = np.array(sorted(range(count), key=hashes.__getitem__), np.int64)
     folds = np.empty(count, np.int64)
-    folds[order] = np.arange(count) * FOLDS // max(1, count)
+    folds[by_hash(range(count), name)] = np.arange(count) * FOLDS // max(1, count)
     return folds
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import load
 from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
+from lnlab.papers.models import cell_init
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, Triples
@@ -115,9 +116,7 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: EncodedBooks) -> nn.Module:
         """Return the model of one seed; its weights depend on the seed and the sizes alone."""
-        initial = CELL_INITS[self.initialisation]
-        if self.norm != "none":
-            initial = replace(initial, recurrent_gain=self.gain)
+        gain = None if self.norm == "none" else self.gain
         with seeded(seed):
             net = SkipThoughts(
                 dataset.vocabulary,
@@ -126,7 +125,7 @@ class Experiment(training.Experiment):
                 ARMS[self.norm],
                 self.initialisation,
                 self.condition,
-                initial=initial,
+                initial=cell_init(self.initialisation, gain),
             )
         return self.fuse(net)
 

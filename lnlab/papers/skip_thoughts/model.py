@@ -11,7 +11,7 @@ from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
 from lnlab.nn import CELL_INITS, NormLayer
 from lnlab.nn.padding import length_mask, true_indices
 from lnlab.nn.recurrent import GRU
-from lnlab.papers.vocabularies import VocabularyModel
+from lnlab.papers.models import VocabularyModel
 
 CONDITIONS = ("start", "every step")
 """The use of a sentence's vector by a decoder: as its first state, as in the authors' code, or

@@ -1,11 +1,13 @@
-"""Models of numbered words, which belong to one vocabulary."""
+"""Parts of the models of several experiments: vocabularies, gains, initial weights."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lnlab.data.vocabulary import Vocabulary
+from lnlab.nn import CELL_INITS, CellInit, Normalizer
 
 
 class VocabularyModel(nn.Module):
@@ -35,3 +37,17 @@ def _fingerprint(vocabulary: Vocabulary) -> Tensor:
     """Return a vocabulary's digest in whole numbers (8,)."""
     digest = vocabulary.digest
     return torch.tensor([int(digest[at : at + 8], 16) for at in range(0, 64, 8)])
+
+
+def cell_init(initialisation: str, gain: float | None) -> CellInit:
+    """Return an initialisation by name, with a first gain of the normalizers of W_h h."""
+    initial = CELL_INITS[initialisation]
+    return initial if gain is None else replace(initial, recurrent_gain=gain)
+
+
+def set_gains_(model: nn.Module, gain: float) -> None:
+    """Set the gain of every normalizer of a model."""
+    for module in model.modules():
+        g = getattr(module, "g", None)
+        if isinstance(module, Normalizer) and isinstance(g, Tensor):
+            nn.init.constant_(g, gain)
