@@ -19,7 +19,7 @@ from lnlab.book.html import markdown
 from lnlab.book.run import settled
 
 PANEL = re.compile(
-    r"\bpanels?\.(attention|distributions|drawing|geometry|invariance|landscape|order|"
+    r"\bpanels?\.(attention|distributions|drawing|geometry|invariance|landscape|order|over_depth|"
     r"positions|reading|recurrence|thoughts|transformer|writing)\("
 )
 """The call of a panel."""

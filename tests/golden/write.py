@@ -75,6 +75,7 @@ PANELS = {
     "reading": "lnlab.papers.attentive_reader.panel",
     "thoughts": "lnlab.papers.skip_thoughts.panel",
     "transformer": "lnlab.papers.transformer.panel",
+    "over_depth": "lnlab.papers.transformer.panel",
     "writing": "lnlab.papers.handwriting.panel",
 }
 """The modules of the panels of experiments."""
@@ -383,6 +384,10 @@ def panels_given() -> dict[str, tuple[tuple, list[dict[str, Any]]]]:
             {"depth": 4},
             {"depth": 2, "kind": "rms", "places": ("pre", "post", "sandwich")},
             {"depth": 1, "kind": "dyt"},
+        ]),
+        "over_depth": ((), [
+            {"depth": 4},
+            {"depth": 12, "arms": ("post", "lns"), "initialisation": "scaled"},
         ]),
         "distributions": ((recorded(),), [
             {},

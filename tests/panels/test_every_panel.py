@@ -28,7 +28,7 @@ from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, CaptionedImage
 from lnlab.papers.order_embeddings.model import OrderEmbedding
 from lnlab.papers.order_embeddings.panel import order
 from lnlab.papers.skip_thoughts.panel import thoughts
-from lnlab.papers.transformer.panel import transformer
+from lnlab.papers.transformer.panel import over_depth, transformer
 from lnlab.training.random_state import default_dtype
 from tests.golden import write as golden
 from tests.papers.test_panels import line, untrained_models, untrained_writers
@@ -37,7 +37,7 @@ from tests.unpacked import unpacked
 TAG = "<img/src=x/onerror=alert`1`>"
 LAB = 848
 """Pixels that JupyterLab gives a cell's output beside its file browser, on a screen of 1280."""
-PAPERS = (attention, drawing, order, reading, thoughts, transformer, writing)
+PAPERS = (attention, drawing, order, over_depth, reading, thoughts, transformer, writing)
 FUNCTIONS = {name: getattr(panels, name) for name in panels.__all__ if name != "LivePlot"} | {
     function.__name__: function for function in PAPERS
 }
@@ -50,6 +50,7 @@ GIVEN = {name: given for name, (given, _) in golden.panels_given().items()} | {
 START: dict[str, dict[str, Any]] = {
     "geometry": {"units": 8},
     "order": {"caption": "a star"},
+    "over_depth": {"depth": 4},
     "recurrence": {"steps": 25},
     "transformer": {"depth": 2},
     "writing": {"text": "fox"},

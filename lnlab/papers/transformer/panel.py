@@ -1,4 +1,4 @@
-"""The panel of notebook 19: a transformer at its start, by depth, place and kind of norm."""
+"""The panels of notebooks 19 and 20: a transformer before training, and over its depth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ from lnlab.nn import NORMS
 from lnlab.panels.controls import Chips, choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
-from lnlab.papers.transformer.evaluate import objective
-from lnlab.papers.transformer.model import PLACES, Arm, Transformer
+from lnlab.papers.transformer.evaluate import objective, profile_over_depth
+from lnlab.papers.transformer.model import ARMS, PLACES, Arm, Transformer
 from lnlab.training import cross_entropy, stack
 from lnlab.training.random_state import default_dtype, generator
 
@@ -177,6 +177,90 @@ def transformer(**settings: Any) -> Panel:
     return Panel(
         TransformerState(**settings), controls, show, alt=alt, late={"steps": show_steps},
         notebook="19", on_page=["depth"], suggestions=suggestions, least_width=600,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DepthState:
+    """Transformers before training whose stream and gradients are followed over depth.
+
+    Attributes:
+        arms: up to four of :data:`OVER_DEPTH`.
+        depth: L, one of :data:`DEEP`.
+        initialisation: "equal", or "scaled": the last matrix of each branch over sqrt(2 L).
+    """
+
+    arms: tuple[str, ...] = ("pre", "post", "sandwich", "keel")
+    depth: int = 48
+    initialisation: str = "equal"
+
+
+OVER_DEPTH = ("pre", "post", "sandwich", "lns", "keel")
+DEEP = (4, 12, 48, 200)
+
+
+@lru_cache(maxsize=100)
+def course(arm: str, depth: int, scaled: bool) -> tuple[list[float], list[float]]:
+    """Return the variance of the stream from the embedding on, and ||dL/dW_2|| by layer."""
+    text = load("embedded", "text", context=CONTEXT)
+    with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
+        net = Transformer(len(text.vocabulary), CONTEXT, depth, 4 * WIDTH, HEADS, ARMS[arm])
+        net.initialize_(lambda name: generator(f"{name} of draw 0"), scaled=scaled)
+    with torch.enable_grad():
+        return profile_over_depth(net, text.train.x[:CASES], text.train.y[:CASES])
+
+
+def show_variance(state: DepthState) -> Shown:
+    """Show the variance over depth, and say that behind the last layer."""
+    scaled = state.initialisation == "scaled"
+    lines = {arm: np.array([course(arm, state.depth, scaled)[0]]) for arm in state.arms}
+    last = ", ".join(f"{arm} {number(values[0, -1])}" for arm, values in lines.items())
+    sentence = f"Variance of the residual stream behind layer {state.depth}: {last}."
+    if not lines:
+        sentence = "Choose an arm to see its variance."
+    x = {
+        "title": {"text": "layer (0: the embedding)"}, "range": [-0.5, state.depth + 0.5],
+        "dtick": max(1, state.depth // 6),
+    }  # fmt: skip
+    figure = spread_figure(
+        np.arange(state.depth + 1.0), lines, "behind layer %{x}: %{y:.3g}", x,
+        powers_around(lines, -0.5, 0.5), "variance of the stream",
+    )  # fmt: skip
+    return Shown(figure, f"variance, {_start(state)}", sentence)
+
+
+def show_gradients(state: DepthState) -> tuple[Figure, str]:
+    """Show the gradient of W_2 in each layer."""
+    scaled = state.initialisation == "scaled"
+    norms = {arm: np.array([course(arm, state.depth, scaled)[1]]) for arm in state.arms}
+    return profile_figure(norms), f"gradient of W₂, {_start(state)}"
+
+
+def _start(state: DepthState) -> str:
+    return f"{state.depth} layers before training, {state.initialisation} initialization"
+
+
+def over_depth(**settings: Any) -> Panel:
+    """Return the panel of the residual stream and of the gradients over depth.
+
+    Args:
+        settings: fields of :class:`DepthState` to start with; Reset returns to them.
+    """
+    controls = {
+        "arms": Chips("arms", OVER_DEPTH, SLOTS),
+        "depth": choice_slider("layers L", DEEP),
+        "initialisation": choice("initialization", ("equal", "scaled")),
+    }
+    alt = {
+        "variance": "The variance of the residual stream behind each layer of transformers "
+        "before training, a line for each position of the norms",
+        "gradients": "The size of the gradient of the matrix W2 in each layer of the same "
+        "transformers",
+    }
+    return Panel(
+        DepthState(**settings), controls, show_variance, alt=alt,
+        late={"gradients": show_gradients}, notebook="20", on_page=["depth", "initialisation"],
+        least_width=600,
     )  # fmt: skip
 
 
