@@ -96,7 +96,7 @@ TERMS = {
     "Peri-LN": "layer norm before and behind each module",
     "pre-LN": "layer norm before each module of a transformer",
     "post-LN": "layer norm behind each module of a transformer, after the residual sum",
-    "population statistics|population's|of the population": "statistics collected during "
+    "population(?= statistics|'s)|(?<=of the )population": "statistics collected during "
     "training, as batch norm uses in evaluation",
     "gain|gains": "the learned factor that follows a norm",
     "bias": "the learned number that is added",
@@ -145,7 +145,7 @@ TERMS = {
     "the gradient of a layer",
     "drift of the units' means": "how far updates move the mean of a hidden unit, in standard "
     "deviations of its layer",
-    "change of the gradient (?:with|on a step|,)": "the length of the change over the length "
+    "change of the gradient(?= with| on a step|,)": "the length of the change over the length "
     "of the gradient",
     "range of the loss along the gradient": "the largest less the smallest loss on the way of "
     "a step along the gradient",
@@ -172,7 +172,7 @@ def find_terms(text: str) -> dict[str, str]:
     for pattern, meaning in TERMS.items():
         anycase = "(?i)" if " " in pattern or "-" in pattern else ""
         if match := re.search(rf"{anycase}(?<![\w/-])(?:{pattern})(?![\w-])", text):
-            found[match.group().removesuffix(" with").removesuffix(",")] = meaning
+            found[match.group()] = meaning
     return found
 
 

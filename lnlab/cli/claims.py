@@ -20,7 +20,7 @@ class Group(click.Group):
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the words, sizes and settings mean."""
-        from lnlab.book.claims_page import EQUALITY, LEGEND, MEANINGS, SIZES
+        from lnlab.book.claims_page import EQUALITY, HEADLINE, LEGEND, MEANINGS, SIZES
         from lnlab.papers.claims.entries import NEAR
 
         with formatter.section("Words"):
@@ -28,7 +28,7 @@ class Group(click.Group):
         with formatter.section("Nearness of a setting to the paper's, best first"):
             formatter.write_text("; ".join(NEAR.values()))
         formatter.write_paragraph()
-        formatter.write_text(f"{EQUALITY} {LEGEND}")
+        formatter.write_text(f"{EQUALITY} {HEADLINE} {LEGEND}")
 
 
 @click.group(cls=Group, invoke_without_command=True)
