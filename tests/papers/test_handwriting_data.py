@@ -1,6 +1,5 @@
 """Handwriting: points along strokes, three sources, and damaged lines of theirs."""
 
-import os
 import re
 from pathlib import Path
 
@@ -115,24 +114,6 @@ def test_damaged_pen_data_and_paths_out_of_the_folder_are_refused(tmp_path):
     label.write_text(label.read_text().replace("apa/data/apa00", "apa/data/../../../../apa00"))
     with pytest.raises(FileNotFoundError, match="which is not in"):
         _ = data.load(f"unipen={folder}", "strokes").train
-
-
-REAL = os.environ.get("LNLAB_TEST_DATA", "")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not (REAL and (Path(REAL) / "unipen").is_dir()),
-    reason="set LNLAB_TEST_DATA to a folder that holds unipen/ with the real archive",
-)
-def test_the_real_unipen_has_its_lines_and_writers():
-    dataset = data.load(f"unipen={Path(REAL) / 'unipen'}", "strokes")
-    lines = [*dataset.train, *dataset.valid, *dataset.test]
-    left_out = int(re.search(r"(\d+) lines of symbols only", dataset.name)[1])
-    assert len(lines) + left_out == 3135
-    # of 97 names three are of people who came twice, one has written symbols only
-    assert len({line.writer for line in lines}) == 93
-    assert 280 < np.mean([line.steps for line in lines]) < 340
 
 
 def test_lines_of_iam_are_read_in_their_layout(tmp_path):

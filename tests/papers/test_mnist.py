@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 import torch
@@ -124,18 +123,6 @@ def test_bad_fields_are_refused_by_name(changes, message):
         Experiment(**changes)
     with pytest.raises(TypeError, match="wieght"):
         Experiment(preset="smoke", wieght=1)
-
-
-@pytest.mark.parametrize("updates", [1, 9, 429, 13750])
-def test_evaluations_are_dense_at_the_start_and_twice_an_epoch(updates):
-    points = Experiment(epochs=3).eval_points(updates)
-    assert {0, updates // 2, updates, 3 * updates // 2, 2 * updates, 3 * updates} <= points
-    assert (min(points), max(points)) == (0, 3 * updates)
-    early = sorted(point for point in points if 0 < point <= updates)
-    assert all(later <= 2.5 * earlier for earlier, later in pairwise(early))
-    assert early[0] <= max(1, updates / 100)
-    often = Experiment(epochs=3, eval_every=200).eval_points(updates)
-    assert often == points | {*range(0, 3 * updates + 1, 200)}
 
 
 @pytest.mark.parametrize("arm", ["layer", "batch"])

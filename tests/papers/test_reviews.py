@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -99,17 +98,3 @@ def test_opinions_have_the_class_that_they_express():
         correct += (score > 0) == (label == 1) if score else 0.5
         assert len(words) <= 130
     assert 550 < correct < 850
-
-
-REAL = Path(__file__).parents[2] / "data" / "imdb"
-
-
-@pytest.mark.skipif(not REAL.exists(), reason="IMDB has not been fetched")
-def test_the_real_imdb_has_the_words_of_keras():
-    dataset = data.load("imdb", "reviews")
-    assert (len(dataset.train), len(dataset.valid), len(dataset.test)) == (
-        20_000,
-        5_000,
-        25_000,
-    )
-    assert dataset.known[:6] == ("the", "and", "a", "of", "to", "is")

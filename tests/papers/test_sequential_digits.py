@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from lnlab.nn import LayerNorm, RecurrentBatchNorm
-from lnlab.nn.recurrent import Recurrent
 from lnlab.papers.sequential_digits import ARMS, Experiment
-from lnlab.training import stack
 
 every_arm = pytest.mark.parametrize("arm", ARMS)
 
@@ -34,29 +32,6 @@ def test_the_pixels_are_read_in_their_order(arm, digits):
     if arm != "batch":  # which counts its steps from the start of a call
         torch.testing.assert_close(net(x), net.readout(y[0]), rtol=0, atol=1e-13)  # rounding
     assert not torch.equal(net(x), net(x.flip(1)))
-
-
-@every_arm
-def test_stacked_seeds_are_the_seeds_one_by_one(arm, digits):
-    task = Experiment(preset="smoke", norm=arm)
-    alone = [task.model(seed, digits).double() for seed in task.seeds]
-    together = stack([task.model(seed, digits) for seed in task.seeds]).double()
-    assert any(m.opaque for m in together.modules() if isinstance(m, Recurrent))
-    x = digits.train.x[:12].double().expand(2, 12, 64)
-    for _ in range(2):  # running statistics too
-        ours = together(x)
-        theirs = torch.stack([net(x[0]) for net in alone])
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)  # roundings
-    ours.square().sum().backward()
-    theirs.square().sum().backward()
-    parameters = dict(together.module.named_parameters())
-    buffers = dict(together.module.named_buffers())
-    for index, net in enumerate(alone):
-        for name, p in net.named_parameters():
-            grad = parameters[name].grad[index]
-            torch.testing.assert_close(grad, p.grad, rtol=1e-9, atol=1e-12)
-        for name, buffer in net.named_buffers():
-            torch.testing.assert_close(buffers[name][index], buffer)
 
 
 def test_wrong_fields_are_named(digits):

@@ -109,26 +109,11 @@ def test_the_likeliest_word_is_generated_each_time(books):
         words[0, t] = word
 
 
-def test_the_published_adam_takes_its_own_rate_and_larger_steps_at_first():
-    def steps(adam, rate):
-        """The first three steps of a weight at a gradient of 1."""
-        p = torch.nn.Parameter(torch.zeros(1))
-        optimizer = replace(SMALL, adam=adam, learning_rate=rate).optimizer(iter([p]))
-        lr, values = optimizer.param_groups[0]["lr"], [0.0]
-        for _ in range(3):
-            p.grad = torch.ones(1)
-            optimizer.param_groups[0]["lr"] = lr  # as a training does before each update
-            optimizer.step()
-            values.append(p.item())
-        return -np.diff(values)
-
-    assert np.array_equal(steps("published", 0.01), steps("published", 0.5))
-    m = v = 0.0
-    for t, step in enumerate(steps("published", 0.01), start=1):
-        m, v = 0.9 * m + 0.1, 0.999 * v + 0.001  # optim.py: b1 = 0.1, b2 = 0.001
-        rate = 2e-4 * (1 - 0.001**t) ** 0.5 / (1 - 0.1**t)
-        assert step == pytest.approx(rate * m / (v**0.5 + 1e-8), rel=1e-4)
-    assert steps("standard", 0.01) == pytest.approx([0.01] * 3, rel=1e-5)
+def test_the_published_adam_takes_its_own_rate():
+    for adam, rate in (("published", 2e-4), ("standard", 0.01)):
+        experiment = replace(SMALL, adam=adam, learning_rate=0.01)
+        optimizer = experiment.optimizer(iter([torch.nn.Parameter(torch.zeros(1))]))
+        assert optimizer.param_groups[0]["lr"] == rate
 
 
 def test_batches_are_of_one_length_and_an_epoch_is_every_sentence_once(books):

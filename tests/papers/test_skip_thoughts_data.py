@@ -84,25 +84,6 @@ def test_a_damaged_book_is_named(tmp_path):
             _ = load(f"bookcorpus={folder}").books
 
 
-REAL = data.data_folder()  # when tests are collected: it is another while they run
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not all(
-        (REAL / name).is_dir() for name in ("gutenberg", "cbt", "sick", "mr", "cr", "subj")
-    ),
-    reason="the novels and tasks are not in the data folder",
-)
-def test_the_real_novels_and_tasks_are_read():
-    novels = load(f"novels={REAL}")
-    assert (len(novels.books), sum(map(len, novels.books))) == (18, 115_317)
-    assert novels.left_out == 28_011
-    tasks = load_tasks(f"sentence-tasks={REAL}").values()
-    counts = [(len(task), task.blank) for task in tasks]
-    assert counts == [(9_927, 0), (10_662, 0), (3_771, 4), (10_000, 0), (10_603, 3)]
-
-
 # --- stories ----------------------------------------------------------------------------------
 
 
@@ -200,7 +181,7 @@ def test_books_that_cannot_be_used_are_errors_that_say_so():
 # --- tasks in files ---------------------------------------------------------------------------
 
 
-def test_the_official_files_are_read_and_other_names_and_encodings_are_the_same(tmp_path):
+def test_the_official_files_are_read_in_one_file_or_several(tmp_path):
     folder = layouts.sentence_tasks(tmp_path)
     tasks = load_tasks(f"sentence-tasks={folder}")
     assert tuple(tasks) == NAMES == tasks.names
@@ -225,13 +206,6 @@ def test_the_official_files_are_read_and_other_names_and_encodings_are_the_same(
         assert task.blank == 2
     assert "plot.tok.gt9.5000" in tasks["SUBJ"].sentences[0]  # objective is class 0
     checksum = tasks.checksum
-    for old, new in (
-        ("subj/rotten_imdb/plot.tok.gt9.5000", "subj.objective"),
-        ("mr/rt-polaritydata/rt-polarity.pos", "MR.pos.txt"),
-    ):
-        text = (folder / old).read_bytes().decode("cp1252")
-        (folder / old).unlink()
-        (folder / new).write_text(text, "utf-8")
     lines = ["sentence_A\tsentence_B\trelatedness_score\tSemEval_set"]
     for split, file in (("TRAIN", "train"), ("TRIAL", "trial"), ("TEST", "test_annotated")):
         rows = (folder / "sick" / f"SICK_{file}.txt").read_text().splitlines()[1:]
