@@ -229,14 +229,12 @@ def evaluate_grid(
 
 
 @in_one_thread
-def random_directions(
-    objective: Objective, count: int, *, seed: int = 0, normalized: bool = True
-) -> Tensor:
+def random_directions(objective: Objective, count: int, *, seed: int = 0) -> Tensor:
     """Return random directions (count, P), filter-normalized: Li et al. (2018), section 4.
 
-    Each row (each filter) of a direction is as long as that row of the parameter, or random
-    unless ``normalized``; vectors (biases, gains) are 0 in it. The numbers depend on the seed
-    and on the place of a parameter among the others alone.
+    Each row (each filter) of a direction is as long as that row of the parameter; vectors
+    (biases, gains) are 0 in it. The numbers depend on the seed and on the place of a parameter
+    among the others alone.
     """
     if not any(len(shape) > 1 for shape in objective.shapes):
         raise ValueError("no parameter has rows: a filter-normalized direction would be 0.")
@@ -246,19 +244,17 @@ def random_directions(
         if W.dim() < 2:
             return torch.zeros_like(W).reshape(-1)
         rows = normal(seed, stream, *W.shape).to(W).flatten(1)
-        if normalized:
-            # d_i <- d_i ||w_i|| / ||d_i|| for each filter i: a step of 1 changes every filter
-            # by its own length, so that models with weights of other lengths compare
-            length = vector_norm(W.detach().flatten(1), 1, keepdim=True)
-            rows = rows * (length / (vector_norm(rows, 1, keepdim=True) + TINY))
+        # d_i <- d_i ||w_i|| / ||d_i|| for each filter i: a step of 1 changes every filter by
+        # its own length, so that models with weights of other lengths compare
+        length = vector_norm(W.detach().flatten(1), 1, keepdim=True)
+        rows = rows * (length / (vector_norm(rows, 1, keepdim=True) + TINY))
         return rows.reshape(-1).to(W)
 
-    return torch.stack(
-        [
-            torch.cat([direction(W, (n, i)) for i, W in enumerate(parameters)])
-            for n in range(count)
-        ]
-    )
+    pieces = [
+        torch.cat([direction(W, (n, i)) for i, W in enumerate(parameters)])
+        for n in range(count)
+    ]
+    return torch.stack(pieces)
 
 
 # The path of a training.

@@ -8,7 +8,7 @@ inputs is still no special case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,9 @@ from lnlab.nn.table1 import (
 )
 from lnlab.threads import in_one_thread
 
+DELTA = 3.7
+"""The scale by which a table is measured: nothing special, such as a power of two."""
+
 LARGEST = 1e100
 """|delta| beyond this, or below its inverse, leaves float64 once it is squared twice."""
 
@@ -44,8 +47,6 @@ def random_given(
     cases: int = 8,
     place: LayerKind = LayerKind.DENSE,
     *,
-    side: int = 6,
-    kernel: int = 3,
     bias_inside: bool = False,
     seed: int = 0,
 ) -> LayerInputs:
@@ -53,17 +54,17 @@ def random_given(
 
     Args:
         units, inputs, cases: H, D and B.
-        place: dense, or a convolution of images of ``side`` by ``side`` with that ``kernel``.
+        place: dense, or a convolution of images of 6 by 6 with kernels of 3 by 3.
         bias_inside: whether c (H,) is a bias inside a, one number a unit; else it is 0.
         seed: of W, x and c each by itself: W does not change with B, nor the first x.
     """
-    pixels, window = (side,) * place.space, (kernel,) * place.space
+    pixels, window = (6,) * place.space, (3,) * place.space
     no_bias = torch.zeros((), dtype=torch.float64)
     return LayerInputs(
         W=normal(seed, 0, units, inputs, *window),
         x=normal(seed, 1, cases, inputs, *pixels),
         c=normal(seed, 2, units, *(1,) * place.space) if bias_inside else no_bias,
-        padding=kernel // 2 if place is LayerKind.PADDED else 0,
+        padding=1 if place is LayerKind.PADDED else 0,
     )
 
 
@@ -261,49 +262,24 @@ class MeasuredTable(AnalysisResult):
 
 @in_one_thread
 def measure_table1(
-    rows: Mapping[str, Row] = ROWS,
-    *,
-    units: int = 12,
-    inputs: int = 7,
-    cases: int = 8,
-    delta: float = 3.7,
-    eps: float = 0.0,
-    dtype: torch.dtype = torch.float64,
-    statistics: Statistics | None = None,
-    seed: int = 0,
+    rows: Mapping[str, Row] = ROWS, *, eps: float = 0.0, seed: int = 0
 ) -> MeasuredTable:
-    """Measure every cell of ``rows``.
+    """Measure every cell of ``rows`` in float64, with ``eps`` in every normalizer.
 
     A cell agrees if its defect lies on the claimed side of :data:`EXACT`; the claims are of
-    eps = 0 and delta > 0, so that it also shows where those matter.
-
-    Args:
-        rows: what to measure, by name.
-        units, inputs, cases: H, a multiple of 4 for the group normalizers, D and B.
-        delta: the factor by which weights, inputs or cases are re-scaled.
-        eps: of every normalizer.
-        dtype: the precision of everything.
-        statistics: instead of what each row says.
-        seed: of weights, inputs, shifts, gains and biases.
+    eps = 0 and delta > 0. ``seed`` draws weights, inputs, shifts, gains and biases.
     """
     measured = []
     for name, row in rows.items():
-        given = cast(random_given(units, inputs, cases, row.layer_kind, seed=seed), dtype)
-        layer = NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=seed)
+        given = random_given(place=row.layer_kind, seed=seed)
+        layer = NormalizedLayer(row, given, eps=eps, seed=seed)
         shift = random_shift(given, seed=seed)
-        for column, what, defect in _columns(layer, delta, shift):
+        defects = [(T.column, T.name, layer.defect(T, DELTA, shift)) for T in TRANSFORMATIONS]
+        defects.append((11, "independence of the other cases", layer.dependence()))
+        if row.letters[11] != "-":
+            defects.append((12, "training = evaluation", layer.gap()))
+        for column, what, defect in defects:
             claimed = row.claims(column)
-            agrees = (defect < EXACT[dtype]) == claimed
+            agrees = (defect < EXACT[torch.float64]) == claimed
             measured.append((name, column, what, claimed, defect, agrees))
     return MeasuredTable(tuple(measured))
-
-
-def _columns(
-    layer: NormalizedLayer, delta: float, shift: Tensor
-) -> Iterator[tuple[int, str, float]]:
-    for transformation in TRANSFORMATIONS:
-        defect = layer.defect(transformation, delta, shift)
-        yield transformation.column, transformation.name, defect
-    yield 11, "independence of the other cases", layer.dependence()
-    if layer.row.letters[11] != "-":
-        yield 12, "training = evaluation", layer.gap()

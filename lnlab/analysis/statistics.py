@@ -16,17 +16,15 @@ ROUNDING = 1e-12
 """Relative to the largest value: below it a spread is nothing but rounding in float64."""
 
 
-def interval(
-    values: Sequence[float], confidence: float = 1 - LEVEL, shared: float = 0.0
-) -> tuple[float, float]:
-    """Return Student's t interval of the mean of values (paired differences, here).
+def interval(values: Sequence[float], shared: float = 0.0) -> tuple[float, float]:
+    """Return Student's t interval of the mean of values (paired differences, here), 95 %.
 
     ``shared`` is as for :func:`standard_error`; 0: the values are independent.
     """
     n = len(values)
     if n < 2:
         raise ValueError("an interval needs two seeds or more.")
-    t = float(special.stdtrit(n - 1, (1 + confidence) / 2))
+    t = float(special.stdtrit(n - 1, 1 - LEVEL / 2))
     reach = t * standard_error(values, shared)
     return float(np.mean(values)) - reach, float(np.mean(values)) + reach
 

@@ -168,9 +168,9 @@ def describe_processor() -> str:
 
 
 @functools.cache
-def l2_cache_bytes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
+def l2_cache_bytes() -> int:
     """Return the bytes of second-level cache per thread; 0 if unknown."""
-    for index in sorted(folder.glob("index*")):
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         names = "level", "size", "shared_cpu_list"
         try:
             level, size, threads = ((index / name).read_text().strip() for name in names)
