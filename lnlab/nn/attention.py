@@ -43,9 +43,6 @@ class Attention(nn.Module):
         width: the number of steps that a kernel covers; odd.
         norm_layer: makes the normalizers of W_s s and W_h h; no statistic includes padding.
 
-    Raises:
-        ValueError: for an even width.
-
     Examples:
         >>> attention = lnlab.nn.Attention(16, 8, 12)
         >>> h = torch.randn(4, 10, 8)  # 4 sequences of 10 steps

@@ -96,10 +96,7 @@ class BatchNorm(BatchNormalizer):
     running mean changes, and the output is ``b``.
 
     Args:
-        num_features: H.
-        eps: added to the variance.
-        momentum: weight of the newest batch in the running statistics.
-        affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
+        num_features, eps, momentum, affine: as in torch.nn.BatchNorm1d.
         settings: ``root``, ``space``, ``correction``: see :class:`BatchNormalizer`.
 
     Examples:
@@ -158,12 +155,8 @@ class RecurrentBatchNorm(BatchNorm):
     ValueError.
 
     Args:
-        units: H.
         steps: the number of time steps with statistics of their own.
         gain: the gain at the start.
-
-    Raises:
-        ValueError: for less than one step.
 
     Examples:
         >>> norm = lnlab.nn.RecurrentBatchNorm(16, steps=10)
@@ -210,13 +203,6 @@ class GhostBatchNorm(BatchNorm):
     examples; the last may be smaller. The running statistics are updated by one ghost batch
     after the other; the algorithm prints another weighting, and a running sigma.
 
-    Args:
-        units: H.
-        ghost: the number of examples in a ghost batch.
-
-    Raises:
-        ValueError: for an empty ghost batch.
-
     Examples:
         >>> norm = lnlab.nn.GhostBatchNorm(16, ghost=8)
         >>> h = norm(torch.randn(32, 16))
@@ -252,13 +238,9 @@ class BatchRenorm(BatchNormalizer):
     infinity leaves a forward pass by the running statistics alone.
 
     Args:
-        units: H.
         r_max: bounds r to [1/r_max, r_max].
         d_max: bounds d to [-d_max, d_max].
         momentum: weight of the newest batch in the running statistics.
-
-    Raises:
-        ValueError: for an ``r_max`` below 1 or a ``d_max`` below 0.
 
     Examples:
         >>> norm = lnlab.nn.BatchRenorm(16)

@@ -326,9 +326,6 @@ class LSTMCell(Gated):
             ``TWICE``, also inside LN_2(W_x x + b); ``INSIDE``, there alone.
         initial: the initialization.
 
-    Raises:
-        ValueError: for a forget bias without a b after the norm.
-
     Examples:
         >>> cell = lnlab.nn.LSTMCell(8, 16)
         >>> x = torch.randn(4, 8)

@@ -50,10 +50,8 @@ class LayerNorm(AffineNormalizer):
     alone ("LN over channels").
 
     Args:
-        normalized_shape: H.
-        eps: added to the variance; 0 is allowed.
-        elementwise_affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
-        bias: False leaves the gain alone.
+        normalized_shape, eps, elementwise_affine, bias: as in torch.nn.LayerNorm, of H units;
+            eps may be 0. The gain is ``g``, the bias ``b``.
         root: eps inside or outside of the root.
         space: the number of spatial axes.
         correction: 0 divides by H, the paper's estimator; 1 by H-1, what many copies do. The
@@ -101,9 +99,8 @@ class RMSNorm(AffineNormalizer):
     paper has no eps; torch puts one inside the root, the authors' code 1e-8 outside.
 
     Args:
-        normalized_shape: H.
+        normalized_shape, elementwise_affine: as in torch.nn.RMSNorm, of H units.
         eps: added to the mean square. (torch's default is the machine epsilon instead.)
-        elementwise_affine: whether there is a gain ``g`` (ones).
         bias: whether there is a ``b``. Their eq. 2 keeps the layer's; code commonly does not.
         root: eps inside or outside of the root.
         space: the number of spatial axes.
@@ -158,17 +155,8 @@ class GroupNorm(AffineNormalizer):
     """Group normalization: Wu & He (2018), eq. 7, LayerNorm in each equal group of units.
 
     In a convolution a group's statistics run over its units and space together. As a factory:
-    ``partial(GroupNorm, num_groups)``.
-
-    Args:
-        num_groups: the number of groups.
-        num_channels: H.
-        eps: added to the variance.
-        affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
-        space: the number of spatial axes.
-
-    Raises:
-        ValueError: if ``num_groups`` does not divide ``num_channels``.
+    ``partial(GroupNorm, num_groups)``. ``space`` is the number of spatial axes; all else is as
+    in torch.nn.GroupNorm.
 
     Examples:
         >>> norm = lnlab.nn.GroupNorm(4, 16)
@@ -212,15 +200,6 @@ class InstanceNorm(AffineNormalizer):
     """Instance normalization: Ulyanov et al. (2016), eq. 3, each unit over its space alone.
 
     torch's InstanceNorm1d, 2d and 3d are ``space=1``, 2 and 3; without running statistics.
-
-    Args:
-        num_features: H.
-        eps: added to the variance.
-        affine: whether there is a gain ``g`` (ones) and a bias ``b`` (zeros).
-        space: the number of spatial axes, at least 1.
-
-    Raises:
-        ValueError: for space below 1.
 
     Examples:
         >>> norm = lnlab.nn.InstanceNorm(3)

@@ -67,11 +67,7 @@ class Layer(nn.Module, ABC):
         return norm(self.pre_activations(x, norm.weight(W)), W, t)
 
     def torch_state_dict(self) -> dict[str, Tensor]:
-        """Return W and b_inside (H,) under torch's names, ``weight`` and ``bias``.
-
-        Raises:
-            ValueError: if the layer has a normalizer, which torch's has not.
-        """
+        """Return W and b_inside (H,) under torch's names, ``weight`` and ``bias``."""
         if not isinstance(self.norm, Identity):
             raise ValueError(
                 f"{type(self).__name__} with {type(self.norm).__name__} has no equal in torch: "
@@ -92,8 +88,7 @@ class Linear(Layer):
     """A dense layer: x (*cases, D) to (*cases, H). Of S stacked models: (S, B, D) to (S, B, H).
 
     Args:
-        in_features: D.
-        out_features: H.
+        in_features, out_features: D and H.
         norm_layer: makes the normalizer of H units. Without one, ``bias=True`` makes the layer
             torch.nn.Linear, eq. 1.
         bias: whether a = W x + b_inside.
@@ -133,19 +128,12 @@ class Conv2d(Layer):
     ``norm_layer`` must make normalizers of two spatial axes: ``partial(LayerNorm, space=2)``.
 
     Args:
-        in_channels: D.
-        out_channels: H.
-        kernel_size: height and width of the kernel.
+        in_channels, out_channels: D and H.
+        kernel_size, stride, padding, dilation: as in torch.nn.Conv2d, of height and width.
         norm_layer: makes the normalizer of H units.
-        stride: the step from one position to the next.
-        padding: how many pixels are added around the picture.
-        dilation: the step between the pixels that a kernel reads.
         bias: whether a = W x + b_inside.
         padding_mode: ``"zeros"``, with which a constant picture is not constant at its border,
             or ``"reflect"``, the picture mirrored at its border pixels.
-
-    Raises:
-        ValueError: for sizes, stride or dilation below 1, a padding below 0, another mode.
 
     Examples:
         >>> def norm_layer(channels):

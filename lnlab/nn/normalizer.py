@@ -99,11 +99,7 @@ class Normalizer(nn.Module, ABC):
         """Set first values that depend on the first weights W (H, D) of the layer."""
 
     def torch_state_dict(self) -> dict[str, Tensor]:
-        """Return parameters and buffers (H,) under torch's names.
-
-        Raises:
-            ValueError: if torch.nn has no such function.
-        """
+        """Return parameters and buffers (H,) under torch's names."""
         raise ValueError(
             f"{type(self).__name__}({self.extra_repr()}) has no equal in torch.nn, whose norms "
             "keep eps in the root and divide by the number of values."

@@ -264,11 +264,7 @@ class Recurrent(nn.Module):
         return [f"l{layer}{end}" for layer in range(self.num_layers) for end in directions]
 
     def torch_state_dict(self) -> dict[str, Tensor]:
-        """Return the parameters (G H, ...) under torch's names and in its order of gates.
-
-        Raises:
-            ValueError: if a cell has normalizers or other settings that torch's layer has not.
-        """
+        """Return the parameters (G H, ...) under torch's names and in its order of gates."""
         state = {}
         for cell, name in zip(self.cells, self._torch_names(), strict=True):
             norms = {type(norm).__name__ for norm in cell.children() if norm is not cell.first}
