@@ -164,7 +164,8 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         known = inspect.signature(self.cell).parameters
-        if unknown := settings.keys() - known:
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in known.values())
+        if not takes_all and (unknown := settings.keys() - known):
             raise TypeError(f"{type(self).__name__} has no argument {min(unknown)!r}.")
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}: give at least 1.")
