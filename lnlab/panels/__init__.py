@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from lnlab.panels.geometry_panel import geometry
     from lnlab.panels.invariance_panel import invariance
     from lnlab.panels.landscape_panel import landscape
-    from lnlab.panels.live_plot import LivePlot
     from lnlab.panels.positions_panel import positions
     from lnlab.panels.recurrence_panel import recurrence
 
 __all__ = [
-    "LivePlot",
     "distributions",
     "geometry",
     "invariance",
@@ -31,7 +29,6 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "LivePlot": ".live_plot",
         "distributions": ".distributions_panel",
         "geometry": ".geometry_panel",
         "invariance": ".invariance_panel",

@@ -172,7 +172,7 @@ def slider_of(control: Any) -> Any:
     return getattr(control, "size", control)
 
 
-def places(slider: Any) -> list[Any]:
+def slider_values(slider: Any) -> list[Any]:
     """Return every value that a slider can have."""
     if isinstance(slider, ipywidgets.SelectionSlider):
         return [value for _, value in slider.options]
@@ -185,7 +185,7 @@ def places(slider: Any) -> list[Any]:
 def stops(control: Any, value: Any) -> dict[str, Any]:
     """Return what a control can be set to, by words, ``value`` among it."""
     if isinstance(control, ipywidgets.FloatLogSlider):
-        return sizes(places(control), value)
+        return sizes(slider_values(control), value)
     if isinstance(control, ipywidgets.Combobox):
         return {text: text for text in dict.fromkeys((value, *control.options))}
     return dict(control.options)
@@ -223,7 +223,7 @@ def check_range(name: str, value: float, control: Any, text: str = "") -> None:
     """Raise ValueError unless a slider reaches a number, which ``text`` may write otherwise."""
     slider = slider_of(control)
     signed = slider is not control
-    every = places(slider)
+    every = slider_values(slider)
     low, high = min(every), max(every)
     if not low <= (abs(value) if signed else value) <= high:
         ends = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
@@ -262,22 +262,18 @@ def lock(control: Any, why: str) -> None:
 
 
 def play_on(control: Any) -> None:
-    """Move a logarithmic slider on by a fifth of a decade, from its end to its start.
-
-    Raises:
-        ValueError: the slider cannot be moved.
-    """
+    """Move a logarithmic slider on by a fifth of a decade, from its end to its start."""
     slider = slider_of(control)
     if slider.disabled:
         raise ValueError(f"{slider.description} cannot be moved: {control.why.value}.")
-    every = places(slider)
+    every = slider_values(slider)
     later = every.index(nearest(slider, slider.value)) + 2
     slider.value = every[later] if later < len(every) else every[0]
 
 
 def nearest(slider: Any, value: float) -> float:
     """Return the place of a slider that is nearest to a number."""
-    return min(places(slider), key=lambda place: abs(place - value))
+    return min(slider_values(slider), key=lambda place: abs(place - value))
 
 
 def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
@@ -285,9 +281,6 @@ def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
 
     A slider has places of its own, tenths of a decade or values of a list: what is returned
     says so where the number is none of them, and is empty where it is.
-
-    Raises:
-        ValueError: the text is no number, or one that the slider does not reach.
     """
     (control,) = (
         each for each in controls.values() if slider_of(each).description == description
@@ -305,11 +298,7 @@ def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
 
 
 def typed(text: str, name: str) -> float:
-    """Return the number that was typed; a comma counts as a decimal point.
-
-    Raises:
-        ValueError: it is none, or a comma may as well stand between thousands.
-    """
+    """Return the number that was typed; a comma counts as a decimal point."""
     plain = text.strip().replace("−", "-")
     if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", plain):
         without = plain.replace(",", "")

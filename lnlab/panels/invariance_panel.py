@@ -213,14 +213,14 @@ def layers(state: InvarianceState) -> dict[str, NormalizedLayer]:
     """Return the layers of the state's normalizers."""
     made, kind = {}, type(state)
     for name in state.normalizers:
-        statistics = MODES[state.mode] if over_cases(kind, name) else Statistics.BATCH
+        statistics = MODES[state.mode] if depends_on_batch(kind, name) else Statistics.BATCH
         given = state.eps, DTYPES[state.dtype], state.batch
         made[name] = layer(name, *given, statistics, kind)
     return made
 
 
 @lru_cache(maxsize=64)
-def over_cases(kind: type[InvarianceState], name: str) -> bool:
+def depends_on_batch(kind: type[InvarianceState], name: str) -> bool:
     """Return True if a row has statistics over cases, and so a mode."""
     return isinstance(kind.rows[name].make(UNITS), BatchNormalizer)
 
@@ -341,7 +341,7 @@ def show(state: InvarianceState) -> Shown:
     of_one_case, changes = state.batch == 1 and state.mode == "batch", []
     for name, it in here.items():
         words = change_in_words(it, EXACT[DTYPES[state.dtype]])
-        if it == 0 and of_one_case and over_cases(type(state), name):
+        if it == 0 and of_one_case and depends_on_batch(type(state), name):
             words += " (of one case its output is b, whatever comes in)"
         changes.append(f"{name} {words}")
     sentence = f"{formula} with {by}: {', '.join(changes)}, of the largest output."
@@ -552,7 +552,7 @@ def table_figure(state: InvarianceState) -> Figure:
     )  # fmt: skip
     shown = []
     for name in state.normalizers:
-        other = state.mode != "batch" and over_cases(type(state), name)
+        other = state.mode != "batch" and depends_on_batch(type(state), name)
         shown.append(f"{name}, {state.mode}" if other else name)
     labels = {name: literal(name) for name in TABLE}
     for name, look in lines(shown).items():

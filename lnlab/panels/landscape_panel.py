@@ -85,9 +85,6 @@ class TrainedNetworks:
         networks: by name; they are copied, and give logits (N, classes) of ``x``.
         x: cases along the first axis.
         y: their classes (N,).
-
-    Raises:
-        ValueError: where there is no network, or one has no hidden layer.
     """
 
     def __init__(self, networks: Mapping[str, nn.Module], x: Tensor, y: Tensor) -> None:
@@ -103,7 +100,7 @@ class TrainedNetworks:
         self.plane = lru_cache(maxsize=200)(self._plane)
         self.cuts = lru_cache(maxsize=500)(self._cuts)
 
-    def over_cases(self, name: str) -> bool:
+    def depends_on_batch(self, name: str) -> bool:
         """Return True for a network with statistics over cases."""
         modules = self.networks[name].modules()
         return any(isinstance(module, BatchNormalizer | TorchBatchNorm) for module in modules)
@@ -174,7 +171,9 @@ def landscape(
 
     def show(state: LandscapeState) -> Shown:
         cuts = trained.cuts(state)
-        figure = lines_figure(cuts, state.normalizer, trained.over_cases(state.normalizer))
+        figure = lines_figure(
+            cuts, state.normalizer, trained.depends_on_batch(state.normalizer)
+        )
         here, there = cuts[0].centre, trained.training_loss(state.normalizer)
         greatest = max(float(line.losses.max()) for line in cuts)
         sentence = (
@@ -185,8 +184,8 @@ def landscape(
 
     def show_plane(state: LandscapeState) -> tuple[Figure, str]:
         # 441 losses take longer than one step of a slider may
-        over_cases = trained.over_cases(state.normalizer)
-        return plane_figure(trained.plane(state), over_cases), title(state)
+        depends_on_batch = trained.depends_on_batch(state.normalizer)
+        return plane_figure(trained.plane(state), depends_on_batch), title(state)
 
     state = LandscapeState(**settings)
     state = replace(state, normalizer=state.normalizer or next(iter(networks)))
@@ -205,7 +204,7 @@ def landscape(
     }
 
     def no_statistics(state: LandscapeState) -> str:
-        taken = trained.over_cases(state.normalizer)
+        taken = trained.depends_on_batch(state.normalizer)
         return "" if taken else "only batch norm takes them over cases"
 
     return Panel(
@@ -214,7 +213,7 @@ def landscape(
     )  # fmt: skip
 
 
-def lines_figure(cuts: Sequence[LossLandscape], name: str, over_cases: bool) -> Figure:
+def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: bool) -> Figure:
     """Return the losses along lines through w, in the colour of a normalizer."""
     at = np.asarray(cuts[0].at[0])
     losses = np.stack([np.asarray(cut.losses) for cut in cuts])
@@ -237,24 +236,24 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, over_cases: bool) -> 
         "showlegend": False,
         "xaxis": x | {"fixedrange": True},
         "yaxis": y | {"fixedrange": True},
-        "annotations": [stamped(cuts[0], "five lines through w", over_cases)],
+        "annotations": [stamped(cuts[0], "five lines through w", depends_on_batch)],
     }
     return {"data": data, "layout": layout}
 
 
-def plane_figure(surface: LossLandscape, over_cases: bool) -> Figure:
+def plane_figure(surface: LossLandscape, depends_on_batch: bool) -> Figure:
     """Return the losses on a plane through w, as a surface that can be turned."""
-    title = stamped(surface, "a plane through w", over_cases, outside([surface]))
+    title = stamped(surface, "a plane through w", depends_on_batch, outside([surface]))
     layout = canvas(470, 8, 8, 44, 8) | {"scene": scene(HEIGHTS), "annotations": [title]}
     traces = loss_surface(surface, HEIGHTS), minimum_marker(surface)
     return {"data": [trace.to_plotly_json() for trace in traces], "layout": layout}
 
 
 def stamped(
-    surface: LossLandscape, title: str, over_cases: bool, more: str = ""
+    surface: LossLandscape, title: str, depends_on_batch: bool, more: str = ""
 ) -> dict[str, Any]:
     """Return a title with where statistics come from, if the network takes any over cases."""
-    where = literal(stamp([surface])) if over_cases else "No statistics over cases."
+    where = literal(stamp([surface])) if depends_on_batch else "No statistics over cases."
     return note(f"<b>{title}</b> &nbsp; {where} {literal(more)}".strip(), 0, 1, 10)
 
 

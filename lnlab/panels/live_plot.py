@@ -35,20 +35,19 @@ class PlotlyScript(ipywidgets.Widget):
 def plotly_script() -> PlotlyScript:
     """Return the one copy of plotly.js of this kernel: plotly's own file, compressed."""
     source = resources.files("plotly").joinpath("package_data", "plotly.min.js")
-    return PlotlyScript(
-        packed=gzip.compress(source.read_bytes()), version=get_plotlyjs_version()
-    )
+    packed = gzip.compress(source.read_bytes())
+    return PlotlyScript(packed=packed, version=get_plotlyjs_version())
 
 
 class LivePlot(anywidget.AnyWidget):
-    """A live plotly figure: :meth:`update` moves what differs in its traces, and only that.
+    """A live plotly figure: :meth:`show` sends what differs in its traces, and only that.
 
     Patches that arrive faster than the page can draw are merged there, so that nothing
     queues. Zoom and pan stay while their axes are left alone. Arrays keep their precision
     (float32 or float64; others become float64) and travel as bytes.
 
     Args:
-        figure: the figure with all its traces. Traces may be addressed by name.
+        figure: the figure with all its traces.
         label: what a screen reader says for the picture.
         least_width: pixels; in a narrower window the figure is scrolled.
     """
@@ -60,76 +59,47 @@ class LivePlot(anywidget.AnyWidget):
     least_width = traitlets.Int(0).tag(sync=True)
     script = traitlets.Instance(PlotlyScript).tag(sync=True, **ipywidgets.widget_serialization)
 
-    def __init__(
-        self, figure: go.Figure | Figure, label: str = "", least_width: int = 0
-    ) -> None:
+    def __init__(self, figure: Figure, label: str = "", least_width: int = 0) -> None:
         super().__init__(
-            figure=as_json(go.Figure(figure)),
-            label=label,
-            least_width=least_width,
+            figure=as_json(go.Figure(figure)), label=label, least_width=least_width,
             script=plotly_script(),
-        )
-        known = figure.to_plotly_json() if isinstance(figure, go.Figure) else figure
-        self._traces = {i: dict(trace) for i, trace in enumerate(known["data"])}
-        self._layout = dict(known["layout"])
-        names = [trace.get("name") for trace in known["data"]]
-        self._indices = {name: i for i, name in enumerate(names) if names.count(name) == 1}
-        self._indices |= {i: i for i in range(len(names))}
+        )  # fmt: skip
+        self._traces = [dict(trace) for trace in figure["data"]]
+        self._layout = dict(figure["layout"])
         # what a page that was opened late has to be told; arrays, so that it has them as such
-        self._moved = {
-            i: {key: value for key, value in trace.items() if isinstance(value, np.ndarray)}
-            for i, trace in self._traces.items()
-        }
-        self._moved_layout: dict[str, Any] = {}
+        self._sent = [
+            {key: value for key, value in trace.items() if isinstance(value, np.ndarray)}
+            for trace in self._traces
+        ]
+        self._sent_layout: dict[str, Any] = {}
         self.on_msg(self._answer)
-
-    def update(
-        self,
-        traces: Mapping[int | str, Mapping[str, Any]],
-        layout: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Replace attributes of traces, and of the layout, by their new values.
-
-        Args:
-            traces: index or unique name of a trace to its new attributes, as in
-                ``{"LayerNorm": {"x": x, "y": y}}``.
-            layout: new attributes of the layout.
-
-        Raises:
-            KeyError: a trace that the figure does not have, or not exactly once.
-        """
-        unknown = [key for key in traces if key not in self._indices]
-        if unknown:
-            raise KeyError(f"no single trace {unknown[0]!r}; there are {list(self._indices)}")
-        patch = {}
-        for key, wanted in traces.items():
-            index = self._indices[key]
-            new = changed(self._traces[index], wanted)
-            if new:
-                patch[index] = new
-                self._moved[index].update(new)
-        moved = changed(self._layout, layout or {})
-        self._moved_layout |= moved
-        if patch or moved:
-            self._send_patch(patch, moved)
 
     def show(self, figure: Figure) -> None:
         """Show another figure with the same traces; only what differs is sent."""
-        self.update(dict(enumerate(figure["data"])), figure["layout"])
+        patch = {}
+        for index, wanted in enumerate(figure["data"]):
+            if new := changed(self._traces[index], wanted):
+                patch[index] = new
+                self._sent[index].update(new)
+        layout = changed(self._layout, figure["layout"])
+        self._sent_layout |= layout
+        if patch or layout:
+            self._send_patch(patch, layout)
 
     def reset_camera(self) -> None:
         """Turn a figure in space back to how it was drawn first."""
         self.send({"kind": "reset"})
 
-    def current(self, key: int | str) -> dict[str, Any]:
+    def current(self, name: str) -> dict[str, Any]:
         """Return all attributes that one trace has now."""
-        return dict(self._traces[self._indices[key]])
+        (trace,) = (trace for trace in self._traces if trace["name"] == name)
+        return trace
 
     def _answer(self, _: object, content: dict[str, Any], __: object) -> None:
         # A page that was opened or reloaded late has only the first figure.
         if content.get("kind") == "ready":
-            moved = {index: new for index, new in self._moved.items() if new}
-            self._send_patch(moved, self._moved_layout)
+            sent = {index: new for index, new in enumerate(self._sent) if new}
+            self._send_patch(sent, self._sent_layout)
 
     def _send_patch(
         self, traces: Mapping[int, Mapping[str, Any]], layout: Mapping[str, Any]
@@ -169,8 +139,7 @@ def encode(value: Any, buffers: list[bytes]) -> Any:
         return value
     if value.dtype.kind not in "fiub":
         return value.tolist()
-    array = np.ascontiguousarray(
-        value, value.dtype if value.dtype == np.float32 else np.float64
-    )
+    dtype = value.dtype if value.dtype == np.float32 else np.float64
+    array = np.ascontiguousarray(value, dtype)
     buffers.append(array.tobytes())
     return {"buffer": len(buffers) - 1, "dtype": array.dtype.name, "shape": array.shape}

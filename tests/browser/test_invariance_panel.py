@@ -35,11 +35,13 @@ print("widgets", count)
 """
 # Each patch is for nobody until the page can draw: what counts is that it can meanwhile.
 BUSY = """
-import time, numpy as np, plotly.graph_objects as go
-plot = panels.LivePlot(go.Figure([go.Scatter(y=[0.0, 0.0])]), "busy")
+import time, numpy as np
+from lnlab.panels.live_plot import LivePlot
+line = lambda y: {"data": [{"name": "y", "y": np.full(2, y)}], "layout": {}}
+plot = LivePlot(line(0.0), "busy")
 display(plot)
 for step in range(50):
-    plot.update({0: {"y": np.full(2, float(step))}})
+    plot.show(line(float(step)))
     time.sleep(0.1)
 print("done")
 """

@@ -53,7 +53,9 @@ def test_every_control_moves_its_panel(name, browser, address, folder):
         controls, count = page.locator(".lnlab-controls"), 0
         start = page.evaluate(f"[{COMMAND}, ({DRAWN})()]")
         for kind, move in MOVES.items():
-            for control in controls.locator(kind).all():
+            every = controls.locator(kind).all()
+            # a button that is pressed twice leaves something to be seen
+            for control in [each for each in every for _ in range(1 + ("chips" in kind))]:
                 if control.evaluate("each => each.closest('[disabled]') !== null"):
                     continue  # it says why it has no effect
                 before = page.evaluate(f"[{COMMAND}, ({DRAWN})()]")

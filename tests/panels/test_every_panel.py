@@ -38,7 +38,7 @@ TAG = "<img/src=x/onerror=alert`1`>"
 LAB = 848
 """Pixels that JupyterLab gives a cell's output beside its file browser, on a screen of 1280."""
 PAPERS = (attention, drawing, order, over_depth, reading, thoughts, transformer, writing)
-FUNCTIONS = {name: getattr(panels, name) for name in panels.__all__ if name != "LivePlot"} | {
+FUNCTIONS = {name: getattr(panels, name) for name in panels.__all__} | {
     function.__name__: function for function in PAPERS
 }
 """Every panel by its name."""
@@ -143,7 +143,7 @@ def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
         assert panel.bar.sentence == sentence
         for plot, frame in frames.items():
             moved = panel.plots[plot]
-            for trace, wanted in zip(moved._traces.values(), frame.figure["data"], strict=True):
+            for trace, wanted in zip(moved._traces, frame.figure["data"], strict=True):
                 hidden = wanted.get("visible") is False
                 assert hidden == (trace.get("visible") is False)
                 assert hidden or same(trace, wanted), wanted["name"]

@@ -210,9 +210,11 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
         for layer, statistics in layers.items():
             panel.state = PositionsState(norm, padding, time, layer)
             for slot, (name, expected) in enumerate(mean_over_units(statistics).items()):
-                np.testing.assert_array_equal(current(panel, slot, "z"), expected.numpy())
+                np.testing.assert_array_equal(
+                    current(panel, f"map {slot}", "z"), expected.numpy()
+                )
                 highest = max(float(each[name].max()) for each in means)
-                assert current(panel, slot, "zmax") == highest
+                assert current(panel, f"map {slot}", "zmax") == highest
             border = contrast(statistics)
             assert f"in {100 * border.border:.0f} % of the cases" in panel.bar.sentence
             assert f"in the middle in {100 * border.middle:.0f} %" in panel.bar.sentence
