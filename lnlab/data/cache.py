@@ -164,11 +164,7 @@ def _is_imported(value: Any, function: Any) -> bool:
 
 
 def _text(name: str, value: Any) -> str:
-    """Return the text of a plain value.
-
-    Raises:
-        TypeError: if it is not plain; its text could stay the same while it changes.
-    """
+    """Return the text of a plain value."""
     if not _is_plain(value):
         raise TypeError(
             f"{name} is {value!r}, whose text may be that of another value: give plain "

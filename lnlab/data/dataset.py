@@ -69,9 +69,6 @@ class Source:
 
         Args:
             how: how to get what cannot be downloaded, before "and name the place".
-
-        Raises:
-            FileNotFoundError: if there is nothing; says how to get the files.
         """
         path = path or data_folder() / self.name
         if not path.exists():
@@ -102,11 +99,7 @@ def read_sources(offers: What) -> tuple[Source, ...]:
 
 
 def find_source(name: str, sources: Iterable[Source], options: Iterable[str] = ()) -> Source:
-    """Return the source called ``name``; the first one is also called ``embedded``.
-
-    Raises:
-        ValueError: if there is none, or it lacks one of the ``options``; names those there are.
-    """
+    """Return the source called ``name``; the first one is also called ``embedded``."""
     by_name = {source.name: source for source in sources}
     if name not in by_name and name != "embedded":
         raise ValueError(f"unknown data {name!r}: choose from embedded, {', '.join(by_name)}")
@@ -121,11 +114,7 @@ def find_source(name: str, sources: Iterable[Source], options: Iterable[str] = (
 
 
 def require_files(source: Source, folder: Path, names: Sequence[str]) -> list[Path]:
-    """Return the paths of the files that a source needs in a folder.
-
-    Raises:
-        FileNotFoundError: if one is missing; names it, and says where they come from.
-    """
+    """Return the paths of the files that a source needs in a folder."""
     files = [folder / name for name in names]
     missing = [file for file in files if not file.is_file()]
     if missing:
@@ -137,11 +126,7 @@ def require_files(source: Source, folder: Path, names: Sequence[str]) -> list[Pa
 
 
 def read_text(file: Path, encodings: Sequence[str] = ("utf-8",)) -> str:
-    """Return the text of a file in the first encoding that fits.
-
-    Raises:
-        ValueError: if none does, or the file is no text; names it.
-    """
+    """Return the text of a file in the first encoding that fits."""
     content = file.read_bytes()
     for encoding in encodings:
         try:
@@ -166,11 +151,7 @@ def by_hash(items: Iterable[Item], *seed: object, sep: str = " ") -> list[Item]:
 
 
 def split_spec(spec: str) -> tuple[str, Path | None]:
-    """Return the name and the path in ``NAME`` or ``NAME=PATH``; ``~`` is expanded.
-
-    Raises:
-        ValueError: if the name or the path is empty.
-    """
+    """Return the name and the path in ``NAME`` or ``NAME=PATH``; ``~`` is expanded."""
     name, equals, path = spec.partition("=")
     if not name or (equals and not path):
         raise ValueError(f"data {spec!r}: write embedded, NAME or NAME=PATH")

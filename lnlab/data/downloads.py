@@ -34,11 +34,6 @@ def fetch(source: Source, folder: Path | None = None, *, progress: bool = True) 
 
     Returns:
         The folder.
-
-    Raises:
-        ValueError: if the source has nothing to download.
-        ConnectionError: if no mirror gave a file; says why for each.
-        OSError: if the folder cannot be written to, or the disk is full.
     """
     import pooch
     from requests import RequestException
@@ -100,11 +95,6 @@ def unpack(archive: Path) -> Path:
 
     The folder lies in ``data_folder()``, is called by the archive's SHA-256, and is complete
     when it exists. Processes that ask at the same time wait for one of them.
-
-    Raises:
-        ValueError: if the archive is damaged, is too large unpacked, or holds anything but
-            folders and files below its own folder.
-        OSError: if the archive cannot be read, or the data folder not be written.
     """
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]

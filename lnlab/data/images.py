@@ -126,9 +126,6 @@ def find_classes(labels: Mapping[str, np.ndarray], stated: int | None) -> tuple[
     Args:
         labels: uint8 (N,) by split.
         stated: the number of classes, from 0; None: each has a training image.
-
-    Raises:
-        ValueError: for a class without a training image, or a label of no class; names it.
     """
     train = np.unique(labels["train"])
     first = 0 if stated or any((y == 0).any() for y in labels.values()) else 1
@@ -177,11 +174,6 @@ def load(
         classes: of ``idx``, how many classes there are, if some have no training image.
         most: how many images to train on at most.
         grey: of ``digits-binary``, the grey levels of which black and white were drawn.
-
-    Raises:
-        ValueError: for an option outside its range; later, for files that are damaged or, by
-            name, not the official ones.
-        FileNotFoundError: if files are missing; says how to get them.
     """
     if classes is not None and not 1 <= classes <= 256:
         raise ValueError(f"classes is {classes}: give 1 to 256, labels are bytes.")
@@ -229,11 +221,7 @@ def load(
 
 
 def find_files(source: Source, folder: Path, names: Iterable[str]) -> dict[str, Path]:
-    """Return the paths of files by name; each may be gzipped.
-
-    Raises:
-        FileNotFoundError: if one is missing; names it.
-    """
+    """Return the paths of files by name; each may be gzipped."""
     files = {}
     for name in names:
         packed, plain = folder / f"{name}.gz", folder / name
@@ -269,11 +257,7 @@ MNIST_TRAIN = 55_000
 
 
 def read_bytes(path: Path, sha256: str = "") -> bytes:
-    """Return the bytes of a file, unpacked if it is gzipped (its first bytes tell).
-
-    Raises:
-        ValueError: if the gzip stream is damaged, or the unpacked bytes have another hash.
-    """
+    """Return the bytes of a file, unpacked if it is gzipped (its first bytes tell)."""
     content = path.read_bytes()
     if content[:2] == b"\x1f\x8b":
         try:
@@ -296,9 +280,6 @@ def read_idx(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
         path: the file, gzipped or not.
         ndim: the number of dimensions that it must have: 1 for labels, 3 for images.
         sha256: what the unpacked bytes must hash to; empty if that is not known.
-
-    Raises:
-        ValueError: if it is damaged, or no such file; names it.
     """
     content = read_bytes(path, sha256)
     magic, start = bytes([0, 0, 8, ndim]), 4 + 4 * ndim
@@ -317,11 +298,7 @@ def read_idx(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
 
 
 def read_mnist(files: Mapping[str, Path], source: Source) -> tuple[Pixels, str]:
-    """Read four IDX files and compare them; MNIST's must be the official ones.
-
-    Raises:
-        ValueError: if a file is damaged or does not fit another.
-    """
+    """Read four IDX files and compare them; MNIST's must be the official ones."""
     hashes = {file.name.removesuffix(".gz"): file.content_sha256 for file in source.files}
     pixels = {}
     for split, (images, labels) in MNIST_FILES.items():
@@ -358,11 +335,7 @@ BATCH, VALID = 10_000, 5_000
 
 
 def find_cifar10(path: Path) -> dict[str, Path]:
-    """Return the six files; ``path`` is the archive, its folder, or the folder of either.
-
-    Raises:
-        FileNotFoundError: if one is missing; names it.
-    """
+    """Return the six files; ``path`` is the archive, its folder, or the folder of either."""
     archive = path / CIFAR10.files[0].name
     if archive.is_file() and not (path / CIFAR10_FOLDER).is_dir():
         path = archive
@@ -380,11 +353,7 @@ def find_cifar10(path: Path) -> dict[str, Path]:
 
 
 def read_cifar10(files: Mapping[str, Path], most: int | None = None) -> tuple[Pixels, str]:
-    """Read pictures (N, 3, 32, 32) and classes (N,) by split, and note unofficial files.
-
-    Raises:
-        ValueError: if a file is damaged, or is another one than its name says.
-    """
+    """Read pictures (N, 3, 32, 32) and classes (N,) by split, and note unofficial files."""
     official, batches = True, {}
     for name, path in files.items():
         content = path.read_bytes()
@@ -399,11 +368,7 @@ def read_cifar10(files: Mapping[str, Path], most: int | None = None) -> tuple[Pi
 
 
 def parse_cifar10(content: bytes, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pictures and classes in a file of CIFAR-10.
-
-    Raises:
-        ValueError: if it is damaged, another file, or asks for anything but arrays.
-    """
+    """Return the pictures and classes in a file of CIFAR-10."""
     try:
         entries = ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
         entries = {_text(key): value for key, value in entries.items()}
@@ -447,11 +412,7 @@ class ArrayUnpickler(pickle.Unpickler):
     }
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what a pickle wants to import.
-
-        Raises:
-            pickle.UnpicklingError: if that is not needed for arrays.
-        """
+        """Return what a pickle wants to import."""
         if (module, name) not in self.ALLOWED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is no array")
         return self.ALLOWED[module, name]
@@ -471,11 +432,7 @@ DARK, STEEP = 0.33, 3.0
 
 
 def read_mnist_binary(files: Mapping[str, Path], most: int | None) -> tuple[Pixels, str]:
-    """Read the official pictures, all labelled 0; the note says how many train if not all.
-
-    Raises:
-        ValueError: if a file is not the official one.
-    """
+    """Read the official pictures, all labelled 0; the note says how many train if not all."""
     pixels = {}
     for split, file in zip(("train", "valid", "test"), MNIST_BINARY.files, strict=True):
         path = files[file.name]
@@ -486,11 +443,7 @@ def read_mnist_binary(files: Mapping[str, Path], most: int | None) -> tuple[Pixe
 
 
 def parse_binary(content: bytes, path: Path) -> np.ndarray:
-    """Return the pictures (N, 28, 28) in lines of 784 digits 0 or 1 with a space between.
-
-    Raises:
-        ValueError: if a line has another form.
-    """
+    """Return the pictures (N, 28, 28) in lines of 784 digits 0 or 1 with a space between."""
     width = 2 * 784  # a digit and a space, or the end of the line
     rows = len(content) // width
     letters = np.frombuffer(content, np.uint8, rows * width).reshape(rows, width)

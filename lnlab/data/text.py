@@ -122,11 +122,7 @@ class Text(Dataset[Windows]):
         return "".join(sorted(set(self.text)))
 
     def encode(self, text: str) -> "torch.Tensor":
-        """Return the codes of a text, int64 ``(N,)``.
-
-        Raises:
-            ValueError: for a character outside the vocabulary; names it and its position.
-        """
+        """Return the codes of a text, int64 ``(N,)``."""
         import torch
 
         codes = {character: code for code, character in enumerate(self.vocabulary)}
@@ -174,11 +170,6 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
 
     Args:
         context: T, the characters of an example.
-
-    Raises:
-        ValueError: if ``txt`` has no path; later, if the text is too short, not UTF-8, or not
-            the official one.
-        FileNotFoundError: if the file is missing; says how to get it.
     """
     if source is TALES:
         return Text(source, lambda: make_tales(LENGTH), lambda: str(LENGTH), context=context)

@@ -22,10 +22,6 @@ class Vocabulary:
 
     Args:
         words: without repetition; the first is number 2.
-
-    Raises:
-        ValueError: for a word that is there twice, is empty, has a space, or is one of
-            :data:`SPECIAL`.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -48,11 +44,7 @@ class Vocabulary:
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
     def encode(self, sentence: str) -> list[int]:
-        """Return the numbers of a sentence's words, separated by spaces, and :data:`END`.
-
-        Raises:
-            ValueError: if it has no words.
-        """
+        """Return the numbers of a sentence's words, separated by spaces, and :data:`END`."""
         words = sentence.split()
         if not words:
             raise ValueError("a sentence without words has nothing to read: leave it out.")

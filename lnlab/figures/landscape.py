@@ -166,11 +166,7 @@ def loss_surface(landscape: Landscape, heights: tuple[float, float]) -> go.Surfa
 
 
 def surface_values(landscape: Landscape) -> dict[str, np.ndarray]:
-    """Return the heights of a plane, logarithms, and the losses that a pointer shows.
-
-    Raises:
-        ValueError: if a loss is below 0.
-    """
+    """Return the heights of a plane, logarithms, and the losses that a pointer shows."""
     x, y = (np.asarray(at) for at in landscape.at)
     losses = np.asarray(landscape.losses).T  # plotly's rows run along y
     if (losses < 0).any():

@@ -118,9 +118,6 @@ def load_writers(runs: Iterable[Run], data: str = "") -> Writers:
     Args:
         runs: of the task ``handwriting``, of any arms and lengths.
         data: where their lines are, if not made here: ``unipen=PATH``.
-
-    Raises:
-        ValueError: if there are none, or they differ in their lines or their floor.
     """
     models: dict[str, dict[int, HandwritingNet]] = {}
     made, floors, scales = [], set(), {}

@@ -114,9 +114,6 @@ class CaptionLocator:
     Args:
         models: by name, of the task ``order_embeddings``; of one vocabulary.
         dataset: that they were trained on.
-
-    Raises:
-        ValueError: if there are none, or one was trained with another vocabulary.
     """
 
     def __init__(self, models: Mapping[str, Any], dataset: Captions) -> None:
@@ -134,11 +131,7 @@ class CaptionLocator:
         self.examples = EXAMPLES if self.of_scenes else captions
 
     def meaning(self, caption: str) -> Meaning | None:
-        """Return the meaning of a caption; None where nobody but its author knows.
-
-        Raises:
-            ValueError: if it has no words, or, of scenes, is not understood.
-        """
+        """Return the meaning of a caption; None where nobody but its author knows."""
         if self.of_scenes:
             return parse(caption)
         self.dataset.vocabulary.encode(caption)

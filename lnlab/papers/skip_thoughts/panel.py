@@ -85,10 +85,6 @@ class SentenceMap:
     Args:
         models: of the task ``skip_thoughts``, by name, then by update.
         numbered: what they were trained on.
-
-    Raises:
-        ValueError: if there is none or too many, or one was trained with another vocabulary,
-            or no passage is held out.
     """
 
     def __init__(self, models: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks) -> None:
