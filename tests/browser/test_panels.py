@@ -19,7 +19,7 @@ COMMAND = "document.querySelector('.lnlab-command').textContent"
 
 def press(control):
     first = control.get_attribute("aria-valuenow") == control.get_attribute("aria-valuemin")
-    control.press("ArrowRight" if first else "ArrowLeft")
+    control.press("End" if first else "Home")
 
 
 def choose_another(control):
