@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -274,14 +275,16 @@ def check_parameters(subject: AuditSubject) -> list[Finding]:
     tried = {n: m for n, m in masks.items() if (m.any() if m.dim() < 2 else m.all())}
     rounded = any(bool(grads[name][mask].any()) for name, mask in tried.items())
     factors = (1, 100) if rounded else (1, 1)
-    names = _without_effect(subject, evaluated, tried, factors)
+    states = list(product(range(RANDOM_STATES), factors))
+    tries = states if subject.is_random else states[:2]
+    names = _without_effect(subject, evaluated, tried, tries)
     if names and subject.noise:  # what is turned off may need them
         noisy = ModuleCopy(subject.noisy, subject.x, bn_stats="batch", read=subject.read)
-        names = _without_effect(subject, noisy, {name: tried[name] for name in names}, factors)
+        names = _without_effect(subject, noisy, {name: tried[name] for name in names}, states)
     idle = {name: (int(masks[name].sum()), masks[name].numel()) for name in names}
     # without effect on this input, and with one on another
     whole = {name: masks[name] for name in names if masks[name].all()}
-    unseen = _without_effect(subject, evaluated, whole, factors, other_input)
+    unseen = _without_effect(subject, evaluated, whole, tries, other_input)
     here = [name for name in whole if name not in unseen]
     norms = _next_norms(subject)
     subject.show(
@@ -332,7 +335,7 @@ def _without_effect(
     subject: AuditSubject,
     evaluated: ModuleCopy,
     masks: dict[str, Tensor],
-    factors: Iterable[float],
+    tries: Iterable[tuple[int, float]],
     change_input: Callable[[Tensor], Tensor] = lambda x: x,
 ) -> list[str]:
     """Return the parameters whose masked numbers can be replaced without any change.
@@ -342,12 +345,12 @@ def _without_effect(
     """
     if not masks:
         return []
-    if not _has_effect(subject, evaluated, masks, factors, change_input):
+    if not _has_effect(subject, evaluated, masks, tries, change_input):
         return list(masks)
     items, names = list(masks.items()), []
     half = len(items) // 2
     for part in (items[:half], items[half:]) if half else ():
-        names += _without_effect(subject, evaluated, dict(part), factors, change_input)
+        names += _without_effect(subject, evaluated, dict(part), tries, change_input)
     return names
 
 
@@ -355,33 +358,34 @@ def _has_effect(
     subject: AuditSubject,
     evaluated: ModuleCopy,
     masks: dict[str, Tensor],
-    factors: Iterable[float],
+    tries: Iterable[tuple[int, float]],
     change_input: Callable[[Tensor], Tensor],
 ) -> bool:
     """Return True if the outputs move when the masked numbers are replaced.
 
     Args:
-        subject: says from how many random states, and what is rounding.
+        subject: says what is rounding.
         evaluated: its copy.
         masks: the places that are changed, by the name of the parameter.
-        factors: the sizes of the changes, in units of the parameter's own.
+        tries: a random state each, and the size of the change in units of the parameter's own.
         change_input: from the input to the one that is tried.
     """
     x = change_input(evaluated.x)
-    for state in range(RANDOM_STATES if subject.is_random or subject.noise else 1):
+    unchanged: dict[int, Tensor] = {}
+    for draw, (state, factor) in enumerate(tries):
+        others = {}
+        for name, mask in masks.items():
+            p = evaluated.parameters[name].data
+            size = factor * (float(p.abs().mean()) or 1.0)
+            other = p + size * normal(9, draw, p.numel()).view_as(p).to(p)
+            others[name] = torch.where(mask, other, p)
         with restored_random_state(state):
-            y = evaluated.run(Replacement(x)).y
-        for draw, factor in enumerate(factors):
-            others = {}
-            for name, mask in masks.items():
-                p = evaluated.parameters[name].data
-                size = factor * (float(p.abs().mean()) or 1.0)
-                other = p + size * normal(9, draw, p.numel()).view_as(p).to(p)
-                others[name] = torch.where(mask, other, p)
-            with restored_random_state(state):
-                changed = evaluated.run(Replacement(x, others)).y
-            if not relative_change(changed, y) <= subject.exact:
-                return True
+            if state not in unchanged:
+                unchanged[state] = evaluated.run(Replacement(x)).y
+        with restored_random_state(state):
+            changed = evaluated.run(Replacement(x, others)).y
+        if not relative_change(changed, unchanged[state]) <= subject.exact:
+            return True
     return False
 
 
