@@ -55,7 +55,6 @@ class Classification(training.Experiment):
     lower_is_better = ("train_nll", "test_nll", "test_error")
 
     def dataset(self) -> Any:
-        """Load :class:`~lnlab.data.Images`, and hold out the validation examples."""
         whole = load(self.data)
         return hold_out(whole, self.valid_size) if self.valid_size else whole
 

@@ -258,7 +258,6 @@ class Experiment(Classification):
         }
 
     def dataset(self) -> Any:
-        """Load :class:`~lnlab.data.Images` with ``train_size`` training images."""
         if self.valid_size:
             raise ValueError(
                 "valid_size: pictures have a validation set of their own, leave it."
@@ -266,7 +265,6 @@ class Experiment(Classification):
         return load(self.data, most=self.train_size)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        """Return the network of one seed; W depends on the seed, the layer's index and size."""
         net = NETS[self.architecture](
             dataset.shape, dataset.classes, ARMS[self.norm], self.padding
         )

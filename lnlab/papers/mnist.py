@@ -116,7 +116,6 @@ class Experiment(Classification):
         return {"epochs": {"smoke": 1, "notebook": 8, "paper": 5}[budget], "unbiased": True}
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        """Return the network of one seed; its initial W depends only on the seed and sizes."""
         hidden, output = (self._corrected(norm) for norm in ARMS[self.norm])
         mlp = MLP((dataset.train.x.shape[1], *self.units, dataset.classes), hidden, output)
         generator = torch.Generator().manual_seed(seed)

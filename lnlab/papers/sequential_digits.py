@@ -106,7 +106,6 @@ class Experiment(Classification):
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
-        """Return budgets with T = 8, 16 and 32 time steps for the embedded digits."""
         return {
             "smoke": cls(pixels_per_step=8, units=(16,), epochs=1, seeds=(0, 1)),
             "notebook": cls(pixels_per_step=4, units=(32,), epochs=6, seeds=(0, 1, 2)),
@@ -137,7 +136,6 @@ class Experiment(Classification):
         }
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        """Return the network of one seed; its initial W depends only on the seed and sizes."""
         norm = ARMS[self.norm](self.steps(dataset))
         initial = CELL_INITS[self.initialisation]
         with seeded(seed):

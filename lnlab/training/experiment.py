@@ -344,7 +344,10 @@ class Experiment(metaclass=ExperimentMeta):
 
     @abstractmethod
     def model(self, seed: int, dataset: Any) -> nn.Module:
-        """One model; torch, numpy and Python have been seeded with ``seed`` before."""
+        """Return the model of one seed, whose weights depend on the seed and the sizes alone.
+
+        Torch, numpy and Python have been seeded with ``seed`` before.
+        """
 
     def load_model(self, weights: Mapping[str, Tensor], dataset: Any, seed: int) -> Any:
         """Return the model of one seed with the weights of a run (each of its own shape)."""

@@ -123,12 +123,10 @@ class Experiment(training.Experiment):
         }
 
     def dataset(self) -> Questions:
-        """Load the questions."""
         options = {"sentences": self.sentences, "split": self.split, "most": self.train_size}
         return load(self.data, "questions", **options)
 
     def model(self, seed: int, dataset: Questions) -> nn.Module:
-        """Return the model of one seed; its weights depend on the seed and the sizes alone."""
         recurrent, everywhere, gain = ARMS[self.norm]
         passage, query = dataset.longest
         with seeded(seed):
@@ -161,7 +159,6 @@ class Experiment(training.Experiment):
         return torch.stack([F.cross_entropy(*each) for each in zip(output, y, strict=True)])
 
     def measure(self, net: Any, dataset: Questions, evaluation: Evaluation) -> dict[str, Any]:
-        """Return :func:`.evaluate.measure`; of the test at the end alone."""
         test = evaluation is Evaluation.FINAL
         return measure(net, dataset, self.batch_size, test=test)
 

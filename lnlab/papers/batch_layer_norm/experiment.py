@@ -106,7 +106,6 @@ class BatchLayerNormExperiment(training.Experiment):
         """Return the NLL of each example (N,), and whether its class is correct (N,)."""
 
     def model(self, seed: int, dataset: Any) -> nn.Module:
-        """Return the network of one seed; its weights depend only on the seed and the sizes."""
         setup = TrainingSetup(
             self.batch_size,
             max(1, self.train_size // self.batch_size),
@@ -218,7 +217,6 @@ class ImageExperiment(BatchLayerNormExperiment):
         }
 
     def dataset(self) -> Subset:
-        """Load the first images of each split, and standardize each pixel."""
         # generated images: only as many as are used; files: all, to have the same checksum
         whole = load(self.data, most=self.train_size if self.data == "shapes" else None)
         x = whole.train.x[: self.train_size]
@@ -308,7 +306,6 @@ class ReviewExperiment(BatchLayerNormExperiment):
         return {"smoke": smoke, "notebook": small, "paper": cls()}
 
     def dataset(self) -> Subset:
-        """Load the first reviews of each split."""
         whole = load(
             self.data, "reviews", max_length=self.max_length, vocab_size=self.vocab_size
         )

@@ -80,13 +80,11 @@ class Experiment(training.Experiment):
         }
 
     def dataset(self) -> Images:
-        """Load the images and check that they can be drawn: see :func:`check_drawable`."""
         grey = self.mistake == "grey"
         options: Any = {"most": self.train_size, "grey": grey}
         return check_drawable(load(self.data, "images", **options), grey)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        """Return the network of one seed; its weights depend only on the seed and the sizes."""
         norm, gates = ARMS[self.norm]
         height, width = dataset.shape
         with seeded(seed):
@@ -119,7 +117,6 @@ class Experiment(training.Experiment):
         return self.every(self.eval_every, updates_per_epoch)
 
     def measure(self, net: Any, dataset: Images, evaluation: Evaluation) -> dict[str, Any]:
-        """Return :func:`.evaluate.measure`; of the test at the end alone."""
         test = evaluation is Evaluation.FINAL
         pictures = test or evaluation is Evaluation.FULL
         return measure(net, dataset, pictures=pictures, test=test)

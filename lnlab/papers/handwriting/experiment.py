@@ -75,7 +75,6 @@ class Experiment(training.Experiment):
 
     @classmethod
     def budgets(cls) -> Mapping[str, Self]:
-        """Return the budgets; the kept runs have the size of :meth:`scaled`."""
         small = cls(
             data="pen",
             units=(64,),
@@ -117,11 +116,9 @@ class Experiment(training.Experiment):
         return cls.budget("paper", **{"data": "unipen", **settings, **changes})
 
     def dataset(self) -> Strokes:
-        """Load the lines."""
         return load(self.data, "strokes", most=self.max_lines)
 
     def model(self, seed: int, dataset: Strokes) -> nn.Module:
-        """Return the network of one seed; its weights depend only on the seed and the sizes."""
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
             line.steps for line in dataset.train
         )
@@ -174,7 +171,6 @@ class Experiment(training.Experiment):
         return torch.where(inside, nats, 0.0).sum((1, 2)) / counts
 
     def measure(self, net: Any, dataset: Strokes, evaluation: Evaluation) -> dict[str, Any]:
-        """Return :func:`.evaluate.measure`; of the test at the end alone."""
         splits = ("valid", "test") if evaluation is Evaluation.FINAL else ("valid",)
         limits = self.max_points, self.max_lines
         lines = {split: EncodedLines(dataset, split, *limits) for split in splits}

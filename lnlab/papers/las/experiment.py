@@ -173,7 +173,6 @@ class Experiment(training.Experiment):
         return speech
 
     def model(self, seed: int, dataset: Speech) -> nn.Module:
-        """Return the model of one seed; its W depends on the seed and the sizes alone."""
         listener_normalized, speller_normalized = ARMS[self.norm]
         in_cells = listener_normalized and self.encoder_norm == "cell"
         after = ENCODER_NORMS[self.encoder_norm] if listener_normalized else None
@@ -239,6 +238,5 @@ class Experiment(training.Experiment):
         )
 
     def measure(self, net: Any, dataset: Speech, evaluation: Evaluation) -> dict[str, Any]:
-        """Return :func:`.evaluate.measure`."""
         limits = {"width": self.beam_width, "longest": self.max_length}
         return measure(net, dataset, validate=self.validate, **limits)

@@ -85,11 +85,9 @@ class Experiment(training.Experiment):
         }
 
     def dataset(self) -> Captions:
-        """Load the images and captions."""
         return load(self.data, "captions", split=self.split, most=self.train_size)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
-        """Return the model of one seed; its weights depend on the seed and the sizes alone."""
         gain = None if self.norm == "none" else self.gain
         with seeded(seed):
             net = OrderEmbedding(
@@ -124,7 +122,6 @@ class Experiment(training.Experiment):
         )
 
     def measure(self, net: Any, dataset: Captions, evaluation: Evaluation) -> dict[str, float]:
-        """Return :func:`.evaluate.measure`; of the test at the end alone."""
         test = evaluation is Evaluation.FINAL
         return measure(net, dataset, fold=self.fold_size, test=test)
 

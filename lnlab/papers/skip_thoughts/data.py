@@ -256,16 +256,14 @@ def sequences(first: Event, second: Event) -> tuple[str, str]:
     )
 
 
-def omissions(speaker: str, event: Event) -> tuple[str, str]:
-    """Return two sentences in which the speaker does not say that an event happened."""
-    done = f"that {event.agent} did {FORMS[event.verb][0]} the {event.thing}"
-    return f"{speaker} did not say {done}", f"{done} , {speaker} did not say"
+def reports(speaker: str, event: Event, *, denied: bool) -> tuple[str, str]:
+    """Return two sentences in which a speaker denies an event, or does not say that it was.
 
-
-def denials(speaker: str, event: Event) -> tuple[str, str]:
-    """Return two sentences, of the same words, in which the speaker denies an event."""
-    denied = f"that {event.agent} did not {FORMS[event.verb][0]} the {event.thing}"
-    return f"{speaker} did say {denied}", f"{denied} , {speaker} did say"
+    Both have the same words, denied or not: the "not" is in another place.
+    """
+    happened = f"{event.agent} did {'not ' * denied}{FORMS[event.verb][0]} the {event.thing}"
+    says = f"{speaker} did {'' if denied else 'not '}say"
+    return f"{says} that {happened}", f"that {happened} , {says}"
 
 
 # Episodes of a story, a few sentences each.
@@ -290,11 +288,11 @@ def tell_sequence(rng: Random, cast: Cast) -> Iterator[str]:
 def tell_denial(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell what somebody did not say, or denied, and who knows of it."""
     event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
-    if rng.random() < 0.5:
-        yield rng.choice(omissions(speaker, event))
+    denied = rng.random() >= 0.5
+    yield rng.choice(reports(speaker, event, denied=denied))
+    if not denied:
         yield f"nobody heard of the {event.thing} , but it was true"
     else:
-        yield rng.choice(denials(speaker, event))
         yield f"everybody heard of the {event.thing} , and nothing had happened"
 
 

@@ -201,7 +201,7 @@ def random_scope(rng: Random, relation: str) -> Pair:
     """Draw a pair about the scope of a negation: of the saying, or of the event."""
     cast = random_cast(rng)
     event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
-    forms = [data.omissions(speaker, event), data.denials(speaker, event)]
+    forms = [data.reports(speaker, event, denied=denied) for denied in (False, True)]
     rng.shuffle(forms)
     form = rng.randrange(2)
     if relation in ("same", "turned"):

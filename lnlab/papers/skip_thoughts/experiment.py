@@ -107,7 +107,6 @@ class Experiment(training.Experiment):
         return super().config() | {"downstream_tasks": self.downstream_tasks.split("=")[0]}
 
     def dataset(self) -> EncodedBooks:
-        """Load the books, and the tasks on which vectors are scored."""
         books = load(self.data, "books", longest=self.max_length - 1)
         none = self.downstream_tasks == "none"
         tasks = {} if none else load(self.downstream_tasks, "tasks")
@@ -115,7 +114,6 @@ class Experiment(training.Experiment):
         return EncodedBooks(books, *size, tasks, shuffled=self.shuffled)
 
     def model(self, seed: int, dataset: EncodedBooks) -> nn.Module:
-        """Return the model of one seed; its weights depend on the seed and the sizes alone."""
         gain = None if self.norm == "none" else self.gain
         with seeded(seed):
             net = SkipThoughts(
@@ -158,7 +156,6 @@ class Experiment(training.Experiment):
     def measure(
         self, net: Any, dataset: EncodedBooks, evaluation: Evaluation
     ) -> dict[str, Any]:
-        """Return :func:`.evaluate.measure`; at the end also the metrics of bags of words."""
         metrics = measure(net, dataset, evaluation, snapshot=self.snapshots)
         if evaluation is Evaluation.FINAL:
             metrics |= bag_of_words_scores(dataset)
