@@ -14,15 +14,7 @@ symbol    is                          size   of
 from functools import partial
 
 from lnlab.lazy import lazy
-from lnlab.nn.attention import (
-    Annotations,
-    Attention,
-    Hypothesis,
-    attention_entropy,
-    attention_in_segments,
-    attention_monotonicity,
-    beam_search,
-)
+from lnlab.nn.attention import Annotations, Attention
 from lnlab.nn.batch import (
     BatchNorm,
     BatchNormalizer,

@@ -8,7 +8,7 @@ import torch
 
 from lnlab.kernels import fuse
 from lnlab.nn import PUBLISHED_LSTMS as CELLS
-from lnlab.nn import Hypothesis, LayerNorm, attention_in_segments
+from lnlab.nn import LayerNorm
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
@@ -19,6 +19,7 @@ from lnlab.papers.las.evaluate import (
     transcribe,
 )
 from lnlab.papers.las.model import Listener, OverFeatures, OverTime, Speller, make_batch
+from lnlab.papers.las.search import Hypothesis, attention_in_segments
 from lnlab.training import train_steps
 from lnlab.training.runs import read
 

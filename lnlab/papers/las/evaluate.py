@@ -13,17 +13,17 @@ from lnlab.analysis.objective import Objective
 from lnlab.analysis.recorder import QUANTILES, record, summary
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 from lnlab.extras import name_missing_extra
-from lnlab.nn import (
+from lnlab.nn.padding import cross_entropy
+from lnlab.papers.las.data import Speech
+from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch
+from lnlab.papers.las.recordings import HOP, Utterance
+from lnlab.papers.las.search import (
     Hypothesis,
     attention_entropy,
     attention_in_segments,
     attention_monotonicity,
     beam_search,
 )
-from lnlab.nn.padding import cross_entropy
-from lnlab.papers.las.data import Speech
-from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch
-from lnlab.papers.las.recordings import HOP, Utterance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def transcribe(
 ) -> tuple[float, list[Tensor], list[Hypothesis]]:
     """Return nats a unit, the attention at the right units, and what the search finds.
 
-    ``width`` and ``longest`` are those of :func:`lnlab.nn.beam_search`.
+    ``width`` and ``longest`` are those of :func:`.search.beam_search`.
     """
     net.eval()
     numbers = {unit: number for number, unit in enumerate(units)}

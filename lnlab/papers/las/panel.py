@@ -21,11 +21,11 @@ from lnlab.figures.style import (
     slot_traces,
     trace,
 )
-from lnlab.nn import attention_in_segments
 from lnlab.panels.controls import choice, choice_slider, distinct
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
+from lnlab.papers.las.search import attention_in_segments
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
 from lnlab.papers.pictures import LAST, nearest, of_first_seed
 from lnlab.training.runs import Run

@@ -1,0 +1,167 @@
+"""Beam search with a speller, and how well its attention fits an alignment."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lnlab.nn import Annotations
+
+
+class Decoder(Protocol):
+    """A model that emits one unit after the other: :class:`lnlab.papers.las.Speller`.
+
+    Its state has ``alpha`` (B, T), its last attention, and ``pick(rows)``, the state of some
+    examples of the batch.
+    """
+
+    vocabulary: int
+
+    def start(self, annotations: Annotations) -> Any:
+        """Return the state before the first unit, for each of the B examples."""
+        ...
+
+    def step(
+        self, last: Tensor, state: Any, annotations: Annotations, u: int
+    ) -> tuple[Tensor, Any]:
+        """Return logits (B, V) of unit number u after ``last`` (B,), and the next state."""
+        ...
+
+
+class Hypothesis(NamedTuple):
+    """A hypothesis of the beam search."""
+
+    units: list[int]  # the indices of its units, without the end symbol
+    score: float  # its log probability divided by its length to the power of the penalty
+    alpha: Tensor  # the attention at each unit and at the end symbol (U, T)
+    ended: bool  # whether it has the end symbol
+
+
+COMPACT_BELOW = 0.75
+"""Share of active utterances below which the others are dropped, which copies all tensors."""
+
+
+@torch.no_grad()
+def beam_search(
+    decoder: Decoder,
+    annotations: Annotations,
+    end: int,
+    *,
+    width: int = 1,
+    longest: int = 100,
+    penalty: float = 1.0,
+) -> list[Hypothesis]:
+    """Return the best hypothesis for each utterance; with a width of 1 the greedy one.
+
+    All utterances and prefixes are computed together. A prefix without the end symbol after
+    ``longest`` units is cut there and marked; ended ones are preferred to it. If no score is
+    finite, the hypothesis is empty and its score NaN.
+
+    Args:
+        decoder: scores ``vocabulary`` units; its first input is that number itself.
+        annotations: what it attends to.
+        end: the index of the end symbol.
+        width: the number of prefixes that are kept for each utterance.
+        longest: the largest number of units.
+        penalty: exponent of the length by which log probabilities are divided.
+    """
+    if width < 1 or longest < 1:
+        raise ValueError(f"width is {width}, longest {longest}: give at least 1.")
+    B = len(annotations.h)
+    beams = annotations.repeat(width)
+    state = decoder.start(beams)
+    last = torch.full((B * width,), decoder.vocabulary, device=beams.h.device)
+    # at first all prefixes of an utterance are the same one: only one may go on
+    total = torch.full((B, width), -torch.inf, dtype=beams.h.dtype, device=beams.h.device)
+    total[:, 0] = 0.0
+    units = last.new_empty(B * width, 0)
+    alpha = beams.h.new_empty(B * width, 0, beams.h.shape[1])
+    best: list[Hypothesis | None] = [None] * B
+    active = list(range(B))  # the utterances that go on
+    for u in range(longest):
+        logits, state = decoder.step(last, state, beams, u)
+        V = logits.shape[1]
+        # log p of a sequence is the sum of log p(unit | those before): the best of width * V
+        # continuations are kept, whichever prefix they continue
+        scores = total.unsqueeze(-1) + logits.log_softmax(-1).view(-1, width, V)
+        total, chosen = scores.flatten(1).topk(width)  # (B, width)
+        firsts = width * torch.arange(len(active), device=chosen.device)[:, None]
+        rows = (chosen // V + firsts).flatten()
+        last = (chosen % V).flatten()
+        state = state.pick(rows)
+        units = torch.cat([units[rows], last[:, None]], dim=1)
+        alpha = torch.cat([alpha[rows], state.alpha[:, None]], dim=1)
+        final = u == longest - 1
+        ending = last.view(-1, width) == end
+        for slot, beam in (ending | final).nonzero().tolist():
+            value = float(total[slot, beam])
+            if not math.isfinite(value):
+                continue
+            ended = bool(ending[slot, beam])
+            utterance, row = active[slot], slot * width + beam
+            hypothesis = Hypothesis(
+                units[row, : u if ended else u + 1].tolist(),
+                # without it the shortest would win, as every unit makes log p smaller
+                value / (u + 1) ** penalty,
+                alpha[row],
+                ended,
+            )
+            known = best[utterance]
+            if known is None or (ended, hypothesis.score) > (known.ended, known.score):
+                best[utterance] = hypothesis
+        total = total.masked_fill(ending, -torch.inf)
+        going = total.isfinite().any(1)
+        count = int(going.sum())
+        if not count:
+            break
+        if count < COMPACT_BELOW * len(active):
+            rows = going.repeat_interleave(width).nonzero().squeeze(1)
+            beams, state = beams.pick(rows), state.pick(rows)
+            total, last, units, alpha = total[going], last[rows], units[rows], alpha[rows]
+            active = [i for i, on in zip(active, going.tolist(), strict=True) if on]
+    empty = Hypothesis([], math.nan, annotations.h.new_empty(0, annotations.h.shape[1]), False)
+    return [hypothesis or empty for hypothesis in best]
+
+
+TOLERANCE = 0.04
+"""Seconds before and after a unit that count as inside it."""
+
+
+Times = Sequence[float] | np.ndarray
+
+
+def attention_in_segments(alpha: Tensor, step: float, begins: Times, ends: Times) -> Tensor:
+    """Return the share of each unit's attention on its own segment, give or take 40 ms (U,).
+
+    ``alpha`` (U, T) is a distribution over steps for each unit, without the end symbol; step t
+    lasts ``step`` seconds from t * step, and a unit from ``begins`` to ``ends`` (U,), seconds.
+    """
+    if not len(alpha) == len(begins) == len(ends):
+        raise ValueError(
+            f"there are {len(alpha)} rows, {len(begins)} begins and {len(ends)} ends: give one "
+            "of each for every unit."
+        )
+    low = torch.as_tensor(np.asarray(begins)).to(alpha)[:, None] - TOLERANCE
+    high = torch.as_tensor(np.asarray(ends)).to(alpha)[:, None] + TOLERANCE
+    left = step * torch.arange(alpha.shape[1]).to(alpha)
+    # a step that lies partly inside counts in part
+    overlap = (torch.minimum(high, left + step) - torch.maximum(low, left)).clamp(min=0) / step
+    return (alpha * overlap).sum(-1)
+
+
+def attention_monotonicity(alpha: Tensor) -> float:
+    """Return the share of units (U, T) whose mean attention is not before the last unit's.
+
+    1 for a single unit.
+    """
+    mean_step = (alpha * torch.arange(alpha.shape[1]).to(alpha)).sum(-1)
+    forward = mean_step.diff() >= 0
+    return float(forward.double().mean()) if len(forward) else 1.0
+
+
+def attention_entropy(alpha: Tensor) -> Tensor:
+    """Return the entropy of attention (U, T) for each unit, in nats (U,)."""
+    return -torch.special.xlogy(alpha, alpha).sum(-1)
