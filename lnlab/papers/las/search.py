@@ -2,40 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lnlab.nn import Annotations
-
-
-class Decoder(Protocol):
-    """A model that emits one unit after the other: :class:`lnlab.papers.las.Speller`.
-
-    Its state has ``alpha`` (B, T), its last attention, and ``pick(rows)``, the state of some
-    examples of the batch.
-    """
-
-    vocabulary: int
-
-    def start(self, annotations: Annotations) -> Any:
-        """Return the state before the first unit, for each of the B examples."""
-        ...
-
-    def step(
-        self, last: Tensor, state: Any, annotations: Annotations, u: int
-    ) -> tuple[Tensor, Any]:
-        """Return logits (B, V) of unit number u after ``last`` (B,), and the next state."""
-        ...
+from lnlab.papers.las.model import Speller
 
 
 class Hypothesis(NamedTuple):
     """A hypothesis of the beam search."""
 
     units: list[int]  # the indices of its units, without the end symbol
-    score: float  # its log probability divided by its length to the power of the penalty
+    score: float  # its log probability divided by its length, the end symbol included
     alpha: Tensor  # the attention at each unit and at the end symbol (U, T)
     ended: bool  # whether it has the end symbol
 
@@ -46,13 +27,12 @@ COMPACT_BELOW = 0.75
 
 @torch.no_grad()
 def beam_search(
-    decoder: Decoder,
+    decoder: Speller,
     annotations: Annotations,
     end: int,
     *,
     width: int = 1,
     longest: int = 100,
-    penalty: float = 1.0,
 ) -> list[Hypothesis]:
     """Return the best hypothesis for each utterance; with a width of 1 the greedy one.
 
@@ -66,7 +46,6 @@ def beam_search(
         end: the index of the end symbol.
         width: the number of prefixes that are kept for each utterance.
         longest: the largest number of units.
-        penalty: exponent of the length by which log probabilities are divided.
     """
     if width < 1 or longest < 1:
         raise ValueError(f"width is {width}, longest {longest}: give at least 1.")
@@ -105,7 +84,7 @@ def beam_search(
             hypothesis = Hypothesis(
                 units[row, : u if ended else u + 1].tolist(),
                 # without it the shortest would win, as every unit makes log p smaller
-                value / (u + 1) ** penalty,
+                value / (u + 1),
                 alpha[row],
                 ended,
             )
