@@ -55,7 +55,7 @@ def stamp(landscapes: Sequence[Landscape]) -> str:
     """Return the sources of statistics over cases, each that is there once."""
     sources = dict.fromkeys(each.bn_stats for each in landscapes if each.bn_stats)
     words = "; ".join(BN_STATS[source] for source in sources)
-    return f"Statistics over cases: {words}." if words else "No statistics over cases."
+    return f"Statistics over examples: {words}." if words else "No statistics over examples."
 
 
 def log_range(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from lnlab.panels.controls import Chips, check_option, choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 
-WHAT = {"activations": "what f is given", "gradients": "gradient of the loss by it"}
+WHAT = {"activations": "inputs of f", "gradients": "gradient of the loss"}
 SLOTS = 4
 RIBBONS = {"wide": (*LIGHT, 0.18), "half": (*DARK, 0.35)}
 """The ribbons by the name of their traces: lower and upper edge, and opacity."""
@@ -100,11 +100,11 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         widths = ", ".join(
             f"{arm} {number(width_ratio(frame))}" for arm, frame in shown.items() if len(frame)
         )
-        text = f"From the first layer to the last its width changes by a factor of: {widths}."
+        text = f"Width of the outer band, last layer divided by first: {widths}."
         if not state.arms:
             text = "Choose a normalizer to see its layers."
         elif not widths:
-            text = "There is nothing to see of it."
+            text = "Nothing was recorded for this choice."
         return Shown(figure, title, f"{title}. {text}")
 
     state = DistributionsState(**settings)
@@ -123,18 +123,18 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         "net": choice("net", frames.keys()),
         "what": choice("shown", {words: what for what, words in WHAT.items()}),
     }
-    last = "The last step, then drag step back to the first: which layers change first?"
+    last = "Set step to the last, then drag it back to the first: which layers change first?"
     suggestions: dict[str, dict[str, Any]] = {last: {"step": steps[-1]}}
     for other in (name for name in frames if name != net):
-        text = f"The {other} net at the last step: is it deep enough to show the same?"
+        text = f"The network {other} at the last step: do you see the same?"
         suggestions[text] = {"net": other, "step": steps[-1]}
-    text = "The gradients at the first step: do they grow towards the first layer?"
+    text = "The gradients before training: do they grow from the last layer to the first?"
     suggestions[text] = {"what": "gradients", "step": steps[0]}
     if {"none", "weight"} <= {*frames[net]}:
-        text = "“none” and “weight” at the first step: do they differ?"
+        text = "“none” and “weight” before training: do they differ?"
         suggestions[text] = {"arms": ("none", "weight"), "step": steps[0]}
     alt = (
-        "Quantiles of the summed inputs, or of their gradients, of every layer of a net at "
+        "Quantiles of the inputs of f, or of their gradients, in every layer of a network at "
         "one step of its training, a subplot for each normalizer"
     )
     return Panel(

@@ -132,10 +132,10 @@ def show(state: GeometryState) -> Shown:
     curves = {name: cost_curves(name, state) for name in state.normalizers}
     title = (
         f"{state.family} outputs, H = {state.units}, W × {state.length:.3g}, "
-        f"x × {state.inputs:.3g}, D = {INPUTS}, {CASES} cases"
+        f"x × {state.inputs:.3g}, D = {INPUTS}, {CASES} examples"
     )
     if not curves:
-        text = f"{title}. Choose a normalizer to see what a step costs."
+        text = f"{title}. Choose a normalizer."
         return Shown(geometry_figure(curves), title, text)
     factors, errors = [], []
     for name, (turn, stretch, off) in curves.items():
@@ -144,8 +144,8 @@ def show(state: GeometryState) -> Shown:
         factors.append(f"{name} {' and '.join(ratios)}")
         errors.append(f"{number(off.value)} ({name})")
     text = (
-        "Against W × 1 and x × 1 the same step of W, and of a gain, changes the outputs by a "
-        f"factor of: {', '.join(factors)}. Eq. 13 is off by {', '.join(errors)}."
+        "Curvature along a step of W and along a gain, divided by that at W times 1 and "
+        f"x times 1: {', '.join(factors)}. Relative error of eq. 13: {', '.join(errors)}."
     )
     return Shown(geometry_figure(curves), title, text)
 
@@ -212,7 +212,7 @@ def geometry(**settings: Any) -> Panel:
     suggestions = {
         "W times 10, then drag it down to 0.1: three lines of the left picture fall, all with "
         "the same slope. Which one does not, and why?": {"length": 10.0},
-        "x times 10: which dots of the middle picture climb, and which stay?": {"inputs": 10.0},
+        "x times 10: which curvatures in the middle rise?": {"inputs": 10.0},
         "Bernoulli outputs, W times 10: which network saturates?": {
             "family": "Bernoulli", "length": 10.0,
         },

@@ -73,11 +73,11 @@ SUGGESTIONS: dict[str, dict[str, Any]] = {
     },
     "The same with ε = 0": {"transformation": 1, "delta": 1e-4, "eps": 0.0},
     "Change 2: which of the three is invariant?": {"transformation": 2, "shift": 2.51},
-    "Change 3, one row of W: which of them now?": {"transformation": 3},
-    "Other normalizers: which of these have the invariances of layer norm?": {
+    "Change 3, one row of W: which of the three is invariant now?": {"transformation": 3},
+    "Other normalizers: which of them have the invariances of layer norm?": {
         "normalizers": ("layer", "rms", "group", "scale"),
     },
-    "A negative δ: does “invariant” still hold?": {"transformation": 1, "delta": -2.51},
+    "A negative δ: are they still invariant?": {"transformation": 1, "delta": -2.51},
     "A batch size of 1: what does batch norm output now?": {"transformation": 4, "batch": 1},
 }  # fmt: skip
 """Things to try in notebook 02: texts, and the settings of each."""
@@ -342,11 +342,13 @@ def show(state: InvarianceState) -> Shown:
     for name, it in here.items():
         words = change_in_words(it, EXACT[DTYPES[state.dtype]])
         if it == 0 and of_one_case and depends_on_batch(type(state), name):
-            words += " (of one case its output is b, whatever comes in)"
+            words += " (for a single example its output is always b)"
         changes.append(f"{name} {words}")
-    sentence = f"{formula} with {by}: {', '.join(changes)}, of the largest output."
+    sentence = f"{formula} with {by}: {', '.join(changes)}, relative to the largest output."
     if not here:
-        sentence = f"{formula} with {by}. Choose a normalizer to see whether its outputs move."
+        sentence = (
+            f"{formula} with {by}. Choose a normalizer to see whether its outputs change."
+        )
     title = f"{formula}: {conditions(state)}, statistics {MODES[state.mode].value}"
     return Shown(movement_figure(state, of, here), title, sentence)
 
@@ -388,7 +390,7 @@ def movement_figure(
     """
     styles, change = lines(of), (state.transformation, state.delta, state.shift)
     given = layer("none", state.eps, DTYPES[state.dtype], state.batch)
-    every = {"summed inputs a": given, **of}
+    every = {"pre-activations a": given, **of}
     domains = movement_domains(len(every))
     shown, notes = [], []
     layout = canvas(488, 66, 16, 52, 48) | {"showlegend": False}
@@ -501,7 +503,7 @@ def sweep_axes(
         "title": {"text": literal(name + negative), "standoff": 4},
     }  # fmt: skip
     y = {
-        "domain": y_domain, "title": {"text": "outputs move by"},
+        "domain": y_domain, "title": {"text": "outputs change by"},
         "range": [float(np.log10(FLOOR)) - 0.5, float(np.log10(CEILING))],
         "tickvals": [FLOOR, 1e-16, 1e-12, 1e-8, 1e-4, 1.0, 1e4],
         "ticktext": ["0", "10⁻¹⁶", "10⁻¹²", "10⁻⁸", "10⁻⁴", "1", "10⁴"],
@@ -634,12 +636,12 @@ def invariance(
         "mode": choice("statistics", {mode.value: name for name, mode in MODES.items()}),
     }
     alt = {
-        "movement": "Distributions of summed inputs and outputs before and after the change, "
+        "movement": "Distributions of pre-activations and outputs before and after the change, "
         "and how far outputs move against the size of the change",
         "table": "Table 1 and its extension: the measured defect and the claim of every cell",
     }
-    no_delta = "this change adds a shift and has no δ"
-    no_shift = "this change multiplies by δ and adds no shift"
+    no_delta = "this change adds a number and has no factor δ"
+    no_shift = "this change multiplies by δ and adds nothing"
     panel = Panel(
         state, controls, show, alt=alt, late={"table": show_table}, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not alone else None,

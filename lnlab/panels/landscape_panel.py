@@ -177,8 +177,9 @@ def landscape(
         here, there = cuts[0].centre, trained.training_loss(state.normalizer)
         greatest = max(float(line.losses.max()) for line in cuts)
         sentence = (
-            f"The loss at w is {number(here)} nats; the training ended at {number(there)}. "
-            f"Along the five lines it goes up to {number(greatest)}. {outside(cuts)}"
+            f"Loss in the middle: {number(here)} nats (at the end of training: "
+            f"{number(there)}). Largest loss on the five lines: {number(greatest)}. "
+            f"{outside(cuts)}"
         )
         return Shown(figure, title(state), sentence.strip())
 
@@ -205,7 +206,7 @@ def landscape(
 
     def no_statistics(state: LandscapeState) -> str:
         taken = trained.depends_on_batch(state.normalizer)
-        return "" if taken else "only batch norm takes them over cases"
+        return "" if taken else "only batch norm uses statistics over examples"
 
     return Panel(
         state, controls, show, alt=alt, late={"plane": show_plane}, notebook="16",
@@ -253,7 +254,7 @@ def stamped(
     surface: LossLandscape, title: str, depends_on_batch: bool, more: str = ""
 ) -> dict[str, Any]:
     """Return a title with where statistics come from, if the network takes any over cases."""
-    where = literal(stamp([surface])) if depends_on_batch else "No statistics over cases."
+    where = literal(stamp([surface])) if depends_on_batch else "No statistics over examples."
     return note(f"<b>{title}</b> &nbsp; {where} {literal(more)}".strip(), 0, 1, 10)
 
 
@@ -265,4 +266,4 @@ def outside(surfaces: Sequence[LossLandscape]) -> str:
         f"above {HIGHEST:g}": (losses > HIGHEST).any(),
     }
     outside = " and ".join(end for end, is_reached in ends.items() if is_reached)
-    return f"What is {outside} nats lies outside the picture." if outside else ""
+    return f"Losses {outside} nats are outside the picture." if outside else ""

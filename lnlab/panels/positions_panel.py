@@ -29,9 +29,9 @@ LABELS = {"norm": "normalizer", "padding": "padding", "time": "when", "layer": "
 """The fields of a state, and what stands beside their controls."""
 
 WORDS = {
-    "on": "part of cases a unit is on",
-    "mean": "distance of the mean (deviations)",
-    "deviation": "deviation (of the unit's)",
+    "on": "fraction of pictures in which a unit is on",
+    "mean": "distance of the mean (standard deviations)",
+    "deviation": "standard deviation (relative)",
 }
 """The statistics, in the words above their maps."""
 
@@ -94,9 +94,9 @@ def positions(
         key = astuple(state)
         it = contrasts[key]
         sentence = (
-            f"At the border a unit is on in {100 * it.border:.0f} % of the cases, in the "
-            f"middle in {100 * it.middle:.0f} %; the means of its summed inputs are "
-            f"{number(it.shift)} deviations apart."
+            f"A unit is on in {100 * it.border:.0f} % of the pictures at the border, and "
+            f"in {100 * it.middle:.0f} % in the middle. The means of its pre-activations "
+            f"differ by {number(it.shift)} standard deviations."
         )
         title = f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
         return Shown(maps_figure(arrays[key], largest), title, sentence)
@@ -105,7 +105,7 @@ def positions(
     state = PositionsState(**{field: given[field] or options[field][0] for field in LABELS})
     alt = (
         "How often the units of a convolution are on at each place of its map, and how the "
-        "mean and the deviation of their summed inputs differ from those of the whole map"
+        "mean and the deviation of their pre-activations differ from those of the whole map"
     )
     return Panel(
         state, {field: choice(LABELS[field], options[field]) for field in LABELS}, show,

@@ -49,9 +49,9 @@ CELLS: dict[str, tuple[str, Callable[..., Cell]]] = {
 STEPS = (10, 25, 50, 100, 200)
 
 PARTS = {
-    "summed": ("summed inputs", -2, 4),
+    "summed": ("pre-activations a<sub>t</sub>", -2, 4),
     "hidden": ("hidden state h<sub>t</sub>", -2, 4),
-    "gradient": ("gradient over the last step's", -12, 8),
+    "gradient": ("gradient, relative to the last step", -12, 8),
 }
 """The subplots: title, and the powers of ten at the ends of the axis, whatever is drawn.
 
@@ -127,17 +127,16 @@ def show(state: RecurrenceState) -> Shown:
         f"W_x × {state.inputs:.3g}, gain {state.gain:.3g}, {state.steps} steps"
     )
     if not courses:
-        text = f"{title}. Choose a normalizer to see what becomes of the gradient."
+        text = f"{title}. Choose a normalizer to see its gradient."
         return Shown(figure, title, text)
     factors = ", ".join(
-        f"{name} {number(float(each.gradient[0]))} ({each.rate:.2f} a step)"
+        f"{name} {number(float(each.gradient[0]))} ({each.rate:.2f} per step)"
         for name, each in courses.items()
     )
-    way = f"On its way back from step {state.steps} to 1"
-    text = f"{way} the gradient is multiplied by: {factors}."
+    text = f"Gradient at step 1, relative to step {state.steps}: {factors}."
     outside = ", ".join(f"“{name}”" for name, each in courses.items() if leaves_axis(each))
     if outside:
-        text += f" The lines of {outside} leave the picture."
+        text += f" Lines of {outside} leave the picture."
     return Shown(figure, title, text)
 
 
@@ -207,12 +206,12 @@ def recurrence(**settings: Any) -> Panel:
         "gain g = 0.1, which Cooijmans et al. (2016) recommend for recurrent batch norm": {
             "gain": 0.1
         },
-        "The LSTM: does W_h still have any influence? Which gradient vanishes now?": {
+        "The LSTM: does W_h times still have an effect? Which gradient vanishes now?": {
             "cell": "LSTM"
         },
     }  # fmt: skip
     alt = (
-        "Root mean squares of the summed inputs, of the hidden state and of the gradient at "
+        "Root mean squares of the pre-activations, the hidden state and the gradient at "
         "every time step of a recurrent net, a line for each normalizer"
     )
     no_gain = "only a normalizer has a gain"

@@ -37,7 +37,7 @@ def from_the_start(page):
         "start => document.querySelector('.lnlab-command code').textContent === start",
         arg=START,
     )
-    settled(page, "The loss at w is 0.039")
+    settled(page, "Loss in the middle: 0.039")
 
 
 CAMERA = """() => {

@@ -87,7 +87,7 @@ def test_played_delta_goes_to_its_end_and_begins_again_if_it_can_be_moved():
     assert deltas[-1] == 2.51
     panel.controls["transformation"].value = 2
     panel._on_message(None, {"kind": "step"}, None)
-    assert "this change adds a shift and has no δ" in panel.bar.error
+    assert "this change adds a number and has no factor δ" in panel.bar.error
 
 
 class Largest(lnlab.nn.AffineNormalizer):
@@ -170,7 +170,7 @@ def test_of_one_example_batch_norm_says_b_but_not_with_frozen_statistics():
     state = InvarianceState(batch=1, normalizers=("batch",), delta=1e4)
     norm: Any = layers(state)["batch"].norm
     np.testing.assert_array_equal(layers(state)["batch"].y[0], norm.b.detach())
-    assert "its output is b, whatever comes in" in show(state).sentence
+    assert "for a single example its output is always b" in show(state).sentence
     assert "batch 0/0: not a number" in show(replace(state, eps=0.0)).sentence
     assert len(layers(replace(state, mode="frozen"))["batch"].y) == 128
 

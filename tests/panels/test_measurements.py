@@ -115,7 +115,7 @@ def test_larger_weights_change_batch_norm_only_if_its_statistics_are_frozen():
     panel.controls["statistics"].value = "frozen"
     assert current(panel, "w")[0] > 1
     panel.controls["size"].value = 10.0
-    assert "What is above 100 nats lies outside the picture." in panel.bar.sentence
+    assert "Losses above 100 nats are outside the picture." in panel.bar.sentence
 
 
 def test_the_plane_contains_the_first_line(networks):
@@ -216,8 +216,8 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
                 highest = max(float(each[name].max()) for each in means)
                 assert current(panel, f"map {slot}", "zmax") == highest
             border = contrast(statistics)
-            assert f"in {100 * border.border:.0f} % of the cases" in panel.bar.sentence
-            assert f"in the middle in {100 * border.middle:.0f} %" in panel.bar.sentence
+            assert f"in {100 * border.border:.0f} % of the pictures" in panel.bar.sentence
+            assert f"in {100 * border.middle:.0f} % in the middle" in panel.bar.sentence
     measured.pop(("none", "zeros", "after"))
     with pytest.raises(ValueError, match=r"14 maps of 16: each arm needs each padding, time"):
         panels.positions(measured)

@@ -56,7 +56,7 @@ def test_attention_is_what_the_runs_kept_at_every_moment_of_every_example(recogn
         units = " ".join(utterances[example].units)
         for epoch in range(3):
             panel.state = attention_panel.AttentionState(example, epoch)
-            assert panel.bar.sentence.startswith(f"Epoch {epoch:g}. Said: ")
+            assert panel.bar.sentence.startswith(f"Epoch {epoch:g}. Spoken: ")
             assert units in panel.bar.sentence
             for slot, run in enumerate(runs.values()):
                 update = run.metrics()["update"][epoch]
@@ -119,10 +119,10 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
         assert np.isfinite(cells["z"]).sum() == sum(map(len, words))
         colours = dict(zip(words, text["textfont"]["color"], strict=True))
         assert len({colours[name] for name in questions()[0].candidates}) == 3
-    assert "Said by none: @entity1 (80%); layer" in panel.bar.sentence
+    assert "Answers: none: @entity1 (80%); layer" in panel.bar.sentence
     panel.state = reading_panel.ReadingState(1, 0)
     early = plot._layout["annotations"][1]["text"]
-    assert "says @entity0, 50% (the right one, @entity1, 20%); of all 50% wrong" in early
+    assert "answers @entity0, 50% (right: @entity1, 20%); all questions: 50% wrong" in early
     none = SimpleNamespace(metrics=reader(0).metrics, pictures=lambda seed: {}, config={})
     with pytest.raises(ValueError, match="kept no attention"):
         reading_panel.reading({"none": none}, questions())
@@ -164,7 +164,7 @@ def test_a_caption_that_is_not_understood_changes_no_picture(locator):
     assert panel.bar.sentence == sentence
     panel.controls["caption"].value = "a ring"
     assert panel.bar.error == ""
-    assert panel.bar.sentence.startswith("“a ring”, read by none.")
+    assert panel.bar.sentence.startswith("“a ring”, network none.")
 
 
 # Skip-thoughts.
@@ -223,11 +223,13 @@ def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_wor
     for name in sentences.models:
         thought = sentences.thought(name, 10, sentences.texts[first])
         (text, cosine) = thought.near[0]
-        assert f"{name}: nearest is “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
-        (follows,) = re.findall(f"{name}: .*?, and “(.*?)” would follow", panel.bar.sentence)
+        assert f"{name}: nearest sentence “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
+        (follows,) = re.findall(
+            rf"{name}: .*?, predicted next sentence “(.*?)”", panel.bar.sentence
+        )
         assert thought.follows.startswith(follows.removesuffix(" …"))
         assert len(follows) <= thoughts_panel.LONG
-    assert f"there follows “{sentences.texts[first + 1]}”" in panel.bar.sentence
+    assert f"in the book: “{sentences.texts[first + 1]}”" in panel.bar.sentence
     panel.controls["sentence"].value = "W3 isn't <end>."
     assert panel.bar.sentence.startswith("“w3 is n't < end > .” after")
 

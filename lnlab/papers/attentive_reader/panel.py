@@ -83,15 +83,16 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
             chances = dict(zip(question.candidates, map(float, probabilities), strict=False))
             best = max(chances, key=lambda candidate: chances[candidate])
             answer, chance = question.answer, f"{chances[best]:.0%}"
-            right = f"the right one, {answer}, {chances[answer]:.0%}"
+            right = f"right: {answer}, {chances[answer]:.0%}"
             right = "right" if best == answer else right
-            text = f"says {best}, {chance} ({right}); of all {row.valid_error:.0%} wrong"
+            wrong = f"all questions: {row.valid_error:.0%} wrong"
+            text = f"answers {best}, {chance} ({right}); {wrong}"
             alpha = pictures[name][int(row["update"])][f"attention {state.question}"]
             attentions[name] = alpha.astype(float), text
             answers.append(f"{name}: {best} ({chance})")
         sentence = (
-            f"Update {state.update}. {question.query} Right: {question.answer}. "
-            f"Said by {'; '.join(answers)}."
+            f"Update {state.update}. {question.query} Right answer: {question.answer}. "
+            f"Answers: {'; '.join(answers)}."
         )
         title = f"after update {state.update}"
         return Shown(reading_figure(question, attentions), title, sentence)

@@ -31,7 +31,7 @@ SLOTS = 3
 COLUMNS = {
     "looked": ((0.0, 0.27), "looks"),
     "canvas": ((0.31, 0.58), "writes"),
-    "dreams": ((0.66, 1.0), "draws when it is shown nothing"),
+    "dreams": ((0.66, 1.0), "generated pictures"),
 }
 """The columns of pictures: where each stands, and what a net does there."""
 ROW, GAP, HEAD = 260, 50, 24
@@ -102,7 +102,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             row: Any = metrics[metrics["update"] == update].iloc[-1]
             saved, config = arrays[name][update], runs[name].config
             look, write = (window[:, t, state.picture].tolist() for window in saved["windows"])
-            text = f"{row.valid_bound:.1f} nats a picture, {row.valid_kl:.1f} of them for z"
+            text = f"loss {row.valid_bound:.1f} nats, of which KL {row.valid_kl:.1f}"
             sketches[name] = (
                 text,
                 {
@@ -116,7 +116,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             bounds.append(f"{name} {row.valid_bound:.1f}")
         sentence = (
             f"After update {state.update}, glimpse {state.glimpse}. "
-            f"Bound on validation, nats a picture: {'; '.join(bounds)}."
+            f"Loss on validation, in nats per picture: {'; '.join(bounds)}."
         )
         title = f"update {state.update}, glimpse {state.glimpse}"
         return Shown(drawing_figure(pictures[0].shape, sketches), title, sentence)
@@ -128,8 +128,8 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         "picture": choice("picture", {f"number {k + 1}": k for k in range(len(pictures))}),
     }
     alt = (
-        "For each net the picture with the window through which it looks, its canvas with the"
-        " window in which it writes, and sixteen pictures that it makes up"
+        "For each network the picture with the window for reading, its canvas with the"
+        " window for writing, and sixteen pictures that it generates"
     )
     glimpse, update = nearest(glimpses, state.glimpse), nearest(updates, state.update)
     return Panel(

@@ -237,9 +237,9 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
         for arm in writers.models:
             ink = write(arm, state.update, text, state.bias, state.like)
             points = f"{len(ink.phi)} points"
-            cut = "" if ink.ended else ", cut before it came to the end of the text"
+            cut = "" if ink.ended else ", stopped before the end of the text"
             inked[arm] = InkedLine(strokes(ink.offsets), ink.phi, points + cut)
-            end = "the text came to its end" if ink.ended else "cut off"
+            end = "written to the end" if ink.ended else "stopped before the end"
             answers.append(f"{arm}: {points}, {end}")
         sentence = (
             f"“{text}” after {state.update} updates, with bias {state.bias:g}. "

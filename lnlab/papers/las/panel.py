@@ -89,13 +89,13 @@ def attention(
                 times = steps[name], utterance.begins, utterance.ends
                 inside = attention_in_segments(torch.tensor(alpha), *times)
                 share = f"{float(inside.mean()):.0%} of the attention inside the boxes"
-            score = f"({row.test_error:.0%} errors in the whole test)"
+            score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = alpha, steps[name], score, share
             answers.append(f"{name}: {shortened(row.hypotheses[state.example])}")
         words, units = quoted_words(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
-        text = f"Epoch {state.epoch:g}. Said: {spoken}. Heard by {'; '.join(answers)}."
+        text = f"Epoch {state.epoch:g}. Spoken: {spoken}. Recognized: {'; '.join(answers)}."
         return Shown(attention_figure(utterance, maps, title), f"epoch {state.epoch:g}", text)
 
     state = AttentionState(**settings)

@@ -229,24 +229,25 @@ def order(
 
 def sentence(location: Location, net: str) -> str:
     """Return of how many pictures a caption is true, and how far the others lie from it."""
-    parts = [f"“{location.caption}”, read by {net}."]
+    parts = [f"“{location.caption}”, network {net}."]
     if location.unknown:
         unknown = ", ".join(location.unknown)
-        parts.append(f"Words that it never met, all read as one unknown word: {unknown}.")
+        parts.append(f"Words that the network does not know: {unknown}.")
     if location.true is None:
-        parts.append("Whether it is true of a picture, only the one who wrote it knows.")
+        parts.append("It is not known for which pictures the caption is true.")
     else:
         right = int(location.true[location.nearest].sum())
         parts.append(
-            f"It is true of {right} of the {len(location.nearest)} nearest pictures, and of "
-            f"{int(location.true.sum())} of all {len(location.true)}."
+            f"The caption is true of {right} of the {len(location.nearest)} pictures with the "
+            f"smallest penalty, and of {int(location.true.sum())} of all {len(location.true)}."
         )
-    for words, captions in (("less", location.above), ("more", location.below)):
+    for words, captions in (
+        ("more general", location.above),
+        ("more specific", location.below),
+    ):
         if captions:
             violation = mean(each.violation for each in captions)
-            parts.append(
-                f"The order to captions that say {words} is violated by {violation:.3f}."
-            )
+            parts.append(f"Mean penalty with {words} captions: {violation:.3f}.")
     return " ".join(parts)
 
 
@@ -314,8 +315,8 @@ def order_layout(location: Location) -> dict[str, Any]:
         for y, text in rows
     ]
     heads = [
-        (0.0, 1.05, "the nearest pictures, and how far the caption lies beyond them"),
-        (0.6, 1.05, "says less ↑"), (0.6, -0.075, "says more ↓"),
+        (0.0, 1.05, "pictures with the smallest penalty, and the penalty"),
+        (0.6, 1.05, "more general ↑"), (0.6, -0.075, "more specific ↓"),
     ]  # fmt: skip
     notes += [
         {"x": x, "xref": "paper", "y": y, "yref": "paper", "text": text, "font": font} | plain
@@ -326,7 +327,7 @@ def order_layout(location: Location) -> dict[str, Any]:
         "yaxis": QUIET | {"range": [2.62, -0.05]},
         "xaxis2": {"range": [0, 1.15 * widest], "title": {"text": "violation"}},
         "yaxis2": QUIET | {"range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
-        "xaxis3": {"title": {"text": "violation of the caption by each picture"}},
+        "xaxis3": {"title": {"text": "penalty of the caption with each picture"}},
         "yaxis3": {"type": "log", "title": {"text": "pictures"}, "dtick": 1},
     }
     return canvas(640, 50, 14, 50, 50) | {

@@ -220,17 +220,15 @@ def in_words(
     parts = []
     unknown = [word for word in sentence.split() if word not in held_out.numbered.vocabulary]
     if unknown:
-        parts.append(
-            f"Words that they do not know, all read as one unknown word: {', '.join(unknown)}."
-        )
+        parts.append(f"Words that the networks do not know: {', '.join(unknown)}.")
     for name, each in seen.items():
         text, cosine = each.near[0]
         parts.append(
-            f"{name}: nearest is “{text}” (cosine {cosine:.2f}), "
-            f"and “{shorten(each.follows, LONG, placeholder=' …')}” would follow."
+            f"{name}: nearest sentence “{text}” (cosine {cosine:.2f}), "
+            f"predicted next sentence “{shorten(each.follows, LONG, placeholder=' …')}”."
         )
     following = [held_out.texts[k + 1] for k in book[:-1] if held_out.texts[k] == sentence]
-    parts += [f"In the book there follows “{text}”." for text in following[:1]]
+    parts += [f"Next sentence in the book: “{text}”." for text in following[:1]]
     return " ".join(parts)
 
 
@@ -277,7 +275,7 @@ def thoughts_figure(
             follows = literal(cut(it.follows, letters - 10)) or "nothing"
             notes += [
                 small(f"<b>{literal(name)}</b>", left, 1.01),
-                small(f"lets follow: <i>{follows}</i>", left, 0.455),
+                small(f"predicted: <i>{follows}</i>", left, 0.455),
                 small("nearest:", left, 0.4),
             ]
             number = axis_number(below)

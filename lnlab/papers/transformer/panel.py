@@ -126,11 +126,11 @@ def show(state: TransformerState) -> Shown:
         bottom, top = values.mean(0)[[0, -1]]
         ratios.append(f"{place} {number(top)} ({number(bottom / top) if top else 'NaN'})")
     sentence = (
-        "Gradient of W₂ in the top layer at the start, and that of the bottom layer as a "
-        f"multiple of it: {', '.join(ratios)}."
+        "Gradient of W₂ in the last layer (in parentheses: that in the first layer, divided "
+        f"by it): {', '.join(ratios)}."
     )
     if not ratios:
-        sentence = f"{title(state)}. Choose a place to see its gradients."
+        sentence = f"{title(state)}. Choose a place of the normalizer."
     return Shown(profile_figure(norms), title(state), sentence)
 
 
@@ -142,7 +142,7 @@ def show_steps(state: TransformerState) -> tuple[Figure, str]:
 
 def title(state: TransformerState) -> str:
     """Return what was measured, in short."""
-    kind = "no norm, damped branches" if state.kind == "none" else f"{state.kind} norm"
+    kind = "no normalizer" if state.kind == "none" else f"{state.kind} norm"
     layers = "1 layer" if state.depth == 1 else f"{state.depth} layers"
     return f"{kind}, {layers}, before the first update"
 
@@ -159,9 +159,9 @@ def transformer(**settings: Any) -> Panel:
         "kind": choice("kind", KINDS),
     }
     suggestions = {
-        "12 layers, then drag layers L down to 1: for which place does the gradient depend on "
-        "the layer, and in which direction?": {"depth": 12},
-        "12 layers, kind none: how far does a first step raise the loss?": {
+        "Set layers L to 12, then drag it down to 1: for which place does the gradient depend "
+        "on the layer?": {"depth": 12},
+        "12 layers, kind none: how much does the first step raise the loss?": {
             "depth": 12, "kind": "none",
         },
         "12 layers, kind dyt, post: what happens to the gradient, and to small steps?": {
@@ -268,7 +268,7 @@ def profile_figure(norms: Spread) -> Figure:
     """Return the norms of gradients by layer (S, L): lines are means, bands hold all draws."""
     layers = max((values.shape[1] for values in norms.values()), default=1)
     x = {
-        "title": {"text": "layer, from the bottom"}, "range": [0.5, layers + 0.5],
+        "title": {"text": "layer"}, "range": [0.5, layers + 0.5],
         "dtick": max(1, layers // 6),
     }  # fmt: skip
     return spread_figure(
@@ -285,7 +285,7 @@ def steps_figure(losses: Spread) -> Figure:
     }  # fmt: skip
     _, high = powers_around(losses, LEAST, 1)
     hover = "η = %{x:.2g}: %{y:.3g} nats"
-    return spread_figure(STEPS, losses, hover, x, (LEAST, high), "loss behind it (nats)")
+    return spread_figure(STEPS, losses, hover, x, (LEAST, high), "loss after this step (nats)")
 
 
 def spread_figure(
