@@ -199,7 +199,7 @@ def compare(
     finished: list[Tensor] = []
 
     def steps() -> Iterator[None]:
-        for seed in [max(seeds) + 1] * tuned + seeds:
+        for seed in [max(seeds) + 1, *seeds] if tuned else seeds:
             tuning = seed not in seeds
             arms = {(name, chosen[name]): norm for name, norm in norms.items()}
             rows = []

@@ -105,10 +105,9 @@ def check_field(value: Any, field: Field) -> Any:
     members = list(value) if is_sequence else [value]
     if kind is float:
         members = [float(member) if type(member) is int else member for member in members]
-    fits = several == is_sequence and len(members) == (allowed.get("count") or len(members))
-    if not (
-        fits and members and all(type(m) is kind and _in_range(m, allowed) for m in members)
-    ):
+    count = allowed.get("count") or max(1, len(members))
+    fits = several == is_sequence and len(members) == count
+    if not (fits and all(type(m) is kind and _in_range(m, allowed) for m in members)):
         raise ValueError(f"{field.name} is {value!r}: {_advice(field, kind, several)}.")
     return tuple(members) if several else members[0]
 
