@@ -168,12 +168,12 @@ TERMS = {
 
 def find_terms(text: str) -> dict[str, str]:
     """Return the terms in a text with their meanings; those of several words in any case."""
-    found = {}
+    terms = {}
     for pattern, meaning in TERMS.items():
         anycase = "(?i)" if " " in pattern or "-" in pattern else ""
         if match := re.search(rf"{anycase}(?<![\w/-])(?:{pattern})(?![\w-])", text):
-            found[match.group()] = meaning
-    return found
+            terms[match.group()] = meaning
+    return terms
 
 
 def explain_word(record: Mapping[str, Any]) -> str:
