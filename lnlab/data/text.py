@@ -42,9 +42,9 @@ TIMES = ("at dawn", "at noon", "in may", "last night", "on friday", "one evening
 ENDS = ("laughed", "went home", "said nothing", "slept well", "fell silent", "danced")
 
 
-def make_tales(length: int, seed: int = 0) -> str:
+def make_tales(length: int) -> str:
     """Make ``length`` characters of tales, a line each; a longer text begins with a shorter."""
-    random, lines, written = Random(seed), [], 0
+    random, lines, written = Random(0), [], 0
     while written < length:
         lines.append(make_tale(random))
         written += len(lines[-1]) + 1

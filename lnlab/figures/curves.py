@@ -214,15 +214,12 @@ def paired_differences(
 LIGHT, DARK = ("q05", "q95"), ("q25", "q75")
 
 
-def ribbons(
-    frames: Mapping[str, pd.DataFrame], *, x: str = "updates", y: str = ""
-) -> go.Figure:
+def ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.Figure:
     """Draw one ribbon a panel on one scale: median, the middle half, the middle nine tenths.
 
     Args:
         frames: by name, a row a step with ``step``, ``q05``, ``q25``, ``q50``, ``q75`` and
             ``q95``.
-        x: what the steps count.
         y: what the quantiles are of, with its unit.
     """
     titles = [literal(title) for title in frames]
@@ -237,7 +234,7 @@ def ribbons(
             x=frame["step"], y=frame["q50"], mode="lines", line=look,
             hovertemplate="%{x}: median %{y:.3g}<extra></extra>", row=1, col=column,
         )  # fmt: skip
-    figure.update_xaxes(title_text=literal(x))
+    figure.update_xaxes(title_text="updates")
     figure.update_yaxes(title_text=literal(y), col=1)
     return figure.update_layout(template=TEMPLATE, height=400, showlegend=False)
 
@@ -249,9 +246,7 @@ Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Updates (K,), and the two ends of a band at each, one row a seed (S, K)."""
 
 
-def smoothness_ribbons(
-    rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str, x: str = "updates"
-) -> go.Figure:
+def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str) -> go.Figure:
     """Draw ribbons between the ends of a band along a training, a panel for each normalizer.
 
     The ribbon goes from the mean of the lower ends over the seeds to that of the upper ones;
@@ -261,7 +256,6 @@ def smoothness_ribbons(
         rows: by what the bands are of, with its unit, those of each normalizer; all rows of
             the same normalizers, and on a scale of their own.
         made_on: the data's kind, printed below.
-        x: what is counted.
     """
     names = [*next(iter(rows.values()))]
     figure = make_subplots(
@@ -284,7 +278,7 @@ def smoothness_ribbons(
         edges = logarithmic(edge for _, low, high in ribbons.values() for edge in (low, high))
         figure.update_yaxes(edges, row=row)
         figure.update_yaxes(title_text=literal(y), row=row, col=1)
-    figure.update_xaxes(title_text=literal(x), row=len(rows))
+    figure.update_xaxes(title_text="updates", row=len(rows))
     height = 150 + 250 * len(rows)
     figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})
     return with_footnote(

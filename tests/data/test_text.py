@@ -29,7 +29,6 @@ def test_a_case_is_a_window_and_its_answer_the_characters_behind_each_of_them():
 def test_longer_tales_begin_with_shorter_ones_and_pronouns_are_never_in_doubt():
     assert make_tales(5000).startswith(make_tales(900))
     assert len(make_tales(900)) == 900
-    assert make_tales(900, seed=1) != make_tales(900)
     for line in make_tales(20_000).splitlines()[:-1]:
         _, told, *_ = line.split(". ")
         giver, _, given, *_ = told.split()

@@ -63,9 +63,9 @@ FIGURES: dict[Any, Any] = {
     curves.ratio_curves: lambda t: curves.ratio_curves(
         {t: {"LN-GRU, fused": [RATIO]}}, made_on=t
     ),
-    curves.ribbons: lambda t: curves.ribbons({t: layers(t)}, x=t, y=t),
+    curves.ribbons: lambda t: curves.ribbons({t: layers(t)}, y=t),
     curves.smoothness_ribbons: lambda t: curves.smoothness_ribbons(
-        {t: {t: (AT, SEEDS, SEEDS)}}, made_on=t, x=t
+        {t: {t: (AT, SEEDS, SEEDS)}}, made_on=t
     ),
     curves.sweeps: lambda t: curves.sweeps(AT, {t: AT}, x=t, y=t),
     landscape.bands: lambda t: landscape.bands({t: {t: [plane(AT)]}}, x=t, made_on=t),

@@ -124,7 +124,7 @@ def reading_figure(
         attentions: by reader the attention at each word (T,), and what stands above it.
     """
     words = [*question.passage.split(), SPECIAL[END]]
-    lines, begins = laid_out(words)
+    lines, begins = lay_out_words(words)
     inks = np.resize(INKS, len(question.candidates))
     colours = dict(zip(question.candidates, inks, strict=True))
     rows = int(lines[-1]) + 1
@@ -163,7 +163,7 @@ def reading_figure(
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
-def laid_out(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def lay_out_words(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the line of each word (T,), and the place of its first letter in it (T,)."""
     places, line, at = [], 0, 0
     for word in words:

@@ -395,9 +395,9 @@ def outline(scene_object: SceneObject) -> np.ndarray:
     return np.array([left, top]) + unit * np.array([right - left, bottom - top])
 
 
-def around(radii: np.ndarray, start: float = -0.25) -> np.ndarray:
+def around(radii: np.ndarray) -> np.ndarray:
     """Return points at distances from the middle of the unit square, once around, closed."""
-    angles = 2 * np.pi * (start + np.arange(len(radii)) / len(radii))
+    angles = 2 * np.pi * (np.arange(len(radii)) / len(radii) - 0.25)
     points = 0.5 + 0.5 * radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
     return np.concatenate([points, points[:1]])
 
