@@ -96,7 +96,10 @@ def first_page(
         {one.name for one in (*ran, *others) if one.page},
         tracks=[
             ("For beginners", [one for one in ran if one.for_beginners]),
-            ("The replications, and tools", [one for one in ran if not one.for_beginners]),
+            (
+                "Experiments of the papers, and tools",
+                [one for one in ran if not one.for_beginners],
+            ),
         ],
         others=others,
         playground=element({"simple": True}),
