@@ -183,42 +183,15 @@ class Grads:
             dh.addmm_(dP, pass_.W_h)
 
     def _program(self, pass_: Pass, y: Tensor) -> tuple[Any, tuple, dict[str, bool]]:
-        own = self.dA, self.dP, self.dN
-        if pass_.kernel is Kernel.RNN:
-            arguments = (
-                pass_.P,
-                pass_.stats,
-                y,
-                self.dy,
-                *self.dstate,
-                self.dP,
-                self.dN,
-                pass_.rest[0],
-            )
-            return rnn_back, arguments, {}
-        if pass_.kernel in GRUS:
-            arguments = (
-                pass_.A,
-                pass_.P,
-                pass_.stats,
-                y,
-                self.dy,
-                *self.dstate,
-                *pass_.first,
-                *own,
-            )
-            return gru_back, (*arguments, *pass_.rest), {"KEEPS": pass_.kernel is GRUS[1]}
-        arguments = (
-            pass_.A,
-            pass_.P,
-            pass_.C,
-            pass_.stats,
-            self.dy,
-            *self.dstate,
-            pass_.first[1],
-            *own,
-        )
-        return lstm_back, (*arguments, *pass_.rest), {"NORMED": pass_.kernel is Kernel.LSTM}
+        p, own = pass_, (self.dA, self.dP, self.dN)
+        if p.kernel is Kernel.RNN:
+            own = self.dP, self.dN, p.rest[0]
+            return rnn_back, (p.P, p.stats, y, self.dy, *self.dstate, *own), {}
+        if p.kernel in GRUS:
+            begin = p.A, p.P, p.stats, y, self.dy, *self.dstate, *p.first
+            return gru_back, (*begin, *own, *p.rest), {"KEEPS": p.kernel is GRUS[1]}
+        begin = p.A, p.P, p.C, p.stats, self.dy, *self.dstate, p.first[1]
+        return lstm_back, (*begin, *own, *p.rest), {"NORMED": p.kernel is Kernel.LSTM}
 
     def of_weights(self, pass_: Pass, y: Tensor) -> tuple[Tensor, ...]:
         """The grads of W_h (n, H) and of ``rest``, given y (T, B, H): all steps added up."""
@@ -286,6 +259,30 @@ def norm_backward(slope, n, mean, slant, r):
 
 
 @triton.jit
+def load_gates(p, i, m, H):
+    """The four gates of a row, H numbers each."""
+    return (
+        tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0),
+        tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0),
+    )  # fmt: skip
+
+
+@triton.jit
+def store_gates(p, i, m, H, f, w, o, g):
+    """Write the four gates of a row."""
+    tl.store(p + i, f, m)
+    tl.store(p + H + i, w, m)
+    tl.store(p + 2 * H + i, o, m)
+    tl.store(p + 3 * H + i, g, m)
+
+
+@triton.jit
+def sum_gates(f, w, o, g):
+    """The sum over all units of the four gates."""
+    return tl.sum(f) + tl.sum(w) + tl.sum(o) + tl.sum(g)
+
+
+@triton.jit
 def save_stats(stats, row, mu_1, r_1, mu_2, r_2, going):
     """Keep the statistics of one row."""
     tl.store(stats + row * 4, tl.where(going, mu_1, 0.0))
@@ -312,24 +309,20 @@ def lstm(
     i = tl.arange(0, BLOCK)
     m = i < H
     going = is_inside(lengths, case, t, RAGGED)
-    p, a = P + row * 4 * H, A + row * 4 * H
-    p_f, p_i = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
-    p_o, p_g = tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0)
+    p_f, p_i, p_o, p_g = load_gates(P + row * 4 * H, i, m, H)
     mu_h, r_h = 0.0, 1.0
     if NORMED:
-        mu_h = (tl.sum(p_f) + tl.sum(p_i) + tl.sum(p_o) + tl.sum(p_g)) / (4 * H)
+        mu_h = sum_gates(p_f, p_i, p_o, p_g) / (4 * H)
         p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
         p_o, p_g = tl.where(m, p_o - mu_h, 0.0), tl.where(m, p_g - mu_h, 0.0)
-        squares = tl.sum(p_f * p_f) + tl.sum(p_i * p_i) + tl.sum(p_o * p_o) + tl.sum(p_g * p_g)
+        squares = sum_gates(p_f * p_f, p_i * p_i, p_o * p_o, p_g * p_g)
         r_h = 1.0 / tl.sqrt(squares / (4 * H) + eps_h)
-        p_f = p_f * r_h * tl.load(g_h + i, m, 0.0)
-        p_i = p_i * r_h * tl.load(g_h + H + i, m, 0.0)
-        p_o = p_o * r_h * tl.load(g_h + 2 * H + i, m, 0.0)
-        p_g = p_g * r_h * tl.load(g_h + 3 * H + i, m, 0.0)
-    f = tl.sigmoid(p_f + tl.load(a + i, m, 0.0))
-    w = tl.sigmoid(p_i + tl.load(a + H + i, m, 0.0))
-    o = tl.sigmoid(p_o + tl.load(a + 2 * H + i, m, 0.0))
-    g = tanh(p_g + tl.load(a + 3 * H + i, m, 0.0))
+        g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
+        p_f, p_i = p_f * r_h * g_f, p_i * r_h * g_i
+        p_o, p_g = p_o * r_h * g_o, p_g * r_h * g_g
+    a_f, a_i, a_o, a_g = load_gates(A + row * 4 * H, i, m, H)
+    f, w = tl.sigmoid(p_f + a_f), tl.sigmoid(p_i + a_i)
+    o, g = tl.sigmoid(p_o + a_o), tanh(p_g + a_g)
     # c_(t-1): at t = 0 the first state, later what the step before has kept
     old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
     old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
@@ -359,20 +352,17 @@ def lstm_back(
     i = tl.arange(0, BLOCK)
     m = i < H
     going = is_inside(lengths, case, t, RAGGED)
-    p, a, s = P + row * 4 * H, A + row * 4 * H, stats + row * 4
-    n_f, n_i = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
-    n_o, n_g = tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0)
+    s = stats + row * 4
+    n_f, n_i, n_o, n_g = load_gates(P + row * 4 * H, i, m, H)
     g_f, g_i, g_o, g_g = 1.0, 1.0, 1.0, 1.0
     if NORMED:
         mu, r = tl.load(s), tl.load(s + 1)
         n_f, n_i = tl.where(m, (n_f - mu) * r, 0.0), tl.where(m, (n_i - mu) * r, 0.0)
         n_o, n_g = tl.where(m, (n_o - mu) * r, 0.0), tl.where(m, (n_g - mu) * r, 0.0)
-        g_f, g_i = tl.load(g_h + i, m, 0.0), tl.load(g_h + H + i, m, 0.0)
-        g_o, g_g = tl.load(g_h + 2 * H + i, m, 0.0), tl.load(g_h + 3 * H + i, m, 0.0)
-    f = tl.sigmoid(n_f * g_f + tl.load(a + i, m, 0.0))
-    w = tl.sigmoid(n_i * g_i + tl.load(a + H + i, m, 0.0))
-    o = tl.sigmoid(n_o * g_o + tl.load(a + 2 * H + i, m, 0.0))
-    g = tanh(n_g * g_g + tl.load(a + 3 * H + i, m, 0.0))
+        g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
+    a_f, a_i, a_o, a_g = load_gates(A + row * 4 * H, i, m, H)
+    f, w = tl.sigmoid(n_f * g_f + a_f), tl.sigmoid(n_i * g_i + a_i)
+    o, g = tl.sigmoid(n_o * g_o + a_o), tanh(n_g * g_g + a_g)
     old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
     old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
     c = tl.load(C + row * H + i, m, 0.0)
@@ -390,22 +380,17 @@ def lstm_back(
     # c_t = f c_(t-1) + w g and h_t = o v; the slope of sigmoid is f (1 - f), of tanh 1 - g²
     d_f, d_i = d_c * old * f * (1.0 - f), d_c * g * w * (1.0 - w)
     d_o, d_g = d * v * o * (1.0 - o), d_c * w * (1.0 - g * g)
-    q = dA + row * 4 * H
-    tl.store(q + i, d_f, m)
-    tl.store(q + H + i, d_i, m)
-    tl.store(q + 2 * H + i, d_o, m)
-    tl.store(q + 3 * H + i, d_g, m)
+    store_gates(dA + row * 4 * H, i, m, H, d_f, d_i, d_o, d_g)
     if NORMED:
         d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
         # LN_1 of eq. 20 runs over the four gates at once: so do both means of `norm_backward`
-        mean = (tl.sum(d_f) + tl.sum(d_i) + tl.sum(d_o) + tl.sum(d_g)) / (4 * H)
-        slant = tl.sum(d_f * n_f) + tl.sum(d_i * n_i) + tl.sum(d_o * n_o) + tl.sum(d_g * n_g)
-        slant = slant / (4 * H)
-        q = dP + row * 4 * H
-        tl.store(q + i, norm_backward(d_f, n_f, mean, slant, r), m)
-        tl.store(q + H + i, norm_backward(d_i, n_i, mean, slant, r), m)
-        tl.store(q + 2 * H + i, norm_backward(d_o, n_o, mean, slant, r), m)
-        tl.store(q + 3 * H + i, norm_backward(d_g, n_g, mean, slant, r), m)
+        mean = sum_gates(d_f, d_i, d_o, d_g) / (4 * H)
+        slant = sum_gates(d_f * n_f, d_i * n_i, d_o * n_o, d_g * n_g) / (4 * H)
+        store_gates(
+            dP + row * 4 * H, i, m, H,
+            norm_backward(d_f, n_f, mean, slant, r), norm_backward(d_i, n_i, mean, slant, r),
+            norm_backward(d_o, n_o, mean, slant, r), norm_backward(d_g, n_g, mean, slant, r),
+        )  # fmt: skip
     tl.store(dh + case * H + i, tl.where(going, 0.0, slope_h), m)
     tl.store(dc + case * H + i, tl.where(going, d_c * f, slope_c), m)
 

@@ -78,10 +78,10 @@ def test_values_and_every_gradient(name):
 @pytest.fixture
 def playing(monkeypatch):
     """What CUDA would record is run again instead: all of a plan but its recording."""
-    monkeypatch.setattr(fused, "AGAIN", 1)
-    monkeypatch.setattr(fused, "is_computable", lambda device: True)
+    monkeypatch.setattr(fused, "MIN_REPEATS", 1)
+    monkeypatch.setattr(fused, "can_record", lambda device: True)
     monkeypatch.setattr(fused, "stream", lambda device: 0)
-    monkeypatch.setattr(fused, "recorded", lambda run: run)
+    monkeypatch.setattr(fused, "record_graph", lambda run: run)
     for known in (fused.pass_counts, fused.plan_counts, fused.free_plans):
         known.clear()
 
@@ -98,7 +98,7 @@ def test_a_plan_has_the_bytes_of_a_pass_without_one(name, playing, monkeypatch):
         given = [(k * x, state, lengths, False) for k in (1, 2)]
         found = [passed(cell, *each) for each in given]
         with monkeypatch.context() as plain:
-            plain.setattr(fused, "is_computable", lambda device: False)
+            plain.setattr(fused, "can_record", lambda device: False)
             expected = [passed(cell, *each) for each in given]
         for one, other in zip(found, expected, strict=True):
             assert all(torch.equal(one[n], other[n]) for n in other)
