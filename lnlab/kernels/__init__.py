@@ -44,13 +44,22 @@ def fuse(model: Module) -> Module:
     Hooks work as without ``fuse``: while one is registered on a cell, inside of it or on all
     modules, its layer runs through the reference loop.
 
+    Raises:
+        ValueError: if the model cannot be copied, as where weights are pruned.
+
     Examples:
         >>> net = lnlab.nn.LSTM(8, 16, norm_layer=lnlab.nn.LayerNorm)
         >>> fast = lnlab.fuse(net)
         >>> outputs, state = fast(torch.randn(30, 4, 8))
     """
     shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
-    fused = copy.deepcopy(model, shared)
+    try:
+        fused = copy.deepcopy(model, shared)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{type(model).__name__} cannot be copied: make pruned or reparametrized weights "
+            f"plain first, with prune.remove or remove_weight_norm. {error}"
+        ) from error
     left = {name for module in fused.modules() for name in _exchange(module)}
     if not any(isinstance(m, Normalizer | Recurrent | Layer) for m in fused.modules()):
         message = (

@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.nn.utils import prune
 
+import lnlab.nn
 from lnlab.kernels import NotFusedWarning, fuse
 from lnlab.nn import (
     NORMS,
@@ -203,6 +205,16 @@ def test_every_tensor_is_shared_and_no_key_changes():
         assert all(ours[name] is theirs[name] for name in ours)
     assert list(fused.state_dict()) == list(model.state_dict())
     assert fused[2].norm is fused[4]  # what was one module still is
+
+
+def test_pruned_weights_are_refused_with_what_to_do():
+    net = lnlab.nn.LSTM(4, 5)
+    prune.l1_unstructured(net.cells[0], "W_h", 0.3)
+    net(torch.randn(3, 2, 4))
+    with pytest.raises(ValueError, match=r"first, with prune\.remove"):
+        fuse(net)
+    prune.remove(net.cells[0], "W_h")
+    fuse(net)
 
 
 def test_model_itself_is_left_alone():
