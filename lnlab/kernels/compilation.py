@@ -18,7 +18,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SOURCES = Path(__file__).with_name("cpp")
 """Sources of recurrent layers; those of other folders include some of them."""
@@ -216,3 +216,11 @@ def declare_functions(lib: ctypes.CDLL, problem: type[ctypes.Structure]) -> ctyp
     lib.take.argtypes, lib.take.restype = [ctypes.c_int64], ctypes.c_void_p
     lib.give.argtypes, lib.give.restype = [ctypes.c_void_p], None
     return lib
+
+
+def call_library(lib: ctypes.CDLL, name: str, problem: Any) -> int:
+    """Call a function of a library by name; return its result, bytes or 0."""
+    result = getattr(lib, name)(ctypes.byref(problem))
+    if result < 0:
+        raise MemoryError(f"no memory for {problem.T} steps of {problem.B} sequences.")
+    return result

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lnlab.kernels.compilation import KernelLibrary, library
+from lnlab.kernels.compilation import KernelLibrary, call_library, library
 from lnlab.kernels.fused_cells import (
     FusedCell,
     Kernel,
@@ -73,13 +73,6 @@ class CompiledLoop:
             setattr(problem, name, tensor.data_ptr() or None)
         return problem
 
-    def run(self, name: str, problem: Any) -> int:
-        """Call a function of the library; return its result, bytes or 0."""
-        result = getattr(self.lib, name)(ctypes.byref(problem))
-        if result < 0:
-            raise MemoryError(f"no memory for {problem.T} steps of {problem.B} cases.")
-        return result
-
 
 class LoopFunction(torch.autograd.Function):
     """The function of a loop: its inputs and its parameters to its outputs."""
@@ -91,11 +84,11 @@ class LoopFunction(torch.autograd.Function):
         problem = loop.problem(tensors, outputs | others)
         if loop.keep:
             # what the backward pass needs lies in memory of the library's own
-            ctx.saved = PooledMemory(loop.lib, loop.run("saved_bytes", problem))
+            ctx.saved = PooledMemory(loop.lib, call_library(loop.lib, "saved_bytes", problem))
             problem.saved = ctx.saved.pointer
             ctx.loop, ctx.names = loop, tuple(outputs)
             ctx.save_for_backward(*tensors)
-        loop.run("forward", problem)
+        call_library(loop.lib, "forward", problem)
         ctx.set_materialize_grads(loop.materialized)
         ctx.mark_non_differentiable(*others.values())
         return *outputs.values(), *others.values()
@@ -117,7 +110,7 @@ class LoopFunction(torch.autograd.Function):
         problem = loop.problem(tensors, known)
         problem.saved = ctx.saved.pointer
         problem.grads[:] = [a.data_ptr() for a in of_parameters]
-        loop.run("backward", problem)
+        call_library(loop.lib, "backward", problem)
         return None, *of_inputs, *of_parameters
 
 

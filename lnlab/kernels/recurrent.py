@@ -13,7 +13,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.kernels import gpu
-from lnlab.kernels.compilation import NoKernelWarning, Problem, l2_cache_bytes, library
+from lnlab.kernels.compilation import (
+    NoKernelWarning,
+    Problem,
+    call_library,
+    l2_cache_bytes,
+    library,
+)
 from lnlab.kernels.fused_cells import (
     Kernel,
     fused_cell,
@@ -301,13 +307,6 @@ class KernelCall:
             setattr(problem, name, None if tensor is None else tensor.data_ptr())
         return problem
 
-    def run(self, name: str, problem: Problem) -> int:
-        """Call a function of the library by name; return its result, bytes or 0."""
-        result = getattr(self.lib, name)(ctypes.byref(problem))
-        if result < 0:
-            raise MemoryError(f"no memory for {problem.T} steps of {problem.B} sequences.")
-        return result
-
 
 class PooledMemory:
     """Memory of the library's pool, given back when the object is deleted."""
@@ -360,12 +359,12 @@ class Recurrence(torch.autograd.Function):
         results = {"y": y, **dict(zip(("h_n", "c_n"), last, strict=False))}
         problem = call.problem(x, **named, **results)
         if call.keep:
-            ctx.saved = PooledMemory(call.lib, call.run("saved_bytes", problem))
+            ctx.saved = PooledMemory(call.lib, call_library(call.lib, "saved_bytes", problem))
             problem.saved = ctx.saved.pointer
             ctx.call, ctx.names = call, list(named)
             ctx.set_materialize_grads(False)  # an unused last state has no gradient
             ctx.save_for_backward(y, x, *named.values())
-        call.run("forward", problem)
+        call_library(call.lib, "forward", problem)
         return (y, *last)
 
     @staticmethod
@@ -381,5 +380,5 @@ class Recurrence(torch.autograd.Function):
         dx = empty_in_pool(lib, x) if ctx.needs_input_grad[1] else None
         problem = ctx.call.problem(x, **named, **given, **grads, dx=dx)
         problem.saved = ctx.saved.pointer
-        ctx.call.run("backward", problem)
+        call_library(lib, "backward", problem)
         return (None, dx, *grads.values())
