@@ -184,29 +184,21 @@ Featurizer = Callable[[SentenceTask, np.ndarray], Any]
 indices of the examples from which it may learn."""
 
 
-def bag_of_words(task: SentenceTask, rows: np.ndarray) -> Any:
-    """Return word counts of each sentence, divided by their norm."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    return _bag(task, rows, CountVectorizer(analyzer=list))
-
-
-def tf_idf(task: SentenceTask, rows: np.ndarray) -> Any:
-    """Return TF-IDF vectors of each sentence, divided by their norm."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    return _bag(task, rows, TfidfVectorizer(analyzer=list))
-
-
-def _bag(task: SentenceTask, rows: np.ndarray, vectorizer: Any) -> Any:
+def bag_of_words(task: SentenceTask, rows: np.ndarray, *, tf_idf: bool = False) -> Any:
+    """Return word counts or TF-IDF vectors of each sentence, divided by their norm."""
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
     from sklearn.preprocessing import normalize
 
+    vectorizer = (TfidfVectorizer if tf_idf else CountVectorizer)(analyzer=list)
     both = np.concatenate([rows, rows + len(task)]) if task.pairs else rows
     vectorizer.fit([task.all_sentences[row] for row in both])
     return normalize(vectorizer.transform(task.all_sentences).astype(np.float64))
 
 
-BASELINES: Mapping[str, Featurizer] = {"_words": bag_of_words, "_tfidf": tf_idf}
+BASELINES: Mapping[str, Featurizer] = {
+    "_words": bag_of_words,
+    "_tfidf": partial(bag_of_words, tf_idf=True),
+}
 """The baselines by the ends of the names of metrics."""
 
 
@@ -271,7 +263,7 @@ def _score_pairs(task: SentenceTask, vectors: Any) -> VectorScores:
         predicted = model.predict_proba(features) @ model.classes_
         agreement[C] = pearson(predicted[trial], task.targets[trial])
         by_C[C] = _relatedness(task, predicted[test], task.targets[test], C)
-    return VectorScores(by_C, by_C[max(agreement, key=lambda C: agreement[C])])
+    return VectorScores(by_C, by_C[max(agreement, key=agreement.__getitem__)])
 
 
 def _relatedness(
