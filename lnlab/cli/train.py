@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from inspect import cleandoc, formatannotation, getsource
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_origin
 
@@ -86,14 +87,19 @@ def to_text(value: Any) -> str:
 
 
 def field_docstrings(dataclass: type) -> dict[str, str]:
-    """Return the docstring under each field of a class, which only its source has."""
-    body = ast.parse(cleandoc("\n" + getsource(dataclass))).body[0]
+    """Return what the source of a class says of each field: a comment beside it, or below."""
+    source = cleandoc("\n" + getsource(dataclass))
+    body, lines = ast.parse(source).body[0], source.splitlines()
     assert isinstance(body, ast.ClassDef)
     texts = {}
-    for field, text in zip(body.body, body.body[1:], strict=False):
+    for field, text in zip_longest(body.body, body.body[1:]):
         match field, text:
             case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(words))):
                 texts[name] = " ".join(words.split())
+            case ast.AnnAssign(ast.Name(name), end_lineno=int(end)), _:
+                comment = lines[end - 1].partition("  # ")[2]
+                if comment:
+                    texts[name] = f"{comment[0].upper()}{comment[1:]}."
     return texts
 
 

@@ -7,7 +7,7 @@ The section has no number and names no network, data or optimizer: see the field
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -239,23 +239,6 @@ class Experiment(Classification):
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""
 
     name = "convolutions"
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        return {
-            "smoke": cls(
-                data="shapes",
-                train_size=256,
-                batch_size=64,
-                epochs=1,
-                test_size=100,
-                seeds=(0, 1),
-            ),
-            "notebook": cls(
-                data="shapes", train_size=1_500, batch_size=32, epochs=2, test_size=500
-            ),
-            "paper": cls(),
-        }
 
     def dataset(self) -> Any:
         if self.valid_size:

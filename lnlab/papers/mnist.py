@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -94,16 +94,6 @@ class Experiment(Classification):
     """Updates between further evaluations; 0: none but those of every classification."""
 
     name = "mnist"
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        return {
-            "smoke": cls(data="embedded", units=(32, 32), epochs=2, seeds=(0, 1)),
-            "notebook": cls(
-                data="embedded", units=(128, 128), epochs=30, seeds=tuple(range(5))
-            ),
-            "paper": cls(),
-        }
 
     @classmethod
     def implied(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -103,14 +103,6 @@ class Experiment(Classification):
     """True: a compiled loop over time, for the normalizers and cells that have one."""
 
     name = "sequential_digits"
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        return {
-            "smoke": cls(pixels_per_step=8, units=(16,), epochs=1, seeds=(0, 1)),
-            "notebook": cls(pixels_per_step=4, units=(32,), epochs=6, seeds=(0, 1, 2)),
-            "paper": cls(),
-        }
 
     def steps(self, dataset: Images) -> int:
         """Return T, the number of time steps."""

@@ -2,12 +2,15 @@
 
 import json
 import math
+import sys
+import tomllib
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
+from pathlib import Path
 from typing import (
     Any,
     ClassVar,
@@ -249,9 +252,20 @@ class Experiment(metaclass=ExperimentMeta):
         return (*self.lower_is_better, *self.higher_is_better)
 
     @classmethod
-    @abstractmethod
     def budgets(cls) -> Mapping[str, Self]:
-        """Return the budgets: ``smoke`` (seconds, for tests), ``notebook`` and ``paper``."""
+        """Return the budgets: ``smoke`` (seconds, for tests), ``notebook`` and ``paper``.
+
+        They are the tables ``[NAME.smoke]`` and so on of ``presets.toml``, beside the class or
+        a class above it. A field that is not there has its default.
+        """
+        for kind in cls.__mro__:
+            presets = _read_presets(kind.__module__).get(vars(kind).get("name", ""))
+            if presets:
+                return {
+                    name: cls(**presets.get(name, {}))
+                    for name in ("smoke", "notebook", "paper")
+                }
+        raise ValueError(f"{cls.__name__} has no presets: write them into presets.toml.")
 
     @classmethod
     def implied(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -433,6 +447,14 @@ class Experiment(metaclass=ExperimentMeta):
     def measure(self, net: Any, dataset: Any, evaluation: Evaluation) -> Mapping[str, Any]:
         """Return the metrics of one network, for :meth:`evaluate`."""
         raise NotImplementedError
+
+
+@cache
+def _read_presets(module: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the presets beside a module by experiment and budget; {} if there are none."""
+    file = Path(getattr(sys.modules[module], "__file__", None) or "nowhere")
+    path = file.with_name("presets.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def label(field: str, value: Any) -> str:

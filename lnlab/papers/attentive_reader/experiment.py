@@ -1,9 +1,9 @@
 """Normalizers in a reader of articles: Ba et al. (2016), section 6.2 and Fig. 2."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -95,32 +95,6 @@ class Experiment(training.Experiment):
 
     name = "attentive_reader"
     lower_is_better = ("valid_nll", "valid_error")
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        small = cls(
-            data="cloze",
-            sentences=0,
-            units=(64,),
-            embedding_size=48,
-            dropout=0.0,
-            batch_size=48,
-            learning_rate=3e-3,
-            eval_every=50,
-        )
-        return {
-            "smoke": replace(
-                small,
-                train_size=96,
-                units=(8,),
-                embedding_size=6,
-                batch_size=16,
-                epochs=1,
-                eval_every=3,
-            ),
-            "notebook": replace(small, updates=400),
-            "paper": cls(),
-        }
 
     def dataset(self) -> Questions:
         options = {"sentences": self.sentences, "split": self.split, "most": self.train_size}

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -203,19 +203,6 @@ class ImageExperiment(BatchLayerNormExperiment):
 
     name = "batch_layer_norm_images"
 
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        small = cls(
-            data="shapes", train_size=5_000, valid_size=300, test_size=600, epochs=5, seeds=(0,)
-        )
-        return {
-            "smoke": replace(
-                small, train_size=100, valid_size=50, test_size=100, epochs=1, seeds=(0, 1)
-            ),
-            "notebook": small,
-            "paper": cls(),
-        }
-
     def dataset(self) -> Subset:
         # generated images: only as many as are used; files: all, to have the same checksum
         whole = load(self.data, most=self.train_size if self.data == "shapes" else None)
@@ -278,32 +265,6 @@ class ReviewExperiment(BatchLayerNormExperiment):
     """The logit above which a review counts as good: 0.5 (a probability of 0.62) as coded."""
 
     name = "batch_layer_norm_reviews"
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        small = cls(
-            data="opinions",
-            vocab_size=300,
-            max_length=60,
-            embedding_size=32,
-            units=(32, 16),
-            train_size=1_000,
-            valid_size=250,
-            test_size=500,
-            epochs=3,
-            seeds=(0, 1),
-        )
-        smoke = replace(
-            small,
-            max_length=8,
-            embedding_size=4,
-            units=(6, 4),
-            train_size=100,
-            valid_size=50,
-            test_size=50,
-            epochs=1,
-        )
-        return {"smoke": smoke, "notebook": small, "paper": cls()}
 
     def dataset(self) -> Subset:
         whole = load(

@@ -1,8 +1,7 @@
 """Layer norm in DRAW: Ba et al. (2016), section 6.4 and Fig. 4."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -56,28 +55,6 @@ class Experiment(training.Experiment):
 
     name = "draw"
     lower_is_better = ("valid_bound",)
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        small = cls(
-            data="digits-binary", glimpses=8, units=(64,), latent_size=16, batch_size=50,
-            epochs=8, eval_every=50, learning_rate=3e-3,
-        )  # fmt: skip
-        return {
-            "smoke": replace(
-                small,
-                train_size=100,
-                glimpses=2,
-                units=(8,),
-                latent_size=3,
-                write_size=3,
-                epochs=1,
-                eval_every=1,
-                drawings=1,
-            ),
-            "notebook": small,
-            "paper": cls(),
-        }
 
     def dataset(self) -> Images:
         grey = self.mistake == "grey"

@@ -1,7 +1,6 @@
 """Layer norm in handwriting synthesis: Ba et al. (2016), section 6.5 and Fig. 5."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -72,36 +71,6 @@ class Experiment(training.Experiment):
 
     name = "handwriting"
     lower_is_better = ("valid_nll",)
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        small = cls(
-            data="pen",
-            units=(64,),
-            layers=2,
-            components=8,
-            window_components=5,
-            initialisation="modern",
-            gain=0.2,
-            batch_size=16,
-            learning_rate=3e-3,
-            max_grad_norm=1.0,
-            std_floor=0.01,
-            eval_every=50,
-        )
-        return {
-            "smoke": replace(
-                small,
-                max_lines=32,
-                units=(8,),
-                components=2,
-                window_components=2,
-                epochs=1,
-                eval_every=2,
-            ),
-            "notebook": replace(small, updates=200),
-            "paper": cls(max_points=500),
-        }
 
     @classmethod
     def scaled(cls, **changes: Any) -> Self:

@@ -1,9 +1,9 @@
 """Layer norm in parts of a recognizer of speech: Ben Othman (2018), sections 3 and 4."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -122,34 +122,6 @@ class Experiment(training.Experiment):
 
     name = "las"
     lower_is_better = ("test_nll", "test_error")
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        """``notebook`` has half the usual units, with which attention still forms; ``paper``
-        the settings of the study's code, but that gradients are clipped by their norm."""
-        return {
-            "smoke": cls(
-                units=(8, 16), encoder_layers=2, train_size=32, epochs=1, max_length=20
-            ),
-            "notebook": cls(
-                units=(32, 64),
-                train_size=1600,
-                epochs=5,
-                learning_rate=6e-3,
-                learning_rate_decay=0.3,
-            ),
-            "paper": cls(
-                units=(128, 128),
-                batch_size=128,
-                epochs=300,
-                decoder_layers=2,
-                learning_rate=1e-3,
-                scheduled_sampling=0.1,
-                dropout=0.5,
-                input_noise=0.6,
-                beam_width=16,
-            ),
-        }
 
     def dataset(self) -> Speech:
         """Load the speech.

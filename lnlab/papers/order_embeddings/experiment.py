@@ -1,8 +1,8 @@
 """Layer norm in order embeddings: Ba et al. (2016), section 6.1, Table 2 and Fig. 1."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,23 +66,6 @@ class Experiment(training.Experiment):
 
     name = "order_embeddings"
     higher_is_better = ("valid_recall",)
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        small = cls(data="scenes", units=(64,), embedding_size=48, batch_size=64)
-        return {
-            "smoke": replace(
-                small,
-                train_size=128,
-                units=(8,),
-                embedding_size=6,
-                epochs=2,
-                eval_every=2,
-                fold_size=50,
-            ),
-            "notebook": replace(small, epochs=8, eval_every=62),
-            "paper": cls(),
-        }
 
     def dataset(self) -> Captions:
         return load(self.data, "captions", split=self.split, most=self.train_size)

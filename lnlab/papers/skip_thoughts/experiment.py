@@ -1,8 +1,8 @@
 """Layer norm in skip-thoughts: Ba et al. (2016), section 6.3, Fig. 3 and Table 3."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -74,33 +74,6 @@ class Experiment(training.Experiment):
 
     name = "skip_thoughts"
     lower_is_better = ("valid_nll",)
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        small = cls(
-            data="stories",
-            downstream_tasks="story-tasks",
-            units=(96,),
-            embedding_size=48,
-            vocab_size=1000,
-            adam="standard",
-            learning_rate=1e-3,
-            snapshots=True,
-        )
-        return {
-            "smoke": replace(
-                small,
-                initialisation="modern",
-                max_sentences=2000,
-                units=(8,),
-                embedding_size=6,
-                updates=6,
-                eval_every=3,
-                downstream_every=3,
-            ),
-            "notebook": replace(small, updates=520, eval_every=26, downstream_every=104),
-            "paper": cls(updates=1_000_000),
-        }
 
     def config(self) -> dict[str, Any]:
         """Return the configuration, with the name of the downstream tasks, not their path."""

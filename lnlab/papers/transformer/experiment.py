@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import log
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -76,21 +76,6 @@ class Experiment(training.Experiment):
             raise ValueError(
                 f"heads is {self.heads}: it must divide the width, {self.units[0]}."
             )
-
-    @classmethod
-    def budgets(cls) -> Mapping[str, Self]:
-        small: Any = {
-            "data": "embedded",
-            "heads": 2,
-            "context_length": 32,
-            "batch_size": 8,
-            "eval_size": 64,
-        }
-        return {
-            "smoke": cls(**small, units=(16,), layers=2, updates=4, seeds=(0, 1)),
-            "notebook": cls(**small, units=(32,), updates=80, seeds=(0, 1, 2)),
-            "paper": cls(),
-        }
 
     def dataset(self) -> Text:
         """Load the text in windows of T characters."""
