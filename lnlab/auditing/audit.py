@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.auditing import learning, structure
+from lnlab.auditing import learning, signals, structure
 from lnlab.auditing.finding import (
     RULES,
     CannotCheck,
@@ -32,9 +32,16 @@ Check = Callable[[AuditSubject], list[Finding]]
 """A check: the findings of its rules in a module; the numbers behind them it shows."""
 
 CHECKS: dict[str, Check] = {
+    "loss": signals.check_loss,
+    "modes": signals.check_modes,
+    "registration": signals.check_registration,
     "normalizers": structure.check_normalizers,
+    "layout": signals.check_layout,
+    "scales": signals.check_scales,
     "activations": learning.check_activations,
     "dead units": structure.check_units,
+    "inputs": signals.check_inputs,
+    "derivative": signals.check_derivative,
     "gradients over depth": learning.check_gradients,
     "parameters without effect": structure.check_parameters,
     "statistics over cases": structure.check_running_statistics,
@@ -195,10 +202,7 @@ def audit(
         loss_fn: ``loss_fn(output, y)``, a scalar; without y ``loss_fn(output)``. Without a
             loss, gradients are those of a stand-in, and curvature is left out.
         only: the rules that are asked for, each by its id ("LN114"), its name ("eps-missing"),
-            the start of several ids ("LN1") or its check; None: all. The checks are
-            "normalizers", "parameters without effect", "statistics over cases", "cases apart",
-            "dead units", "invariances", "effective learning rates", "gradients over depth",
-            "activations", "mu and sigma in the backward pass", "curvature" and "precision".
+            the start of several ids ("LN1") or its check, such as "normalizers"; None: all.
         skip: the rules that are not, likewise.
         on_finding: called with each finding as it is made.
         progress: whether to show a bar.

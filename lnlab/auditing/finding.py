@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
@@ -138,6 +139,7 @@ def explain(rule: str) -> str:
             lines.append(f"  see    {table['claim']}")
         if "example" in table:
             loss = ", loss_fn=loss_fn" * ("loss_fn" in table["example"])
+            loss = ", y, loss_fn" if re.search(r"^(x, )?y\b", table["example"], re.M) else loss
             code = f"{EXAMPLE}{table['example']}print(lnlab.audit(net, x{loss}))"
             lines += ["", *(f"    {line}".rstrip() for line in code.splitlines())]
         texts.append("\n".join(lines))

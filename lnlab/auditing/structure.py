@@ -295,11 +295,37 @@ def check_parameters(subject: AuditSubject) -> list[Finding]:
         ]
     )
     findings = list(_idle_findings(subject, idle, here, norms))
+    findings += _cut_findings(subject, evaluated, grads, idle)
     if nonzero is not subject:
         flat = _flat_places(_gradients(subject), subject.exact)
         waiting = [n for n, mask in flat.items() if mask.all() and not masks[n].all()]
         findings += _behind_zeros(subject, [name for name in waiting if name not in idle])
     return findings
+
+
+MOST_CUT = 16
+"""Parameters that are tried for an effect without a gradient."""
+
+
+def _cut_findings(
+    subject: AuditSubject,
+    evaluated: ModuleCopy,
+    grads: dict[str, Tensor],
+    idle: Collection[str],
+) -> Iterator[Finding]:
+    """Parameters without a gradient whose change by a hundredth changes the outputs."""
+    names = [
+        name
+        for name, g in grads.items()
+        if not g.any() and name not in idle and subject.trainable.get(name)
+    ]
+    masks = {n: torch.ones_like(grads[n], dtype=torch.bool) for n in names[:MOST_CUT]}
+    without = _without_effect(subject, evaluated, masks, [(0, 0.01)])
+    cut = [name for name in masks if name not in without]
+    if cut:
+        has = "has" if len(cut) == 1 else "have"
+        message = f"{count(len(cut), 'parameter')} {has} an effect and no gradient"
+        yield make_finding("gradient-cut", cut, message)
 
 
 def _owner(name: str) -> str:
@@ -536,7 +562,7 @@ def check_units(subject: AuditSubject) -> list[Finding]:
             f"{n} of {units} units are shut in all cases ({least} values of each at least)"
         )
         rule = "units-dead-in-few" if least < FEW_CASES else "units-dead"
-        severity = RISK if least >= FEW_CASES and n >= 0.1 * units else FACT
+        severity = RISK if least >= FEW_CASES and n >= 0.25 * units else FACT
         findings.append(make_finding(rule, where, message, severity))
     return findings
 

@@ -422,6 +422,8 @@ class AuditSubject:
     Attributes:
         name: the class of the module.
         module: a copy that is called with ``x`` alone and drops nothing.
+        original: the same with its dropout.
+        trainable: whether each parameter is trained.
         x: the open input.
         dropout: the modules whose dropout was set to 0.
         noise: those that stay in evaluation, as they draw random numbers in training.
@@ -448,6 +450,9 @@ class AuditSubject:
         self.name = type(original_module(model)).__name__
         self.module, self.x = with_one_input(model, Call.of(inputs))
         self.module.train(original_module(model).training)
+        named = original_module(model).named_parameters()
+        self.trainable = {name: p.requires_grad for name, p in named}
+        self.original = deepcopy_module(self.module)
         self.dropout = turn_dropout_off(self.module)
         self.noisy = deepcopy_module(self.module)
         self.noise, self.is_random = turn_noise_off(self.module, self.x)

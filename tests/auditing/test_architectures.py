@@ -20,6 +20,7 @@ NOT_RUN = {
     "effective learning rates": "no weight is invariant to its scale",
     "dead units": "no nonlinearity",
     "curvature": "no loss was given",
+    "loss": "no loss was given",
 }
 
 
