@@ -1,6 +1,7 @@
 """Experiments that classify: their data, loss and measurements, and the effects of one step."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from math import acos
@@ -179,12 +180,8 @@ def normalized_activations(loss: Objective, w: Tensor) -> list[Tensor]:
     """Return the inputs of each hidden layer's nonlinearity at parameters w: (B, H) each."""
     outputs: list[Tensor] = []
     layers: Any = loss.module.layers
-    hooks = [
-        layer.register_forward_hook(lambda _, __, h: outputs.append(h)) for layer in layers[:-1]
-    ]
-    try:
+    with ExitStack() as hooks:
+        for layer in layers[:-1]:
+            hooks.enter_context(layer.register_forward_hook(lambda _, __, h: outputs.append(h)))
         loss(w)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return outputs

@@ -196,7 +196,9 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
             units, length = alpha.shape
             at = step * (np.arange(length) + 0.5)
             heat = {"z": alpha, "x": at, "y": np.arange(float(units))}
-            shown.append({"attention": heat, "truth": boxes(begins, ends) if known else None})
+            shown.append(
+                {"attention": heat, "truth": unit_outlines(begins, ends) if known else None}
+            )
             lowest = slot + 2 >= len(maps)
             seconds = {"title": {"text": "seconds" if lowest else ""}}
             layout[x] = domains[x] | time | seconds | {"showticklabels": lowest}
@@ -230,8 +232,8 @@ def boundaries(begins: np.ndarray, ends: np.ndarray, filters: int) -> dict[str, 
     return {"x": np.repeat(times, 3), "y": y}
 
 
-def boxes(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
-    """Return a box for each unit, from where it begins to where it ends, in its row."""
+def unit_outlines(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+    """Return the outline of a box for each unit, from its begin to its end, in its row."""
     row = np.arange(len(left), dtype=float)
     gap = np.full(len(row), np.nan)
     low, high = row - 0.5, row + 0.5
