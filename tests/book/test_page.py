@@ -125,7 +125,7 @@ def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     settings["panel"] = {"delta": 3}
     page = page_of(site, tmp_path, parameters=settings, hardware="A Chip, 2 cores")
     (banner,) = re.findall(r'<p class="run">(.*?)</p>', page)
-    assert "budget: smoke · seeds: the budget’s own · data: the budget’s own" in banner
+    assert "budget: smoke · seeds: default · data: default" in banner
     assert "seed: 0 ·" in banner
     assert "sources" not in banner, "empty, and nothing that a budget has"
     assert "A Chip, 2 cores · 1.2 s" in banner
