@@ -19,37 +19,21 @@ from lnlab.training.trainer import initial_models, mixed_forward
 
 every_experiment = pytest.mark.parametrize("kind", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
+GAIN, RATE = {"gain": (0.1, 1.0)}, {"learning_rate": (0.1, 0.01)}
+CLIP = {"max_grad_norm": (0.5, 2.0)}
 FURTHER_FIELDS = {
-    "las": {
-        "location_kernels": (0, 3),
-        "dropout": (0.0, 0.5),
-        "gain": (0.1, 1.0),
-        "beam_width": (1, 2),
-    },
-    "draw": {"learning_rate": (0.1, 0.01), "max_grad_norm": (0.5, 2.0), "drawings": (0, 1)},
-    "order_embeddings": {
-        "gain": (0.1, 1.0),
-        "learning_rate": (0.1, 0.01),
-        "max_grad_norm": (0.5, 2.0),
-        "margin": (0.05, 0.2),
-    },
-    "handwriting": {"gain": (0.1, 1.0), "max_grad_norm": (0.0, 1.0), "std_floor": (0.0, 0.1)},
-    "attentive_reader": {
-        "gain": (0.1, 1.0),
-        "learning_rate": (0.1, 0.01),
-        "max_grad_norm": (0.5, 2.0),
-    },
-    "sequential_digits": {"gain": (0.1, 1.0), "learning_rate": (0.1, 0.01), "epochs": (1, 2)},
-    "skip_thoughts": {
-        "gain": (0.1, 1.0),
-        "learning_rate": (0.1, 0.01),
-        "max_grad_norm": (0.5, 5.0),
-    },
-    "transformer": {"learning_rate": (0.1, 0.01), "layers": (1, 2), "weight_decay": (0.0, 1.0)},
-    "convolutions": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
-    "mnist": {"learning_rate": (0.1, 0.01), "batch_size": (4, 128)},
-    "batch_layer_norm_reviews": {"learning_rate": (0.1, 0.01), "threshold": (0.0, 0.5)},
-    "batch_layer_norm_images": {"learning_rate": (0.1, 0.01), "batch_size": (5, 25)},
+    "las": {**GAIN, "location_kernels": (0, 3), "dropout": (0.0, 0.5), "beam_width": (1, 2)},
+    "draw": {**RATE, **CLIP, "drawings": (0, 1)},
+    "order_embeddings": {**GAIN, **RATE, **CLIP, "margin": (0.05, 0.2)},
+    "handwriting": {**GAIN, "max_grad_norm": (0.0, 1.0), "std_floor": (0.0, 0.1)},
+    "attentive_reader": {**GAIN, **RATE, **CLIP},
+    "sequential_digits": {**GAIN, **RATE, "epochs": (1, 2)},
+    "skip_thoughts": {**GAIN, **RATE, **CLIP},
+    "transformer": {**RATE, "layers": (1, 2), "weight_decay": (0.0, 1.0)},
+    "convolutions": {**RATE, "batch_size": (4, 128)},
+    "mnist": {**RATE, "batch_size": (4, 128)},
+    "batch_layer_norm_reviews": {**RATE, "threshold": (0.0, 0.5)},
+    "batch_layer_norm_images": {**RATE, "batch_size": (5, 25)},
 }
 """Fields that have no list to choose from, and values to compare."""
 
