@@ -726,7 +726,7 @@ def unselectable_keys(seed: int) -> float:
 
 # --- Papers on transformers since 2024 --------------------------------------------------------
 
-LAYERS, UNITS = 32, 64
+LAYERS, WIDTH = 32, 64
 """Sizes of the transformers whose stream and gradients are followed over depth."""
 
 
@@ -735,7 +735,7 @@ def untrained(
 ) -> tuple[Transformer, Tensor, Tensor]:
     """Return a transformer before training, characters and the next ones (4, 16)."""
     with default_dtype(torch.float64):
-        net = Transformer(27, 16, layers, UNITS, 4, ARMS[arm])
+        net = Transformer(27, 16, layers, WIDTH, 4, ARMS[arm])
     net.initialize_(lambda name: generator(f"{name} of seed {seed}"), scaled=scaled)
     for norm in net.modules():
         if isinstance(norm, AffineNormalizer):
@@ -807,7 +807,7 @@ def folded_gains(seed: int) -> float:
         norms.append((attention.before, [getattr(attention.f, f"W_{m}") for m in "QKV"]))
         norms.append((feed_forward.before, [feed_forward.f.W_1]))
     for index, (norm, _) in enumerate(norms):
-        norm.g.copy_(1 + 0.5 * normal(seed, index, UNITS))
+        norm.g.copy_(1 + 0.5 * normal(seed, index, WIDTH))
     before = net(x)
     for norm, layers in norms:
         for one in layers:
