@@ -281,7 +281,7 @@ OUTLIER = 6.0
 """A channel whose root mean square is so many times the median channel's is an outlier, the
 bound of Dettmers et al. (2022, arXiv:2208.07339) for one number against the rest."""
 
-ALIKE = 0.98
+ALIKE, ALIKE_AT_END = 0.98, 0.999
 """Cases whose mean cosine is above this can hardly be told apart. (Behind a ReLU all numbers
 are positive, and two thirds is nothing special.)"""
 
@@ -371,7 +371,9 @@ def _activation_findings(rows: list[dict], inputs_alike: bool) -> Iterator[Findi
     if alike and not inputs_alike:
         message = f"all cases point the same way (mean cosine above {ALIKE:g})"
         # of a gate, or of a branch beside which others pass, that is nothing bad
-        severity = RISK if alike[-1] == rows[-1]["where"] else FACT
+        most = max(row["cosine"] for row in rows if row["where"] == alike[-1])
+        is_last = alike[-1] == rows[-1]["where"]
+        severity = RISK if is_last and most > ALIKE_AT_END else FACT
         yield make_finding("cases-alike", alike, message, severity)
 
 

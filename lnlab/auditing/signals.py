@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -306,7 +307,7 @@ def _padding(subject: AuditSubject) -> Iterator[Finding]:
                 yield make_finding("statistics-of-padding", [call.name], message)
 
 
-WRONG = 0.01
+WRONG = 0.03
 """A relative difference above this between a gradient and finite differences is one."""
 
 
@@ -314,8 +315,9 @@ def check_derivative(subject: AuditSubject) -> list[Finding]:
     """Compare the gradient along a random direction with finite differences of the loss."""
     objective = subject.objective
     w = objective.start
-    if w.dtype != torch.float64:
-        raise CannotCheck("the module is large: finite differences need float64.")
+    if w.dtype != torch.float64 or subject.precision != torch.float64:
+        why = "is large" if w.dtype != torch.float64 else "computes in a lower one inside"
+        raise CannotCheck(f"finite differences need float64, and the module {why}.")
     rows = []
     for draw in range(2):
         v = normal(13, draw, len(w)).to(w)
@@ -391,11 +393,12 @@ STEEP, DEEP = 300.0, 6
 
 def _steep_signals(subject: AuditSubject) -> Iterator[Finding]:
     """Signals that grow or shrink with depth."""
-    kinds: dict[type, list[tuple[str, float]]] = {}
+    kinds: dict[Any, list[tuple[str, float]]] = {}
     for call in subject.first_calls:
         if call.outputs and call.outputs[0].is_floating_point():
             size = float(root_mean_square(call.outputs[0]))
-            kinds.setdefault(type(call.module), []).append((call.name, size))
+            kind = type(call.module), re.sub(r"\d+", "*", call.name)
+            kinds.setdefault(kind, []).append((call.name, size))
     steep = {}
     for calls in kinds.values():
         (first, before), (last, after) = calls[0], calls[-1]
@@ -439,7 +442,7 @@ def check_registration(subject: AuditSubject) -> list[Finding]:
         if len(same) > 1 and not inner:
             message = f"{len(same)} names for one object"
             findings.append(make_finding("module-repeated", same, message))
-    equal = list(_equal_weights(model))
+    equal = list(_equal_weights(model, subject.trainable))
     if equal:
         message = f"{count(len(equal), 'weight')} with the same random numbers as another"
         findings.append(make_finding("weights-equal", equal, message))
@@ -483,10 +486,14 @@ def _unregistered(name: str, value: Any, known: set[int], modules: set[int]) -> 
     ]
 
 
-def _equal_weights(model: nn.Module) -> Iterator[str]:
+def _equal_weights(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
     seen: dict[Any, Tensor] = {}
+    drawn = (*SUMMING, nn.RNNBase, nn.MultiheadAttention, nn.Embedding)
+    owners = {name for name, each in model.named_modules() if isinstance(each, drawn)}
     for name, parameter in model.named_parameters():
         p = parameter.detach()
+        if name.rpartition(".")[0] not in owners or not trainable.get(name):
+            continue
         # what is no draw (a range, zeros) has many equal numbers
         numbers = p.flatten()[:64]
         if p.dim() < 2 or p.numel() < 16 or len(numbers.unique()) < len(numbers) / 2:
@@ -566,7 +573,7 @@ def _of_dropout(subject: AuditSubject) -> Iterator[Finding]:
     if before:
         message = "the variance is that of what is dropped, in training alone"
         yield make_finding("dropout-before-batch-norm", before, message)
-    if at_end:
+    if at_end and subject.has_loss:
         message = "what is returned has been dropped"
         yield make_finding("dropout-at-end", at_end, message)
     wrong = list(_means_of_drops(subject))

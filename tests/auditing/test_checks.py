@@ -115,7 +115,7 @@ SEEN = {
     "norm-without-statistics": (FACT, "1", "takes no statistics"),
     "norm-of-another-form": (RISK, "1", "statistics over axes 0"),
     "norm-mixes-cases": (FAULT, "1", "statistics over axes 0"),
-    "norm-misnamed": (RISK, "1", "BatchNorm computes LayerNorm"),
+    "norm-misnamed": (FACT, "1", "BatchNorm computes LayerNorm"),
     "norm-wrong-axes": (FAULT, "1", "statistics over axis 1 of"),
     "norm-evaluation": (FAULT, "1", "evaluation another function"),
     "variance-cancels": (RISK, "1", "the variance cancels"),
