@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
-from lnlab.analysis.activations import NONLINEARITIES
+from lnlab.analysis.activations import NONLINEARITIES, is_known_norm
 from lnlab.analysis.magnitudes import relative_change, root_mean_square
 from lnlab.analysis.module_copy import SUMMING, Buffers, Replacement, deepcopy_module
 from lnlab.analysis.random import normal
@@ -25,6 +25,7 @@ from lnlab.auditing.subject import (
     AuditSubject,
     find_drawing,
     list_tensors,
+    memory_of_parameters,
     other_input,
     restored_random_state,
 )
@@ -52,6 +53,7 @@ class Operations(TorchFunctionMode):
         self.curved, self.in_loss, self.broadcast = False, False, ""
         self.logits: tuple[Tensor, Tensor] | None = None
         self._layer_scaled: list[Tensor] = []
+        self._parameters = memory_of_parameters(module)
         self._stack = [""]
         for name, each in module.named_modules():
             each.register_forward_pre_hook(partial(self._enter, name))
@@ -83,7 +85,7 @@ class Operations(TorchFunctionMode):
                     sizes = float(root_mean_square(one)), float(root_mean_square(other))
                     self.sums.append((self._stack[-1], *sizes))
         elif name in ("mul", "imul", "rmul") and len(operands) == 2:
-            gains = [v for v in operands if isinstance(v, nn.Parameter) and v.dim() <= 1]
+            gains = [v for v in operands if self._is_vector_of_parameter(v)]
             if any(bool((v == v.flatten()[0]).all()) for v in gains):
                 self._layer_scaled.append(result)  # one that starts small on purpose
             self.curved |= not any(isinstance(v, nn.Parameter) for v in operands)
@@ -97,6 +99,10 @@ class Operations(TorchFunctionMode):
             word in name for word in ("softmax", "pool", "lstm", "gru", "rnn", "attention")
         )
         return result
+
+    def _is_vector_of_parameter(self, v: Tensor) -> bool:
+        memory = v.untyped_storage()._cdata
+        return memory in self._parameters and v.numel() == max(v.shape, default=1)
 
     def _note_attention(self, weights: Tensor) -> None:
         with torch._C.DisableTorchFunction():
@@ -257,7 +263,12 @@ def _ignored(subject: AuditSubject) -> float:
     if subject.x.is_floating_point():
         x = evaluated.x.requires_grad_()
         with torch.enable_grad(), restored_random_state():
-            y = subject.read(evaluated.module(x.clone()))
+            try:
+                y = subject.read(evaluated.module(x.clone()))
+            except RuntimeError as error:  # some set requires_grad of it themselves
+                raise CannotCheck(
+                    f"it takes no input that requires a gradient: {error}"
+                ) from error
             if not y.requires_grad:
                 return 0.0
             (y * normal(12, 0, y.numel()).view_as(y).to(y)).sum().backward()
@@ -563,7 +574,7 @@ def _of_dropout(subject: AuditSubject) -> Iterator[Finding]:
             drop = makers.get(call.input_memory[0])
             if drop is not None and call.module.running_var is not None:
                 before.append(f"{drop} (before {call.name})")
-        if call.name == "":
+        if call.name == "" and len(call.outputs) == 1:  # others may not go into the loss
             at_end += [makers[m] for m in call.output_memory if m in makers]
         elif call.name in dropped:
             makers |= dict.fromkeys(call.output_memory, call.name)
@@ -699,7 +710,8 @@ def check_layout(subject: AuditSubject) -> list[Finding]:
             continue
         a, module = call.inputs[0], call.module
         maker = makers.get(call.input_memory[0])
-        by_last = isinstance(module, nn.LayerNorm | nn.RMSNorm) and a.dim() == 4
+        last = isinstance(module, nn.LayerNorm | nn.RMSNorm) and is_known_norm(module)
+        by_last = last and a.dim() == 4
         of_pixels = maker and isinstance(maker[0], nn.Conv2d) and maker[1] == a.shape
         if by_last and of_pixels and len(module.normalized_shape) == 1:
             width.append(call.name)

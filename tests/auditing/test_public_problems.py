@@ -532,3 +532,44 @@ class Gated(Net):
 
 def test_a_gate_that_is_alike_in_all_cases_is_no_risk():
     assert not audit(Gated(), torch.randn(16, 8), only="activations").of(RISK)
+
+
+def test_a_norm_of_channels_does_not_normalize_rows_of_pixels():
+    net = nn.Sequential(nn.Conv2d(3, 8, 1), LayerNorm2d(8))
+    assert not messages(net, torch.randn(PICTURES), "layout")
+    net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.LayerNorm(8))
+    assert "norm-over-width" in messages(net, torch.randn(PICTURES), "layout")
+
+
+class LayerScaled(nn.Module):
+    """Pictures to which a branch is added that starts at a millionth, as in ConvNeXt."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.gamma = nn.Conv2d(3, 3, 1), nn.Parameter(torch.full((3,), 1e-6))
+
+    def forward(self, x):
+        return x + self.conv(x) * self.gamma.reshape(1, -1, 1, 1)
+
+
+def test_a_branch_that_starts_small_on_purpose_is_no_risk():
+    report = audit(LayerScaled(), torch.randn(PICTURES), only="branches-apart")
+    assert not report.of(RISK)
+
+
+class Encoded(nn.Module):
+    """Returns what goes into the loss, and an encoding that has been dropped, as T5."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode, self.drop, self.decode = nn.Linear(8, 8), nn.Dropout(), nn.Linear(8, 3)
+
+    def forward(self, x):
+        encoding = self.drop(self.encode(x))
+        return self.decode(encoding), encoding
+
+
+def test_what_is_returned_beside_the_outputs_may_be_dropped():
+    data = {"y": torch.randint(3, (16,)), "loss_fn": lambda y, t: F.cross_entropy(y[0], t)}
+    report = audit(Encoded(), torch.randn(16, 8), only="dropout-at-end", **data)
+    assert not report.findings
