@@ -16,7 +16,7 @@ from torch import nn
 import lnlab
 from lnlab.book import notebooks, parameters
 from lnlab.book.html import markdown
-from lnlab.book.run import settled
+from lnlab.book.run import parameter_values
 
 PANEL = re.compile(
     r"\bpanels?\.(attention|distributions|drawing|geometry|invariance|landscape|order|over_depth|"
@@ -203,8 +203,8 @@ def test_a_run_says_which_device_was_chosen(monkeypatch):
     (path,) = (path for path in PATHS if path.stem.startswith("04"))
     for there, chosen in ((True, "cuda"), (False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert settled(path, {})["device"] == chosen
-    assert settled(path, {"device": "cuda:1"})["device"] == "cuda:1"
+        assert parameter_values(path, {})["device"] == chosen
+    assert parameter_values(path, {"device": "cuda:1"})["device"] == "cuda:1"
 
 
 def shows(cell):

@@ -7,28 +7,28 @@ plotly.js, the mathematical font, a style sheet. They are made by
 
 from lnlab.book.notebooks import (
     by_track,
-    chosen,
     fingerprint,
     is_for_beginners,
     notebooks,
-    opening,
     parameter_lines,
     parameters,
     read,
-    shared,
+    read_opening,
+    select_notebooks,
+    select_parameters,
     value,
 )
 
 __all__ = [
     "by_track",
-    "chosen",
     "fingerprint",
     "is_for_beginners",
     "notebooks",
-    "opening",
     "parameter_lines",
     "parameters",
     "read",
-    "shared",
+    "read_opening",
+    "select_notebooks",
+    "select_parameters",
     "value",
 ]

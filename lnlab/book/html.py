@@ -24,7 +24,7 @@ from plotly.offline import get_plotlyjs
 import lnlab
 from lnlab.book.claims_page import MIME as CLAIMS
 from lnlab.book.claims_page import TEMPLATES, fragment
-from lnlab.book.notebooks import by_track, is_for_beginners, opening
+from lnlab.book.notebooks import by_track, is_for_beginners, read_opening
 from lnlab.live.bundle import MIME as PLAYGROUND
 from lnlab.live.bundle import element, module
 
@@ -229,7 +229,7 @@ def _merge_heads(head: re.Match[str]) -> str:
     return head[0].replace(lines[0], line).replace(lines[1], "")
 
 
-def sounds(source: str) -> str:
+def extract_audio(source: str) -> str:
     """Return the sounds in HTML of an output, as ``IPython.display.Audio`` puts them there."""
     sound = r'src="data:audio/(wav|mpeg|ogg|flac);base64,([A-Za-z0-9+/=\s]+)"'
     return "".join(
@@ -248,7 +248,7 @@ def image(kind: str, data: str, alt: str) -> str:
     return f'<img src="data:{kind};{data}" alt="{html.escape(alt)}">'
 
 
-def displayed(data: dict[str, Any], metadata: dict[str, Any], number: str) -> str:
+def render_display(data: dict[str, Any], metadata: dict[str, Any], number: str) -> str:
     """Return the best a page can do with what a cell displayed, in an order of preference."""
     if PLOTLY in data:
         return figure(data[PLOTLY], number)
@@ -262,7 +262,7 @@ def displayed(data: dict[str, Any], metadata: dict[str, Any], number: str) -> st
             return image(kind, data[kind], alt)
     if "text/html" in data:
         source = data["text/html"]
-        return sounds(source) if "<audio" in source else table(source)
+        return extract_audio(source) if "<audio" in source else table(source)
     for kind in ("text/markdown", "text/latex"):
         if kind in data:
             return f'<div class="wide">{markdown(data[kind], trusted=False)}</div>'
@@ -271,7 +271,7 @@ def displayed(data: dict[str, Any], metadata: dict[str, Any], number: str) -> st
     return text(data.get("text/plain", ""))
 
 
-def rendered(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str, str]]:
+def render_outputs(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str, str]]:
     """Yield kind (``stream``, ``error`` or ``display``) and HTML of each output of a cell."""
     position = 0
     for stream, group in groupby(outputs, lambda output: output.get("name")):
@@ -284,7 +284,7 @@ def rendered(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str
                 yield "error", text("\n".join(output["traceback"]))
             else:
                 where = output.get("metadata", {}), f"{cell}-{position}"
-                yield "display", displayed(output["data"], *where)
+                yield "display", render_display(output["data"], *where)
             position += 1
 
 
@@ -367,7 +367,7 @@ def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
     good, failed = out / source.name, out / (source.stem + FAILED)
     path = next(attempt for attempt in (good, failed, source) if attempt.exists())
     notebook = nbformat.read(path, as_version=4)
-    title, paragraph = opening(notebook)
+    title, paragraph = read_opening(notebook)
     question, minutes = split_question(paragraph)
     run = notebook.metadata.get("lnlab") if path != source else None
     trouble = None
@@ -387,7 +387,7 @@ def split_question(paragraph: str) -> tuple[str, str]:
     return parts[1], minutes[0].lower() + minutes[1:]
 
 
-def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
+def render_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
     """Return the parts of each cell that the template shows."""
     shown = []
     for position, cell in enumerate(notebook.cells):
@@ -399,7 +399,7 @@ def cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
                 prose = before + exercises + after.replace("</h2>", f"</h2>{NEEDS_KERNEL}", 1)
             shown.append({"prose": prose})
         elif cell.cell_type == "code" and cell.source.strip():
-            outputs = list(rendered(cell.outputs, f"output-{position}"))
+            outputs = list(render_outputs(cell.outputs, f"output-{position}"))
             # JupyterLab's own mark: what comes out is covered until it is clicked
             covered = cell.metadata.get("jupyter", {}).get("outputs_hidden", False)
             code = HIGHLIGHT(cell.source)
@@ -429,7 +429,7 @@ def publish(
     for this, notebook in known:
         if this.page is None or (only and this.name not in only):
             continue
-        shown = cells(notebook)
+        shown = render_cells(notebook)
         prose = "".join(cell.get("prose", "") for cell in shown)
         values = {
             "chapter": this,
@@ -443,8 +443,10 @@ def publish(
         write(out / this.page, "notebook.html", names, **values, before=before, after=after)
         if this.name in embed:
             (out / "handout").mkdir(exist_ok=True)
-            write(out / "handout" / this.page, "notebook.html", **values, parts=parts())
-    share(out)
+            write(
+                out / "handout" / this.page, "notebook.html", **values, parts=embedded_parts()
+            )
+    write_shared_files(out)
     contents = out / "index.html"
     chapters, today = [chapter for chapter, _ in known], datetime.now().astimezone()
     write(contents, "contents.html", names, chapters=chapters, today=today)
@@ -463,10 +465,10 @@ def write(path: Path, template: str, published: Collection[str] = (), **values: 
         lambda link: link[0] if link[1] in published else link[2],
         page,
     )
-    put(path, page.encode())
+    write_file(path, page.encode())
 
 
-def parts() -> dict[str, str]:
+def embedded_parts() -> dict[str, str]:
     """Return what a page in one file has within: style, plotly.js, our scripts, and the font of
     its mathematics."""
     font = base64.b64encode(FONT_FILE.read_bytes()).decode()
@@ -478,7 +480,7 @@ def parts() -> dict[str, str]:
     }
 
 
-def put(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Make ``content`` the file: a reader, or a kill, finds the old one or the new one."""
     # like the draft of a notebook: the next run sweeps away what a killed one leaves
     draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
@@ -486,8 +488,8 @@ def put(path: Path, content: bytes) -> None:
     os.replace(draft, path)
 
 
-def share(out: Path) -> None:
+def write_shared_files(out: Path) -> None:
     """Put beside the pages what all of them use."""
-    put(out / "plotly.min.js", get_plotlyjs().encode())
+    write_file(out / "plotly.min.js", get_plotlyjs().encode())
     for path in (OWN / "page.css", OWN / "figures.js", FONT_FILE):
-        put(out / path.name, path.read_bytes())
+        write_file(out / path.name, path.read_bytes())

@@ -52,7 +52,7 @@ def by_track(paths: Sequence[Path]) -> list[Path]:
     return sorted(paths, key=lambda path: not is_for_beginners(path))
 
 
-def chosen(names: Sequence[str], paths: list[Path]) -> list[Path]:
+def select_notebooks(names: Sequence[str], paths: list[Path]) -> list[Path]:
     """Return the notebooks named by number (``2`` or ``02``) or by name; all for no names."""
 
     def fits(name: str, path: Path) -> bool:
@@ -106,7 +106,7 @@ def _parameters_cell(path: Path) -> str:
     return "".join(next(tagged, {"source": ""})["source"])
 
 
-def shared(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, Any]]:
+def select_parameters(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, Any]]:
     """Return for each notebook those of the wanted parameters that it has."""
     known = {path: parameters(path) for path in paths}
     for name in wanted:
@@ -116,7 +116,7 @@ def shared(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, An
     return {path: {k: v for k, v in wanted.items() if k in known[path]} for path in paths}
 
 
-def opening(notebook: Mapping[str, Any]) -> tuple[str, str]:
+def read_opening(notebook: Mapping[str, Any]) -> tuple[str, str]:
     """Return the title of a notebook and its first paragraph: its question, and its minutes.
 
     Args:

@@ -36,14 +36,14 @@ Listener = Callable[[str, str], None]
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 
 
-def opened(path: Path) -> nbformat.NotebookNode:
+def read_with_kernel(path: Path) -> nbformat.NotebookNode:
     """Return a notebook as papermill takes it: with a kernel, even if it names none."""
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata["kernelspec"] = KERNEL
     return notebook
 
 
-def settled(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+def parameter_values(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return all parameters of a notebook that is run with ``wanted``, its own of the others;
     the device "auto" is the one that is chosen."""
     values: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def seconds_before(path: Path, out: Path) -> float:
         return float(stated[1]) * (60 if stated[2] == "minute" else 1) if stated else 60.0
 
 
-def turns(seconds: dict[Path, float], jobs: int) -> list[Path]:
+def order_of_runs(seconds: dict[Path, float], jobs: int) -> list[Path]:
     """Return the order in which notebooks of so many seconds begin: quick ones first.
 
     With several at a time one begins with the longest, which would end alone.
@@ -221,7 +221,7 @@ def run_one(
         # nbclient makes an event loop in each thread, and leaves it open
         with asyncio.Runner(loop_factory=ensure_event_loop):
             papermill.execute_notebook(
-                opened(path),
+                read_with_kernel(path),
                 str(draft),
                 wanted,
                 engine_name=ENGINE,
@@ -241,9 +241,9 @@ def run_one(
     try:
         notebook = nbformat.read(draft, as_version=4)
     except (OSError, ValueError):  # it failed before its first cell
-        notebook = opened(path)
+        notebook = read_with_kernel(path)
     notebook = remove_error_markers(notebook)
-    settings = settled(path, wanted)
+    settings = parameter_values(path, wanted)
     outcome = Executed(
         name=path.stem,
         seconds=round(time.monotonic() - start, 1),
@@ -263,7 +263,7 @@ def run_one(
     return outcome
 
 
-def drafts(out: Path) -> Iterator[tuple[Path, int]]:
+def find_drafts(out: Path) -> Iterator[tuple[Path, int]]:
     """Yield the half-written notebooks and pages in a folder, and who writes each."""
     for folder in (out, out / "handout"):
         for draft in folder.glob(".*.*.*"):
@@ -281,16 +281,18 @@ def run(
     listener: Listener = lambda name, line: None,
     hardware: str = "",
 ) -> Iterator[Executed]:
-    """Execute notebooks by :func:`turns`, ``jobs`` at a time; yield outcomes as they come."""
+    """Execute notebooks, ``jobs`` at a time, and yield their outcomes as they come."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
-    for draft, process in drafts(out):
+    for draft, process in find_drafts(out):
         if not psutil.pid_exists(process):  # of a run that was killed
             draft.unlink(missing_ok=True)
     pool = ThreadPoolExecutor(jobs)
     try:
         runs = [
             pool.submit(run_one, path, out, wanted[path], timeout, listener, hardware)
-            for path in turns({path: seconds_before(path, out) for path in wanted}, jobs)
+            for path in order_of_runs(
+                {path: seconds_before(path, out) for path in wanted}, jobs
+            )
         ]
         pending = set(runs)
         while pending:

@@ -17,9 +17,9 @@ from lnlab.book.html import (
     figure,
     is_signature,
     markdown,
-    put,
-    share,
     write,
+    write_file,
+    write_shared_files,
 )
 from lnlab.live.bundle import element, module, page
 
@@ -41,8 +41,8 @@ def site(sources: Sequence[Path], pages: Path, out: Path, **content: Any) -> Pat
     out.mkdir(parents=True, exist_ok=True)
     for one in ran:
         shutil.copyfile(pages / f"{one.page}", out / f"{one.page}")
-    share(out)
-    put(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
+    write_shared_files(out)
+    write_file(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
     return first_page(sources, pages, out, **content)
 
 
@@ -82,13 +82,13 @@ def first_page(
     if not ran:
         return index
     others = [one for one in known if one not in ran] if out == pages else []
-    put(out / "site.js", (OWN / "site.js").read_bytes())
-    put(out / "playground.html", page({}).encode())
+    write_file(out / "site.js", (OWN / "site.js").read_bytes())
+    write_file(out / "playground.html", page({}).encode())
     text = markdown(findings, trusted=True)
     title = "<h1>What became of the claims</h1>"
-    put(out / "claims.html", claims_page.page(claims, f"{title}\n{text}").encode())
+    write_file(out / "claims.html", claims_page.page(claims, f"{title}\n{text}").encode())
     if norms:
-        put(out / "norms.html", norms_page(norms).encode())
+        write_file(out / "norms.html", norms_page(norms).encode())
     pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
     write(
         index,

@@ -119,8 +119,8 @@ def list_all(names: tuple[str, ...]) -> None:
     """List the notebooks and their parameters; of those named, the values, too."""
     from lnlab import book
 
-    for path in book.chosen(names, workbook()):
-        number, (title, _) = path.stem.split("_")[0], book.opening(book.read(path))
+    for path in book.select_notebooks(names, workbook()):
+        number, (title, _) = path.stem.split("_")[0], book.read_opening(book.read(path))
         if names:
             click.echo("\n    ".join([f"{number}  {title}", *book.parameter_lines(path)]))
         else:
@@ -169,7 +169,7 @@ def run(
     every = (book.parameters(path).items() for path in notebooks)
     defaults = {name: book.value(text) for items in every for name, text in items}
     values = {n: parse_parameter(n, text, defaults.get(n)) for n, text in parameters}
-    wanted = book.shared(values, book.chosen(names, notebooks))
+    wanted = book.select_parameters(values, book.select_notebooks(names, notebooks))
     if times:
         return show_times(list(wanted), out)
     check_available(values)
@@ -268,10 +268,10 @@ def remaining(plan: dict[str, Any], wanted: "Parameters", out: Path) -> "Paramet
 
 def stop(out: Path, plan: dict[str, Any], by: int) -> NoReturn:
     """End now: finished notebooks stay, of a running one nothing but its name in the plan."""
-    from lnlab.book.run import drafts
+    from lnlab.book.run import find_drafts
 
     (out / UNFINISHED).write_text(json.dumps(plan), encoding="utf-8")
-    for draft, process in drafts(out):
+    for draft, process in find_drafts(out):
         if process == os.getpid():
             draft.unlink(missing_ok=True)
     click.echo("stopped; the same command again does the notebooks that are missing", err=True)

@@ -15,14 +15,14 @@ from lnlab.figures.style import (
     OTHERS,
     PREDICTED,
     TEMPLATE,
+    add_footnote,
     band,
+    escape,
     legend_rank,
-    linear,
+    linear_axis,
     lines,
-    literal,
-    logarithmic,
+    log_axis,
     shade,
-    with_footnote,
 )
 
 Curve = tuple[np.ndarray, np.ndarray]
@@ -59,7 +59,7 @@ def line_chart(
     styles = lines(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for text, (at, values) in panel.items():
-            name, look = literal(text), styles[text] | (PREDICTED if text in predicted else {})
+            name, look = escape(text), styles[text] | (PREDICTED if text in predicted else {})
             figure.add_scatter(
                 x=at, y=values, name=name, legendgroup=name,
                 mode="markers" if text in dots else "lines", line=look, marker={"size": 9},
@@ -69,7 +69,7 @@ def line_chart(
     if mark:
         figure.add_vline(
             mark[0], line={"color": GREY, "width": 1.5, "dash": "dot"}, row="all", col="all",
-            annotation={"text": literal(mark[1]), "font": {"color": "#4B5563"}},
+            annotation={"text": escape(mark[1]), "font": {"color": "#4B5563"}},
             annotation_position="top right",
         )  # fmt: skip
     name_once(figure)
@@ -95,13 +95,13 @@ def _curve_panels(
     **options: Any,
 ) -> go.Figure:
     """Return empty panels side by side, whose axes hold all curves."""
-    titles = [literal(title) for title in panels]
+    titles = [escape(title) for title in panels]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles, **options)
     every = [curve for panel in panels.values() for curve in panel.values()]
-    figure.update_xaxes((logarithmic if log_x else linear)(at for at, _ in every))
+    figure.update_xaxes((log_axis if log_x else linear_axis)(at for at, _ in every))
     values = (values for _, values in every)
-    figure.update_yaxes(logarithmic(values) if log_y else {"type": "linear"})
-    figure.update_xaxes(title_text=literal(x)).update_yaxes(title_text=literal(y), col=1)
+    figure.update_yaxes(log_axis(values) if log_y else {"type": "linear"})
+    figure.update_xaxes(title_text=escape(x)).update_yaxes(title_text=escape(y), col=1)
     return figure.update_layout(template=TEMPLATE, legend={"y": 1.09}, margin={"t": 75})
 
 
@@ -140,14 +140,14 @@ def learning_curves(
             several |= len(values) > 1
     note = " Line: mean; band: least to greatest of the seeds." if several else ""
     name_once(figure)
-    return with_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
+    return add_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
 
 
 def mean_and_band(
     text: str, x: np.ndarray, y: np.ndarray, look: Mapping[str, Any]
 ) -> list[go.Scatter]:
     """Return the spread of seeds (S, K) over x (K,) and their mean, one group of a legend."""
-    name, middle = literal(text), y.mean(axis=0)
+    name, middle = escape(text), y.mean(axis=0)
     finite = np.isfinite(middle)
     joined = (finite[1:] & finite[:-1]).any()
     area = band(x, y.min(axis=0), y.max(axis=0), look["color"])
@@ -183,7 +183,7 @@ def paired_differences(
     """
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": False})
     for text, (values, (low, high)) in differences.items():
-        name = literal(text)
+        name = escape(text)
         if len(text) > ROW:  # "set: one − other" in two lines
             end = ":" if ": " in name else " −"
             name = name.replace(f"{end} ", f"{end}<br>", 1)
@@ -202,10 +202,10 @@ def paired_differences(
     ends = np.array([0, *(v for values, bar in differences.values() for v in (*values, *bar))])
     ends = ends[np.isfinite(ends)]
     room = 0.04 * np.ptp(ends) or 1.0  # a bar that ends at the frame looks cut off
-    figure.update_xaxes(title_text=literal(x), range=[ends.min() - room, ends.max() + room])
+    figure.update_xaxes(title_text=escape(x), range=[ends.min() - room, ends.max() + room])
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     figure.update_layout(height=150 + 52 * len(differences))
-    return with_footnote(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
+    return add_footnote(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
 
 
 # Distributions that change with time, as ribbons of quantiles.
@@ -222,7 +222,7 @@ def ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.Figure:
             ``q95``.
         y: what the quantiles are of, with its unit.
     """
-    titles = [literal(title) for title in frames]
+    titles = [escape(title) for title in frames]
     figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=titles)
     for column, (name, frame) in enumerate(frames.items(), start=1):
         look = lines([name])[name]
@@ -235,7 +235,7 @@ def ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.Figure:
             hovertemplate="%{x}: median %{y:.3g}<extra></extra>", row=1, col=column,
         )  # fmt: skip
     figure.update_xaxes(title_text="updates")
-    figure.update_yaxes(title_text=literal(y), col=1)
+    figure.update_yaxes(title_text=escape(y), col=1)
     return figure.update_layout(template=TEMPLATE, height=400, showlegend=False)
 
 
@@ -260,7 +260,7 @@ def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str
     names = [*next(iter(rows.values()))]
     figure = make_subplots(
         len(rows), len(names), shared_xaxes=True, shared_yaxes=True,
-        subplot_titles=[literal(name) for name in names], vertical_spacing=0.08,
+        subplot_titles=[escape(name) for name in names], vertical_spacing=0.08,
     )  # fmt: skip
     styles = lines(names)
     for row, (y, ribbons) in enumerate(rows.items(), start=1):
@@ -275,13 +275,13 @@ def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str
                     hovertemplate="%{x}: up to %{y:.3g}<extra></extra>",
                 ),
             ], row, column)  # fmt: skip
-        edges = logarithmic(edge for _, low, high in ribbons.values() for edge in (low, high))
+        edges = log_axis(edge for _, low, high in ribbons.values() for edge in (low, high))
         figure.update_yaxes(edges, row=row)
-        figure.update_yaxes(title_text=literal(y), row=row, col=1)
+        figure.update_yaxes(title_text=escape(y), row=row, col=1)
     figure.update_xaxes(title_text="updates", row=len(rows))
     height = 150 + 250 * len(rows)
     figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})
-    return with_footnote(
+    return add_footnote(
         figure, f"{made_on}. Inner band: mean of the seeds; outer: least to greatest."
     )
 
@@ -295,11 +295,11 @@ def add_level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> 
     figure.add_hline(y, line=look, row="all", col="all")
     untyped: Any = figure
     panels = len({trace.xaxis for trace in untyped.data})
-    logarithmic = untyped.layout.yaxis.type == "log"
+    is_log = untyped.layout.yaxis.type == "log"
     return figure.add_annotation(
         x=0 if left else 1, xref="x domain" if panels == 1 else f"x{panels} domain",
         xanchor="left" if left else "right",
-        y=np.log10(y) if logarithmic else y, yanchor="bottom", text=literal(text),
+        y=np.log10(y) if is_log else y, yanchor="bottom", text=escape(text),
         showarrow=False, font={"size": 12}, yshift=2, bgcolor="rgba(255, 255, 255, 0.75)",
     )  # fmt: skip
 
@@ -319,14 +319,14 @@ def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) 
     figure = go.Figure(layout={"template": TEMPLATE, "height": 420})
     styles = lines(curves)
     for text, values in curves.items():
-        name = literal(text)
+        name = escape(text)
         figure.add_scatter(
             x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
             legendrank=legend_rank(text),
             line=styles[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(title_text=literal(x))
-    figure.update_yaxes(title_text=literal(y), range=[np.log10(FLOOR), 1], dtick=4)
+    figure.update_xaxes(title_text=escape(x))
+    figure.update_yaxes(title_text=escape(y), range=[np.log10(FLOOR), 1], dtick=4)
     for_both = {"type": "log", "exponentformat": "power"}
     return figure.update_layout(xaxis=for_both, yaxis=for_both)
 
@@ -350,16 +350,16 @@ def over_depth(
     """
     figure = go.Figure()
     at, styles = list(range(len(places))), lines(values)
-    names = [literal(place) for place in places]
+    names = [escape(place) for place in places]
     for name, each in values.items():
         figure.add_scatter(
             x=at, y=[number if number > 0 else None for number in each],
-            name=literal(name), mode="lines+markers", line=styles[name],
+            name=escape(name), mode="lines+markers", line=styles[name],
             customdata=names, hovertemplate="%{customdata}: %{y:.3g}<extra></extra>",
         )  # fmt: skip
     every = -(-len(at) // 24)
     short = [
-        literal(place if len(place) <= LETTERS else f"…{place[-LETTERS:]}") for place in places
+        escape(place if len(place) <= LETTERS else f"…{place[-LETTERS:]}") for place in places
     ]
     figure.update_xaxes(
         tickvals=at[::every], ticktext=short[::every], tickangle=-60, automargin=True,
@@ -372,8 +372,8 @@ def over_depth(
     # whole decades: a spread of a few percent is not to look like a cliff
     ends = [float(np.floor(decades.min())), float(np.floor(decades.max())) + 1]
     # labelled for what the axis shows: for values that close there is no room
-    axis = logarithmic([[10**end for end in ends]])
-    figure.update_yaxes(axis, range=ends, title_text=literal(y))
+    axis = log_axis([[10**end for end in ends]])
+    figure.update_yaxes(axis, range=ends, title_text=escape(y))
     return figure.update_layout(
         template=TEMPLATE, height=440, showlegend=len(values) > 1, legend={"y": 1.09}
     )
@@ -448,11 +448,11 @@ def ratio_curves(
             )  # fmt: skip
         places = sorted({place for ratios in panel.values() for place, *_ in ratios})
         ticks = {"tickvals": places, "ticktext": [f"{place:g}" for place in places]}
-        figure.update_xaxes(title_text=literal(x), type="log", **ticks, col=column)
+        figure.update_xaxes(title_text=escape(x), type="log", **ticks, col=column)
     figure.add_hline(1, line={"color": INK, "width": 1.5}, row="all", col="all")
     figure.update_yaxes(type="log", tickvals=TICKS, ticktext=[f"{tick:g}" for tick in TICKS])
     figure.update_yaxes(title_text="time / torch's without norm", col=1)
     figure.update_layout(template=TEMPLATE, height=480)
-    return with_footnote(
+    return add_footnote(
         figure, f"{made_on}. Dots: medians; bars: quartiles of the fused layers."
     )

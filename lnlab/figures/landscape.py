@@ -14,12 +14,12 @@ from lnlab.figures.style import (
     SIZES,
     TEMPLATE,
     VERMILLION,
+    add_footnote,
     band,
+    escape,
     legend_rank,
     lines,
-    literal,
-    logarithmic,
-    with_footnote,
+    log_axis,
 )
 
 # On each picture stands where BatchNorm's statistics come from at its points, without which
@@ -68,9 +68,9 @@ def log_range(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
     return float(low), float(max(high, low + 0.1))
 
 
-def subtitled(title: str, words: str) -> str:
+def subtitle(title: str, words: str) -> str:
     """Return a title, and below it the sources of statistics over cases."""
-    return f"{literal(title)}<br><sup>{literal(words)}</sup>"
+    return f"{escape(title)}<br><sup>{escape(words)}</sup>"
 
 
 def bands(
@@ -87,18 +87,18 @@ def bands(
         title: [line for several in panel.values() for line in several]
         for title, panel in panels.items()
     }
-    titles = [subtitled(title, stamp(several)) for title, several in every.items()]
+    titles = [subtitle(title, stamp(several)) for title, several in every.items()]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
     styles = lines(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for name, several in panel.items():
             figure.add_traces(band_traces(name, several, styles[name]), 1, column)
     losses = [each.losses for several in every.values() for each in several]
-    figure.update_xaxes(title_text=literal(x)).update_yaxes(logarithmic(losses))
+    figure.update_xaxes(title_text=escape(x)).update_yaxes(log_axis(losses))
     figure.update_yaxes(title_text=LOSS, col=1)
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
     name_once(figure)
-    return with_footnote(
+    return add_footnote(
         figure, f"{made_on}. Thin: one direction each; band: least to greatest."
     )
 
@@ -109,7 +109,7 @@ def band_traces(
     """Return the band of a few lines and each line, as traces of one group of the legend."""
     at = np.asarray(several[0].at[0])
     losses = np.stack([np.asarray(line.losses) for line in several])
-    text = literal(name)
+    text = escape(name)
     group = {"legendgroup": text, "name": text, "legendrank": legend_rank(name)}
     area = band(at, losses.min(0), losses.max(0), look["color"])
     flat = {"line": {"width": 0, "color": look["color"]}}
@@ -137,7 +137,7 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     """
     # short: three stand side by side
     words = (BN_STATS.get(each.bn_stats or "", "") for each in panels.values())
-    titles = [*map(subtitled, panels, words)]
+    titles = [*map(subtitle, panels, words)]
     scenes = [[{"type": "scene"}] * len(panels)]
     figure = make_subplots(
         1, len(panels), specs=scenes, subplot_titles=titles, horizontal_spacing=0.01
@@ -153,7 +153,7 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     figure.update_scenes(camera_eye={"x": 1.3, "y": -1.4, "z": 0.87}, camera_center_z=-0.2)
     figure.update_layout(template=TEMPLATE, height=400, margin={"t": 60, "l": 10, "r": 10})
     text = "Height: loss (nats). Small print: where statistics come from. Dot: w. Drag to turn."
-    return with_footnote(figure, f"{made_on}. {text}")
+    return add_footnote(figure, f"{made_on}. {text}")
 
 
 def loss_surface(landscape: Landscape, heights: tuple[float, float]) -> go.Surface:
@@ -223,7 +223,7 @@ def path_on_plane(
         distances: from the plane (K,).
         made_on: the data's kind, printed below.
     """
-    titles = [subtitled("the plane", stamp([landscape])), "how far from it"]
+    titles = [subtitle("the plane", stamp([landscape])), "how far from it"]
     figure = make_subplots(
         1, 2, subplot_titles=titles, column_widths=[0.6, 0.4], horizontal_spacing=0.2
     )
@@ -257,4 +257,4 @@ def path_on_plane(
     figure.update_layout(
         template=TEMPLATE, height=490, legend={"x": 0, "y": 1.2}, margin={"t": 125},
     )  # fmt: skip
-    return with_footnote(figure, f"{made_on}. Colour: the loss (nats), as a power of 10.")
+    return add_footnote(figure, f"{made_on}. Colour: the loss (nats), as a power of 10.")

@@ -1,8 +1,8 @@
 """The look of every figure: axes, colours, text, and traces as plain data."""
 
+import html
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from html import escape
 from textwrap import wrap
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ def side_by_side(count: int, gap: float) -> tuple[tuple[float, float], ...]:
     return tuple(axis.domain for axis in figure.select_xaxes())
 
 
-def grid(rows: int, columns: int, **options: Any) -> dict[str, dict[str, Any]]:
+def subplot_domains(rows: int, columns: int, **options: Any) -> dict[str, dict[str, Any]]:
     """Return domain and anchor of each axis of a grid of plots, by its name in a layout.
 
     Args:
@@ -53,7 +53,7 @@ def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int
     return max(low, -EDGE), min(high, EDGE)
 
 
-def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
+def log_axis(values: Iterable[Any]) -> dict[str, Any]:
     """Return a logarithmic axis for ``values``, labelled at powers of ten, or at 1, 2 and 5.
 
     Where fewer than two of these lie between the values, other round numbers take their place.
@@ -68,14 +68,14 @@ def logarithmic(values: Iterable[Any]) -> dict[str, Any]:
     # room for what the axis shows beyond its values, and for zooming out a little
     powers = range(int(np.floor(low)) - 2 * every, int(np.ceil(high)) + 2 * every + 1)
     ticks = [(digit, power) for power in powers if power % every == 0 for digit in digits]
-    named = {digit * 10.0**power: plain(digit, power) for digit, power in ticks}
+    named = {digit * 10.0**power: tick_text(digit, power) for digit, power in ticks}
     seen = [at for at in named if 10**low <= at <= 10**high]
     if len(seen) < 2 and high - low > 1e-4:  # below that, digits would tell nothing apart
         named = {at: f"{at:.6g}" for at in round_numbers(10**low, 10**high)}
     return {"type": "log", "tickvals": [*named], "ticktext": [*named.values()]}
 
 
-def linear(values: Iterable[Any]) -> dict[str, Any]:
+def linear_axis(values: Iterable[Any]) -> dict[str, Any]:
     """Return a linear axis for ``values``, labelled at each of a few whole numbers.
 
     Left alone, plotly has an epoch 1.5.
@@ -96,7 +96,7 @@ def round_numbers(low: float, high: float) -> list[float]:
     return [float(step * number) for number in np.arange(max(first, 1), last + 1)]
 
 
-def plain(digit: int, power: int) -> str:
+def tick_text(digit: int, power: int) -> str:
     """Return digit * 10**power as a plain number if that is short, else as a power of ten."""
     if -3 <= power <= 4:
         return f"{digit * 10.0**power:g}"
@@ -277,12 +277,12 @@ TEMPLATE = go.layout.Template(
 # Text in figures: plotly reads some HTML in every label.
 
 
-def literal(text: object) -> str:
+def escape(text: object) -> str:
     """Return text that comes from data so that plotly shows its letters and obeys no tag."""
-    return escape(str(text), quote=False)
+    return html.escape(str(text), quote=False)
 
 
-def with_title(figure: go.Figure, text: str, caption: str = "", lines: int = 0) -> go.Figure:
+def add_title(figure: go.Figure, text: str, caption: str = "", lines: int = 0) -> go.Figure:
     """Add a title and a caption above a figure, and make it higher by as much.
 
     Args:
@@ -295,7 +295,7 @@ def with_title(figure: go.Figure, text: str, caption: str = "", lines: int = 0) 
     room = ROOM + LINE * max(lines, caption_lines(caption))
     return figure.update_layout(
         title=heading(text, caption),
-        meta=(layout.meta or {}) | {"caption": literal(caption), "above": room},
+        meta=(layout.meta or {}) | {"caption": escape(caption), "above": room},
         height=(layout.height or 450) + room,
         margin={"t": (layout.margin.t or 0) + room},
     )
@@ -308,9 +308,9 @@ WIDTH, LINE, ROOM = 105, 19, 34
 def heading(text: str, caption: str = "") -> dict[str, Any]:
     """Return a title at the top left, and below it a caption broken into lines."""
     return {
-        "text": literal(text),
+        "text": escape(text),
         "subtitle": {
-            "text": "<br>".join(map(literal, wrap(caption, WIDTH))),
+            "text": "<br>".join(map(escape, wrap(caption, WIDTH))),
             "font": {"size": 13},
         },
         "y": 1,
@@ -325,7 +325,7 @@ def caption_lines(caption: str) -> int:
     return len(wrap(caption, WIDTH))
 
 
-def with_footnote(figure: go.Figure, text: str) -> go.Figure:
+def add_footnote(figure: go.Figure, text: str) -> go.Figure:
     """Add a text below a figure, in lines that are no wider than a page.
 
     A page takes it out of the picture, as it does title and caption: ``layout.meta`` has the
@@ -334,7 +334,7 @@ def with_footnote(figure: go.Figure, text: str) -> go.Figure:
     below, layout = wrap(text, NOTE), cast(Any, figure.layout)
     room = NOTE_ROOM + NOTE_LINE * len(below)
     figure.add_annotation(
-        name="signature", text="<br>".join(map(literal, below)), xref="paper", yref="paper",
+        name="signature", text="<br>".join(map(escape, below)), xref="paper", yref="paper",
         x=0, y=0, yshift=-58, xanchor="left", yanchor="top", align="left", showarrow=False,
         font={"size": 12, "color": NOTE_INK},
     )  # fmt: skip
@@ -372,13 +372,13 @@ def legend(names: Iterable[str], above: int) -> dict[str, Any]:
     """Return the names in the colours of their lines, in the order of every legend."""
     styles = lines(names)
     text = " &nbsp; &nbsp; ".join(
-        f"<span style='color:{styles[name]['color']}'>━━━ <b>{literal(name)}</b></span>"
+        f"<span style='color:{styles[name]['color']}'>━━━ <b>{escape(name)}</b></span>"
         for name in sorted(styles, key=legend_rank)
     )
     return text_above(text, 0, above, "left", {"size": 14})
 
 
-def number(defect: float) -> str:
+def format_number(defect: float) -> str:
     """Return a number in one or two digits; only an exact 0 is written 0."""
     if np.isnan(defect):
         return "NaN"
@@ -438,7 +438,7 @@ def slot_traces(
     return data
 
 
-def padded(shown: Iterable[Any], count: int) -> list[Any]:
+def pad_slots(shown: Iterable[Any], count: int) -> list[Any]:
     """Return what a figure shows, and None for each of its free slots."""
     items = [*shown]
     return [*items, *[None] * (count - len(items))]

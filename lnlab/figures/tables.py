@@ -21,10 +21,10 @@ from lnlab.figures.style import (
     SIZES,
     TEMPLATE,
     VERMILLION,
+    add_footnote,
     canvas,
-    literal,
+    escape,
     text_color_on,
-    with_footnote,
 )
 
 ROOM = 808
@@ -58,8 +58,8 @@ def matrices(
     grids = [np.atleast_2d(array) for array in arrays.values()]
     reaches = [float(np.abs(a[np.isfinite(a)]).max(initial=1e-12)) for a in grids]
     widths = [max(array.shape[1], 2) for array in grids]
-    titles = [literal(title) for title in arrays]
-    rows, columns = literal(rows), literal(columns)
+    titles = [escape(title) for title in arrays]
+    rows, columns = escape(rows), escape(columns)
     figure = make_subplots(
         1, len(grids), subplot_titles=titles, column_widths=widths, horizontal_spacing=GAP
     )
@@ -117,13 +117,13 @@ def pictures(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figu
     middle = (np.arange(count) + 0.5) * (height + 2)
     figure.update_xaxes(visible=False)
     figure.update_yaxes(
-        tickvals=middle, ticktext=[literal(name) for name in rows], showgrid=False, ticks=""
+        tickvals=middle, ticktext=[escape(name) for name in rows], showgrid=False, ticks=""
     )
     figure.update_layout(
         template=TEMPLATE, height=110 + int(ZOOM * sheet.shape[0]), margin={"t": 10, "l": 90},
         meta={"width": 120 + int(ZOOM * columns * (width + 2))},
     )  # fmt: skip
-    return with_footnote(figure, made_on)
+    return add_footnote(figure, made_on)
 
 
 # The 16 configurations of statistics at inference, each with its mean and its interval.
@@ -153,7 +153,7 @@ def configurations(
         made_on: data and hardware, printed below.
         outlined: the place among the 16 that is outlined, by title.
     """
-    titles = [literal(title) for title in panels]
+    titles = [escape(title) for title in panels]
     figure = make_subplots(
         1, len(panels), shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.04
     )
@@ -187,9 +187,7 @@ def configurations(
     )  # fmt: skip
     several = any(np.isfinite(lowest).any() for _, lowest, _ in panels.values())
     numbers = " Mean and 95 % interval." if several else ""
-    return with_footnote(
-        figure, f"{made_on}. T: the population's, F: the batch's own.{numbers}"
-    )
+    return add_footnote(figure, f"{made_on}. T: the population's, F: the batch's own.{numbers}")
 
 
 def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Heatmap:
@@ -202,7 +200,7 @@ def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Hea
         showscale=False, xgap=2, ygap=2, hoverongaps=False,
         text=_texts(grid, low, high), texttemplate="%{text}", textfont={"size": 11},
         customdata=np.dstack([np.array(names, object), lowest, highest]),
-        hovertemplate=f"%{{customdata[0]}}: {literal(value)} %{{z:.4f}}, "
+        hovertemplate=f"%{{customdata[0]}}: {escape(value)} %{{z:.4f}}, "
         "%{customdata[1]:.4f} to %{customdata[2]:.4f}<extra></extra>",
     )  # fmt: skip
 
@@ -321,7 +319,7 @@ def lstm_step() -> go.Figure:
 
 def memory_bars(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
     """Draw a bar for each: how much is kept for the backward pass."""
-    names = [literal(name) for name in sizes]
+    names = [escape(name) for name in sizes]
     figure = go.Figure(layout={"template": TEMPLATE, "height": 90 + 55 * len(sizes)})
     figure.update_layout(margin={"r": 60})  # for the numbers behind the bars
     figure.add_bar(
@@ -329,7 +327,7 @@ def memory_bars(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
         texttemplate="%{x:.3g}", textposition="outside", cliponaxis=False,
         hovertemplate="%{y}: %{x:.4g}<extra></extra>",
     )  # fmt: skip
-    figure.update_xaxes(title_text=literal(unit), rangemode="tozero")
+    figure.update_xaxes(title_text=escape(unit), rangemode="tozero")
     return figure.update_yaxes(autorange="reversed")
 
 
@@ -384,12 +382,12 @@ def table(frame: pd.DataFrame) -> go.Figure:
         >>> lnlab.figures.table(lnlab.identify_norm(nn.LayerNorm(16)).to_frame())
     """
     texts = [
-        [literal(f"{v:.4g}" if isinstance(v, float) else v) for v in frame[column]]
+        [escape(f"{v:.4g}" if isinstance(v, float) else v) for v in frame[column]]
         for column in frame
     ]
     cells = {"align": "left", "height": 26, "font": {"size": 13}}
     figure = go.Figure(
-        go.Table(header={"values": [literal(c) for c in frame], **cells},
+        go.Table(header={"values": [escape(c) for c in frame], **cells},
                  cells={"values": texts, **cells})
     )  # fmt: skip
     return figure.update_layout(template=TEMPLATE, height=min(90 + 26 * len(frame), 900))

@@ -122,13 +122,13 @@ def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.Floa
 
 def choice_slider(description: str, options: Options) -> ipywidgets.SelectionSlider:
     """Return a slider over the given values."""
-    labelled = [*by_label(options).items()]
+    labelled = [*label_options(options).items()]
     return ipywidgets.SelectionSlider(options=labelled, description=description, **NARROW)
 
 
 def choice(description: str, options: Options) -> ipywidgets.Dropdown:
     """Return a list of values to choose from."""
-    labelled = [*by_label(options).items()]
+    labelled = [*label_options(options).items()]
     return ipywidgets.Dropdown(options=labelled, description=description, **WIDE)
 
 
@@ -140,16 +140,16 @@ def text_box(description: str, suggestions: Iterable[str]) -> ipywidgets.Combobo
     )  # fmt: skip
 
 
-def by_label(options: Options) -> dict[str, Any]:
+def label_options(options: Options) -> dict[str, Any]:
     """Return values by their labels."""
     if isinstance(options, Mapping):
         return dict(options)
     values = [*options]
     texts = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-    return dict(zip(distinct(texts), values, strict=True))
+    return dict(zip(make_distinct(texts), values, strict=True))
 
 
-def distinct(labels: Iterable[str]) -> list[str]:
+def make_distinct(labels: Iterable[str]) -> list[str]:
     """Return labels that all differ: "five", "five (2)"; no option hides another."""
     seen: Counter[str] = Counter()
     different = []
@@ -182,22 +182,22 @@ def slider_values(slider: Any) -> list[Any]:
     return [*range(slider.min, slider.max + 1)]
 
 
-def stops(control: Any, value: Any) -> dict[str, Any]:
+def list_stops(control: Any, value: Any) -> dict[str, Any]:
     """Return what a control can be set to, by words, ``value`` among it."""
     if isinstance(control, ipywidgets.FloatLogSlider):
-        return sizes(slider_values(control), value)
+        return label_sizes(slider_values(control), value)
     if isinstance(control, ipywidgets.Combobox):
         return {text: text for text in dict.fromkeys((value, *control.options))}
     return dict(control.options)
 
 
-def sizes(values: Iterable[float], value: float) -> dict[str, float]:
+def label_sizes(values: Iterable[float], value: float) -> dict[str, float]:
     """Return numbers by their first three digits, with ``value`` in place of its equals."""
     others = [each for each in values if abs(each / value - 1) > 0.01]
-    return {digits(each): each for each in sorted([*others, value])}
+    return {three_digits(each): each for each in sorted([*others, value])}
 
 
-def digits(value: float) -> str:
+def three_digits(value: float) -> str:
     """Return the first three digits of a number, written out: 10000 and 0.0001."""
     return np.format_float_positional(float(f"{value:.3g}"), trim="-")
 
@@ -233,7 +233,7 @@ def check_range(name: str, value: float, control: Any, text: str = "") -> None:
 # Arranging and moving them.
 
 
-def arranged(controls: Iterable[Any], columns: int) -> ipywidgets.VBox:
+def arrange(controls: Iterable[Any], columns: int) -> ipywidgets.VBox:
     """Return the controls in columns, below each other where a window is narrow.
 
     Chips stand above the others, over the whole width.
@@ -241,12 +241,12 @@ def arranged(controls: Iterable[Any], columns: int) -> ipywidgets.VBox:
     others = [control for control in controls if not isinstance(control, Chips)]
     half = len(others) // 2 if columns == 2 else 0
     parts = [part for part in (others[:half], others[half:]) if part]
-    boxes = [ipywidgets.VBox([*map(with_reason, part)], layout=COLUMN) for part in parts]
+    boxes = [ipywidgets.VBox([*map(add_reason, part)], layout=COLUMN) for part in parts]
     chips = [control for control in controls if isinstance(control, Chips)]
     return ipywidgets.VBox([*chips, ipywidgets.Box(boxes, layout={"flex_flow": "row wrap"})])
 
 
-def with_reason(control: Any) -> ipywidgets.VBox:
+def add_reason(control: Any) -> ipywidgets.VBox:
     """Return a control, and below it room for the reason why it cannot be moved."""
     control.why = ipywidgets.Label(layout={"display": "none", "margin": f"-4px 0 2px {WIDTH}"})
     control.why.add_class("lnlab-why")
@@ -261,7 +261,7 @@ def lock(control: Any, why: str) -> None:
     control.why.layout.display = "" if why else "none"
 
 
-def play_on(control: Any) -> None:
+def advance(control: Any) -> None:
     """Move a logarithmic slider on by a fifth of a decade, from its end to its start."""
     slider = slider_of(control)
     if slider.disabled:
@@ -285,7 +285,7 @@ def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
     (control,) = (
         each for each in controls.values() if slider_of(each).description == description
     )
-    slider, number = slider_of(control), typed(text, description)
+    slider, number = slider_of(control), parse_number(text, description)
     check_range(description, number, control, text)
     signed = slider is not control
     near = nearest(slider, abs(number) if signed else number)
@@ -297,7 +297,7 @@ def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
     return f"{description} stands at {set_to}, the place of its slider nearest to {text}."
 
 
-def typed(text: str, name: str) -> float:
+def parse_number(text: str, name: str) -> float:
     """Return the number that was typed; a comma counts as a decimal point."""
     plain = text.strip().replace("−", "-")
     if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", plain):

@@ -13,10 +13,10 @@ from lnlab.figures.style import (
     axes,
     band,
     canvas,
+    escape,
+    format_number,
     lines,
-    literal,
-    number,
-    padded,
+    pad_slots,
     side_by_side,
     slot_traces,
     title_above,
@@ -98,7 +98,9 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         title = f"{state.net}: {WHAT[state.what]}, step {state.step}"
         figure = distributions_figure(shown, half_axis(state), WHAT[state.what])
         widths = ", ".join(
-            f"{arm} {number(width_ratio(frame))}" for arm, frame in shown.items() if len(frame)
+            f"{arm} {format_number(width_ratio(frame))}"
+            for arm, frame in shown.items()
+            if len(frame)
         )
         text = f"Width of the outer band, last layer divided by first: {widths}."
         if not state.arms:
@@ -173,7 +175,7 @@ def distributions_figure(sections: Sections, half_axis: float, y: str) -> Figure
     """
     styles, shown, notes, layout = lines(sections), [], [], canvas(400, 64, 12, 34, 46)
     domains = side_by_side(max(1, len(sections)), 0.03)
-    for slot, name in enumerate(padded(sections, SLOTS)):
+    for slot, name in enumerate(pad_slots(sections, SLOTS)):
         domain, layers = domains[min(slot, len(domains) - 1)], 1
         if name is not None:
             frame, color = sections[name], styles[name]["color"]
@@ -186,7 +188,7 @@ def distributions_figure(sections: Sections, half_axis: float, y: str) -> Figure
             marker, median = {"color": color, "size": 6}, frame["q50"].to_numpy()
             traces["median"] = {"x": at, "y": median, "line": styles[name], "marker": marker}
             shown.append(traces)
-            notes.append(title_above(literal(name), domain, color))
+            notes.append(title_above(escape(name), domain, color))
         both = {"fixedrange": True, "visible": name is not None}
         x = {
             "domain": [*domain], "range": [0.7, layers + 0.3],
@@ -194,7 +196,7 @@ def distributions_figure(sections: Sections, half_axis: float, y: str) -> Figure
         }  # fmt: skip
         y_axis = {
             "range": [-half_axis, half_axis], "showticklabels": slot == 0,
-            "exponentformat": "power", "title": {"text": literal(y) if slot == 0 else ""},
+            "exponentformat": "power", "title": {"text": escape(y) if slot == 0 else ""},
         }  # fmt: skip
         layout |= axes(slot, x | both, y_axis | both)
     area = {"showlegend": False, "mode": "lines", "fill": "toself", "hoverinfo": "skip"}

@@ -16,8 +16,8 @@ from lnlab.figures.style import (
     axes,
     canvas,
     decades,
+    format_number,
     legend,
-    number,
     power_axis,
     side_by_side,
     slot_traces,
@@ -140,9 +140,12 @@ def show(state: GeometryState) -> Shown:
     factors, errors = [], []
     for name, (turn, stretch, off) in curves.items():
         turn_at_1, stretch_at_1 = costs(name, state.family, 1.0, 1.0, state.units)
-        ratios = number(turn.value / turn_at_1), number(stretch.value / stretch_at_1)
+        ratios = (
+            format_number(turn.value / turn_at_1),
+            format_number(stretch.value / stretch_at_1),
+        )
         factors.append(f"{name} {' and '.join(ratios)}")
-        errors.append(f"{number(off.value)} ({name})")
+        errors.append(f"{format_number(off.value)} ({name})")
     text = (
         "Curvature along a step of W and along a gain, divided by that at W times 1 and "
         f"x times 1: {', '.join(factors)}. Relative error of eq. 13: {', '.join(errors)}."

@@ -20,12 +20,12 @@ from lnlab.figures.style import (
     axes,
     axis_number,
     canvas,
-    grid,
+    escape,
+    format_number,
     lines,
-    literal,
-    number,
-    padded,
+    pad_slots,
     slot_traces,
+    subplot_domains,
     trace,
 )
 from lnlab.nn import BatchNormalizer, Normalizer, NormLayer
@@ -44,9 +44,9 @@ from lnlab.panels.controls import (
     SignedLog,
     choice,
     choice_slider,
-    digits,
+    label_sizes,
     log_slider,
-    sizes,
+    three_digits,
 )
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, PageControl, Shown
@@ -252,7 +252,7 @@ def distribution(
         "before": {"x": x, "y": first / peak},
         "strings": dict(zip("xy", strings(before[some], after[some], edge), strict=True)),
         "after": {"x": x, "y": np.minimum(second / peak, CUT)},
-        "note": {"x": np.zeros(1), "y": np.array([PEAK - 0.14]), "text": [literal(words)]},
+        "note": {"x": np.zeros(1), "y": np.array([PEAK - 0.14]), "text": [escape(words)]},
     }
 
 
@@ -355,7 +355,7 @@ def show(state: InvarianceState) -> Shown:
 
 def show_table(state: InvarianceState) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
-    by = f"δ = {digits(state.delta)}, shifts of {digits(state.shift)}"
+    by = f"δ = {three_digits(state.delta)}, shifts of {three_digits(state.shift)}"
     return table_figure(state), f"Table 1 and its extension, {by}: {conditions(state)}"
 
 
@@ -371,12 +371,12 @@ def change_in_words(defect: float, exact: float) -> str:
     if defect == 0:
         return "unchanged"
     if defect < exact:
-        return f"unchanged to {number(defect)}"
+        return f"unchanged to {format_number(defect)}"
     if defect < 1e-3:
-        return f"changed by {number(defect)}"
+        return f"changed by {format_number(defect)}"
     if defect < 9.95:  # two digits of it are less than 1,000 %
-        return f"changed by {number(100 * defect)} %"
-    times = f"{float(f'{defect:.3g}'):,.0f}" if defect < 1e7 else number(defect)
+        return f"changed by {format_number(100 * defect)} %"
+    times = f"{float(f'{defect:.3g}'):,.0f}" if defect < 1e7 else format_number(defect)
     return f"changed by × {times}"
 
 
@@ -394,7 +394,7 @@ def movement_figure(
     domains = movement_domains(len(every))
     shown, notes = [], []
     layout = canvas(488, 66, 16, 52, 48) | {"showlegend": False}
-    for slot, name in enumerate(padded(every, SLOTS)):
+    for slot, name in enumerate(pad_slots(every, SLOTS)):
         # one that is not there lies under the first
         x_domain, y_domain = domains[slot if name is not None else 0]
         x = {"domain": x_domain, "range": [-1.0, 1.0], "visible": name is not None}
@@ -433,7 +433,7 @@ def movement_figure(
 @cache
 def movement_domains(count: int) -> list[tuple[tuple[float, float], tuple[float, float]]]:
     """Return the places of ``count`` distributions side by side, and of the sweep below."""
-    domains = grid(
+    domains = subplot_domains(
         2, count, specs=[[{}] * count, [{"colspan": count}, *[None] * (count - 1)]],
         horizontal_spacing=0.025, row_heights=[0.425, 0.44], vertical_spacing=0.135,
     )  # fmt: skip
@@ -500,7 +500,7 @@ def sweep_axes(
     x = {
         "domain": x_domain, "dtick": 1, "exponentformat": "power",
         "range": [float(np.log10(SWEEP[0])), float(np.log10(SWEEP[-1]))],
-        "title": {"text": literal(name + negative), "standoff": 4},
+        "title": {"text": escape(name + negative), "standoff": 4},
     }  # fmt: skip
     y = {
         "domain": y_domain, "title": {"text": "outputs change by"},
@@ -515,11 +515,11 @@ def sweep_axes(
 def in_two_lines(name: str, letters: int) -> str:
     """Return a name; one of more letters is broken at its first comma, or at its last space."""
     if len(name) <= letters:
-        return literal(name)
+        return escape(name)
     first, sign, rest = name.partition(", ")
     if not sign:
         first, _, rest = name.rpartition(" ")
-    return "<br>".join(literal(part) for part in (first + sign.rstrip(), rest) if part)
+    return "<br>".join(escape(part) for part in (first + sign.rstrip(), rest) if part)
 
 
 def table_figure(state: InvarianceState) -> Figure:
@@ -539,7 +539,7 @@ def table_figure(state: InvarianceState) -> Figure:
         for name, row in zip(TABLE, defects, strict=True)
     ]
     headings = [
-        f"{change.column}<br>" + literal(change.formula).replace("→ ", "→<br>")
+        f"{change.column}<br>" + escape(change.formula).replace("→ ", "→<br>")
         for change in TRANSFORMATIONS
     ]
     powers = [-16, -12, -8, -4, 0]
@@ -556,7 +556,7 @@ def table_figure(state: InvarianceState) -> Figure:
     for name in state.normalizers:
         other = state.mode != "batch" and depends_on_batch(type(state), name)
         shown.append(f"{name}, {state.mode}" if other else name)
-    labels = {name: literal(name) for name in TABLE}
+    labels = {name: escape(name) for name in TABLE}
     for name, look in lines(shown).items():
         if name in labels:
             labels[name] = f"<b><span style='color:{look['color']}'>{labels[name]}</span></b>"
@@ -586,8 +586,8 @@ def table_figure(state: InvarianceState) -> Figure:
 def cell(defect: float, claim: bool, exact: float) -> str:
     """Return ✓ 3e-16, ✗ 2.6, or in bold with an exclamation mark where they do not agree."""
     if np.isnan(defect):
-        return number(defect)
-    text = f"{'✓' if claim else '✗'} {number(defect)}"
+        return format_number(defect)
+    text = f"{'✓' if claim else '✗'} {format_number(defect)}"
     return text if (defect < exact) == claim else f"<b>{text}!</b>"
 
 
@@ -660,7 +660,7 @@ def page_size(state: InvarianceState) -> PageControl:
     """Return the one slider that a page has for delta and the shift."""
     name = "size of δ < 0, or of the shift" if state.delta < 0 else "δ, or the shift"
     here = abs(state.amount)
-    return PageControl(name, sizes(STOPS, here), here, InvarianceState.resized)
+    return PageControl(name, label_sizes(STOPS, here), here, InvarianceState.resized)
 
 
 def page_change(state: InvarianceState) -> PageControl:

@@ -20,11 +20,11 @@ from lnlab.figures.style import (
     INK,
     band,
     canvas,
+    escape,
+    format_number,
     lines,
-    literal,
-    logarithmic,
+    log_axis,
     note,
-    number,
     trace,
 )
 from lnlab.nn import BatchNormalizer
@@ -174,12 +174,12 @@ def landscape(
         figure = lines_figure(
             cuts, state.normalizer, trained.depends_on_batch(state.normalizer)
         )
-        here, there = cuts[0].centre, trained.training_loss(state.normalizer)
-        greatest = max(float(line.losses.max()) for line in cuts)
+        largest = max(float(line.losses.max()) for line in cuts)
+        losses = cuts[0].centre, trained.training_loss(state.normalizer), largest
+        middle, end, largest = map(format_number, losses)
         sentence = (
-            f"Loss in the middle: {number(here)} nats (at the end of training: "
-            f"{number(there)}). Largest loss on the five lines: {number(greatest)}. "
-            f"{outside(cuts)}"
+            f"Loss in the middle: {middle} nats (at the end of training: {end}). Largest loss "
+            f"on the five lines: {largest}. {outside(cuts)}"
         )
         return Shown(figure, title(state), sentence.strip())
 
@@ -232,7 +232,7 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: boo
         y=np.full(1, cuts[0].centre), hovertemplate="w: %{y:.3g}<extra></extra>",
     ))  # fmt: skip
     x = {"range": [-edge, edge], "title": {"text": "along a random direction"}}
-    y = logarithmic([LOWEST, HIGHEST]) | {"range": list(HEIGHTS), "title": {"text": LOSS}}
+    y = log_axis([LOWEST, HIGHEST]) | {"range": list(HEIGHTS), "title": {"text": LOSS}}
     layout = canvas(330, 60, 12, 44, 46) | {
         "showlegend": False,
         "xaxis": x | {"fixedrange": True},
@@ -254,8 +254,8 @@ def stamped(
     surface: LossLandscape, title: str, depends_on_batch: bool, more: str = ""
 ) -> dict[str, Any]:
     """Return a title with where statistics come from, if the network takes any over cases."""
-    where = literal(stamp([surface])) if depends_on_batch else "No statistics over examples."
-    return note(f"<b>{title}</b> &nbsp; {where} {literal(more)}".strip(), 0, 1, 10)
+    where = escape(stamp([surface])) if depends_on_batch else "No statistics over examples."
+    return note(f"<b>{title}</b> &nbsp; {where} {escape(more)}".strip(), 0, 1, 10)
 
 
 def outside(surfaces: Sequence[LossLandscape]) -> str:

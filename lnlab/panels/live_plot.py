@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import traitlets
 from plotly.offline import get_plotlyjs_version
 
-from lnlab.panels.playable import Figure, same
+from lnlab.panels.playable import Figure, is_equal
 
 HERE = Path(__file__).parent
 
@@ -61,7 +61,7 @@ class LivePlot(anywidget.AnyWidget):
 
     def __init__(self, figure: Figure, label: str = "", least_width: int = 0) -> None:
         super().__init__(
-            figure=as_json(go.Figure(figure)), label=label, least_width=least_width,
+            figure=to_json(go.Figure(figure)), label=label, least_width=least_width,
             script=plotly_script(),
         )  # fmt: skip
         self._traces = [dict(trace) for trace in figure["data"]]
@@ -78,10 +78,10 @@ class LivePlot(anywidget.AnyWidget):
         """Show another figure with the same traces; only what differs is sent."""
         patch = {}
         for index, wanted in enumerate(figure["data"]):
-            if new := changed(self._traces[index], wanted):
+            if new := update_known(self._traces[index], wanted):
                 patch[index] = new
                 self._sent[index].update(new)
-        layout = changed(self._layout, figure["layout"])
+        layout = update_known(self._layout, figure["layout"])
         self._sent_layout |= layout
         if patch or layout:
             self._send_patch(patch, layout)
@@ -113,17 +113,17 @@ class LivePlot(anywidget.AnyWidget):
         self.send(content, buffers)
 
 
-def as_json(figure: go.Figure) -> dict[str, Any]:
+def to_json(figure: go.Figure) -> dict[str, Any]:
     """Return a figure as plotly.js takes it."""
     return json.loads(figure.to_json() or "")
 
 
-def changed(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+def update_known(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of ``wanted`` that is not ``known`` yet; it is known from now on."""
     new = {
         key: value
         for key, value in wanted.items()
-        if key not in known or not same(known[key], value)
+        if key not in known or not is_equal(known[key], value)
     }
     known.update(new)
     return new

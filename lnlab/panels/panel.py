@@ -19,9 +19,17 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from lnlab.figures.style import with_title
-from lnlab.panels.controls import arranged, check, is_slider, lock, play_on, set_typed, stops
-from lnlab.panels.live_plot import LivePlot, as_json
+from lnlab.figures.style import add_title
+from lnlab.panels.controls import (
+    advance,
+    arrange,
+    check,
+    is_slider,
+    list_stops,
+    lock,
+    set_typed,
+)
+from lnlab.panels.live_plot import LivePlot, to_json
 from lnlab.panels.playable import Figure, PageControl, Shown, playable
 from lnlab.threads import in_one_thread
 
@@ -106,7 +114,7 @@ class Panel(ipywidgets.VBox):
         self.controls = {field.name: controls[field.name] for field in fields(state)}
         for name, control in self.controls.items():
             check(name, getattr(state, name), control)
-        self.start, self.defaults, self.notebook = with_tuples(state), type(state)(), notebook
+        self.start, self.defaults, self.notebook = replace_lists(state), type(state)(), notebook
         self.name = next(iter(alt))
         self.bar = Bar(plays=plays, again=bool(notebook))
         self._show, self._late, self._locks = show, late or {}, locks or {}
@@ -123,7 +131,7 @@ class Panel(ipywidgets.VBox):
             name: LivePlot(frame.figure, alt[name], least_width=least_width)
             for name, frame in frames.items()
         }
-        arrangement = arranged(controls.values(), columns)
+        arrangement = arrange(controls.values(), columns)
         arrangement.add_class("lnlab-controls")
         if self.suggestions:
             arrangement.children = (self._suggestion_buttons(), *arrangement.children)
@@ -158,7 +166,9 @@ class Panel(ipywidgets.VBox):
     @property
     def state(self) -> Any:
         """The state that the controls show; setting it moves them and draws once."""
-        values = {name: as_read(control.value) for name, control in self.controls.items()}
+        values = {
+            name: round_like_slider(control.value) for name, control in self.controls.items()
+        }
         return replace(self.start, **values)
 
     @state.setter
@@ -261,7 +271,7 @@ class Panel(ipywidgets.VBox):
             self._guarded(partial(self._set_typed, content["name"], content["text"]))
             self.bar.answers += 1
         elif kind == "step":
-            self._guarded(partial(play_on, self.controls[self.bar.plays]))
+            self._guarded(partial(advance, self.controls[self.bar.plays]))
             self.bar.answers += 1
 
     def settings(self, state: Any) -> list[PageControl]:
@@ -274,7 +284,7 @@ class Panel(ipywidgets.VBox):
     def _setting(self, field: str, state: Any) -> PageControl:
         control, value = self.controls[field], getattr(state, field)
         put = lambda state, value: replace(state, **{field: value})  # noqa: E731
-        every = stops(control, value)
+        every = list_stops(control, value)
         return PageControl(control.description, every, value, put, is_slider(control))
 
     @in_one_thread
@@ -302,7 +312,7 @@ class Panel(ipywidgets.VBox):
                     figure = playable(settings, of_plot, suggestions)
                 else:
                     content, title, sentence = of_plot[()]
-                    figure = with_title(go.Figure(content), title, f"{sentence} {LIVE}")
+                    figure = add_title(go.Figure(content), title, f"{sentence} {LIVE}")
                 meta = (figure.layout.meta or {}) | {"width": self.plots[name].least_width}
                 figures.append(figure.update_layout(meta=meta))
             return figures
@@ -316,7 +326,7 @@ class Panel(ipywidgets.VBox):
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
         text = {"text/plain": self.bar.sentence}
         still = text if headless else {"text/plain": f"{self.bar.sentence} {LIVE}"}
-        stills = [{**still, PLOTLY: as_json(figure)} for figure in self.stills(headless)]
+        stills = [{**still, PLOTLY: to_json(figure)} for figure in self.stills(headless)]
         if headless:
             return stills
         # as an output of its own, the figure is there when a saved notebook is opened again,
@@ -324,13 +334,13 @@ class Panel(ipywidgets.VBox):
         return [(self._repr_mimebundle_() or {}) | text, stills[0]]
 
 
-def with_tuples(state: Any) -> Any:
+def replace_lists(state: Any) -> Any:
     """Return a state with tuples in place of lists, which a command line gives."""
     lists = {name: value for name, value in vars(state).items() if isinstance(value, list)}
     return replace(state, **{name: tuple(value) for name, value in lists.items()})
 
 
-def as_read(value: Any) -> Any:
+def round_like_slider(value: Any) -> Any:
     """Return the value of a control; of a slider's number, the three digits that it shows."""
     return float(f"{value:.3g}") if isinstance(value, float) else value
 

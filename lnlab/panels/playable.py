@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 
-from lnlab.figures.style import caption_lines, heading, literal, with_title
+from lnlab.figures.style import add_title, caption_lines, escape, heading
 
 Figure = Mapping[str, Any]
 """A figure as plotly takes it: its traces (``data``) and its ``layout``."""
@@ -73,8 +73,8 @@ def playable(
 ) -> go.Figure:
     """Return one figure that holds all frames, with a slider for the first choice.
 
-    A page of lnlab reads the choices and the frames (:func:`packed`) from ``layout.meta`` and
-    has a control for each choice; everything else that draws plotly figures (JupyterLab where
+    A page of lnlab reads choices and frames (:func:`pack_frames`) from ``layout.meta`` and has
+    a control for each choice; everything else that draws plotly figures (JupyterLab where
     no kernel runs) has plotly's own slider over the first one. Arrays are stored in float32:
     half the size, and a picture shows no more.
 
@@ -87,10 +87,10 @@ def playable(
     shown = tuple(choice.at for choice in choices)
     first, title, sentence = frames[shown]
     longest = max(caption_lines(frame.sentence) for frame in frames.values())
-    figure = with_title(go.Figure(first), title, sentence, lines=longest)
-    traces, layouts = moving_traces(frames), differing(padded_layouts(frames))
+    figure = add_title(go.Figure(first), title, sentence, lines=longest)
+    traces, layouts = moving_traces(frames), drop_constant(pad_layouts(frames))
     for position, (_, title, sentence) in frames.items():
-        caption = {"caption": literal(sentence)}
+        caption = {"caption": escape(sentence)}
         layouts[position] |= {"title": heading(title, sentence), "meta": caption}
     kinds = [trace["type"] for trace in first["data"]]
     figure.frames = [
@@ -109,17 +109,17 @@ def playable(
     }
     stored = [
         {
-            "name": literal(choice.name),
-            "stops": [*map(literal, choice.stops)],
+            "name": escape(choice.name),
+            "stops": [*map(escape, choice.stops)],
             "at": choice.at,
             "slides": choice.slides,
         }
         for choice in choices
     ]
-    meta = {"choices": stored, "frames": packed(stops), "below": BELOW}
+    meta = {"choices": stored, "frames": pack_frames(stops), "below": BELOW}
     if suggestions:
         texts = suggestions.items()
-        meta["suggestions"] = [{"text": literal(text), "stops": at} for text, at in texts]
+        meta["suggestions"] = [{"text": escape(text), "stops": at} for text, at in texts]
     layout: Any = figure.layout
     return figure.update_layout(
         meta=layout.meta | meta,
@@ -129,7 +129,7 @@ def playable(
     )
 
 
-def packed(frames: Mapping[str, Mapping[str, Any]]) -> str:
+def pack_frames(frames: Mapping[str, Mapping[str, Any]]) -> str:
     """Return frames in few bytes: base64 of gzip of JSON, equal values stored once.
 
     The JSON has ``parts``, a list of values of attributes, and ``frames``, in which the number
@@ -142,7 +142,9 @@ def packed(frames: Mapping[str, Mapping[str, Any]]) -> str:
     parts: dict[str, int] = {}
 
     def numbers(attributes: Mapping[str, Any]) -> dict[str, int]:
-        texts = {key: str(to_json_plotly(binary(each))) for key, each in attributes.items()}
+        texts = {
+            key: str(to_json_plotly(encode_float32(each))) for key, each in attributes.items()
+        }
         return {key: parts.setdefault(text, len(parts)) for key, text in texts.items()}
 
     short = {
@@ -156,7 +158,7 @@ def packed(frames: Mapping[str, Mapping[str, Any]]) -> str:
     return base64.b64encode(gzip.compress(whole.encode(), mtime=0)).decode()
 
 
-def binary(value: Any) -> Any:
+def encode_float32(value: Any) -> Any:
     """Return an array of float32 as plotly.js reads it in base64; anything else as it is."""
     if getattr(value, "dtype", None) != np.float32:
         return value
@@ -175,13 +177,13 @@ def slider(first: PageControl, shown: Position) -> dict[str, Any]:
     at_once["transition"] = {"duration": 0}
     steps = [
         {
-            "label": literal(label),
+            "label": escape(label),
             "method": "animate",
             "args": [[frame_name((stop, *shown[1:]))], at_once],
         }
         for stop, label in enumerate(first.stops)
     ]
-    prefix = {"prefix": f"{literal(first.name)} "}
+    prefix = {"prefix": f"{escape(first.name)} "}
     return {
         "active": first.at, "steps": steps, "currentvalue": prefix, "pad": {"t": 50},
         "ticklen": 4,
@@ -195,18 +197,18 @@ def moving_traces(
     moving: dict[Position, dict[int, dict[str, Any]]] = {position: {} for position in frames}
     columns = zip(*(frame.figure["data"] for frame in frames.values()), strict=True)
     for index, traces in enumerate(columns):
-        for position, new in differing(dict(zip(frames, traces, strict=True))).items():
+        for position, new in drop_constant(dict(zip(frames, traces, strict=True))).items():
             if new:
-                moving[position][index] = {key: single(value) for key, value in new.items()}
+                moving[position][index] = {key: to_float32(value) for key, value in new.items()}
     return moving
 
 
-def single(value: Any) -> Any:
+def to_float32(value: Any) -> Any:
     """Return an attribute, an array of float64 in float32."""
     return value.astype(np.float32) if getattr(value, "dtype", None) == np.float64 else value
 
 
-def padded_layouts(frames: Mapping[Position, Shown]) -> dict[Position, dict[str, Any]]:
+def pad_layouts(frames: Mapping[Position, Shown]) -> dict[Position, dict[str, Any]]:
     """Return the layout of each frame with as many annotations and shapes as the longest has.
 
     An animation of plotly writes one list over another: what is longer would keep its end.
@@ -223,13 +225,13 @@ def padded_layouts(frames: Mapping[Position, Shown]) -> dict[Position, dict[str,
     return layouts
 
 
-def differing(each: Mapping[Position, Mapping[str, Any]]) -> dict[Position, dict[str, Any]]:
+def drop_constant(each: Mapping[Position, Mapping[str, Any]]) -> dict[Position, dict[str, Any]]:
     """Return attributes without those that have the same value everywhere."""
     first, *others = each.values()
     fixed = {
         key
         for key, value in first.items()
-        if all(key in other and same(other[key], value) for other in others)
+        if all(key in other and is_equal(other[key], value) for other in others)
     }
     return {
         position: {key: value for key, value in one.items() if key not in fixed}
@@ -237,14 +239,14 @@ def differing(each: Mapping[Position, Mapping[str, Any]]) -> dict[Position, dict
     }
 
 
-def same(one: Any, other: Any) -> bool:
+def is_equal(one: Any, other: Any) -> bool:
     """Return True if two attributes are equal; NaN is equal to itself."""
     if one is other:
         return True
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(is_equal, one, other))
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         a, b = np.asarray(one), np.asarray(other)
         return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")

@@ -14,9 +14,9 @@ from lnlab.figures.style import (
     SIZES,
     axes,
     canvas,
-    literal,
-    number,
-    padded,
+    escape,
+    format_number,
+    pad_slots,
     side_by_side,
     slot_traces,
     text_above,
@@ -96,7 +96,7 @@ def positions(
         sentence = (
             f"A unit is on in {100 * it.border:.0f} % of the pictures at the border, and "
             f"in {100 * it.middle:.0f} % in the middle. The means of its pre-activations "
-            f"differ by {number(it.shift)} standard deviations."
+            f"differ by {format_number(it.shift)} standard deviations."
         )
         title = f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
         return Shown(maps_figure(arrays[key], largest), title, sentence)
@@ -128,7 +128,7 @@ def positions_figure(
 def maps_figure(maps: Mapping[str, np.ndarray], largest: Mapping[str, float]) -> Figure:
     """Return the figure of maps; a map alone is no wider than one of three."""
     shown, notes, layout = [], [], canvas(330, 20, 50, 44, 20)
-    for slot, name in enumerate(padded(maps, SLOTS)):
+    for slot, name in enumerate(pad_slots(maps, SLOTS)):
         left, right = side_by_side(SLOTS, 0.09)[slot]
         x, y = QUIET | {"domain": [left, right]}, QUIET
         if name is not None:
@@ -138,7 +138,7 @@ def maps_figure(maps: Mapping[str, np.ndarray], largest: Mapping[str, float]) ->
             bar = {"x": right + 0.005, "len": 1.0, "thickness": 10, "xpad": 2}
             heat = {"z": np.asarray(maps[name]), "zmax": largest[name], "colorbar": bar}
             shown.append({"map": heat})
-            notes.append(text_above(literal(name), (left + right) / 2, 8, "center", {}))
+            notes.append(text_above(escape(name), (left + right) / 2, 8, "center", {}))
         layout |= axes(slot, x, y)
     hover = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
     fixed = {"colorscale": SIZES, "zmin": 0, "hovertemplate": hover}

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import pytest
 from IPython.display import Audio
 
-from lnlab.book.html import PLOTLY, WIDGET, displayed, rendered, text, width
+from lnlab.book.html import PLOTLY, WIDGET, render_display, render_outputs, text, width
 from lnlab.book.html import figure as on_page
 from lnlab.figures.curves import paired_differences
 
@@ -26,7 +26,7 @@ def figure_json():
 
 
 def test_figure_keeps_its_data_and_cannot_end_its_script_or_label():
-    html = displayed({PLOTLY: figure_json(), "text/plain": "Figure()"}, {}, "output-1-0")
+    html = render_display({PLOTLY: figure_json(), "text/plain": "Figure()"}, {}, "output-1-0")
     (data,) = re.findall(r"(?s)<script type=\"application/json\">(.*?)</script>", html)
     assert json.loads(data) == figure_json()
     assert html.count("<script") == html.count("</script>") == 1
@@ -36,7 +36,7 @@ def test_figure_keeps_its_data_and_cannot_end_its_script_or_label():
 
 @pytest.mark.parametrize("kind", ["text/html", "text/markdown", "text/latex", "text/plain"])
 def test_no_output_brings_scripts_or_handlers(kind):
-    html = displayed({kind: HOSTILE}, {}, "output-1-0")
+    html = render_display({kind: HOSTILE}, {}, "output-1-0")
     assert not re.search(r"<script|<img|<[^>]*onerror", html)
 
 
@@ -47,7 +47,7 @@ def test_no_line_of_a_table_has_the_names_of_its_indices_alone(style):
     for index, rows in ((one, ["a", "b"]), (two, ["4", "mu", "sigma"])):
         frame = pd.DataFrame({"x": [HOSTILE, 2], "y": [3, 4]}, index=index)
         source = frame.style.to_html() if style else frame._repr_html_()
-        html = displayed({"text/html": source}, {}, "o")
+        html = render_display({"text/html": source}, {}, "o")
         assert html.count("<tr") == 3
         assert "<script" not in html
         assert "dataframe tbody tr th" not in html, "the style sheet has gone with its content"
@@ -57,26 +57,26 @@ def test_no_line_of_a_table_has_the_names_of_its_indices_alone(style):
 
 def test_widget_falls_back_to_its_picture_then_to_words():
     view = {WIDGET: {"model_id": "1"}, "text/plain": "VBox(children=(...))"}
-    assert displayed(view | {PLOTLY: figure_json()}, {}, "o").startswith("<figure")
-    image = displayed(view | {"image/png": "AA\nAA"}, {}, "o")
+    assert render_display(view | {PLOTLY: figure_json()}, {}, "o").startswith("<figure")
+    image = render_display(view | {"image/png": "AA\nAA"}, {}, "o")
     assert 'src="data:image/png;base64,AAAA"' in image
-    alone = displayed(view, {}, "o")
+    alone = render_display(view, {}, "o")
     assert "make lab" in alone
     assert "VBox" not in alone
 
 
 def test_svg_is_shown_as_a_picture_that_cannot_run():
-    html = displayed({"image/svg+xml": f'<svg width="9">{HOSTILE}</svg>'}, {}, "o")
+    html = render_display({"image/svg+xml": f'<svg width="9">{HOSTILE}</svg>'}, {}, "o")
     assert html.startswith('<img src="data:image/svg+xml;utf8,%3Csvg width=&quot;9&quot;')
     assert html.count("<") == 1
 
 
 def test_sounds_can_be_heard_and_bring_nothing_else():
     sound = Audio(np.sin(np.arange(800.0)), rate=8000)._repr_html_()
-    html = displayed({"text/html": f"{HOSTILE}{sound}{HOSTILE}"}, {}, "o")
+    html = render_display({"text/html": f"{HOSTILE}{sound}{HOSTILE}"}, {}, "o")
     (data,) = re.findall(r'^<audio controls src="data:audio/wav;base64,(.*)"></audio>$', html)
     assert base64.b64decode(data)[:4] == b"RIFF"
-    assert displayed({"text/html": f"<audio src=x {HOSTILE}>"}, {}, "o") == ""
+    assert render_display({"text/html": f"<audio src=x {HOSTILE}>"}, {}, "o") == ""
 
 
 def test_text_shows_what_a_terminal_would_and_pieces_of_a_stream_are_joined():
@@ -85,7 +85,7 @@ def test_text_shows_what_a_terminal_would_and_pieces_of_a_stream_are_joined():
     printed = [("stdout", "1 of 2\r"), ("stdout", "2 of 2"), ("stderr", "oh")]
     outputs = [{"output_type": "stream", "name": n, "text": t} for n, t in printed]
     outputs.append({"output_type": "error", "traceback": ["\x1b[31mValueError\x1b[0m: <b>"]})
-    kinds, html = zip(*rendered(outputs, "output-3"), strict=True)
+    kinds, html = zip(*render_outputs(outputs, "output-3"), strict=True)
     assert kinds == ("stream", "stream", "error")
     assert html[0] == "<pre>2 of 2</pre>"
     assert html[2].endswith(": &lt;b&gt;</pre>")

@@ -9,11 +9,12 @@ SOURCE = "from tests.panels.test_every_panel import made\nmade({!r})"
 DRAWN = """() => {
   const plain = (value) => (value?.length && typeof value !== 'string'
     ? [...value].map(plain) : value);
-  return JSON.stringify([...document.querySelectorAll('.lnlab-plot')].map(({ _fullData }) =>
-    _fullData.filter(({ visible }) => visible).map(
+  const plots = [...document.querySelectorAll('.lnlab-plot')];
+  return document.querySelector('.lnlab-sentence').textContent + JSON.stringify(plots.map(
+    ({ _fullData }) => _fullData.filter(({ visible }) => visible).map(
       ({ name, z, x, y, text }) => [name, ...[z, x, y, text].map(plain)])));
 }"""
-"""All that is drawn, by the name of its trace; arrays of any type."""
+"""The sentence, and all that is drawn, by the name of its trace; arrays of any type."""
 COMMAND = "document.querySelector('.lnlab-command').textContent"
 
 
@@ -63,7 +64,6 @@ def test_every_control_moves_its_panel(name, browser, address, folder):
                 page.wait_for_function(
                     f"([command, drawn]) => {COMMAND} !== command && ({DRAWN})() !== drawn",
                     arg=before,
-                    timeout=60_000,
                 )
                 assert not page.locator(".lnlab-error").is_visible()
                 count += 1

@@ -71,8 +71,8 @@ FIGURES: dict[Any, Any] = {
     landscape.bands: lambda t: landscape.bands({t: {t: [plane(AT)]}}, x=t, made_on=t),
     landscape.path_on_plane: path_on_plane,
     landscape.surfaces: lambda t: landscape.surfaces({t: plane(AT, AT)}, made_on=t),
-    style.with_footnote: lambda t: style.with_footnote(drawn(), t),
-    style.with_title: lambda t: style.with_title(drawn(), t, t),
+    style.add_footnote: lambda t: style.add_footnote(drawn(), t),
+    style.add_title: lambda t: style.add_title(drawn(), t, t),
     tables.configurations: lambda t: tables.configurations(
         {t: (np.arange(16.0),) * 3}, value=t, made_on=t, outlined={t: 3}
     ),

@@ -11,9 +11,9 @@ from lnlab.figures.style import (
     OTHERS,
     base_name,
     legend_rank,
-    linear,
+    linear_axis,
     lines,
-    logarithmic,
+    log_axis,
 )
 from lnlab.nn import NORMS
 
@@ -82,7 +82,7 @@ def test_lines_stand_out_from_white(color):
     ],
 )
 def test_labels_are_powers_or_one_two_and_five_of_them(values, some):
-    axis = logarithmic([np.array(values)])
+    axis = log_axis([np.array(values)])
     assert axis["type"] == "log"
     assert set(some) <= set(axis["ticktext"])
     assert not [text for text in axis["ticktext"] if text[0] in "346789"]
@@ -105,5 +105,5 @@ def test_labels_are_powers_or_one_two_and_five_of_them(values, some):
     ],
 )
 def test_a_few_whole_numbers_have_a_label_each(values, each):
-    axis = linear(np.array(one, float) for one in values)
+    axis = linear_axis(np.array(one, float) for one in values)
     assert axis == {"type": "linear"} | ({"dtick": 1} if each else {})

@@ -11,9 +11,9 @@ from lnlab.panels.controls import (
     SignedLog,
     choice,
     choice_slider,
+    list_stops,
     log_slider,
     set_typed,
-    stops,
     text_box,
 )
 
@@ -100,12 +100,12 @@ def test_what_cannot_be_taken_is_refused_in_words(name, text, says):
 
 
 def test_on_a_page_a_control_stops_at_its_places_and_at_its_value():
-    found = stops(log_slider("W times", -1, 1), 2.51)
+    found = list_stops(log_slider("W times", -1, 1), 2.51)
     assert [*found][:3] + [*found][-1:] == ["0.1", "0.126", "0.158", "10"]
     np.testing.assert_allclose([*found.values()], np.logspace(-1, 1, 21), rtol=1e-3)
     assert found["2.51"] == 2.51, "in place of its equal"
-    assert stops(choice("cell", {"a": 1, "b": 2}), 1) == {"a": 1, "b": 2}
-    assert [*stops(text_box("caption", ["one", "two"]), "mine")] == ["mine", "one", "two"]
+    assert list_stops(choice("cell", {"a": 1, "b": 2}), 1) == {"a": 1, "b": 2}
+    assert [*list_stops(text_box("caption", ["one", "two"]), "mine")] == ["mine", "one", "two"]
 
 
 def test_options_of_one_label_are_all_there():

@@ -19,7 +19,7 @@ from lnlab.book import value
 from lnlab.nn import LayerNorm
 from lnlab.panels.controls import COLUMN, Chips
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import same
+from lnlab.panels.playable import is_equal
 from lnlab.papers.attentive_reader.panel import reading
 from lnlab.papers.draw.panel import drawing
 from lnlab.papers.handwriting.panel import writing
@@ -146,8 +146,8 @@ def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
             for trace, wanted in zip(moved._traces, frame.figure["data"], strict=True):
                 hidden = wanted.get("visible") is False
                 assert hidden == (trace.get("visible") is False)
-                assert hidden or same(trace, wanted), wanted["name"]
-            assert same(moved._layout, frame.figure["layout"])
+                assert hidden or is_equal(trace, wanted), wanted["name"]
+            assert is_equal(moved._layout, frame.figure["layout"])
         states.clear()
     program, run, notebook, flag, parameter, text = shlex.split(panel.bar.command)
     assert (program, run, flag, parameter) == ("lnlab", "run", "-p", "panel")
@@ -200,7 +200,7 @@ def test_a_first_view_depends_on_no_default_and_disturbs_no_generator(name):
             views.append(panel.view(panel.state))
     assert torch.equal(torch.get_rng_state(), generator)
     first, again = views
-    assert same(again, first)
+    assert is_equal(again, first)
 
 
 @pytest.mark.parametrize(("name", "wrong", "says"), WRONG)

@@ -91,7 +91,7 @@ def test_drawings_are_those_that_were_kept():
     for slot, run in enumerate(runs.values()):
         arrays = run.pictures(0)[40]
         images = {"looked": digits()[1], "canvas": arrays["canvas"][1, 1]}
-        images["dreams"] = drawing_panel.tiled(arrays["dreams"])
+        images["dreams"] = drawing_panel.tile_images(arrays["dreams"])
         for kind, image in images.items():
             np.testing.assert_array_equal(plot.current(f"{kind} {slot}")["z"], image)
         sizes = {"looked": 2, "canvas": 5}

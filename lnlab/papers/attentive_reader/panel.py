@@ -16,9 +16,9 @@ from lnlab.figures.style import (
     VERMILLION,
     axes,
     canvas,
-    literal,
+    escape,
     note,
-    padded,
+    pad_slots,
     slot_traces,
 )
 from lnlab.panels.controls import choice, choice_slider
@@ -130,21 +130,21 @@ def reading_figure(
     rows = int(lines[-1]) + 1
     block = LINE * rows + 34  # pixels of a reader: its lines, and what is above them
     pixels = block * max(1, len(attentions))
-    notes, shown = [note(f"<b>{literal(question.query)}</b>", 0, 1.0, 26)], []
+    notes, shown = [note(f"<b>{escape(question.query)}</b>", 0, 1.0, 26)], []
     layout = canvas(pixels + 60, 12, 12, 50, 10) | {"showlegend": False}
-    for slot, item in enumerate(padded(attentions.items(), SLOTS)):
+    for slot, item in enumerate(pad_slots(attentions.items(), SLOTS)):
         top = 1 - (block * slot + 30) / pixels
         domain = [max(0.0, top - LINE * rows / pixels), top] if item else [0, 0.01]
         if item:
             name, (alpha, above) = item
-            notes.append(note(f"<b>{literal(name)}</b>  {literal(above)}", 0, top, 2))
+            notes.append(note(f"<b>{escape(name)}</b>  {escape(above)}", 0, top, 2))
             cells = np.full((rows, LETTERS), np.nan)
             for word, line, begin, weight in zip(words, lines, begins, alpha, strict=True):
                 cells[line, begin : begin + len(word)] = weight
             colors = [colours.get(word, INK) for word in words]
             text = {
                 "x": begins + np.array([len(word) - 1 for word in words]) / 2,
-                "y": lines.astype(float), "text": [literal(word) for word in words],
+                "y": lines.astype(float), "text": [escape(word) for word in words],
                 "textfont": FONT | {"color": colors},
             }  # fmt: skip
             heat = {"z": cells, "x": np.arange(float(LETTERS)), "y": np.arange(float(rows))}

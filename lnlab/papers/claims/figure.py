@@ -6,7 +6,7 @@ from textwrap import wrap
 import plotly.graph_objects as go
 
 from lnlab.book.claims_page import MOST
-from lnlab.figures.style import BLUE, GREEN, GREY, ORANGE, TEMPLATE, VERMILLION, literal
+from lnlab.figures.style import BLUE, GREEN, GREY, ORANGE, TEMPLATE, VERMILLION, escape
 from lnlab.papers.claims.judge import (
     CONTRADICTED,
     INCONCLUSIVE,
@@ -32,7 +32,7 @@ def dots(records: Sequence[Record]) -> go.Figure:
     """
     shown = [one for one in records if one["axis"]]
     figure = go.Figure(layout={"template": TEMPLATE, "showlegend": bool(shown)})
-    names = {one["id"]: "<br>".join(map(literal, wrap(one["says"], LETTERS))) for one in shown}
+    names = {one["id"]: "<br>".join(map(escape, wrap(one["says"], LETTERS))) for one in shown}
     for word, color in COLORS.items():
         of_word = [one for one in shown if one["word"] == word]
         if not of_word:
@@ -45,8 +45,8 @@ def dots(records: Sequence[Record]) -> go.Figure:
             error_x={"type": "data", "symmetric": False, "color": color, "thickness": 2,
                      "width": 0, "array": [b - m for m, b in zip(middle, high, strict=True)],
                      "arrayminus": [m - a for m, a in zip(middle, low, strict=True)]},
-            text=[literal(f"{one['verdict']}: {one['effect']}") for one in of_word],
-            customdata=[literal(f"{one['id']}, {one['setting']}, n = {one['n']}")
+            text=[escape(f"{one['verdict']}: {one['effect']}") for one in of_word],
+            customdata=[escape(f"{one['id']}, {one['setting']}, n = {one['n']}")
                         for one in of_word],
             hovertemplate="%{text}<br>%{customdata}<extra></extra>",
         )  # fmt: skip

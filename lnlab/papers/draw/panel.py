@@ -14,9 +14,9 @@ from lnlab.figures.style import (
     axes,
     axis_number,
     canvas,
-    literal,
+    escape,
     note,
-    padded,
+    pad_slots,
     slot_traces,
 )
 from lnlab.panels.controls import choice, choice_slider
@@ -110,7 +110,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
                     "looked window": outline(FilterGrid(*look, count=config["read_size"])),
                     "canvas": pixels(saved["canvas"][t, state.picture]),
                     "canvas window": outline(FilterGrid(*write, count=config["write_size"])),
-                    "dreams": pixels(tiled(saved["dreams"])),
+                    "dreams": pixels(tile_images(saved["dreams"])),
                 },
             )
             bounds.append(f"{name} {row.valid_bound:.1f}")
@@ -150,13 +150,13 @@ def drawing_figure(
     pixel_height = max(1, len(sketches)) * (ROW + GAP) + HEAD
     layout = canvas(pixel_height + 30, 12, 12, 20, 10) | {"showlegend": False}
     shown, notes, edges = [], [], []
-    for slot, item in enumerate(padded(sketches.items(), SLOTS)):
+    for slot, item in enumerate(pad_slots(sketches.items(), SLOTS)):
         top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / pixel_height
         y_domain = [max(0.0, top - ROW / pixel_height), top] if item else [0, 0.01]
         if item:
             name, (text, traces) = item
             shown.append(traces)
-            notes.append(note(f"<b>{literal(name)}</b>  {literal(text)}", 0, top, 4))
+            notes.append(note(f"<b>{escape(name)}</b>  {escape(text)}", 0, top, 4))
         for column, (kind, (x_domain, _)) in enumerate(COLUMNS.items()):
             subplot = len(COLUMNS) * slot + column
             height, width = shown[slot][kind]["z"].shape if item else shape
@@ -218,7 +218,7 @@ def outline(window: FilterGrid) -> dict[str, Any]:
     }
 
 
-def tiled(images: np.ndarray) -> np.ndarray:
+def tile_images(images: np.ndarray) -> np.ndarray:
     """Return images (N, height, width) in rows of equally many, a pixel of paper between."""
     count, height, width = images.shape
     across = int(np.ceil(count**0.5))

@@ -25,9 +25,9 @@ from lnlab.figures.style import (
     axes,
     axis_number,
     canvas,
-    literal,
+    escape,
     note,
-    padded,
+    pad_slots,
     slot_traces,
     trace,
 )
@@ -289,9 +289,9 @@ def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0
     layout["margin"]["autoexpand"] = False
     low, high = np.zeros(2), np.ones(2)
     if lines:
-        every = np.concatenate([joined(line.strokes) for line in lines.values()])
+        every = np.concatenate([join_strokes(line.strokes) for line in lines.values()])
         low, high = np.nanmin(every, 0), np.nanmax(every, 0)
-    for slot, item in enumerate(padded(lines.items(), SLOTS)):
+    for slot, item in enumerate(pad_slots(lines.items(), SLOTS)):
         page, below, last = 2 * slot, 2 * slot + 1, slot == len(lines) - 1
         top, block = (1 - slot / count, 1 / count) if item else (0.02, 0.02)
         T, U = 1, max(1, len(line_text))
@@ -299,7 +299,7 @@ def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0
             name, line = item
             T, U = line.phi.shape
             inked.append(traces_of_line(line, part))
-            text = f"<b>{literal(name)}</b>  {literal(line.text)}"
+            text = f"<b>{escape(name)}</b>  {escape(line.text)}"
             notes.append({
                 "text": text, "x": 0, "y": top - 0.02 * block, "xref": "paper", "yref": "paper",
                 "xanchor": "left", "yanchor": "top", "showarrow": False,
@@ -311,7 +311,7 @@ def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0
         common = {"visible": item is not None, "fixedrange": True, "showgrid": False}
         points = {"range": [0.5, T + 0.5], "title": POINTS if last else {"text": ""}}
         places = {"domain": [top - 0.87 * block, top - 0.52 * block], "range": [U - 0.5, -0.5]}
-        characters = common | places | labelled(line_text, U)
+        characters = common | places | character_ticks(line_text, U)
         layout |= axes(below, common | points, characters)
     tip, now = {"size": 11, "color": VERMILLION}, {"color": VERMILLION, "width": 2}
     silent = {"hoverinfo": "skip"}
@@ -339,9 +339,9 @@ def weights_of(phi: np.ndarray) -> dict[str, Any]:
     return {"z": phi.T, "x": np.arange(1.0, T + 1), "y": np.arange(float(U))}
 
 
-def labelled(text: str, count: int) -> dict[str, Any]:
+def character_ticks(text: str, count: int) -> dict[str, Any]:
     """Return the ticks of an axis of ``count`` characters."""
-    labels = [literal(character) for character in text]
+    labels = [escape(character) for character in text]
     return {"tickvals": [*range(count)], "ticktext": labels, "tickfont": {"size": 9}}
 
 
@@ -354,7 +354,7 @@ def pen_line(color: str, width: float) -> dict[str, Any]:
 def traces_of_line(line: InkedLine, part: float) -> dict[str, dict[str, Any]]:
     """Return what is drawn of a line when ``part`` of its points are written."""
     T, U = line.phi.shape
-    now, whole = round(part * T), joined(line.strokes)
+    now, whole = round(part * T), join_strokes(line.strokes)
     # the gaps between strokes are rows of the joined line, too
     ends = np.cumsum([len(stroke) for stroke in line.strokes])
     last = int(now + np.searchsorted(ends, now, side="right"))
@@ -368,7 +368,7 @@ def traces_of_line(line: InkedLine, part: float) -> dict[str, dict[str, Any]]:
     }
 
 
-def joined(strokes: Sequence[np.ndarray]) -> np.ndarray:
+def join_strokes(strokes: Sequence[np.ndarray]) -> np.ndarray:
     """Return strokes as one line (N, 2) with gaps between them."""
     gap = np.full((1, 2), np.nan)
     return np.concatenate([row for stroke in strokes for row in (stroke, gap)])[:-1]
@@ -403,11 +403,11 @@ def window(
         title_below = {"showticklabels": last, "title": POINTS if last else {"text": ""}}
         y = {"domain": [top - 0.86 / count, top], "range": [U - 0.5, -0.5]}
         x = {"range": [0.5, T + 0.5]} | title_below
-        layout |= axes(slot, x, y | labelled(line_text, U))
-        notes.append(note(literal(title), 0, top, size=13))
+        layout |= axes(slot, x, y | character_ticks(line_text, U))
+        notes.append(note(escape(title), 0, top, size=13))
     figure = go.Figure({"data": data, "layout": layout | {"annotations": notes}})
     return figure.add_annotation(
-        text=literal(made_on), x=0, y=0, yshift=-52, xref="paper", yref="paper",
+        text=escape(made_on), x=0, y=0, yshift=-52, xref="paper", yref="paper",
         xanchor="left", showarrow=False, font={"size": 12, "color": NOTE_INK},
     )  # fmt: skip
 

@@ -14,14 +14,14 @@ from lnlab.figures.style import (
     SIZES,
     axis_number,
     canvas,
-    grid,
-    literal,
+    escape,
     note,
-    padded,
+    pad_slots,
     slot_traces,
+    subplot_domains,
     trace,
 )
-from lnlab.panels.controls import choice, choice_slider, distinct
+from lnlab.panels.controls import choice, choice_slider, make_distinct
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
@@ -91,7 +91,7 @@ def attention(
                 share = f"{float(inside.mean()):.0%} of the attention inside the boxes"
             score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = alpha, steps[name], score, share
-            answers.append(f"{name}: {shortened(row.hypotheses[state.example])}")
+            answers.append(f"{name}: {shorten_units(row.hypotheses[state.example])}")
         words, units = quoted_words(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
@@ -99,7 +99,7 @@ def attention(
         return Shown(attention_figure(utterance, maps, title), f"epoch {state.epoch:g}", text)
 
     state = AttentionState(**settings)
-    names = distinct(
+    names = make_distinct(
         f"{quoted_words(u.units)} {' '.join(u.units)}   ({u.name})".strip() for u in utterances
     )
     controls = {
@@ -136,7 +136,7 @@ def spell(units: tuple[str, ...]) -> list[str] | None:
     return None
 
 
-def shortened(units: Sequence[str]) -> str:
+def shorten_units(units: Sequence[str]) -> str:
     """Return the units that were heard, or the first of them and how many there are."""
     if len(units) <= LONG:
         return " ".join(units) or "(nothing)"
@@ -159,13 +159,13 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
     T, filters = bands.shape
     begins, ends = utterance.begins, utterance.ends
     known = begins is not None and ends is not None
-    labels = [literal(unit) for unit in utterance.units]
+    labels = [escape(unit) for unit in utterance.units]
     truth = {
         "mode": "lines", "line": {"color": MARK, "width": 1.5}, "hoverinfo": "skip",
         "showlegend": False,
     }  # fmt: skip
     domains, data, shown = attention_domains(), [], []
-    notes, layout = [note(f"<b>{literal(title)}</b>", 0, 1.0, 34)], canvas(760, 60, 12, 56, 46)
+    notes, layout = [note(f"<b>{escape(title)}</b>", 0, 1.0, 34)], canvas(760, 60, 12, 56, 46)
     time = {"range": [0, HOP * T], "fixedrange": True}
     sound = {"z": bands.T, "x": HOP * np.arange(T), "y": np.arange(1.0, filters + 1)}
     above: dict[str, Any] = {}
@@ -188,7 +188,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
     layout["yaxis"]["title"] = {"text": "mel filter"}
     if not maps:
         layout["xaxis"]["domain"] = [0, domains["xaxis2"]["domain"][1]]
-    for slot, item in enumerate(padded(maps.items(), SLOTS)):
+    for slot, item in enumerate(pad_slots(maps.items(), SLOTS)):
         x, y = axis_names(slot + FIRST)
         layout[x] = layout[y] = {"visible": False}
         if item is not None:
@@ -206,7 +206,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
                 "range": [len(labels) - 0.5, -0.5], "tickvals": [*range(len(labels))],
                 "ticktext": labels, "fixedrange": True, "showgrid": False,
             }  # fmt: skip
-            text = f"<b>{literal(name)}</b> {literal(score)}<br>{literal(share)}"
+            text = f"<b>{escape(name)}</b> {escape(score)}<br>{escape(share)}"
             corner = domains[x]["domain"][0], domains[y]["domain"][1]
             notes.append(note(text, *corner, 6) | {"align": "left"})
     bar = {"title": {"text": "attention"}, "len": 0.62, "y": 0, "yanchor": "bottom"}
@@ -250,7 +250,7 @@ def attention_domains() -> dict[str, dict[str, Any]]:
     Right of them stands the colour bar.
     """
     right, last = {"r": 0.08}, {"b": 0.03}
-    return grid(
+    return subplot_domains(
         3, 2, specs=[[last, right | last], [{}, right], [last, right | last]],
         column_widths=[0.43, 0.51], horizontal_spacing=0.06,
         row_heights=[0.19, 0.3, 0.33], vertical_spacing=0.09,

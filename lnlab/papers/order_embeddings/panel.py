@@ -19,8 +19,8 @@ from lnlab.figures.style import (
     QUIET,
     VERMILLION,
     canvas,
-    grid,
-    literal,
+    escape,
+    subplot_domains,
     trace,
 )
 from lnlab.panels.controls import check_option, choice, text_box
@@ -295,7 +295,7 @@ def order_figure(location: Location) -> Figure:
             textposition="none", hovertemplate="%{text}: %{x:.3f}<extra></extra>",
             x=np.array([each.violation for each in neighbours]),
             y=sign * np.arange(1.0, len(neighbours) + 1),
-            text=[literal(each.text) for each in neighbours],
+            text=[escape(each.text) for each in neighbours],
         ))  # fmt: skip
     return {"data": data, "layout": order_layout(location)}
 
@@ -305,9 +305,9 @@ def order_layout(location: Location) -> dict[str, Any]:
     domains = order_domains()
     neighbours = [*location.above, *location.below]
     widest = max([0.01, *(each.violation for each in neighbours)])
-    rows = [(0.0, f"<b>{literal(location.caption)}</b>")]
-    rows += [(k + 1.0, literal(each.text)) for k, each in enumerate(location.above)]
-    rows += [(-k - 1.0, literal(each.text)) for k, each in enumerate(location.below)]
+    rows = [(0.0, f"<b>{escape(location.caption)}</b>")]
+    rows += [(k + 1.0, escape(each.text)) for k, each in enumerate(location.above)]
+    rows += [(-k - 1.0, escape(each.text)) for k, each in enumerate(location.below)]
     plain = {"showarrow": False, "xanchor": "left"}
     small, font = {"size": 11, "color": INK}, {"size": 13}
     notes = [
@@ -340,7 +340,7 @@ def order_layout(location: Location) -> dict[str, Any]:
 @cache
 def order_domains() -> dict[str, dict[str, Any]]:
     """Return the axes of the pictures above their histogram, and right of both the captions."""
-    return grid(
+    return subplot_domains(
         2, 2, specs=[[{}, {"rowspan": 2, "b": 0.04}], [{}, None]],
         column_widths=[0.56, 0.4], horizontal_spacing=0.04,
         row_heights=[0.54, 0.34], vertical_spacing=0.12,
@@ -361,7 +361,7 @@ def words_in_pictures(location: Location) -> dict[str, Any]:
                 left, top, right, bottom = scene_object.box
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])
                 places.append(corner(slot) + middle)
-                texts.append(literal(scene_object.name))
+                texts.append(escape(scene_object.name))
     x, y = np.array(places).reshape(-1, 2).T
     return {"x": x, "y": y, "text": texts}
 

@@ -21,9 +21,9 @@ from lnlab.figures.style import (
     axes,
     axis_number,
     canvas,
-    literal,
+    escape,
     note,
-    padded,
+    pad_slots,
     slot_traces,
 )
 from lnlab.panels.controls import check, choice, choice_slider, text_box
@@ -244,15 +244,15 @@ def thoughts_figure(
         seen: by the names of the models, at most :data:`SLOTS`.
     """
     columns, order = max(1, len(seen)), [*book]
-    every, letters = [literal(text) for text in texts], LETTERS // columns
+    every, letters = [escape(text) for text in texts], LETTERS // columns
     lowest = min([0.0, *(cosine for each in seen.values() for _, cosine in each.near)])
     small = partial(note, size=13)
-    notes, shown = [small(f"<b>{literal(sentence)}</b>", 0, 1.09)], []
+    notes, shown = [small(f"<b>{escape(sentence)}</b>", 0, 1.09)], []
     layout = canvas(720, 12, 12, 70, 36) | {"showlegend": False}
     bare = {"showticklabels": False, "zeroline": False}
     cosine = {"title": {"text": "cosine", "font": {"size": 12}}, "range": [lowest, 1.0]}
     rows = QUIET | {"range": [-NEIGHBOURS - 0.3, -0.3], "domain": [0.0, 0.38]}
-    for slot, item in enumerate(padded(seen.items(), SLOTS)):
+    for slot, item in enumerate(pad_slots(seen.items(), SLOTS)):
         above, below = 2 * slot, 2 * slot + 1
         left, right = (slot / columns, (slot + 0.94) / columns) if item else (0.0, 0.01)
         if item:
@@ -265,23 +265,23 @@ def thoughts_figure(
             near = {
                 "x": np.array([cosine for _, cosine in it.near]),
                 "y": -np.arange(1.0, len(it.near) + 1),
-                "text": [literal(text) for text, _ in it.near],
+                "text": [escape(text) for text, _ in it.near],
             }
             shown.append({
                 "sentences": {"x": it.points[:, 0], "y": it.points[:, 1], "text": every},
                 "path": path, "near": near,
-                "here": {"x": it.here[:1], "y": it.here[1:], "text": [literal(sentence)]},
+                "here": {"x": it.here[:1], "y": it.here[1:], "text": [escape(sentence)]},
             })  # fmt: skip
-            follows = literal(cut(it.follows, letters - 10)) or "nothing"
+            follows = escape(shorten_text(it.follows, letters - 10)) or "nothing"
             notes += [
-                small(f"<b>{literal(name)}</b>", left, 1.01),
+                small(f"<b>{escape(name)}</b>", left, 1.01),
                 small(f"predicted: <i>{follows}</i>", left, 0.455),
                 small("nearest:", left, 0.4),
             ]
             number = axis_number(below)
             where = {"xref": f"x{number}", "yref": f"y{number}", "yanchor": "middle"}
             notes += [
-                small(literal(cut(text, letters)), lowest, -k - 1 + 0.36) | where
+                small(escape(shorten_text(text, letters)), lowest, -k - 1 + 0.36) | where
                 for k, (text, _) in enumerate(it.near)
             ]
         both = {"fixedrange": True, "visible": item is not None}
@@ -310,6 +310,6 @@ def thoughts_figure(
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
-def cut(text: str, letters: int) -> str:
+def shorten_text(text: str, letters: int) -> str:
     """Return a text that fits, with what was cut off marked."""
     return text if len(text) <= letters else f"{text[: letters - 1].rstrip()}…"

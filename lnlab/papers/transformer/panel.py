@@ -16,9 +16,9 @@ from lnlab.figures.style import (
     EDGE,
     band,
     canvas,
+    format_number,
     legend,
-    logarithmic,
-    number,
+    log_axis,
     slot_traces,
     thinning_lines,
 )
@@ -124,7 +124,9 @@ def show(state: TransformerState) -> Shown:
     ratios = []
     for place, values in norms.items():
         bottom, top = values.mean(0)[[0, -1]]
-        ratios.append(f"{place} {number(top)} ({number(bottom / top) if top else 'NaN'})")
+        ratios.append(
+            f"{place} {format_number(top)} ({format_number(bottom / top) if top else 'NaN'})"
+        )
     sentence = (
         "Gradient of W₂ in the last layer (in parentheses: that in the first layer, divided "
         f"by it): {', '.join(ratios)}."
@@ -214,7 +216,7 @@ def show_variance(state: DepthState) -> Shown:
     """Show the variance over depth, and say that behind the last layer."""
     scaled = state.initialisation == "scaled"
     lines = {arm: np.array([course(arm, state.depth, scaled)[0]]) for arm in state.arms}
-    last = ", ".join(f"{arm} {number(values[0, -1])}" for arm, values in lines.items())
+    last = ", ".join(f"{arm} {format_number(values[0, -1])}" for arm, values in lines.items())
     sentence = f"Variance of the residual stream behind layer {state.depth}: {last}."
     if not lines:
         sentence = "Choose an arm to see its variance."
@@ -315,7 +317,7 @@ def spread_figure(
         "mean": ("scatter", None, line | no_legend),
     }
     # plotly would print a bare 2 and 5 between powers
-    losses = logarithmic([10.0**power for power in powers])
+    losses = log_axis([10.0**power for power in powers])
     layout = canvas(380, 60, 12, 40, 46) | {
         "annotations": [legend(spread, 10)],
         "xaxis": {**x, "fixedrange": True},
