@@ -377,7 +377,7 @@ def test_the_factor_of_gradients_is_that_of_the_ends():
     factor = math.sqrt(norms[6] * norms[7] / norms[0] / norms[1])
     assert found.where == "0.weight to 7.weight"
     assert f"grows by a factor of {digits(factor)} from the first 2 layers" in found.message
-    assert "move less" in found.meaning
+    assert "change less" in found.meaning
 
 
 def test_gradients_are_those_of_autograd():
