@@ -430,7 +430,7 @@ def _steep_signals(subject: AuditSubject) -> Iterator[Finding]:
 
 def check_registration(subject: AuditSubject) -> list[Finding]:
     """Find parameters that are not registered, parts that are one object, equal weights."""
-    model = subject.module
+    model = subject.given
     known = {id(p) for p in (*model.parameters(), *model.buffers())}
     modules = {id(m) for m in model.modules()}
     lost = [

@@ -504,7 +504,15 @@ def check_cases(subject: AuditSubject) -> list[Finding]:
     rows = [{"part": name, "moved": changes[name]} for name in calls if name in changes]
     subject.show(rows)
     if changes[""] <= exact:
-        return []
+        # in another order each case is to have the same output
+        mirrored = _last_calls(subject, subject.x.flip(0))[""]
+        pairs = zip(calls[""].outputs, mirrored.outputs, strict=False)
+        of_cases = [(a, b) for a, b in pairs if a.dim() and len(a) == len(subject.x)]
+        moved = max(relative_change(b.flip(0), a) for a, b in of_cases)
+        if subject.is_random or moved <= exact:
+            return []
+        message = f"in evaluation outputs move by {moved:.2g} when cases change their places"
+        return [make_finding("cases-mix", [], message)]
     first = next(row["part"] for row in rows if not row["moved"] <= exact)
     message = (
         f"in evaluation the output of a case moves by {changes['']:.2g} of its size when the "

@@ -422,6 +422,7 @@ class AuditSubject:
     Attributes:
         name: the class of the module.
         module: a copy that is called with ``x`` alone and drops nothing.
+        given: what was given, to be read alone.
         original: the same with its dropout.
         trainable: whether each parameter is trained.
         x: the open input.
@@ -452,6 +453,7 @@ class AuditSubject:
         self.module.train(original_module(model).training)
         named = original_module(model).named_parameters()
         self.trainable = {name: p.requires_grad for name, p in named}
+        self.given = original_module(model)
         self.original = deepcopy_module(self.module)
         self.dropout = turn_dropout_off(self.module)
         self.noisy = deepcopy_module(self.module)
