@@ -107,7 +107,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "an embedding without its scale": ("branches-apart",),
     "an embedding scaled twice": ("branches-apart",),
     "tied weights that a copy has parted": ("weights-equal",),
-    "an input divided by 255 twice more": ("eps-decides",),
+    "an input divided by 255 twice more": ("eps-decides", "cases-alike"),
     "a deep stack that starts too small": ("signal-steep", "gradient-steep"),
     "a causal mask that fills with 1e-9": ("answer-leaks",),
     "a causal mask that is inverted": ("answer-leaks",),
