@@ -328,6 +328,21 @@ def test_steps_for_cases_are_told():
     assert "batch_first" in found.advice
 
 
+def test_cases_of_several_inputs_are_not_put_in_another_order():
+    class Sum(nn.Linear):
+        def forward(self, x, z):
+            return super().forward(x) + z
+
+    report = audit(Sum(6, 6), (torch.randn(X), torch.randn(X)), only="cases apart")
+    assert not report.findings
+
+
+def test_cases_that_depend_on_their_place_are_told():
+    net = module(lambda x: x + torch.arange(len(x))[:, None])
+    report = audit(behind_linear(net), torch.randn(X), only="cases apart")
+    assert "change their places" in report.findings[0].message
+
+
 def test_numbers_made_inside_take_the_precision_of_the_parameters():
     times = module(lambda x: x + torch.exp(-torch.arange(6) * 0.5))
     with default_dtype(torch.float32):
