@@ -141,10 +141,7 @@ def device_name(device: "torch.device") -> str:
 def key(config: Mapping[str, Any], checksum: str) -> str:
     """Return 12 digits of the SHA-256 of a configuration and the checksum of its data."""
     whole = {"config": config, "data": checksum}
-    try:
-        text = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the configuration cannot be written as JSON: {error}") from error
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return sha256(text.encode())[:12]
 
 

@@ -66,8 +66,6 @@ def test_key_is_the_hash_of_canonical_json():
     expected = hashlib.sha256(text.encode()).hexdigest()[:12]
     assert key({"b": 0.5, "a": (1, 2)}, "abc") == expected
     assert key({"b": 0.5, "a": (1, 2)}, "abd") != expected
-    with pytest.raises(TypeError, match="configuration cannot be written as JSON"):
-        key({"a": float("nan")}, "abc")
 
 
 def test_a_finished_run_says_what_it_was(tmp_path):
