@@ -179,7 +179,9 @@ def copy_module(model: nn.Module) -> nn.Module:
         if module is not original_module(module):
             raise ValueError(f"{name} is compiled: compile the whole model, or none of it.")
     for name, p in (*model.named_parameters(), *model.named_buffers()):
-        if not is_lazy(p) and p.is_meta:
+        if is_lazy(p):
+            raise ValueError(f"{name} has no shape yet: call the module once first.")
+        if p.is_meta:
             raise ValueError(
                 f"{name} is on the meta device, without numbers: give one that has."
             )

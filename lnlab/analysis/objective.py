@@ -201,12 +201,14 @@ class Objective:
         w = w.detach().requires_grad_()
         with torch.enable_grad(), self._differentiable(twice):
             loss = self(w)
-            if not loss.requires_grad:
+            slope = None
+            if loss.requires_grad:
+                (slope,) = torch.autograd.grad(loss, w, create_graph=twice, allow_unused=True)
+            if slope is None:
                 raise ValueError(
                     "the loss has no gradient by the parameters: give one that changes "
                     "smoothly with what the model returns (no count), and detach nothing."
                 )
-            (slope,) = torch.autograd.grad(loss, w, create_graph=twice)
         return w, loss, slope
 
     @contextmanager

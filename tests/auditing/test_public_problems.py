@@ -573,3 +573,25 @@ def test_what_is_returned_beside_the_outputs_may_be_dropped():
     data = {"y": torch.randint(3, (16,)), "loss_fn": lambda y, t: F.cross_entropy(y[0], t)}
     report = audit(Encoded(), torch.randn(16, 8), only="dropout-at-end", **data)
     assert not report.findings
+
+
+def test_cases_of_several_inputs_do_not_mix():
+    x = torch.randn(16, 8), torch.randn(16, 8)
+    assert not messages(Net(), x, "cases apart")
+
+
+def test_channels_of_one_case_are_not_those_of_all():
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    for x in (torch.randn(1, 8), torch.zeros(16, 8)):
+        assert "channels-of-zeros" not in messages(net, x, "layout")
+
+
+def test_a_weight_that_a_checkpoint_implies_is_saved():
+    net = nn.Sequential(nn.utils.spectral_norm(nn.Linear(8, 8)), nn.ReLU(), nn.Linear(8, 3))
+    assert not audit(net, torch.randn(16, 8), only="state-unsaved").findings
+
+
+def test_a_module_without_shapes_is_refused_with_what_to_do():
+    lazy = nn.Sequential(nn.LazyLinear(8), nn.LayerNorm(8))
+    with pytest.raises(ValueError, match=r"0\.weight has no shape yet: call the module once"):
+        audit(lazy, torch.randn(16, 8))
