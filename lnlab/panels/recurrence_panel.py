@@ -51,7 +51,7 @@ STEPS = (10, 25, 50, 100, 200)
 PARTS = {
     "summed": ("pre-activations a<sub>t</sub>", -2, 4),
     "hidden": ("hidden state h<sub>t</sub>", -2, 4),
-    "gradient": ("gradient, relative to the last step", -12, 8),
+    "gradient": ("gradient (last step: 1)", -12, 8),
 }
 """The subplots: title, and the powers of ten at the ends of the axis, whatever is drawn.
 
