@@ -124,7 +124,7 @@ class Buffers:
 
     def __init__(self, module: nn.Module) -> None:
         self._saved = [(m, _clones(m)) for m in module.modules() if m._buffers]
-        self._kept = [(m, _attributes(m)) for m in module.modules()]
+        self._attributes = [(m, _attributes(m)) for m in module.modules()]
 
     def __enter__(self) -> Self:
         return self
@@ -135,7 +135,7 @@ class Buffers:
             module._buffers.update(
                 {k: b if b is None else b.clone() for k, b in buffers.items()}
             )
-        for module, attributes in self._kept:
+        for module, attributes in self._attributes:
             for name in _attributes(module).keys() - attributes.keys():
                 del vars(module)[name]
             for name, value in attributes.items():
