@@ -82,7 +82,8 @@ class Operations(TorchFunctionMode):
             self._note_loss(name, operands, result)
         elif name in ("add", "iadd", "radd") and len(operands) == 2:
             one, other = operands
-            if one.shape == other.shape and one.dim() > 1 and one.is_floating_point():
+            alike = one.shape[-2:] == other.shape[-2:] and min(one.dim(), other.dim()) > 1
+            if alike and one.is_floating_point():
                 known = any(v is one or v is other for v in self._layer_scaled)
                 if not known:
                     sizes = float(root_mean_square(one)), float(root_mean_square(other))
