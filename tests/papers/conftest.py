@@ -51,11 +51,11 @@ def made(ran):
 
     def make(arm, values, *, batch_size=128, kind="official", **settings):
         changes = {k: v for k, v in settings.items() if k in Experiment.__dataclass_fields__}
-        told = {k: v for k, v in settings.items() if k not in changes}
+        others = {k: v for k, v in settings.items() if k not in changes}
         task = replace(
             Experiment.budget("paper", batch_size=batch_size), norm=arm, seeds=(*values,)
         )
         name = {"official": "mnist", "embedded": "digits"}.get(kind, kind)
-        return ran(replace(task, **{"data": name, **changes}), values, kind=kind, **told)
+        return ran(replace(task, **{"data": name, **changes}), values, kind=kind, **others)
 
     return make
