@@ -123,7 +123,7 @@ class Buffers:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self._saved = [(m, _clones(m)) for m in module.modules() if m._buffers]
+        self._saved = [(m, _clone_buffers(m)) for m in module.modules() if m._buffers]
         self._attributes = [(m, _attributes(m)) for m in module.modules()]
 
     def __enter__(self) -> Self:
@@ -163,7 +163,7 @@ def _attributes(module: nn.Module) -> dict[str, Any]:
     }
 
 
-def _clones(module: nn.Module) -> dict[str, Tensor | None]:
+def _clone_buffers(module: nn.Module) -> dict[str, Tensor | None]:
     return {name: None if b is None else b.clone() for name, b in module._buffers.items()}
 
 

@@ -77,7 +77,7 @@ class NormClass:
 
 
 @dataclass(frozen=True)
-class NormSurvey(AnalysisResult):
+class NormClassSurvey(AnalysisResult):
     """The normalizers of a package.
 
     Attributes:
@@ -116,7 +116,9 @@ def describe(row: NormClass) -> str:
     return ", ".join(parts)
 
 
-def survey_norms(package: str, *, progress: Callable[[list], Iterable] = iter) -> NormSurvey:
+def survey_norms(
+    package: str, *, progress: Callable[[list], Iterable] = iter
+) -> NormClassSurvey:
     """Identify every normalizer of an installed package.
 
     Args:
@@ -139,7 +141,7 @@ def survey_norms(package: str, *, progress: Callable[[list], Iterable] = iter) -
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         version = getattr(root, "__version__", "of unknown version")
-    return NormSurvey(package, version, tuple(rows), tuple(failed))
+    return NormClassSurvey(package, version, tuple(rows), tuple(failed))
 
 
 def read_popular_norms() -> list[dict[str, str]]:

@@ -180,7 +180,7 @@ def failure(error: Exception, timeout: int) -> str:
 
 
 @dataclass(frozen=True)
-class LineWriter:
+class ListenerStdout:
     """A file that papermill writes a notebook's standard output to; it passes lines on."""
 
     name: str
@@ -190,7 +190,8 @@ class LineWriter:
         for line in filter(None, map(str.strip, re.split(r"[\r\n]", text))):
             self.listener(self.name, line)
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        pass  # papermill calls it; every line has already been passed on
 
 
 def run_one(
@@ -230,7 +231,7 @@ def run_one(
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
                 progress_bar=False,
                 execution_timeout=timeout,
-                stdout_file=LineWriter(path.stem, listener),
+                stdout_file=ListenerStdout(path.stem, listener),
                 # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
                 store_widget_state=False,
                 # the working directory: papermill's own `cwd` moves the whole process

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from lnlab.cli.tables import MOST_RUNS, overview, show_run, state
+from lnlab.cli.tables import MOST_RUNS, describe_progress, overview, show_run
 from lnlab.cli.train import find_experiment
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
 
     readable, damaged = runs.survey(root or paths.place("runs"))
     for run in [match_key([*readable, *damaged], key) for key in keys]:
-        word = "damaged" if isinstance(run, runs.Damaged) else state(run)
+        word = "damaged" if isinstance(run, runs.Damaged) else describe_progress(run)
         if yes or click.confirm(f"Remove {run.folder} ({word})?"):
             runs.remove(run)
             click.echo(f"removed {run.folder}")

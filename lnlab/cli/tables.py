@@ -66,7 +66,7 @@ def align(columns: Sequence[Sequence[str]]) -> str:
 def cells(run: "Run", settings: Sequence[str]) -> list[str]:
     """Return the cells of a run; a damaged one says so, and its error goes to stderr."""
     try:
-        outcome = [run.finished or "-", state(run), main_number(run)]
+        outcome = [run.finished or "-", describe_progress(run), main_number(run)]
     except ValueError as error:
         outcome = ["-", "damaged", "-"]
         click.echo(str(error), err=True)
@@ -107,7 +107,7 @@ def main_number(run: "Run") -> str:
     return "-"
 
 
-def state(run: "Run") -> str:
+def describe_progress(run: "Run") -> str:
     """Return "done", or "kept" of a run of results/, with the number of seeds that diverged; of
     another run its update, and how long ago it wrote that."""
     from lnlab.training.runs import KeptRun
@@ -124,7 +124,7 @@ def state(run: "Run") -> str:
 
 def show_run(run: "Run") -> None:
     """Print a run: its settings, data and machine, and the last row of each seed as columns."""
-    click.echo(f"{run.folder}  {state(run)}")
+    click.echo(f"{run.folder}  {describe_progress(run)}")
     for title, values in (("", run.config), ("data ", run.data), ("on ", run.environment)):
         for name, value in values.items():
             click.echo(f"  {title}{name}: {value}")

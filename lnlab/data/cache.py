@@ -84,7 +84,7 @@ def package_hash() -> str:
 
 
 @cache
-def _code() -> str:
+def _code_stamp() -> str:
     return " ".join([package_hash(), *(f"{name} {version(name)}" for name in LIBRARIES)])
 
 
@@ -93,14 +93,14 @@ def _read(path: Path) -> Arrays | None:
     try:
         with path.open("rb") as file, np.load(file) as content:
             arrays = dict(content)  # the checksum of each is checked
-        return arrays if arrays.pop(CODE) == _code() else None
+        return arrays if arrays.pop(CODE) == _code_stamp() else None
     except DAMAGED:
         return None
 
 
 def _write(path: Path, arrays: Arrays) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
-    content: dict[str, Any] = {**arrays, CODE: np.array(_code())}
+    content: dict[str, Any] = {**arrays, CODE: np.array(_code_stamp())}
     try:
         with part.open("wb") as file:
             np.savez(file, **content)

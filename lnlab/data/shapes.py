@@ -91,64 +91,66 @@ def _split(number: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 @lru_cache(maxsize=16)  # 1.5 MB each: what a few thousand pictures to train on need
 def _block(number: int, block: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw the pictures and classes of a block of a split."""
-    random = np.random.default_rng([number, block])
-    classes = (random.permutation(BLOCK) % len(NAMES)).astype(np.uint8)
-    return draw_shapes(classes, random), classes
+    generator = np.random.default_rng([number, block])
+    classes = (generator.permutation(BLOCK) % len(NAMES)).astype(np.uint8)
+    return draw_shapes(classes, generator), classes
 
 
-def draw_shapes(classes: np.ndarray, random: Generator) -> np.ndarray:
+def draw_shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
     """Draw pictures (N, 3, 32, 32) uint8 of the shapes in ``classes`` (N,).
 
     The random numbers do not depend on the classes.
     """
     n = len(classes)
-    canvas = _ground(n, random)
+    canvas = _ground(n, generator)
     for _ in range(CLUTTER):
-        _paint(canvas, _bars(n, random), _uniform(random, 0, 1, (n, 3)))
-    inside = _shapes(classes, random)
-    _paint(canvas, inside, _colour(canvas, random))
-    canvas += NOISE * random.standard_normal(canvas.shape, np.float32)
+        _paint(canvas, _bars(n, generator), _uniform(generator, 0, 1, (n, 3)))
+    inside = _shapes(classes, generator)
+    _paint(canvas, inside, _colour(canvas, generator))
+    canvas += NOISE * generator.standard_normal(canvas.shape, np.float32)
     return np.rint(255 * canvas.clip(0, 1)).astype(np.uint8)
 
 
-def _uniform(random: Generator, low: float, high: float, shape: tuple[int, ...]) -> np.ndarray:
-    return low + (high - low) * random.random(shape, np.float32)
+def _uniform(
+    generator: Generator, low: float, high: float, shape: tuple[int, ...]
+) -> np.ndarray:
+    return low + (high - low) * generator.random(shape, np.float32)
 
 
-def _ground(n: int, random: Generator) -> np.ndarray:
+def _ground(n: int, generator: Generator) -> np.ndarray:
     """Return shades of a random colour that change smoothly, (N, 3, 32, 32)."""
-    shades = _uniform(random, -0.25, 0.25, (n, 3, COARSE, COARSE))
-    colours = _uniform(random, 0.2, 0.8, (n, 3, 1, 1)) + shades
+    shades = _uniform(generator, -0.25, 0.25, (n, 3, COARSE, COARSE))
+    colours = _uniform(generator, 0.2, 0.8, (n, 3, 1, 1)) + shades
     at = np.linspace(0, COARSE - 1, SIDE, dtype=np.float32)
     hats = (1 - abs(at[:, None] - np.arange(COARSE, dtype=np.float32))).clip(0)
     return hats @ colours @ hats.T
 
 
-def _turned(
-    n: int, x: np.ndarray, y: np.ndarray, random: Generator
+def _pixels_in_turned_frames(
+    n: int, center_x: np.ndarray, center_y: np.ndarray, generator: Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the coordinates (N, 32, 32) of the pixels from (x, y), each (N, 1, 1), turned."""
+    """Return pixels' coordinates (N, 32, 32) about each center, on axes turned at random."""
     pixels = np.arange(SIDE, dtype=np.float32) - (SIDE - 1) / 2
-    turn = _uniform(random, 0, 2 * np.pi, (n, 1, 1))
-    right, down = pixels - x, pixels[:, None] - y
+    turn = _uniform(generator, 0, 2 * np.pi, (n, 1, 1))
+    right, down = pixels - center_x, pixels[:, None] - center_y
     cos, sin = np.cos(turn), np.sin(turn)
     return cos * right + sin * down, cos * down - sin * right
 
 
-def _bars(n: int, random: Generator) -> np.ndarray:
-    x, y = _uniform(random, -SIDE / 2, SIDE / 2, (2, n, 1, 1))
-    along, across = _turned(n, x, y, random)
-    length = _uniform(random, 2, 8, (n, 1, 1))
+def _bars(n: int, generator: Generator) -> np.ndarray:
+    x, y = _uniform(generator, -SIDE / 2, SIDE / 2, (2, n, 1, 1))
+    along, across = _pixels_in_turned_frames(n, x, y, generator)
+    length = _uniform(generator, 2, 8, (n, 1, 1))
     return (np.minimum(length - abs(along), 0.8 - abs(across)) + 0.5).clip(0, 1)
 
 
-def _shapes(classes: np.ndarray, random: Generator) -> np.ndarray:
+def _shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
     """Return the share of each pixel that is inside the shape, (N, 32, 32)."""
     n = len(classes)
-    radius = _uniform(random, *RADIUS, (n, 1, 1))
+    radius = _uniform(generator, *RADIUS, (n, 1, 1))
     free = SIDE / 2 - FRAME - 0.5 - radius
-    x, y = free * _uniform(random, -1, 1, (2, n, 1, 1))
-    u, v = (c / radius for c in _turned(n, x, y, random))
+    x, y = free * _uniform(generator, -1, 1, (2, n, 1, 1))
+    u, v = (c / radius for c in _pixels_in_turned_frames(n, x, y, generator))
     level = np.empty_like(u)
     for number, name in enumerate(NAMES):
         one = classes == number
@@ -156,9 +158,9 @@ def _shapes(classes: np.ndarray, random: Generator) -> np.ndarray:
     return (radius * level + 0.5).clip(0, 1)
 
 
-def _colour(canvas: np.ndarray, random: Generator) -> np.ndarray:
+def _colour(canvas: np.ndarray, generator: Generator) -> np.ndarray:
     """Return the one of four random colours, (N, 3), farthest from the mean of the ground."""
-    offered = _uniform(random, 0, 1, (len(canvas), 4, 3))
+    offered = _uniform(generator, 0, 1, (len(canvas), 4, 3))
     ground = canvas.mean((2, 3))[:, None]
     farthest = np.square(offered - ground).sum(2).argmax(1)
     return offered[np.arange(len(canvas)), farthest]

@@ -16,8 +16,8 @@ from torch.nn.modules.module import _has_any_global_hook
 from lnlab.kernels.normalizers import FusedLayerNorm
 from lnlab.nn import (
     BiasPlacement,
+    CarriedCellState,
     Cell,
-    CellState,
     GRUCell,
     Identity,
     LayerNorm,
@@ -119,7 +119,7 @@ def _lstm_kernel(cell: LSTMCell) -> Kernel | None:
         return None if cell.bias is BiasPlacement.TWICE else Kernel.PLAIN_LSTM
     if (
         not is_plain_layer_norm(cell.norm_c)
-        or cell.cell_state is CellState.NORMALIZED
+        or cell.cell_state is CarriedCellState.NORMALIZED
         or has_inner_bias(cell)
     ):
         return None

@@ -32,8 +32,8 @@ from lnlab.kernels.fused_cells import (
 from lnlab.kernels.normalizers import FusedBatchNorm, FusedRecurrentBatchNorm
 from lnlab.nn import (
     BatchNorm,
+    CarriedCellState,
     Cell,
-    CellState,
     LSTMCell,
     RecurrentBatchNorm,
     State,
@@ -71,7 +71,9 @@ def has_batch_norms(cell: Cell) -> bool:
     )
     # a norm that is used twice would be updated in another order of steps
     apart = len(set(norms)) == len(norms)
-    return plain and apart and cell.cell_state is CellState.RAW and not has_inner_bias(cell)
+    return (
+        plain and apart and cell.cell_state is CarriedCellState.RAW and not has_inner_bias(cell)
+    )
 
 
 class StepMoments:

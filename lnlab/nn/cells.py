@@ -82,7 +82,7 @@ class NormScope(Enum):
     JOINT = "LN(W_h h + W_x x)"
 
 
-class CellState(Enum):
+class CarriedCellState(Enum):
     """The c that an LSTM passes to its next step."""
 
     RAW = "c: eq. 21 and 22, LN only in h"
@@ -321,7 +321,7 @@ class LSTMCell(Gated):
         gate_norm_layer: makes LN_1 and LN_2, of 4H units; ``partial(GroupNorm, 4)`` is layer
             norm gate by gate.
         norm_scope: ``NormScope.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of the sum.
-        cell_state: the c of the next step: ``CellState.RAW``, c, or ``NORMALIZED``, LN_3(c).
+        cell_state: the next step\'s c: ``CarriedCellState.RAW``, c, or ``NORMALIZED``, LN_3(c).
         bias: where b is added: ``BiasPlacement.ONCE`` (True), after the norm; ``NONE`` (False);
             ``TWICE``, also inside LN_2(W_x x + b); ``INSIDE``, there alone.
         initial: the initialization.
@@ -343,14 +343,14 @@ class LSTMCell(Gated):
         *,
         gate_norm_layer: NormLayer | None = None,
         norm_scope: NormScope = NormScope.SEPARATE,
-        cell_state: CellState = CellState.RAW,
+        cell_state: CarriedCellState = CarriedCellState.RAW,
         bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
     ) -> None:
         gate_norm_layer = gate_norm_layer or norm_layer
         super().__init__(input_size, hidden_size, gate_norm_layer, norm_scope, bias, initial)
         self.norm_c = make_norm(norm_layer, hidden_size)
-        self.cell_state = as_member("cell_state", cell_state, CellState)
+        self.cell_state = as_member("cell_state", cell_state, CarriedCellState)
         # c is its own pre-activation: rules that read weights read c = I c
         self.register_buffer("I", torch.eye(hidden_size), persistent=False)
         if initial.forget_bias and self.bias_after_norm is None:
@@ -378,11 +378,11 @@ class LSTMCell(Gated):
         # f first, in the order of the paper (torch has i, f, g, o)
         f, i, o, g = self.pre_activations(x, h, t).chunk(4, dim=-1)  # each (B, H)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        # eq. 22: LN in h alone. With CellState.NORMALIZED c is rescaled to the size of LN_3's
-        # gain at every step, and is no longer a sum over time.
+        # eq. 22: LN in h alone. With CarriedCellState.NORMALIZED c is rescaled to the size of
+        # LN_3's gain at every step, and is no longer a sum over time.
         normalized = self.norm_c(c, self.I, t)
         h = o.sigmoid() * normalized.tanh()
-        return h, c if self.cell_state is CellState.RAW else normalized
+        return h, c if self.cell_state is CarriedCellState.RAW else normalized
 
     def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
         named = {"W_x": W_x, "W_h": W_h, "b": b_x + b_h}
@@ -417,7 +417,7 @@ PUBLISHED_LSTMS: dict[str, Callable[..., LSTMCell]] = {
     ),
     "tf.contrib LayerNormBasicLSTMCell": partial(
         LSTMCell,
-        cell_state=CellState.NORMALIZED,
+        cell_state=CarriedCellState.NORMALIZED,
         bias=BiasPlacement.NONE,
         **_per_gate(1e-12),
         initial=OPEN_FORGET_GATES,
@@ -426,12 +426,12 @@ PUBLISHED_LSTMS: dict[str, Callable[..., LSTMCell]] = {
         LSTMCell, bias=BiasPlacement.NONE, **_per_gate(1e-3), initial=OPEN_FORGET_GATES
     ),
     "pytorch fastrnns LayerNormLSTMCell": partial(
-        LSTMCell, cell_state=CellState.NORMALIZED, bias=BiasPlacement.NONE
+        LSTMCell, cell_state=CarriedCellState.NORMALIZED, bias=BiasPlacement.NONE
     ),
     "tensorflow-addons LayerNormLSTMCell": partial(
         LSTMCell,
         norm_layer=partial(LayerNorm, eps=1e-3),
-        cell_state=CellState.NORMALIZED,
+        cell_state=CarriedCellState.NORMALIZED,
         initial=OPEN_FORGET_GATES,
     ),
     "lmnt-com/haste": partial(

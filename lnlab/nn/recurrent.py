@@ -352,7 +352,7 @@ class LSTM(Recurrent):
         bias: where b is added: ``BiasPlacement.ONCE`` (True), after the norm; ``NONE`` (False);
             ``TWICE``, also inside LN(W_x x + b); ``INSIDE``, there alone.
         norm_scope: ``NormScope.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of the sum.
-        cell_state: the c of the next step: ``CellState.RAW``, c, or ``NORMALIZED``, LN(c).
+        cell_state: the next step\'s c: ``CarriedCellState.RAW``, c, or ``NORMALIZED``, LN(c).
         initial: the :class:`CellInit`.
 
     Examples:

@@ -35,7 +35,7 @@ def rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
     return at_least_float32(W).flatten(1)
 
 
-class RowNorms(AffineNormalizer):
+class DividedByRowNorm(AffineNormalizer):
     """A normalizer with sigma_i = ||w_i||, whose gain starts there, so that g/sigma = 1."""
 
     def row_norms(self, W: Tensor | None) -> Tensor:
@@ -48,7 +48,7 @@ class RowNorms(AffineNormalizer):
             self.g.copy_(self.row_norms(W).view_as(self.g))
 
 
-class WeightNorm(RowNorms):
+class WeightNorm(DividedByRowNorm):
     """Weight normalization: Salimans & Kingma (2016), eq. 2, mu = 0 and sigma_i = ||w_i||.
 
     The gain starts at ||w_i||, torch's choice, so that the layer starts as the one without
@@ -67,7 +67,7 @@ class WeightNorm(RowNorms):
         return Stats(a.new_zeros(()), self.row_norms(W))
 
 
-class MeanOnlyBatchNorm(RowNorms, BatchNorm):
+class MeanOnlyBatchNorm(DividedByRowNorm, BatchNorm):
     """Weight norm with mean-only batch norm: Salimans & Kingma (2016), section 4.
 
     mu is BatchNorm's (running mean in evaluation), sigma_i = ||w_i||. The gain starts as

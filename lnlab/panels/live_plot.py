@@ -72,7 +72,7 @@ class LivePlot(anywidget.AnyWidget):
             for trace in self._traces
         ]
         self._sent_layout: dict[str, Any] = {}
-        self.on_msg(self._answer)
+        self.on_msg(self._resend_when_ready)
 
     def show(self, figure: Figure) -> None:
         """Show another figure with the same traces; only what differs is sent."""
@@ -95,7 +95,7 @@ class LivePlot(anywidget.AnyWidget):
         (trace,) = (trace for trace in self._traces if trace["name"] == name)
         return trace
 
-    def _answer(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _resend_when_ready(self, _: object, content: dict[str, Any], __: object) -> None:
         # A page that was opened or reloaded late has only the first figure.
         if content.get("kind") == "ready":
             sent = {index: new for index, new in enumerate(self._sent) if new}

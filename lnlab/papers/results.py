@@ -75,7 +75,11 @@ def differences(arms: Arms, arm: str, other: str, number: Measure) -> dict[int, 
     return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
 
 
-def group_runs(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) -> list[Arms]:
+def group_runs(
+    runs: Iterable[Run],
+    experiment: Experiment,
+    free: Sequence[str] = (),
+) -> list[Arms]:
     """Return the finished runs of a task in sets that differ in normalizer and seed alone.
 
     Arms are in the order of their choices, seeds in theirs.
@@ -84,13 +88,17 @@ def group_runs(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) 
     more is used, and of those the one with most seeds. Sets may differ from the task in the
     fields ``free``.
     """
-    wanted, extra = json.loads(json.dumps(task.config())), _measuring_fields(task)
+    wanted, extra = json.loads(json.dumps(experiment.config())), _measuring_fields(experiment)
     same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *free, *extra)]
     sets: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
-    done = (run for run in runs if run.task == task.name and run.done)
+    done = (run for run in runs if run.task == experiment.name and run.done)
+
+    def order_of_use(run: Run) -> tuple[bool, int]:
+        return not measured_more_than_asked(run, experiment), len(run.config["seeds"])
+
     # of a seed, the last run counts
-    for run in sorted(done, key=lambda r: (not measures_more(r, task), len(r.config["seeds"]))):
-        config = task.completed(run.config)
+    for run in sorted(done, key=order_of_use):
+        config = experiment.completed(run.config)
         if any(config[name] != wanted[name] for name in same_as_task):
             continue
         if any(wanted[name] and not config[name] for name in extra):
@@ -98,7 +106,7 @@ def group_runs(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) 
         rest = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *extra)}
         key = json.dumps([rest, run.data["checksum"]], sort_keys=True)
         sets[key][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
-    order = list(declared(type(task))["norm"].allowed.get("choices", ()))
+    order = list(declared(type(experiment))["norm"].allowed.get("choices", ()))
     return [
         {
             arm: dict(sorted(arms[arm].items()))
@@ -108,41 +116,45 @@ def group_runs(runs: Iterable[Run], task: Experiment, free: Sequence[str] = ()) 
     ]
 
 
-def _measuring_fields(task: Experiment) -> list[str]:
+def _measuring_fields(experiment: Experiment) -> list[str]:
     """Return the fields that add measurements and change nothing else."""
-    fields = declared(type(task))
+    fields = declared(type(experiment))
     return [name for name, field in fields.items() if field.allowed.get("measured")]
 
 
-def measures_more(run: Run, task: Experiment) -> bool:
+def measured_more_than_asked(run: Run, experiment: Experiment) -> bool:
     """Return True if a run measured more than a task asks for."""
-    config = task.completed(run.config)
-    return any(config[name] and not getattr(task, name) for name in _measuring_fields(task))
+    config = experiment.completed(run.config)
+    fields = _measuring_fields(experiment)
+    return any(config[name] and not getattr(experiment, name) for name in fields)
 
 
 def select_runs(
-    runs: Iterable[Run], task: Experiment, device: str = "", seeds: Container[int] | None = None
+    runs: Iterable[Run],
+    experiment: Experiment,
+    device: str = "",
+    seeds: Container[int] | None = None,
 ) -> Arms:
-    """Return the finished runs that differ from ``task`` in normalizer and seed alone.
+    """Return the finished runs that differ from ``experiment`` in normalizer and seed alone.
 
     If several sets do (other devices, or data of the same name), the largest is taken, with a
-    preference for runs that measured no more than the task. ``device`` is the one that they
+    preference for runs that measured no more than it asks for. ``device`` is the one that they
     were trained on, by default any; ``seeds`` are by default all.
     """
     kind = device.partition(":")[0]
     on_device = [run for run in runs if run.config.get("device") == kind or not kind]
-    sets = [select_seeds(arms, seeds) for arms in group_runs(on_device, task)]
+    sets = [select_seeds(arms, seeds) for arms in group_runs(on_device, experiment)]
 
     def size(arms: Arms) -> tuple[int, int]:
         runs = [run for by_seed in arms.values() for run in by_seed.values()]
-        return sum(not measures_more(run, task) for run in runs), len(runs)
+        return sum(not measured_more_than_asked(run, experiment) for run in runs), len(runs)
 
     return max(sets, key=size, default={})
 
 
-def runs_of_task(runs: Iterable[Run], task: Experiment) -> Arms:
-    """Return :func:`select_runs` of the seeds of ``task`` alone."""
-    return select_runs(runs, task, seeds=task.seeds)
+def runs_of_task(runs: Iterable[Run], experiment: Experiment) -> Arms:
+    """Return :func:`select_runs` of the seeds of ``experiment`` alone."""
+    return select_runs(runs, experiment, seeds=experiment.seeds)
 
 
 def select_seeds(arms: Arms, seeds: Container[int] | None) -> Arms:

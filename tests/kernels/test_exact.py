@@ -18,8 +18,8 @@ from lnlab.nn import (
     AdaNorm,
     BatchNorm,
     BiasPlacement,
+    CarriedCellState,
     CellInit,
-    CellState,
     Derf,
     DyT,
     GRUCell,
@@ -199,7 +199,7 @@ OF_CELLS = [
     *(
         (LSTM, {"bias": bias, "cell_state": state})
         for bias in BiasPlacement
-        for state in CellState
+        for state in CarriedCellState
     ),
     *((LSTM, {"bias": bias, "gate_norm_layer": Identity}) for bias in BiasPlacement),
     *(

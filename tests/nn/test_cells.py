@@ -10,8 +10,8 @@ from lnlab.nn import (
     MODERN_INIT,
     BatchNorm,
     BiasPlacement,
+    CarriedCellState,
     CellInit,
-    CellState,
     GroupNorm,
     GRUCell,
     Identity,
@@ -110,7 +110,7 @@ def test_rnn_is_eq_4():
 def test_the_carried_cell_is_raw_unless_asked():
     x, state = some(LSTMCell(D, H))
     raw = shaken(LSTMCell(D, H))
-    normed = LSTMCell(D, H, cell_state=CellState.NORMALIZED)
+    normed = LSTMCell(D, H, cell_state=CarriedCellState.NORMALIZED)
     normed.load_state_dict(raw.state_dict())
     (h, c), (h_n, c_n) = raw(x, state), normed(x, state)
     torch.testing.assert_close(h, h_n)

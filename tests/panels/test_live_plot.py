@@ -63,7 +63,7 @@ def test_a_page_that_comes_late_is_given_what_has_moved(plot):
     plot.show(figure(y=[0.0, 0.0], other=[1.0, 1.0]))
     plot.show(figure(y=[5.0, 5.0], other=[1.0, 1.0], height=300))
     plot.sent.clear()
-    plot._answer(plot, {"kind": "ready"}, [])
+    plot._resend_when_ready(plot, {"kind": "ready"}, [])
     ((content, buffers),) = plot.sent
     patches = {index: decoded(patch, buffers) for index, patch in content["traces"]}
     np.testing.assert_array_equal(patches[0]["y"], [5.0, 5.0])

@@ -13,10 +13,10 @@ from lnlab.nn.padding import cross_entropy
 from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
     errors,
+    evaluate_and_transcribe,
     measure,
     measure_training,
     quantile_curves,
-    transcribe,
 )
 from lnlab.papers.las.model import Listener, OverFeatures, OverTime, Speller, make_batch
 from lnlab.papers.las.search import Hypothesis, attention_in_segments
@@ -186,7 +186,7 @@ def test_quantiles_of_a_parameter_are_a_table_by_update(tmp_path):
 
 
 def test_validation_data_are_measured_as_test_data_are(corpus, monkeypatch):
-    net, limits = SMALL.model(3, corpus), {"width": 1, "longest": 20}
+    net, limits = SMALL.model(3, corpus), {"width": 1, "max_length": 20}
     swapped = SimpleNamespace(
         units=corpus.units, train=corpus.train, test=corpus.valid, valid=corpus.test
     )
@@ -199,7 +199,7 @@ def test_validation_data_are_measured_as_test_data_are(corpus, monkeypatch):
     with torch.no_grad():
         expected = cross_entropy(net(batch), batch.units, counts)
     assert test["test_nll"] == pytest.approx(float(expected))
-    _, alphas, _ = transcribe(net, corpus.test, corpus.units, **limits)
+    _, alphas, _ = evaluate_and_transcribe(net, corpus.test, corpus.units, **limits)
     # two frames of 10 ms are one step
     masses = [
         attention_in_segments(alpha, 0.02, u.begins, u.ends)

@@ -38,9 +38,9 @@ def test_a_wide_search_finds_the_best_of_all():
     speller, what = heard()
     with torch.no_grad():
         speller.readout.W.mul_(4)
-    end, longest = V - 1, 3
-    every = [u for n in range(longest) for u in product(range(end), repeat=n)]
-    found = beam_search(speller, what, end, width=V**3, longest=longest)
+    end, max_length = V - 1, 3
+    every = [u for n in range(max_length) for u in product(range(end), repeat=n)]
+    found = beam_search(speller, what, end, width=V**3, max_length=max_length)
     assert len(found) == len(what.h)
     for case, said in enumerate(found):
         scores = {u: score(speller, what, case, u, end) for u in every}
@@ -52,11 +52,11 @@ def test_a_wide_search_finds_the_best_of_all():
 
 def test_batched_search_is_that_of_each_alone():
     speller, what = heard()
-    together = beam_search(speller, what, V - 1, width=4, longest=8)
+    together = beam_search(speller, what, V - 1, width=4, max_length=8)
     assert len(together) == len(what.h)
     for case, said in enumerate(together):
         one = type(what)(*(v[case : case + 1] for v in what))
-        (alone,) = beam_search(speller, one, V - 1, width=4, longest=8)
+        (alone,) = beam_search(speller, one, V - 1, width=4, max_length=8)
         assert alone.units == said.units
         assert alone.score == pytest.approx(said.score)
 
@@ -88,7 +88,7 @@ class Looked(NamedTuple):
 def test_who_has_ended_is_not_asked_again():
     h = torch.tensor([5, 1, 9, 2]).view(4, 1, 1).double()
     what, decoder = Annotations(h, h, h[..., 0] > 0), Countdown()
-    found = beam_search(decoder, what, 1, longest=6)
+    found = beam_search(decoder, what, 1, max_length=6)
     assert decoder.asked == [4, 4, 4, 2, 2, 2]  # one of four that ended waits for another
     assert [len(said.units) for said in found] == [5, 1, 6, 2]
     assert [said.ended for said in found] == [True, True, False, True]
@@ -107,7 +107,7 @@ def test_an_utterance_whose_scores_are_no_numbers_keeps_its_place(width):
         return logits, memory
 
     decoder.step = lost
-    found = beam_search(decoder, Annotations(h, h, h[..., 0] > 0), 1, width=width, longest=6)
+    found = beam_search(decoder, Annotations(h, h, h[..., 0] > 0), 1, width=width, max_length=6)
     early = 6 if width == 1 else 5  # a wide search has seen an end, and prefers it
     assert [len(said.units) for said in found] == [5, 0, early, 2]
     assert math.isnan(found[1].score)
@@ -118,7 +118,7 @@ def test_what_never_ends_is_cut_and_says_so():
     speller, what = heard()
     with torch.no_grad():
         speller.readout.b_inside[V - 1] = -1e9
-    for said in beam_search(speller, what, V - 1, width=3, longest=7):
+    for said in beam_search(speller, what, V - 1, width=3, max_length=7):
         assert not said.ended
         assert len(said.units) == 7
 

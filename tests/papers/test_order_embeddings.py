@@ -245,9 +245,12 @@ def test_ranks_are_those_of_sorting_and_a_diverged_model_has_none():
         for p in range(12)
     ]
     of_captions = [1 + np.argsort(v[c]).tolist().index(c // 5) for c in range(60)]
-    assert [rank.tolist() for rank in evaluate.ranks(violation)] == [of_images, of_captions]
+    assert [rank.tolist() for rank in evaluate.image_and_caption_ranks(violation)] == [
+        of_images,
+        of_captions,
+    ]
     violation[3] = torch.nan
-    images, points = evaluate.ranks(violation)
+    images, points = evaluate.image_and_caption_ranks(violation)
     assert images.isfinite().tolist() == [p != 0 for p in range(12)]
     assert points.isfinite().tolist() == [c != 3 for c in range(60)]
 

@@ -30,7 +30,7 @@ def load_tasks(spec, **options):
 
 def test_a_folder_of_books_is_read_line_by_line(tmp_path):
     folder = layouts.bookcorpus(tmp_path)
-    corpus, longer = (load(f"bookcorpus={folder}", longest=n) for n in (29, 41))
+    corpus, longer = (load(f"bookcorpus={folder}", max_length=n) for n in (29, 41))
     assert [*corpus.library] == ["a.txt", "b.txt", "more/c.txt"]
     expected = [line.split() for line in layouts.sentences(2)]
     assert longer.books[2] == expected

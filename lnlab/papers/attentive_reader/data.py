@@ -349,11 +349,13 @@ class Questions(Dataset[Sequence[Question]]):
         return self._encoded[split]
 
     @cached_property
-    def _counts(self) -> Arrays:
+    def _vocabulary_and_sizes(self) -> Arrays:
         """The words, the number of entities, and the longest training passage and question."""
-        return cache_arrays("words", f"{self.checksum} {self.min_count}", self._count)
+        return cache_arrays(
+            "words", f"{self.checksum} {self.min_count}", self._read_vocabulary_and_sizes
+        )
 
-    def _count(self) -> Arrays:
+    def _read_vocabulary_and_sizes(self) -> Arrays:
         counts, entity_count, longest = Counter(), 0, (0, 0)
         for split, questions in self._splits.items():
             for question in questions:
@@ -376,7 +378,7 @@ class Questions(Dataset[Sequence[Question]]):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The blank, all entities, and the words of training and validation, frequent first."""
-        words = self._counts["words"].tobytes().decode().split("\n")
+        words = self._vocabulary_and_sizes["words"].tobytes().decode().split("\n")
         return Vocabulary(
             [BLANK, *(f"@entity{k}" for k in range(len(self.entity_ids))), *words]
         )
@@ -385,12 +387,12 @@ class Questions(Dataset[Sequence[Question]]):
     def entity_ids(self) -> range:
         """The numbers of the entities in the vocabulary, behind that of the blank."""
         first = len(SPECIAL) + 1
-        return range(first, first + int(self._counts["entities"]))
+        return range(first, first + int(self._vocabulary_and_sizes["entities"]))
 
     @property
     def longest(self) -> tuple[int, int]:
         """The lengths of the longest training passage and question, their ends included."""
-        passage, query = self._counts["longest"].tolist()
+        passage, query = self._vocabulary_and_sizes["longest"].tolist()
         return passage + 1, query + 1
 
     def _digest(self) -> bytes:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from lnlab.nn import CellInit, CellState, Identity, Linear, LSTMCell, NormLayer, State
+from lnlab.nn import CarriedCellState, CellInit, Identity, Linear, LSTMCell, NormLayer, State
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.handwriting.data import Alphabet, Strokes
 from lnlab.papers.handwriting.pen import Line
@@ -124,9 +124,10 @@ class PeepholeCell(LSTMCell):
         self, inputs: int, units: int, norm: NormLayer = Identity, **settings: Any
     ) -> None:
         super().__init__(inputs, units, norm, **settings)
-        if self.cell_state is not CellState.RAW:
+        if self.cell_state is not CarriedCellState.RAW:
             raise ValueError(
-                f"cell_state is {self.cell_state}: peepholes read c itself, give CellState.RAW."
+                f"cell_state is {self.cell_state}: peepholes read c itself, "
+                "give CarriedCellState.RAW."
             )
         self.peep = nn.Parameter(torch.zeros(3, units))
 

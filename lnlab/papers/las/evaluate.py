@@ -4,7 +4,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,18 +33,26 @@ BATCH = 100  # utterances that are recognized at once
 SHOWN = 4  # test utterances whose attention is stored at each evaluation
 
 
+class Recognition(NamedTuple):
+    """The loss, the attention and the transcripts of a model on some utterances."""
+
+    nll: float  # nats a unit
+    alphas: list[Tensor]  # of each utterance, the attention at the right units
+    hypotheses: list[Hypothesis]
+
+
 @torch.no_grad()
-def transcribe(
+def evaluate_and_transcribe(
     net: ListenAttendSpell,
     utterances: Sequence[Utterance],
     units: Sequence[str],
     *,
     width: int,
-    longest: int,
-) -> tuple[float, list[Tensor], list[Hypothesis]]:
-    """Return nats a unit, the attention at the right units, and what the search finds.
+    max_length: int,
+) -> Recognition:
+    """Return the loss and the attention at the right units, and what the search finds.
 
-    ``width`` and ``longest`` are those of :func:`.search.beam_search`.
+    ``width`` and ``max_length`` are those of :func:`.search.beam_search`.
     """
     net.eval()
     numbers = {unit: number for number, unit in enumerate(units)}
@@ -59,13 +67,13 @@ def transcribe(
         count += int(counts.sum())
         alphas += [a[: len(u.units)].cpu() for u, a in zip(chosen, alpha, strict=True)]
         hypotheses += beam_search(
-            net.speller, annotations, len(numbers), width=width, longest=longest
+            net.speller, annotations, len(numbers), width=width, max_length=max_length
         )
-    return nll / count, alphas, hypotheses
+    return Recognition(nll / count, alphas, hypotheses)
 
 
 def measure(
-    net: ListenAttendSpell, dataset: Speech, *, width: int, longest: int, validate: bool
+    net: ListenAttendSpell, dataset: Speech, *, width: int, max_length: int, validate: bool
 ) -> dict[str, Any]:
     """Return the metrics of a model on the test utterances.
 
@@ -75,9 +83,9 @@ def measure(
     ``attention 0`` and so on, for the first :data:`SHOWN`, and their ``hypotheses``. Then
     :func:`measure_training`, and with ``validate`` ``valid_nll`` and ``valid_error``.
     """
-    limits = {"width": width, "longest": longest}
+    limits = {"width": width, "max_length": max_length}
     test, units = dataset.test, dataset.units
-    nll, alphas, hypotheses = transcribe(net, test, units, **limits)
+    nll, alphas, hypotheses = evaluate_and_transcribe(net, test, units, **limits)
     step = HOP * net.listener.joined
     masses = [
         attention_in_segments(alpha, step, u.begins, u.ends)
@@ -96,8 +104,9 @@ def measure(
     }
     if validate:
         valid = dataset.valid or ()
-        values["valid_nll"], _, hypotheses = transcribe(net, valid, units, **limits)
-        values["valid_error"] = errors(valid, hypotheses, units)["test_error"]
+        recognized = evaluate_and_transcribe(net, valid, units, **limits)
+        values["valid_nll"] = recognized.nll
+        values["valid_error"] = errors(valid, recognized.hypotheses, units)["test_error"]
     return values
 
 

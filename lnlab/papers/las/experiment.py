@@ -210,5 +210,5 @@ class Experiment(training.Experiment):
         )
 
     def measure(self, net: Any, dataset: Speech, evaluation: Evaluation) -> dict[str, Any]:
-        limits = {"width": self.beam_width, "longest": self.max_length}
+        limits = {"width": self.beam_width, "max_length": self.max_length}
         return measure(net, dataset, validate=self.validate, **limits)

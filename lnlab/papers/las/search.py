@@ -32,12 +32,12 @@ def beam_search(
     end: int,
     *,
     width: int = 1,
-    longest: int = 100,
+    max_length: int = 100,
 ) -> list[Hypothesis]:
     """Return the best hypothesis for each utterance; with a width of 1 the greedy one.
 
     All utterances and prefixes are computed together. A prefix without the end symbol after
-    ``longest`` units is cut there and marked; ended ones are preferred to it. If no score is
+    ``max_length`` units is cut there and marked; ended ones are preferred to it. If no score is
     finite, the hypothesis is empty and its score NaN.
 
     Args:
@@ -45,10 +45,10 @@ def beam_search(
         annotations: what it attends to.
         end: the index of the end symbol.
         width: the number of prefixes that are kept for each utterance.
-        longest: the largest number of units.
+        max_length: the largest number of units.
     """
-    if width < 1 or longest < 1:
-        raise ValueError(f"width is {width}, longest {longest}: give at least 1.")
+    if width < 1 or max_length < 1:
+        raise ValueError(f"width is {width}, max_length {max_length}: give at least 1.")
     B = len(annotations.h)
     beams = annotations.repeat(width)
     state = decoder.start(beams)
@@ -60,7 +60,7 @@ def beam_search(
     alpha = beams.h.new_empty(B * width, 0, beams.h.shape[1])
     best: list[Hypothesis | None] = [None] * B
     active = list(range(B))  # the utterances that go on
-    for u in range(longest):
+    for u in range(max_length):
         logits, state = decoder.step(last, state, beams, u)
         V = logits.shape[1]
         # log p of a sequence is the sum of log p(unit | those before): the best of width * V
@@ -73,7 +73,7 @@ def beam_search(
         state = state.pick(rows)
         units = torch.cat([units[rows], last[:, None]], dim=1)
         alpha = torch.cat([alpha[rows], state.alpha[:, None]], dim=1)
-        final = u == longest - 1
+        final = u == max_length - 1
         ending = last.view(-1, width) == end
         for slot, beam in (ending | final).nonzero().tolist():
             value = float(total[slot, beam])

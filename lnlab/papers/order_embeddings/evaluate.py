@@ -51,7 +51,7 @@ def order_violations(captions: Tensor, images: Tensor) -> Tensor:
     return violations
 
 
-def ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
+def image_and_caption_ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
     """Return the ranks of images by their best caption (P,), and of captions (C,).
 
     Of violations (C, P), each image with C / P captions. Ranks begin at 1. Half of the ties
@@ -92,7 +92,7 @@ def retrieval(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
     folds = []
     for start in range(0, P - fold + 1, fold):
         rows = slice(each * start, each * (start + fold))
-        of_images, of_captions = ranks(violation[rows, start : start + fold])
+        of_images, of_captions = image_and_caption_ranks(violation[rows, start : start + fold])
         folds.append(
             rank_metrics(of_images, f"{prefix}_caption")
             | rank_metrics(of_captions, f"{prefix}_image")

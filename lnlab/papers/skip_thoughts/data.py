@@ -401,15 +401,15 @@ class Books(Dataset[Library]):
         )
 
 
-def load(source: Source, path: Path | None = None, *, longest: int = MAX_LENGTH) -> Books:
+def load(source: Source, path: Path | None = None, *, max_length: int = MAX_LENGTH) -> Books:
     """Return the books of a source; the options are those of ``sources.toml``.
 
     The path is a folder: of ``.txt`` files, below it too for BookCorpus; CBTest; or both.
     """
     if source is STORIES:
-        return Books(source, _number_stories, lambda: str(COUNT), max_length=longest)
+        return Books(source, _number_stories, lambda: str(COUNT), max_length=max_length)
     files, read = _reader(source, path or data_folder() / source.name)
-    return Books(source, read, lambda: file_stamp(files), max_length=longest)
+    return Books(source, read, lambda: file_stamp(files), max_length=max_length)
 
 
 def _number_stories() -> Library:

@@ -80,7 +80,7 @@ class Experiment(training.Experiment):
         return super().config() | {"downstream_tasks": self.downstream_tasks.split("=")[0]}
 
     def dataset(self) -> EncodedBooks:
-        books = load(self.data, "books", longest=self.max_length - 1)
+        books = load(self.data, "books", max_length=self.max_length - 1)
         none = self.downstream_tasks == "none"
         tasks = {} if none else load(self.downstream_tasks, "tasks")
         size = self.vocab_size, self.max_sentences

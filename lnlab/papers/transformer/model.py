@@ -94,18 +94,18 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, T: int) -> Tensor:
         """Map x (*S, B T, D), B examples of T characters, to the same shape."""
         Q, K = (
-            self._of_heads(norm(self._rows(W(x))), T)
+            self._stack_heads(norm(self._split_into_head_rows(W(x))), T)
             for W, norm in ((self.W_Q, self.norm_Q), (self.W_K, self.norm_K))
         )
-        V = self._of_heads(self._rows(self.W_V(x)), T)
+        V = self._stack_heads(self._split_into_head_rows(self.W_V(x)), T)
         y = self.attend(Q, K, V).transpose(1, 2)
         return self.W_O(y.reshape(x.shape))
 
-    def _rows(self, a: Tensor) -> Tensor:
+    def _split_into_head_rows(self, a: Tensor) -> Tensor:
         """Reshape (*S, N, D) to (*S, N heads, d): a row per head."""
         return a.unflatten(-1, (self.heads, -1)).flatten(-3, -2)
 
-    def _of_heads(self, a: Tensor, T: int) -> Tensor:
+    def _stack_heads(self, a: Tensor, T: int) -> Tensor:
         """Reshape (*S, B T heads, d) to (S B, heads, T, d)."""
         return a.reshape(-1, T, self.heads, a.shape[-1]).transpose(1, 2)
 
