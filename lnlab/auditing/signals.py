@@ -83,7 +83,9 @@ class Operations(TorchFunctionMode):
         elif name in ("add", "iadd", "radd") and len(operands) == 2:
             one, other = operands
             alike = one.shape[-2:] == other.shape[-2:] and min(one.dim(), other.dim()) > 1
-            if alike and one.is_floating_point():
+            # a mask has two values
+            masks = any(v.flatten()[:1000].unique().numel() < 3 for v in (one, other))
+            if alike and one.is_floating_point() and not masks:
                 known = any(v is one or v is other for v in self._layer_scaled)
                 if not known:
                     sizes = float(root_mean_square(one)), float(root_mean_square(other))
