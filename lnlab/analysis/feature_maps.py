@@ -98,24 +98,24 @@ def map_statistics(
     return statistics
 
 
-def contrast(of: MapStatistics) -> Contrast:
+def contrast(maps: MapStatistics) -> Contrast:
     """Return the border of a map (H, height, width) beside its middle."""
-    height, width = of.on.shape[1:]
+    height, width = maps.on.shape[1:]
     if min(height, width) < 4:
         raise ValueError(f"a map of {height} x {width} has no middle: its sides are below 4.")
-    middle = torch.zeros(height, width, dtype=torch.bool, device=of.on.device)
+    middle = torch.zeros(height, width, dtype=torch.bool, device=maps.on.device)
     middle[height // 4 : height - height // 4, width // 4 : width - width // 4] = True
     ring = torch.ones_like(middle)
     ring[1:-1, 1:-1] = False
-    (mean_r, var_r), (mean_m, var_m) = (_pooled(of, where) for where in (ring, middle))
+    (mean_r, var_r), (mean_m, var_m) = (_pooled(maps, where) for where in (ring, middle))
     pooled = ((var_r + var_m) / 2).sqrt()
     # Cohen's d with var = (var_ring + var_middle) / 2; a unit that never changes has none
     apart = torch.where(pooled > 0, (mean_r - mean_m).abs() / pooled, 0.0)
-    on = [float(of.on[:, where].mean()) for where in (ring, middle)]
+    on = [float(maps.on[:, where].mean()) for where in (ring, middle)]
     return Contrast(on[0], on[1], float(apart.mean()))
 
 
-def mean_over_units(of: MapStatistics) -> dict[str, Tensor]:
+def mean_over_units(maps: MapStatistics) -> dict[str, Tensor]:
     """Return a map (height, width) of each statistic, the mean over the units, dimensionless.
 
     - ``on``: the fraction of cases in which a unit is on.
@@ -123,19 +123,19 @@ def mean_over_units(of: MapStatistics) -> dict[str, Tensor]:
       of the unit.
     - ``deviation``: that of ``a`` here, as a multiple of the unit's over the map.
     """
-    everywhere = torch.ones_like(of.on[0], dtype=torch.bool)
-    mean, var = (statistic[:, None, None] for statistic in _pooled(of, everywhere))
+    everywhere = torch.ones_like(maps.on[0], dtype=torch.bool)
+    mean, var = (statistic[:, None, None] for statistic in _pooled(maps, everywhere))
     size = torch.where(var > 0, var.sqrt(), 1.0)
-    shares = of.on, (of.mean - mean).abs() / size, of.deviation / size
-    return {name: share.mean(0) for name, share in zip(vars(of), shares, strict=True)}
+    shares = maps.on, (maps.mean - mean).abs() / size, maps.deviation / size
+    return {name: share.mean(0) for name, share in zip(vars(maps), shares, strict=True)}
 
 
-def _pooled(of: MapStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
+def _pooled(maps: MapStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and variance (H,) of ``a`` over the cases and some positions."""
-    mean = of.mean[:, where].mean(1)
+    mean = maps.mean[:, where].mean(1)
     # the variance of all values: that within a position, and that of the positions' means
-    between = (of.mean[:, where] - mean[:, None]).square()
-    return mean, (of.deviation[:, where].square() + between).mean(1)
+    between = (maps.mean[:, where] - mean[:, None]).square()
+    return mean, (maps.deviation[:, where].square() + between).mean(1)
 
 
 @in_one_thread

@@ -29,7 +29,7 @@ TINY = 1e-10
 class LossLandscape(AnalysisResult):
     """Losses on a grid through w: L(w + alpha d_1 + beta d_2 + ...)."""
 
-    at: tuple[Tensor, ...]  # coordinates along each direction, one tensor (K,) for each
+    coordinates: tuple[Tensor, ...]  # along each direction, one tensor (K,) for each
     losses: Tensor  # (K_1, K_2, ...); NaN for what an interrupt left out
     centre: float  # the loss at w itself, where all coordinates are 0
     bn_stats: str | None  # where statistics over cases came from at every point
@@ -55,7 +55,9 @@ class LossLandscape(AnalysisResult):
             "points not finite": self.computed - len(finite),
             "cases": self.cases,
         }
-        for axis, (at, length) in enumerate(zip(self.at, self.lengths, strict=True), start=1):
+        for axis, (at, length) in enumerate(
+            zip(self.coordinates, self.lengths, strict=True), start=1
+        ):
             # If the scale of w does not matter, a short w looks sharp and a long one flat in
             # steps of the same length (Li et al., section 4): so in lengths of w.
             reach = float(at.abs().max()) * length / self.weights
@@ -70,7 +72,7 @@ class LossLandscape(AnalysisResult):
 
     def to_frame(self) -> Frame:
         """Return one row per point: its coordinates and its loss."""
-        axes = torch.meshgrid(*self.at, indexing="ij")
+        axes = torch.meshgrid(*self.coordinates, indexing="ij")
         columns = {f"direction {i}": axis.flatten() for i, axis in enumerate(axes, start=1)}
         return make_frame({**columns, "loss": self.losses.flatten()}).astype(float)
 
@@ -78,10 +80,12 @@ class LossLandscape(AnalysisResult):
         """Return the plane as a surface, or the line as a curve."""
         from lnlab.figures import landscape
 
-        if len(self.at) > 2:
-            raise ValueError(f"{len(self.at)} directions cannot be drawn: choose one or two.")
+        if len(self.coordinates) > 2:
+            raise ValueError(
+                f"{len(self.coordinates)} directions cannot be drawn: choose one or two."
+            )
         made_on = f"{self.cases} examples"
-        if len(self.at) == 2:
+        if len(self.coordinates) == 2:
             return landscape.surfaces({"": self}, made_on=made_on)
         return landscape.bands({"": {"loss": [self]}}, x="along the line", made_on=made_on)
 
@@ -217,7 +221,7 @@ def evaluate_grid(
             losses[tuple(index)] = objective(w + coordinates.to(w) @ directions).double()
             computed += 1
     return LossLandscape(
-        at=tuple(at),
+        coordinates=tuple(at),
         losses=losses,
         centre=objective.value(),
         bn_stats=objective.bn_stats,

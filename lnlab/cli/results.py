@@ -42,8 +42,8 @@ def list_runs(everything: bool, root: Path | None) -> None:
         readable, damaged = runs.survey(folder)
         click.echo(f"{title}, in {folder}: {len(readable) or 'none'}")
         if readable:
-            most = None if everything else MOST_RUNS
-            click.echo(overview(readable, ("batch_size", "seeds"), most))
+            max_runs = None if everything else MOST_RUNS
+            click.echo(overview(readable, ("batch_size", "seeds"), max_runs))
         for run in damaged:
             click.echo(f"{run.key}  {run.task:<12} damaged: {run.error}")
         click.echo()
@@ -77,7 +77,7 @@ def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | Non
     if csv:
         click.echo(runs.table(wanted).to_csv(index=False), nl=False)
     else:
-        click.echo(overview(wanted, most=None if everything else MOST_RUNS))
+        click.echo(overview(wanted, max_runs=None if everything else MOST_RUNS))
 
 
 @results.command()

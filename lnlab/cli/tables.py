@@ -28,7 +28,7 @@ USUAL_METRICS = ("test_error", "test_nll", "loss")
 
 
 def overview(
-    runs: "Sequence[Run]", settings: Sequence[str] = (), most: int | None = None
+    runs: "Sequence[Run]", settings: Sequence[str] = (), max_runs: int | None = None
 ) -> str:
     """Return a table of runs, the latest first: norm, state, number and settings.
 
@@ -36,9 +36,9 @@ def overview(
 
     Args:
         settings: the settings that have columns; none: those in which the runs differ.
-        most: of the runs, the older ones being counted; None: all.
+        max_runs: of the runs, the older ones being counted; None: all.
     """
-    latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)[:most]
+    latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)[:max_runs]
     settings = [*settings] or differing_settings(latest)
     rows = [[*COLUMNS, *settings], *(cells(run, settings) for run in latest)]
     columns, lines = [*zip(*rows, strict=True)], []

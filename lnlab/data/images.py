@@ -152,7 +152,7 @@ def load(
     path: Path | None = None,
     *,
     classes: int | None = None,
-    most: int | None = None,
+    max_train: int | None = None,
     grey: bool = False,
 ) -> Images:
     """Return the images of a source, each a vector; ``shape`` makes a picture of it.
@@ -172,7 +172,7 @@ def load(
 
     Args:
         classes: of ``idx``, how many classes there are, if some have no training image.
-        most: how many images to train on at most.
+        max_train: how many images to train on at most.
         grey: of ``digits-binary``, the grey levels of which black and white were drawn.
     """
     if classes is not None and not 1 <= classes <= 256:
@@ -182,16 +182,19 @@ def load(
     if source is SHAPES:
         return Images(
             source,
-            lambda: (shapes.make_shapes(most), ""),
-            lambda: f"{most} {shapes.SIZES}",
+            lambda: (shapes.make_shapes(max_train), ""),
+            lambda: f"{max_train} {shapes.SIZES}",
             white=255,
             names=shapes.NAMES,
         )
     if source is DIGITS_BINARY:
         return Images(
             source,
-            lambda: (enlarge_digits(read_digits(), most, grey=grey), "grey" if grey else ""),
-            lambda: f"{most} {grey} {BINARY_PARTS}",
+            lambda: (
+                enlarge_digits(read_digits(), max_train, grey=grey),
+                "grey" if grey else "",
+            ),
+            lambda: f"{max_train} {grey} {BINARY_PARTS}",
             white=255 if grey else 1,
             classes=10,
             noted=True,
@@ -202,17 +205,17 @@ def load(
     names, white = (), 255
     if source is CIFAR10:
         files, names = find_cifar10(path), CIFAR10_NAMES
-        read = partial(read_cifar10, files, most)
+        read = partial(read_cifar10, files, max_train)
     elif source is MNIST_BINARY:
         files = find_files(source, path, (file.name for file in source.files))
-        read, names, white = partial(read_mnist_binary, files, most), ("digit",), 1
+        read, names, white = partial(read_mnist_binary, files, max_train), ("digit",), 1
     else:
         files = find_files(source, path, MNIST_FILES["train"] + MNIST_FILES["test"])
         read = partial(read_mnist, files, source)
     return Images(
         source,
         read,
-        lambda: f"{classes} {most} {file_stamp(files.values())}",
+        lambda: f"{classes} {max_train} {file_stamp(files.values())}",
         white=white,
         classes=classes,
         names=names,
@@ -352,7 +355,7 @@ def find_cifar10(path: Path) -> dict[str, Path]:
     return files
 
 
-def read_cifar10(files: Mapping[str, Path], most: int | None = None) -> tuple[Pixels, str]:
+def read_cifar10(files: Mapping[str, Path], max_train: int | None = None) -> tuple[Pixels, str]:
     """Read pictures (N, 3, 32, 32) and classes (N,) by split, and note unofficial files."""
     official, batches = True, {}
     for name, path in files.items():
@@ -362,7 +365,7 @@ def read_cifar10(files: Mapping[str, Path], most: int | None = None) -> tuple[Pi
     test = batches.pop("test_batch")
     x, y = (np.concatenate(arrays) for arrays in zip(*batches.values(), strict=True))
     train = len(y) - VALID
-    used = min(train, most or train)
+    used = min(train, max_train or train)
     pixels = {"train": (x[:used], y[:used]), "valid": (x[train:], y[train:]), "test": test}
     return pixels, "" if official else "not the official files"
 
@@ -431,15 +434,15 @@ DARK, STEEP = 0.33, 3.0
 """The ink at which grey begins, and how fast it gets lighter: edges of half a pixel."""
 
 
-def read_mnist_binary(files: Mapping[str, Path], most: int | None) -> tuple[Pixels, str]:
+def read_mnist_binary(files: Mapping[str, Path], max_train: int | None) -> tuple[Pixels, str]:
     """Read the official pictures, all labelled 0; the note says how many train if not all."""
     pixels = {}
     for split, file in zip(("train", "valid", "test"), MNIST_BINARY.files, strict=True):
         path = files[file.name]
         x = parse_binary(read_bytes(path, file.content_sha256), path)
-        x = x[:most] if split == "train" else x
+        x = x[:max_train] if split == "train" else x
         pixels[split] = x, np.zeros(len(x), np.uint8)
-    return pixels, f"{most} pictures to train on" if most else ""
+    return pixels, f"{max_train} pictures to train on" if max_train else ""
 
 
 def parse_binary(content: bytes, path: Path) -> np.ndarray:
@@ -456,7 +459,9 @@ def parse_binary(content: bytes, path: Path) -> np.ndarray:
     return x.reshape(-1, 28, 28)
 
 
-def enlarge_digits(digits: Pixels, most: int | None = None, *, grey: bool = False) -> Pixels:
+def enlarge_digits(
+    digits: Pixels, max_train: int | None = None, *, grey: bool = False
+) -> Pixels:
     """Return the digits enlarged to 16 x 16, each turned, stretched and shifted a little.
 
     They are split first and moved then: no digit is in two splits. Black and white is drawn
@@ -464,7 +469,7 @@ def enlarge_digits(digits: Pixels, most: int | None = None, *, grey: bool = Fals
 
     Args:
         digits: as :func:`read_digits` gives them.
-        most: how many to train on at most: the first ones.
+        max_train: how many to train on at most: the first ones.
         grey: return the grey levels 0 to 255 instead of 0 and 1.
     """
     x, y = (np.concatenate([digits[split][k] for split in ("train", "test")]) for k in (0, 1))
@@ -472,7 +477,7 @@ def enlarge_digits(digits: Pixels, most: int | None = None, *, grey: bool = Fals
     for number, (split, (first, end, views)) in enumerate(BINARY_PARTS.items()):
         random = np.random.default_rng([6, 4, number])
         chosen = random.permuted(np.tile(np.arange(first, end), views))
-        chosen = chosen[:most] if split == "train" else chosen
+        chosen = chosen[:max_train] if split == "train" else chosen
         levels = np.stack([_enlarge(x[index] / 16, random) for index in chosen])
         levels = np.rint(255 * (STEEP * (levels - DARK)).clip(0, 1)).astype(np.uint8)
         binary = random.integers(255, size=levels.shape) < levels
@@ -480,12 +485,12 @@ def enlarge_digits(digits: Pixels, most: int | None = None, *, grey: bool = Fals
     return pixels
 
 
-def _enlarge(digit: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def _enlarge(digit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return a digit at twice its size, turned about its middle, stretched and shifted."""
     from scipy import ndimage
 
-    turn, stretch = TURN * random.uniform(-1, 1), 1 + STRETCH * random.uniform(-1, 1)
-    shift = SHIFT * random.uniform(-1, 1, 2)
+    turn, stretch = TURN * generator.uniform(-1, 1), 1 + STRETCH * generator.uniform(-1, 1)
+    shift = SHIFT * generator.uniform(-1, 1, 2)
     cos, sin = np.cos(turn), np.sin(turn)
     matrix = np.array([[cos, -sin], [sin, cos]]) * len(digit) / ENLARGED / stretch
     middle = (ENLARGED - 1) / 2 + shift

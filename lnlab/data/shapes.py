@@ -72,13 +72,13 @@ LEVELS: dict[str, Level] = {
 NAMES = tuple(LEVELS)
 
 
-def make_shapes(most: int | None = None) -> Pixels:
+def make_shapes(max_train: int | None = None) -> Pixels:
     """Make pictures (N, 3, 32, 32) and classes (N,) by split, uint8, each class equally often.
 
     Args:
-        most: how many to train on at most: the first ones.
+        max_train: how many to train on at most: the first ones.
     """
-    sizes = SIZES | {"train": min(SIZES["train"], most or SIZES["train"])}
+    sizes = SIZES | {"train": min(SIZES["train"], max_train or SIZES["train"])}
     return {split: _split(number, sizes[split]) for number, split in enumerate(SIZES)}
 
 

@@ -39,7 +39,7 @@ class Landscape(Protocol):
     """A landscape as it is drawn: :class:`lnlab.analysis.landscape.LossLandscape`."""
 
     @property
-    def at(self) -> Sequence[Any]: ...
+    def coordinates(self) -> Sequence[Any]: ...
 
     @property
     def losses(self) -> Any: ...
@@ -107,7 +107,7 @@ def band_traces(
     name: str, several: Sequence[Landscape], look: Mapping[str, Any]
 ) -> list[go.Scatter]:
     """Return the band of a few lines and each line, as traces of one group of the legend."""
-    at = np.asarray(several[0].at[0])
+    at = np.asarray(several[0].coordinates[0])
     losses = np.stack([np.asarray(line.losses) for line in several])
     text = escape(name)
     group = {"legendgroup": text, "name": text, "legendrank": legend_rank(name)}
@@ -167,7 +167,7 @@ def loss_surface(landscape: Landscape, heights: tuple[float, float]) -> go.Surfa
 
 def surface_values(landscape: Landscape) -> dict[str, np.ndarray]:
     """Return the heights of a plane, logarithms, and the losses that a pointer shows."""
-    x, y = (np.asarray(at) for at in landscape.at)
+    x, y = (np.asarray(at) for at in landscape.coordinates)
     losses = np.asarray(landscape.losses).T  # plotly's rows run along y
     if (losses < 0).any():
         raise ValueError(

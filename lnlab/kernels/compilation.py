@@ -80,14 +80,14 @@ RECURRENCE = KernelLibrary("recurrence", "recurrent layers", Problem)
 
 
 @functools.cache
-def library(of: KernelLibrary = RECURRENCE) -> ctypes.CDLL | None:
+def library(kernels: KernelLibrary = RECURRENCE) -> ctypes.CDLL | None:
     """Return a library, compiled if need be; warn once and return None if it cannot be had."""
     try:
-        path = build(cache(), of)
-        return declare_functions(ctypes.CDLL(str(path)), of.problem)
+        path = build(cache(), kernels)
+        return declare_functions(ctypes.CDLL(str(path)), kernels.problem)
     except (BuildError, OSError) as error:
         warnings.warn(
-            f"{error} Torch's operators do the work of {of.purpose} instead: the same "
+            f"{error} Torch's operators do the work of {kernels.purpose} instead: the same "
             "results, several times slower.",
             NoKernelWarning,
             stacklevel=2,
@@ -103,19 +103,19 @@ def cache() -> Path:
     return Path(home) / "lnlab" / "kernels"
 
 
-def build(folder: Path, of: KernelLibrary = RECURRENCE) -> Path:
+def build(folder: Path, kernels: KernelLibrary = RECURRENCE) -> Path:
     """Return the path of a library in ``folder``, compiled unless it is there already."""
     command = [*compiler(), *FLAGS, native_flag()]
-    target = folder / f"{of.name}-{cache_key(command, of)}.so"
+    target = folder / f"{kernels.name}-{cache_key(command, kernels)}.so"
     if target.is_file():
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.mkdtemp(dir=folder)
     except OSError:  # read-only: for this process only
-        return compile_into(Path(_process_folder().name) / target.name, command, of)
+        return compile_into(Path(_process_folder().name) / target.name, command, kernels)
     try:
-        built = compile_into(Path(temporary) / target.name, command, of)
+        built = compile_into(Path(temporary) / target.name, command, kernels)
         with built.open("rb") as file:
             os.fsync(file.fileno())
         # on the disk and moved as a whole: whoever looks finds all of it or nothing
@@ -141,7 +141,7 @@ def native_flag() -> str:
     return "-march=native" if x86 else "-mcpu=native"
 
 
-def cache_key(command: list[str], of: KernelLibrary) -> str:
+def cache_key(command: list[str], kernels: KernelLibrary) -> str:
     """Return a digest of all that the build depends on."""
     try:
         version = subprocess.run(
@@ -152,7 +152,7 @@ def cache_key(command: list[str], of: KernelLibrary) -> str:
             f"The compiler {command[0]} cannot be run ({error}): set CXX."
         ) from error
     digest = hashlib.sha256("\0".join([*command, version, describe_processor()]).encode())
-    for source in of.sources:
+    for source in kernels.sources:
         digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()[:24]
 
@@ -187,11 +187,13 @@ def count_ranges(ranges: str) -> int:
     return sum(end[-1] - end[0] + 1 for end in ends)
 
 
-def compile_into(target: Path, command: list[str], of: KernelLibrary) -> Path:
+def compile_into(target: Path, command: list[str], kernels: KernelLibrary) -> Path:
     """Compile a library into ``target``."""
-    print(f"lnlab: compiling the kernels of {of.purpose}, once (10 to 20 s)", file=sys.stderr)
-    folders = [f"-I{folder}" for folder in of.folders]
-    source = of.folders[0] / f"{of.name}.cpp"
+    print(
+        f"lnlab: compiling the kernels of {kernels.purpose}, once (10 to 20 s)", file=sys.stderr
+    )
+    folders = [f"-I{folder}" for folder in kernels.folders]
+    source = kernels.folders[0] / f"{kernels.name}.cpp"
     arguments = [*command, *folders, str(source), "-o", str(target)]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=600)

@@ -114,10 +114,10 @@ class LoopFunction(torch.autograd.Function):
         return None, *of_inputs, *of_parameters
 
 
-def library_for(of: KernelLibrary, like: Tensor) -> ctypes.CDLL | None:
+def library_for(kernels: KernelLibrary, like: Tensor) -> ctypes.CDLL | None:
     """Return the library if it serves the device and the dtype of a tensor (...)."""
     serves = like.device.type == "cpu" and like.dtype in KERNEL_DTYPES
-    return library(of) if serves else None
+    return library(kernels) if serves else None
 
 
 def is_affine(layer: Linear) -> bool:

@@ -34,8 +34,8 @@ class Chips(ipywidgets.HBox):
 
     value = traitlets.Tuple()
 
-    def __init__(self, description: str, options: Iterable[str], most: int) -> None:
-        self.most, self.description = most, description
+    def __init__(self, description: str, options: Iterable[str], max_chosen: int) -> None:
+        self.max_chosen, self.description = max_chosen, description
         layout = {"width": "auto", "flex": "none"}
         self.buttons = {
             name: ipywidgets.ToggleButton(description=name, layout=layout) for name in options
@@ -54,8 +54,10 @@ class Chips(ipywidgets.HBox):
         value = tuple(proposal["value"])
         for name in value:
             check_option(self.description, name, self.buttons)
-        if len(value) > self.most:
-            raise ValueError(f"{len(value)} {self.description}: choose at most {self.most}.")
+        if len(value) > self.max_chosen:
+            raise ValueError(
+                f"{len(value)} {self.description}: choose at most {self.max_chosen}."
+            )
         return value
 
     def _on_button(self, change: dict[str, Any]) -> None:
@@ -65,8 +67,10 @@ class Chips(ipywidgets.HBox):
             self.value = (*others, name) if pressed else others
 
     def _press(self, _: object) -> None:
-        full = self.most <= len(self.value) < len(self.buttons)
-        self.why.value = f"{self.most} at most: release one to choose another" if full else ""
+        full = self.max_chosen <= len(self.value) < len(self.buttons)
+        self.why.value = (
+            f"{self.max_chosen} at most: release one to choose another" if full else ""
+        )
         for name, button in self.buttons.items():
             button.value = name in self.value
             button.disabled = full and name not in self.value

@@ -206,7 +206,7 @@ def geometry(**settings: Any) -> Panel:
         >>> panel = lnlab.panels.geometry(length=5.0)
     """
     controls = {
-        "normalizers": Chips("normalizers", NORMALIZERS, most=SLOTS),
+        "normalizers": Chips("normalizers", NORMALIZERS, max_chosen=SLOTS),
         "length": log_slider("W times", -1, 1),
         "inputs": log_slider("x times", -1, 1),
         "units": choice_slider("units H", UNITS),

@@ -226,27 +226,27 @@ def depends_on_batch(kind: type[InvarianceState], name: str) -> bool:
 
 
 @lru_cache(maxsize=20_000)
-def defect(of: NormalizedLayer, column: int, amount: float) -> float:
+def defect(layer: NormalizedLayer, column: int, amount: float) -> float:
     """Return the defect of a layer: :mod:`lnlab.analysis.normalized_layer`."""
-    shift = unit_shift(of.given.x.dtype)
-    return float(of.against_delta(TRANSFORMATIONS[column - 1], [amount], shift)[0])
+    shift = unit_shift(layer.given.x.dtype)
+    return float(layer.against_delta(TRANSFORMATIONS[column - 1], [amount], shift)[0])
 
 
 @lru_cache(maxsize=64)
 def distribution(
-    of: NormalizedLayer, edge: float, column: int, delta: float, shift: float
+    layer: NormalizedLayer, edge: float, column: int, delta: float, shift: float
 ) -> dict[str, dict[str, Any]]:
     """Return the histograms of a layer's outputs before and after a change, and strings.
 
     Of a change of one unit or one case only that unit or case is drawn.
     """
-    vector = shift * unit_shift(of.given.x.dtype)
-    y = of.output(TRANSFORMATIONS[column - 1](of.given, delta, vector))
-    before, x, first, some = before_change(of, edge, column)
+    vector = shift * unit_shift(layer.given.x.dtype)
+    y = layer.output(TRANSFORMATIONS[column - 1](layer.given, delta, vector))
+    before, x, first, some = before_change(layer, edge, column)
     after = y[touched(column)].flatten().double().numpy()
     _, second = histogram(after, edge)
     peak = first.max() or 1.0  # so that a picture of few values is as high
-    change = relative_change(y, of.y)
+    change = relative_change(y, layer.y)
     words = "unchanged" if change < EXACT[y.dtype] else change_in_words(change, EXACT[y.dtype])
     return {
         "before": {"x": x, "y": first / peak},
@@ -263,10 +263,10 @@ def touched(column: int) -> tuple[slice | int, ...]:
 
 @lru_cache(maxsize=64)
 def before_change(
-    of: NormalizedLayer, edge: float, column: int
+    layer: NormalizedLayer, edge: float, column: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return a layer's outputs, their histogram (x, y), and the indices of its strings."""
-    values = of.y[touched(column)].flatten().double().numpy()
+    values = layer.y[touched(column)].flatten().double().numpy()
     return values, *histogram(values, edge), evenly_spread(values)
 
 
@@ -381,16 +381,16 @@ def change_in_words(defect: float, exact: float) -> str:
 
 
 def movement_figure(
-    state: InvarianceState, of: Mapping[str, NormalizedLayer], here: Mapping[str, float]
+    state: InvarianceState, layers: Mapping[str, NormalizedLayer], here: Mapping[str, float]
 ) -> Figure:
     """Return distributions before and after a change; below, how far outputs move by its size.
 
     Under each distribution, strings tie some of the values to what became of them: where
     nothing moves, they hang straight.
     """
-    styles, change = lines(of), (state.transformation, state.delta, state.shift)
+    styles, change = lines(layers), (state.transformation, state.delta, state.shift)
     given = layer("none", state.eps, DTYPES[state.dtype], state.batch)
-    every = {"pre-activations a": given, **of}
+    every = {"pre-activations a": given, **layers}
     domains = movement_domains(len(every))
     shown, notes = [], []
     layout = canvas(488, 66, 16, 52, 48) | {"showlegend": False}
@@ -425,7 +425,7 @@ def movement_figure(
         "note": {"mode": "text", "cliponaxis": False},
     }
     kinds = {kind: ("scatter", 0, look | {"hoverinfo": "skip"}) for kind, look in looks.items()}
-    data = slot_traces(kinds, shown, SLOTS) + sweep_traces(state, of, here)
+    data = slot_traces(kinds, shown, SLOTS) + sweep_traces(state, layers, here)
     layout |= sweep_axes(state, *domains[-1]) | {"annotations": notes}
     return {"data": data, "layout": layout}
 
@@ -442,22 +442,22 @@ def movement_domains(count: int) -> list[tuple[tuple[float, float], tuple[float,
 
 
 def sweep_traces(
-    state: InvarianceState, of: Mapping[str, NormalizedLayer], here: Mapping[str, float]
+    state: InvarianceState, layers: Mapping[str, NormalizedLayer], here: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """Return the defects over the sizes of the change, and what eps is predicted to do."""
-    styles, column = lines(of), state.transformation
+    styles, column = lines(layers), state.transformation
     size = np.array([abs(state.amount)] * 2)
     now = {"x": size, "y": np.array([FLOOR / 10, CEILING * 10]), "mode": "lines"}
     now |= {"line": {"color": INK, "width": 1}, "hoverinfo": "skip"}
     shown: list[dict[str, Any]] = [{}]  # slot 0 is that of the pre-activations
-    for name, it in of.items():
+    for name, it in layers.items():
         amounts = np.copysign(SWEEP, state.amount).tolist()
         y = np.array([defect(it, column, amount) for amount in amounts])
         shown.append({"defect": {"x": SWEEP, "y": on_axis(y), "line": styles[name]}})
     curve = {"mode": "lines", "hovertemplate": "%{x:.3g}: %{y:.2e}"}
     curves = slot_traces({"defect": ("scatter", SLOTS, curve)}, shown, SLOTS, 0)[1:]
     data = [trace("scatter", "now", SLOTS, **now), *curves]
-    invariant = any(state.rows[name].claims(column) for name in of)
+    invariant = any(state.rows[name].claims(column) for name in layers)
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
     if invariant and state.scales and state.eps > 0:
         predicted = predicted_defects(state.eps)
@@ -479,8 +479,8 @@ def sweep_traces(
     ))  # fmt: skip
     data.append(trace(
         "scatter", "here", SLOTS, mode="markers", hoverinfo="skip",
-        x=np.full(len(of), abs(state.amount)), y=on_axis(np.array([*here.values()])),
-        marker={"size": 11, "color": [styles[name]["color"] for name in of]},
+        x=np.full(len(layers), abs(state.amount)), y=on_axis(np.array([*here.values()])),
+        marker={"size": 11, "color": [styles[name]["color"] for name in layers]},
     ))  # fmt: skip
     return data
 

@@ -216,7 +216,7 @@ def landscape(
 
 def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: bool) -> Figure:
     """Return the losses along lines through w, in the colour of a normalizer."""
-    at = np.asarray(cuts[0].at[0])
+    at = np.asarray(cuts[0].coordinates[0])
     losses = np.stack([np.asarray(cut.losses) for cut in cuts])
     edge, color = float(np.abs(at).max()), lines([name])[name]["color"]
     area = band(at, losses.min(0), losses.max(0), color, 0.15)

@@ -44,15 +44,15 @@ def test_every_point_is_the_loss_there(make, bn_stats):
     loss = objective(make(), bn_stats)
     directions = random_directions(loss, 2, seed=3)
     drawn = loss_landscape(loss, directions=directions, extent=0.7, points=5)
-    for i, a in enumerate(drawn.at[0]):
-        for j, b in enumerate(drawn.at[1]):
+    for i, a in enumerate(drawn.coordinates[0]):
+        for j, b in enumerate(drawn.coordinates[1]):
             there = loss.value(loss.start + a * directions[0] + b * directions[1])
             assert drawn.losses[i, j] == pytest.approx(there, rel=1e-12)  # other order
     assert drawn.losses[2, 2] == pytest.approx(drawn.centre, rel=1e-12)
     assert drawn.bn_stats == bn_stats
     frame = drawn.to_frame()
     assert frame["loss"].tolist() == drawn.losses.flatten().tolist()
-    assert frame.loc[1, "direction 2"] == drawn.at[1][1]
+    assert frame.loc[1, "direction 2"] == drawn.coordinates[1][1]
 
 
 def test_rows_of_a_direction_are_as_long_as_the_parameter():
@@ -74,7 +74,7 @@ def test_a_line_goes_from_one_solution_to_the_other():
     loss = objective(model, None)
     line = linear_interpolation(loss, other=other, points=5)
     there = Objective(other, loss.x, loss.y, F.cross_entropy)
-    assert line.at[0].tolist() == [-0.5, 0, 0.5, 1, 1.5]
+    assert line.coordinates[0].tolist() == [-0.5, 0, 0.5, 1, 1.5]
     assert line.losses[3] == pytest.approx(there.value(), rel=1e-12)  # other order
 
 

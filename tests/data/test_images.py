@@ -195,7 +195,7 @@ def test_the_archive_and_its_folder_are_the_same(small_batches, tmp_path, monkey
     assert cifar.name == "cifar10, not the official files"
     assert cifar.valid is not None
     assert [len(part) for part in (cifar.train, cifar.valid, cifar.test)] == [80, 20, 20]
-    some = data.load(f"cifar10={inner}", most=30)
+    some = data.load(f"cifar10={inner}", max_train=30)
     assert torch.equal(some.train.x, cifar.train.x[:30])
     md5 = {name: hashlib.md5((inner / name).read_bytes()) for name in images.CIFAR10_MD5}
     monkeypatch.setattr(images, "CIFAR10_MD5", {n: h.hexdigest() for n, h in md5.items()})

@@ -51,7 +51,7 @@ def test_a_shape_lies_in_the_unit_disc_and_is_no_other(name):
 
 
 def test_each_class_is_there_as_often_and_the_first_ones_are_taken(few):
-    whole, part = data.load("shapes"), data.load("shapes", most=120)
+    whole, part = data.load("shapes"), data.load("shapes", max_train=120)
     assert np.bincount(whole.train.y).tolist() == [100] * 10
     assert (whole.shape, whole.classes, whole.names) == ((3, 32, 32), 10, shapes.NAMES)
     assert part.train.x.equal(whole.train.x[:120])

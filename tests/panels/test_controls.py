@@ -20,7 +20,7 @@ from lnlab.panels.controls import (
 
 @pytest.fixture
 def chips():
-    return Chips("normalizers", ["layer", "batch", "weight"], most=2)
+    return Chips("normalizers", ["layer", "batch", "weight"], max_chosen=2)
 
 
 def test_no_more_than_the_most_can_be_pressed(chips):
@@ -50,7 +50,7 @@ def test_a_signed_number_goes_to_both_its_parts_and_back():
 
 def sliders() -> Any:
     return {
-        "chips": Chips("normalizers", ["layer"], most=1),
+        "chips": Chips("normalizers", ["layer"], max_chosen=1),
         "delta": SignedLog("δ", -4, 4),
         "size": log_slider("W times", -1, 1),
         "eps": choice_slider("ε", [0.0, 1e-5, 0.1]),

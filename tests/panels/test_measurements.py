@@ -121,8 +121,10 @@ def test_larger_weights_change_batch_norm_only_if_its_statistics_are_frozen():
 def test_the_plane_contains_the_first_line(networks):
     state = LandscapeState("layer", extent=1.0)
     line, plane = networks.cuts(state)[0], networks.plane(state)
-    on_line = dict(zip(line.at[0].tolist(), line.losses.tolist(), strict=True))
-    on_plane = dict(zip(plane.at[0].tolist(), plane.losses[:, 10].tolist(), strict=True))
+    on_line = dict(zip(line.coordinates[0].tolist(), line.losses.tolist(), strict=True))
+    on_plane = dict(
+        zip(plane.coordinates[0].tolist(), plane.losses[:, 10].tolist(), strict=True)
+    )
     shared = on_line.keys() & on_plane.keys()
     assert len(shared) >= 4
     assert all(on_line[at] == pytest.approx(on_plane[at]) for at in shared)

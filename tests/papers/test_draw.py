@@ -172,9 +172,9 @@ def test_only_binary_images_can_be_drawn():
     with pytest.raises(ValueError, match=r"digits lacks validation pictures"):
         replace(SMOKE, data="digits", train_size=0).dataset()
     with pytest.raises(ValueError, match=r"grey: picture \d+ of train has a pixel of 0\.\d+"):
-        check_drawable(data.load("digits-binary", most=20, grey=True))
+        check_drawable(data.load("digits-binary", max_train=20, grey=True))
     with pytest.raises(ValueError, match="shapes lacks a height and a width alone"):
-        check_drawable(data.load("shapes", most=20))
+        check_drawable(data.load("shapes", max_train=20))
     with pytest.raises(ValueError, match="no finite number"):
         evaluate.bound(make_net(), images() * torch.nan)
 

@@ -209,9 +209,11 @@ def test_a_text_is_written_reproducibly_and_in_the_hand_of_a_line():
     assert set(np.unique(first.offsets[:, 2])) <= {0.0, 1.0}
     np.testing.assert_array_equal(first.offsets, again.offsets)
     assert not np.array_equal(first.offsets[:5], other.offsets[:5])
-    assert len(write(net, "the fox", dataset.scale, most=9).offsets) <= 10
+    assert len(write(net, "the fox", dataset.scale, max_points=9).offsets) <= 10
     line = dataset.valid[0]
-    plain, primed = (write(net, "fox", dataset.scale, primer=p, most=5) for p in (None, line))
+    plain, primed = (
+        write(net, "fox", dataset.scale, primer=p, max_points=5) for p in (None, line)
+    )
     assert not np.allclose(plain.offsets[1], primed.offsets[1])
     assert primed.phi.shape[1] == 3
 

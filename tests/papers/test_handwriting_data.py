@@ -145,8 +145,8 @@ def test_damaged_files_of_iam_are_named(tmp_path, content, message):
 def test_missing_data_and_bad_options_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="forbids to give it on: register at"):
         data.load(f"iam={tmp_path}", "strokes")
-    assert len(data.load("pen", "strokes", most=3).train) == 3
-    with pytest.raises(ValueError, match="most is -1"):
-        data.load("pen", "strokes", most=-1)
+    assert len(data.load("pen", "strokes", max_train=3).train) == 3
+    with pytest.raises(ValueError, match="max_train is -1"):
+        data.load("pen", "strokes", max_train=-1)
     with pytest.raises(ValueError, match="give no path"):
         data.load("pen=.", "strokes")

@@ -148,7 +148,7 @@ def test_captions_entail_what_they_say_in_another_order_and_no_more():
 
 def test_a_data_set_knows_what_is_true_of_its_scenes(monkeypatch):
     monkeypatch.setattr(captions, "SCENE_SIZES", {"train": 20, "valid": 6, "test": 8})
-    scenes = load("scenes", most=10)
+    scenes = load("scenes", max_train=10)
     assert len(scenes.train) == 10
     assert scenes.truth(scenes.test.captions)[np.arange(40), np.arange(40) // 5].all()
     assert scenes.entailments

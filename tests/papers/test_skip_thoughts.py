@@ -89,7 +89,7 @@ def test_vectors_are_those_of_each_sentence_alone(books):
         torch.testing.assert_close(row, model.encode(torch.tensor([sentence]))[0])
     with pytest.raises(ValueError, match="sentence 1 has no words"):
         model.vectors([[3], []])
-    batches = group_by_length([[0] * n for n in (3, 1, 3, 2, 3, 1)], most=2)
+    batches = group_by_length([[0] * n for n in (3, 1, 3, 2, 3, 1)], max_batch=2)
     assert batches == [[1, 5], [3], [0, 2], [4]]
 
 

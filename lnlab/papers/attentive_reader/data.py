@@ -298,13 +298,13 @@ CLOZE_SIZES = {"train": 24_000, "valid": 1000, "test": 1000}
 
 
 @cache  # once in a process: arms of a comparison have the same
-def make_cloze(most: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
-    """Generate the questions of every split, at most ``most`` to train on; None: all."""
+def make_cloze(max_train: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
+    """Generate the questions of every split, at most ``max_train`` to train on; None: all."""
     splits = {}
     for split, count in sizes:
         rng = random.Random(f"cloze to {split}")
-        if most is not None and split == "train":
-            count = min(count, most)
+        if max_train is not None and split == "train":
+            count = min(count, max_train)
         splits[split] = tuple(random_question(rng, f"{split} {k}") for k in range(count))
     return splits
 
@@ -456,12 +456,12 @@ def load(
     *,
     sentences: int | None = None,
     split: int = 0,
-    most: int | None = None,
+    max_train: int | None = None,
 ) -> Questions:
     """Return the questions of a source; the options are those of ``sources.toml``."""
     if source is CLOZE:
-        read = partial(make_cloze, most, tuple(CLOZE_SIZES.items()))
-        return Questions(source, read, lambda: f"{most} {CLOZE_SIZES}")
+        read = partial(make_cloze, max_train, tuple(CLOZE_SIZES.items()))
+        return Questions(source, read, lambda: f"{max_train} {CLOZE_SIZES}")
     folder = path or data_folder() / source.name
     if source is CNN:
         splits = {

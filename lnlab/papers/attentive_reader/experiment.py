@@ -97,7 +97,11 @@ class Experiment(training.Experiment):
     lower_is_better = ("valid_nll", "valid_error")
 
     def dataset(self) -> Questions:
-        options = {"sentences": self.sentences, "split": self.split, "most": self.train_size}
+        options = {
+            "sentences": self.sentences,
+            "split": self.split,
+            "max_train": self.train_size,
+        }
         return load(self.data, "questions", **options)
 
     def model(self, seed: int, dataset: Questions) -> nn.Module:

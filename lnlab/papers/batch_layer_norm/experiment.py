@@ -205,7 +205,7 @@ class ImageExperiment(BatchLayerNormExperiment):
 
     def dataset(self) -> Subset:
         # generated images: only as many as are used; files: all, to have the same checksum
-        whole = load(self.data, most=self.train_size if self.data == "shapes" else None)
+        whole = load(self.data, max_train=self.train_size if self.data == "shapes" else None)
         x = whole.train.x[: self.train_size]
         mean, deviation = x.mean(0), x.std(0, correction=0)
 

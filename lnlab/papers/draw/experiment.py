@@ -58,7 +58,7 @@ class Experiment(training.Experiment):
 
     def dataset(self) -> Images:
         grey = self.mistake == "grey"
-        options: Any = {"most": self.train_size, "grey": grey}
+        options: Any = {"max_train": self.train_size, "grey": grey}
         return check_drawable(load(self.data, "images", **options), grey)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:

@@ -72,15 +72,15 @@ class Strokes(Dataset[Sequence[Line]]):
     """Lines of handwriting.
 
     ``name`` says how many lines were left out (without text, of one point, of symbols only) and
-    how many points (off the tablet), and how many long offsets were not. At most ``most`` lines
-    train.
+    how many points (off the tablet), and how many long offsets were not. At most
+    ``max_train`` lines train.
     """
 
     def __init__(
-        self, source: Source, read: Read, key: Callable[[], str], most: int | None = None
+        self, source: Source, read: Read, key: Callable[[], str], max_train: int | None = None
     ) -> None:
-        self._read_lines, self._key_of_files, self._most = read, key, most
-        super().__init__(source, self._from_cache, lambda: f"{key()} {most}", noted=True)
+        self._read_lines, self._key_of_files, self._most = read, key, max_train
+        super().__init__(source, self._from_cache, lambda: f"{key()} {max_train}", noted=True)
         self.alphabet = Alphabet(ALPHABETS[source.name])
 
     def _from_cache(self) -> tuple[Mapping[str, Sequence[Line]], str]:
@@ -168,11 +168,11 @@ def from_arrays(arrays: Arrays, split: str) -> list[Line]:
     return [Line(*text, *line) for text, *line in zip(texts, rows, known, strict=True)]
 
 
-def load(source: Source, path: Path | None = None, *, most: int | None = None) -> Strokes:
+def load(source: Source, path: Path | None = None, *, max_train: int | None = None) -> Strokes:
     """Return the handwriting of a source; the path is a folder, or UNIPEN's archive."""
     if source is PEN:
-        sizes = pen.SIZES | {"train": min(pen.SIZES["train"], most or pen.SIZES["train"])}
-        return Strokes(source, lambda _: pen.make_splits(sizes), lambda: str(sizes), most)
+        sizes = pen.SIZES | {"train": min(pen.SIZES["train"], max_train or pen.SIZES["train"])}
+        return Strokes(source, lambda _: pen.make_splits(sizes), lambda: str(sizes), max_train)
     path = path or data_folder() / source.name
     if source is UNIPEN:
         place, files = find_unipen(path)
@@ -180,7 +180,7 @@ def load(source: Source, path: Path | None = None, *, most: int | None = None) -
     else:
         files = find_iam(path)
         read = partial(read_iam, path)
-    return Strokes(source, read, lambda: file_stamp(files), most)
+    return Strokes(source, read, lambda: file_stamp(files), max_train)
 
 
 # UNIPEN (Guyon et al., 1994): Apple's writers, in UNIPEN 1.0's files. A file of ``data/8``

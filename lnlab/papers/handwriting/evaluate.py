@@ -101,7 +101,9 @@ def measure(
     }
     if not np.isnan(valid.window_error):
         values |= {"window_error": valid.window_error, "window_hit": valid.window_hit}
-    line = write(net, TEXTS[source], lines["valid"].scale, bias=BIAS, floor=floor, most=300)
+    line = write(
+        net, TEXTS[source], lines["valid"].scale, bias=BIAS, floor=floor, max_points=300
+    )
     values["written"] = torch.from_numpy(line.offsets).half()
     if "test" in lines:
         test = score_lines(net, lines["test"], floor)
@@ -128,7 +130,7 @@ def write(
     seed: int = 0,
     floor: float = 0.0,
     primer: Line | None = None,
-    most: int | None = None,
+    max_points: int | None = None,
 ) -> WrittenLine:
     """Write a text with a model, point by point.
 
@@ -137,7 +139,8 @@ def write(
 
     Above 0, ``bias`` makes likely points likelier than in the model's distribution. The hand of
     a ``primer`` is continued (Graves, section 5.5): the model reads this line first, with its
-    text and a space. ``scale`` and ``floor`` are those of the training; ``most`` limits points.
+    text and a space. ``scale`` and ``floor`` are those of the training; ``max_points`` limits
+    points.
     """
     if bias < 0:
         raise ValueError(f"bias is {bias}: give 0 or more.")
@@ -152,7 +155,7 @@ def write(
         _, _, state = net.advance(read[:, :-1], characters, state)
         x = read[:, -1:]
     points, windows, ended = [], [], False
-    for _ in range(min(most or PER_CHARACTER * len(text), PER_CHARACTER * len(text))):
+    for _ in range(min(max_points or PER_CHARACTER * len(text), PER_CHARACTER * len(text))):
         y, phi, state = net.advance(x, characters, state)
         window = phi[0, 0].cpu()
         ended = bool(window[-1] > window[:-1].max()) and bool(points)

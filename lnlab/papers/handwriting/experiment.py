@@ -85,7 +85,7 @@ class Experiment(training.Experiment):
         return cls.budget("paper", **{"data": "unipen", **settings, **changes})
 
     def dataset(self) -> Strokes:
-        return load(self.data, "strokes", most=self.max_lines)
+        return load(self.data, "strokes", max_train=self.max_lines)
 
     def model(self, seed: int, dataset: Strokes) -> nn.Module:
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(

@@ -50,33 +50,36 @@ def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussia
     return Gaussians(pen, log_pi, mu.mT, log_sigma, r.squeeze(-2).clamp(-MAX_R, MAX_R))
 
 
-def negative_log_likelihood(of: Gaussians, points: Tensor) -> Tensor:
+def negative_log_likelihood(mixtures: Gaussians, points: Tensor) -> Tensor:
     """Return minus the log probability of points (..., 3): dx, dy, 1 if lifted; eq. 26."""
-    z = (points[..., None, :2] - of.mu) * (-of.log_sigma).exp()
-    rho = of.r.tanh()
-    log_rest = 2 * (math.log(2) - of.r - F.softplus(-2 * of.r))  # of 1 - rho^2
+    z = (points[..., None, :2] - mixtures.mu) * (-mixtures.log_sigma).exp()
+    rho = mixtures.r.tanh()
+    log_rest = 2 * (math.log(2) - mixtures.r - F.softplus(-2 * mixtures.r))  # of 1 - rho^2
     squares = z.square().sum(-1) - 2 * rho * z.prod(-1)
     exponent = -squares * (-log_rest).exp() / 2
-    log_density = -math.log(2 * math.pi) - of.log_sigma.sum(-1) - log_rest / 2 + exponent
-    lifted = F.binary_cross_entropy_with_logits(of.pen, points[..., 2], reduction="none")
-    return lifted - (of.log_pi + log_density).logsumexp(-1)
+    log_density = -math.log(2 * math.pi) - mixtures.log_sigma.sum(-1) - log_rest / 2 + exponent
+    lifted = F.binary_cross_entropy_with_logits(mixtures.pen, points[..., 2], reduction="none")
+    return lifted - (mixtures.log_pi + log_density).logsumexp(-1)
 
 
-def sample_points(of: Gaussians, random: torch.Generator) -> Tensor:
+def sample_points(mixtures: Gaussians, generator: torch.Generator) -> Tensor:
     """Draw points (B, 3) from mixtures (B,), by random numbers of the CPU.
 
     They are products with the Cholesky factor of the covariance,
     (s_1, 0; rho s_2, s_2 sqrt(1 - rho^2)). Published code multiplies by the covariance itself
     and samples from another density.
     """
-    device, of = of.pen.device, Gaussians(*(tensor.cpu() for tensor in of))
-    components = torch.multinomial(of.log_pi.exp(), 1, generator=random).squeeze(-1)
+    device, mixtures = mixtures.pen.device, Gaussians(*(tensor.cpu() for tensor in mixtures))
+    components = torch.multinomial(mixtures.log_pi.exp(), 1, generator=generator).squeeze(-1)
     rows = torch.arange(len(components))
-    sigma, rho = of.log_sigma[rows, components].exp(), of.r[rows, components].tanh()
-    z = torch.randn(sigma.shape, generator=random, dtype=sigma.dtype)
+    sigma, rho = mixtures.log_sigma[rows, components].exp(), mixtures.r[rows, components].tanh()
+    z = torch.randn(sigma.shape, generator=generator, dtype=sigma.dtype)
     second = rho * z[:, 0] + (1 - rho.square()).sqrt() * z[:, 1]
-    offsets = of.mu[rows, components] + sigma * torch.stack([z[:, 0], second], -1)
-    lifted = torch.rand(len(components), generator=random, dtype=sigma.dtype) < of.pen.sigmoid()
+    offsets = mixtures.mu[rows, components] + sigma * torch.stack([z[:, 0], second], -1)
+    lifted = (
+        torch.rand(len(components), generator=generator, dtype=sigma.dtype)
+        < mixtures.pen.sigmoid()
+    )
     return torch.cat([offsets, lifted.to(sigma)[:, None]], -1).to(device)
 
 
@@ -284,10 +287,12 @@ Target = tuple[Tensor, Tensor]
 
 
 class EncodedLines:
-    """The first ``most`` lines of a split by number, of ``length`` points each; 0: all."""
+    """The first ``max_lines`` lines of a split by number, of ``length`` points each; 0: all."""
 
-    def __init__(self, dataset: Strokes, split: str, length: int = 0, most: int = 0) -> None:
-        lines: Sequence[Line] = getattr(dataset, split)[: most or None]
+    def __init__(
+        self, dataset: Strokes, split: str, length: int = 0, max_lines: int = 0
+    ) -> None:
+        lines: Sequence[Line] = getattr(dataset, split)[: max_lines or None]
         if length:
             lines = [
                 replace(

@@ -94,7 +94,7 @@ def load(
     path: Path | None = None,
     *,
     unit: Unit | None = None,
-    most: int | None = None,
+    max_train: int | None = None,
     held_out_speaker: str = "",
     mix_channels: bool = False,
     skip_faulty: bool = False,
@@ -103,7 +103,7 @@ def load(
 
     When a split is first used, all recordings are inspected, and all that are faulty are named
     in one error; the name of the data says how many were mixed or left out. Validation and test
-    get fewer utterances in proportion to ``most``. The path is a folder, or the authors'
+    get fewer utterances in proportion to ``max_train``. The path is a folder, or the authors'
     .tar.gz; the archives of LibriSpeech are to be unpacked into one folder.
     """
     units: Any = source.options["unit"].split(", ")
@@ -113,8 +113,8 @@ def load(
     if source is SPOKEN:
         return Speech(
             source,
-            lambda: (synthesizer.make_corpus(most), ""),
-            lambda: f"{most} {synthesizer.SIZES}",
+            lambda: (synthesizer.make_corpus(max_train), ""),
+            lambda: f"{max_train} {synthesizer.SIZES}",
             units=PHONES,
             rate=synthesizer.RATE,
         )
@@ -125,13 +125,13 @@ def load(
         folder = unpack(path) if path.is_file() else path
         if source is FSDD:
             strings, note = join_digits(folder, unit, held_out_speaker, **checks)
-            return take_first(strings, most), note
+            return take_first(strings, max_train), note
         transcripts = list_timit(folder) if source is TIMIT else list_librispeech(folder)
-        return add_sound(take_first(transcripts, most), **checks)
+        return add_sound(take_first(transcripts, max_train), **checks)
 
     def key() -> str:
         files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
-        options = f"{unit} {most} {held_out_speaker!r} {checks} {STRINGS}"
+        options = f"{unit} {max_train} {held_out_speaker!r} {checks} {STRINGS}"
         return f"{options} {file_stamp(files)}"
 
     rate = FSDD_RATE if source is FSDD else RATE

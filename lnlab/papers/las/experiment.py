@@ -133,7 +133,7 @@ class Experiment(training.Experiment):
             self.data,
             "speech",
             unit=self.output_unit,
-            most=self.train_size,
+            max_train=self.train_size,
             held_out_speaker=self.held_out_speaker,
             mix_channels=self.mix_channels,
             skip_faulty=self.skip_faulty,

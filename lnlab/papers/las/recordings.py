@@ -122,10 +122,10 @@ Example = TypeVar("Example")
 
 
 def take_first(
-    splits: Mapping[str, list[Example]], most: int | None
+    splits: Mapping[str, list[Example]], max_train: int | None
 ) -> dict[str, list[Example]]:
-    """Return the first ``most`` training examples, and the same share of the other splits."""
-    share = 1 if most is None else min(1, most / max(1, len(splits["train"])))
+    """Return the first ``max_train`` training examples, and that share of the other splits."""
+    share = 1 if max_train is None else min(1, max_train / max(1, len(splits["train"])))
     return {name: split[: math.ceil(share * len(split))] for name, split in splits.items()}
 
 

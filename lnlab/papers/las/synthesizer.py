@@ -93,23 +93,23 @@ def make_voice(speaker: int) -> Voice:
 
 
 def synthesise(
-    phones: Sequence[str], voice: Voice, random: np.random.Generator
+    phones: Sequence[str], voice: Voice, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the sound of some phones, and where each ends.
 
     The sound is float32 (N,) at :data:`RATE`, of which the loudest sample is 0.5; the ends are
-    samples (len(phones),). ``random`` decides durations, pitch and noise.
+    samples (len(phones),). ``generator`` decides durations, pitch and noise.
     """
     if not phones or not set(phones) <= set(SOUNDS):
         raise ValueError(f"phones are {list(phones)}: give some of {', '.join(SOUNDS)}.")
     sounds = [SOUNDS[phone] for phone in phones]
     seconds = np.array([sound.seconds for sound in sounds]) / voice.speed
-    frames = np.maximum(3, seconds * random.uniform(0.75, 1.3, len(sounds)) * RATE / FRAME)
+    frames = np.maximum(3, seconds * generator.uniform(0.75, 1.3, len(sounds)) * RATE / FRAME)
     frames = frames.astype(int)
     tracks = _smooth(
         np.concatenate([_track(s, n) for s, n in zip(sounds, frames, strict=True)])
     )
-    sound = _voiced_sound(tracks, voice, random) + _friction(tracks, voice, random)
+    sound = _voiced_sound(tracks, voice, generator) + _friction(tracks, voice, generator)
     loudest = np.abs(sound).max()
     return (0.5 * sound / max(loudest, 1e-9)).astype(np.float32), frames.cumsum() * FRAME
 
@@ -137,9 +137,13 @@ def _smooth(tracks: np.ndarray) -> np.ndarray:
     return np.hstack([smooth, tracks[:, 4:]])
 
 
-def _voiced_sound(tracks: np.ndarray, voice: Voice, random: np.random.Generator) -> np.ndarray:
+def _voiced_sound(
+    tracks: np.ndarray, voice: Voice, generator: np.random.Generator
+) -> np.ndarray:
     frames = len(tracks)
-    melody = np.interp(np.arange(frames), np.linspace(0, frames, 5), random.normal(0, 0.05, 5))
+    melody = np.interp(
+        np.arange(frames), np.linspace(0, frames, 5), generator.normal(0, 0.05, 5)
+    )
     pitch = voice.pitch * np.exp(melody - 0.15 * np.linspace(0, 1, frames))
     count = int(0.45 * RATE / pitch.max())
     number = np.arange(1, count + 1)
@@ -162,10 +166,10 @@ def _voiced_sound(tracks: np.ndarray, voice: Voice, random: np.random.Generator)
     return total
 
 
-def _friction(tracks: np.ndarray, voice: Voice, random: np.random.Generator) -> np.ndarray:
+def _friction(tracks: np.ndarray, voice: Voice, generator: np.random.Generator) -> np.ndarray:
     """Return noise whose spectrum is cut to the band of each frame, by overlapping windows."""
     frames, size = len(tracks), 4 * FRAME
-    padded = random.normal(0, 1, (frames + 3) * FRAME)
+    padded = generator.normal(0, 1, (frames + 3) * FRAME)
     window = np.sqrt(np.hanning(size + 1)[:-1])
     pieces = np.lib.stride_tricks.sliding_window_view(padded, size)[::FRAME][:frames] * window
     spectrum = np.fft.rfft(pieces)
@@ -195,16 +199,16 @@ MARGIN = 0.05, 0.25  # seconds of silence before and after
 Splits = dict[str, list[Utterance]]
 
 
-def make_corpus(most: int | None = None, seed: int = 0) -> Splits:
+def make_corpus(max_train: int | None = None, seed: int = 0) -> Splits:
     """Make utterances of one to three random words, or read them from the cache.
 
     A pause between two words is a unit, ``sil``; the silence around them is none. Each
-    utterance depends on the seed and on its own number alone. At most ``most`` train, and of
-    the other splits fewer in proportion.
+    utterance depends on the seed and on its own number alone. At most ``max_train`` train, and
+    of the other splits fewer in proportion.
     """
     train = SIZES["train"]
     counts = {
-        split: size if most is None else min(size, -(-size * most // train))
+        split: size if max_train is None else min(size, -(-size * max_train // train))
         for split, size in SIZES.items()
     }
     arrays = cache_arrays("spoken", f"{seed} {counts}", lambda: _to_arrays(seed, counts))
@@ -273,8 +277,10 @@ def make_utterance(seed: int, split: str, number: int) -> Utterance:
     )
 
 
-def choose_words(random: np.random.Generator, split: str) -> tuple[int, list[str], list[bool]]:
+def choose_words(
+    generator: np.random.Generator, split: str
+) -> tuple[int, list[str], list[bool]]:
     """Choose a speaker, words, and whether a pause follows each word but the last."""
-    speaker = int(random.choice(SPEAKERS[split]))
-    words = random.choice(list(WORDS), random.integers(1, MAX_WORDS + 1)).tolist()
-    return speaker, words, [random.random() < PAUSE for _ in words[1:]]
+    speaker = int(generator.choice(SPEAKERS[split]))
+    words = generator.choice(list(WORDS), generator.integers(1, MAX_WORDS + 1)).tolist()
+    return speaker, words, [generator.random() < PAUSE for _ in words[1:]]

@@ -392,13 +392,13 @@ class Truth:
 
 
 @cache  # once in a process: arms of a comparison have the same
-def make_scenes(most: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
-    """Generate scenes and five captions of each; of training scenes at most ``most``."""
+def make_scenes(max_train: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
+    """Generate scenes and five captions of each; of training scenes at most ``max_train``."""
     splits = {}
     for split, count in sizes:
         rng = random.Random(f"scenes to {split}")
-        if most is not None and split == "train":
-            count = min(count, most)
+        if max_train is not None and split == "train":
+            count = min(count, max_train)
         scenes = [random_scene(rng) for _ in range(count)]
         captions = [random_caption(rng, scene, k) for scene in scenes for k in range(PER_IMAGE)]
         splits[split] = CaptionedImages(
@@ -523,12 +523,12 @@ class Captions(Dataset[CaptionedImages]):
 
 
 def load(
-    source: Source, path: Path | None = None, *, split: int = 0, most: int | None = None
+    source: Source, path: Path | None = None, *, split: int = 0, max_train: int | None = None
 ) -> Captions:
     """Return the images and captions of a source; the options are those of ``sources.toml``."""
     if source is SCENES:
-        read = partial(make_scenes, most, tuple(SCENE_SIZES.items()))
-        return Captions(source, read, lambda: f"{most} {SCENE_SIZES}", CATEGORIES)
+        read = partial(make_scenes, max_train, tuple(SCENE_SIZES.items()))
+        return Captions(source, read, lambda: f"{max_train} {SCENE_SIZES}", CATEGORIES)
     folder = path or data_folder() / source.name
     files = require_files(source, folder, FILES[source.name])
 

@@ -68,7 +68,7 @@ class Experiment(training.Experiment):
     higher_is_better = ("valid_recall",)
 
     def dataset(self) -> Captions:
-        return load(self.data, "captions", split=self.split, most=self.train_size)
+        return load(self.data, "captions", split=self.split, max_train=self.train_size)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
         gain = None if self.norm == "none" else self.gain

@@ -175,13 +175,15 @@ def widen_decoder(decoder: Any, norm: NormLayer, **settings: Any) -> GRU:
     return wide
 
 
-def group_by_length(sentences: Sequence[Sequence[int]], most: int = 256) -> list[list[int]]:
-    """Return the indices of sentences in batches of one length, of at most ``most``."""
+def group_by_length(
+    sentences: Sequence[Sequence[int]], max_batch: int = 256
+) -> list[list[int]]:
+    """Return the indices of sentences in batches of one length, of at most ``max_batch``."""
     by_length: dict[int, list[int]] = {}
     for index, sentence in enumerate(sentences):
         by_length.setdefault(len(sentence), []).append(index)
     return [
-        indices[k : k + most]
+        indices[k : k + max_batch]
         for _, indices in sorted(by_length.items())
-        for k in range(0, len(indices), most)
+        for k in range(0, len(indices), max_batch)
     ]
