@@ -210,13 +210,13 @@ class CannotCheck(ValueError):
     """A check does not apply, or cannot run; the message says why."""
 
 
-def list_names(names: Sequence[str], most: int = 3, separator: str = ", ") -> str:
+def list_names(names: Sequence[str], max_names: int = 3, separator: str = ", ") -> str:
     """Return the first few names, and how many others: "a, b and 4 others"."""
     names = list(dict.fromkeys(name or "the module itself" for name in names))
-    rest = len(names) - most
+    rest = len(names) - max_names
     if rest < 2:
         return separator.join(names)
-    return f"{separator.join(names[:most])} and {rest} others"
+    return f"{separator.join(names[:max_names])} and {rest} others"
 
 
 def count(number: int, one: str, several: str = "") -> str:

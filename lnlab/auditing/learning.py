@@ -222,7 +222,7 @@ RATES_APART = 30.0
 """Effective rates further apart than this have no learning rate that suits both."""
 
 
-def check_rates(subject: AuditSubject) -> list[Finding]:
+def check_effective_rates(subject: AuditSubject) -> list[Finding]:
     """Measure length and effective learning rate of every scale-invariant weight."""
     tried = invariances(subject)
     by_row = tried.weights(3)

@@ -250,7 +250,7 @@ BLOCKS = 8
 """Parts of a sequence that are replaced, one after the other."""
 
 
-def check_inputs(subject: AuditSubject) -> list[Finding]:
+def check_ignored_inputs(subject: AuditSubject) -> list[Finding]:
     """Find parts of the input that no output depends on, and padding that is not left out."""
     findings = []
     share = _ignored(subject)
@@ -328,7 +328,7 @@ WRONG = 0.03
 """A relative difference above this between a gradient and finite differences is one."""
 
 
-def check_derivative(subject: AuditSubject) -> list[Finding]:
+def check_wrong_derivative(subject: AuditSubject) -> list[Finding]:
     """Compare the gradient along a random direction with finite differences of the loss."""
     objective = subject.objective
     w = objective.start
@@ -361,7 +361,7 @@ APART = 1000.0
 """Sizes further apart than this."""
 
 
-def check_scales(subject: AuditSubject) -> list[Finding]:
+def check_unequal_scales(subject: AuditSubject) -> list[Finding]:
     """Compare the sizes of weights, of the operands of sums, and of attention logits."""
     seen = operations(subject)
     findings = []
@@ -527,9 +527,13 @@ DRAWS = 64
 """Random states over which the mean of what is dropped is taken."""
 
 
-def check_modes(subject: AuditSubject) -> list[Finding]:
+def check_train_and_eval_modes(subject: AuditSubject) -> list[Finding]:
     """Compare both modes of the module as it was given, with its dropout."""
-    findings = [*_of_evaluation(subject), *_of_dropout(subject), *_of_running(subject)]
+    findings = [
+        *_unrepeatable_evaluation(subject),
+        *_misused_dropout(subject),
+        *_misused_running_statistics(subject),
+    ]
     closed = [
         f"{name}.bias"
         for name, each in subject.module.named_modules()
@@ -541,7 +545,7 @@ def check_modes(subject: AuditSubject) -> list[Finding]:
     return findings
 
 
-def _of_evaluation(subject: AuditSubject) -> Iterator[Finding]:
+def _unrepeatable_evaluation(subject: AuditSubject) -> Iterator[Finding]:
     """An evaluation that is another the second time, or from another random state."""
     module = deepcopy_module(subject.original).eval()
     with torch.no_grad(), restored_random_state():
@@ -562,7 +566,7 @@ def _of_evaluation(subject: AuditSubject) -> Iterator[Finding]:
         yield make_finding("random-in-evaluation", [], message)
 
 
-def _of_dropout(subject: AuditSubject) -> Iterator[Finding]:
+def _misused_dropout(subject: AuditSubject) -> Iterator[Finding]:
     modules = dict(subject.original.named_modules())
     dropped = {
         name: each.p
@@ -631,7 +635,7 @@ def _means_of_drops(subject: AuditSubject) -> Iterator[str]:
                 yield f"{name} ({digits(ratio)} times as large in training)"
 
 
-def _of_running(subject: AuditSubject) -> Iterator[Finding]:
+def _misused_running_statistics(subject: AuditSubject) -> Iterator[Finding]:
     """Running statistics that are not averages, not saved, or of more than one place."""
     last = [
         f"{name} (momentum {each.momentum:g})"

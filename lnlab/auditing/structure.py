@@ -174,7 +174,7 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
         if f.what == "eps" and "at least" in f.found:
             rule = "eps-floor"
         if f.what == "evaluation" and "own batch" in f.found:
-            # the same in both modes: a fault where no batch is promised; see check_cases
+            # the same in both modes: a fault where no batch is promised; see check_mixed_cases
             if is_known_norm(norms.module) or _promise(norms) is None:
                 continue
             rule = "norm-differs" if _promise(norms) == "BatchNorm" else "norm-mixes-cases"
@@ -265,7 +265,7 @@ RANDOM_STATES = 8
 """The states an effect is looked for from, where a module draws random numbers."""
 
 
-def check_parameters(subject: AuditSubject) -> list[Finding]:
+def check_idle_parameters(subject: AuditSubject) -> list[Finding]:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.without_zeros
     evaluated = nonzero.copy()
@@ -481,7 +481,7 @@ CASES_TRIED = 0, 1
 """Two cases are tried, as one may have the largest value, which counts for all."""
 
 
-def check_cases(subject: AuditSubject) -> list[Finding]:
+def check_mixed_cases(subject: AuditSubject) -> list[Finding]:
     """Find cases whose output changes, module by module, when the others become like them.
 
     Evaluation is asked, where no statistics over cases are those of the batch.
@@ -546,7 +546,7 @@ FEW_CASES = 16
 a third or more, one time in three."""
 
 
-def check_units(subject: AuditSubject) -> list[Finding]:
+def check_dead_units(subject: AuditSubject) -> list[Finding]:
     """Find units in front of an f that is flat in all cases of the input."""
     sites = [s for s in subject.copy().run(find_shut=True).sites if s.shut is not None]
     if not sites:
