@@ -392,7 +392,7 @@ ROUNDINGS = 8
 
 
 @dataclass(frozen=True)
-class Point:
+class DefectsAtDelta:
     """The defects that one delta made."""
 
     delta: float  # the scale, or the size of a shift
@@ -421,7 +421,7 @@ def _sign(plus: Tensor, minus: Tensor, exact: float) -> str:
     return "flips" if float(both.abs().max()) <= 2 * tolerance else "other"
 
 
-def _law(points: list[Point], exact: float) -> tuple[float, float]:
+def _law(points: list[DefectsAtDelta], exact: float) -> tuple[float, float]:
     """Return (p, knee): defects go as delta^-p below 1, and reach order one at the knee.
 
     With eps inside the root the defect is eps/(2 var) (delta^-2 - 1) while that is small, and
@@ -565,10 +565,10 @@ class Tester:
 
     def _grade(
         self,
-        points: list[Point],
+        points: list[DefectsAtDelta],
         scales: bool,
-        defect: Callable[[Point], float],
-        rounding: Callable[[Point], float],
+        defect: Callable[[DefectsAtDelta], float],
+        rounding: Callable[[DefectsAtDelta], float],
     ) -> Grade:
         """Return the grade of points of delta > 0; roundings, which cost time, come last."""
         certain = all(defect(p) <= self.exact for p in points if not p.doubtful)
@@ -579,7 +579,9 @@ class Tester:
         counted = [defect(p) for p in points if p.delta >= 1 or not scales]
         return Grade.APPROXIMATE if all(d < VISIBLE for d in counted) else Grade.BROKEN
 
-    def _more_points(self, change: Change, usual: Point, y: Tensor) -> tuple[list[Point], str]:
+    def _more_points(
+        self, change: Change, usual: DefectsAtDelta, y: Tensor
+    ) -> tuple[list[DefectsAtDelta], str]:
         """Return further deltas, few after a break, and what the sign of delta does."""
         scales = change.transformation.scales
         if not usual.outputs < VISIBLE:  # not `>=`: NaN is a break, too
@@ -602,7 +604,7 @@ class Tester:
         changed, base = self._compared(change, delta)
         return relative_change(changed.y, base.y)
 
-    def _point(self, change: Change, delta: float) -> tuple[Point, Tensor]:
+    def _point(self, change: Change, delta: float) -> tuple[DefectsAtDelta, Tensor]:
         """Return the defects at one delta, and the outputs y (B, ...)."""
         changed, base = self._compared(change, delta)
         outputs = relative_change(changed.y, base.y, self._largest.get(id(base.y)))
@@ -613,10 +615,10 @@ class Tester:
         swallowed = not inside <= self.exact and self._swallowed(changed.sites, base.sites)
         limit = min(self.exact**0.5, VISIBLE)
         doubtful = any(self.exact < d < limit for d in (outputs, inside))
-        point = Point(delta, outputs, inside, int(case), site, swallowed, doubtful)
+        point = DefectsAtDelta(delta, outputs, inside, int(case), site, swallowed, doubtful)
         return point, changed.y
 
-    def _knee(self, change: Change, points: list[Point]) -> float:
+    def _knee(self, change: Change, points: list[DefectsAtDelta]) -> float:
         """Return the delta where the defect crosses 1 - 1/sqrt(2): there delta² var = eps."""
         # With eps inside the root a scale delta leaves y / sqrt(1 + eps / (delta² var)): at
         # delta² var = eps the output has come down to 1/sqrt(2) of itself.
@@ -633,7 +635,7 @@ class Tester:
             low, high = (low, middle) if near else (middle, high)
         return (low * high) ** 0.5
 
-    def _rounding(self, change: Change, point: Point) -> tuple[float, float]:
+    def _rounding(self, change: Change, point: DefectsAtDelta) -> tuple[float, float]:
         """Return the effect of one rounding of weights and inputs, on outputs and inside."""
         changed, _ = self._compared(change, point.delta)
         off = self.run(self._rounded(change.replacement(self.module, point.delta)))

@@ -372,7 +372,7 @@ def _row(name: str, module: nn.Module, x: Tensor, report: NormReport, more: str)
         pointwise = report.properties[0].found.startswith("none")
         status = row.status if pointwise else "another form"
         return replace(row, status=status, gain="", transfers="no")
-    return replace(row, transfers="no" if more else transfer(module, x, report))
+    return replace(row, transfers="no" if more else computes_same_in_torch(module, x, report))
 
 
 @torch.no_grad()
@@ -424,7 +424,7 @@ def bfloat16_error(module: nn.Module, x: Tensor) -> float:
 
 
 @torch.no_grad()
-def transfer(module: nn.Module, x: Tensor, report: NormReport) -> str:
+def computes_same_in_torch(module: nn.Module, x: Tensor, report: NormReport) -> str:
     """Return whether torch.nn's class computes the same with the module's parameters."""
     operator = report.operator
     if operator is None or report.divisor is None or 0 in operator.axes:

@@ -111,7 +111,7 @@ def _norm_findings(norms: NormGroup) -> Iterator[Finding]:
         return
     if norms.report.kind != NOTHING:
         yield from _misnamed(norms, norms.report.kind)
-        yield from _eps(norms)
+        yield from _missing_or_small_eps(norms)
     elif not is_known_norm(norms.module):
         yield _name_alone(norms)
 
@@ -186,7 +186,7 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
         yield make_finding(rule, norms.names, message, severity, kind=norms.report.kind)
 
 
-def _eps(norms: NormGroup) -> Iterator[Finding]:
+def _missing_or_small_eps(norms: NormGroup) -> Iterator[Finding]:
     """No eps at all, or one so small that a constant case has a steep gradient."""
     aspect = norms.aspects.get("eps", "")
     if aspect == "none":

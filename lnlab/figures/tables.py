@@ -256,7 +256,7 @@ def timeline(slices: Sequence[int], steps: int = 4, chunk: int = 2) -> go.Figure
         cases = f"{number}: {slices[threads - 1 - lane]} cases"
         for boxes, base, text in ((looped, above, number), (alone, lane, cases)):
             for left, width, work in boxes:
-                _box(figure, left, base, width, 0.72, "", WORK[work][1])
+                _draw_box(figure, left, base, width, 0.72, "", WORK[work][1])
             _label(figure, -0.1, base + 0.36, text, anchor="right")
     for left, width, _ in looped:
         at = left + width + 0.035
@@ -301,7 +301,7 @@ def lstm_step() -> go.Figure:
         "h": (7.8, 1.1, "h<sub>t</sub>", green, saved),
     }
     for left, bottom, text, fill, line in boxes.values():
-        _box(figure, left, bottom, 0.9, 0.7, text, fill, line)
+        _draw_box(figure, left, bottom, 0.9, 0.7, text, fill, line)
     arrows = "x Wx, Wx LNx, h_ Wh, Wh LNh, LNx gates, LNh gates, gates c, c_ c, c LNc, LNc h"
     for pair in [*arrows.split(", "), "gates h"]:
         (x0, y0, *_), (x1, y1, *_) = (boxes[name] for name in pair.split())
@@ -339,7 +339,7 @@ def _canvas(height: int) -> go.Figure:
     return figure.update_yaxes(visible=False, fixedrange=True)
 
 
-def _box(
+def _draw_box(
     figure: go.Figure,
     left: float,
     bottom: float,

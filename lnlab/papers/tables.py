@@ -39,7 +39,7 @@ from lnlab.papers.results import (
     confidence_interval,
     differences,
     final,
-    logarithm,
+    log_of,
     mean_along,
     numbers_by_seed,
     rows,
@@ -93,7 +93,7 @@ def rank_arms(arms: Arms) -> pd.DataFrame:
     """
     loss, table = mean_along("train_nll"), {}
     for arm, runs in arms.items():
-        ratios = differences(arms, arm, "batch", logarithm(loss)).values()
+        ratios = differences(arms, arm, "batch", log_of(loss)).values()
         low, high = np.exp(confidence_interval([*ratios]))
         (rate,) = {run.config["learning_rate"] for run in runs.values()}
         table[arm] = {

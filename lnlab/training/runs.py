@@ -225,7 +225,7 @@ class Run:
         self._state: dict[str, Any] | None = None
         self._rows: list[str] = []
         self._arrays: dict[str, Tensor] = {}
-        content = self._content(CONFIG)
+        content = self._read_checked(CONFIG)
         with self._reading(CONFIG):
             record = json.loads(content)
             self.task: str = record["task"]
@@ -340,7 +340,7 @@ class Run:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every row that was logged; a row that is being written is left out."""
-        lines = self._content(METRICS).splitlines(keepends=True)
+        lines = self._read_checked(METRICS).splitlines(keepends=True)
         rows = []
         for number, line in enumerate(lines, start=1):
             if line.endswith(b"\n"):
@@ -378,14 +378,16 @@ class Run:
         if not self.done:
             saved = self._checkpoint() or {"arrays": {}}
             return {name: array.numpy() for name, array in saved["arrays"].items()}
-        return load(self._content(PICTURES)) if PICTURES in self._record()["sha256"] else {}
+        return (
+            load(self._read_checked(PICTURES)) if PICTURES in self._record()["sha256"] else {}
+        )
 
     def weights(self) -> "dict[str, Tensor]":
         """Return the trained weights, as :meth:`finish` was given them."""
         from safetensors.torch import load
 
         self._record()
-        return load(self._content(WEIGHTS))
+        return load(self._read_checked(WEIGHTS))
 
     def record(self) -> dict[str, Any]:
         """Return what is kept of a finished run: what it was and how it ended."""
@@ -398,7 +400,7 @@ class Run:
             record["environment_at_end"] = end["environment"]
         return record
 
-    def _content(self, name: str) -> bytes:
+    def _read_checked(self, name: str) -> bytes:
         """Return the bytes of one of its files: of a finished run, those that it ended with."""
         expected = self._record()["sha256"] if self.done else {}
         with self._reading(name):
@@ -486,7 +488,7 @@ class Run:
             files[PICTURES] = save(dict(sorted(self._arrays.items())))
         for name, content in files.items():
             write(self.folder / name, content)
-        files[CONFIG] = self._content(CONFIG)
+        files[CONFIG] = self._read_checked(CONFIG)
         record: dict[str, Any] = {
             "result": dict(result),
             "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),

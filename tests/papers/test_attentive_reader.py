@@ -54,7 +54,7 @@ def test_articles_are_read_when_they_are_used(tmp_path, monkeypatch):
     assert [*cnn.entity_ids] == [*range(3, 14)]
     assert {"training", "validation"} < {*cnn.vocabulary.words}
     assert "test" not in cnn.vocabulary
-    assert cnn.longest == (19, 7)
+    assert cnn.max_lengths == (19, 7)
     read = []
     monkeypatch.setattr(questions, "read_article", lambda file: read.append(file.name))
     _ = cnn.train[3]
@@ -304,7 +304,7 @@ def test_population_statistics_are_of_each_time_step_and_the_last_serves_later_o
     evaluate.recompute_statistics(model, train, 16)
     cell = model.passage.cells[0]
     means = cell.norm_x.running_mean
-    assert means.shape == (dataset.longest[0], 4 * 8)
+    assert means.shape == (dataset.max_lengths[0], 4 * 8)
     x, _ = train.batch(range(len(train)))
     a = F.embedding(x.passage[:, 2], model.word) @ cell.W_x.T
     torch.testing.assert_close(means[2], a.mean(0), rtol=1e-4, atol=1e-6)  # float32

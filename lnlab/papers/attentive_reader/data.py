@@ -390,7 +390,7 @@ class Questions(Dataset[Sequence[Question]]):
         return range(first, first + int(self._vocabulary_and_sizes["entities"]))
 
     @property
-    def longest(self) -> tuple[int, int]:
+    def max_lengths(self) -> tuple[int, int]:
         """The lengths of the longest training passage and question, their ends included."""
         passage, query = self._vocabulary_and_sizes["longest"].tolist()
         return passage + 1, query + 1
@@ -409,7 +409,7 @@ class Questions(Dataset[Sequence[Question]]):
         return (
             f"{self.kind} data: {self.name}, questions: {counts}; {len(self.vocabulary)} "
             f"words, {len(self.entity_ids)} of them entities; the longest passage to train on "
-            f"has {self.longest[0]}"
+            f"has {self.max_lengths[0]}"
         )
 
 

@@ -106,7 +106,7 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: Questions) -> nn.Module:
         recurrent, everywhere, gain = ARMS[self.norm]
-        passage, query = dataset.longest
+        passage, query = dataset.max_lengths
         with seeded(seed):
             net = AttentiveReader(
                 dataset.vocabulary,

@@ -132,7 +132,7 @@ class FeedForward(nn.Module):
         self.W_1, self.W_2 = Linear(D, 4 * D), Linear(4 * D, D)
 
     def forward(self, x: Tensor, T: int) -> Tensor:
-        """Map x (*S, N, D) to the same shape."""
+        """Map x (*S, N, D) to the same shape; T, which attention reads, is not used."""
         return self.W_2(F.relu(self.W_1(x)))
 
 
