@@ -68,29 +68,29 @@ def ratios(size: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {f"{a} / {b}": summary({a: found[a], b: found[b]}) for a, b in pairs}
 
 
-def update(task: Experiment) -> Callable[[], None]:
+def update(experiment: Experiment) -> Callable[[], None]:
     """One update of one seed, on a batch of random pictures that is always the same."""
-    model = stack([task.model(0, MNIST)])
-    optimizer = task.optimizer(model.parameters())
-    before_step(optimizer, task.clip_)
-    x = (torch.rand(1, task.batch_size, 28 * 28) < 0.13).float()
+    model = stack([experiment.model(0, MNIST)])
+    optimizer = experiment.optimizer(model.parameters())
+    before_step(optimizer, experiment.clip_)
+    x = (torch.rand(1, experiment.batch_size, 28 * 28) < 0.13).float()
 
     def step() -> None:
         optimizer.zero_grad()
-        losses = task.loss(model(x), x)
+        losses = experiment.loss(model(x), x)
         losses.backward(torch.ones_like(losses))
         optimizer.step()
 
     return step
 
 
-def floor(task: Experiment) -> Callable[[], object]:
+def floor(experiment: Experiment) -> Callable[[], object]:
     """The matrix products of the compiled loop, there and back, and nothing else."""
-    net = task.model(0, MNIST)
+    net = experiment.model(0, MNIST)
     assert isinstance(net, FusedDRAW)
     of = net.loop()
     assert of is not None
-    x = torch.zeros(task.batch_size, 28 * 28)
+    x = torch.zeros(experiment.batch_size, 28 * 28)
     parameters, noise = [p.detach() for p in net.tensors()], net.noise(x)
     slopes = [torch.empty_like(p) for p in parameters]
     dcanvas = torch.zeros_like(x)

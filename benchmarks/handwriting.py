@@ -72,10 +72,10 @@ def ratios(units: int) -> dict[str, dict[str, Any]]:
 ARMS = "layer", "none"
 
 
-def stepped(task: Experiment) -> HandwritingNet:
+def stepped(experiment: Experiment) -> HandwritingNet:
     """The net of seed 0, its window moved point by point."""
     torch.manual_seed(0)
-    return fuse(task.net(LINES.alphabet, CHARACTERS / POINTS))
+    return fuse(experiment.net(LINES.alphabet, CHARACTERS / POINTS))
 
 
 def lines(B: int) -> LineBatch:
@@ -84,17 +84,17 @@ def lines(B: int) -> LineBatch:
     return LineBatch(torch.randn(B, POINTS, 3), text)
 
 
-def update(task: Experiment, net: Any) -> Callable[[], None]:
+def update(experiment: Experiment, net: Any) -> Callable[[], None]:
     """One update of one net, on a batch that is always the same."""
     model = stack([net])
-    optimizer = task.optimizer(model.parameters())
-    before_step(optimizer, task.clip_)
-    batch = LineBatch(*(a.unsqueeze(0) for a in lines(task.batch_size)))
+    optimizer = experiment.optimizer(model.parameters())
+    before_step(optimizer, experiment.clip_)
+    batch = LineBatch(*(a.unsqueeze(0) for a in lines(experiment.batch_size)))
     y = torch.rand(*batch.x.shape).round(), torch.full(batch.x.shape[:2], POINTS)
 
     def step() -> None:
         optimizer.zero_grad()
-        losses = task.loss(model(batch), y)
+        losses = experiment.loss(model(batch), y)
         losses.backward(torch.ones_like(losses))
         optimizer.step()
 
