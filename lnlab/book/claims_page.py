@@ -34,9 +34,10 @@ LEGEND = (
 )
 HEADLINE = (
     "The setting shown is chosen by rule, not by result: the nearest to the paper's data and "
-    "protocol; then one whose learning rates were chosen on validation data; then the one with "
-    "most seeds; then one written down before its runs; then the one listed first in the file "
-    "of the claims. All other settings stand below it."
+    "protocol; of these, one with each side at its best learning rate, chosen on validation "
+    "data rather than on training data; of these, one with the most seeds; then one written "
+    "down before its runs; then the one listed first in the file of the claims. All other "
+    "settings stand below it."
 )
 
 MEANINGS = {
@@ -44,41 +45,38 @@ MEANINGS = {
     "contradicted": "the 95 % interval lies wholly on the other side of no effect",
     "mixed": "another setting of the same question, as near to the paper, says the opposite "
     "(after Holm's correction for several tests)",
-    "no difference that matters": "the 95 % interval includes no effect and excludes every "
-    "effect that matters",
-    "inconclusive": "the 95 % interval includes no effect and effects that matter, or there "
-    "are fewer than five pairs",
+    "no difference that matters": "the 95 % interval includes 0 (no effect) and excludes "
+    "every effect that matters",
+    "inconclusive": "the 95 % interval includes 0 (no effect) and effects that matter, or "
+    "there are fewer than five pairs",
     "correct": "a formula or a table, checked: it is as the paper says",
     "wrong as printed": "a formula, sentence or table, checked: it is not as the paper says",
     "ambiguous": "a sentence that is right in one reading and wrong in another",
-    "not tested": "there are no data or runs within reach, or no network learned anything",
+    "not tested": "the data or models are out of reach, the runs are not yet done, or no "
+    "network learned anything",
 }
 """The meaning of each word."""
 SIZES = {
-    "the word alone": "the whole interval is farther from no effect than the smallest effect "
+    "no size named": "the whole interval is farther from no effect than the smallest effect "
     "that matters, a size set for each statement, with a reason (“large” in downloads)",
     "…, but small": "the whole interval is closer to no effect than the smallest effect that "
     "matters (“small” in downloads)",
     "…, size uncertain": "a part of the interval is closer to no effect than the smallest "
     "effect that matters, a part is not (“open” in downloads)",
 }
-OF_EQUALITY = {
-    "equal": {
-        "supported": "the 95 % interval lies within what counts as equal",
-        "contradicted": "the 95 % interval lies wholly outside what counts as equal",
-        "inconclusive": "a part of the 95 % interval counts as equal, a part does not",
-    },
-    "not more": {
-        "supported": "the 95 % interval ends below the smallest effect that matters",
-        "contradicted": "the 95 % interval lies wholly above the smallest effect that matters",
-        "inconclusive": "the 95 % interval holds the smallest effect that matters",
-    },
-}
-"""The meaning of a word where the claim is that two things are equal, or one not larger."""
 EQUALITY = (
     "A claim that two things are equal is supported if the interval lies within the smallest "
     "effect that matters on both sides; a claim that one is not larger, if the interval ends "
-    "below that effect, however far. Either is contradicted if the interval lies wholly beyond."
+    "below that effect, however far. Either is contradicted if the interval lies wholly "
+    "beyond. A claim that something is larger or smaller than a number, or that two things "
+    "differ by a factor, is judged by that number or factor in place of no effect."
+)
+FALSE_DISCOVERY = (
+    "q: among all tests that reject with such a q or a smaller one, about this share rejects "
+    "by chance (Benjamini and Hochberg, over the settings written down before their runs). "
+    "What is rejected is that there is no effect; where two things are claimed to be equal, "
+    "or one not larger, that they differ by the smallest effect that matters. q is shown where "
+    "the test rejects, so never with “inconclusive” or “no difference that matters”."
 )
 TERMS = {
     "LN": "layer norm, which standardizes the features of each example",
@@ -93,9 +91,9 @@ TERMS = {
     "counts as often as there are modules",
     "LayerNorm scaling": "pre-LN with the norm's output in layer l divided by √l",
     "residual stream": "what the modules of a transformer read and add to",
-    "Peri-LN": "layer norm before and behind each module",
+    "Peri-LN": "layer norm before and after each module",
     "pre-LN": "layer norm before each module of a transformer",
-    "post-LN": "layer norm behind each module of a transformer, after the residual sum",
+    "post-LN": "layer norm of the sum of each module of a transformer and its input",
     "population(?= statistics|'s)|(?<=of the )population": "statistics collected during "
     "training, as batch norm uses in evaluation",
     "gain|gains": "the learned factor that follows a norm",
@@ -111,6 +109,15 @@ TERMS = {
     "variational bound": "the upper bound of the negative log likelihood that DRAW minimizes",
     "learning-rate warm-up|warm-up": "a learning rate that rises from 0 over the first updates",
     "updates": "steps of the optimizer",
+    "branch|branches": "attention or the feed-forward module, whose output is added to the "
+    "residual stream",
+    "the authors' initialization": "initial weights drawn as in the code that the authors "
+    "published",
+    "as first declared|as first measured": "the comparison in its first form; another measure "
+    "or another version of the program took its place, and its values remain",
+    "as first chosen": "at the learning rates of a first search, which was repeated because "
+    "several rates tied",
+    "shorter grid": "a first search over fewer learning rates",
     "LSTM|GRU": "recurrent networks with gates",
     "RNN": "a recurrent network",
     "LeNet": "a small convolutional network",
@@ -158,7 +165,7 @@ TERMS = {
     "effective learning rate": "the learning rate over the squared length of the weights",
     "W_Q": "the matrix of attention's queries",
     "W_K": "the matrix of attention's keys",
-    "W_O": "the matrix behind attention",
+    "W_O": "the matrix that follows attention",
     "W_2": "the second matrix of a feed-forward module",
     "[TF]{4}": "a configuration of BLN, whether the batch's mean and deviation and the "
     "example's mean and deviation are those of the population (T) or current ones (F)",
@@ -180,12 +187,24 @@ def explain_word(record: Mapping[str, Any]) -> str:
     """Return what the word of a statement means, and its size."""
     sizes = {"small": "but small", "open": "size uncertain"}
     word = record["word"]
-    meanings = MEANINGS | OF_EQUALITY.get(record.get("claims", ""), {})
-    text = f"“{word}”: {meanings[word]}"
+    text = f"“{word}”: {record.get('why') or MEANINGS[word]}"
     if record["size"] in sizes:
         size = sizes[record["size"]]
         text += f"; “{size}”: {SIZES[f'…, {size}'].partition(' (“')[0]}"
     return text
+
+
+def rejects(record: Mapping[str, Any]) -> str:
+    """Return the hypothesis that the test of a statement rejects, or nothing."""
+    if record["q"] is None or record["word"] not in ("supported", "contradicted", "mixed"):
+        return ""
+    if record["claims"] not in ("equal", "not more"):
+        return (
+            "there is no effect" if not record.get("expected") else "it is the number claimed"
+        )
+    if record["word"] != "supported":
+        return ""
+    return "the difference is as large as the smallest effect that matters"
 
 
 def details(record: Mapping[str, Any]) -> dict[str, str]:
@@ -193,15 +212,15 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
     quote = f"“{record['quote']}” ({record['paper']}, {record['source']})"
     parts = {"Checked on": "" if record["settings"] else record["setting"]}
     if record["settings"]:
-        n, declared = record["n"], record["declared"]
-        parts["Measured on"] = (
-            f"{record['setting']} ({record['nearness']}), {n} {record['pairs']}"
-        )
+        declared = record["declared"]
+        parts["Measured on"] = f"{record['setting']} ({record['nearness']})"
         if record["read"]:
             parts["What is compared"] = f"{record['quantity']}, {record['read']}"
         parts["The smallest effect that matters"] = record["matters"]
-        if record["q"] is not None:
-            parts["False discovery rate"] = f"q = {record['q']:.2g}"
+        if rejected := rejects(record):
+            parts["False discovery rate"] = (
+                f"q = {record['q']:.2g}, of the test that {rejected}"
+            )
         before = f"before the runs, in commit {declared}"
         parts["Written down"] = declared if " " in declared else before
     parts |= {
@@ -242,7 +261,7 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     return TEMPLATES.get_template("claims.html").render(
         themes=themes, chosen=chosen, controls=controls, dot=dot, kind=kind, digits=digits,
         details=details, legend=LEGEND, headline=HEADLINE, meanings=MEANINGS, sizes=SIZES,
-        equality=EQUALITY,
+        equality=EQUALITY, false_discovery=FALSE_DISCOVERY, rejects=rejects,
         # inside a script only "</script" and "<!--" mean something: no "<" is left
         data=Markup(data.replace("<", r"\u003c")),
         style=Markup((HERE / "claims.css").read_text(encoding="utf-8")),

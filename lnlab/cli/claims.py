@@ -20,15 +20,16 @@ class Group(click.Group):
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the words, sizes and settings mean."""
-        from lnlab.book.claims_page import EQUALITY, HEADLINE, LEGEND, MEANINGS, SIZES
+        from lnlab.book import claims_page as page
         from lnlab.papers.claims.entries import NEAR
 
         with formatter.section("Words"):
-            formatter.write_dl([*MEANINGS.items(), *SIZES.items()])
+            formatter.write_dl([*page.MEANINGS.items(), *page.SIZES.items()])
         with formatter.section("Nearness of a setting to the paper's, best first"):
             formatter.write_text("; ".join(NEAR.values()))
         formatter.write_paragraph()
-        formatter.write_text(f"{EQUALITY} {HEADLINE} {LEGEND}")
+        for text in (page.EQUALITY, page.HEADLINE, page.FALSE_DISCOVERY, page.LEGEND):
+            formatter.write_text(text)
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -40,12 +41,13 @@ def claims(context: click.Context, paper: str, word: str, as_json: bool) -> None
     """List the statements of the papers: word, effect; `claims show ID` has the rest."""
     if context.invoked_subcommand:
         return
+    from lnlab.book.claims_page import COLUMNS
     from lnlab.papers import claims
 
     chosen = claims.Claims(select(select(claims.claims(), "paper", paper), "word", word))
     if as_json:
-        records = chosen.to_frame().reset_index().to_dict("records")
-        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
+        records = [{name: one.get(name) for name in COLUMNS} for one in chosen]
+        click.echo(json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         click.echo(chosen.text(get_terminal_size((WIDTH, 24)).columns))
 

@@ -60,8 +60,9 @@ arms do not give them. ``rates``: a learning rate per arm; ``tuned_on``: "valida
 ``shared``: test examples over training examples, for splits of the same examples.
 ``on``: the data in a word, said with the verdict where ``near`` is "other".
 ``asks``: another question than the claim's (batch 4): shown, but it never makes a claim mixed.
-``note``: one sentence. ``numbers``, ``numbers_from``: those of runs that are not kept, and the
-commit whose verdicts.json has them; they take the place of ``experiment`` and ``runs``.
+``parts``, of a claim: questions that its sentence asks as well; their answers stand with the
+effect. ``note``: one sentence. ``numbers``, ``numbers_from``: those of runs that are not kept,
+and the commit whose verdicts.json has them; they take the place of ``experiment`` and ``runs``.
 
 With one arm its own number is judged, with four the difference of the first two less that of
 the others, with three or more the first less the best of the others. ``measure`` may be a
@@ -162,6 +163,7 @@ class Statement:
     readings: list[dict[str, Any]] = field(default_factory=list)
     needs: str = ""
     note: str = ""
+    parts: list[str] = field(default_factory=list)
     settings: tuple[Comparison, ...] = ()
 
     @property
@@ -179,8 +181,9 @@ class Statement:
         """Return what the headline is least in: it is chosen by rule, not by result.
 
         Nearest to the paper's data and protocol; then each arm at its best rate, chosen on
-        validation data; then most seeds; then declared before its runs; then first in the file.
-        A setting that asks something else is none, nor one in which nothing learned.
+        validation data rather than on training data; then most seeds; then declared before its
+        runs; then first in the file. A setting that asks something else is none, nor one in
+        which nothing learned.
         """
         tuned = ("validation", "training", "").index(setting.tuned_on)
         near = [*NEAR].index(setting.near)

@@ -9,6 +9,7 @@ at least ``beyond``.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from functools import partial
 from itertools import product
 from math import gamma, inf, sqrt
@@ -81,8 +82,10 @@ def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
         right = worst <= reading["within"]
         size = "at most" if right else "up to"
     unit = reading.get("counts_in")
-    per_cent = f"{100 * worst:.0f} %" if worst > 0.1 else f"{100 * worst:.2g} %"
-    amount = per_cent if unit is None else f"{worst:.2g} {unit}".rstrip()
+    bound = "at least" if "at least {" in reading.get("finds", "") else size
+    amount = f"{100 * worst:.2g} %" if unit is None else f"{worst:.2g} {unit}".rstrip()
+    if np.isfinite(worst) and worst and (unit is None or bound in ("at least", "at most")):
+        amount = _round(worst, bound, unit)
     if "finds" in reading:
         return right, reading["finds"].format(amount)
     subject, *other = reading["compares"]
@@ -90,10 +93,24 @@ def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
     if other and equal:
         return right, f"{subject} equals {other[0]}, but for rounding"
     if other:
-        return right, f"{subject} differs from {other[0]} by {size} {amount}"
+        of = " of the largest value" if unit is None else ""
+        return right, f"{subject} differs from {other[0]} by {size} {amount}{of}"
     if unit is not None:
         return right, f"{subject}: {amount}"
-    return right, f"{subject} {'does not change' if equal else f'changes by {size} {amount}'}"
+    changes = f"changes by {size} {amount} of its largest value"
+    return right, f"{subject} {'does not change' if equal else changes}"
+
+
+def _round(value: float, bound: str, unit: str | None) -> str:
+    """Return a number in two digits: "at least" rounds it down, "at most" up."""
+    modes = {"at least": ROUND_FLOOR, "at most": ROUND_CEILING}
+    exact = Decimal(f"{value if unit is not None else 100 * value:.10g}")
+    places = 1 - exact.adjusted()
+    if unit is None:
+        places = max(places, 0) if value <= 0.1 else 0
+    step = Decimal(1).scaleb(-places)
+    rounded = exact.quantize(step, modes.get(bound, ROUND_HALF_EVEN))
+    return f"{float(rounded):.10g} {'%' if unit is None else unit}".rstrip()
 
 
 def judge(claim: Statement) -> Exact:

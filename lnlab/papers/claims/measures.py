@@ -276,7 +276,7 @@ def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.0
     return float(end + share * max(start - end, 0.0))
 
 
-@together("counted until a level near the end of the side that ends worse")
+@together("counted until a value that both sides reach, near the final one of the worse side")
 def time_to_level(
     frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
 ) -> list[float]:
@@ -298,7 +298,7 @@ def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
     return np.linspace(max(begins), max(ends), LEVELS)
 
 
-@together("counted until each of 20 levels that both sides reach, and averaged")
+@together("counted until each of 20 values that both sides reach, and averaged")
 def time_to_levels(
     frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
 ) -> list[float]:
@@ -306,7 +306,7 @@ def time_to_levels(
     return mean_time(frames, metric, common_levels(frames, metric), of)
 
 
-@together("counted until each of 20 levels below {1} nats, and averaged")
+@together("counted until each of 20 values of the loss below {1} nats, and averaged")
 def time_to_levels_below(
     frames: Sequence[pd.DataFrame], metric: str, start: float
 ) -> list[float]:

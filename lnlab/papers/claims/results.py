@@ -145,13 +145,15 @@ def _record(claim: Statement, runs: Any) -> Record:
         nearest = [one for one in contrary if one[1] in same]
         _, _, other = min(nearest, key=lambda one: claim.rank(one[0]))
         effect = f"{record['effect']}; the opposite in “{other['name']}”: {other['effect']}"
-        record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect}
+        record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": ""}
+    count = len(asked) - 1
     if contrary:
         names = "; ".join(f"“{s['name']}”" for _, _, s in contrary)
         says = "says" if len(contrary) == 1 else "say"
-        record["contrary"] = (
-            f"{len(contrary)} of {len(asked)} settings {says} the opposite: {names}"
-        )
+        which = f"of the {count} other settings, {len(contrary)} {says}"
+        if count == 1:
+            which = "the other setting says"
+        record["contrary"] = f"{which} the opposite: {names}"
         if record["word"] != MIXED:
             every = [decision, *same, *rest]
             reasons = [
@@ -163,11 +165,19 @@ def _record(claim: Statement, runs: Any) -> Record:
     else:
         words = Counter(d.word for s, d, _ in others if not s.asks and d.word in OPPOSITE)
         if decision.word not in OPPOSITE and words:
-            counts = " and ".join(f"{count} {word}" for word, count in words.items())
-            record["contrary"] = f"of the others ({len(asked) - 1}), {counts}"
+            said = [f"{n} {'says' if n == 1 else 'say'} “{w}”" for w, n in words.items()]
+            record["contrary"] = f"of the {count} other settings, {' and '.join(said)}"
+            if count == 1:
+                record["contrary"] = f"the other setting: {next(iter(words))}"
     overlap = OVERLAP if headline.shared else ""
     record["note"] = " ".join(filter(None, (claim.note, record["note"], overlap)))
-    record["also"] = _answers(claim, judged)
+    answers = _answers(claim, judged)
+    record["also"] = [one for one in answers if one["asks"] not in claim.parts]
+    parts = {of.name: setting for of, _, setting in judged if not of.asks}
+    parts |= {one["asks"]: one for one in answers}
+    for name in claim.parts:
+        one = parts[name]
+        record["effect"] += f"; {name}: {one['verdict']}, {one['effect']}"
     return record
 
 
@@ -190,11 +200,11 @@ def _answers(
         if not same:
             continue
         _, decision, record = min(same, key=lambda one: claim.rank(one[0]))
-        if decision.word == INCONCLUSIVE:
+        if decision.word == INCONCLUSIVE and asks not in claim.parts:
             continue
         verdict = decision.verdict
         if contrary := sum(d.word == OPPOSITE.get(decision.word) for _, d, _ in same):
-            verdict += f" (the opposite in {contrary} of {len(same)} settings)"
+            verdict += f" (the opposite in {contrary} of {len(same) - 1} other settings)"
         answers.append({"asks": asks, "verdict": verdict, "effect": record["effect"]})
     return answers
 
@@ -233,6 +243,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
         "n": decision.n, "claims": of.claims, "pairs": of.pairs,
+        "expected": of.expect is not None, "why": wording.explain(of, decision),
         "quantity": wording.name_quantity(of), "read": wording.describe_measure(of),
         "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "ruled_out": wording.rule_out(of, decision, expected, matters), "command": command,

@@ -115,7 +115,13 @@ def paragraph(record: Record, width: int = WIDTH) -> str:
 
     outcome = f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}"
     if record["interval"]:
-        outcome += f". In brackets: the 95 % interval over {record['n']} {record['pairs']}"
+        first, last = record["seeds"][0], record["seeds"][-1]
+        seeds = f"({first} to {last})"
+        if record["pairs"] != "seeds":
+            seeds = f"(each the mean of seeds {first} to {last})"
+        outcome += (
+            f". In brackets: the 95 % interval over {record['n']} {record['pairs']} {seeds}"
+        )
     blocks = [fill(record["says"], width), fill(outcome.rstrip(".") + ".", width)]
     blocks += [
         fill(f"{label}: {text}", width, subsequent_indent="  ")

@@ -6,9 +6,11 @@ from typing import Any
 
 from lnlab.papers.claims.entries import CALL, CONDITION, Comparison, parse_call
 from lnlab.papers.claims.judge import (
+    CONTRADICTED,
     INCONCLUSIVE,
     NO_DIFFERENCE,
     PAIRS,
+    SUPPORTED,
     Decision,
     share_interval,
 )
@@ -196,9 +198,74 @@ def rule_out(of: Comparison, decision: Decision, expected: float, matters: float
         return ""  # the effect says so
     if of.claims in ("equal", "not more") or expected:
         return ""
+    first, quantity = name_sides(of)[0], name_quantity(of)
+
+    def amount(value: float) -> str:
+        less, more = _less_and_more(quantity)
+        return _size(of, value).removesuffix(f" {less if value < 0 else more} {quantity}")
+
     bounds = [end for end in (decision.low, decision.high) if 0 < abs(end) < matters]
-    beyond = " and ".join(_size(of, end) for end in bounds)
-    return beyond and f"effects beyond {beyond}"
+    return "; ".join(
+        f"more than {_size(of, end)} {first}, and so every effect in this direction that "
+        f"matters ({amount(math.copysign(matters, end))})"
+        for end in bounds
+    )
+
+
+def explain(of: Comparison, decision: Decision) -> str:
+    """Return why a word follows from the interval, where no effect is not what decides."""
+    low, high, word = decision.low, decision.high, decision.word
+    if decision.shares:
+        return _explain_shares(of, decision)
+    if low is None or high is None:
+        return ""
+    if decision.n < PAIRS:
+        return f"there are {decision.n} {of.pairs}, and a word needs {PAIRS}"
+    where = {SUPPORTED: "all", CONTRADICTED: "no"}.get(word, "a part, but not all,")
+    if of.claims == "equal":
+        return f"{where} of the 95 % interval counts as equal"
+    if of.claims == "not more":
+        return _explain_not_more(of, low, high, word)
+    if of.expect is None:
+        return ""
+    if low <= 0 <= high:
+        near = " and nothing far from it" if word == NO_DIFFERENCE else ""
+        return f"the 95 % interval includes {of.expect:g}{near}"
+    side = "below" if high < 0 else "above"
+    return f"the 95 % interval lies wholly {side} {of.expect:g}"
+
+
+def _explain_not_more(of: Comparison, low: float, high: float, word: str) -> str:
+    most = 1 / (1 - of.matters)
+    first, second = name_sides(of)
+    if not second:
+        place = {SUPPORTED: "lies below", CONTRADICTED: "lies above"}.get(word, "includes")
+        return f"the 95 % interval {place} {most:.3g}"
+    less, more = _less_and_more(of.unit)
+    size = f"{100 * (most - 1):.0f} %" if of.effect == "ratio" else _smallest(of)
+    quantity = name_quantity(of)
+    if word == SUPPORTED and high < 0:
+        return f"{less} {quantity} {first}: the whole 95 % interval is on this side"
+    if word == SUPPORTED:
+        return f"the 95 % interval excludes {size} {more} {quantity} {first}"
+    if word == CONTRADICTED:
+        return f"the whole 95 % interval is above {size} {more} {quantity} {first}"
+    if low > 0:
+        return (
+            f"{more} {quantity} {first} (the 95 % interval excludes 0); whether by "
+            f"more than {size} is open"
+        )
+    return f"the 95 % interval includes 0, and {size} {more} {quantity} {first}"
+
+
+def _explain_shares(of: Comparison, decision: Decision) -> str:
+    if decision.p is None:
+        return ""
+    test = f"Fisher's exact test, p = {decision.p:.2g}"
+    if decision.word == INCONCLUSIVE:
+        return f"the shares of networks that learned cannot be told apart ({test})"
+    more = name_sides(of)[decision.word != SUPPORTED]
+    return f"more networks learned {more} ({test})"
 
 
 def _size(of: Comparison, value: float) -> str:
