@@ -49,7 +49,7 @@ MEANINGS = {
     "every effect that matters",
     "inconclusive": "the 95 % interval includes 0 (no effect) and effects that matter, or "
     "there are fewer than five pairs",
-    "correct": "a formula or a table, checked: it is as the paper says",
+    "correct": "a formula, a table or a sentence, checked: what the line says of it holds",
     "wrong as printed": "a formula, sentence or table, checked: it is not as the paper says",
     "ambiguous": "a sentence that is right in one reading and wrong in another",
     "not tested": "the data or models are out of reach, the runs are not yet done, or no "
@@ -232,7 +232,8 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
         ),
         "Note": record["note"],
     }
-    terms = find_terms(" ".join([record["says"], record["effect"], *parts.values()]))
+    names = [one["name"] for one in record["settings"]]
+    terms = find_terms(" ".join([record["says"], record["effect"], *parts.values(), *names]))
     parts["Terms"] = "; ".join(f"{term}: {meaning}" for term, meaning in terms.items())
     sentences = {label: _sentence(text) for label, text in parts.items() if text}
     return {"The paper": quote, **sentences}

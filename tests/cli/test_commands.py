@@ -196,7 +196,9 @@ def test_data_lists_what_is_here_and_what_a_fetch_brings(tmp_path, monkeypatch):
 
 def test_claims_are_listed_shown_and_saved(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    records = json.loads(lnlab("claims", "--json").stdout)
+    printed = lnlab("claims", "--json").stdout
+    records = json.loads(printed)
+    assert "NaN" not in printed
     assert len({record["id"] for record in records}) == len(records) > 100
     mixed = json.loads(lnlab("claims", "--json", "--word", "Mixed").stdout)
     assert mixed == [record for record in records if record["word"] == "mixed"]

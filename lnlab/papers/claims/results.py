@@ -174,6 +174,8 @@ def _record(claim: Statement, runs: Any) -> Record:
     answers = _answers(claim, judged)
     record["also"] = [one for one in answers if one["asks"] not in claim.parts]
     parts = {of.name: setting for of, _, setting in judged if not of.asks}
+    if parts.keys() & {*claim.parts}:
+        record["effect"] = f"{headline.name}: {record['effect']}"
     parts |= {one["asks"]: one for one in answers}
     for name in claim.parts:
         one = parts[name]

@@ -227,7 +227,8 @@ def explain(of: Comparison, decision: Decision) -> str:
     if of.claims == "not more":
         return _explain_not_more(of, low, high, word)
     if of.expect is None:
-        return ""
+        both = "the 95 % interval includes 0 (no effect) and effects that matter"
+        return both if word == INCONCLUSIVE else ""
     if low <= 0 <= high:
         near = " and nothing far from it" if word == NO_DIFFERENCE else ""
         return f"the 95 % interval includes {of.expect:g}{near}"

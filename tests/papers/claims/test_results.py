@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lnlab.book.claims_page import MEANINGS, dot, fragment
+from lnlab.book.claims_page import MEANINGS, details, dot, fragment
 from lnlab.papers.claims import claims, findings
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
@@ -58,6 +58,24 @@ def test_nothing_learned_is_not_tested():
         "2 of 5 networks learned with LN (5 to 85 %), 4 of 5 without normalization (28 to 99 %)"
     )
     assert "to learn is to reach a variational bound below 201 nats" in effect
+
+
+def test_q_stands_only_where_a_test_rejects():
+    shown = {one["word"] for one in RECORDS if "False discovery rate" in details(one)}
+    assert shown == {"supported", "contradicted", "mixed"}
+    dyt, warmup = details(BY_ID["zhu2025-match"]), details(BY_ID["xiong2020-without"])
+    assert "(the 95 % interval excludes 0); whether by more than 0.03 nats" in dyt["The word"]
+    assert "as large as the smallest effect" in warmup["False discovery rate"]
+
+
+def test_a_lower_bound_is_rounded_down():
+    # 9,976 steps over 4,620 sentences are 2.159
+    assert "at least 2.1 times" in BY_ID["benothman2018-4.1-eq10"]["effect"]
+
+
+def test_a_sentence_of_two_parts_has_both_results():
+    effect = BY_ID["ba2016-6.2-faster"]["effect"]
+    assert "than without normalization (1.3 to 11.9); against BN: supported, 10.9" in effect
 
 
 def comparison(**given):
