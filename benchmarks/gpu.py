@@ -366,9 +366,8 @@ def markdown(report: dict[str, Any] | None) -> str:
     """The part of docs/speed.md that shows the report, or says that there is none."""
     if report is None:
         return (
-            "**Not measured on a GPU**: none has run this code yet. Whoever has one at hand\n"
-            "runs `make gpu` first and commits `benchmarks/gpu.json` with this page, which it\n"
-            "rewrites.\n"
+            "**Not yet measured on a GPU.** If you have one, run `make gpu` and commit\n"
+            "`benchmarks/gpu.json` and this page, which the command rewrites.\n"
         )
     device, done = report["device"], report["steps"]
     made = sorted({(one["date"], one["commit"] or "no commit") for one in done.values()})
