@@ -30,7 +30,7 @@ LEGEND = (
     "In brackets: the 95 % interval over n seeds, each of which trains both sides from the "
     "same weights on the same batches. “One learning rate for all” was not tuned for each "
     "side; “each at its best learning rate” was, on a seed of its own. Formulas are computed "
-    "in double precision for ten random draws; per cent are of the largest value."
+    "in double precision for ten random draws."
 )
 HEADLINE = (
     "The setting shown is chosen by rule, not by result: the nearest to the paper's data and "
@@ -199,9 +199,8 @@ def rejects(record: Mapping[str, Any]) -> str:
     if record["q"] is None or record["word"] not in ("supported", "contradicted", "mixed"):
         return ""
     if record["claims"] not in ("equal", "not more"):
-        return (
-            "there is no effect" if not record.get("expected") else "it is the number claimed"
-        )
+        expected = record["expected"]
+        return "there is no effect" if expected is None else f"it is {expected:g}"
     if record["word"] != "supported":
         return ""
     return "the difference is as large as the smallest effect that matters"
@@ -241,7 +240,7 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
 
 def _sentence(text: str) -> str:
     text = text[0].upper() + text[1:] if re.match("[a-z]{2}", text) else text
-    return text if text.endswith((".", "”")) else f"{text}."
+    return text if text.endswith((".", ".”")) else f"{text}."
 
 
 def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> str:

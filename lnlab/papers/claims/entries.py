@@ -239,6 +239,8 @@ def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
         if bounds != 1 or not {"compares", "finds"} & {*given, *one}:
             raise ValueError(f"{entry}: a check needs compares, and one of within and beyond.")
     made = tuple(_setting(entry, _inherit(common, one)) for one in settings)
+    for part in given.get("parts", []):
+        _choose(entry, "parts", part, [one.asks or one.name for one in made])
     return Statement(paper=paper, settings=made, **given)
 
 

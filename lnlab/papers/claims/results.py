@@ -178,8 +178,9 @@ def _record(claim: Statement, runs: Any) -> Record:
         record["effect"] = f"{headline.name}: {record['effect']}"
     parts |= {one["asks"]: one for one in answers}
     for name in claim.parts:
-        one = parts[name]
-        record["effect"] += f"; {name}: {one['verdict']}, {one['effect']}"
+        one = parts.get(name)  # none where nothing learned
+        answer = f"{one['verdict']}, {one['effect']}" if one else NOT_TESTED
+        record["effect"] += f"; {name}: {answer}"
     return record
 
 
@@ -245,7 +246,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
         "n": decision.n, "claims": of.claims, "pairs": of.pairs,
-        "expected": of.expect is not None, "why": wording.explain(of, decision),
+        "expected": of.expect, "why": wording.explain(of, decision),
         "quantity": wording.name_quantity(of), "read": wording.describe_measure(of),
         "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "ruled_out": wording.rule_out(of, decision, expected, matters), "command": command,

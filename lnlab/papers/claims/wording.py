@@ -96,10 +96,11 @@ def describe_shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
     first, second = name_sides(of)
     a, b = learned
     quantity = "speed" if of.unit.startswith("updates") else name_quantity(of)
+    article = "" if quantity[0].isupper() else "the "
     return (
         f"{a} of {n} networks learned {first}{_interval(a, n)}, {b} of {n} {second}"
         f"{_interval(b, n)} (to learn is to reach {_criterion(of.learned)}); where some did "
-        f"not, these shares are compared and not the {quantity}"
+        f"not, these shares are compared and not {article}{quantity}"
     )
 
 
