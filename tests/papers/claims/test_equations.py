@@ -31,7 +31,7 @@ def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     ]
     exact = equations.judge(statement(readings=readings))
     assert exact.word == AMBIGUOUS
-    wrong = "the output differs from that before by up to 97 %"
+    wrong = "the output differs from that before by up to 97 % of the largest value"
     assert exact.effect == f"right for the sums. Wrong for the inputs ({wrong})"
     exact = equations.judge(statement(readings=readings[:1], right="of the sums."))
     assert (exact.word, exact.effect) == (WRONG, f"{wrong}. Right: of the sums.")
