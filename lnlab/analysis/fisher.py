@@ -51,9 +51,9 @@ class Family:
         return self.phi * self.curvature(h)
 
     def kl(self, h: Tensor, other: Tensor) -> Tensor:
-        """Return D_KL[P(y; h) || P(y; moved)] in nats, (..., H) to (...)."""
-        # E[log P(y; h) - log P(y; moved)] by eq. 10: c(y, phi) cancels, and E[y] = eta'(h)
-        # makes it what eta at `moved` lies above its tangent at h
+        """Return D_KL[P(y; h) || P(y; other)] in nats, (..., H) to (...)."""
+        # E[log P(y; h) - log P(y; other)] by eq. 10: c(y, phi) cancels, and E[y] = eta'(h)
+        # makes it what eta at `other` lies above its tangent at h
         linear = (self.mean(h) * (other - h)).sum(-1)
         return (self.eta(other) - self.eta(h) - linear) / self.phi
 

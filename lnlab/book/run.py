@@ -72,7 +72,7 @@ def seconds_before(path: Path, out: Path) -> float:
         return float(stated[1]) * (60 if stated[2] == "minute" else 1) if stated else 60.0
 
 
-def order_of_runs(seconds: dict[Path, float], jobs: int) -> list[Path]:
+def order_quick_first(seconds: dict[Path, float], jobs: int) -> list[Path]:
     """Return the order in which notebooks of so many seconds begin: quick ones first.
 
     With several at a time one begins with the longest, which would end alone.
@@ -291,7 +291,7 @@ def run(
     try:
         runs = [
             pool.submit(run_one, path, out, wanted[path], timeout, listener, hardware)
-            for path in order_of_runs(
+            for path in order_quick_first(
                 {path: seconds_before(path, out) for path in wanted}, jobs
             )
         ]

@@ -48,10 +48,10 @@ class ExperimentCommand(click.Command):
                 formatter.write_dl(describe_fields(find_experiment(name)))
         else:
             with formatter.section("Tasks"):
-                formatter.write_dl([(name, describe_experiment(name)) for name in EXPERIMENTS])
+                formatter.write_dl([(name, experiment_title(name)) for name in EXPERIMENTS])
 
 
-def describe_experiment(name: str) -> str:
+def experiment_title(name: str) -> str:
     """Return the subject of an experiment and its paper: the first line of its module."""
     module = sys.modules[EXPERIMENTS[name].__module__]
     return (module.__doc__ or "").partition("\n")[0]

@@ -307,7 +307,7 @@ class Experiment(metaclass=ExperimentMeta):
         """
         if not isinstance(values, Mapping):
             values = {
-                label(field, value): {field: value} for value in cls._values(field, values)
+                name_arm(field, value): {field: value} for value in cls._values(field, values)
             }
         return {
             arm: replace(cls.budget(budget, **{**changes, **fields_of_arm}), **fields_of_arm)
@@ -457,7 +457,7 @@ def _read_presets(module: str) -> dict[str, dict[str, dict[str, Any]]]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def label(field: str, value: Any) -> str:
+def name_arm(field: str, value: Any) -> str:
     """Return the name of an arm that differs from others in one field: "layer", "gain 0.1"."""
     return value if isinstance(value, str) and value else f"{field} {value!r}"
 

@@ -10,13 +10,13 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from lnlab import paths
 from lnlab.book import notebooks, parameters, read
-from lnlab.book.run import order_of_runs, read_with_kernel, with_gpu
+from lnlab.book.run import order_quick_first, read_with_kernel, with_gpu
 
 
 @pytest.mark.parametrize(("jobs", "order"), [(1, "cdab"), (2, "cbda"), (3, "cdba")])
 def test_quick_notebooks_begin_first_and_the_longest_beside_them(jobs, order):
     seconds = dict(zip(map(Path, "abcd"), (40.0, 275.0, 8.0, 20.0), strict=True))
-    assert "".join(map(str, order_of_runs(seconds, jobs))) == order
+    assert "".join(map(str, order_quick_first(seconds, jobs))) == order
 
 
 def test_a_gpu_is_named_before_the_processor(monkeypatch):
