@@ -97,7 +97,7 @@ def test_images_below_the_smallest_size_are_refused(name, padding, side):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"data": "digits", "train_size": 100}, "digits has no option most"),
+        ({"data": "digits", "train_size": 100}, "digits has no option max_train"),
         ({"valid_size": 10}, "valid_size: pictures have a validation set of their own"),
     ],
     ids=str,
