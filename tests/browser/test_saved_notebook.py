@@ -37,7 +37,7 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
         title = page.locator(".gtitle").text_content() or ""
         assert title.startswith("RNN, relu (eq. 4), W_h × 2")
         words = page.locator(".gtitle-subtitle").text_content() or ""
-        assert "from step 25" in words
+        assert "relative to step 25" in words
         assert "Run this cell for live controls." in words
         page.wait_for_timeout(3000)  # a kernel writes its version, a figure its picture
         dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
