@@ -505,8 +505,8 @@ def _unregistered(name: str, value: Any, known: set[int], modules: set[int]) -> 
 
 def _equal_weights(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
     seen: dict[Any, Tensor] = {}
-    drawn = (*SUMMING, nn.RNNBase, nn.MultiheadAttention, nn.Embedding)
-    owners = {name for name, each in model.named_modules() if isinstance(each, drawn)}
+    layers = (*SUMMING, nn.RNNBase, nn.MultiheadAttention, nn.Embedding)
+    owners = {name for name, each in model.named_modules() if isinstance(each, layers)}
     for name, parameter in model.named_parameters():
         p = parameter.detach()
         if name.rpartition(".")[0] not in owners or not trainable.get(name):
