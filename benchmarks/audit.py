@@ -23,6 +23,7 @@ from torch import nn
 import lnlab
 from lnlab.auditing import Call, Severity
 from tests.auditing import gallery
+from tests.auditing import gallery_of_later_faults as _later  # noqa: F401
 from tests.auditing import gallery_of_published_faults as _published  # noqa: F401
 
 LOGITS = ("over-confident", "logits-bounded")
@@ -131,6 +132,20 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "a gradient of NaN behind torch.where": ("gradient-not-finite",),
     "a gain that is not a leaf": ("parameter-unregistered",),
     "activations that are missing": ("no-nonlinearity", "result-lost"),
+    "divided by the variance": ("norm-differs",),
+    "a mean that is not subtracted": ("norm-differs",),
+    "a sum of squares where their mean was meant": ("norm-differs", "branches-apart"),
+    "gain and bias before the statistics": ("norm-differs",),
+    "running statistics used in training": (*STALE, "norm-differs", "gradient-differs"),
+    "a branch scaled below the rounding of its sum": (*CONSTANT, "branches-apart"),
+    "a backward pass that is not the gradient": ("gradient-differs",),
+    "a clamp that most values reach": ("saturated", "logits-clipped"),
+    "a row of attention that is masked entirely": ("answer-leaks",),
+    "a padding index that is a real token": ("parameter-partly-unused", "input-ignored"),
+    "a feature in other units": ("input-ignored", "saturated", "gate-saturated"),
+    "a likelihood of logits without log-softmax": (),
+    "weights drawn with a deviation of 1": (*LOGITS, "attention-saturated", "gate-saturated"),
+    "a skip connection that drowns the other half": ("branches-apart", "input-ignored"),
 }
 """The rules that name each fault of the gallery. None: no rule of the audit is about it."""
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.auditing import gallery
+from tests.auditing import gallery_of_later_faults as later  # noqa: F401
 from tests.auditing import gallery_of_published_faults as published
 
 
