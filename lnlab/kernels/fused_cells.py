@@ -77,11 +77,11 @@ def is_exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
     A subclass, a parametrization or ``module.forward = ...`` may compute anything.
     """
     kind = type(module)
-    return kind in kinds and vars(module).keys().isdisjoint(methods(kind))
+    return kind in kinds and vars(module).keys().isdisjoint(method_names(kind))
 
 
 @cache
-def methods(kind: type) -> frozenset[str]:
+def method_names(kind: type) -> frozenset[str]:
     """Return the names of the callable attributes of a class."""
     return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
 

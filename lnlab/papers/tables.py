@@ -245,18 +245,18 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
         low, high = confidence_interval([*differences(arms, "layer", "none", chosen).values()])
         values: dict[str, Any] = {}
         if generated:
-            values |= {f"{arm}, C chosen": significant(arms[arm], chosen) for arm in BOTH}
+            values |= {f"{arm}, C chosen": rounded_mean(arms[arm], chosen) for arm in BOTH}
         values["layer − none"] = f"{low:.3g} to {high:.3g}"
         values["over folds"] = over_folds(arms["layer"], score)
         for arm in BOTH:
             values[f"{arm}, start → end{with_C}"] = start_and_end(arms[arm], score, C)
         words = score_at(score + WORDS, -1, C)
-        values[f"words{with_C}"] = significant(arms["layer"], words)
+        values[f"words{with_C}"] = rounded_mean(arms["layer"], words)
         tf_idf = score_at(score + "_tfidf", -1, C)
-        values[f"TF-IDF{with_C}"] = significant(others["layer"], tf_idf) if others else ""
+        values[f"TF-IDF{with_C}"] = rounded_mean(others["layer"], tf_idf) if others else ""
         for arm in BOTH:
             if arm in others:
-                untrained = significant(others[arm], score_at(score, 0, C))
+                untrained = rounded_mean(others[arm], score_at(score, 0, C))
                 values[f"{arm}, modern start, untrained{with_C}"] = untrained
         table[title] = values | {"paper, none": row.none, "paper, layer": row.layer}
     return pd.DataFrame(table).T
@@ -265,7 +265,7 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
 def over_folds(runs: Mapping[int, Run], metric: str) -> str:
     """Return half of the interval over folds, "± 0.9"; empty where it was not measured."""
     try:
-        return f"± {significant(runs, final(f'{metric}_within')):.2g}"
+        return f"± {rounded_mean(runs, final(f'{metric}_within')):.2g}"
     except KeyError:
         return ""
 
@@ -275,14 +275,14 @@ def score_at(metric: str, row: int, C: float = 0.0) -> Measure:
     return lambda metrics: float(scored(metrics, metric, C)[metric].iloc[row])
 
 
-def significant(runs: Mapping[int, Run], number: Measure) -> float:
+def rounded_mean(runs: Mapping[int, Run], number: Measure) -> float:
     """Return the mean of a number over seeds, to three significant digits."""
     return float(f"{np.mean(numbers(runs, number)):.3g}")
 
 
 def start_and_end(runs: Mapping[int, Run], metric: str, C: float) -> str:
     """Return the mean of a score before the first update and at the end."""
-    first, last = (significant(runs, score_at(metric, row, C)) for row in (0, -1))
+    first, last = (rounded_mean(runs, score_at(metric, row, C)) for row in (0, -1))
     return f"{first}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{last}"
 
 
@@ -291,7 +291,7 @@ def curves_with_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np
     pair = {arm: arms[arm] for arm in BOTH}
     curves = trajectories(pair, metric, read=lambda metrics: scored(metrics, metric))
     along, _ = curves["layer"]
-    words = significant(arms["layer"], score_at(metric + WORDS, -1))
+    words = rounded_mean(arms["layer"], score_at(metric + WORDS, -1))
     return curves | {"bag of words": (along, np.full((1, len(along)), words))}
 
 

@@ -162,11 +162,13 @@ def measure_training(net: Any, dataset: Speech) -> dict[str, Any]:
     utterances = dataset.train[:UTTERANCES]
     batch, counts = make_batch(utterances, numbers, weight.dtype, weight.device)
 
-    def loss(logits: Tensor, rows: Tensor) -> Tensor:
-        return cross_entropy(logits, batch.units[rows], counts[rows])
+    def loss(logits: Tensor, indices: Tensor) -> Tensor:
+        return cross_entropy(logits, batch.units[indices], counts[indices])
 
-    rows = torch.arange(len(utterances), device=weight.device)
-    objective = Objective(OfRows(net, batch), rows, rows, loss, bn_stats="running")
+    indices = torch.arange(len(utterances), device=weight.device)
+    objective = Objective(
+        UtteranceModel(net, batch), indices, indices, loss, bn_stats="running"
+    )
     smoothness = gradient_smoothness(objective, eta=step_sizes(LENGTH))
     low, high = smoothness.variation
     return {
@@ -177,15 +179,15 @@ def measure_training(net: Any, dataset: Speech) -> dict[str, Any]:
     }
 
 
-class OfRows(nn.Module):
-    """A model as a function of the numbers (B,) of utterances in a batch."""
+class UtteranceModel(nn.Module):
+    """A model as a function of the indices (B,) of utterances in a batch."""
 
     def __init__(self, net: nn.Module, batch: SpeechBatch) -> None:
         super().__init__()
         self.net, self.batch = net, batch
 
-    def forward(self, rows: Tensor) -> Tensor:
-        return self.net(SpeechBatch(*(v[rows.to(v.device)] for v in self.batch)))
+    def forward(self, indices: Tensor) -> Tensor:
+        return self.net(SpeechBatch(*(v[indices.to(v.device)] for v in self.batch)))
 
 
 @torch.no_grad()
