@@ -21,7 +21,7 @@ from lnlab.seeds import read_seeds
 from lnlab.threads import one_thread
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import Noise, check_device, seed_all, to_device
+from lnlab.training.random_state import Noise, check_device, seeded, to_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -319,8 +319,7 @@ def _paired_models(
     """Return a network for each arm whose weights outside of the norms begin alike."""
     models, first_name, first = [], "", dict[str, Tensor]()
     for (name, _), norm in arms.items():
-        with Noise("models", CPU):
-            seed_all(seed)
+        with seeded(seed):
             model, weights = _build(build, norm, name)
         for key, value in weights.items():
             if key not in first:

@@ -359,7 +359,8 @@ class Experiment(metaclass=ExperimentMeta):
     def model(self, seed: int, dataset: Any) -> nn.Module:
         """Return the model of one seed, whose weights depend on the seed and the sizes alone.
 
-        Torch, numpy and Python have been seeded with ``seed`` before.
+        Torch has been seeded with ``seed`` before. What is random here or in :meth:`loss` comes
+        from torch's generators, which are kept in checkpoints.
         """
 
     def load_model(self, weights: Mapping[str, Tensor], dataset: Any, seed: int) -> Any:

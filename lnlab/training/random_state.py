@@ -1,26 +1,17 @@
 """The device of a run, and the random numbers that it draws."""
 
 import hashlib
-import math
-import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-RANDOM: Any = np.random
-"""numpy's global generator; its annotations lack what its documentation has."""
-
 PINNED = ("cuda",)
 """The types of devices that fetch from pinned memory while they compute."""
-
-VERSION = random.getstate()[0]
-"""The version of the form in which Python gives the state of its generator."""
 
 
 def read_device(device: str | torch.device) -> torch.device:
@@ -58,13 +49,6 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
-
-
-def seed_all(seed: int) -> None:
-    """Seed the global generators of torch, numpy and Python."""
-    torch.default_generator.manual_seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002
-    random.seed(seed)
 
 
 def seconds_until_idle(device: torch.device) -> float:
@@ -106,12 +90,14 @@ def generator(purpose: str, device: torch.device | str = "cpu") -> torch.Generat
 
 
 class Noise:
-    """Random numbers of torch (dropout, sampling), numpy and Python, lent to a run.
+    """Torch's random numbers (dropout, sampling), lent to a run.
 
-    Inside ``with noise:`` the global generators go on from where the last such block left
-    them; outside they are the caller's, who may draw as he likes without disturbing the run.
-    What numpy keeps in reserve (every other number of the old ``normal``) outlives no block.
-    They are of the whole process: a thread that draws meanwhile takes numbers from the run.
+    Inside ``with noise:`` torch's generators go on from where the last such block left them;
+    outside they are the caller's, who may draw without disturbing the run. They are of the
+    whole process: a thread that draws meanwhile takes numbers from the run.
+
+    Attributes:
+        state: the states of the generators, of the CPU and of a GPU: tensors (n,).
     """
 
     def __init__(self, purpose: str, device: torch.device) -> None:
@@ -119,48 +105,17 @@ class Noise:
         if device.type == "cuda":
             index = torch.cuda.current_device() if device.index is None else device.index
             self._generators.append(torch.cuda.default_generators[index])
-        self._torch = [generator(purpose, lent.device).get_state() for lent in self._generators]
-        self._numpy = np.random.MT19937(generator(purpose).initial_seed())
-        self._python = random.Random(purpose).getstate()
-
-    @property
-    def state(self) -> list[Tensor]:
-        """The states of torch's generators, of numpy's and of Python's: tensors (n,).
-
-        However much is drawn, each n stays: a checkpoint has one size.
-        """
-        numpy = self._numpy.state["state"]
-        _, words, reserve = self._python
-        # 32 bits fit in float64, as which the reserve came
-        python = [*words, math.nan if reserve is None else reserve]
-        of_numpy = torch.tensor([*numpy["key"].tolist(), numpy["pos"]])
-        return [*self._torch, of_numpy, torch.tensor(python, dtype=torch.float64)]
-
-    @state.setter
-    def state(self, state: Sequence[Tensor]) -> None:
-        *self._torch, numpy, python = state
-        *key, pos = numpy.tolist()
-        numpy_state: Any = {"key": np.array(key, np.uint32), "pos": pos}
-        self._numpy.state = {"bit_generator": "MT19937", "state": numpy_state}
-        *words, reserve = python.tolist()
-        second = None if math.isnan(reserve) else reserve
-        self._python = (VERSION, tuple(map(int, words)), second)
+        self.state = [generator(purpose, lent.device).get_state() for lent in self._generators]
 
     def __enter__(self) -> None:
-        self._outside = (
-            [lent.get_state() for lent in self._generators],
-            RANDOM.get_bit_generator(),
-            random.getstate(),
-        )
-        self._set(self._torch, self._numpy, self._python)
+        self._outside = self._exchange(self.state)
 
     def __exit__(self, *error: object) -> None:
-        self._torch = [lent.get_state() for lent in self._generators]
-        self._python = random.getstate()
-        self._set(*self._outside)
+        self.state = self._exchange(self._outside)
 
-    def _set(self, torchs: list[Tensor], numpy: Any, python: tuple[Any, ...]) -> None:
-        for lent, state in zip(self._generators, torchs, strict=True):
+    def _exchange(self, states: list[Tensor]) -> list[Tensor]:
+        """Give the generators other states, and return those that they had."""
+        before = [lent.get_state() for lent in self._generators]
+        for lent, state in zip(self._generators, states, strict=True):
             lent.set_state(state)
-        RANDOM.set_bit_generator(numpy)
-        random.setstate(python)
+        return before

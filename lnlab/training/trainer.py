@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from lnlab.training.random_state import (
     default_dtype,
     read_device,
     seconds_until_idle,
-    seed_all,
+    seeded,
     to_device,
 )
 from lnlab.training.runs import Run
@@ -52,8 +52,6 @@ class Trainer:
     Attributes:
         diverged: the update after which a seed's loss or weights were not finite, by seed.
         best: the best weights so far, where those count and not the last.
-        companion: what is entered while the training lasts and kept in its checkpoints, if
-            anything is.
     """
 
     def __init__(
@@ -64,7 +62,6 @@ class Trainer:
         device: torch.device,
         precision: str,
         save_every: float,
-        companion: Callable[[nn.Module], Any] | None,
     ) -> None:
         self.experiment, self.dataset, self.run, self.device = experiment, dataset, run, device
         self.mixed, self.save_every = precision == "mixed", save_every
@@ -74,7 +71,6 @@ class Trainer:
         self.learning_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.batches = experiment.batches(dataset, device, dtype)
         self.noise = Noise(f"noise of seeds {experiment.seeds}", device)
-        self.companion = companion(self.model) if companion else None
         metric = experiment.best_metric
         larger = metric in experiment.higher_is_better
         self.best = BestWeights(metric, larger, self.model) if metric else None
@@ -202,7 +198,6 @@ class Trainer:
             "noise": self.noise.state,
             "diverged": self.diverged,
             "best": self.best.state_dict() if self.best else None,
-            "companion": self.companion.state_dict() if self.companion else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -214,8 +209,6 @@ class Trainer:
         self.diverged = dict(state["diverged"])
         if self.best:
             self.best.load_state_dict(state["best"])
-        if self.companion and state["companion"] is not None:
-            self.companion.load_state_dict(state["companion"])
 
     def save_results(self) -> None:
         """Write the weights, by ``<seed>.<name>``, and the result of the run."""
@@ -313,9 +306,8 @@ def initial_models(experiment: Experiment, dataset: Any) -> list[nn.Module]:
         >>> models = lnlab.training.initial_models(experiment, experiment.dataset())
     """
     models = []
-    with default_dtype(torch.float32), Noise("models", torch.device("cpu")):
-        for seed in experiment.seeds:
-            seed_all(seed)
+    for seed in experiment.seeds:
+        with default_dtype(torch.float32), seeded(seed):
             models.append(experiment.model(seed, dataset))
     return models
 
@@ -368,7 +360,6 @@ def train_steps(
     device: str | torch.device = "auto",
     precision: str = "float32",
     save_every: float = 30.0,
-    companion: Callable[[nn.Module], Any] | None = None,
 ) -> Generator[Step, None, Run]:
     """Train an experiment to its end, yielding each :class:`Step`; return its run.
 
@@ -391,9 +382,6 @@ def train_steps(
         precision: float32, float64, or mixed: float32, but for the products of matrices of a
             training step, which are made in bfloat16; part of the configuration.
         save_every: seconds between checkpoints; one is also kept when the iterator is closed.
-        companion: makes, of the stacked models, what is entered while they train and resumed
-            with them: ``lambda model: record(model, every=10)``
-            (:mod:`lnlab.analysis.recorder`).
 
     Raises:
         Busy: if the run is being written already.
@@ -410,12 +398,8 @@ def train_steps(
     # of any size: how sums are cut among threads shows in their last bits
     with one_thread(), Run.open(experiment.name, config, data, root, device) as run:
         if not run.done:
-            trainer = Trainer(
-                experiment, dataset, run, device, precision, save_every, companion
-            )
-            beside: AbstractContextManager[Any] = trainer.companion or nullcontext()
-            with beside:
-                yield from trainer
+            trainer = Trainer(experiment, dataset, run, device, precision, save_every)
+            yield from trainer
             trainer.save_results()
     return run
 

@@ -1,10 +1,8 @@
 """A small experiment with all that could go wrong: running statistics, dropout and noise."""
 
-import random
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -53,17 +51,13 @@ class Tiny(Experiment):
 
 
 def random_numbers():
-    """Return a number of each global generator; numpy and Python draw them in pairs."""
-    return [
-        torch.randn((), dtype=torch.float64).item(),
-        np.random.normal(),  # noqa: NPY002
-        random.gauss(),
-    ]
+    """Return numbers of torch's global generator, of two distributions."""
+    return [draw((), dtype=torch.float64).item() for draw in (torch.randn, torch.rand)]
 
 
 @dataclass(frozen=True)
 class Noisy(Tiny):
-    """One whose steps depend on the global generators, besides its dropout."""
+    """One whose steps depend on the global generator, besides its dropout."""
 
     def loss(self, output, y):
         return super().loss(output, y) * (5 + sum(random_numbers()))

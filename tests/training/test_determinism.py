@@ -18,7 +18,7 @@ MODELS = {
         "lnlab.papers.sequential_digits:Experiment",
         {"norm": "layer", "cell": "lstm"},
     ),
-    "every generator": (f"{HERE / 'conftest.py'}:Noisy", {"epochs": 5}),
+    "random steps": (f"{HERE / 'conftest.py'}:Noisy", {"epochs": 5}),
 }
 
 HEAD = """

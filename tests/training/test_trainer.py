@@ -2,7 +2,6 @@
 
 import copy
 import math
-import random
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.analysis.recorder import record
 from lnlab.training import (
     Batches,
     cross_entropy,
@@ -119,9 +117,8 @@ def test_a_run_and_its_caller_leave_each_others_random_numbers_alone(tmp_path):
     expected = contents(train_to_end(Noisy(), tmp_path / "a"))
 
     def numbers_around(between):
-        for seed in (torch.manual_seed, np.random.seed, random.seed):
-            seed(5)
-        before = random_numbers() + random_numbers()  # some are drawn in pairs
+        torch.manual_seed(5)
+        before = random_numbers()
         between()
         return before + random_numbers()
 
@@ -134,20 +131,6 @@ def test_a_run_and_its_caller_leave_each_others_random_numbers_alone(tmp_path):
     assert torch.get_num_threads() == 2
     for name in ("b", "c"):
         assert contents(read(tmp_path / name)[0]) == expected
-
-
-def test_a_companion_is_resumed_too(tiny, tmp_path):
-    recorders = []
-
-    def companion(model):
-        recorders.append(record(model, ["module.0"], every=2))
-        return recorders[-1]
-
-    train_to_end(tiny(seeds=(3,)), tmp_path / "whole", companion=companion)
-    train_to_end(tiny(seeds=(3,)), tmp_path / "stopped", 9, companion=companion)
-    whole, half, resumed = (recorder.to_frame() for recorder in recorders)
-    assert len(half) < len(resumed)
-    assert resumed.equals(whole)
 
 
 # runs
