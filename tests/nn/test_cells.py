@@ -10,7 +10,6 @@ from lnlab.nn import (
     MODERN_INIT,
     BatchNorm,
     BiasPlacement,
-    CarriedCellState,
     CellInit,
     GroupNorm,
     GRUCell,
@@ -68,25 +67,6 @@ def test_every_parameter_has_a_gradient(make, norm):
         assert p.grad.isfinite().all(), name
 
 
-def test_lstm_is_eq_20_to_22():
-    cell = shaken(LSTMCell(D, H))
-    x, (h, c) = some(cell)
-    a = LN(h @ cell.W_h.T, cell.norm_h) + LN(x @ cell.W_x.T, cell.norm_x) + cell.b
-    f, i, o, g = a.split(H, dim=1)
-    c_t = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-    h_t = torch.sigmoid(o) * torch.tanh(LN(c_t, cell.norm_c))
-    torch.testing.assert_close(cell(x, (h, c)), (h_t, c_t))
-
-
-def test_draw_is_eq_29_to_31():
-    cell = shaken(LSTMCell(D, H, gate_norm_layer=Identity))
-    x, (h, c) = some(cell)
-    f, i, o, g = (h @ cell.W_h.T + x @ cell.W_x.T + cell.b).split(H, dim=1)
-    c_t = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-    h_t = torch.sigmoid(o) * torch.tanh(LN(c_t, cell.norm_c))
-    torch.testing.assert_close(cell(x, (h, c)), (h_t, c_t))
-
-
 def test_gru_is_eq_26_to_28():
     cell = shaken(GRUCell(D, H))
     x, (h,) = some(cell)
@@ -105,24 +85,6 @@ def test_rnn_is_eq_4():
     assert cell.b is None
     expected = torch.tanh(LN(h @ cell.W_h.T + x @ cell.W_x.T, cell.norm_h))
     torch.testing.assert_close(cell(x, (h,)), (expected,))
-
-
-def test_the_carried_cell_is_raw_unless_asked():
-    x, state = some(LSTMCell(D, H))
-    raw = shaken(LSTMCell(D, H))
-    normed = LSTMCell(D, H, cell_state=CarriedCellState.NORMALIZED)
-    normed.load_state_dict(raw.state_dict())
-    (h, c), (h_n, c_n) = raw(x, state), normed(x, state)
-    torch.testing.assert_close(h, h_n)
-    torch.testing.assert_close(c_n, LN(c, raw.norm_c))
-    assert (c - c_n).abs().max() > 0.1
-
-
-def test_a_bias_added_twice_is_also_inside():
-    cell = shaken(LSTMCell(D, H, bias=BiasPlacement.TWICE))
-    x, (h, _) = some(cell)
-    a = LN(h @ cell.W_h.T, cell.norm_h) + LN(x @ cell.W_x.T + cell.b, cell.norm_x) + cell.b
-    torch.testing.assert_close(cell.pre_activations(x, h, None), a)
 
 
 def test_initial_values():

@@ -114,16 +114,7 @@ def test_failure_leaves_everything_as_it_was(sizes, message):
 
 def test_a_rule_without_time_pools_all_time_steps():
     """Called once a step, as in a recurrent net, it is given the statistics of all steps."""
-    norm, a = BatchNorm(3), torch.randn(5, 7, 3) * torch.arange(1, 6.0)[:, None, None]
-
-    class Steps(nn.Module):
-        norm: nn.Module
-
-        def forward(self, a):
-            return [self.norm(a_t, None, t) for t, a_t in enumerate(a)]
-
-    steps = Steps()
-    steps.norm = norm
-    recompute_statistics(steps, [a])
+    norm, a = BatchNorm(3), torch.randn(7, 5, 3) * torch.arange(1, 6.0)[:, None]
+    recompute_statistics(Unrolled(norm), [a])
     torch.testing.assert_close(norm.running_mean, a.mean((0, 1)))
     torch.testing.assert_close(norm.running_var, a.var((0, 1), correction=0))

@@ -10,7 +10,6 @@ from torch.nn.utils import parametrizations
 
 from lnlab.nn import (
     GroupNorm,
-    Linear,
     MeanOnlyBatchNorm,
     SpectralNorm,
     WeightNorm,
@@ -63,20 +62,6 @@ def test_weight_norm_is_torchs(kernel, given, outcome):
     x, W, product, leaves, ours = given(norm, kernel)
     w = as_rows(leaves["g"], W) * W / as_rows(W.flatten(1).norm(dim=1), W)
     assert_equal(ours(), outcome(product(x, w) + along(leaves["b"], W), **leaves))
-
-
-def test_weight_norm_with_gain_of_its_norms_is_torchs_parametrization(outcome):
-    layer, theirs = Linear(5, 8, WeightNorm), nn.Linear(5, 8)
-    with torch.no_grad():
-        theirs.weight.copy_(layer.W)
-        theirs.bias.zero_()
-    parametrizations.weight_norm(theirs)
-    x = torch.randn(6, 5, requires_grad=True)
-    g, v = theirs.parametrizations.weight.parameters()  # type: ignore[union-attr]
-    expected = outcome(theirs(x), x=x, W=v, g=g, b=theirs.bias)
-    expected["g"] = expected["g"].squeeze(1)
-    leaves = {"x": x, "W": layer.W, "g": layer.norm.g, "b": layer.norm.b}
-    assert_equal(outcome(layer(x), **leaves), expected)
 
 
 @kernels
