@@ -2,25 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from lnlab.cli.tables import MOST_RUNS, describe_progress, overview, show_run
+from lnlab.cli.tables import describe_progress, overview, show_run
 from lnlab.cli.train import find_experiment
 
 if TYPE_CHECKING:
-    from lnlab.training.runs import Damaged, Run
-
-    AnyRun = TypeVar("AnyRun", bound="Run | Damaged")
+    from lnlab.training.runs import Run
 
 MOST_KEYS = 8
 """The most keys that an error names."""
 
-folder = click.Path(path_type=Path)
-root_option = click.option("--root", type=folder, help="Where runs are kept [runs].")
-all_option = click.option(
-    "--all", "everything", is_flag=True, help=f"All of them, not the {MOST_RUNS} latest."
+root_option = click.option(
+    "--root", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
 )
 
 
@@ -30,22 +26,18 @@ def results() -> None:
 
 
 @results.command("list")
-@all_option
 @root_option
-def list_runs(everything: bool, root: Path | None) -> None:
+def list_runs(root: Path | None) -> None:
     """List the runs, the latest first: your own in runs/, then those kept in results/."""
     from lnlab import paths
     from lnlab.training import runs
 
     own_runs, kept_runs = root or paths.place("runs"), paths.place("results")
     for title, folder in (("Your own runs", own_runs), ("Kept in git", kept_runs)):
-        readable, damaged = runs.survey(folder)
-        click.echo(f"{title}, in {folder}: {len(readable) or 'none'}")
-        if readable:
-            max_runs = None if everything else MOST_RUNS
-            click.echo(overview(readable, ("batch_size", "seeds"), max_runs))
-        for run in damaged:
-            click.echo(f"{run.key}  {run.task:<12} damaged: {run.error}")
+        found = runs.read(folder)
+        click.echo(f"{title}, in {folder}: {len(found) or 'none'}")
+        if found:
+            click.echo(overview(found, ("batch_size", "seeds")))
         click.echo()
 
 
@@ -60,24 +52,24 @@ def show(key: str, root: Path | None) -> None:
 @results.command()
 @click.argument("keys", nargs=-1, metavar="[KEY OR TASK]...")
 @click.option("--csv", is_flag=True, help="Print comma-separated values.")
-@all_option
 @root_option
-def compare(keys: tuple[str, ...], csv: bool, everything: bool, root: Path | None) -> None:
+def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
     """Compare runs, all or those named, by key or task: where they differ, and what matters.
 
     --csv has all settings and numbers, a line for each seed.
     """
-    from lnlab.training import runs
+    import pandas as pd
 
-    readable, damaged = survey(root)
-    for run in damaged:
-        click.echo(f"left out: {run.error}", err=True)
-    of_task = {key: [run for run in readable if run.task == key] for key in keys}
-    wanted = [run for key in keys for run in of_task[key] or [find_run(key, root)]] or readable
-    if csv:
-        click.echo(runs.table(wanted).to_csv(index=False), nl=False)
-    else:
-        click.echo(overview(wanted, max_runs=None if everything else MOST_RUNS))
+    runs = read_runs(root)
+    of_task = {key: [run for run in runs if run.task == key] for key in keys}
+    runs = [run for key in keys for run in of_task[key] or [match_key(runs, key)]] or runs
+    if not csv:
+        click.echo(overview(runs))
+        return
+    heads = [{"key": run.key, "task": run.task, "done": run.done, **run.config} for run in runs]
+    pairs = zip(heads, runs, strict=True)
+    frame = pd.DataFrame([head | row for head, run in pairs for row in run.last()])
+    click.echo(frame.to_csv(index=False), nl=False)
 
 
 @results.command()
@@ -107,10 +99,9 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     from lnlab import paths
     from lnlab.training import runs
 
-    readable, damaged = runs.survey(root or paths.place("runs"))
-    for run in [match_key([*readable, *damaged], key) for key in keys]:
-        word = "damaged" if isinstance(run, runs.Damaged) else describe_progress(run)
-        if yes or click.confirm(f"Remove {run.folder} ({word})?"):
+    own_runs = runs.read(root or paths.place("runs"))
+    for run in [match_key(own_runs, key) for key in keys]:
+        if yes or click.confirm(f"Remove {run.folder} ({describe_progress(run)})?"):
             runs.remove(run)
             click.echo(f"removed {run.folder}")
 
@@ -126,26 +117,20 @@ def keep(key: str, root: Path | None) -> None:
     click.echo(runs.keep(find_run(key, root), paths.place("results")).folder)
 
 
-def survey(root: Path | None) -> "tuple[list[Run], list[Damaged]]":
-    """Return the runs that can be read and those that cannot: kept in git, and made here."""
+def read_runs(root: Path | None) -> "list[Run]":
+    """Return the runs kept in git and those made here."""
     from lnlab import paths
     from lnlab.training import runs
 
-    return runs.survey([paths.place("results"), root or paths.place("runs")])
+    return runs.read([paths.place("results"), root or paths.place("runs")])
 
 
 def find_run(key: str, root: Path | None) -> "Run":
     """Return the run whose key begins so, wherever it is."""
-    from lnlab.training import runs
-
-    readable, damaged = survey(root)
-    run = match_key([*readable, *damaged], key)
-    if isinstance(run, runs.Damaged):
-        raise ValueError(f"{run.error}\n`lnlab results rm {run.key}` removes it.")
-    return run
+    return match_key(read_runs(root), key)
 
 
-def match_key(runs: "Sequence[AnyRun]", key: str) -> "AnyRun":
+def match_key(runs: "Sequence[Run]", key: str) -> "Run":
     """Return the run whose key begins so."""
     matching = [run for run in runs if run.key.startswith(key)]
     if len(matching) != 1:

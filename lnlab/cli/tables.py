@@ -15,7 +15,7 @@ WIDTH = 100
 """The letters of a line where there is no terminal."""
 
 MOST_RUNS = 40
-"""The most runs that are shown, unless all are asked for."""
+"""The most runs that are shown."""
 
 COLUMNS = ("key", "task", "norm", "finished", "state", "number", "data")
 """The columns that every table of runs has, unless all its runs have the same there."""
@@ -23,22 +23,17 @@ COLUMNS = ("key", "task", "norm", "finished", "state", "number", "data")
 MOST_LETTERS = 24
 """The most letters of a setting."""
 
-USUAL_METRICS = ("test_error", "test_nll", "loss")
-"""The metrics of a run that does not name its own: it is not finished, or older."""
 
+def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
+    """Return a table of the latest runs: norm, state, number and settings.
 
-def overview(
-    runs: "Sequence[Run]", settings: Sequence[str] = (), max_runs: int | None = None
-) -> str:
-    """Return a table of runs, the latest first: norm, state, number and settings.
-
-    What all runs have in common is said once above it; columns that do not fit are counted.
+    What all runs have in common is said once above it; what does not fit is counted.
 
     Args:
         settings: the settings that have columns; none: those in which the runs differ.
-        max_runs: of the runs, the older ones being counted; None: all.
     """
-    latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)[:max_runs]
+    latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)
+    latest = latest[:MOST_RUNS]
     settings = [*settings] or differing_settings(latest)
     rows = [[*COLUMNS, *settings], *(cells(run, settings) for run in latest)]
     columns, lines = [*zip(*rows, strict=True)], []
@@ -53,7 +48,7 @@ def overview(
     if left := len(columns) - len(fitting):
         lines.append(f"no room for {left} more columns: `lnlab results compare --csv` has them")
     if older := len(runs) - len(latest):
-        lines.append(f"and {older} older runs: --all shows them")
+        lines.append(f"and {older} older runs: `lnlab results compare --csv` has them")
     return "\n".join(lines)
 
 
@@ -64,12 +59,8 @@ def align(columns: Sequence[Sequence[str]]) -> str:
 
 
 def cells(run: "Run", settings: Sequence[str]) -> list[str]:
-    """Return the cells of a run; a damaged one says so, and its error goes to stderr."""
-    try:
-        outcome = [run.finished or "-", describe_progress(run), main_number(run)]
-    except ValueError as error:
-        outcome = ["-", "damaged", "-"]
-        click.echo(str(error), err=True)
+    """Return the cells of a run."""
+    outcome = [run.finished or "-", describe_progress(run), main_number(run)]
     name, kind = run.config.get("data", ""), str(run.data.get("kind"))
     data = kind if name in ("", kind) else f"{brief(name)}, {kind}"
     values = [brief(run.config.get(name, "-")) for name in settings]
@@ -96,11 +87,11 @@ def differing_settings(runs: "Sequence[Run]") -> list[str]:
 def main_number(run: "Run") -> str:
     """Return the metric by which a run is judged, the mean over the seeds of its last rows.
 
-    It is the metric that chose the weights that count, where there is one, else the last that
-    the experiment judges by and that the run has.
+    It is the metric that chose the weights that count, where there is one, else the last of
+    its experiment's, else the loss.
     """
-    rows, judged = run.last(), run.result.get("main_metrics", ()) if run.done else ()
-    for name in [run.config.get("best_metric"), *reversed(judged), *USUAL_METRICS]:
+    rows, metrics = run.last(), run.result.get("main_metrics", ()) if run.done else ()
+    for name in [run.config.get("best_metric"), *reversed(metrics), "loss"]:
         values = [row[name] for row in rows if row.get(name) is not None]
         if values:
             return f"{name} {fmean(values):.4g}"
@@ -108,15 +99,12 @@ def main_number(run: "Run") -> str:
 
 
 def describe_progress(run: "Run") -> str:
-    """Return "done", or "kept" of a run of results/, with the number of seeds that diverged; of
-    another run its update, and how long ago it wrote that."""
-    from lnlab.training.runs import KeptRun
-
+    """Return "done", with the number of seeds that diverged; of another run its update, and how
+    long ago it wrote that."""
     if run.done:
-        word = "kept" if isinstance(run, KeptRun) else "done"
         outcomes = run.result.get("outcomes", {}).values()
         diverged = sum(one["outcome"] == "diverged" for one in outcomes)
-        return f"{word}, {diverged} of {len(outcomes)} diverged" if diverged else word
+        return f"done, {diverged} of {len(outcomes)} diverged" if diverged else "done"
     update = max((row["update"] for row in run.last()), default=0)
     ago = round(time.time() - (run.folder / "metrics.jsonl").stat().st_mtime)
     return f"at update {update}, {ago} s ago"
@@ -128,8 +116,6 @@ def show_run(run: "Run") -> None:
     for title, values in (("", run.config), ("data ", run.data), ("on ", run.environment)):
         for name, value in values.items():
             click.echo(f"  {title}{name}: {value}")
-    for what, (then, now) in run.changes().items():
-        click.echo(f"  changed since: {what} was {then}, is {now}")
     metrics = run.metrics()
     if len(metrics):
         numbers = metrics.select_dtypes("number")  # images are for notebooks

@@ -27,8 +27,7 @@ import subprocess
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -153,20 +152,11 @@ def sha256(content: bytes) -> str:
 def write(path: Path, content: bytes) -> None:
     """Replace a file as a whole: after a kill it is the old one or the new one."""
     temporary = path.with_name(f"{path.name}.part")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        if os.name == "posix":  # a rename is on the disk when its folder is
-            folder = os.open(path.parent, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
 
 
 def to_json(value: Any) -> bytes:
@@ -221,7 +211,6 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
         self._lock: FileLock | None = None
-        self._now: dict[str, Any] = {}
         self._state: dict[str, Any] | None = None
         self._rows: list[str] = []
         self._arrays: dict[str, Tensor] = {}
@@ -265,8 +254,8 @@ class Run:
                 record = {"task": task, "config": config, "data": data, "environment": now}
                 write(folder / CONFIG, to_json(record))  # last: readers find the run by it
             run = cls(folder)
-            run._lock, run._now = lock, now
-            run._resume()
+            run._lock = lock
+            run._resume(now)
             stack.pop_all()  # no error: the lock stays
             return run
 
@@ -281,15 +270,18 @@ class Run:
         runs = read_kept(Path(root) / f"{task}{KEPT}")
         return next((run for run in runs if run.key == folder.name), None)
 
-    def _resume(self) -> None:
+    def _resume(self, now: Mapping[str, Any]) -> None:
         saved = self._checkpoint()
         if saved is None:
             return
-        for name, (then, now) in self.changes(self._now).items():
-            raise RuntimeError(
-                f"{self.folder} was begun with {name} {then} and this is {now}: a run is not "
-                f"resumed across versions. Delete {self.folder} to start again."
-            )
+        then = self.environment
+        for name in MUST_AGREE.get(now["device"], MUST_AGREE["cuda"]):
+            if then.get(name) != now[name]:
+                raise RuntimeError(
+                    f"{self.folder} was begun with {name} {then.get(name)} and this is "
+                    f"{now[name]}: a run is not resumed across versions. Delete {self.folder} "
+                    "to start again."
+                )
         self._state, self._rows, self._arrays = (saved[n] for n in ("state", "rows", "arrays"))
         write(self.folder / METRICS, "".join(self._rows).encode())
 
@@ -298,9 +290,6 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r}, {'done' if self.done else 'not done'})"
 
     def close(self) -> None:
         """Let other processes write; closing twice does nothing."""
@@ -317,16 +306,6 @@ class Run:
     def done(self) -> bool:
         """True once the run came to its end."""
         return (self.folder / RESULT).is_file()
-
-    def changes(self, now: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, Any]]:
-        """Return what keeps the run from being resumed in an environment, (then, now) by name.
-
-        Without an environment it is that of this process.
-        """
-        then = self.environment
-        now = now or environment(then["device"])
-        names = MUST_AGREE.get(now["device"], MUST_AGREE["cuda"])
-        return {n: (then.get(n), now[n]) for n in names if then.get(n) != now[n]}
 
     @property
     def result(self) -> dict[str, Any]:
@@ -392,13 +371,9 @@ class Run:
     def record(self) -> dict[str, Any]:
         """Return what is kept of a finished run: what it was and how it ended."""
         end = self._record()
-        record = {
-            name: getattr(self, name) for name in ("key", "config", "data", "environment")
-        }
-        record |= {"result": end["result"], "finished": end["finished"]}
-        if end["environment"] != self.environment:  # resumed by another commit, say
-            record["environment_at_end"] = end["environment"]
-        return record
+        names = ("key", "config", "data", "environment")
+        record = {name: getattr(self, name) for name in names}
+        return record | {"result": end["result"], "finished": end["finished"]}
 
     def _read_checked(self, name: str) -> bytes:
         """Return the bytes of one of its files: of a finished run, those that it ended with."""
@@ -492,7 +467,6 @@ class Run:
         record: dict[str, Any] = {
             "result": dict(result),
             "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
-            "environment": self._now,
             "sha256": {name: sha256(content) for name, content in files.items()},
         }
         record = json.loads(to_json(record))
@@ -592,84 +566,34 @@ def keep(run: Run, root: Path) -> Run:
     return next(one for one in read_kept(path) if one.key == run.key)
 
 
-@dataclass(frozen=True)
-class Damaged:
-    """A run, or a file of kept runs, that cannot be read: where it is, and what is wrong."""
-
-    folder: Path
-    error: str
-
-    key = property(lambda self: self.folder.name)
-    task = property(lambda self: self.folder.parent.name)
-
-
 def read(root: Path | Iterable[Path], task: str | None = None) -> list[Run]:
     """Return the runs under one root or several, of one experiment or all, in name order.
 
     Never waits for a writer. A run that several roots have comes once: from the first root
     where it is done, else from the first that has it. Damaged runs are left out with a warning
-    each; :func:`survey` returns them too.
+    each, which says what to do.
     """
-    runs, damaged = survey(root, task)
-    for one in damaged:
-        warnings.warn(f"{one.error} This run is left out.", stacklevel=2)
-    return runs
-
-
-def survey(
-    root: Path | Iterable[Path], task: str | None = None
-) -> tuple[list[Run], list[Damaged]]:
-    """Return the runs that :func:`read` returns, and those that cannot be read."""
-    task, names = task or "*", (CONFIG, RESULT, CHECKPOINT)
     by_name: dict[tuple[str, str], Run] = {}
-    damaged = []
     for top in map(Path, [root] if isinstance(root, str | Path) else root):
-        files = {file.parent for name in names for file in top.glob(f"{task}/*/{name}")}
-        for path in [*sorted(top.glob(f"{task}{KEPT}")), *sorted(files)]:
+        folders = {path.parent for path in top.glob(f"{task or '*'}/*/{CONFIG}")}
+        for path in [*sorted(top.glob(f"{task or '*'}{KEPT}")), *sorted(folders)]:
             try:
                 runs = read_kept(path) if path.name.endswith(KEPT) else [Run(path)]
             except (ValueError, OSError) as error:
-                if path.is_file() or any((path / n).is_file() for n in names):  # still there
-                    damaged.append(Damaged(path, str(error)))
+                if path.exists():  # it may have been removed meanwhile
+                    warnings.warn(f"{error} This run is left out.", stacklevel=2)
                 continue
             for run in runs:
                 name = run.task, run.key
                 if name not in by_name or (run.done and not by_name[name].done):
                     by_name[name] = run
-    return [by_name[name] for name in sorted(by_name)], damaged
+    return [by_name[name] for name in sorted(by_name)]
 
 
-def table(runs: Iterable[Run]) -> "pd.DataFrame":
-    """Return the last row of each seed of each run, beside what tells the run from the others.
-
-    Columns: ``key``, ``done``, ``finished``, the settings in which the runs differ, then their
-    metrics that are one number or word each. A run that has not measured anything yet has one
-    row without numbers.
-    """
-    import pandas as pd
-
-    runs = list(runs)
-    settings = [{"task": run.task, **run.config, "data": run.data.get("name")} for run in runs]
-    names = dict.fromkeys(name for one in settings for name in one)
-    differ = [n for n in names if len({repr(one.get(n)) for one in settings}) > 1]
-    rows = []
-    for run, of_run in zip(runs, settings, strict=True):
-        head = {"key": run.key, "done": run.done, "finished": run.finished}
-        head |= {name: of_run.get(name) for name in differ}
-        for row in run.last() or [{}]:
-            rows.append(head | {n: v for n, v in row.items() if not isinstance(v, list | dict)})
-    return pd.DataFrame(rows)
-
-
-def remove(run: Run | Damaged) -> None:
-    """Delete the folder of a run, damaged or not.
-
-    Killed on the way, what is left counts as not begun or not done, never as done.
-    """
+def remove(run: Run) -> None:
+    """Delete the folder of a run that nobody is writing."""
     lock = _locked(run.folder)
     try:
-        for name in (RESULT, CHECKPOINT, CONFIG):
-            (run.folder / name).unlink(missing_ok=True)
         shutil.rmtree(run.folder)
     finally:
         lock.release()

@@ -24,9 +24,6 @@ from lnlab.training.runs import (
     key,
     read,
     remove,
-    survey,
-    table,
-    write,
 )
 
 CONFIG = {"norm": "layer", "units": [8, 8], "learning_rate": 1e-3}
@@ -139,7 +136,6 @@ def test_another_version_may_read_but_not_resume(part, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match=rf"{part} .*is 0\.7.*Delete {run.folder} to start"):
         begin(tmp_path)
     assert len(Run(run.folder).metrics()) == 1
-    assert Run(run.folder).changes() == {part: (here[part], "0.7")}
     assert begin(tmp_path, norm="batch").done
 
 
@@ -227,22 +223,6 @@ def test_pickle_in_a_checkpoint_is_not_executed(tmp_path):
     assert not mark.exists()
 
 
-def test_a_file_that_cannot_be_written_is_left_as_it_was(tmp_path, monkeypatch):
-    path = tmp_path / "a.txt"
-    write(path, b"old")
-    write(path, b"new")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("lnlab.training.runs.os.fsync", full)
-        with pytest.raises(OSError, match="No space left") as raised:
-            write(path, b"newer")
-    assert raised.value.filename == str(path)
-    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("a.txt", b"new")]
-
-
 # many runs, and kept ones
 
 
@@ -259,24 +239,16 @@ def test_runs_are_read_by_task_and_key_a_finished_one_first(tmp_path):
     assert read(tmp_path / "nowhere") == []
 
 
-def test_a_damaged_run_is_left_out_with_a_warning_and_can_be_removed(tmp_path, monkeypatch):
+def test_a_damaged_run_is_left_out_with_a_warning_and_one_can_be_removed(tmp_path):
     whole, damaged = (finish(tmp_path, norm=norm) for norm in ("layer", "batch"))
-    (damaged.folder / "result.json").write_bytes(b"{")
+    (damaged.folder / "config.json").write_bytes(b"{")
     with pytest.warns(UserWarning, match=rf"{damaged.key}.*damaged.*left out"):
         assert [run.key for run in read(tmp_path)] == [whole.key]
-    _, (listed,) = survey(tmp_path)
-    assert (listed.task, listed.key, listed.folder) == ("mnist", damaged.key, damaged.folder)
-    remove(listed)
-    assert survey(tmp_path)[1] == []
-    assert not damaged.folder.exists()
-    with monkeypatch.context() as patch:
-        patch.setattr("shutil.rmtree", lambda path: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            remove(whole)  # cut short, it leaves no finished run
-    assert read(tmp_path) == []
+    remove(whole)
+    assert not whole.folder.exists()
 
 
-def test_kept_runs_are_the_same_without_weights(tmp_path, monkeypatch):
+def test_kept_runs_are_the_same_without_weights(tmp_path):
     results = tmp_path / "results"
     runs = [finish(tmp_path / "runs", norm=norm) for norm in ("layer", "batch", "none")]
     for run in runs:
@@ -301,28 +273,9 @@ def test_kept_runs_are_the_same_without_weights(tmp_path, monkeypatch):
         run.checkpoint({})
     with pytest.raises(ValueError, match="only finished runs are kept"):
         keep(run, results)
-    now = run.environment | {"commit": "of the day after"}
-    monkeypatch.setattr("lnlab.training.runs.environment", lambda _: now)
-    kept = keep(finish(tmp_path, norm="dyt"), tmp_path / "others")
-    assert kept.environment == run.environment
-    assert kept.record()["environment_at_end"] == now
 
 
 def test_what_is_kept_in_git_is_small():
     files = [path for path in paths.place("results").rglob("*") if path.is_file()]
     assert len(files) <= 20
     assert sum(path.stat().st_size for path in files) <= 9e6
-
-
-def test_table_has_the_differences_and_the_last_row_of_each_seed(tmp_path):
-    for norm, size in (("layer", 4), ("batch", 128)):
-        with begin(tmp_path, norm=norm, batch_size=size) as run:
-            for update, seed in ((1, 0), (1, 1), (2, 0), (2, 1)):
-                run.log({"update": update, "seed": seed, "nll": size / update + seed})
-    begin(tmp_path, norm="none", batch_size=4).close()
-    rows = table(read(tmp_path)).set_index(["norm", "seed"]).sort_index()
-    assert "learning_rate" not in rows
-    assert rows.loc[("batch", 1), "nll"] == 65.0
-    assert rows.loc[("layer", 0), "nll"] == 2.0
-    assert rows.loc["none", "nll"].isna().tolist() == [True]
-    assert not any(rows["done"].tolist())
