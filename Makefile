@@ -85,4 +85,4 @@ lock: setup
 		--upgrade --no-annotate --custom-compile-command "make lock" -o requirements.lock
 
 clean:
-	rm -rf build .pytest_cache .ruff_cache .hypothesis
+	rm -rf build .pytest_cache .ruff_cache

@@ -11,7 +11,6 @@ from lnlab.analysis.feature_maps import (
     MapStatistics,
     contrast,
     map_statistics,
-    mean_over_units,
     unit_contributions,
 )
 from lnlab.nn import BatchNorm, Conv2d, Identity, LayerNorm, Linear
@@ -82,21 +81,6 @@ def test_border_and_middle_are_told_apart():
     assert found == pytest.approx((0.1, 0.4, 3 / ((4 + 1) / 2) ** 0.5))
     with pytest.raises(ValueError, match="a map of 3 x 8 has no middle"):
         contrast(MapStatistics(*torch.ones(3, 2, 3, 8)))
-
-
-def test_over_the_units_all_is_relative_to_the_unit():
-    """Another scale and another mean of a unit change nothing but where it is on."""
-    mean, deviation = torch.randn(3, 5, 6), torch.rand(3, 5, 6)
-    found = mean_over_units(MapStatistics(torch.full((3, 5, 6), 0.3), mean, deviation))
-    scaled = mean_over_units(
-        MapStatistics(torch.zeros(3, 5, 6), 7 + 100 * mean, 100 * deviation)
-    )
-    torch.testing.assert_close(found["mean"], scaled["mean"])
-    torch.testing.assert_close(found["deviation"], scaled["deviation"])
-    assert (found["on"] == 0.3).all()
-    # of one unit the squares are, on average over the map, those of its whole deviation
-    one = mean_over_units(MapStatistics(mean[:1], mean[:1], deviation[:1]))
-    assert float((one["mean"] ** 2 + one["deviation"] ** 2).mean()) == pytest.approx(1)
 
 
 def test_shares_are_what_leaving_out_a_unit_costs_where_the_loss_is_linear():

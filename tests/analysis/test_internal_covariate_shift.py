@@ -76,19 +76,6 @@ def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
     assert shifts[2].distance > 1e-4
 
 
-def test_a_weight_that_is_made_of_several_is_one_layer_with_its_bias():
-    made = [nn.utils.parametrizations.weight_norm(nn.Linear(D, D)) for _ in range(2)]
-    found = objective(nn.Sequential(made[0], nn.Tanh(), made[1]), *batch())
-    assert group_by_layer(found) == {
-        f"{n}.parametrizations.weight.original0": [
-            f"{n}.parametrizations.weight.original0",
-            f"{n}.parametrizations.weight.original1",
-            f"{n}.bias",
-        ]
-        for n in (0, 2)
-    }
-
-
 class Backwards(nn.Module):
     """Names first what it calls last, and a part that it never calls."""
 

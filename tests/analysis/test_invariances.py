@@ -251,30 +251,6 @@ def test_an_input_that_nothing_depends_on_is_said():
 # How it is read.
 
 
-def test_rows_that_are_alike_are_folded():
-    layers = [Linear(H, H, LayerNorm) for _ in range(3)]
-    report = check_invariances(
-        nn.Sequential(*layers), torch.randn(B, H), columns=[3], dtypes=DOUBLE
-    )
-    (row,) = [line for line in str(report).splitlines() if "w₁ → δw₁" in line]
-    sizes = sorted(v.defect for v in report.invariances)
-    assert row.startswith("0.W and 2 others")
-    assert f"broken ({sizes[0]:.2g} to {sizes[-1]:.2g})" in row
-
-
-def test_a_knee_that_no_law_gives_is_where_delta_squared_var_is_eps():
-    eps, x = 1e-6, torch.randn(1, D)
-    layer = Linear(D, H, partial(LayerNorm, eps=eps))
-    v = next(
-        v
-        for v in check_invariances(layer, x, dtypes=[torch.float32]).invariances
-        if v.column == 1
-    )
-    assert math.isnan(v.rate)  # too few points of float32 lie on the slope
-    var = float((x @ layer.W.detach().T).var(1, correction=0))
-    assert v.knee == pytest.approx((eps / var) ** 0.5, rel=5e-3)  # 12 halvings of decades
-
-
 def test_it_prints_frames_and_draws():
     net = nn.Sequential()
     net.add_module("<img src=x>", nn.Linear(D, H, bias=False))

@@ -120,7 +120,9 @@ class Attentive(nn.Module):
         self.layer = nn.TransformerEncoderLayer(5, 1, 4, dropout=0.0, batch_first=True)
 
     def forward(self, x):
-        return self.layer(x.unsqueeze(1) * torch.arange(1.0, 4).unsqueeze(-1)).mean(1)
+        return self.layer(
+            x.unsqueeze(1) * torch.arange(1.0, 4, device=x.device).unsqueeze(-1)
+        ).mean(1)
 
 
 @pytest.mark.parametrize("bn_stats", ["batch", "running"])
@@ -133,6 +135,30 @@ def test_transformers_have_a_hessian(bn_stats):
     product = loss.hessian_product()(torch.eye(len(w)))
     torch.testing.assert_close(product, (up - down) / (2 * step), rtol=0, atol=1e-9)
     assert torch.backends.cuda.flash_sdp_enabled()
+
+
+class Reading(nn.Module):
+    """An LSTM, which has no second derivative on a GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.last = nn.LSTM(5, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(self.lstm(x.unsqueeze(1).expand(-1, 3, -1))[0][:, -1])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [Reading, Attentive])
+@pytest.mark.parametrize("bn_stats", ["batch", "running"])
+def test_what_is_fused_on_a_device_has_the_derivatives_of_the_cpu(make, bn_stats, device):
+    model, x, y, found = make(), torch.randn(X), torch.randint(3, Y), []
+    v = torch.randn(sum(p.numel() for p in model.parameters()))
+    for d in ("cpu", device):
+        loss = Objective(model.to(d), x.to(d), y.to(d), F.cross_entropy, bn_stats=bn_stats)
+        found.append([loss.gradient()[1].cpu(), loss.hessian_product()(v.to(d)).cpu()])
+    # float64, other orders of summation
+    torch.testing.assert_close(found[1], found[0], rtol=1e-7, atol=1e-9)
 
 
 def test_a_model_in_half_precision_has_the_curvature_of_its_numbers():

@@ -169,18 +169,6 @@ def test_a_resumed_recorder_remembers_the_moments():
     assert (frame["drift_mean"].dropna() > 0).all()
 
 
-def test_rank_and_cosine_at_their_ends():
-    alike = torch.outer(torch.rand(5) + 1, torch.randn(3))
-    assert stable_rank(alike) == pytest.approx(1)
-    assert mean_cosine(alike) == pytest.approx(1)
-    assert stable_rank(torch.eye(3)) == pytest.approx(3)
-    assert mean_cosine(torch.eye(3)) == pytest.approx(0, abs=1e-15)
-    assert mean_cosine(torch.tensor([[1.0, 0], [0, 0], [1, 0]])) == pytest.approx(1 / 3)
-    for nothing in (torch.zeros(2, 3), torch.full((2, 3), torch.nan)):
-        assert math.isnan(stable_rank(nothing))
-    assert math.isnan(mean_cosine(torch.ones(1, 3)))
-
-
 def test_a_stack_of_several_is_refused_and_of_one_is_recorded():
     x = torch.randn(2, 4, 5)
     model = stack([net()])

@@ -10,7 +10,6 @@ from lnlab.analysis.random import normal
 from lnlab.analysis.rnn_dynamics import (
     disagreement,
     dynamics,
-    gate_bias,
     hidden_states,
     output_scales,
     same_weights,
@@ -129,17 +128,6 @@ PAPER, THEANO, _, TF, SUPERCELL, _, ADDONS, HASTE, _ = PUBLISHED_LSTMS
 def cells_with_bias():
     W_x, W_h = torch.randn(4 * H, D), torch.randn(4 * H, H)
     return lambda b: same_weights(PUBLISHED_LSTMS, W_x, W_h, b)
-
-
-def test_all_have_the_same_weights_and_their_own_forget_bias(cells_with_bias):
-    b = torch.randn(4 * H)
-    cells = cells_with_bias(b)
-    for name, cell in cells.items():
-        assert torch.equal(cell.W_h, cells[PAPER].W_h)
-        added = gate_bias(cell).detach() - b
-        forget = 1.0 if name in (TF, SUPERCELL, ADDONS, HASTE) else 0.0
-        torch.testing.assert_close(added[:H], torch.full((H,), forget))
-        assert added[H:].abs().max() < 1e-12
 
 
 def test_without_a_bias_two_of_them_are_one_function(cells_with_bias):

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.analysis.objective import Objective
-from lnlab.analysis.smoothness import envelope, gradient_smoothness, step_sizes
+from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 
 
 class Itself(nn.Module):
@@ -60,8 +60,3 @@ def test_longer_weights_look_smoother_and_are_not():
     assert long.beta == pytest.approx(short.beta / 16)
     for name in ("scale_free_beta", "relative_step", "relative_distance", "loss_high"):
         assert long.summary()[name] == pytest.approx(short.summary()[name])
-
-
-def test_envelope_is_over_runs():
-    low, high = envelope([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0]])
-    assert (low.tolist(), high.tolist()) == ([3, 1, 1], [3, 2, 2])
