@@ -2,8 +2,8 @@
 
 import copy
 import warnings
-from contextlib import contextmanager
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -190,28 +190,22 @@ def test_every_normalizer_of_a_cell_keeps_its_own_eps(layer):
     assert assert_the_same(model, torch.randn(T, B, D)) == []
 
 
+def combined(layer, fixed, **settings):
+    """The layer with each combination of the settings."""
+    names = list(settings)
+    return [
+        (layer, {**dict(zip(names, values, strict=True)), **fixed})
+        for values in product(*settings.values())
+    ]
+
+
+PLAIN = {"norm_layer": Identity}
 OF_CELLS = [
-    *(
-        (RNN, {"bias": bias, "norm_scope": sums})
-        for bias in BiasPlacement
-        for sums in NormScope
-    ),
-    *(
-        (LSTM, {"bias": bias, "cell_state": state})
-        for bias in BiasPlacement
-        for state in CarriedCellState
-    ),
-    *((LSTM, {"bias": bias, "gate_norm_layer": Identity}) for bias in BiasPlacement),
-    *(
-        (LSTM, {"bias": bias, "norm_scope": sums, "norm_layer": Identity})
-        for bias in BiasPlacement
-        for sums in NormScope
-    ),
-    *(
-        (GRU, {"bias": bias, "update_gate": update})
-        for bias in (False, True)
-        for update in UpdateGate
-    ),
+    *combined(RNN, {}, bias=BiasPlacement, norm_scope=NormScope),
+    *combined(LSTM, {}, bias=BiasPlacement, cell_state=CarriedCellState),
+    *combined(LSTM, {"gate_norm_layer": Identity}, bias=BiasPlacement),
+    *combined(LSTM, PLAIN, bias=BiasPlacement, norm_scope=NormScope),
+    *combined(GRU, {}, bias=(False, True), update_gate=UpdateGate),
     (RNN, {"nonlinearity": torch.relu}),
 ]
 
@@ -232,77 +226,44 @@ def test_a_loop_of_ones_own_stays():
     assert said == "LSTM with a loop of its own."
 
 
-@contextmanager
-def registered(*handles):
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 REGISTER = {
-    "forward": ("register_forward_hook", everywhere.register_module_forward_hook),
-    "forward pre": ("register_forward_pre_hook", everywhere.register_module_forward_pre_hook),
-    "backward": (
-        "register_full_backward_hook",
-        everywhere.register_module_full_backward_hook,
-    ),
-    "backward pre": (
-        "register_full_backward_pre_hook",
-        everywhere.register_module_full_backward_pre_hook,
-    ),
+    "forward": everywhere.register_module_forward_hook,
+    "forward_pre": everywhere.register_module_forward_pre_hook,
+    "full_backward": everywhere.register_module_full_backward_hook,
+    "full_backward_pre": everywhere.register_module_full_backward_pre_hook,
 }
 
 
-def listen(hook, module, seen):
-    """Register a hook on one module."""
-    return getattr(module, REGISTER[hook][0])(lambda m, *_: seen.append(type(m)))
-
-
-def listen_everywhere(hook, seen):
-    """Register a hook on all modules."""
-    return REGISTER[hook][1](lambda m, *_: seen.append(m) if isinstance(m, LayerNorm) else None)
-
-
-hooks = pytest.mark.parametrize("hook", REGISTER)
-
-
-def run(layer):
-    layer(torch.ones(T, B, D, requires_grad=True))[0].sum().backward()
-
-
-@hooks
+@pytest.mark.parametrize("hook", REGISTER)
+@pytest.mark.parametrize("where", ["norm_h", "", "everywhere"])
 @every_layer
-def test_a_hook_inside_a_cell_fires_as_on_the_reference(hook, layer):
-    model = LAYERS[layer](D, H)
-    fused, _ = fused_and_named(model)
-    for where in ("norm_h", ""):
-        counts = []
-        for each in (model, fused):
-            seen: list = []
-            with registered(listen(hook, each.cells[0].get_submodule(where), seen)):
-                assert not is_fused(each.cells[0])
-                run(each)
-            counts.append(len(seen))
-            run(each)
-            assert len(seen) == counts[-1]
-        assert counts == [T, T]
-    assert is_fused(fused.cells[0])
-
-
-@hooks
-@every_layer
-def test_a_hook_on_all_modules_fires_as_on_the_reference(hook, layer):
+def test_a_hook_fires_as_on_the_reference(hook, where, layer):
     model = LAYERS[layer](D, H)
     fused, _ = fused_and_named(model)
     counts = []
     for each in (model, fused):
         seen: list = []
-        with registered(listen_everywhere(hook, seen)):
-            run(each)
+        if where == "everywhere":
+            handle = REGISTER[hook](
+                lambda m, *_, seen=seen: seen.append(m) if isinstance(m, LayerNorm) else None
+            )
+        else:
+            part = each.cells[0].get_submodule(where)
+            register = getattr(part, f"register_{hook}_hook")
+            handle = register(lambda *_, seen=seen: seen.append(1))
+            assert not is_fused(each.cells[0])
+        run(each)
+        handle.remove()
         counts.append(len(seen))
-    assert counts[0] == counts[1] == T * sum(isinstance(m, LayerNorm) for m in model.modules())
+        run(each)
+        assert len(seen) == counts[-1]
+    norms = sum(isinstance(m, LayerNorm) for m in model.modules())
+    assert counts == 2 * [T * norms if where == "everywhere" else T]
+    assert is_fused(fused.cells[0])
+
+
+def run(layer):
+    layer(torch.ones(T, B, D, requires_grad=True))[0].sum().backward()
 
 
 def test_hooks_that_were_there_before_are_named():

@@ -51,24 +51,6 @@ def test_code_for_three_generations_of_gpus():
     passes("builds.py", TRITON_INTERPRET="0")
 
 
-def test_it_serves_float32_on_a_gpu_of_at_most_so_many_units(monkeypatch):
-    monkeypatch.setattr(recurrent, "has_triton", lambda: True)
-    monkeypatch.setitem(
-        sys.modules, "lnlab.kernels.triton_programs", pretended := object.__new__(Loop)
-    )
-    cuda, cpu = torch.device("cuda"), torch.device("cpu")
-    assert recurrent.triton_steps(cuda, torch.float32, recurrent.MAX_UNITS) is pretended.steps
-    assert recurrent.triton_steps(cuda, torch.float32, recurrent.MAX_UNITS + 1) is None
-    assert recurrent.triton_steps(cuda, torch.float64, 8) is None
-    assert recurrent.triton_steps(cpu, torch.float32, 8) is None
-
-
-class Loop:
-    """A module with a loop."""
-
-    steps = object()
-
-
 def test_a_layer_takes_the_loop_of_its_device(monkeypatch):
     asked, taken = [], []
 
