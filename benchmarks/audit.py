@@ -4,26 +4,32 @@ Recall is over the gallery of tests/auditing: a fault counts as found if a rule 
 :data:`ACCEPTED`, which names what was done to the network, is raised where the network without
 the fault does not raise it. False alarms are over modules of timm, torchvision and transformers
 as they come, at random weights: every fault and risk that they get is listed, to be read. The
-packages are no dependency; those that are not installed are left out. It takes an hour or so.
+packages are no dependency; modules of those that are not installed are listed as not built.
+
+It takes an hour or so. What is done is kept in ``bench-audit.json`` of the working directory,
+with the commit that it was measured at: a second start goes on from there.
 """
 
 import contextlib
 import importlib
 import io
+import subprocess
 import time
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from json import dumps
+from collections import defaultdict
+from collections.abc import Callable
+from json import dumps, loads
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 import lnlab
 from lnlab.auditing import Call, Severity
 from tests.auditing import gallery
-from tests.auditing import gallery_of_later_faults as _later  # noqa: F401
+from tests.auditing import gallery_of_later_faults as later
 from tests.auditing import gallery_of_published_faults as _published  # noqa: F401
 
 LOGITS = ("over-confident", "logits-bounded")
@@ -150,180 +156,257 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 """The rules that name each fault of the gallery. None: no rule of the audit is about it."""
 
 
+FACTS_ALONE = ("curvature", "invariances", "effective learning rates")
+"""Checks that take long and say next to nothing but facts: they are skipped."""
+
+KEPT = Path("bench-audit.json")
+"""Where the results are kept, each as soon as it is there."""
+
+
 def main(json: bool) -> None:
-    """Print recall by fault and alarms by rule, as tables or as JSON."""
+    """Print recall by fault, and the alarms of each module, as tables or as JSON."""
     warnings.filterwarnings("ignore")
-    found, alarms = recall(), false_alarms()
+    kept = loads(KEPT.read_text()) if KEPT.exists() else {}
+    if kept and not json:
+        print(f"{len(kept)} results are kept in {KEPT}: delete it to measure again.")
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    for name, measure in {**faults(), **modules()}.items():
+        if name not in kept:
+            kept[name] = measure() | {"commit": commit}
+            KEPT.write_text(dumps(kept, indent=1))
+        if not json and "findings" in kept[name]:
+            print_module(name, kept[name])
     if json:
-        print(dumps({"recall": found, "alarms": alarms}, indent=1))
+        print(dumps(kept, indent=1))
+    else:
+        print_summary(kept)
+
+
+def print_module(name: str, result: dict[str, Any]) -> None:
+    """Print what became of a module, and its faults and risks."""
+    if result["why not"]:
+        print(f"{name}: not built or not audited: {result['why not']}")
         return
-    for name, hosts in found.items():
-        print(f"{sum(hosts.values())} of {len(hosts)}  {name}")
-    every = [hit for hosts in found.values() for hit in hosts.values()]
-    print(f"found: {sum(every)} of {len(every)} ({sum(every) / len(every):.0%})")
-    for rule, names in alarms["rules"].items():
-        print(f"{len(names):4}  {rule}: {', '.join(names[:6])}")
-    print(f"modules: {alarms['modules']}; with a fault: {alarms['with a fault']}, with a risk: "
-          f"{alarms['with a risk']}; not audited: {alarms['not audited']}")  # fmt: skip
+    print(f"{name}: {result['seconds']:.0f} s, {len(result['findings']) or 'no'} alarms")
+    for finding in result["findings"]:
+        print("    " + "  ".join(finding))
 
 
-def recall(faults: list[str] | None = None) -> dict[str, dict[str, bool]]:
-    """Return, for each fault and each host, whether a rule named it."""
-    healthy = {p.name: _rules(p) for p in gallery.healthy()}
-    found: dict[str, dict[str, bool]] = defaultdict(dict)
-    for name in faults or gallery.FAULTS:
-        for host in gallery.FAULTS[name]:
-            new = _rules(gallery.plant(name, host)) - healthy[host]
-            found[name][host] = bool(new & set(ACCEPTED[name]))
-    return dict(found)
+def print_summary(kept: dict[str, Any]) -> None:
+    """Print recall by fault, the numbers of each package, and the alarms by rule."""
+    pairs: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    alarms: dict[str, list[str]] = defaultdict(list)
+    packages: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for name, result in kept.items():
+        if "found" in result:
+            is_bad = bool({"fault", "risk"} & set(result["rules"].values()))
+            pairs[name.rpartition(" in ")[0]].append((result["found"], is_bad))
+            continue
+        packages[name.partition(" ")[0]].append(result)
+        for severity, rule, *_ in result["findings"]:
+            alarms[f"{severity} {rule}"].append(name)
+    for name, results in pairs.items():
+        print(f"{sum(found for found, _ in results)} of {len(results)}  {name}")
+    new = {name for name, plants in gallery.FAULTS.items() if _is_later(plants)}
+    for title, names in (("earlier", pairs.keys() - new), ("later", new & pairs.keys())):
+        results = [result for name in names for result in pairs[name]]
+        named, is_bad = (sum(result[i] for result in results) for i in (0, 1))
+        print(
+            f"faults written {title} than the checks: {named} of {len(results)} are named; "
+            f"{is_bad} get a fault or a risk that the healthy network does not get"
+        )
+    for rule, names in alarms.items():
+        print(f"{len(names):4}  {rule}: {', '.join(names)}")
+    for package, audits in packages.items():
+        audited = [result for result in audits if not result["why not"]]
+        alarmed = sum(bool(result["findings"]) for result in audited)
+        print(
+            f"{package}: {alarmed} of {len(audited)} modules with a fault or risk; "
+            f"{len(audits) - len(audited)} not built or not audited"
+        )
 
 
-def _rules(problem: gallery.Problem) -> set[str]:
-    """Return the rules of the findings, but those of what is merely different."""
-    report = lnlab.audit(*problem[1:])
-    return {f.rule for f in report.findings}
+def _is_later(plants: dict[str, gallery.Plant]) -> bool:
+    return any(plant.__module__ == later.__name__ for plant in plants.values())
+
+
+Measure = Callable[[], dict[str, Any]]
+
+
+def faults() -> dict[str, Measure]:
+    """Return what measures whether the audit finds each fault in each host, by their names."""
+    healthy: dict[str, dict[str, str]] = {}
+
+    def measure(name: str, host: str) -> dict[str, Any]:
+        if not healthy:
+            healthy.update((p.name, _rules(p)) for p in gallery.healthy())
+        rules = _rules(gallery.plant(name, host))
+        new = {rule: severity for rule, severity in rules.items() if rule not in healthy[host]}
+        return {"found": bool(new.keys() & set(ACCEPTED[name])), "rules": new}
+
+    return {
+        f"{name} in {host}": lambda name=name, host=host: measure(name, host)
+        for name, hosts in gallery.FAULTS.items()
+        for host in hosts
+    }
+
+
+def _rules(problem: gallery.Problem) -> dict[str, str]:
+    """Return the rules of the findings, with their severity."""
+    report = lnlab.audit(*problem[1:], skip=FACTS_ALONE)
+    return {f.rule: f.severity.word for f in report.findings}
 
 
 # Modules of others, small and as they come.
 
 VISION = """
-resnet18 resnet50 resnext50_32x4d wide_resnet50_2 vgg11_bn vgg11 densenet121 googlenet
-inception_v3 alexnet squeezenet1_1 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large
-shufflenet_v2_x0_5 mnasnet0_5 efficientnet_b0 regnet_y_400mf regnet_x_400mf convnext_tiny
-vit_b_16 swin_t swin_v2_t maxvit_t
+resnet18 googlenet mobilenet_v2 mobilenet_v3_small shufflenet_v2_x0_5 mnasnet0_5
+efficientnet_b0 regnet_y_400mf regnet_x_400mf squeezenet1_1 densenet121
 """
 TIMM = """
-resnet10t resnet14t resnet18 resnet26d resnetv2_50 seresnet18 skresnet18 resnest14d
-ecaresnet26t res2net50_26w_4s resnext26ts gernet_s repvgg_a0 dla34 dla46_c vovnet39a
-hrnet_w18_small selecsls42 cspresnet50 cspdarknet53 darknet53 densenet121 dpn68 xception41
-inception_v3 inception_v4 nf_resnet26 nf_regnet_b0 dm_nfnet_f0 regnetx_002 regnety_002
-regnetz_b16 mobilenetv1_100 mobilenetv2_050 mobilenetv3_small_050 mobilenetv4_conv_small
-mnasnet_small efficientnet_b0 efficientnet_lite0 efficientnetv2_rw_t tf_efficientnetv2_b0
-mixnet_s fbnetc_100 spnasnet_100 tinynet_e ghostnet_050 ghostnetv2_100 hardcorenas_a lcnet_035
-rexnet_100 semnasnet_075 convnext_atto convnextv2_atto convmixer_768_32 convit_tiny
-crossvit_tiny_240 cait_xxs24_224 coat_tiny coatnet_0_rw_224 davit_tiny deit_tiny_patch16_224
-deit3_small_patch16_224 edgenext_xx_small efficientformer_l1 efficientformerv2_s0
-eva02_tiny_patch14_224 fastvit_t8 fasternet_t0 focalnet_tiny_srf gcvit_xxtiny gmixer_24_224
-gmlp_ti16_224 halonet26t hiera_tiny_224 hgnet_tiny inception_next_tiny lambda_resnet26t
-levit_128s maxvit_tiny_rw_224 mixer_s32_224 mobilevit_xxs mobilevitv2_050 mvitv2_tiny
-nest_tiny nextvit_small pit_ti_224 poolformer_s12 pvt_v2_b0 regnetv_040 repghostnet_050
-repvit_m0_9 resmlp_12_224 sequencer2d_s starnet_s1 swiftformer_xs swin_tiny_patch4_window7_224
-swinv2_tiny_window8_256 tiny_vit_5m_224 tnt_s_legacy_patch16_224 tresnet_m twins_svt_small
-visformer_tiny vit_tiny_patch16_224 volo_d1_224 xcit_nano_12_p16_224
+test_vit test_resnet test_efficientnet test_byobnet test_convnext test_convnext2 test_convnext3
+test_nfnet test_mambaout test_efficientnet_gn test_efficientnet_ln test_efficientnet_evos
+resnet10t seresnet18 resnest14d repvgg_a0 dla46_c hrnet_w18_small mobilenetv1_100
+mobilenetv2_035 mobilenetv3_small_050 mobilenetv4_conv_small_050 mnasnet_small semnasnet_075
+efficientnet_b0 efficientnet_lite0 tf_efficientnetv2_b0 tinynet_e mixnet_s fbnetc_100
+spnasnet_100 hardcorenas_a ghostnet_050 ghostnetv2_100 repghostnet_050 lcnet_035 rexnet_100
+regnetx_002 regnety_002 regnetz_005 nf_regnet_b0 convnext_atto convnextv2_atto convit_tiny
+crossvit_tiny_240 coat_lite_tiny edgenext_xx_small efficientformerv2_s0 efficientvit_b0
+efficientvit_m0 eva02_tiny_patch14_224 fastvit_t8 fasternet_t0 gmlp_ti16_224 hgnetv2_b0
+levit_128s mambaout_femto mobilevit_xxs mobilevitv2_050 pit_ti_224 poolformer_s12 pvt_v2_b0
+repvit_m0_9 shvit_s1 starnet_s1 swiftformer_xs tiny_vit_5m_224 vit_tiny_patch16_224
+deit_tiny_patch16_224 xcit_nano_12_p16_224
 """
 TEXT = """
-Albert Bart Bert BigBird BioGpt Bloom Camembert Convbert Ctrl Deberta DebertaV2 Distilbert
-Electra Ernie Falcon FNet Funnel Gemma Gemma2 Glm Gpt2 GptNeo GptNeox Gptj Granite Helium Lilt
-Llama Longformer MBart Mamba Mistral Mixtral Mobilebert Mpnet Mpt MvP Nystromformer Olmo Olmo2
-OpenAIGPT Opt Pegasus Persimmon Phi Phi3 Qwen2 Qwen3 RemBert Roberta Roformer Rwkv Squeezebert
-Stablelm Starcoder2 T5 Umt5 Xglm XlmRoberta Xlnet Xmod Yoso
+Albert Arcee Bart Bert BigBird BigBirdPegasus BioGpt BitNet Blenderbot BlenderbotSmall
+Bloom CTRL Camembert CodeGen Cohere Cohere2 ConvBert Data2VecText Deberta DebertaV2
+DiffLlama DistilBert Doge Electra Ernie Ernie4_5 Esm EuroBert Exaone4 FNet FSMT Falcon Flaubert
+GPT2 GPTBigCode GPTJ GPTNeo GPTNeoX GPTNeoXJapanese Gemma Gemma2 Gemma3Text Glm Glm4
+GptOss Granite GraniteMoe Helium IBert Jamba JetMoe LED Lfm2 Lilt Llama Longformer Luke M2M100
+MBart MPNet MT5 Mamba Mamba2 Marian MegatronBert Mistral Mixtral MobileBert ModernBert
+Mpt Mra Mvp NanoChat NomicBert Nystromformer OPT Olmo Olmo2 Olmo3 Olmoe OpenAIGPT
+PLBart Pegasus Persimmon Phi Phi3 ProphetNet Qwen2 Qwen2Moe Qwen3 Qwen3Moe Reformer RemBert
+RoCBert RoFormer Roberta RobertaPreLayerNorm Rwkv SeedOss SmolLM3 Splinter SqueezeBert StableLm
+Starcoder2 SwitchTransformers T5 UMT5 VisualBert XGLM XLM XLMRoberta XLMRobertaXL XLNet Xmod
+Yoso xLSTM
 """
 
-SMALL = {
-    "vocab_size": 99, "hidden_size": 32, "d_model": 32, "n_embd": 32, "dim": 32,
-    "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_layers": 2, "encoder_layers": 2,
-    "decoder_layers": 2, "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4,
-    "encoder_attention_heads": 4, "decoder_attention_heads": 4, "num_key_value_heads": 2,
-    "intermediate_size": 64, "d_ff": 64, "ffn_dim": 64, "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64, "hidden_dim": 64, "d_kv": 8, "head_dim": 8, "embedding_size": 32,
-    "num_local_experts": 4, "pad_token_id": 0, "max_position_embeddings": 64,
-    "use_cache": False,
-}  # fmt: skip
+SIZES = {
+    99: "vocab_size",
+    64: "intermediate_size d_ff ffn_dim encoder_ffn_dim decoder_ffn_dim hidden_dim "
+    "max_position_embeddings",
+    32: "hidden_size d_model n_embd dim embedding_size",
+    8: "d_kv head_dim",
+    4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads "
+    "decoder_attention_heads num_experts num_local_experts",
+    2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers "
+    "num_key_value_heads num_experts_per_tok",
+    0: "pad_token_id",
+}
 """The settings of a small model, of which a configuration takes those that it has."""
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "CodeGen": {"rotary_dim": 8},
+    "Esm": {"vocab_size": 99, "pad_token_id": 0},
+    "Falcon": {"head_dim": None},
+    "GPTJ": {"rotary_dim": 8},
+    "GPTNeo": {"attention_types": [[["global", "local"], 1]]},
+    "LED": {"attention_window": 4},
+    "Lilt": {"hidden_size": 48},
+    "Longformer": {"attention_window": 4},
+    "Luke": {"entity_vocab_size": 99},
+    "Mamba2": {"num_heads": 8},
+    "ProphetNet": {"num_hidden_layers": None, "num_encoder_layers": 2, "num_decoder_layers": 2},
+    "Qwen2Moe": {"moe_intermediate_size": 64},
+    "Reformer": {"axial_pos_embds_dim": [8, 24], "axial_pos_shape": [3, 4]},
+    "RoCBert": {"pronunciation_vocab_size": 99, "shape_vocab_size": 99},
+    "XLNet": {"max_position_embeddings": None},
+    "Xmod": {"default_language": "en_XX"},
+}
+"""What some need besides; None: a setting that is left as it is."""
 
-def modules() -> Iterator[tuple[str, Callable[[], tuple[nn.Module, Any]]]]:
-    """Yield a name and a function that makes a module and its input, of what is installed."""
-    for name in TEXT.split():
-        yield f"transformers {name}", lambda name=name: _text(name)
-    for name in VISION.split():
-        yield f"torchvision {name}", lambda name=name: _vision(name)
-    for name in TIMM.split():
-        yield f"timm {name}", lambda name=name: _timm(name)
+
+def modules() -> dict[str, Measure]:
+    """Return what audits each module as it comes, by its name."""
+    makers = (
+        ("transformers", TEXT, _text),
+        ("torchvision", VISION, _vision),
+        ("timm", TIMM, _timm),
+    )
+    return {
+        f"{package} {name}": lambda name=name, make=make: alarms(lambda: make(name))
+        for package, names, make in makers
+        for name in names.split()
+    }
 
 
-def _vision(name: str) -> tuple[nn.Module, Any]:
+def alarms(make: Callable[[], tuple[Any, ...]]) -> dict[str, Any]:
+    """Return the faults and risks of a module, or why it could not be audited.
+
+    Args:
+        make: returns the arguments of the audit.
+    """
+    torch.manual_seed(0)
+    start = time.process_time()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            report = lnlab.audit(*make(), skip=FACTS_ALONE)
+    except Exception as error:  # not installed, renamed, or not to be audited
+        return {"why not": f"{type(error).__name__}: {str(error)[:200]}", "findings": []}
+    bad = [f for f in report.findings if f.severity < Severity.FACT]
+    return {
+        "why not": "",
+        "seconds": time.process_time() - start,
+        "findings": [[f.severity.word, f"{f.id} {f.rule}", f.where, f.message] for f in bad],
+        "facts": [f.rule for f in report.of("fact")],
+        "not run": dict(report.not_run),
+    }
+
+
+def _vision(name: str) -> tuple[Any, ...]:
     models = importlib.import_module("torchvision.models")
     options = {"aux_logits": False} if name in ("googlenet", "inception_v3") else {}
-    size = {"inception_v3": 96, "vit_b_16": 224, "maxvit_t": 224}.get(name, 64)
-    return models.get_model(name, num_classes=10, **options), torch.randn(4, 3, size, size)
+    model = models.get_model(name, num_classes=10, **options)
+    return _with_pictures(model, (64, 96, 224))
 
 
-def _timm(name: str) -> tuple[nn.Module, Any]:
+def _timm(name: str) -> tuple[Any, ...]:
     timm = importlib.import_module("timm")
-    sizes: list[dict[str, Any]] = [{"img_size": 64}, {}]
-    for options in sizes:
-        with contextlib.suppress(Exception):
+    for options in ({"img_size": 64}, {"img_size": 128}, {}):
+        with contextlib.suppress(Exception):  # of a model that takes any size, or one alone
             model = timm.create_model(name, num_classes=10, **options)
-            break
-    else:
-        raise ValueError(f"timm has no {name}")
-    size = options.get("img_size") or (
-        model.default_cfg["input_size"][-1] if _fixed(model) else 64
-    )
-    return model, torch.randn(4, 3, size, size)
+            sizes = (64, 128, model.default_cfg["input_size"][-1])
+            return _with_pictures(model, tuple(options.values()) or sizes)
+    return timm.create_model(name, num_classes=10), None
 
 
-def _fixed(model: nn.Module) -> bool:
-    """Return True if a model does not take images of 64 x 64 pixels."""
-    try:
-        with torch.no_grad():
-            model.eval()(torch.randn(1, 3, 64, 64))
-    except Exception:  # a model of others may raise anything
-        return True
-    finally:
-        model.train()
-    return False
+def _with_pictures(model: nn.Module, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return a model with pictures of the first size that it takes, labels and a loss."""
+    for size in sizes:
+        x = torch.randn(8 if size < 128 else 2, 3, size, size)
+        with contextlib.suppress(Exception), torch.no_grad():
+            model.eval()(x[:1])
+            return model.train(), x, torch.arange(len(x)) % 10, functional.cross_entropy
+    raise ValueError(f"it takes no picture of {sizes} pixels.")
 
 
 def _text(name: str) -> tuple[nn.Module, Any]:
     transformers = importlib.import_module("transformers")
-    config = getattr(transformers, f"{name}Config", None)
-    names = {n.lower(): n for n in dir(transformers)}
-    config = config or getattr(transformers, names[f"{name.lower()}config"])
-    settings = config()
-    for key, value in SMALL.items():
-        if getattr(settings, key, None) is not None:
-            with contextlib.suppress(Exception):
-                setattr(settings, key, value)
+    transformers.logging.set_verbosity_error()
+    make = getattr(transformers, f"{name}Config")
+    plain = make()
+    small: dict[str, Any] = {
+        key: size
+        for size, keys in SIZES.items()
+        for key in keys.split()
+        if getattr(plain, key, None) is not None
+    }
+    small |= {"use_cache": False} | SETTINGS.get(name, {})
+    settings = make(**{key: value for key, value in small.items() if value is not None})
     model = transformers.AutoModel.from_config(settings)
     ids = torch.randint(3, 99, (4, 12))
     if settings.is_encoder_decoder:
         return model, Call(input_ids=ids, decoder_input_ids=ids)
     return model, Call(input_ids=ids)
-
-
-FACTS_ALONE = ("curvature", "invariances", "effective learning rates")
-"""Checks that take long and say next to nothing but facts."""
-
-
-def false_alarms(only: Callable[[str], bool] = lambda name: True) -> dict[str, Any]:
-    """Return the faults and risks of unmodified modules, by rule, and how many have any."""
-    rules: dict[str, list[str]] = defaultdict(list)
-    counts, failed = Counter(), {}
-    for name, make in modules():
-        if not only(name):
-            continue
-        torch.manual_seed(0)
-        start = time.process_time()
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                report = lnlab.audit(*make(), skip=FACTS_ALONE)
-        except Exception as error:  # not installed, renamed, or not to be audited
-            failed[name] = f"{type(error).__name__}: {str(error)[:100]}"
-            continue
-        counts["modules"] += 1
-        for severity in (Severity.FAULT, Severity.RISK):
-            counts[severity.word] += bool(report.of(severity))
-            for finding in report.of(severity):
-                rules[f"{severity.word} {finding.id} {finding.rule}"].append(name)
-        seconds = time.process_time() - start
-        bad = [f.rule for f in report.findings if f.severity < Severity.FACT]
-        print(f"{name}: {seconds:.0f} s, {', '.join(bad) or 'nothing'}", flush=True)
-    return {
-        "modules": counts["modules"],
-        "with a fault": counts["fault"],
-        "with a risk": counts["risk"],
-        "rules": dict(sorted(rules.items(), key=lambda item: -len(item[1]))),
-        "not audited": failed,
-    }
