@@ -29,13 +29,9 @@ def root_mean_square(a: Tensor, dim: int | tuple[int, ...] = ()) -> Tensor:
     return norm / (a.numel() / max(1, norm.numel())) ** 0.5
 
 
-def relative_change(changed: Tensor, y: Tensor, largest: float | None = None) -> float:
-    """Return max|y' - y| / max|y| in float64; 0/0 is 0, and a NaN in either gives NaN.
-
-    ``largest`` is max|y|, given if several y' (any shape) are compared with one y.
-    """
-    largest = max_abs(y) if largest is None else largest
-    change = max_abs(changed.double() - y)
+def relative_change(changed: Tensor, y: Tensor) -> float:
+    """Return max|y' - y| / max|y| (any shape) in float64; 0/0 is 0, with a NaN it is NaN."""
+    largest, change = max_abs(y), max_abs(changed.double() - y)
     # 0 if nothing moved, also where y is 0; infinite if y was 0 and is not now
     if largest:
         return change / largest

@@ -34,7 +34,7 @@ def scale_invariant_weights(model: nn.Module, x: Tensor, **settings: Any) -> dic
     They are found by trying, not by names (:func:`check_invariances` of x (B, ...), columns 1
     and 3, in training mode). An invariance that only the eps of a normalizer prevents counts.
     """
-    report = check_invariances(model, x, columns=(1, 3), dtypes=(torch.float64,), **settings)
+    report = check_invariances(model, x, columns=(1, 3), **settings)
     mode = "train" if any(v.mode == "train" for v in report.invariances) else "evaluation"
     # column 1 of Table 1 re-scales all of a weight, column 3 one of its rows
     holds = {

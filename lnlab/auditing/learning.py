@@ -145,7 +145,6 @@ def _try_weights(subject: AuditSubject) -> Invariances:
         subject.module,
         subject.x,
         columns=OF_WEIGHTS,
-        dtypes=(torch.float64,),
         modes=("train", "evaluation"),
         read=subject.read,
     )
@@ -190,7 +189,7 @@ def _try_scales(subject: AuditSubject, names: Collection[str]) -> Invariances:
     tester = Tester(evaluated, find_weights(evaluated.module, names))
     grades: dict[str, dict[int, str]] = {}
     exact = set()
-    for change in changes_of(tester.weights.values(), evaluated, tester.base.called, None):
+    for change in changes_of(tester.weights.values(), evaluated, tester.base.called):
         column = change.transformation.column
         if column not in OF_SCALE or change.where == "x":
             continue

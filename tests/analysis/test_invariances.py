@@ -8,11 +8,10 @@ import torch
 from torch import nn
 
 from lnlab.analysis.invariances import Grade, check_invariances
-from lnlab.nn import AdaNorm, Conv2d, DyT, LayerNorm, Linear, outside_root
+from lnlab.nn import Conv2d, DyT, LayerNorm, Linear
 from lnlab.nn.table1 import ROWS, LayerKind, Statistics
 
 D, H, B = 7, 12, 8
-DOUBLE = (torch.float64,)
 MODE = {Statistics.FROZEN: "running", Statistics.RECOMPUTED: "recomputed"}
 
 
@@ -30,7 +29,7 @@ def randomized(module: nn.Module) -> nn.Module:
 
 def agrees(module: nn.Module, x: torch.Tensor, weight: str, row: str, mode: str = "") -> None:
     """Every cell of the report is that of the row."""
-    report = check_invariances(randomized(module), x, dtypes=DOUBLE)
+    report = check_invariances(randomized(module), x)
     for v in report.invariances:
         if v.where in ("x", weight) and (not mode or v.mode == mode):
             claimed = ROWS[row].claims(v.column)
@@ -97,20 +96,18 @@ class AtStep0(nn.Module):
 # Eps and the bias inside: how far, with what law, and what is to blame.
 
 
-@pytest.mark.parametrize(("root", "rate"), [(None, 2), (outside_root, 1)])
-def test_eps_is_approximate_with_its_law_and_its_knee(root, rate):
-    eps, settings = 1e-6, {} if root is None else {"root": root}
-    layer, x = Linear(D, H, partial(LayerNorm, eps=eps, **settings)), torch.randn(B, D)
-    v = next(v for v in check_invariances(layer, x, dtypes=DOUBLE).invariances if v.column == 1)
+def test_eps_is_approximate_with_its_knee():
+    eps = 1e-6
+    layer, x = Linear(D, H, partial(LayerNorm, eps=eps)), torch.randn(B, D)
+    v = next(v for v in check_invariances(layer, x).invariances if v.column == 1)
     assert v.grade is Grade.APPROXIMATE
     assert v.exact_without == "eps"
-    assert v.rate == pytest.approx(rate, abs=0.1)
     var = (x @ layer.W.detach().T).var(1, correction=0)
-    knees = eps / var.sqrt() if root else (eps / var).sqrt()
+    knees = (eps / var).sqrt()
     # The defect weighs each case by its largest output.
     assert float(knees.min()) < v.knee < 1.2 * float(knees.max())
     largest = max(defect for delta, defect in v.curve if delta > 1)
-    assert largest < v.defect * 1.5  # 1 - delta^-p: 0.73 at 3.7 where p = 1
+    assert largest < v.defect * 1.5
     assert largest < 1e-4
     below, above = (dict(v.curve)[delta] for delta in (1e-12, 1e3))
     assert below > 0.9 > 1e-4 > above
@@ -119,34 +116,12 @@ def test_eps_is_approximate_with_its_law_and_its_knee(root, rate):
 def test_a_bias_inside_is_named():
     norm = nn.LayerNorm(H, eps=0.0)
     net = nn.Sequential(nn.Linear(D, H), norm)
-    v = next(
-        v
-        for v in check_invariances(net, torch.randn(B, D), dtypes=DOUBLE).invariances
-        if v.column == 1
-    )
+    v = next(v for v in check_invariances(net, torch.randn(B, D)).invariances if v.column == 1)
     assert v.grade is Grade.BROKEN
     assert v.exact_without == "bias inside"
     norm.eps = 1e-5
-    v = next(
-        v
-        for v in check_invariances(net, torch.randn(B, D), dtypes=DOUBLE).invariances
-        if v.column == 1
-    )
+    v = next(v for v in check_invariances(net, torch.randn(B, D)).invariances if v.column == 1)
     assert v.exact_without == "eps and bias inside"
-
-
-# Precision and sign.
-
-
-@pytest.mark.parametrize(
-    ("norm", "sign"), [(LayerNorm, "flips"), (partial(AdaNorm, eps=0.0), "other")]
-)
-def test_delta_below_zero(norm, sign):
-    layer = randomized(Linear(D, H, norm))
-    for v in check_invariances(
-        layer, torch.randn(B, D), columns=[1, 4], dtypes=DOUBLE
-    ).invariances:
-        assert v.sign == sign
 
 
 # A ReLU that is shut.
@@ -160,7 +135,7 @@ def shut(units: list[int]) -> nn.Module:
 
 
 def test_a_shut_relu_is_no_invariance():
-    report = check_invariances(shut(list(range(H))), torch.randn(B, D), dtypes=DOUBLE)
+    report = check_invariances(shut(list(range(H))), torch.randn(B, D))
     for v in report.invariances:
         if v.column != 11:
             assert v.grade is Grade.NOT_JUDGED, v.column
@@ -180,14 +155,10 @@ def test_shut_units_are_seen_whatever_shuts_them(f):
         def forward(self, x):
             return f(self.dense(x))
 
-    report = check_invariances(Net(), torch.randn(B, D), dtypes="float64", columns=[2])
+    report = check_invariances(Net(), torch.randn(B, D), columns=[2])
     assert report.grade("dense.weight", 2) is Grade.NOT_JUDGED
-    for dtype in ("float64", torch.float64):
-        assert report.grade("dense.weight", 2, dtype=dtype) is Grade.NOT_JUDGED
     with pytest.raises(KeyError, match=r"at 'dense': there are the places dense\.weight"):
         report.grade("dense", 2)
-    with pytest.raises(KeyError, match=r"dtype='float32': there"):
-        report.grade("dense.weight", 2, dtype=torch.float32)
     assert list(report.dead.values()) == [(H, H)]
 
 
@@ -203,10 +174,10 @@ def test_a_precision_that_the_module_cannot_compute_in_is_said():
         def forward(self, x):
             return x @ self.W[0].T
 
-    report = check_invariances(SinglePrecision(), torch.randn(B, D, dtype=torch.float32))
-    assert {v.dtype for v in report.invariances} == {"float32"}
-    assert set(report.not_tried) == {"float64, evaluation", "bfloat16, evaluation"}
-    assert "not tried: float64, evaluation" in str(report)
+    x = torch.randn(B, D, dtype=torch.float32)
+    assert check_invariances(SinglePrecision(), x, dtype=torch.float32).dtype == "float32"
+    with pytest.raises(ValueError, match="could be tried in float64"):
+        check_invariances(SinglePrecision(), x)
 
 
 class Returns(nn.Module):
@@ -241,7 +212,7 @@ def test_errors_say_what_to_do(net, x, settings, error, match):
 def test_an_input_that_nothing_depends_on_is_said():
     net = dense(nn.LayerNorm(H))
     nn.init.zeros_(net[0].weight)
-    report = check_invariances(net, torch.randn(B, D), dtypes=DOUBLE)
+    report = check_invariances(net, torch.randn(B, D))
     assert {v.where for v in report.invariances} == {"0.weight"}
     assert report.not_tried["x"] == "nothing that can be seen depends on it"
     assert report.not_tried["0.weight W → δW"] == "it changes nothing: 0.weight is 0"
@@ -256,7 +227,7 @@ def test_it_prints_frames_and_draws():
     net.add_module("<img src=x>", nn.Linear(D, H, bias=False))
     net.add_module("norm", nn.BatchNorm1d(H, eps=1e-300))
     report = check_invariances(net, torch.randn(B, D), columns=[1, 2, 3])
-    first, _, blank, *table = str(report).splitlines()
+    first, blank, *table = str(report).splitlines()
     assert first == "Sequential of x (8, 7): 4 of 9 invariances are exact, 5 broken in float64."
     assert not blank
     assert max(map(len, table)) <= 100
