@@ -70,7 +70,7 @@ for model, (place, changes) in json.loads(sys.argv[1]).items():
     task = experiment(place, changes)
     for root in sys.argv[2:]:
         # at most a quarter of the updates each: the second kill finds it on its way
-        times = 0 if root.endswith("clean") else chance.choice([2, 2, 3])
+        times = chance.choice([2, 2, 3])
         kills = sum(killed(f"{{root}}/{{model}}", chance.randrange(1, 8)) for _ in range(times))
         print(kills == times, os.waitpid(child(f"{{root}}/{{model}}", 30), 0)[1])
 """
@@ -84,20 +84,6 @@ def contents(root: Path) -> tuple[bytes, str]:
     return (run.folder / "weights.safetensors").read_bytes(), rows
 
 
-@pytest.mark.slow
-def test_killed_at_any_moment_it_ends_in_the_same_bytes(full, tmp_path):
-    """``--full``: 10 runs of each model."""
-    clean, *roots = [tmp_path / "clean", *(tmp_path / str(i) for i in range(10 if full else 1))]
-    arguments = [json.dumps(MODELS), str(clean), *map(str, roots)]
-    command = [sys.executable, "-c", KILLED, *arguments]
-    output = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert output.returncode == 0, output.stderr
-    assert output.stdout.splitlines() == ["True 0"] * len(MODELS) * (1 + len(roots)), output
-    for model in MODELS:
-        expected = contents(clean / model)
-        assert [contents(root / model) == expected for root in roots] == [True] * len(roots)
-
-
 FRESH = f"""{HEAD}
 print(torch.get_num_threads())
 for model, (place, changes) in json.loads(sys.argv[1]).items():
@@ -105,21 +91,24 @@ for model, (place, changes) in json.loads(sys.argv[1]).items():
 """
 
 
+def start(program, index, threads, *roots):
+    """A process with other hashes of text, on so many threads."""
+    env = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    command = [sys.executable, "-c", program, json.dumps(MODELS), *map(str, roots)]
+    env |= {"PYTHONHASHSEED": str(index)}
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+
+
 @pytest.mark.slow
-def test_fresh_processes_on_one_thread_and_two_end_in_the_same_bytes(tmp_path):
-    """With other hashes of text and in other folders."""
-    programs = []
-    for index, threads in enumerate("122"):
-        folder = tmp_path / str(index)
-        folder.mkdir()
-        count = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
-        env = os.environ | count | {"PYTHONHASHSEED": str(index)}
-        command = [sys.executable, "-c", FRESH, json.dumps(MODELS), str(folder)]
-        programs.append(
-            subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
-        )
-    threads = [program.communicate(timeout=120)[0] for program in programs]
-    assert threads == ["1\n", "2\n", "2\n"]
+def test_killed_or_on_more_threads_it_ends_in_the_same_bytes(full, tmp_path):
+    """``--full``: 10 runs of each model are killed."""
+    roots = [tmp_path / str(i) for i in range(10 if full else 1)]
+    programs = [start(FRESH, i, str(i), tmp_path / f"on {i}") for i in (1, 2)]
+    programs.append(start(KILLED, 3, "1", *roots))
+    lines = [program.communicate(timeout=600)[0].splitlines() for program in programs]
+    assert lines == [["1"], ["2"], ["True 0"] * len(MODELS) * len(roots)]
     for model in MODELS:
-        results = [contents(tmp_path / str(index) / model) for index in range(3)]
-        assert results[0] == results[1] == results[2], model
+        expected, *others = (
+            contents(root / model) for root in (tmp_path / "on 1", tmp_path / "on 2", *roots)
+        )
+        assert [one == expected for one in others] == [True] * len(others), model

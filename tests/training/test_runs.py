@@ -15,7 +15,6 @@ import pytest
 import torch
 
 import lnlab
-from lnlab import paths
 from lnlab.training.runs import (
     Busy,
     Run,
@@ -191,16 +190,6 @@ def test_a_damaged_file_of_a_finished_run_is_named_with_what_to_do(name, tmp_pat
         read_all()
 
 
-def test_a_damaged_checkpoint_is_named_with_what_to_do(tmp_path):
-    with begin(tmp_path) as run:
-        run.checkpoint({"W": torch.randn(20)})
-    path = run.folder / "checkpoint.bin"
-    for damaged in damages(path.read_bytes()):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"checkpoint\.bin is damaged.*to start again"):
-            begin(tmp_path)
-
-
 class Command:
     """A pickle that runs a command when it is loaded."""
 
@@ -211,13 +200,17 @@ class Command:
         return os.system, (self.command,)
 
 
-def test_pickle_in_a_checkpoint_is_not_executed(tmp_path):
+def test_a_checkpoint_that_is_damaged_is_named_and_its_pickle_not_executed(tmp_path):
     with begin(tmp_path) as run:
-        run.checkpoint({})
+        run.checkpoint({"W": torch.randn(20)})
+    path = run.folder / "checkpoint.bin"
+    for damaged in damages(path.read_bytes()):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"checkpoint\.bin is damaged.*to start again"):
+            begin(tmp_path)
     mark, buffer = tmp_path / "executed", io.BytesIO()
     torch.save({"W": Command(f"touch '{mark}'")}, buffer)
-    content = hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue()
-    (run.folder / "checkpoint.bin").write_bytes(content)
+    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
     with pytest.raises(pickle.UnpicklingError):
         begin(tmp_path)
     assert not mark.exists()
@@ -273,9 +266,3 @@ def test_kept_runs_are_the_same_without_weights(tmp_path):
         run.checkpoint({})
     with pytest.raises(ValueError, match="only finished runs are kept"):
         keep(run, results)
-
-
-def test_what_is_kept_in_git_is_small():
-    files = [path for path in paths.place("results").rglob("*") if path.is_file()]
-    assert len(files) <= 20
-    assert sum(path.stat().st_size for path in files) <= 9e6

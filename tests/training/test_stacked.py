@@ -133,13 +133,6 @@ def test_inputs_and_outputs_may_be_containers(kind, S):
         stack(models)((x[0], torch.randn(S + 1, 5, 1)))
 
 
-def test_a_stack_of_one_is_the_model_itself_to_the_last_bit():
-    model, x = deep(nn.LayerNorm), torch.randn(1, 5, 6)
-    one = stack([model])
-    assert torch.equal(one(x)[0], model(x[0]))
-    assert one.get_parameter("module.0.weight") is not model.get_parameter("0.weight")
-
-
 def test_models_keep_their_gradients_apart_and_the_originals_as_they_were():
     models = [deep(nn.BatchNorm1d) for _ in range(3)]
     before = copy.deepcopy([model.state_dict() for model in models])
