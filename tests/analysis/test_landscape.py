@@ -91,25 +91,6 @@ def test_readout_answers_whether_the_plot_is_right():
     assert reach == pytest.approx(3 * drawn.lengths[0] / drawn.weights)
 
 
-class Interrupted(nn.Linear):
-    left = 10**9
-
-    def forward(self, x):
-        Interrupted.left -= 1
-        if Interrupted.left == -1:
-            raise KeyboardInterrupt
-        return super().forward(x)
-
-
-def test_an_interrupt_keeps_what_was_computed():
-    loss = objective(Interrupted(36, 3), None)
-    Interrupted.left = 11
-    with pytest.warns(UserWarning, match="interrupted after 11 of 25 points"):
-        drawn = loss_landscape(loss, points=5)
-    assert drawn.losses.isfinite().flatten().tolist() == [True] * 11 + [False] * 14
-    assert drawn.readout()["points not computed"] == 14
-
-
 def test_path_says_how_far_it_is_from_the_plane():
     weights = [torch.zeros(3), torch.tensor([4.0, 0, 0]), torch.tensor([0, 3.0, 0])]
     found = training_path([*weights, torch.tensor([0, 0, 1.0]), torch.zeros(3)])

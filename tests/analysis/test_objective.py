@@ -190,7 +190,6 @@ class Random(nn.Linear):
 
 WRONG = {
     "no scalar": (net, {"loss_fn": lambda out, y: out}, "\\(20, 3\\): let it return a scalar"),
-    "no parameters": (nn.Tanh, {"loss_fn": lambda out, y: out.mean()}, "no parameters"),
     "dropout": (lambda: nn.Sequential(net(), nn.Dropout()), {}, "another loss the second time"),
     "shape": (net, {"x": torch.ones(20, 4)}, "does not take x of shape"),
     "forgetful": (
@@ -199,7 +198,6 @@ WRONG = {
         "1 has no running statistics and takes those of the batch",
     ),
     "random": (partial(Random, 5, 3), {"bn_stats": "running"}, "let it draw nothing"),
-    "on meta": (lambda: nn.Linear(5, 3, device="meta"), {}, "on the meta device"),
     "names": (net, {"params": ["weights"]}, "no parameter is called \\['weights'\\]"),
     "a loss by name": (net, {"loss_fn": "ce"}, "loss_fn is of class str: give a function"),
 }

@@ -155,20 +155,6 @@ def test_drift_is_how_far_the_moments_of_units_have_moved():
     assert moved["drift_var"] == pytest.approx(float(by_hand))
 
 
-def test_a_resumed_recorder_remembers_the_moments():
-    model, x = nn.Sequential(nn.Identity()), torch.randn(2, 9, 4)
-    with record(model, also=["drift"]) as recorder:
-        model(x[0])
-    again = record(model, also=["drift"])
-    again.load_state_dict(recorder.state_dict())
-    for each in (recorder, again):
-        with each:
-            model(x[1])
-    frame: Any = again.to_frame()
-    assert frame.equals(recorder.to_frame())
-    assert (frame["drift_mean"].dropna() > 0).all()
-
-
 def test_a_stack_of_several_is_refused_and_of_one_is_recorded():
     x = torch.randn(2, 4, 5)
     model = stack([net()])

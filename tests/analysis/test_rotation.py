@@ -15,7 +15,6 @@ from lnlab.analysis.rotation import (
     WHOLE,
     angle,
     effective_learning_rate,
-    equilibrium_angle,
     rotation,
     scale_invariant_weights,
 )
@@ -86,19 +85,6 @@ def test_noise_turns_weights_by_the_angle_of_equilibrium(name):
     # the law is of small angles; these are 0.02 to 0.1
     assert late.angle.mean() == pytest.approx(LAWS[name], rel=0.04)
     assert late.cos.abs().max() < 1e-12
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "settings"),
-    [
-        (torch.optim.SGD, {"lr": 0.1}),
-        (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.1, "momentum": 0.9, "nesterov": True}),
-        (torch.optim.Adam, {"lr": 0.1, "weight_decay": 0.1}),
-    ],
-)
-def test_no_angle_is_given_where_none_is_known(optimizer, settings):
-    made = optimizer([torch.zeros(2, requires_grad=True)], **settings)
-    assert math.isnan(equilibrium_angle(made, made.param_groups[0]))
 
 
 def train(model, optimizer, steps=5):

@@ -133,14 +133,9 @@ def test_a_bias_is_drawn_gate_by_gate_where_asked():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (partial(LSTMCell, D, 2.0), "hidden_size is 2.0"),
         (partial(LSTMCell, D, H, Identity, initial=CellInit(recurrent_gain=0.1)), "no gain"),
         (partial(RNNCell, D, H, initial=CellInit(recurrent_gain=0.1)), "SEPARATE"),
         (partial(LSTMCell, D, H, norm_scope="JOINT"), r"NormScope\.SEPARATE, .*\.JOINT"),
-        (
-            partial(LSTMCell, D, H, Identity, bias=False, initial=CellInit(forget_bias=1.0)),
-            "no b",
-        ),
     ],
 )
 def test_settings_that_cannot_be(make, message):

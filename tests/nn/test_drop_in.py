@@ -95,11 +95,9 @@ def test_each_takes_the_place_of_torchs(name):
     "module",
     [
         lnlab.nn.LSTM(D, H),
-        lnlab.nn.GRU(D, H, norm_layer=lnlab.nn.RMSNorm),
         nn.Sequential(lnlab.nn.LayerNorm(H, correction=1)),
         lnlab.nn.LayerNorm(H, root=lnlab.nn.outside_root),
         lnlab.nn.Linear(D, H, lnlab.nn.LayerNorm),
-        lnlab.nn.WeightNorm(H),
         lnlab.nn.AdaNorm(H),
     ],
     ids=lambda module: type(module).__name__,

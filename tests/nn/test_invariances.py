@@ -6,7 +6,6 @@ import torch
 
 from lnlab.analysis.magnitudes import EXACT, relative_change
 from lnlab.analysis.normalized_layer import NormalizedLayer, cast, random_given, random_shift
-from lnlab.nn import SpectralNorm
 from lnlab.nn.table1 import (
     ROWS,
     TABLE_1,
@@ -108,14 +107,6 @@ def test_statistics_must_be_taken_again_after_the_change():
     for T in TRANSFORMATIONS:
         if ROWS["batch, recomputed"].claims(T.column):
             assert layer("batch", statistics=Statistics.FROZEN).defect(T, 3.7) > NO
-
-
-def test_spectral_norm_trains_as_it_evaluates_only_when_converged():
-    given, cold = random_given(), SpectralNorm(12)
-    with torch.no_grad():
-        evaluation, training = given.output(cold.eval()), given.output(cold.train())
-    assert relative_change(training, evaluation) > NO
-    assert 12 in ROWS["spectral"].conditions
 
 
 @pytest.mark.parametrize("column", [3, 5, 8])

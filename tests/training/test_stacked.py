@@ -1,6 +1,5 @@
 """Models side by side are the models one by one."""
 
-import copy
 import math
 from functools import partial
 
@@ -131,26 +130,6 @@ def test_inputs_and_outputs_may_be_containers(kind, S):
         close([leaf[index] for leaf in tree_leaves(together)], tree_leaves(expected))
     with pytest.raises(ValueError, match=rf"first axis must hold the inputs of {S} models"):
         stack(models)((x[0], torch.randn(S + 1, 5, 1)))
-
-
-def test_models_keep_their_gradients_apart_and_the_originals_as_they_were():
-    models = [deep(nn.BatchNorm1d) for _ in range(3)]
-    before = copy.deepcopy([model.state_dict() for model in models])
-    together = stack(models)
-    parameters = dict(together.named_parameters())
-    with pytest.raises(RuntimeError):
-        together(torch.randn(3, 5, 7))  # a call that fails leaves the parameters in place
-    assert all(together.get_parameter(name) is p for name, p in parameters.items())
-    together(torch.randn(3, 5, 6))[1].sum().backward()
-    for p in together.parameters():
-        assert not p.grad[[0, 2]].any()
-        assert p.grad[1].any()
-    for model, state in zip(models, before, strict=True):
-        assert all(torch.equal(v, state[name]) for name, v in model.state_dict().items())
-        assert all(p.grad is None for p in model.parameters())
-    with torch.no_grad():
-        together.unstack()[0].get_parameter("0.weight").zero_()
-    assert together.get_parameter("module.0.weight")[0].abs().min() > 0
 
 
 @pytest.mark.parametrize(
