@@ -137,7 +137,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "rounding without a gradient": NEVER_TRAINED,
     "a gradient of NaN behind torch.where": ("gradient-not-finite",),
     "a gain that is not a leaf": ("parameter-unregistered",),
-    "activations that are missing": ("no-nonlinearity", "result-lost"),
+    "activations that are missing": ("no-activation", "result-lost"),
     "divided by the variance": ("norm-differs",),
     "a mean that is not subtracted": ("norm-differs",),
     "a sum of squares where their mean was meant": ("norm-differs", "branches-apart"),

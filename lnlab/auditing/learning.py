@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -446,19 +447,34 @@ def _gradient_findings(norms: dict[str, float], names: list[str]) -> Iterator[Fi
     if len(names) < FEW_LAYERS or infinite:
         return
     values = [norms[name] for name in names]
-    end = max(1, len(values) // 4)
-    first, last = (sum(map(math.log, part)) / end for part in (values[:end], values[-end:]))
-    factor = math.exp(min(abs(last - first), 700.0))
+    trend, where = _trend(norms, names)
+    factor = math.exp(min(abs(trend), 700.0))
     if factor > STEEP:
-        change, effect = ("grows", "less") if last > first else ("shrinks", "more")
-        ends = "layer to the last" if end == 1 else f"{end} layers to the last (on average)"
-        message = f"the gradient {change} by a factor of {digits(factor)} from the first {ends}"
-        where = [f"{names[0]} to {names[-1]}"]
-        yield make_finding("gradient-steep", where, message, effect=effect)
+        change, effect = ("grows", "less") if trend > 0 else ("shrinks", "more")
+        message = f"the gradient {change} by a factor of {digits(factor)} from first to last"
+        yield make_finding("gradient-steep", [where], message, effect=effect)
     ratio = digits(max(values) / min(values))
     message = f"gradients of {len(names)} layers are within a factor of {ratio}"
     where = [f"{max(names, key=norms.__getitem__)} has the largest"]
     yield make_finding("gradient-spread", where, message)
+
+
+def _trend(norms: dict[str, float], names: list[str]) -> tuple[float, str]:
+    """Return the logarithm of the last gradient over the first, and their names.
+
+    Layers of one kind are compared, as those of queries have smaller gradients than others:
+    the mean of each kind, of the first and the last quarter of its layers.
+    """
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kinds.setdefault(re.sub(r"\d+", "*", name), []).append(name)
+    kinds = {kind: each for kind, each in kinds.items() if len(each) > 1} or {"": names}
+    trends = []
+    for each in kinds.values():
+        logs, quarter = [math.log(norms[name]) for name in each], max(1, len(each) // 4)
+        trends.append((sum(logs[-quarter:]) - sum(logs[:quarter])) / quarter)
+    layers = [name for name in names if any(name in each for each in kinds.values())]
+    return sum(trends) / len(trends), f"{layers[0]} to {layers[-1]}"
 
 
 # The effect of the derivatives of mu and sigma on the gradient (Xu et al. 2019, section 3).

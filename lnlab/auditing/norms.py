@@ -118,7 +118,9 @@ def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
     for shape in _shapes(x.shape):
         try:
             with restored_random_state():
-                return NormGroup(calls, identify_norm(module, torch.zeros(shape)))
+                report = identify_norm(module, torch.zeros(shape))
+            few = [p.found for p in report.properties if "too few" in p.found]
+            return NormGroup(calls, None if few else report, *few)
         except Exception as error:  # a user's module may raise anything
             why = str(error)
     return NormGroup(calls, None, why)

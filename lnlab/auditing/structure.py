@@ -450,12 +450,16 @@ def _idle_findings(
             some.append(name + share)
         else:
             unused.append(name)
-    if unused:
-        has = "has" if len(unused) == 1 else "have"
-        message = (
-            f"{count(len(unused), 'parameter')} {has} no effect at all on what is returned"
-        )
-        yield make_finding("parameter-unused", unused, message)
+    # of a module that is not called, another input or method may need them
+    uncalled = [name for name in unused if _owner(name) not in called]
+    for names, severity in (
+        ([n for n in unused if n not in uncalled], FAULT),
+        (uncalled, RISK),
+    ):
+        has = "has" if len(names) == 1 else "have"
+        message = f"{count(len(names), 'parameter')} {has} no effect at all on what is returned"
+        if names:
+            yield make_finding("parameter-unused", names, message, severity)
     if biases:
         numbers = count(sum(idle[name][0] for name in biases), "number")
         where = [name + remark for name, remark in biases.items()]

@@ -129,7 +129,7 @@ SEEN = {
     "gains-off": (FACT, "1", "2 of 6 gains"),
     "branch-of-zeros": (FACT, "2.weight", "all 0: 2 parameters in front of these have"),
     "bias-without-effect": (FACT, "0.bias (before 1)", "6 numbers of 1 bias"),
-    "parameter-unused": (FAULT, "1.weight, 1.bias", "2 parameters have"),
+    "parameter-unused": (RISK, "1.weight, 1.bias", "2 parameters have"),
     "parameter-partly-unused": (FACT, "0.weight (3 of 8)", "some of their numbers"),
     "statistics-of-few": (RISK, "1", "statistics of 4 values"),
     "running-statistics-fresh": (FACT, "1", "no batch has been seen"),
@@ -174,7 +174,7 @@ SEEN = {
     "signal-steep": (RISK, "0 to 7", "grows by"),
     "attention-saturated": (RISK, "", ""),
     "result-lost": (FAULT, "", ""),
-    "no-nonlinearity": (RISK, "", ""),
+    "no-activation": (RISK, "", ""),
     "parameter-unregistered": (FAULT, "", ""),
     "module-repeated": (RISK, "", ""),
     "weights-equal": (RISK, "", ""),
@@ -391,7 +391,7 @@ def test_the_factor_of_gradients_is_that_of_the_ends():
     norms = report.table("gradients over depth")["gradient"].to_list()
     factor = math.sqrt(norms[6] * norms[7] / norms[0] / norms[1])
     assert found.where == "0.weight to 7.weight"
-    assert f"grows by a factor of {digits(factor)} from the first 2 layers" in found.message
+    assert f"grows by a factor of {digits(factor)} from first to last" in found.message
     assert "change less" in found.meaning
 
 

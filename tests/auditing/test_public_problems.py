@@ -595,3 +595,48 @@ def test_a_module_without_shapes_is_refused_with_what_to_do():
     lazy = nn.Sequential(nn.LazyLinear(8), nn.LayerNorm(8))
     with pytest.raises(ValueError, match=r"0\.weight has no shape yet: call the module once"):
         audit(lazy, torch.randn(16, 8))
+
+
+def test_equal_tables_of_sines_are_no_copies_of_random_numbers():
+    angles = torch.arange(1.0, 9.0)[:, None] / 10 ** torch.linspace(0, 3, 8)
+    table = torch.cat([angles.sin(), angles.cos()], 1)
+    net = nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(16, 8))
+    net.forward = lambda x: net[2](x).relu() + net[0](x)
+    for layer in (net[0], net[2]):
+        layer.weight.data.copy_(table)
+    assert "weights-equal" not in messages(net, torch.randn(16, 16), "registration")
+
+
+def test_a_norm_of_two_values_is_not_said_to_be_none():
+    class RMSNorm(nn.Module):
+        def forward(self, x):
+            return x * torch.rsqrt(x.square().mean(-1, True) + 1e-6)
+
+    net = nn.Sequential(nn.Linear(8, 2), RMSNorm(), nn.Linear(2, 3))
+    assert "norm-of-another-form" not in messages(net, torch.randn(16, 8), "normalizers")
+
+
+def test_gradients_of_queries_are_not_compared_with_those_of_outputs():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.out = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x):
+            return x + self.out(x + 1e-4 * self.query(x))
+
+    net = nn.Sequential(Block(), Block())
+    assert "gradient-steep" not in messages(net, torch.randn(16, 8), "gradients over depth")
+
+
+def test_a_module_that_this_call_leaves_out_is_a_risk_and_one_that_it_wastes_a_fault():
+    class Wasteful(Net):
+        def forward(self, x):
+            self.norm(x)
+            return self.out(x)
+
+    found = audit(Wasteful(), torch.randn(16, 8), only="parameter-unused").findings
+    assert [(f.severity, f.where) for f in found] == [
+        (FAULT, "norm.weight, norm.bias"),
+        (RISK, "a.weight, a.bias"),
+    ]
