@@ -190,6 +190,8 @@ def test_sizes_that_do_not_fit_are_named():
         Experiment(heads=3)
     with pytest.raises(ValueError, match="a case has 7 characters, the context is 6"):
         Embedding(V, T, D)(text(1, 7))
+    with pytest.raises(ValueError, match=f"{D} units"):
+        make_net("none").blocks[0].attention.behind(torch.zeros(2, D + 1))
 
 
 def test_decay_is_of_matrices_alone_and_the_rate_rises_in_the_warmup(tmp_path):
