@@ -76,6 +76,8 @@ def test_a_line_goes_from_one_solution_to_the_other():
     there = Objective(other, loss.x, loss.y, F.cross_entropy)
     assert line.coordinates[0].tolist() == [-0.5, 0, 0.5, 1, 1.5]
     assert line.losses[3] == pytest.approx(there.value(), rel=1e-12)  # other order
+    with pytest.raises(ValueError, match=r"other has shape \(3,\)"):
+        linear_interpolation(loss, other=torch.zeros(3))
 
 
 def test_readout_answers_whether_the_plot_is_right():
