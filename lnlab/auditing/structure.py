@@ -170,9 +170,13 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
     for f in norms.report.properties:
         if not f.wrong or f.what.startswith("differs"):
             continue
+        if (f.found, _promise(norms)) == ("kept", "RMSNorm"):  # the mean, as promised
+            continue
         rule, severity = DIFFERENCES.get(f.what, "norm-differs"), None
         if f.what == "eps" and "at least" in f.found:
             rule = "eps-floor"
+        if f.found.startswith(f"{f.torch} of") and " parts" in f.found:
+            rule = "norm-misnamed"  # of groups of the right axis, as in Mamba-2
         if f.what == "evaluation" and "own batch" in f.found:
             # the same in both modes: a fault where no batch is promised; see check_mixed_cases
             if is_known_norm(norms.module) or _promise(norms) is None:
@@ -183,7 +187,9 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
         ):
             severity = FACT
         message = f"{norms.kind}: {f.what} {f.found}, not {f.torch}"
-        yield make_finding(rule, norms.names, message, severity, kind=norms.report.kind)
+        kind = norms.report.kind
+        promise = _promise(norms) or kind
+        yield make_finding(rule, norms.names, message, severity, kind=kind, promise=promise)
 
 
 def _missing_or_small_eps(norms: NormGroup) -> Iterator[Finding]:

@@ -616,6 +616,17 @@ def test_a_norm_of_two_values_is_not_said_to_be_none():
     assert "norm-of-another-form" not in messages(net, torch.randn(16, 8), "normalizers")
 
 
+@pytest.mark.parametrize("shape", [(16, 8), (16, 3, 8)])
+def test_a_norm_over_groups_of_the_right_axis_is_a_fact(shape):
+    class RMSNorm(nn.Module):
+        def forward(self, x):
+            groups = x.unflatten(-1, (2, -1))
+            return (groups * torch.rsqrt(groups.square().mean(-1, True) + 1e-6)).flatten(-2)
+
+    found = audit(nn.Sequential(nn.Linear(8, 16), RMSNorm()), torch.randn(shape), only="LN1")
+    assert [(f.rule, f.severity) for f in found.findings] == [("norm-misnamed", FACT)]
+
+
 def test_gradients_of_queries_are_not_compared_with_those_of_outputs():
     class Block(nn.Module):
         def __init__(self):
