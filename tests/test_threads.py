@@ -9,7 +9,7 @@ from lnlab import auditing, threads
 from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
 from lnlab.analysis.invariances import check_invariances
 from lnlab.analysis.landscape import loss_landscape
-from lnlab.analysis.objective import Objective, train_and_yield
+from lnlab.analysis.objective import Objective
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 from lnlab.panels.landscape_panel import landscape
 from lnlab.training import Batches
@@ -51,12 +51,6 @@ def fitted(net):
         assert torch.get_num_threads() == 2, "between two step_sizes it is the user's turn"
 
 
-def looked_at(net):
-    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
-    for _ in train_and_yield(net, [(X, Y)] * 2, F.cross_entropy, sgd):
-        assert torch.get_num_threads() == 2, "between two updates it is the user's turn"
-
-
 WORK = {
     "gradient": lambda net: objective(net).gradient(),
     "surface": lambda net: loss_landscape(objective(net), points=3),
@@ -67,7 +61,6 @@ WORK = {
     "certificate": lambda net: check_invariances(net, X),
     "audit": lambda net: auditing.audit(net, X, only=["normalizers"]),
     "training": fitted,
-    "training that is looked at": looked_at,
     "evaluation": lambda net: evaluate(net, X, Y, losses),
 }
 

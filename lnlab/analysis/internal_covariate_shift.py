@@ -23,16 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.objective import (
-    Loss,
-    Objective,
-    as_objective,
-    check_training,
-    train_step,
-)
+from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.nn import Normalizer, NormLayer
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread, one_thread
 
 PARAMETRIZATION = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
@@ -157,56 +150,22 @@ def train_with_shifts(
 ) -> Iterator[tuple[int, LayerShifts]]:
     """Train on batches (x, y); yield every so many updates their number and their shifts.
 
-    Measuring costs a gradient a layer, and does not change what is trained. Arguments as of
-    :func:`.objective.train_and_yield`.
+    Measuring costs a gradient a layer, and does not change what is trained.
+
+    Args:
+        model: trained in place, in training mode.
+        batches: x and y of each update.
+        loss_fn: ``loss_fn(model(x), y)``, a scalar.
+        optimizer: of the model's parameters.
+        every: updates from one measurement to the next.
     """
-    check_training(model, batches, loss_fn, optimizer, every)
     model.train()
     for update, (x, y) in enumerate(batches, start=1):
         measured = update % every == 0
-        before = measured and Objective(model, x, y, loss_fn, bn_stats="batch")
-        train_step(model, x, y, loss_fn, optimizer)
-        if before:
+        before = Objective(model, x, y, loss_fn, bn_stats="batch") if measured else None
+        with one_thread(model, x):
+            optimizer.zero_grad()
+            loss_fn(model(x), y).backward()
+            optimizer.step()
+        if before is not None:
             yield update, covariate_shift(before, after=model)
-
-
-class NoisyNorm(Normalizer):
-    """A normalizer, and after it noise whose distribution is another one at each step.
-
-    Santurkar et al. (2018), algorithm 1: of each unit mean and scale are drawn anew at every
-    training step, mu from U(-shift, shift) and sigma from U(1, scale), and of each case, too,
-    around them: m from U(mu - spread, mu + spread), s from N(sigma, spread²); the output is s h
-    + m. With BatchNorm this is their "noisy" batch norm, whose covariates shift more than
-    without any; with Identity, their control. ``shift`` is their n_mu, ``scale`` n_sigma,
-    ``spread`` r_mu and r_sigma.
-    """
-
-    def __init__(
-        self,
-        units: int,
-        norm: NormLayer,
-        *,
-        shift: float = 0.5,
-        scale: float = 1.25,
-        spread: float = 0.1,
-    ) -> None:
-        inner = norm(units)
-        super().__init__(units, space=inner.space)
-        self.norm, self.shift, self.scale, self.spread = inner, shift, scale, spread
-
-    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        h = self.norm(a, W, t)
-        if not self.training:
-            return h
-        each = h.new_empty(self.units)
-        # algorithm 1: one mean and one scale a unit and step, then a number a case around them
-        mu = self.broadcast_units(torch.rand_like(each) * 2 - 1) * self.shift
-        sigma = self.broadcast_units(1 + torch.rand_like(each) * (self.scale - 1))
-        m = mu + (torch.rand_like(h) * 2 - 1) * self.spread
-        return (sigma + torch.randn_like(h) * self.spread) * h + m
-
-    def weight(self, W: Tensor) -> Tensor:
-        return self.norm.weight(W)
-
-    def initialize(self, W: Tensor) -> None:
-        self.norm.initialize(W)

@@ -280,15 +280,6 @@ class TrainingPath(AnalysisResult):
         columns = {"component 1": first, "component 2": second}
         return make_frame({**columns, "distance": self.distances.numpy()})
 
-    def plot(self) -> Figure:
-        """Return the distances from the end, in the plane and from it."""
-        from lnlab.figures.curves import line_chart
-
-        moment = torch.arange(len(self.distances)).numpy()
-        lengths = {"in the plane": vector_norm(self.coordinates, 1), "from it": self.distances}
-        lines = {name: (moment, v.numpy()) for name, v in lengths.items()}
-        return line_chart({"": lines}, x="moment", y="distance from the end", log_y=False)
-
 
 @in_one_thread
 def training_path(weights: Sequence[Tensor]) -> TrainingPath:

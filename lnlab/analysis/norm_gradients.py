@@ -204,15 +204,6 @@ def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
     return NormCall(norm, a.detach(), slope, tuple(rest))
 
 
-def case_moments(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and variance over the units of each case: (*cases, H) to twice (*cases,).
-
-    In float64, as the square of a small float32 number may be 0 in float32.
-    """
-    var, mean = torch.var_mean(gradient.double(), dim=-1, correction=0)
-    return mean, var
-
-
 class GradientNorms(dict[str, float], AnalysisResult):
     """The Frobenius norm of the gradient of every parameter, by name."""
 

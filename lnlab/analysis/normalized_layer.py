@@ -47,23 +47,20 @@ def random_given(
     cases: int = 8,
     place: LayerKind = LayerKind.DENSE,
     *,
-    bias_inside: bool = False,
     seed: int = 0,
 ) -> LayerInputs:
-    """Return standard normal weights W, inputs x and, if asked, a bias c, in float64.
+    """Return standard normal weights W and inputs x, in float64.
 
     Args:
         units, inputs, cases: H, D and B.
         place: dense, or a convolution of images of 6 by 6 with kernels of 3 by 3.
-        bias_inside: whether c (H,) is a bias inside a, one number a unit; else it is 0.
-        seed: of W, x and c each by itself: W does not change with B, nor the first x.
+        seed: of W and x each by itself: W does not change with B, nor the first x.
     """
     pixels, window = (6,) * place.space, (3,) * place.space
-    no_bias = torch.zeros((), dtype=torch.float64)
     return LayerInputs(
         W=normal(seed, 0, units, inputs, *window),
         x=normal(seed, 1, cases, inputs, *pixels),
-        c=normal(seed, 2, units, *(1,) * place.space) if bias_inside else no_bias,
+        c=torch.zeros((), dtype=torch.float64),
         padding=1 if place is LayerKind.PADDED else 0,
     )
 

@@ -1,6 +1,6 @@
 """The loss of a model as a function of its parameters, which every analysis differentiates."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -23,7 +23,7 @@ from lnlab.analysis.module_copy import (
     original_module,
     recompute_bn_stats,
 )
-from lnlab.threads import in_one_thread, one_thread
+from lnlab.threads import in_one_thread
 
 Loss = Callable[..., Tensor]
 """A loss: from what a model returns, and y, to a scalar."""
@@ -309,60 +309,6 @@ def as_objective(
     if any(v is not None for v in (x, y, loss_fn, bn_stats)):
         raise ValueError("an Objective has its x, y, loss_fn and bn_stats: give it alone.")
     return model
-
-
-def train_and_yield(
-    model: nn.Module,
-    batches: Iterable[tuple[Tensor, Tensor]],
-    loss_fn: Loss,
-    optimizer: torch.optim.Optimizer,
-    *,
-    every: int = 1,
-    bn_stats: str = "batch",
-) -> Iterator[tuple[int, Objective]]:
-    """Train, and yield the loss of a batch as an objective before the update made with it.
-
-    Whatever is asked of the objectives, the training goes on as it would without them.
-
-    Args:
-        model: trained in place, in training mode.
-        batches: x and y of each update.
-        loss_fn: ``loss_fn(model(x), y)``, a scalar.
-        optimizer: of the model's parameters.
-        every: updates from one objective to the next.
-        bn_stats: of the objectives; training itself uses those of the batch.
-
-    Yields:
-        The number of updates so far, and the objective of the next batch at that w.
-    """
-    check_training(model, batches, loss_fn, optimizer, every)
-    for update, (x, y) in enumerate(batches):
-        model.train()
-        if update % every == 0:
-            yield update, Objective(model, x, y, loss_fn, bn_stats=bn_stats)
-        train_step(model, x, y, loss_fn, optimizer)
-
-
-def check_training(model: Any, batches: Any, loss_fn: Any, optimizer: Any, every: int) -> None:
-    """Raise TypeError or ValueError if these are no arguments of a training."""
-    check_model(model)
-    check_type("optimizer", optimizer, torch.optim.Optimizer, "one of torch.optim")
-    check_type("loss_fn", loss_fn, Callable, "a function of the model's output and y")
-    if isinstance(batches, Tensor) or not isinstance(batches, Iterable):
-        kind = type(batches).__name__
-        raise TypeError(f"batches is a {kind}: give pairs of x and y, [(x, y), ...].")
-    if every < 1:
-        raise ValueError(f"every is {every}: give 1 or more.")
-
-
-def train_step(
-    model: nn.Module, x: Tensor, y: Any, loss_fn: Loss, optimizer: torch.optim.Optimizer
-) -> None:
-    """Make one update with the batch x (B, ...), y."""
-    with one_thread(model, x):
-        optimizer.zero_grad()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
 
 
 def at_least_float32(module: nn.Module) -> torch.dtype | None:

@@ -381,20 +381,3 @@ class Recorder(HookContext, AnalysisResult):
         frame = self.to_frame().query("call == 0")
         names = frame["name"] + ", " + frame["what"]
         return ribbons({str(name): rows for name, rows in frame.groupby(names, sort=False)})
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that was recorded, to continue after a resume."""
-        return {
-            "step": self.step,
-            "every": self.every,
-            "rows": list(self),
-            "last": [[*key, *last] for key, last in self._last.items()],
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what :meth:`state_dict` returned."""
-        self.step, self.every = state["step"], state["every"]
-        self._last = {tuple(last[:3]): tuple(last[3:]) for last in state["last"]}
-        self._rows = defaultdict(list)
-        for row in state["rows"]:
-            self._rows[row["name"], row["what"], row["call"]].append(row)

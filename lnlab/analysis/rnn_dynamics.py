@@ -14,7 +14,7 @@ from lnlab.analysis.magnitudes import root_mean_square, vector_norm
 from lnlab.analysis.module_copy import check_input, check_type
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.nn import AffineNormalizer, Cell, GroupNorm, Identity, Normalizer
+from lnlab.nn import Cell, GroupNorm, Identity
 from lnlab.threads import in_one_thread
 
 
@@ -84,24 +84,6 @@ def dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> Dynamics:
         a = F.linear(h[:-1], cell.W_h) + F.linear(x, cell.W_x)
         summed, hidden = (root_mean_square(s.flatten(1), 1) for s in (a, h[1:]))
         return Dynamics(summed, hidden, gradient / gradient[-1])
-
-
-@torch.no_grad()
-def output_scales(cell: Cell, norm: AffineNormalizer, x: Tensor) -> Tensor:
-    """Return the root mean square of the output of ``norm``, a part of ``cell``, at each step.
-
-    It is over cases and units, before gain and bias, (T,): 1 if the statistics that the norm
-    used are those of its input.
-    """
-    outputs = []
-
-    def keep(_: Normalizer, __: tuple, h: Tensor) -> None:
-        h = h if norm.b is None else h - norm.b
-        outputs.append(h if norm.g is None else h / norm.g)
-
-    with norm.register_forward_hook(keep):
-        hidden_states(cell, x)
-    return root_mean_square(torch.stack(outputs).flatten(1), 1)
 
 
 # Recurrent cells that have one name and are different functions.

@@ -8,12 +8,11 @@ steps eta over a range, all with the same batch and none of them taken:
 
 Their ranges over eta are the loss variation and the gradient predictiveness; beta is the
 effective smoothness. Many public copies plot something else, the spread between runs at
-several learning rates: :func:`envelope`.
+several learning rates, which is no property of the loss at any w.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -182,19 +181,3 @@ def gradient_smoothness(
         weights=weights,
         bn_stats=objective.bn_stats,
     )
-
-
-def envelope(runs: Sequence[Sequence[float]]) -> tuple[Tensor, Tensor]:
-    """Return the band (T,), (T,) that most public copies plot as "loss landscape".
-
-    It goes from the smallest to the largest loss of step t over whole trainings at several
-    learning rates, and is no property of the loss at any w: by then the runs are elsewhere.
-    """
-    lengths = {len(run) for run in runs}
-    if len(runs) < 2 or len(lengths) != 1:
-        raise ValueError(
-            f"there are {len(runs)} runs of {sorted(lengths)} steps: give two or more of one "
-            "length."
-        )
-    losses = torch.tensor([list(run) for run in runs], dtype=torch.float64)
-    return losses.amin(0), losses.amax(0)

@@ -164,21 +164,11 @@ ONE_GHOST = (
 
 
 class Statistics(Enum):
-    """The source of statistics over examples while the inputs are changed.
-
-    ``Statistics("batch")`` and so on are members, too.
-    """
+    """The source of statistics over examples while the inputs are changed."""
 
     BATCH = "of the batch"
     FROZEN = "frozen: of the population before the change"
     RECOMPUTED = "recomputed: of the population after the change"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Statistics":
-        names = [member.name.lower() for member in cls]
-        if value not in names:
-            raise ValueError(f"statistics are {value!r}: choose from {', '.join(names)}.")
-        return cls[str(value).upper()]
 
 
 class LayerKind(Enum):
@@ -209,7 +199,6 @@ class Row:
     conditions: dict[int, str] = field(default_factory=dict)
     # further transformations that change nothing, where the column's own does
     variants: tuple[Transformation, ...] = ()
-    with_bias: str = ""  # columns 1 to 10 again with a bias inside a; empty where not claimed
     # whether delta < 0 flips the sign of the output before b is added; else the output is not
     # even the same up to its sign
     odd: bool = True
@@ -228,117 +217,89 @@ class Row:
 
 
 _BATCH, _LAYER = "YNYYYNNYNNNN", "YYNYNYYNNNYY"
-_NONE = "NNNNNNNNNN"
-_BATCH_BIASED, _LAYER_BIASED = "YNYYYNNYNN", "NYNNNNYNNN"
-"""A mean over examples removes a bias inside a again; a mean over units keeps it, and only a
-shift of a itself changes nothing."""
-
 _WHOLE = dict.fromkeys((4, 5), "the whole population changes, not the batch alone")
 _PADDING = "zero padding stays 0 where the data are shifted"
+_CONVOLUTION = LayerKind.CONVOLUTION
 
 ROWS: dict[str, Row] = {
-    "none": Row(NORMS["none"], "NNNNNNNNNNYY", "the identity", with_bias=_NONE),
-    "batch": Row(
-        BatchNorm, _BATCH, "standardizes each unit over the cases", with_bias=_BATCH_BIASED
-    ),
+    "none": Row(NORMS["none"], "NNNNNNNNNNYY", "the identity"),
+    "batch": Row(BatchNorm, _BATCH, "standardizes each unit over the cases"),
     "batch, frozen": Row(
-        BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", Statistics.FROZEN, with_bias=_NONE
+        BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", Statistics.FROZEN
     ),
     "batch, recomputed": Row(
         BatchNorm, "YNYYYNNYNNY-", "as batch, given the population", Statistics.RECOMPUTED,
-        conditions={**_WHOLE, 11: "given the population"}, with_bias=_BATCH_BIASED,
+        conditions={**_WHOLE, 11: "given the population"},
     ),
-    "layer": Row(
-        LayerNorm, _LAYER, "standardizes each case over its units", with_bias=_LAYER_BIASED
-    ),
-    "weight": Row(
-        NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only", with_bias=_NONE
-    ),
+    "layer": Row(LayerNorm, _LAYER, "standardizes each case over its units"),
+    "weight": Row(NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only"),
     "weight, mean-only batch": Row(
-        NORMS["weight, mean-only batch"], "YNYNYNNYNNNN", "weight norm, each unit centred",
-        with_bias="YNYNYNNYNN",
+        NORMS["weight, mean-only batch"], "YNYNYNNYNNNN", "weight norm, each unit centred"
     ),
-    "rms": Row(
-        NORMS["rms"], "YNNYNYNNNNYY", "removes the scale of a case, does not centre",
-        with_bias=_NONE,
-    ),
-    "scale": Row(
-        NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant", with_bias=_NONE
-    ),
+    "rms": Row(NORMS["rms"], "YNNYNYNNNNYY", "removes the scale of a case, does not centre"),
+    "scale": Row(NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant"),
     "group": Row(
-        partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group",
-        variants=ONE_GROUP, with_bias=_LAYER_BIASED,
+        partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group", variants=ONE_GROUP
     ),
     "ghost batch": Row(
         partial(GhostBatchNorm, ghost=GHOST), _BATCH, "batch norm inside each ghost batch",
-        variants=ONE_GHOST, with_bias=_BATCH_BIASED,
+        variants=ONE_GHOST,
     ),
     "batch renorm, clips off": Row(
         partial(BatchRenorm, r_max=float("inf"), d_max=float("inf")), "NNNNNNNNNNYY",
-        "forward, the running statistics alone", with_bias=_NONE,
+        "forward, the running statistics alone",
     ),
     "batch renorm, r = 1, d = 0": Row(
-        partial(BatchRenorm, r_max=1.0, d_max=0.0), _BATCH, "batch norm",
-        with_bias=_BATCH_BIASED,
+        partial(BatchRenorm, r_max=1.0, d_max=0.0), _BATCH, "batch norm"
     ),
-    "ada": Row(
-        NORMS["ada"], _LAYER, "a function of LN(a)", with_bias=_LAYER_BIASED, odd=False
-    ),
+    "ada": Row(NORMS["ada"], _LAYER, "a function of LN(a)", odd=False),
     "weight standardization": Row(
-        NORMS["weight standardization"], "YNYNNNNNYYYY", "each wᵢ centred and scaled",
-        with_bias="YNYNNNNNYY",
+        NORMS["weight standardization"], "YNYNNNNNYYYY", "each wᵢ centred and scaled"
     ),
     "spectral": Row(
         NORMS["spectral"], "YNNNNNNNNNYY", "removes the scale of W as a whole",
-        conditions={12: "power iteration converged"}, with_bias=_NONE,
+        conditions={12: "power iteration converged"},
     ),
-    "dyt": Row(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics", with_bias=_NONE),
-    "derf": Row(NORMS["derf"], "NNNNNNNNNNYY", "no statistics", with_bias=_NONE, odd=False),
+    "dyt": Row(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics"),
+    "derf": Row(NORMS["derf"], "NNNNNNNNNNYY", "no statistics", odd=False),
     "recurrent batch": Row(
-        NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself",
-        with_bias=_BATCH_BIASED,
+        NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself"
     ),
     "batch layer": Row(
         partial(BatchLayerNorm, population=Population.from_letters("TTFF")), "YNNYNNNNNNNN",
-        "a sum of batch and layer norm: what both keep", with_bias=_NONE,
+        "a sum of batch and layer norm: what both keep",
         conditions={
             **dict.fromkeys((3, 5, 8), "moves by O(1/m) only"),
             12: "batch statistics from the population in evaluation, here TTFF",
         },
     ),
     "batch layer, m = 1": Row(
-        BatchLayerNorm, _LAYER, "one case at a time it is 0.9999 LN(a)/√d", batch_size=1,
-        with_bias=_LAYER_BIASED,
+        BatchLayerNorm, _LAYER, "one case at a time it is 0.9999 LN(a)/√d", batch_size=1
     ),
     "layer, convolution": Row(
         LayerNorm, "YNNYNYYNNNYY", "γ∗x varies over space: one mean cannot remove it",
-        layer_kind=LayerKind.CONVOLUTION, with_bias="NNNNNNYNNN",
+        layer_kind=_CONVOLUTION,
     ),
     "layer per position, convolution": Row(
         partial(LayerNorm, per_position=True), _LAYER, "the dense row at each position",
-        layer_kind=LayerKind.CONVOLUTION, with_bias=_LAYER_BIASED,
+        layer_kind=_CONVOLUTION,
     ),
     "group, convolution": Row(
         partial(GroupNorm, GROUPS), "YNNYNYYNNNYY", "as layer, inside each group",
-        layer_kind=LayerKind.CONVOLUTION, variants=ONE_GROUP,
-        with_bias="NNNNNNYNNN",
+        layer_kind=_CONVOLUTION, variants=ONE_GROUP,
     ),
     "instance": Row(
         InstanceNorm, "YNYYYYYYYNYY", "each unit of each case over space",
-        layer_kind=LayerKind.CONVOLUTION, with_bias="YNYYYYYYYN",
-        conditions={5: "no zero padding", 9: "no zero padding"},
+        layer_kind=_CONVOLUTION, conditions=dict.fromkeys((5, 9), "no zero padding"),
     ),
     "instance, padded": Row(
-        InstanceNorm, "YNYYNYYYNNYY", _PADDING, layer_kind=LayerKind.PADDED,
-        with_bias="YNYYNYYYNN",
+        InstanceNorm, "YNYYNYYYNNYY", _PADDING, layer_kind=LayerKind.PADDED
     ),
     "batch, convolution": Row(
-        BatchNorm, _BATCH, "as dense, over space too", layer_kind=LayerKind.CONVOLUTION,
-        conditions={5: "no zero padding"}, with_bias=_BATCH_BIASED,
+        BatchNorm, _BATCH, "as dense, over space too", layer_kind=_CONVOLUTION,
+        conditions={5: "no zero padding"},
     ),
-    "batch, padded": Row(
-        BatchNorm, "YNYYNNNYNNNN", _PADDING, layer_kind=LayerKind.PADDED, with_bias="YNYYNNNYNN"
-    ),
+    "batch, padded": Row(BatchNorm, "YNYYNNNYNNNN", _PADDING, layer_kind=LayerKind.PADDED),
 }  # fmt: skip
 
 TABLE_1 = {name: ROWS[name].letters[:6] for name in ("batch", "weight", "layer")}

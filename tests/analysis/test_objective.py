@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 import lnlab.nn
 from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.module_copy import BN_STATS
-from lnlab.analysis.objective import Objective, train_and_yield
+from lnlab.analysis.objective import Objective
 
 X, Y = (20, 5), (20,)
 
@@ -223,33 +223,6 @@ def test_a_loss_without_gradient_says_so(loss_fn):
     for call in (loss.gradient, loss.hessian_product):
         with pytest.raises(ValueError, match="no gradient by the parameters: give one"):
             call()
-
-
-# A training that is looked at is the training that it would have been.
-
-
-def batches(count=7):
-    torch.manual_seed(1)
-    return [(torch.randn(X), torch.randint(3, Y)) for _ in range(count)]
-
-
-def test_looking_at_a_training_changes_nothing():
-    plain = net()
-    seen = copy.deepcopy(plain)
-    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
-    losses = []
-    for x, y in batches():
-        optimizer.zero_grad()
-        loss = F.cross_entropy(plain(x), y)
-        losses.append(loss.item())
-        loss.backward()
-        optimizer.step()
-    optimizer = torch.optim.SGD(seen.parameters(), lr=0.1)
-    moments = train_and_yield(seen, batches(), F.cross_entropy, optimizer, every=3)
-    found = [(update, each.gradient()[0]) for update, each in moments]
-    assert found == [(update, pytest.approx(losses[update])) for update in (0, 3, 6)]
-    for name, tensor in plain.state_dict().items():
-        assert torch.equal(seen.state_dict()[name], tensor), name
 
 
 class Checkpointed(nn.Module):

@@ -23,11 +23,9 @@ SCALED = [T for T in TRANSFORMATIONS if T.scales]
 SHIFTED = [T for T in TRANSFORMATIONS if not T.scales]
 
 
-def layer(
-    name: str, *, seed: int = 0, bias_inside: bool = False, **settings
-) -> NormalizedLayer:
+def layer(name: str, *, seed: int = 0, **settings) -> NormalizedLayer:
     row = ROWS[name]
-    given = random_given(place=row.layer_kind, seed=seed, bias_inside=bias_inside)
+    given = random_given(place=row.layer_kind, seed=seed)
     return NormalizedLayer(row, given, seed=seed, **settings)
 
 
@@ -84,14 +82,6 @@ def test_column_11_says_whether_a_case_depends_on_the_others(name):
 def test_column_12_says_whether_training_and_evaluation_agree(name):
     moved = layer(name).gap()
     assert moved < YES if ROWS[name].claims(12) else moved > NO
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_bias_inside(name):
-    biased = layer(name, bias_inside=True)
-    for T, letter in zip(TRANSFORMATIONS, ROWS[name].with_bias, strict=True):
-        moved = biased.defect(T, 3.7)
-        assert moved < YES if letter == "Y" else moved > NO, T.name
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.variants])
