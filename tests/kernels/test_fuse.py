@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn.utils import prune
 
 import lnlab.nn
@@ -124,31 +123,6 @@ def test_explicit_mode_of_batch_norm_is_followed(mode, training, pair):
         for _ in range(2):
             assert_equal(fused(a), reference(a))
     assert_equal(dict(fused.state_dict()), dict(reference.state_dict()))
-
-
-@every_case
-@training
-def test_vmap_over_models_equals_one_by_one(case, training, pair):
-    triples = [pair(case, training) for _ in range(3)]
-    fused = [triple[1] for triple in triples]
-    a = torch.stack([triple[2].detach() for triple in triples])
-    parameters, buffers = stack_module_state(fused)
-    buffers = {key: buffer.clone() for key, buffer in buffers.items()}
-
-    def loss(parameters, a, buffers):
-        y = functional_call(fused[0], (parameters, buffers), (a,))
-        return (y + y.square()).sum(), y
-
-    gradients, y = vmap(grad(loss, argnums=(0, 1), has_aux=True))(parameters, a, buffers)
-    for i, (reference, _, leaf) in enumerate(triples):
-        expected = reference(leaf)
-        (expected + expected.square()).sum().backward()
-        assert_equal(y[i], expected.detach())
-        assert_equal(gradients[1][i], leaf.grad)
-        for key, parameter in reference.named_parameters():
-            assert_equal(gradients[0][key][i], parameter.grad)
-        for key, buffer in reference.named_buffers():
-            assert_equal(buffers[key][i], buffer)
 
 
 def net():

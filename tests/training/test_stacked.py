@@ -10,7 +10,15 @@ from torch.nn.utils.parametrize import register_parametrization
 from torch.utils._pytree import tree_leaves
 
 from lnlab.kernels import fuse
-from lnlab.nn import BatchNorm, Identity, LayerNorm, RecurrentBatchNorm, Stats
+from lnlab.nn import (
+    BatchNorm,
+    GroupNorm,
+    Identity,
+    LayerNorm,
+    RecurrentBatchNorm,
+    RMSNorm,
+    Stats,
+)
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.mnist import MLP
 from lnlab.training import stack
@@ -72,6 +80,8 @@ NETWORKS = {
     "our LayerNorm": lambda: MLP((6, 8, 8, 3), LayerNorm, Identity),
     "our LayerNorm, fused": lambda: fuse(MLP((6, 8, 8, 3), LayerNorm, Identity)),
     "our BatchNorm, fused": lambda: fuse(MLP((6, 8, 8, 3), BatchNorm, Identity)),
+    "our RMSNorm, fused": lambda: fuse(MLP((6, 8, 3), RMSNorm, Identity)),
+    "our GroupNorm, fused": lambda: fuse(MLP((6, 8, 3), partial(GroupNorm, 2), Identity)),
     "a subclass": lambda: MLP((6, 8, 3), Turned, Identity),
 }
 
