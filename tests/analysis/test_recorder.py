@@ -24,61 +24,41 @@ def net() -> Any:
     return nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
 
 
-def train(model, x, steps=1):
-    for _ in range(steps):
-        model(x).square().sum().backward()
+def recorded(model, *inputs, **settings) -> Any:
+    """The frame of a recorder of calls and their backward passes."""
+    with record(model, **settings) as recorder:
+        for x in inputs:
+            y = model(x)
+            if y.requires_grad:
+                y.square().sum().backward()
+    return recorder.to_frame()
 
 
-def test_activations_are_those_of_the_part():
+def test_activations_and_gradients_are_those_of_the_part():
     model, x = net(), torch.randn(11, 5)
-    with record(model, ["0"]) as recorder:
-        y = model(x)
-    row = recorder.to_frame().iloc[0]
+    row = recorded(model, x, where=["0"]).iloc[0]
     a = model[0](x)
-    assert y.shape == (11, 3)
     assert row["mean"] == pytest.approx(a.mean().item(), abs=1e-15)
     assert row["std"] == pytest.approx(a.std(correction=0).item())
     assert row["q50"] == pytest.approx(a.quantile(0.5).item())
     assert row["q00"] == a.min().item()
     assert row["count"] == 77
-
-
-def test_gradients_are_autograd_s():
-    model, x = net(), torch.randn(11, 5)
-    with record(model, ["2"], ["gradients"]) as recorder:
-        train(model, x)
-    frame: Any = recorder.to_frame().set_index("name")
+    model.zero_grad()
+    frame = recorded(model, x, where=["2"], what=["gradients"]).set_index("name")
     assert set(frame.index) == {"2", "2.weight", "2.bias"}
     assert frame.norm["2.weight"] == pytest.approx(model[2].weight.grad.norm().item())
     assert frame.norm["2"] == pytest.approx((2 * model(x)).norm().item())
 
 
-def test_every_and_evaluation():
+def test_every_evaluation_and_the_bound_of_memory():
     model, x = net(), torch.randn(2, 5)
-    with record(model, ["0"], every=3) as recorder:
-        for _ in range(7):
-            model(x)
-        model.eval()
-        model(x)
-    assert list(recorder.to_frame().step) == [3, 6]
-    with record(model, ["0"]) as deaf:
-        model(x)
+    assert list(recorded(model, *7 * [x], where=["0"], every=3).step) == [3, 6]
+    frame = recorded(model, *200 * [x], where=["0"], rows=8)
+    assert frame.step.tolist() == list(range(32, 200, 32))
+    model.eval()
     with pytest.raises(ValueError, match="evaluation=True"):
-        deaf.to_frame()
-    with record(model, ["0"], evaluation=True) as recorder:
-        model(x)
-    assert len(recorder.to_frame()) == 1
-
-
-def test_memory_has_a_bound():
-    model, x = net(), torch.randn(2, 5)
-    with record(model, ["0"], rows=8) as recorder:
-        for _ in range(200):
-            model(x)
-    frame: Any = recorder.to_frame()
-    assert len(frame) <= 8
-    assert recorder.every == 32
-    assert (frame.step % recorder.every == 0).all()
+        recorded(model, x, where=["0"])
+    assert len(recorded(model, x, where=["0"], evaluation=True)) == 1
 
 
 @pytest.mark.parametrize("exponent", [-38, -20, 0, 20, 38])
@@ -99,11 +79,9 @@ def test_units_of_a_picture_are_its_channels():
     x = torch.rand(2, 3, 4, 5)
     x[:, 1] = 0
     x[0, :, :, 2] = 0  # columns of pixels are no units
-    model = nn.Sequential(nn.Identity())
-    with record(model, also=["drift", "rank"]) as recorder:
-        model(x)
-        model(x + torch.tensor([1.0, 2, 3]).view(3, 1, 1))
-    first, second = recorder.to_frame().to_dict("records")
+    moved = x + torch.tensor([1.0, 2, 3]).view(3, 1, 1)
+    frame = recorded(nn.Sequential(nn.Identity()), x, moved, also=["drift", "rank"])
+    first, second = frame.to_dict("records")
     assert first["dead"] == pytest.approx(1 / 3)
     assert second["drift_mean"] == pytest.approx(2)
     s = torch.linalg.svdvals(x.movedim(1, -1).reshape(-1, 3))
@@ -139,13 +117,10 @@ def test_a_part_that_is_called_twice_and_one_that_returns_several():
 
 
 def test_drift_is_how_far_the_moments_of_units_have_moved():
-    model = nn.Sequential(nn.Identity())
     first, second = torch.randn(2, 9, 4)
-    with record(model, every=2, also=["drift"]) as recorder:
-        for x in (first, first, second, second):
-            model(x)
-    rows: Any = recorder.to_frame().to_dict("records")
-    start, moved = rows
+    inputs = first, first, second, second
+    frame = recorded(nn.Sequential(nn.Identity()), *inputs, every=2, also=["drift"])
+    start, moved = frame.to_dict("records")
     assert math.isnan(start["drift_mean"])
     assert math.isnan(start["drift_var"])
     assert moved["since"] == 2
@@ -157,16 +132,9 @@ def test_drift_is_how_far_the_moments_of_units_have_moved():
 
 def test_a_stack_of_several_is_refused_and_of_one_is_recorded():
     x = torch.randn(2, 4, 5)
-    model = stack([net()])
-    with record(model, ["module.0"]) as recorder:
-        model(x[:1])
-    assert len(recorder.to_frame()) == 1
-    several = stack([net(), net()])
-    with (
-        record(several, ["module.0"]),
-        pytest.raises(ValueError, match="unstack"),
-    ):
-        several(x)
+    assert len(recorded(stack([net()]), x[:1], where=["module.0"])) == 1
+    with pytest.raises(ValueError, match="unstack"):
+        recorded(stack([net(), net()]), x, where=["module.0"])
 
 
 def test_one_frame_has_what_is_dead_zero_and_not_finite():
@@ -213,9 +181,7 @@ def test_a_part_that_is_computed_again_is_recorded_once(use_reentrant, calls):
     for run in (net.run, partial(checkpoint, use_reentrant=use_reentrant)):
         net.zero_grad()
         net.run = run
-        with record(net, what=["activations", "gradients"]) as recorder:
-            net(x).square().mean().backward()
-        frames.append(recorder.to_frame())
+        frames.append(recorded(net, x, what=["activations", "gradients"]))
     columns = ["name", "what", "call"]
     plain, recomputed = (frame.sort_values(columns, ignore_index=True) for frame in frames)
     pd.testing.assert_frame_equal(recomputed, plain)
