@@ -130,10 +130,8 @@ def figure(spec: dict[str, Any], number: str) -> str:
     # inside a script only "</script" and "<!--" mean something: no "<" is left
     layout = spec.get("layout", {})
     meta = layout.get("meta") or {}
-    if "frames" in meta:  # all of them; plotly's own are those along one choice
-        spec = {key: value for key, value in spec.items() if key != "frames"}
     data = json.dumps(spec).replace("<", "\\u003c")
-    outside = sum(meta.get(part, 0) for part in ("above", "below", "signature"))
+    outside = sum(meta.get(part, 0) for part in ("above", "signature"))
     height = int(layout.get("height") or 450) - outside
     # what a figure says below itself of data and seeds is a paragraph
     notes = (plain_text(n["text"]) for n in layout.get("annotations", ()) if is_signature(n))

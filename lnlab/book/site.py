@@ -131,7 +131,7 @@ def first_picture(path: Path) -> dict[str, Any] | None:
     spec = next((o.data[PLOTLY] for o in outputs if PLOTLY in o.get("data", {})), None)
     if spec is None:
         return None
-    layout = {k: v for k, v in spec["layout"].items() if k != "sliders"}
+    layout = {**spec["layout"]}
     meta = layout.get("meta") or {}
     layout["meta"] = {k: meta[k] for k in meta if k not in ("choices", "frames", "caption")}
     notes = [note for note in layout.get("annotations", ()) if not is_signature(note)]

@@ -196,7 +196,7 @@ class Row:
     statistics: Statistics = Statistics.BATCH  # the source of statistics over examples
     layer_kind: LayerKind = LayerKind.DENSE  # the layer that is normalized
     # what else a letter needs, by column
-    conditions: dict[int, str] = field(default_factory=dict)
+    conditions: dict[int, str] = field(default_factory=dict, hash=False)
     # further transformations that change nothing, where the column's own does
     variants: tuple[Transformation, ...] = ()
     # whether delta < 0 flips the sign of the output before b is added; else the output is not

@@ -1,7 +1,5 @@
-"""The controls of panels: those of ipywidgets, several choices at once, a size with a sign."""
+"""The controls of panels: those of ipywidgets, and several choices at once."""
 
-import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -77,51 +75,21 @@ class Chips(ipywidgets.HBox):
             button.tooltip = self.why.value if button.disabled else ""
 
 
-class SignedLog(ipywidgets.HBox):
-    """A number other than 0: its size on a logarithmic slider, its sign on two buttons.
-
-    The page shows the sign before the number, where the class ``lnlab-negative`` is there.
-    """
-
-    value = traitlets.Float(1.0)
-
-    def __init__(self, description: str, smallest: int, largest: int) -> None:
-        self.size = log_slider(description, smallest, largest)
-        self.size.layout.width = "346px"  # both buttons stand beside it in a column
-        self.sign: Any = ipywidgets.ToggleButtons(
-            options=[(f"{description} > 0", 1), (f"{description} < 0", -1)],
-            style={"button_width": "60px"},
-            layout={"width": "auto"},
-        )
-        self.parts = self.size, self.sign
-        super().__init__(self.parts)
-        self._held = False
-        for part in self.parts:
-            part.observe(self._on_part, "value")
-        self.observe(self._set_parts, "value")
-
-    def _on_part(self, _: object) -> None:
-        if not self._held:
-            self.value = self.sign.value * self.size.value
-
-    def _set_parts(self, _: object) -> None:
-        (self.add_class if self.value < 0 else self.remove_class)("lnlab-negative")
-        if self.value == self.sign.value * self.size.value:
-            return
-        self._held = True
-        try:
-            self.sign.value = 1 if self.value > 0 else -1
-            self.size.value = abs(self.value)
-        finally:
-            self._held = False
-
-
 def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.FloatLogSlider:
     """Return a slider from 10**smallest to 10**largest in tenths of a decade."""
     return ipywidgets.FloatLogSlider(
         value=1.0, min=smallest, max=largest, step=0.1, description=description,
         readout_format=".3r", **NARROW,
     )  # fmt: skip
+
+
+def sign_buttons(description: str) -> ipywidgets.ToggleButtons:
+    """Return two buttons for the sign of a number: 1 or -1."""
+    return ipywidgets.ToggleButtons(
+        options=[(f"{description} > 0", 1), (f"{description} < 0", -1)],
+        style={"button_width": "60px"},
+        layout={"margin": f"2px 2px 2px {WIDTH}", "width": "auto"},
+    )
 
 
 def choice_slider(description: str, options: Options) -> ipywidgets.SelectionSlider:
@@ -171,11 +139,6 @@ def is_slider(control: Any) -> bool:
     return isinstance(control, ipywidgets.SelectionSlider | ipywidgets.FloatLogSlider)
 
 
-def slider_of(control: Any) -> Any:
-    """Return the slider of a number with a sign, and any other control itself."""
-    return getattr(control, "size", control)
-
-
 def slider_values(slider: Any) -> list[Any]:
     """Return every value that a slider can have."""
     if isinstance(slider, ipywidgets.SelectionSlider):
@@ -208,30 +171,20 @@ def three_digits(value: float) -> str:
 
 def check(name: str, value: Any, control: Any) -> None:
     """Raise ValueError unless a control can have a value."""
-    slider = slider_of(control)
     if isinstance(control, Chips):
         control._check({"value": value})
-    elif isinstance(control, ipywidgets.Dropdown | ipywidgets.SelectionSlider):
+    elif hasattr(control, "min"):
+        every = slider_values(control)
+        if not every[0] <= value <= every[-1]:
+            raise ValueError(f"{name} is {value}: give {every[0]:.10g} to {every[-1]:.10g}.")
+    elif not isinstance(control, ipywidgets.Text | ipywidgets.Combobox):
         check_option(name, value, [option for _, option in control.options])
-    elif isinstance(slider, ipywidgets.FloatLogSlider | ipywidgets.IntSlider):
-        check_range(name, value, control)
 
 
 def check_option(name: str, value: object, allowed: Iterable[Any]) -> None:
     """Raise ValueError unless ``value`` is among ``allowed``."""
     if value not in [*allowed]:
         raise ValueError(f"{name} is {value!r}: choose from {', '.join(map(str, allowed))}.")
-
-
-def check_range(name: str, value: float, control: Any, text: str = "") -> None:
-    """Raise ValueError unless a slider reaches a number, which ``text`` may write otherwise."""
-    slider = slider_of(control)
-    signed = slider is not control
-    every = slider_values(slider)
-    low, high = min(every), max(every)
-    if not low <= (abs(value) if signed else value) <= high:
-        ends = f"{low:.10g} to {high:.10g}{' in size' if signed else ''}"
-        raise ValueError(f"{name} is {text or value}: give {ends}.")
 
 
 # Arranging and moving them.
@@ -259,58 +212,15 @@ def add_reason(control: Any) -> ipywidgets.VBox:
 
 def lock(control: Any, why: str) -> None:
     """Grey a control out and say why; with no reason, let it be moved again."""
-    for part in getattr(control, "parts", (control,)):
-        part.disabled = bool(why)
+    control.disabled = bool(why)
     control.why.value = why
     control.why.layout.display = "" if why else "none"
 
 
-def advance(control: Any) -> None:
-    """Move a logarithmic slider on by a fifth of a decade, from its end to its start."""
-    slider = slider_of(control)
-    if slider.disabled:
-        raise ValueError(f"{slider.description} cannot be moved: {control.why.value}.")
+def player(slider: Any, step: int, interval: int) -> ipywidgets.Play:
+    """Return the buttons that move a slider from end to end, a step each ``interval`` ms."""
     every = slider_values(slider)
-    later = every.index(nearest(slider, slider.value)) + 2
-    slider.value = every[later] if later < len(every) else every[0]
-
-
-def nearest(slider: Any, value: float) -> float:
-    """Return the place of a slider that is nearest to a number."""
-    return min(slider_values(slider), key=lambda place: abs(place - value))
-
-
-def set_typed(controls: Mapping[str, Any], description: str, text: str) -> str:
-    """Set the slider with this description to the number that was typed beside it.
-
-    A slider has places of its own, tenths of a decade or values of a list: what is returned
-    says so where the number is none of them, and is empty where it is.
-    """
-    (control,) = (
-        each for each in controls.values() if slider_of(each).description == description
-    )
-    slider, number = slider_of(control), parse_number(text, description)
-    check_range(description, number, control, text)
-    signed = slider is not control
-    near = nearest(slider, abs(number) if signed else number)
-    control.value = math.copysign(near, number) if signed else near
-    precision = 3 if isinstance(slider, ipywidgets.FloatLogSlider) else 10
-    set_to, asked = (f"{value:.{precision}g}" for value in (control.value, number))
-    if set_to == asked:
-        return ""
-    return f"{description} stands at {set_to}, the place of its slider nearest to {text}."
-
-
-def parse_number(text: str, name: str) -> float:
-    """Return the number that was typed; a comma counts as a decimal point."""
-    plain = text.strip().replace("−", "-")
-    if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", plain):
-        without = plain.replace(",", "")
-        raise ValueError(f"{name} is {text!r}: write {without} without the comma.")
-    try:
-        number = float(plain.replace(",", "."))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"{name} is {text!r}: type a number, such as 2.5.")
-    return number
+    play = ipywidgets.Play(min=0, max=len(every) - 1, step=step, interval=interval)
+    play.observe(lambda change: setattr(slider, "value", every[change["new"]]), "value")
+    traitlets.dlink((slider, "disabled"), (play, "disabled"))
+    return play

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import Any, ClassVar
+from functools import cache, lru_cache, partial
+from textwrap import fill
+from typing import Any
 
 import ipywidgets
 import numpy as np
@@ -23,9 +24,8 @@ from lnlab.figures.style import (
     escape,
     format_number,
     lines,
-    pad_slots,
-    slot_traces,
     subplot_domains,
+    text_above,
     trace,
 )
 from lnlab.nn import BatchNormalizer, Normalizer, NormLayer
@@ -36,16 +36,18 @@ from lnlab.nn.table1 import (
     LayerKind,
     Row,
     Statistics,
+    Transformation,
     eps_ratio,
 )
 from lnlab.panels.controls import (
     MODES,
     Chips,
-    SignedLog,
     choice,
     choice_slider,
     label_sizes,
     log_slider,
+    player,
+    sign_buttons,
     three_digits,
 )
 from lnlab.panels.panel import Panel
@@ -60,7 +62,7 @@ DENSE = [
     if row.layer_kind is LayerKind.DENSE and row.batch_size is None
 ]
 # Frozen and recomputed statistics are a control of their own.
-NORMALIZERS = tuple(name for name in DENSE if ROWS[name].statistics is Statistics.BATCH)
+NORMALIZERS = {name: ROWS[name] for name in DENSE if ROWS[name].statistics is Statistics.BATCH}
 PAPER = ("batch", "weight", "layer")
 TABLE = (*PAPER, *(name for name in DENSE if name not in PAPER))
 
@@ -77,7 +79,7 @@ SUGGESTIONS: dict[str, dict[str, Any]] = {
     "Other normalizers: which of them have the invariances of layer norm?": {
         "normalizers": ("layer", "rms", "group", "scale"),
     },
-    "A negative δ: are they still invariant?": {"transformation": 1, "delta": -2.51},
+    "A negative δ: are they still invariant?": {"transformation": 1, "delta": 2.51, "sign": -1},
     "A batch size of 1: what does batch norm output now?": {"transformation": 4, "batch": 1},
 }  # fmt: skip
 """Things to try in notebook 02: texts, and the settings of each."""
@@ -100,8 +102,8 @@ EPS = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in EXACT}
 
-SLOTS = 5
-"""The number of distributions side by side, that of the pre-activations included."""
+SWEPT = MOST + 1
+"""The number of the subplot below the distributions, which are at most as many."""
 BINS, STRINGS = 36, 14
 CUT, PEAK, DEPTH = 1.2, 1.5, 0.9
 """The height at which a histogram is cut, that of its axis, and the length of strings."""
@@ -118,7 +120,8 @@ class InvarianceState:
     Attributes:
         normalizers: at most four rows of Table 1 and its extension.
         transformation: the column, 1 to 10.
-        delta: what is re-scaled is re-scaled by; 1e-4 to 1e4 in size, of either sign.
+        delta: the size of what re-scales; 1e-4 to 1e4.
+        sign: of it, 1 or -1.
         shift: what is shifted is shifted by so many times a fixed standard normal vector;
             1e-4 to 1e4.
         eps: of every normalizer that has one.
@@ -131,51 +134,35 @@ class InvarianceState:
     normalizers: tuple[str, ...] = PAPER
     transformation: int = 1
     delta: float = 2.51
+    sign: int = 1
     shift: float = 1.0
     eps: float = 1e-5
     dtype: str = "float64"
     batch: int = 32
     mode: str = "batch"
 
-    rows: ClassVar[Mapping[str, Row]] = {name: ROWS[name] for name in NORMALIZERS}
-    """The rows behind the names of normalizers."""
-
     @property
-    def scales(self) -> bool:
-        """Return True if the transformation reads delta; the others read the shift."""
-        return TRANSFORMATIONS[self.transformation - 1].scales
+    def change(self) -> Transformation:
+        """The transformation that ``transformation`` numbers."""
+        return TRANSFORMATIONS[self.transformation - 1]
 
     @property
     def amount(self) -> float:
         """Delta or the shift, whichever the transformation reads."""
-        return self.delta if self.scales else self.shift
+        return self.sign * self.delta if self.change.scales else self.shift
+
+    @property
+    def precision(self) -> torch.dtype:
+        """The dtype of torch that ``dtype`` names."""
+        return DTYPES[self.dtype]
 
     def resized(self, size: float) -> "InvarianceState":
         """Return the state with a change of another size, of the same sign."""
-        name = "delta" if self.scales else "shift"
-        return replace(self, **{name: float(np.copysign(size, self.amount))})
+        return replace(self, **{"delta" if self.change.scales else "shift": size})
 
     def with_change(self, transformation: int) -> "InvarianceState":
         """Return the state under another change of the same size."""
         return replace(self, transformation=transformation).resized(abs(self.amount))
-
-
-def state_type(own: Mapping[str, NormLayer]) -> type[InvarianceState]:
-    """Return the states in which normalizers of the user's, by name, can be chosen too."""
-    wanted = "give a factory such as LayerNorm, which makes a Normalizer of a number of units"
-    for name, norm in own.items():
-        if name in TABLE:
-            raise ValueError(f"own normalizer {name!r}: this name is taken, give it another.")
-        if not callable(norm):
-            raise TypeError(f"own normalizer {name!r} is {norm!r}: {wanted}.")
-        made = norm(UNITS)
-        if not isinstance(made, Normalizer):
-            raise TypeError(f"own normalizer {name!r} makes a {type(made).__name__}: {wanted}.")
-    claimless = {name: Row(norm, "-" * 12, "a user's") for name, norm in own.items()}
-    rows = {**InvarianceState.rows, **claimless}
-    return (
-        type("InvarianceState", (InvarianceState,), {"rows": rows}) if own else InvarianceState
-    )
 
 
 # Measurements, each made once.
@@ -196,33 +183,32 @@ def unit_shift(dtype: torch.dtype) -> torch.Tensor:
 
 @lru_cache(maxsize=128)
 def layer(
-    name: str,
+    row: Row,
     eps: float,
     dtype: torch.dtype,
     batch: int = CASES,
     statistics: Statistics = Statistics.BATCH,
-    kind: type[InvarianceState] = InvarianceState,
 ) -> NormalizedLayer:
     """Return the layer of one row, its gains and biases always the same."""
-    row = kind.rows.get(name) or ROWS[name]
     given = weights_and_inputs(dtype, batch if statistics is Statistics.BATCH else CASES)
     return NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=0)
 
 
-def layers(state: InvarianceState) -> dict[str, NormalizedLayer]:
+def layers(
+    state: InvarianceState, rows: Mapping[str, Row] = NORMALIZERS
+) -> dict[str, NormalizedLayer]:
     """Return the layers of the state's normalizers."""
-    made, kind = {}, type(state)
+    made = {}
     for name in state.normalizers:
-        statistics = MODES[state.mode] if depends_on_batch(kind, name) else Statistics.BATCH
-        given = state.eps, DTYPES[state.dtype], state.batch
-        made[name] = layer(name, *given, statistics, kind)
+        mode = MODES[state.mode] if depends_on_batch(rows[name]) else Statistics.BATCH
+        made[name] = layer(rows[name], state.eps, state.precision, state.batch, mode)
     return made
 
 
-@lru_cache(maxsize=64)
-def depends_on_batch(kind: type[InvarianceState], name: str) -> bool:
+@cache
+def depends_on_batch(row: Row) -> bool:
     """Return True if a row has statistics over cases, and so a mode."""
-    return isinstance(kind.rows[name].make(UNITS), BatchNormalizer)
+    return isinstance(row.make(UNITS), BatchNormalizer)
 
 
 @lru_cache(maxsize=20_000)
@@ -234,17 +220,18 @@ def defect(layer: NormalizedLayer, column: int, amount: float) -> float:
 
 @lru_cache(maxsize=64)
 def distribution(
-    layer: NormalizedLayer, edge: float, column: int, delta: float, shift: float
+    layer: NormalizedLayer, column: int, delta: float, shift: float
 ) -> dict[str, dict[str, Any]]:
     """Return the histograms of a layer's outputs before and after a change, and strings.
 
     Of a change of one unit or one case only that unit or case is drawn.
     """
+    touched: Any = {3: (slice(None), 0), 6: (0,)}.get(column, ())
     vector = shift * unit_shift(layer.given.x.dtype)
     y = layer.output(TRANSFORMATIONS[column - 1](layer.given, delta, vector))
-    before, x, first, some = before_change(layer, edge, column)
-    after = y[touched(column)].flatten().double().numpy()
-    _, second = histogram(after, edge)
+    before, after = (v[touched].flatten().double().numpy() for v in (layer.y, y))
+    edge, some = half_axis(layer.row), evenly_spread(before)
+    (x, first), (_, second) = histogram(before, edge), histogram(after, edge)
     peak = first.max() or 1.0  # so that a picture of few values is as high
     change = relative_change(y, layer.y)
     words = "unchanged" if change < EXACT[y.dtype] else change_in_words(change, EXACT[y.dtype])
@@ -256,24 +243,10 @@ def distribution(
     }
 
 
-def touched(column: int) -> tuple[slice | int, ...]:
-    """Return the index of what a change touches: one unit, one example, or everything."""
-    return {3: (slice(None), 0), 6: (0,)}.get(column, ())
-
-
-@lru_cache(maxsize=64)
-def before_change(
-    layer: NormalizedLayer, edge: float, column: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return a layer's outputs, their histogram (x, y), and the indices of its strings."""
-    values = layer.y[touched(column)].flatten().double().numpy()
-    return values, *histogram(values, edge), evenly_spread(values)
-
-
-@lru_cache(maxsize=64)
-def half_axis(kind: type[InvarianceState], name: str) -> float:
+@cache
+def half_axis(row: Row) -> float:
     """Return half an axis that holds a row's outputs; not of the state, so that it stays."""
-    y = layer(name, 1e-5, torch.float64, kind=kind).y
+    y = layer(row, 1e-5, torch.float64).y
     return 1.4 * float(y.abs().flatten().quantile(0.998))
 
 
@@ -307,7 +280,7 @@ def strings(
 @cache
 def spread() -> float:
     """Return the standard deviation of the pre-activations."""
-    return float(layer("none", 0.0, torch.float64).y.std())
+    return float(layer(ROWS["none"], 0.0, torch.float64).y.std())
 
 
 @lru_cache(maxsize=16)
@@ -323,7 +296,7 @@ def table_defects(
 ) -> np.ndarray:
     """Return the defects of Table 1 and its extension, rows with statistics of their own."""
     amounts = [delta if change.scales else shift for change in TRANSFORMATIONS]
-    rows = [layer(name, eps, dtype, batch, ROWS[name].statistics) for name in TABLE]
+    rows = [layer(ROWS[name], eps, dtype, batch, ROWS[name].statistics) for name in TABLE]
     return np.array(
         [[defect(row, n, amount) for n, amount in enumerate(amounts, 1)] for row in rows]
     )
@@ -332,16 +305,16 @@ def table_defects(
 # What is shown of a state.
 
 
-def show(state: InvarianceState) -> Shown:
+def show(state: InvarianceState, rows: Mapping[str, Row] = NORMALIZERS) -> Shown:
     """Show the outputs before and after a change, and say how far each has moved."""
-    of = layers(state)
+    of, formula = layers(state, rows), state.change.formula
     here = {name: defect(it, state.transformation, state.amount) for name, it in of.items()}
-    formula = TRANSFORMATIONS[state.transformation - 1].formula
-    by = f"δ = {state.delta:g}" if state.scales else f"a shift of {state.shift:g}"
-    of_one_case, changes = state.batch == 1 and state.mode == "batch", []
-    for name, it in here.items():
-        words = change_in_words(it, EXACT[DTYPES[state.dtype]])
-        if it == 0 and of_one_case and depends_on_batch(type(state), name):
+    by = f"δ = {state.amount:g}" if state.change.scales else f"a shift of {state.shift:g}"
+    changes = []
+    for name, moved in here.items():
+        words = change_in_words(moved, EXACT[state.precision])
+        one_case = state.batch == 1 and state.mode == "batch"
+        if moved == 0 and one_case and depends_on_batch(rows[name]):
             words += " (for a single example its output is always b)"
         changes.append(f"{name} {words}")
     sentence = f"{formula} with {by}: {', '.join(changes)}, relative to the largest output."
@@ -353,10 +326,14 @@ def show(state: InvarianceState) -> Shown:
     return Shown(movement_figure(state, of, here), title, sentence)
 
 
-def show_table(state: InvarianceState) -> tuple[Figure, str]:
+def show_table(state: InvarianceState, rows: Mapping[str, Row]) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
-    by = f"δ = {three_digits(state.delta)}, shifts of {three_digits(state.shift)}"
-    return table_figure(state), f"Table 1 and its extension, {by}: {conditions(state)}"
+    delta, shift = three_digits(state.sign * state.delta), three_digits(state.shift)
+    by = f"δ = {delta}, shifts of {shift}"
+    return (
+        table_figure(state, rows),
+        f"Table 1 and its extension, {by}: {conditions(state)}",
+    )
 
 
 def conditions(state: InvarianceState) -> str:
@@ -388,44 +365,35 @@ def movement_figure(
     Under each distribution, strings tie some of the values to what became of them: where
     nothing moves, they hang straight.
     """
-    styles, change = lines(layers), (state.transformation, state.delta, state.shift)
-    given = layer("none", state.eps, DTYPES[state.dtype], state.batch)
+    given = layer(ROWS["none"], state.eps, state.precision, state.batch)
     every = {"pre-activations a": given, **layers}
-    domains = movement_domains(len(every))
-    shown, notes = [], []
+    colors = [INK, *(look["color"] for look in lines(layers).values())]
+    domains, data, notes = movement_domains(len(every)), [], []
     layout = canvas(488, 66, 16, 52, 48) | {"showlegend": False}
-    for slot, name in enumerate(pad_slots(every, SLOTS)):
-        # one that is not there lies under the first
-        x_domain, y_domain = domains[slot if name is not None else 0]
-        x = {"domain": x_domain, "range": [-1.0, 1.0], "visible": name is not None}
-        if name is not None:
-            color = styles[name]["color"] if slot else INK
-            edge = half_axis(type(state), name if slot else "none")
-            values = distribution(every[name], edge, *change)
-            after, ties = {"color": color, "width": 2}, {"color": color, "width": 1.2}
-            shown.append(values | {
-                "after": values["after"] | {"line": after},
-                "strings": values["strings"] | {"line": ties},
-            })  # fmt: skip
-            x["range"] = [-edge, edge]
-            notes.append({
-                "text": f"<b>{in_two_lines(name, LETTERS // len(every))}</b>",
-                "x": sum(x_domain) / 2, "y": 1.0, "xref": "paper", "yref": "paper",
-                "xanchor": "center", "yanchor": "bottom", "showarrow": False,
-                "font": {"color": color, "size": 15},
-            })  # fmt: skip
-        x |= {"nticks": 5, "showgrid": False, "fixedrange": True}
-        y = {"domain": y_domain, "range": [-DEPTH, PEAK], "visible": False, "fixedrange": True}
-        layout |= axes(slot, x, y)
-    grey = {"line": {"width": 0}, "fill": "tozeroy", "fillcolor": "#CBD0D8"}
-    looks = {
-        "before": grey,
-        "strings": {"mode": "lines", "line": {"width": 1}},
-        "after": {"mode": "lines"},
-        "note": {"mode": "text", "cliponaxis": False},
-    }
-    kinds = {kind: ("scatter", 0, look | {"hoverinfo": "skip"}) for kind, look in looks.items()}
-    data = slot_traces(kinds, shown, SLOTS) + sweep_traces(state, layers, here)
+    for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
+        edge = half_axis(every[name].row)
+        drawn = distribution(
+            every[name], state.transformation, state.sign * state.delta, state.shift
+        )
+        looks = {
+            "before": {"line": {"width": 0}, "fill": "tozeroy", "fillcolor": "#CBD0D8"},
+            "strings": {"mode": "lines", "line": {"color": color, "width": 1.2}},
+            "after": {"mode": "lines", "line": {"color": color, "width": 2}},
+            "note": {"mode": "text", "cliponaxis": False},
+        }
+        data += [
+            trace("scatter", f"{part} {slot}", slot, hoverinfo="skip", **look, **drawn[part])
+            for part, look in looks.items()
+        ]
+        x_domain, y_domain = domains[slot]
+        words = fill(escape(name), LETTERS // len(every)).replace("\n", "<br>")
+        font = {"color": color, "size": 15}
+        notes.append(text_above(f"<b>{words}</b>", sum(x_domain) / 2, 0, "center", font))
+        x = {"domain": x_domain, "range": [-edge, edge], "nticks": 5, "showgrid": False}
+        y = {"domain": y_domain, "range": [-DEPTH, PEAK], "visible": False}
+        fixed = {"fixedrange": True}
+        layout |= axes(slot, x | fixed, y | fixed)
+    data += sweep_traces(state, layers, here)
     layout |= sweep_axes(state, *domains[-1]) | {"annotations": notes}
     return {"data": data, "layout": layout}
 
@@ -446,20 +414,21 @@ def sweep_traces(
 ) -> list[dict[str, Any]]:
     """Return the defects over the sizes of the change, and what eps is predicted to do."""
     styles, column = lines(layers), state.transformation
-    size = np.array([abs(state.amount)] * 2)
-    now = {"x": size, "y": np.array([FLOOR / 10, CEILING * 10]), "mode": "lines"}
-    now |= {"line": {"color": INK, "width": 1}, "hoverinfo": "skip"}
-    shown: list[dict[str, Any]] = [{}]  # slot 0 is that of the pre-activations
-    for name, it in layers.items():
+    data = [trace(
+        "scatter", "now", SWEPT, mode="lines", line={"color": INK, "width": 1},
+        x=np.array([abs(state.amount)] * 2), y=np.array([FLOOR / 10, CEILING * 10]),
+        hoverinfo="skip",
+    )]  # fmt: skip
+    for slot, (name, it) in enumerate(layers.items(), start=1):
         amounts = np.copysign(SWEEP, state.amount).tolist()
-        y = np.array([defect(it, column, amount) for amount in amounts])
-        shown.append({"defect": {"x": SWEEP, "y": on_axis(y), "line": styles[name]}})
-    curve = {"mode": "lines", "hovertemplate": "%{x:.3g}: %{y:.2e}"}
-    curves = slot_traces({"defect": ("scatter", SLOTS, curve)}, shown, SLOTS, 0)[1:]
-    data = [trace("scatter", "now", SLOTS, **now), *curves]
-    invariant = any(state.rows[name].claims(column) for name in layers)
+        y = on_axis(np.array([defect(it, column, amount) for amount in amounts]))
+        data.append(trace(
+            "scatter", f"defect {slot}", SWEPT, x=SWEEP, y=y, mode="lines", line=styles[name],
+            hovertemplate="%{x:.3g}: %{y:.2e}",
+        ))  # fmt: skip
+    invariant = any(it.row.claims(column) for it in layers.values())
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
-    if invariant and state.scales and state.eps > 0:
+    if invariant and state.change.scales and state.eps > 0:
         predicted = predicted_defects(state.eps)
         knee = state.eps**0.5 / spread()
     # a line of its own height lower: beside the curves, which it would lie under
@@ -467,18 +436,18 @@ def sweep_traces(
     # over what was measured: where both agree, a dashed line would lie under a solid one
     text: dict[str, Any] = {"mode": "lines+text", "textfont": {"color": "#4B5563"}}
     data.append(trace(
-        "scatter", "predicted", SLOTS, x=SWEEP, y=on_axis(predicted), hoverinfo="skip",
+        "scatter", "predicted", SWEPT, x=SWEEP, y=on_axis(predicted), hoverinfo="skip",
         text=[""] * (len(SWEEP) - 1) + [words], textposition="bottom left",
         line={"color": INK, "width": 1.5} | PREDICTED, **text,
     ))  # fmt: skip
     data.append(trace(
-        "scatter", "knee", SLOTS, x=np.array([knee, knee]), hoverinfo="skip",
+        "scatter", "knee", SWEPT, x=np.array([knee, knee]), hoverinfo="skip",
         y=np.array([1e-13, CEILING * 10]), textposition="bottom right",
         text=["" if np.isnan(knee) else "δ² var a = ε", ""],
         line={"color": GREY, "width": 1.5, "dash": "dot"}, **text,
     ))  # fmt: skip
     data.append(trace(
-        "scatter", "here", SLOTS, mode="markers", hoverinfo="skip",
+        "scatter", "here", SWEPT, mode="markers", hoverinfo="skip",
         x=np.full(len(layers), abs(state.amount)), y=on_axis(np.array([*here.values()])),
         marker={"size": 11, "color": [styles[name]["color"] for name in layers]},
     ))  # fmt: skip
@@ -494,8 +463,8 @@ def sweep_axes(
     state: InvarianceState, x_domain: Sequence[float], y_domain: Sequence[float]
 ) -> dict[str, dict[str, Any]]:
     """Return the logarithmic axes of the sweep."""
-    formula = TRANSFORMATIONS[state.transformation - 1].formula
-    name = f"size of {'δ' if state.scales else 'the shift'} in {formula}"
+    scales, formula = state.change.scales, state.change.formula
+    name = f"size of {'δ' if scales else 'the shift'} in {formula}"
     negative = ", δ < 0" if state.amount < 0 else ""
     x = {
         "domain": x_domain, "dtick": 1, "exponentformat": "power",
@@ -509,28 +478,18 @@ def sweep_axes(
         "ticktext": ["0", "10⁻¹⁶", "10⁻¹²", "10⁻⁸", "10⁻⁴", "1", "10⁴"],
     }  # fmt: skip
     both = {"type": "log", "tickfont": {"size": 13}}
-    return axes(SLOTS, x | both, y | both)
+    return axes(SWEPT, x | both, y | both)
 
 
-def in_two_lines(name: str, letters: int) -> str:
-    """Return a name; one of more letters is broken at its first comma, or at its last space."""
-    if len(name) <= letters:
-        return escape(name)
-    first, sign, rest = name.partition(", ")
-    if not sign:
-        first, _, rest = name.rpartition(" ")
-    return "<br>".join(escape(part) for part in (first + sign.rstrip(), rest) if part)
-
-
-def table_figure(state: InvarianceState) -> Figure:
+def table_figure(state: InvarianceState, rows: Mapping[str, Row]) -> Figure:
     """Return a heat map of log10 of the defects, each cell with its claim (✓ or ✗).
 
     An exclamation mark stands where the measurement is not on the claimed side of rounding.
     The column of the state is framed, and the names of its normalizers have their colours.
     """
-    exact, rows = EXACT[DTYPES[state.dtype]], [*range(len(TABLE))]
+    exact, places = EXACT[state.precision], [*range(len(TABLE))]
     defects = table_defects(
-        state.delta, state.shift, state.eps, DTYPES[state.dtype], state.batch
+        state.sign * state.delta, state.shift, state.eps, state.precision, state.batch
     )
     with np.errstate(divide="ignore"):
         z = np.clip(np.log10(defects), -17, None)
@@ -548,13 +507,13 @@ def table_figure(state: InvarianceState) -> Figure:
         "title": {"text": "defect", "side": "right"}, "thickness": 12, "outlinewidth": 0,
     }  # fmt: skip
     heat = trace(
-        "heatmap", "defects", z=z, text=texts, x=headings, y=rows,
+        "heatmap", "defects", z=z, text=texts, x=headings, y=places,
         texttemplate="%{text}", textfont={"size": 11}, hovertemplate="%{text}<extra></extra>",
         colorscale=SIZES, zmin=-17, zmax=2, xgap=1, ygap=1, colorbar=colorbar,
     )  # fmt: skip
     shown = []
     for name in state.normalizers:
-        other = state.mode != "batch" and depends_on_batch(type(state), name)
+        other = state.mode != "batch" and depends_on_batch(rows[name])
         shown.append(f"{name}, {state.mode}" if other else name)
     labels = {name: escape(name) for name in TABLE}
     for name, look in lines(shown).items():
@@ -566,7 +525,7 @@ def table_figure(state: InvarianceState) -> Figure:
     layout = canvas(head + foot + 23 * len(TABLE), side, 10, head, foot) | {
         "xaxis": bare | {"side": "top", "tickangle": 0, "tickfont": {"size": 12}},
         "yaxis": bare | {
-            "tickvals": rows, "ticktext": [*labels.values()], "tickfont": {"size": 13},
+            "tickvals": places, "ticktext": [*labels.values()], "tickfont": {"size": 13},
             "range": [len(TABLE) - 0.5, -0.5],
         },
         "shapes": [
@@ -617,18 +576,28 @@ def invariance(
         settings: fields of :class:`InvarianceState` to start with; Reset returns to them.
 
     Raises:
-        ValueError: a setting that makes no sense, or an own normalizer whose name is taken.
+        ValueError: a setting that makes no sense.
         TypeError: an own normalizer that is none.
 
     Examples:
         >>> panel = lnlab.panels.invariance(transformation=4)
     """
-    state = state_type(own or {})(**settings)
+    rows = dict(NORMALIZERS)
+    for name, norm in (own or {}).items():
+        if not (callable(norm) and isinstance(norm(UNITS), Normalizer)):
+            raise TypeError(
+                f"own normalizer {name!r} is {norm!r}: give a factory such as LayerNorm, which "
+                "makes a Normalizer of a number of units."
+            )
+        rows[name] = Row(norm, "-" * 12, "a user's")
     changes = {f"{t.column}   {t.formula}   {t.name}": t.column for t in TRANSFORMATIONS}
+    delta = log_slider("δ", -4, 4)
     controls = {
-        "normalizers": Chips("normalizers", state.rows, MOST),
+        "normalizers": Chips("normalizers", rows, MOST),
         "transformation": choice("change", changes),
-        "delta": SignedLog("δ", -4, 4),
+        "delta": delta,
+        "sign": sign_buttons("δ"),
+        "play": player(delta, step=2, interval=120),
         "shift": log_slider("shift", -4, 4),
         "eps": choice_slider("ε", EPS),
         "batch": choice_slider("batch size", BATCHES),
@@ -643,22 +612,24 @@ def invariance(
     no_delta = "this change adds a number and has no factor δ"
     no_shift = "this change multiplies by δ and adds nothing"
     panel = Panel(
-        state, controls, show, alt=alt, late={"table": show_table}, notebook=notebook,
+        InvarianceState(**settings), controls, partial(show, rows=rows), alt=alt,
+        late={"table": partial(show_table, rows=rows)}, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not alone else None,
-        plays="delta", on_page=[page_size, page_change, page_normalizers],
+        on_page=[page_size, page_change, page_normalizers],
         locks={
-            "delta": lambda state: "" if state.scales else no_delta,
-            "shift": lambda state: no_shift if state.scales else "",
+            "delta": lambda state: "" if state.change.scales else no_delta,
+            "sign": lambda state: "" if state.change.scales else "without δ there is no sign",
+            "shift": lambda state: no_shift if state.change.scales else "",
         },
     )  # fmt: skip
     if alone:
-        fold(panel)
+        fold(panel, controls["play"])
     return panel
 
 
 def page_size(state: InvarianceState) -> PageControl:
     """Return the one slider that a page has for delta and the shift."""
-    name = "size of δ < 0, or of the shift" if state.delta < 0 else "δ, or the shift"
+    name = "size of δ < 0, or of the shift" if state.sign < 0 else "δ, or the shift"
     here = abs(state.amount)
     return PageControl(name, label_sizes(STOPS, here), here, InvarianceState.resized)
 
@@ -672,8 +643,8 @@ def page_change(state: InvarianceState) -> PageControl:
 
 def page_normalizers(state: InvarianceState) -> PageControl:
     """Return the list of normalizers that can be chosen together."""
-    own = () if state.normalizers in FAMILIES else (state.normalizers,)
-    names = {" · ".join(family): family for family in (*own, *FAMILIES)}
+    families = dict.fromkeys((state.normalizers, *FAMILIES))
+    names = {" · ".join(family): family for family in families}
 
     def put(state: InvarianceState, family: tuple[str, ...]) -> InvarianceState:
         return replace(state, normalizers=family)
@@ -681,24 +652,23 @@ def page_normalizers(state: InvarianceState) -> PageControl:
     return PageControl("normalizers", names, state.normalizers, put, slides=False)
 
 
-def fold(panel: Panel) -> None:
-    """Show delta alone beside its picture, and put the other controls behind a button."""
-    delta, table, arrangement = panel.controls["delta"], panel.plots["table"], panel.children[0]
-    delta.layout.flex_flow, delta.size.layout.width = "row wrap", "246px"
-    delta.size.style.description_width = "22px"
-    rest = ipywidgets.VBox(arrangement.children)
+def fold(panel: Panel, play: ipywidgets.Play) -> None:
+    """Show delta alone beside its picture, and all else after a press on a button."""
+    delta, arrangement = panel.controls["delta"], panel.children[0]
+    delta.layout.width, delta.style.description_width = "246px", "22px"
+    delta.add_class("lnlab-large")
+    chips, columns = arrangement.children
+    boxes = [box for column in columns.children for box in column.children]
+    others = [box for box in boxes if box.children[0] not in (delta, play)]
     more = ipywidgets.ToggleButton(description="More", layout={"width": "90px"})
 
     def toggle(_: object = None) -> None:
         (panel.remove_class if more.value else panel.add_class)("lnlab-beside")
-        for part in (rest, table, delta.sign):
+        for part in (chips, *others, panel.plots["table"]):
             part.layout.display = "" if more.value else "none"
         more.description = "Less" if more.value else "More"
         panel.bar.answers += 1  # the page waits for one after every press of a button
 
     more.observe(toggle, "value")
-    delta.add_class("lnlab-large")
-    first = arrangement.children[1].children[0]
-    first.children = [box for box in first.children if delta not in box.children]
-    arrangement.children = [delta, delta.why, more, rest]
+    arrangement.children = [chips, columns, more]
     toggle()

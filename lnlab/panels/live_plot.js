@@ -1,4 +1,4 @@
-// A plotly figure whose traces are made once and then patched in place.
+// A plotly figure that is patched in place, and drawn anew where it has other traces.
 
 // One plotly.js per page: the script arrives, compressed, in the state of one model per
 // kernel (panels/widgets/live_plot.py), so no request has to wait for a busy kernel.
@@ -58,8 +58,9 @@ function oneOfEachSubplot(plot, traces) {
   return all;
 }
 
-async function draw(Plotly, plot, { traces, layout }) {
+async function draw(Plotly, plot, { whole, traces, layout }) {
   const light =
+    !whole &&
     Object.keys(layout).length === 0 &&
     plot.data.every(({ type, visible }) => type === "scatter" || visible === false) &&
     [...traces.values()].every((patch) => Object.keys(patch).every((key) => MOVES.has(key)));
@@ -72,9 +73,10 @@ async function draw(Plotly, plot, { traces, layout }) {
       if (reason) throw reason;
     });
   } else {
-    for (const [index, patch] of traces) Object.assign(plot.data[index], patch);
-    Object.assign(plot.layout, layout);
-    await Plotly.redraw(plot);
+    const figure = whole ?? plot;
+    for (const [index, patch] of traces) Object.assign(figure.data[index], patch);
+    Object.assign(figure.layout, layout);
+    await (whole ? Plotly.react(plot, whole.data, whole.layout) : Plotly.redraw(plot));
   }
 }
 
@@ -112,6 +114,10 @@ function painter(Plotly, plot) {
   }
 
   return {
+    whole(figure) {
+      waiting = { whole: structuredClone(figure), traces: new Map(), layout: {} };
+      schedule();
+    },
     paint(content, buffers) {
       waiting ??= { traces: new Map(), layout: {} };
       for (const [index, patch] of content.traces) {
@@ -164,6 +170,8 @@ async function render({ model, el }) {
       Plotly.relayout(plot, { "scene.camera": structuredClone(camera) });
   };
   model.on("msg:custom", message);
+  const whole = () => frame.whole(model.get("figure"));
+  model.on("change:figure", whole);
   model.on("change:label", label);
   model.send({ kind: "ready" });
 
@@ -179,6 +187,7 @@ async function render({ model, el }) {
     frame.close();
     sizes.disconnect();
     model.off("msg:custom", message);
+    model.off("change:figure", whole);
     model.off("change:label", label);
     Plotly.purge(plot);
     plot.remove();

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import traitlets
 from plotly.offline import get_plotlyjs_version
 
-from lnlab.panels.playable import Figure, is_equal
+from lnlab.panels.playable import Figure
 
 HERE = Path(__file__).parent
 
@@ -47,7 +47,7 @@ class LivePlot(anywidget.AnyWidget):
     (float32 or float64; others become float64) and travel as bytes.
 
     Args:
-        figure: the figure with all its traces.
+        figure: its traces have a name each.
         label: what a screen reader says for the picture.
         least_width: pixels; in a narrower window the figure is scrolled.
     """
@@ -60,22 +60,15 @@ class LivePlot(anywidget.AnyWidget):
     script = traitlets.Instance(PlotlyScript).tag(sync=True, **ipywidgets.widget_serialization)
 
     def __init__(self, figure: Figure, label: str = "", least_width: int = 0) -> None:
-        super().__init__(
-            figure=to_json(go.Figure(figure)), label=label, least_width=least_width,
-            script=plotly_script(),
-        )  # fmt: skip
-        self._traces = [dict(trace) for trace in figure["data"]]
-        self._layout = dict(figure["layout"])
-        # what a page that was opened late has to be told; arrays, so that it has them as such
-        self._sent = [
-            {key: value for key, value in trace.items() if isinstance(value, np.ndarray)}
-            for trace in self._traces
-        ]
-        self._sent_layout: dict[str, Any] = {}
+        super().__init__(label=label, least_width=least_width, script=plotly_script())
+        self._show_whole(figure)
         self.on_msg(self._resend_when_ready)
 
     def show(self, figure: Figure) -> None:
-        """Show another figure with the same traces; only what differs is sent."""
+        """Show another figure; of the same traces and axes only what differs is sent."""
+        if structure(figure) != structure({"data": self._traces, "layout": self._layout}):
+            self._show_whole(figure)
+            return
         patch = {}
         for index, wanted in enumerate(figure["data"]):
             if new := update_known(self._traces[index], wanted):
@@ -85,6 +78,17 @@ class LivePlot(anywidget.AnyWidget):
         self._sent_layout |= layout
         if patch or layout:
             self._send_patch(patch, layout)
+
+    def _show_whole(self, figure: Figure) -> None:
+        self._traces = [dict(trace) for trace in figure["data"]]
+        self._layout = dict(figure["layout"])
+        # what a page that was opened late has to be told; arrays, so that it has them as such
+        self._sent = [
+            {key: value for key, value in trace.items() if isinstance(value, np.ndarray)}
+            for trace in self._traces
+        ]
+        self._sent_layout: dict[str, Any] = {}
+        self.figure = to_json(go.Figure(figure))
 
     def reset_camera(self) -> None:
         """Turn a figure in space back to how it was drawn first."""
@@ -96,7 +100,7 @@ class LivePlot(anywidget.AnyWidget):
         return trace
 
     def _resend_when_ready(self, _: object, content: dict[str, Any], __: object) -> None:
-        # A page that was opened or reloaded late has only the first figure.
+        # A page that was opened or reloaded late has only the figure that was whole last.
         if content.get("kind") == "ready":
             sent = {index: new for index, new in enumerate(self._sent) if new}
             self._send_patch(sent, self._sent_layout)
@@ -111,6 +115,12 @@ class LivePlot(anywidget.AnyWidget):
             "layout": encode(layout, buffers),
         }
         self.send(content, buffers)
+
+
+def structure(figure: Figure) -> tuple[list[str], set[str]]:
+    """Return the names of the traces and of the axes of a figure."""
+    names = [trace["name"] for trace in figure["data"]]
+    return names, {name for name in figure["layout"] if "axis" in name}
 
 
 def to_json(figure: go.Figure) -> dict[str, Any]:
@@ -143,3 +153,17 @@ def encode(value: Any, buffers: list[bytes]) -> Any:
     array = np.ascontiguousarray(value, dtype)
     buffers.append(array.tobytes())
     return {"buffer": len(buffers) - 1, "dtype": array.dtype.name, "shape": array.shape}
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Return True if two attributes are equal; NaN is equal to itself."""
+    if one is other:
+        return True
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        a, b = np.asarray(one), np.asarray(other)
+        return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+    return type(one) is type(other) and (one == other or (one != one and other != other))

@@ -9,15 +9,6 @@ function element(tag, name, parent, text = "") {
   return made;
 }
 
-// The slider of a number with a sign shows its size alone: the sign is put before it, but not
-// while somebody types there.
-function showSign(slider, readout) {
-  if (readout === document.activeElement) return;
-  const size = readout.textContent.replace("−", "");
-  const said = slider.closest(".lnlab-negative") ? `−${size}` : size;
-  if (readout.textContent !== said) readout.textContent = said;
-}
-
 // ipywidgets leaves sliders without a name, and reads a logarithmic one by its exponent.
 function nameControls(controls) {
   for (const slider of controls.querySelectorAll(".widget-slider")) {
@@ -25,7 +16,6 @@ function nameControls(controls) {
     const handle = slider.querySelector("[role=slider]");
     const readout = slider.querySelector(".widget-readout");
     if (!label || !handle || !readout) continue; // still being made
-    showSign(slider, readout);
     handle.setAttribute("aria-label", label);
     handle.setAttribute("aria-valuetext", readout.textContent);
     readout.setAttribute("aria-label", `${label}, as a number`);
@@ -39,38 +29,6 @@ function nameControls(controls) {
   }
 }
 
-// A number that is typed beside a slider is read by the kernel, which takes it or says why not;
-// ipywidgets would take "2,5" for 2 and anything out of reach for the nearest end.
-function readTyped(controls, send) {
-  let before = "";
-  const readout = ({ target }) => target.closest?.(".widget-slider .widget-readout");
-  const commit = (event) => {
-    const shown = readout(event);
-    if (!shown?.isContentEditable) return;
-    event.stopPropagation();
-    const text = shown.textContent.trim();
-    if (text === before) return;
-    const name = shown.parentElement.querySelector(".widget-label").textContent;
-    shown.textContent = before;
-    send({ kind: "typed", name, text });
-  };
-  controls.addEventListener("focusin", (event) => {
-    if (readout(event)) before = readout(event).textContent.trim();
-  });
-  controls.addEventListener("blur", commit, true);
-  controls.addEventListener(
-    "keydown",
-    (event) => {
-      if (event.key !== "Enter" || !readout(event)) return;
-      event.preventDefault();
-      commit(event);
-      before = readout(event).textContent.trim();
-      readout(event).blur();
-    },
-    true,
-  );
-}
-
 async function copy(text, button) {
   await navigator.clipboard.writeText(text);
   button.textContent = "Copied";
@@ -79,9 +37,6 @@ async function copy(text, button) {
 
 // Milliseconds after which a panel that has not answered says that it is at work.
 const BUSY = 300;
-
-// Milliseconds from one step of what is played to the next.
-const STEP = 120;
 
 // Milliseconds without a new state after which the plots that need not follow are asked for.
 const REST = 300;
@@ -93,36 +48,12 @@ function render({ model, el }) {
   const error = element("p", "lnlab-error", el);
   error.setAttribute("role", "alert");
   const line = element("div", "lnlab-command", el);
-  const play = element("button", "jupyter-button lnlab-play", line, "Play");
-  if (!model.get("plays")) play.remove();
   const reset = element("button", "jupyter-button", line, "Reset");
   const button = element("button", "jupyter-button", line, "Copy command");
   const command = element("code", "", line);
-  if (!model.get("again")) for (const part of [button, command]) part.remove();
+  if (!model.get("command")) for (const part of [button, command]) part.remove();
 
-  // A step is asked for once the one before it has been answered, so that none can queue.
-  let playing = false;
-  let next;
-  const step = () => model.send({ kind: "step" });
-  const set = (on) => {
-    playing = on;
-    clearTimeout(next);
-    play.textContent = on ? "Pause" : "Play";
-    if (on) step();
-  };
-  const pause = () => playing && set(false);
-  play.onclick = () => set(!playing);
-  // Also an error that was there before ends the play, though it does not change.
-  const onward = () => {
-    clearTimeout(next);
-    if (model.get("error")) pause();
-    else if (playing) next = setTimeout(step, STEP);
-  };
-  model.on("change:answers", onward);
-  reset.onclick = () => {
-    pause();
-    model.send({ kind: "reset" });
-  };
+  reset.onclick = () => model.send({ kind: "reset" });
   button.onclick = () => copy(command.textContent, button);
 
   const show = () => {
@@ -164,10 +95,7 @@ function render({ model, el }) {
       return;
     }
     nameControls(controls);
-    readTyped(controls, (message) => model.send(message));
     controls.addEventListener("change", ask);
-    controls.addEventListener("pointerdown", pause);
-    controls.addEventListener("keydown", pause);
     controls.addEventListener("click", ({ target }) => target.closest("button") && ask());
     observer = new MutationObserver((changes) => {
       nameControls(controls);
@@ -188,8 +116,6 @@ function render({ model, el }) {
     model.off(changes, show);
     model.off("change:command", stir);
     model.off("change:answers", answer);
-    model.off("change:answers", onward);
-    clearTimeout(next);
     clearTimeout(busy);
   };
 }

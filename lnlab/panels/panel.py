@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
 from itertools import product
@@ -16,19 +16,10 @@ import ipywidgets
 import plotly.graph_objects as go
 import torch
 import traitlets
-from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from lnlab.figures.style import add_title
-from lnlab.panels.controls import (
-    advance,
-    arrange,
-    check,
-    is_slider,
-    list_stops,
-    lock,
-    set_typed,
-)
+from lnlab.panels.controls import arrange, check, is_slider, list_stops, lock
 from lnlab.panels.live_plot import LivePlot, to_json
 from lnlab.panels.playable import Figure, PageControl, Shown, playable
 from lnlab.threads import in_one_thread
@@ -36,8 +27,6 @@ from lnlab.threads import in_one_thread
 HERE = Path(__file__).parent
 LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
-
-_open: dict[tuple[str, str], "Panel"] = {}
 
 
 class Bar(anywidget.AnyWidget):
@@ -50,10 +39,6 @@ class Bar(anywidget.AnyWidget):
     command = traitlets.Unicode().tag(sync=True)
     answers = traitlets.Int().tag(sync=True)
     """The number of answers to its controls so far: the page then knows that there was one."""
-    plays = traitlets.Unicode().tag(sync=True)
-    """The control that the button Play moves; where it is empty, there is no button."""
-    again = traitlets.Bool(True).tag(sync=True)
-    """True if the command is shown: if running it brings the state back."""
 
 
 class Panel(ipywidgets.VBox):
@@ -87,7 +72,6 @@ class Panel(ipywidgets.VBox):
         columns: of the controls, 1 or 2.
         suggestions: things to try, as texts and the settings that each changes of ``state``:
             buttons above the controls, also on a page where its controls reach that state.
-        plays: the logarithmic control that a button moves from end to end; empty: no button.
         least_width: of a plot, in pixels.
 
     Raises:
@@ -108,7 +92,6 @@ class Panel(ipywidgets.VBox):
         notebook: str = "",
         columns: int = 2,
         suggestions: Mapping[str, Mapping[str, Any]] | None = None,
-        plays: str = "",
         least_width: int = 840,
     ) -> None:
         self.controls = {field.name: controls[field.name] for field in fields(state)}
@@ -116,7 +99,7 @@ class Panel(ipywidgets.VBox):
             check(name, getattr(state, name), control)
         self.start, self.defaults, self.notebook = replace_lists(state), type(state)(), notebook
         self.name = next(iter(alt))
-        self.bar = Bar(plays=plays, again=bool(notebook))
+        self.bar = Bar()
         self._show, self._late, self._locks = show, late or {}, locks or {}
         self._on_page = on_page
         self.suggestions = {
@@ -142,7 +125,6 @@ class Panel(ipywidgets.VBox):
         for control in self.controls.values():
             control.observe(self._on_control, "value")
         self.bar.on_msg(self._on_message)
-        close_older(self)
 
     def _suggestion_buttons(self) -> ipywidgets.VBox:
         """Return a button for each suggestion, which sets the state."""
@@ -175,7 +157,7 @@ class Panel(ipywidgets.VBox):
     def state(self, state: Any) -> None:
         with self._lock:
             self._set_controls(state)
-            self._redraw()
+            self._guarded(self._draw)
 
     def reset(self) -> None:
         """Put every control to where it started, and turn every surface back."""
@@ -191,17 +173,14 @@ class Panel(ipywidgets.VBox):
 
     @property
     def command(self) -> str:
-        """The command that runs the notebook with this state."""
+        """The command that runs the notebook with this state; "" where no notebook takes it."""
         parameters = self.parameters
+        if not self.notebook:
+            return ""
         # a panel that starts elsewhere needs even an empty dictionary
         if not parameters and self.start == self.defaults:
             return f"lnlab run {self.notebook}"
         return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(parameters))}"
-
-    def close(self) -> None:
-        """Close every widget in it, and what they hold of layout and style."""
-        for widget in descendants(self):
-            ipywidgets.Widget.close(widget)
 
     def _set_controls(self, state: Any) -> None:
         self._held = True
@@ -212,26 +191,21 @@ class Panel(ipywidgets.VBox):
             self._held = False
 
     def _on_control(self, _: object) -> None:
-        # a browser's power of ten may differ in its last bit, and comes back as a move
         with self._lock:
-            if self.state != self._last:
-                self._redraw()
-            elif not self._held:
-                self.bar.answers += 1
+            if self._held:
+                return
+            # a browser's power of ten may differ in its last bit, and comes back as a move
+            self._guarded(self._draw if self.state != self._last else None)
 
-    def _redraw(self) -> None:
-        with self._lock:
-            if not self._held:
-                self._guarded(self._draw)
-                self.bar.answers += 1
-
-    def _guarded(self, act: Callable[[], None]) -> None:
-        """Do it, or say here what went wrong: JupyterLab drops what a callback raises."""
+    def _guarded(self, act: Callable[[], None] | None) -> None:
+        """Answer, or say here what went wrong: JupyterLab drops what a callback raises."""
         with self._lock:
             try:
-                act()
+                if act:
+                    act()
             except Exception as error:
                 self.bar.error = f"{type(error).__name__}: {error}"
+            self.bar.answers += 1
 
     @in_one_thread
     @torch.no_grad()
@@ -255,10 +229,6 @@ class Panel(ipywidgets.VBox):
         for name, make in late.items():
             self.plots[name].show(make()[0])
 
-    def _set_typed(self, name: str, text: str) -> None:
-        self.bar.error = ""
-        self.bar.error = set_typed(self.controls, name, text) or self.bar.error
-
     def _on_message(self, _: object, content: dict[str, Any], __: object) -> None:
         kind = content.get("kind")
         if kind == "ready":
@@ -267,12 +237,6 @@ class Panel(ipywidgets.VBox):
             self.reset()
         elif kind == "rest":
             self._guarded(self._draw_late)
-        elif kind == "typed":
-            self._guarded(partial(self._set_typed, content["name"], content["text"]))
-            self.bar.answers += 1
-        elif kind == "step":
-            self._guarded(partial(advance, self.controls[self.bar.plays]))
-            self.bar.answers += 1
 
     def settings(self, state: Any) -> list[PageControl]:
         """Return what can be set where no kernel runs."""
@@ -343,23 +307,3 @@ def replace_lists(state: Any) -> Any:
 def round_like_slider(value: Any) -> Any:
     """Return the value of a control; of a slider's number, the three digits that it shows."""
     return float(f"{value:.3g}") if isinstance(value, float) else value
-
-
-def descendants(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    """Yield a widget, all that it contains, and their layouts and styles."""
-    for child in getattr(widget, "children", ()):
-        yield from descendants(child)
-    yield from (getattr(widget, name) for name in ("layout", "style") if hasattr(widget, name))
-    yield widget
-
-
-def close_older(panel: Panel) -> None:
-    """Close the panel that an earlier run of the same cell made: nothing piles up."""
-    # the front end tells which cell is run; elsewhere it is the same for all
-    shell = get_ipython()
-    message = getattr(shell, "get_parent", dict)()
-    key = panel.name, message.get("metadata", {}).get("cellId", "")
-    older = _open.pop(key, None)
-    if older is not None:
-        older.close()
-    _open[key] = panel

@@ -8,7 +8,6 @@ from benchmarks._jupyterlab import (
     opened,
     plotted,
     rested,
-    run_all,
     settled,
     slider,
     write_notebook,
@@ -21,8 +20,6 @@ panel
 """
 BREAK = """
 import time
-from ipywidgets import Widget
-count = len(Widget.widgets)
 show = panel._show
 def breaks(state):
     if state.batch == 1:
@@ -31,7 +28,6 @@ def breaks(state):
         time.sleep(1.5)
     return show(state)
 panel._show = breaks
-print("widgets", count)
 """
 # Each patch is for nobody until the page can draw: what counts is that it can meanwhile.
 BUSY = """
@@ -86,19 +82,6 @@ def lines(page, slot):
     )
 
 
-def test_the_sign_of_delta_stands_before_its_number(page):
-    number = page.locator(".widget-slider:has([aria-label='δ']) .widget-readout")
-    page.get_by_role("button", name="δ < 0", exact=True).click()
-    settled(page, "δ = -2.51")
-    assert number.text_content() == "−2.51"
-    slider(page, "δ").press("ArrowRight")
-    settled(page, "δ = -3.16")
-    assert number.text_content() == slider(page, "δ").get_attribute("aria-valuetext") == "−3.16"
-    page.get_by_role("button", name="δ > 0", exact=True).click()
-    settled(page, "δ = 3.16")
-    assert number.text_content() == "3.16"
-
-
 def test_the_table_follows_once_the_slider_rests(page):
     choose(page, "change", "4   X → δX   dataset re-scaling")
     slider(page, "δ").press("End")
@@ -118,22 +101,6 @@ def test_the_command_can_be_copied(page):
     assert copied == """lnlab run 02 -p panel '{"eps": 0.0, "dtype": "bfloat16"}'"""
 
 
-def test_a_number_can_be_typed_and_is_taken_or_refused_in_words(page):
-    readout = page.get_by_label("δ, as a number", exact=True)
-    alert = page.locator(".lnlab-error")
-    for text, said in (("-3", "δ = -3.16"), ("0,1", "δ = 0.1")):
-        readout.fill(text)
-        readout.press("Enter")
-        settled(page, said)
-    assert not alert.is_visible()
-    readout.fill("1e9")
-    readout.press("Enter")
-    alert.wait_for(state="visible")
-    assert alert.text_content() == "ValueError: δ is 1e9: give 0.0001 to 10000 in size."
-    assert readout.text_content() == "0.100"
-    settled(page, "δ = 0.1")
-
-
 def test_a_panel_that_takes_long_says_so(page):
     busy = page.locator(".lnlab-panel[aria-busy=true]")
     slider(page, "batch size").press("ArrowLeft")
@@ -147,9 +114,6 @@ def test_an_error_is_shown_as_text_and_goes_away(page):
     slider(page, "batch size").press("Home")
     page.wait_for_function("!document.querySelector('.lnlab-error').hidden")
     assert alert.text_content() == "RuntimeError: this <b>breaks</b>"
-    page.get_by_role("button", name="Play", exact=True).click()
-    page.wait_for_timeout(1000)
-    assert page.get_by_role("button", name="Pause").count() == 0, "the same error ends it"
     slider(page, "batch size").press("End")
     page.wait_for_function("document.querySelector('.lnlab-error').hidden")
 
@@ -166,26 +130,6 @@ def test_a_reloaded_page_shows_the_state_of_the_kernel(page):
     assert lines(page, 0) == before
     slider(page, "δ").press("ArrowLeft")
     settled(page, "δ = 7940")
-
-
-def test_the_cell_run_again_leaves_one_panel(page):
-    def widgets():
-        output = page.locator(".jp-OutputArea-output", has_text="widgets").last
-        return output.text_content().strip()
-
-    before = widgets()
-    for _ in range(2):
-        page.evaluate("document.querySelectorAll('.lnlab-plot').forEach((p) => p.remove())")
-        run_all(page)
-        plotted(page, 2)
-        page.wait_for_timeout(1500)
-    assert widgets() == before
-    assert page.locator(".lnlab-plot").count() == 2
-    frames = "Number(document.querySelector('.lnlab-plot').dataset.frames)"
-    seen = page.evaluate(frames)
-    slider(page, "δ").press("ArrowRight")
-    settled(page, "δ = 3.16")
-    assert page.evaluate(frames) == seen + 1
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +156,9 @@ def test_alone_it_plays_and_says_what_it_sees(others):
     plotted(others, 2)  # behind that of the cell before it
     plots = others.locator(".lnlab-panel .lnlab-plot:visible")
     assert plots.count() == 1
-    others.get_by_role("button", name="Play", exact=True).click()
-    settled(others, "X → δX with δ = 1")  # 10, 15.8, 100, ... of 2.51
-    others.get_by_role("button", name="Pause").click()
+    others.locator(".jupyter-widget-play button").first.click()
+    settled(others, "X → δX with δ = 0.1")
+    others.locator(".jupyter-widget-play button").first.click()
     rested(others)
     assert plots.locator(".textpoint").all_text_contents().count("unchanged") == 2
     others.get_by_role("button", name="More").click()
@@ -232,7 +176,4 @@ def test_no_number_of_a_slider_is_cut(others):
     slider(others, "δ").press("Home")
     slider(others, "δ").press("ArrowRight")
     settled(others, "δ = 0.000126")
-    assert others.evaluate(cut) == []
-    others.get_by_role("button", name="δ < 0", exact=True).click()
-    settled(others, "δ = -0.000126")
     assert others.evaluate(cut) == []

@@ -356,7 +356,7 @@ def panels_given() -> dict[str, tuple[tuple, list[dict[str, Any]]]]:
         "invariance": ((), [
             {},
             {"normalizers": ("batch", "ghost batch", "recurrent batch", "batch layer"),
-             "transformation": 2, "delta": -10.0, "mode": "recomputed"},
+             "transformation": 2, "delta": 10.0, "sign": -1, "mode": "recomputed"},
             {"normalizers": ("layer", "rms", "group", "scale"), "transformation": 4,
              "shift": 0.1, "eps": 0.0},
             {"normalizers": ("weight", "weight, mean-only batch", "weight standardization",

@@ -1,19 +1,15 @@
-"""Several choices at once, a size with a sign, and numbers that are typed."""
+"""Several choices at once, values of controls on a page, and the player."""
 
-from typing import Any
-
-import ipywidgets
 import numpy as np
 import pytest
 
 from lnlab.panels.controls import (
     Chips,
-    SignedLog,
     choice,
     choice_slider,
     list_stops,
     log_slider,
-    set_typed,
+    player,
     text_box,
 )
 
@@ -38,65 +34,15 @@ def test_no_more_than_the_most_can_be_pressed(chips):
     assert not any(b.disabled or b.value or b.tooltip for b in chips.buttons.values())
 
 
-def test_a_signed_number_goes_to_both_its_parts_and_back():
-    control, values = SignedLog("δ", -4, 4), []
-    control.observe(lambda change: values.append(change["new"]), "value")
-    control.value = -100.0
-    assert (control.size.value, control.sign.value) == (100.0, -1)
-    control.size.value = 10.0
-    control.sign.value = 1
-    assert values == [-100.0, -10.0, 10.0]
-
-
-def sliders() -> Any:
-    return {
-        "chips": Chips("normalizers", ["layer"], max_chosen=1),
-        "delta": SignedLog("δ", -4, 4),
-        "size": log_slider("W times", -1, 1),
-        "eps": choice_slider("ε", [0.0, 1e-5, 0.1]),
-        "batch": choice_slider("batch size", [1, 8, 1024]),
-        "pen": ipywidgets.IntSlider(description="pen, %", min=0, max=100),
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
-        ("δ", "2,5", 2.51),
-        ("δ", " −3 ", -3.16),
-        ("ε", "1e-5", 1e-5),
-        ("ε", "0,09", 0.1),
-        ("pen, %", "40", 40),
-    ],
-)
-def test_a_number_that_is_typed_is_taken_or_the_nearest_place(name, text, value):
-    controls = sliders()
-    note = set_typed(controls, name, text)
-    (control,) = (
-        each for each in controls.values() if getattr(each, "size", each).description == name
-    )
-    assert control.value == pytest.approx(value, rel=2e-3)
-    typed = float(text.replace(",", ".").replace("−", "-"))
-    assert bool(note) == (typed != value)
-    assert not note or f"{name} stands at {value:g}, the place of its slider nearest" in note
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("W times", "1e9", "W times is 1e9: give 0.1 to 10."),
-        ("δ", "-1e9", "δ is -1e9: give 0.0001 to 10000 in size."),
-        ("δ", "much", "δ is 'much': type a number"),
-        ("δ", "1,000", "δ is '1,000': write 1000 without the comma."),
-        ("pen, %", "101", "pen, % is 101: give 0 to 100."),
-    ],
-)
-def test_what_cannot_be_taken_is_refused_in_words(name, text, says):
-    controls = sliders()
-    before = [control.value for control in controls.values()]
-    with pytest.raises(ValueError, match=says.replace(".", r"\.")):
-        set_typed(controls, name, text)
-    assert [control.value for control in controls.values()] == before
+def test_a_player_moves_its_slider_from_end_to_end_while_it_can_be_moved():
+    slider = log_slider("δ", -4, 4)
+    play = player(slider, step=2, interval=120)
+    play.value = play.max
+    assert slider.value == 1e4
+    play.value = 0
+    assert slider.value == 1e-4
+    slider.disabled = True
+    assert play.disabled
 
 
 def test_on_a_page_a_control_stops_at_its_places_and_at_its_value():

@@ -18,8 +18,8 @@ from lnlab import panels
 from lnlab.book import value
 from lnlab.nn import LayerNorm
 from lnlab.panels.controls import COLUMN, Chips
+from lnlab.panels.live_plot import is_equal
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import is_equal
 from lnlab.papers.attentive_reader.panel import reading
 from lnlab.papers.draw.panel import drawing
 from lnlab.papers.handwriting.panel import writing
@@ -60,7 +60,7 @@ WRONG = [
     ("distributions", {"arms": ["batch"]}, "'batch'"),
     ("geometry", {"inputs": 11.0}, "inputs is 11"),
     ("invariance", {"normalizers": ["layer"] * 5}, "5 normalizers: choose at most 4"),
-    ("invariance", {"delta": 0.0}, "delta is 0.0: give 0.0001 to 10000 in size"),
+    ("invariance", {"delta": 0.0}, "delta is 0.0: give 0.0001 to 10000"),
     ("order", {"caption": "a dog"}, "'a dog' is not understood: say it like"),
     ("positions", {"norm": "batch"}, "norm is 'batch': choose from layer, none"),
     ("thoughts", {"book": 99}, "book is 99: choose from 0, 1"),

@@ -71,6 +71,20 @@ def test_a_page_that_comes_late_is_given_what_has_moved(plot):
     assert content["layout"] == {"height": 300}
 
 
+def test_other_traces_come_as_a_whole_figure_to_which_patches_belong(plot):
+    plot.show(figure(y=[0.0, 0.0]))
+    plot.sent.clear()
+    other = figure(y=[0.0, 0.0])
+    other["data"].append({"type": "bar", "name": "bars", "y": np.ones(2)})
+    plot.show(other)
+    assert [trace["name"] for trace in plot.figure["data"]] == ["layer", "other", "bars"]
+    assert not plot.sent
+    other["data"][2] = other["data"][2] | {"y": np.zeros(2)}
+    plot.show(other)
+    ((content, _),) = plot.sent
+    assert [index for index, _ in content["traces"]] == [2]
+
+
 def test_plotly_comes_once_a_kernel(plot):
     other = LivePlot(figure())
     assert other.script is plot.script is plotly_script()

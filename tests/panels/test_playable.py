@@ -45,11 +45,6 @@ def test_of_two_choices_every_combination_has_a_frame():
         {"name": "δ", "stops": ["1", "2", "4"], "at": 1, "slides": True},
         {"name": "statistics", "stops": ["batch", "frozen"], "at": 0, "slides": False},
     ]
-    (slider,) = figure.layout.sliders
-    assert [f.name for f in figure.frames] == ["0,0", "1,0", "2,0"], "of plotly's own slider"
-    assert [step.args[0] for step in slider.steps] == [("0,0",), ("1,0",), ("2,0",)]
-    assert (slider.active, slider.currentvalue.prefix) == (1, "δ ")
-    assert all(step.args[1]["frame"]["redraw"] for step in slider.steps)
 
 
 def test_what_is_equal_in_several_frames_is_stored_once():
@@ -63,18 +58,14 @@ def test_what_is_equal_in_several_frames_is_stored_once():
     assert size(20) < 1.1 * size(2)
 
 
-def test_the_layout_of_a_frame_is_kept_but_for_the_size_and_notes_leave_nothing_behind():
-    frames = {
-        (i,): frame(
-            i, height=100 * i, yaxis={"title": "y"}, xaxis={"range": [0, i]},
-            annotations=[{"text": f"note {k}"} for k in range(i)],
-        )
-        for i in range(3)
-    }  # fmt: skip
-    figure: Any = playable([DELTAS], frames)
-    for number, each in enumerate(figure.frames):
-        assert list(each.layout.xaxis.range) == [0, number]
-        names = {"annotations", "xaxis", "title", "meta"}
-        assert set(each.layout.to_plotly_json()) == names
-        shown = [note.visible for note in each.layout.annotations]
-        assert shown == [number > 0, number > 1]
+def test_a_frame_keeps_the_size_of_the_figure_and_hides_what_it_does_not_have():
+    one, more = frame(0, height=100), frame(1, xaxis2={"range": [0, 1]})
+    more.figure["data"].append({"type": "bar", "name": "bars", "xaxis": "x2", "y": [1]})
+    two = PageControl("δ", {"0": 0, "1": 1}, 0, max)
+    figure: Any = playable([two], {(0,): one, (1,): more})
+    assert [trace.visible for trace in figure.data] == [True, True, False, False]
+    assert not figure.layout.xaxis2.visible
+    other = unpacked(json.loads(figure.to_json()))["1"]
+    assert not {"height", "margin"} & other["layout"].keys()
+    assert other["layout"]["xaxis2"] == {"range": [0, 1]}
+    assert other["traces"][3] == {"visible": True, "xaxis": "x2", "y": [1]}

@@ -1,5 +1,5 @@
 // Draws the plotly figures of the page from the data beside them, and puts before the reader
-// what can be chosen in them: plotly's own slider takes no key, and knows one choice only.
+// what can be chosen in them.
 
 const CALM = { responsive: true, displayModeBar: false };
 
@@ -16,19 +16,18 @@ function element(tag, parent, attributes = {}, text = "") {
   return made;
 }
 
-// Title, caption, signature and slider of the figure leave the picture: on the page they are words
-// and controls, which break lines on a phone, are read aloud and can be reached by the keyboard.
+// Title, caption and signature of the figure leave the picture: on the page they are words, which
+// break lines on a phone and are read aloud.
 function unpacked(spec) {
   const layout = { ...spec.layout };
-  const { above = 0, below = 0, signature = 0, caption = "", choices = [], frames = "", suggestions = [] } = layout.meta ?? {};
+  const { above = 0, signature = 0, caption = "", choices = [], frames = "", suggestions = [] } = layout.meta ?? {};
   const heading = layout.title;
   const title = above ? plain(heading.text) : "";
   if (above) delete layout.title;
-  delete layout.sliders;
   const { t, b } = layout.margin ?? {};
-  if (above + below + signature) {
-    layout.height -= above + below + signature;
-    layout.margin = { ...layout.margin, t: t - above, b: below + signature ? b - below - signature : b };
+  if (above + signature) {
+    layout.height -= above + signature;
+    layout.margin = { ...layout.margin, t: t - above, b: signature ? b - signature : b };
   }
   const signs = ({ name }) => signature && name === "signature";
   const signed = layout.annotations?.filter(signs) ?? [];

@@ -13,11 +13,11 @@ for (const thumbnail of document.querySelectorAll(".thumbnail")) {
     const { data, layout } = JSON.parse(text);
     const picture = thumbnail.appendChild(document.createElement("div"));
     const { title, height = 450, margin = {}, meta = {}, ...rest } = layout;
-    const { above = 0, below = 0, signature = 0, light = false } = meta;
+    const { above = 0, signature = 0, light = false } = meta;
     thumbnail.classList.toggle("light", light);
     const t = (margin.t ?? 100) - above;
-    const b = (margin.b ?? 80) - below - signature;
-    const size = { width: WIDTH, height: height - above - below - signature, margin: { ...margin, t, b } };
+    const b = (margin.b ?? 80) - signature;
+    const size = { width: WIDTH, height: height - above - signature, margin: { ...margin, t, b } };
     await Plotly.newPlot(picture, data, { ...rest, ...size }, { staticPlot: true });
     // the whole figure, in the middle, so that no word is cut off; of a long list its beginning
     const { clientWidth, clientHeight } = thumbnail;

@@ -31,7 +31,7 @@ from lnlab.figures.style import (
     slot_traces,
     trace,
 )
-from lnlab.panels.controls import NARROW, choice, choice_slider
+from lnlab.panels.controls import NARROW, choice, choice_slider, player
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.handwriting.data import Alphabet
@@ -251,13 +251,10 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
     state = WritingState(**settings)
     people = {f"{k + 1}: {line.text} ({line.writer})": k for k, line in enumerate(lines)}
     pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100, **NARROW)
-    # from start to end in some ten seconds
-    play = ipywidgets.Play(min=0, max=100, step=2, interval=200)
-    play.observe(lambda change: setattr(pen, "value", change["new"]), "value")
     controls = {
         "text": ipywidgets.Text(description="text", continuous_update=False, **NARROW),
         "like": choice("hand of", {"nobody": NOBODY} | people),
-        "play": play,
+        "play": player(pen, step=2, interval=200),  # from start to end in some ten seconds
         "bias": choice_slider("bias", BIASES),
         "update": choice_slider("update", writers.stages),
         "pen": pen,
