@@ -427,7 +427,7 @@ def bfloat16_error(module: nn.Module, x: Tensor) -> float:
 def computes_same_in_torch(module: nn.Module, x: Tensor, report: NormReport) -> str:
     """Return whether torch.nn's class computes the same with the module's parameters."""
     operator = report.operator
-    if operator is None or report.divisor is None or 0 in operator.axes:
+    if operator is None or report.divisor is None or 0 in operator.over.axes:
         return "no"
     module = deepcopy(module).double()
     for number, parameter in enumerate(module.parameters()):
@@ -448,5 +448,5 @@ def computes_same_in_torch(module: nn.Module, x: Tensor, report: NormReport) -> 
             gain = value
         else:
             gain, answer = 1 + value, "gain + 1"
-    expected = operator(x.double(), report.divisor.eps or 1e-300) * gain + bias
+    expected = operator(x.double(), report.divisor.eps) * gain + bias
     return answer if relative_change(module(x.double()), expected) < 1e-5 else "no"
