@@ -393,10 +393,8 @@ def fisher_information(
         model: called as ``model(x)``.
         x: its input, cases along the first axis: P(x).
         family: the distribution of y that the outputs stand for; logits are CATEGORICAL's.
-        bn_stats: where BatchNorm's statistics come from; must be given if the model
-            has batch normalization. "batch": those of x, as in training; "running": the running
-            ones, as in evaluation. "recomputed", the running ones computed from x again, is
-            refused here.
+        bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
+            (those of x, as in training) or "running" (as in evaluation).
         params: the names of the parameters that may move; None: all that are trained.
         dtype: the precision; None: that of the model, float32 at least.
         read: from what the model returns to h.

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import interruptible
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
@@ -32,14 +31,13 @@ from lnlab.threads import in_one_thread
 class ExtremeEigenvalues(AnalysisResult):
     """The outermost eigenvalues of H."""
 
-    largest: Tensor  # the K largest, falling (K,); fewer after an early interrupt
+    largest: Tensor  # the K largest, falling (K,)
     smallest: float  # often negative: the loss curves down there
     errors: Tensor  # how far from each of ``largest`` an eigenvalue lies at most (K,)
     smallest_error: float
     vectors: Tensor  # the eigenvectors of ``largest``, of length 1 (K, P)
     weights: float  # the length of w
     products: int  # how many H v it took
-    bn_stats: str | None
 
     def summary(self) -> dict[str, float]:
         """Return the numbers of a row of a table.
@@ -74,7 +72,6 @@ class HessianTrace(AnalysisResult):
     """Hutchinson's estimate of the trace of H: the mean of v^T H v over random signs v."""
 
     values: Tensor  # v^T H v of each v (K,)
-    bn_stats: str | None
 
     @property
     def mean(self) -> float:
@@ -104,7 +101,6 @@ class HessianSpectrum(AnalysisResult):
 
     nodes: Tensor  # (draws, K)
     weights: Tensor  # (draws, K), each row's sum 1
-    bn_stats: str | None
 
     @property
     def means(self) -> Tensor:
@@ -182,23 +178,19 @@ def extreme_eigenvalues(
 ) -> ExtremeEigenvalues:
     """Return the ``count`` largest eigenvalues of H at w and the smallest, by Lanczos.
 
-    It ends when all of them are known to ``tolerance`` times the largest in size; with
-    ``steps`` products; or by an interrupt, with a warning. ``errors`` says what was reached.
-    A multiple eigenvalue may be found once.
+    It ends when all of them are known to ``tolerance`` times the largest in size, or with
+    ``steps`` products. ``errors`` says what was reached. A multiple eigenvalue may be found
+    once.
 
     Args:
-        model: the model, or an :class:`Objective` in place of it and the next three.
-        x: its input, cases along the first axis.
-        y: what the loss compares with.
-        loss_fn: ``loss_fn(output, y)``, a scalar.
+        model, x, y, loss_fn: as of :class:`Objective`, or one in place of all four.
         count: of the largest.
         w: the parameters (P,); None: the model's own.
         steps: products at most; as many vectors (P,) are kept.
         tolerance: relative.
         seed: of the random start.
-        bn_stats: where BatchNorm's statistics come from; must be given if the model
-            has batch normalization. "batch": those of x, as in training; "running": the running
-            ones, as in evaluation; "recomputed": the running ones, computed from x again.
+        bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
+            (those of x, as in training), "running" (as in evaluation) or "recomputed" from x.
         progress: whether to show a bar.
 
     Raises:
@@ -216,12 +208,11 @@ def extreme_eigenvalues(
     space = KrylovSpace(_random_vector(objective, seed, 0), min(steps, P))
     # the outermost come first: among all p(H) v are those of a p that is large at an end alone
     iterations = space.grow(_product(objective, w))
-    with interruptible(lambda: len(space.rows), f"{steps} products"):
-        for _ in bar(iterations, steps, "eigenvalues", shown=progress):
-            values, _, errors = space.ritz()
-            outermost = torch.cat([errors[-count:], errors[:1]])
-            if len(values) > count and (outermost <= tolerance * values.abs().max()).all():
-                break
+    for _ in bar(iterations, steps, "eigenvalues", shown=progress):
+        values, _, errors = space.ritz()
+        outermost = torch.cat([errors[-count:], errors[:1]])
+        if len(values) > count and (outermost <= tolerance * values.abs().max()).all():
+            break
     values, vectors, errors = space.ritz()
     return ExtremeEigenvalues(
         largest=values[-count:].flip(0),
@@ -231,7 +222,6 @@ def extreme_eigenvalues(
         vectors=vectors[:, -count:].flip(1).T.to(w) @ space.basis[: len(values)],
         weights=float(vector_norm(w)),
         products=len(values),
-        bn_stats=objective.bn_stats,
     )
 
 
@@ -250,12 +240,10 @@ def hessian_trace(
 ) -> HessianTrace:
     """Return the trace of H (P, P) at w, with its error.
 
-    Arguments as in :func:`extreme_eigenvalues`. An interrupt ends it with the draws at hand.
+    Arguments as in :func:`extreme_eigenvalues`.
 
     Args:
         draws: of random signs, a product each.
-        bn_stats: must be given if the model has batch normalization, whose statistics are then
-            "batch" (those of x), "running", or "recomputed" from x.
 
     Raises:
         ValueError: for less than one draw, or if there is no finite H.
@@ -268,14 +256,13 @@ def hessian_trace(
     if draws < 1:
         raise ValueError(f"draws is {draws}: give 1 or more, 2 for an error.")
     product, values = _product(objective, w), []
-    with interruptible(lambda: len(values), f"{draws} draws"):
-        for number in bar(range(draws), draws, "trace", shown=progress):
-            # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not
-            # normal numbers: as v_i² is always 1, the diagonal of H comes out exactly, and only
-            # what is off it makes the draws differ.
-            v = _random_vector(objective, seed, number).sign()
-            values.append(float(v @ product(v)))
-    return HessianTrace(torch.tensor(values, dtype=torch.float64), objective.bn_stats)
+    for number in bar(range(draws), draws, "trace", shown=progress):
+        # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not normal
+        # numbers: as v_i² is always 1, the diagonal of H comes out exactly, and only what is
+        # off it makes the draws differ.
+        v = _random_vector(objective, seed, number).sign()
+        values.append(float(v @ product(v)))
+    return HessianTrace(torch.tensor(values, dtype=torch.float64))
 
 
 @in_one_thread
@@ -294,12 +281,10 @@ def hessian_spectrum(
 ) -> HessianSpectrum:
     """Return the density of the eigenvalues of H at w.
 
-    Arguments as in :func:`extreme_eigenvalues`. An interrupt ends it with the draws at hand.
+    Arguments as in :func:`extreme_eigenvalues`.
 
     Args:
         draws: of random v (P,), each of which takes ``steps`` products.
-        bn_stats: must be given if the model has batch normalization, whose statistics are then
-            "batch" (those of x), "running", or "recomputed" from x.
 
     Raises:
         ValueError: for less than one draw or step, or if there is no finite H.
@@ -312,20 +297,17 @@ def hessian_spectrum(
         raise ValueError(f"draws is {draws}, steps {steps}: give 1 or more.")
     product = _product(objective, w)
     nodes, weights = [], []
-    with interruptible(lambda: len(weights), f"{draws} draws"):
-        for number in bar(range(draws), draws, "spectrum", shown=progress):
-            v = _random_vector(objective, seed, number)
-            space = KrylovSpace(v, min(steps, len(v)))
-            for _ in space.grow(product):
-                pass
-            # v is the first vector of the basis: its share in an eigenvector of T, squared, is
-            # the weight that it sees there, and the rule is Gauss's (Golub & Welsch 1969).
-            values, vectors, _ = space.ritz()
-            nodes.append(values)
-            weights.append(vectors[0].square())
-    return HessianSpectrum(
-        torch.stack(nodes[: len(weights)]), torch.stack(weights), objective.bn_stats
-    )
+    for number in bar(range(draws), draws, "spectrum", shown=progress):
+        v = _random_vector(objective, seed, number)
+        space = KrylovSpace(v, min(steps, len(v)))
+        for _ in space.grow(product):
+            pass
+        # v is the first vector of the basis: its share in an eigenvector of T, squared, is the
+        # weight that it sees there, and the rule is Gauss's (Golub & Welsch 1969).
+        values, vectors, _ = space.ritz()
+        nodes.append(values)
+        weights.append(vectors[0].square())
+    return HessianSpectrum(torch.stack(nodes), torch.stack(weights))
 
 
 class KrylovSpace:

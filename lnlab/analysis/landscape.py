@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import interruptible
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
@@ -30,13 +29,12 @@ class LossLandscape(AnalysisResult):
     """Losses on a grid through w: L(w + alpha d_1 + beta d_2 + ...)."""
 
     coordinates: tuple[Tensor, ...]  # along each direction, one tensor (K,) for each
-    losses: Tensor  # (K_1, K_2, ...); NaN for what an interrupt left out
+    losses: Tensor  # (K_1, K_2, ...)
     centre: float  # the loss at w itself, where all coordinates are 0
     bn_stats: str | None  # where statistics over cases came from at every point
     lengths: tuple[float, ...]  # of each direction
     weights: float  # the length of w
     cases: int  # how many the loss is a mean of
-    computed: int  # the number of points; fewer than in ``losses`` after an interrupt
     seed: int | None = None  # of random directions; None for others
 
     def readout(self, training_loss: float | None = None) -> dict[str, float | str]:
@@ -51,8 +49,7 @@ class LossLandscape(AnalysisResult):
             "loss at the centre": self.centre,
             "smallest loss on the grid": float(finite.min()) if len(finite) else float("nan"),
             "largest loss on the grid": float(finite.max()) if len(finite) else float("nan"),
-            "points not computed": self.losses.numel() - self.computed,
-            "points not finite": self.computed - len(finite),
+            "points not finite": self.losses.numel() - len(finite),
             "cases": self.cases,
         }
         for axis, (at, length) in enumerate(
@@ -106,20 +103,14 @@ def loss_landscape(
     """Return the loss on a plane (or a line) through the parameters of ``model``.
 
     Args:
-        model: the model, or an :class:`Objective` in place of it and the next three.
-        x: its input, cases along the first axis.
-        y: what the loss compares with.
-        loss_fn: ``loss_fn(output, y)``, a scalar.
+        model, x, y, loss_fn: as of :class:`.Objective`, or one in place of all four.
         directions: (2, P), or (1, P) for a line; None: two random ones, filter-normalized.
         extent: the grid goes from -extent to extent times each direction.
         points: along each direction; an odd number has the centre among them.
         seed: of the random directions.
-        bn_stats: where BatchNorm's statistics come from; must be given if the model
-            has batch normalization. "batch": those of x, as in training; "running": the running
-            ones, as in evaluation; "recomputed": the running ones, computed from x again.
+        bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
+            (those of x, as in training), "running" (as in evaluation) or "recomputed" from x.
         progress: whether to show a bar.
-
-    An interrupt ends it early, with a warning; what was not computed is NaN.
 
     Raises:
         ValueError: for directions of another shape, or not finite, or an empty grid.
@@ -152,16 +143,15 @@ def random_lines(
 ) -> list[LossLandscape]:
     """Return the loss on lines in random directions (P,): a single one is an anecdote.
 
-    Arguments as in :func:`loss_landscape`. An interrupt ends it with the line at hand.
+    Arguments as in :func:`loss_landscape`.
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    at, lines = _line(extent, points), []
-    for direction in random_directions(objective, count, seed=seed):
-        line = evaluate_grid(objective, direction[None], [at], progress=progress)
-        lines.append(replace(line, seed=seed))
-        if line.computed < points:
-            break
-    return lines
+    at = _line(extent, points)
+    lines = (
+        evaluate_grid(objective, direction[None], [at], progress=progress)
+        for direction in random_directions(objective, count, seed=seed)
+    )
+    return [replace(line, seed=seed) for line in lines]
 
 
 def linear_interpolation(
@@ -212,14 +202,11 @@ def evaluate_grid(
     if not bool(directions.isfinite().all()) or not bool(directions.any(dim=1).all()):
         raise ValueError("a direction is 0 or not finite: give another.")
     w, directions = objective.start, directions.to(objective.start)
-    losses = torch.full([len(a) for a in at], float("nan"), dtype=torch.float64)
+    losses = torch.empty([len(a) for a in at], dtype=torch.float64)
     grid = list(torch.cartesian_prod(*(torch.arange(len(a)) for a in at)).view(-1, len(at)))
-    computed = 0
-    with interruptible(lambda: computed, f"{losses.numel()} points"):
-        for index in bar(grid, len(grid), "landscape", shown=progress):
-            coordinates = torch.stack([a[i] for a, i in zip(at, index, strict=True)])
-            losses[tuple(index)] = objective(w + coordinates.to(w) @ directions).double()
-            computed += 1
+    for index in bar(grid, len(grid), "landscape", shown=progress):
+        coordinates = torch.stack([a[i] for a, i in zip(at, index, strict=True)])
+        losses[tuple(index)] = objective(w + coordinates.to(w) @ directions).double()
     return LossLandscape(
         coordinates=tuple(at),
         losses=losses,
@@ -228,7 +215,6 @@ def evaluate_grid(
         lengths=tuple(vector_norm(directions, 1).tolist()),
         weights=float(vector_norm(w)),
         cases=len(objective.x),
-        computed=computed,
     )
 
 

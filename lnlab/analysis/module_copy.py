@@ -3,7 +3,6 @@
 Every analysis works on such a copy: the model, its buffers, hooks and mode stay as they are.
 """
 
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy as shallow_copy
@@ -75,20 +74,6 @@ def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None
 def as_list(value: Any, kind: type | tuple[type, ...]) -> list:
     """Return ``value`` as a list; a single ``kind`` is a list of one."""
     return [value] if isinstance(value, kind) else list(value)
-
-
-@contextmanager
-def interruptible(count: Callable[[], int], of: str) -> Iterator[None]:
-    """End the block at an interrupt, with a warning, if ``count()`` is not 0 by then.
-
-    ``of`` says how many there would be, "30 draws".
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not count():
-            raise
-        warnings.warn(f"interrupted after {count()} of {of}.", stacklevel=4)
 
 
 def tensors(output: Any) -> Iterator[Tensor]:

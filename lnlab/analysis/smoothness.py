@@ -43,8 +43,6 @@ class GradientSmoothness(AnalysisResult):
     distances: Tensor  # from g to the gradient there (K,)
     gradient: float  # the length of g
     weights: float  # the length of w
-    # where statistics over cases came from; the paper's are those of the batch
-    bn_stats: str | None
 
     @property
     def beta(self) -> float:
@@ -53,31 +51,21 @@ class GradientSmoothness(AnalysisResult):
         # that is seen on this line, so a lower bound of the true one.
         return float((self.distances / (self.eta * self.gradient)).max())
 
-    @property
-    def variation(self) -> tuple[float, float]:
-        """The smallest and the largest loss of all steps."""
-        return float(self.losses.min()), float(self.losses.max())
-
-    @property
-    def predictiveness(self) -> tuple[float, float]:
-        """The smallest and the largest distance of gradients."""
-        return float(self.distances.min()), float(self.distances.max())
-
     def summary(self) -> dict[str, float]:
         """Return the numbers of a row of a table, some of which no scale changes.
 
-        ``relative_step`` is max eta ||g|| / ||w||, ``relative_distance`` the largest
-        distance / ||g||, ``scale_free_beta`` beta ||w||^2: if the loss does not depend on the
-        length of w, g scales as 1/||w|| and beta as 1/||w||^2, so that a model with longer
-        weights looks smoother and is not.
+        The range of losses is the loss variation, that of distances the gradient
+        predictiveness. ``relative_step`` is max eta ||g|| / ||w||, ``relative_distance`` the
+        largest distance / ||g||, ``scale_free_beta`` beta ||w||^2: if the loss does not depend
+        on the length of w, g scales as 1/||w|| and beta as 1/||w||^2, so that a model with
+        longer weights looks smoother and is not.
         """
-        low, high = self.variation
-        nearest, farthest = self.predictiveness
+        farthest = float(self.distances.max())
         return {
             "loss": self.loss,
-            "loss_low": low,
-            "loss_high": high,
-            "distance_low": nearest,
+            "loss_low": float(self.losses.min()),
+            "loss_high": float(self.losses.max()),
+            "distance_low": float(self.distances.min()),
             "distance_high": farthest,
             "beta": self.beta,
             "gradient": self.gradient,
@@ -138,18 +126,14 @@ def gradient_smoothness(
     """Return losses and gradients at several steps along the gradient, none of them taken.
 
     Args:
-        model: the model, or an :class:`Objective` in place of it and the next three.
-        x: the input of one batch.
-        y: what the loss compares with.
-        loss_fn: ``loss_fn(output, y)``, a scalar.
+        model, x, y, loss_fn: as of :class:`Objective`, or one in place of all four.
         eta: the steps (K,), :func:`step_sizes` of a learning rate; None: those that change w
             by 0.5 to 4 % of its length. If the loss does not depend on that length, what they
             show does not, either.
         w: the parameters (P,); None: the model's own.
-        bn_stats: where BatchNorm's statistics come from; must be given if the model
-            has batch normalization. "batch": those of x, as in training; "running": the running
-            ones, as in evaluation; "recomputed": the running ones, computed from x again. The
-            paper's protocol has "batch".
+        bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
+            (those of x, as in training and in the paper), "running" (as in evaluation) or
+            "recomputed" from x.
 
     Raises:
         ValueError: if a step is not positive, or the gradient is zero or not finite.
@@ -179,5 +163,4 @@ def gradient_smoothness(
         distances=torch.stack([vector_norm(g - other) for _, other in at_step]).cpu(),
         gradient=length,
         weights=weights,
-        bn_stats=objective.bn_stats,
     )

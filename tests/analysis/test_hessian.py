@@ -151,23 +151,3 @@ def test_doubling_what_has_no_scale_quarters_the_hessian(norm, bn_stats, quarter
     one, two = found
     assert (two["largest"] == pytest.approx(one["largest"] / 4, rel=1e-6)) is quarters
     assert (two["scale_free"] == pytest.approx(one["scale_free"], rel=1e-6)) is quarters
-
-
-def test_an_interrupt_keeps_what_was_computed(monkeypatch):
-    def interrupted(after):
-        objective, calls = net(), []
-        real = objective.hessian_product()
-
-        def product(v):
-            calls.append(v)
-            if len(calls) > after:
-                raise KeyboardInterrupt
-            return real(v)
-
-        monkeypatch.setattr(objective, "hessian_product", lambda w: product)
-        return objective
-
-    with pytest.warns(UserWarning, match="interrupted after 4 of 100 products"):
-        assert extreme_eigenvalues(interrupted(4), count=2).products == 4
-    with pytest.warns(UserWarning, match="interrupted after 2 of 9 draws"):
-        assert len(hessian_spectrum(interrupted(11), draws=9, steps=5).nodes) == 2

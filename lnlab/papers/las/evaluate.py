@@ -170,10 +170,10 @@ def measure_training(net: Any, dataset: Speech) -> dict[str, Any]:
         UtteranceModel(net, batch), indices, indices, loss, bn_stats="running"
     )
     smoothness = gradient_smoothness(objective, eta=step_sizes(LENGTH))
-    low, high = smoothness.variation
+    low, high = smoothness.losses.aminmax()
     return {
         "lipschitz": smoothness.gradient,
-        "loss_range": high - low,
+        "loss_range": float(high - low),
         "beta_smoothness": smoothness.beta,
         "quantiles": quantiles(net, batch),
     }
