@@ -27,28 +27,23 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of a download."""
 LEGEND = (
-    "In brackets: the 95 % interval over n seeds, each of which trains both sides from the "
-    "same weights on the same batches. “One learning rate for all” was not tuned for each "
-    "side; “each at its best learning rate” was, on a seed of its own. Formulas are computed "
-    "in double precision for ten random draws."
+    "In brackets: the 95 % interval, in the direction of the sentence (“27 % fewer (21 to 32)” "
+    "is 21 to 32 % fewer). Supported, contradicted: the whole interval is on the claimed side "
+    "of no effect, or on the other side. Inconclusive: it does not decide. Small, uncertain: "
+    "compared with the smallest effect that matters, a size set for each statement."
 )
-HEADLINE = (
-    "The setting shown is chosen by rule, not by result: the nearest to the paper's data and "
-    "protocol; of these, one with each side at its best learning rate, chosen on validation "
-    "data rather than on training data; of these, one with the most seeds; then one written "
-    "down before its runs; then the one listed first in the file of the claims. All other "
-    "settings stand below it."
-)
-
 MEANINGS = {
     "supported": "the 95 % interval lies wholly on the claimed side of no effect",
     "contradicted": "the 95 % interval lies wholly on the other side of no effect",
-    "mixed": "another setting of the same question, as near to the paper, says the opposite "
-    "(after Holm's correction for several tests)",
-    "no difference that matters": "the 95 % interval includes 0 (no effect) and excludes "
-    "every effect that matters",
-    "inconclusive": "the 95 % interval includes 0 (no effect) and effects that matter, or "
-    "there are fewer than five pairs",
+    "mixed": "another setting of the same question, as near to the paper or with learning rates"
+    " chosen in another way, says the opposite, also after Holm's correction for all "
+    "comparisons of the statement",
+    "no difference that matters": "the 95 % interval includes 0 (no effect) and excludes every "
+    "effect that matters",
+    "inconclusive": "the 95 % interval includes 0 (no effect) and effects that matter; or, "
+    "where two things are claimed to be equal or one not larger, it includes both what is "
+    "claimed and what is not; or the shares of networks that learned cannot be told apart; or "
+    "there are fewer than five pairs, or no spread between them",
     "correct": "a formula, a table or a sentence, checked: what the line says of it holds",
     "wrong as printed": "a formula, sentence or table, checked: it is not as the paper says",
     "ambiguous": "a sentence that is right in one reading and wrong in another",
@@ -57,27 +52,48 @@ MEANINGS = {
 }
 """The meaning of each word."""
 SIZES = {
-    "no size named": "the whole interval is farther from no effect than the smallest effect "
-    "that matters, a size set for each statement, with a reason (“large” in downloads)",
-    "…, but small": "the whole interval is closer to no effect than the smallest effect that "
+    "nothing": "the whole interval is farther from no effect than the smallest effect that "
+    "matters, a size set for each statement, with a reason (“large” in downloads)",
+    "but small": "the whole interval is closer to no effect than the smallest effect that "
     "matters (“small” in downloads)",
-    "…, size uncertain": "a part of the interval is closer to no effect than the smallest "
+    "size uncertain": "a part of the interval is closer to no effect than the smallest "
     "effect that matters, a part is not (“open” in downloads)",
 }
-EQUALITY = (
-    "A claim that two things are equal is supported if the interval lies within the smallest "
-    "effect that matters on both sides; a claim that one is not larger, if the interval ends "
-    "below that effect, however far. Either is contradicted if the interval lies wholly "
-    "beyond. A claim that something is larger or smaller than a number, or that two things "
-    "differ by a factor, is judged by that number or factor in place of no effect."
-)
-FALSE_DISCOVERY = (
-    "q: among all tests that reject with such a q or a smaller one, about this share rejects "
-    "by chance (Benjamini and Hochberg, over the settings written down before their runs). "
-    "What is rejected is that there is no effect; where two things are claimed to be equal, "
-    "or one not larger, that they differ by the smallest effect that matters. q is shown where "
-    "the test rejects, so never with “inconclusive” or “no difference that matters”."
-)
+"""The words for the size of an effect."""
+CONVENTIONS = {
+    "Pairs": "A seed trains both sides on the same batches, from the same weights where they "
+    "have the same shapes; n counts these pairs. The interval is Student's, of the differences "
+    "in the pairs. Per cents come from the logarithms of ratios, so “10 % lower” and “11 % "
+    "higher” are equally far from no effect. Intervals of shares are exact (Clopper, Pearson).",
+    "Other claims than a direction": "Equal: supported if the interval lies within the smallest"
+    " effect that matters on both sides. Not larger: supported if it ends below that effect. "
+    "Either is contradicted if it lies wholly beyond. Where a number or a factor is claimed, "
+    "that takes the place of no effect.",
+    "Learning rates": "“One learning rate for all” was not tuned for either side. “Each at its "
+    "best learning rate (0.01, 0.003)”: that of the first side, then of the second, each the "
+    "best of four to nine rates 2 to 5 times apart on other seeds, by the held-out loss at the "
+    "end of training or averaged over it; “by training loss”: by that average of the training "
+    "loss.",
+    "Nearness": "“The paper's data and protocol”: as there, but for the seeds. “The paper's "
+    "data, another protocol”: a smaller network, shorter training or other learning rates. “Not"
+    " data on which the paper tests this”: it tests the sentence on other data, or on none; "
+    "then the word names the data (“supported on digits”).",
+    "The setting shown": "It is chosen by rule, not by result: the nearest to the paper; of "
+    "these, one with each side at its best learning rate, by held-out rather than by training "
+    "loss; of these, one with the most seeds; then one written down before its runs; then the "
+    "first in the file of the claims. All other settings stand below it.",
+    "Written down": "The commit that declared the setting before its runs. “After the runs”: "
+    "exploratory, and so without q.",
+    "q": "Among all tests that reject with such a q or a smaller one, about this share rejects "
+    "by chance (Benjamini and Hochberg, over all settings shown that were written down before "
+    "their runs). What is rejected is that there is no effect; for equal and not larger, that "
+    "the difference is as large as the smallest effect that matters. q is shown where the test "
+    "rejects.",
+    "Formulas": "Computed in double precision for ten random draws.",
+    "Commands": "`--budget paper` has the fields of the paper's experiment, `--budget notebook`"
+    " those of a run of minutes; each `--set` changes one.",
+}
+"""The conventions by which the numbers are made."""
 TERMS = {
     "LN": "layer norm, which standardizes the features of each example",
     "BN": "batch norm, which standardizes each feature over the examples of a batch",
@@ -104,7 +120,8 @@ TERMS = {
     r"σ(?!\()": "the deviation by which a norm divides",
     "Fisher matrix": "the expected outer product of the gradients of the log likelihood, a "
     "metric of how far a change of parameters moves the outputs",
-    "R@1|R@5|R@10": "the share of queries whose match is among the first 1, 5 or 10",
+    "R@1|R@5|R@10": "recall: the share of queries whose match is the first (among the first 5, "
+    "10) of the answers",
     "nats?": "the unit of a loss with natural logarithms",
     "variational bound": "the upper bound of the negative log likelihood that DRAW minimizes",
     "learning-rate warm-up|warm-up": "a learning rate that rises from 0 over the first updates",
@@ -113,8 +130,8 @@ TERMS = {
     "residual stream",
     "the authors' initialization": "initial weights drawn as in the code that the authors "
     "published",
-    "as first declared|as first measured": "the comparison in its first form; another measure "
-    "or another version of the program took its place, and its values remain",
+    "as first declared|as first measured": "in its first form, before the measure or the "
+    "program changed",
     "as first chosen": "at the learning rates of a first search, which was repeated because "
     "several rates tied",
     "shorter grid": "a first search over fewer learning rates",
@@ -143,8 +160,10 @@ TERMS = {
     "generated stories": "small stories made by rules, with tasks made from them",
     "novels": "old novels from Project Gutenberg",
     "SICK": "pairs of sentences with a rating of how related they are",
-    "MR|CR|SUBJ|MPQA": "sentences to classify: film reviews, product reviews, subjective or "
-    "not, opinions",
+    "MR": "film reviews to classify",
+    "CR": "product reviews to classify",
+    "SUBJ": "sentences to classify, subjective or not",
+    "MPQA": "opinions to classify",
     "UNIPEN": "handwriting recorded with a pen",
     "FSDD": "recordings of ten spoken digits by six speakers; each is held out once",
     "Shakespeare": "his plays, predicted letter by letter",
@@ -165,7 +184,9 @@ TERMS = {
     "effective learning rate": "the learning rate over the squared length of the weights",
     "W_Q": "the matrix of attention's queries",
     "W_K": "the matrix of attention's keys",
+    "W_V": "the matrix of attention's values",
     "W_O": "the matrix that follows attention",
+    "W_1": "the first matrix of a feed-forward module",
     "W_2": "the second matrix of a feed-forward module",
     "[TF]{4}": "a configuration of BLN, whether the batch's mean and deviation and the "
     "example's mean and deviation are those of the population (T) or current ones (F)",
@@ -188,9 +209,8 @@ def explain_word(record: Mapping[str, Any]) -> str:
     sizes = {"small": "but small", "open": "size uncertain"}
     word = record["word"]
     text = f"“{word}”: {record.get('why') or MEANINGS[word]}"
-    if record["size"] in sizes:
-        size = sizes[record["size"]]
-        text += f"; “{size}”: {SIZES[f'…, {size}'].partition(' (“')[0]}"
+    if size := sizes.get(record["size"]):
+        text += f"; “{size}”: {SIZES[size].partition(' (“')[0]}"
     return text
 
 
@@ -212,30 +232,87 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
     parts = {"Checked on": "" if record["settings"] else record["setting"]}
     if record["settings"]:
         declared = record["declared"]
-        parts["Measured on"] = f"{record['setting']} ({record['nearness']})"
-        if record["read"]:
-            parts["What is compared"] = f"{record['quantity']}, {record['read']}"
-        parts["The smallest effect that matters"] = record["matters"]
+        parts["Measured on"] = f"{record['setting']} ({record['nearness']}; {count(record)})"
+        read = record["read"]
+        parts["What is compared"] = read
+        if read and not record["shares"]:
+            parts["What is compared"] = f"{record['quantity']}, {read}"
+        parts["The smallest effect that matters"] = (
+            "" if record["shares"] else record["matters"]
+        )
         if rejected := rejects(record):
             parts["False discovery rate"] = (
                 f"q = {record['q']:.2g}, of the test that {rejected}"
             )
+        learned = dict.fromkeys(one["learned"] for one in record["settings"] if one["learned"])
+        if learned:
+            parts["To learn"] = (
+                f"to reach {' or '.join(learned)}; where some networks did not, the shares of "
+                "those that did are compared, and no effect"
+            )
         before = f"before the runs, in commit {declared}"
-        parts["Written down"] = declared if " " in declared else before
+        after = "after the runs: exploratory, without q"
+        parts["Written down"] = after if " " in declared else before
     parts |= {
         "The word": explain_word(record),
-        "Ruled out": record.get("ruled_out", ""),
         "Other settings": record.get("contrary", ""),
-        "Other questions": "; ".join(
-            "{asks}: {verdict}, {effect}".format(**one) for one in record.get("also", ())
-        ),
         "Note": record["note"],
     }
-    names = [one["name"] for one in record["settings"]]
-    terms = find_terms(" ".join([record["says"], record["effect"], *parts.values(), *names]))
+    below = [f"{one['asks']} {one['name']} {one['effect']}" for one in record["settings"]]
+    terms = find_terms(" ".join([record["says"], record["effect"], *parts.values(), *below]))
     parts["Terms"] = "; ".join(f"{term}: {meaning}" for term, meaning in terms.items())
     sentences = {label: _sentence(text) for label, text in parts.items() if text}
     return {"The paper": quote, **sentences}
+
+
+def place(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """Return how near a setting is, its seeds and n, and what differs from those above it."""
+    near = setting["nearness"]
+    if near == record["nearness"] and not setting.get("headline"):
+        near = "as near"
+    parts = [near, count(setting)]
+    if setting["other_matters"]:
+        parts.append(f"smallest effect that matters: {setting['matters']}")
+    if setting["numbers_from"]:
+        parts.append(f"runs not kept, values from commit {setting['numbers_from']}")
+    return "; ".join(parts)
+
+
+def count(record: Mapping[str, Any]) -> str:
+    """Return the seeds and the number of pairs of a setting: "seeds 100 to 104, n = 5"."""
+    first, last = record["seeds"][0], record["seeds"][-1]
+    seeds = f"seeds {first} to {last}, n = {record['n']}"
+    return seeds if record["pairs"] == "seeds" else f"{seeds} {record['pairs']}"
+
+
+def questions(record: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """Return the settings of a statement by question: its own, without a title, then others.
+
+    An effect that compares what the title or the line of the statement names is cut short.
+    """
+    of: dict[str, list[Mapping[str, Any]]] = {"": []}
+    for one in record["settings"]:
+        of.setdefault(one["asks"], []).append(one)
+    of[""].sort(key=lambda one: not one.get("headline"))
+    groups = []
+    for asks, settings in of.items():
+        first = settings[0] if settings else {}
+        title, shown = "", record.get("matters")
+        if asks:
+            title = f"Another question: {asks}. Claimed: {first['claimed']}"
+        if asks and first["matters"] != shown:
+            shown = first["matters"]
+            title += f"; smallest effect that matters: {shown}"
+        cut = [
+            {
+                **one,
+                "effect": one["effect"].replace(f" {first['compared']}", "", 1),
+                "other_matters": one["matters"] != shown,
+            }
+            for one in settings
+        ]
+        groups.append((title, cut))
+    return groups
 
 
 def _sentence(text: str) -> str:
@@ -260,8 +337,8 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     return TEMPLATES.get_template("claims.html").render(
         themes=themes, chosen=chosen, controls=controls, dot=dot, kind=kind, digits=digits,
-        details=details, legend=LEGEND, headline=HEADLINE, meanings=MEANINGS, sizes=SIZES,
-        equality=EQUALITY, false_discovery=FALSE_DISCOVERY, rejects=rejects,
+        details=details, legend=LEGEND, conventions=CONVENTIONS, meanings=MEANINGS,
+        sizes=SIZES, rejects=rejects, questions=questions, place=place,
         # inside a script only "</script" and "<!--" mean something: no "<" is left
         data=Markup(data.replace("<", r"\u003c")),
         style=Markup((HERE / "claims.css").read_text(encoding="utf-8")),

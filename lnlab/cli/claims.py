@@ -21,15 +21,14 @@ class Group(click.Group):
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the words, sizes and settings mean."""
         from lnlab.book import claims_page as page
-        from lnlab.papers.claims.entries import NEAR
 
-        with formatter.section("Words"):
-            formatter.write_dl([*page.MEANINGS.items(), *page.SIZES.items()])
-        with formatter.section("Nearness of a setting to the paper's, best first"):
-            formatter.write_text("; ".join(NEAR.values()))
-        formatter.write_paragraph()
-        for text in (page.EQUALITY, page.HEADLINE, page.FALSE_DISCOVERY, page.LEGEND):
-            formatter.write_text(text)
+        for title, meanings in (
+            ("Words", page.MEANINGS),
+            ("Size, after the word", page.SIZES),
+            ("How the numbers are made", page.CONVENTIONS),
+        ):
+            with formatter.section(title):
+                formatter.write_dl([*meanings.items()], col_max=16)
 
 
 @click.group(cls=Group, invoke_without_command=True)

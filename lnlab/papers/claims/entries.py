@@ -82,9 +82,9 @@ THEMES = (
 )  # fmt: skip
 NEAR = {
     "paper": "the paper's data and protocol",
-    "smaller": "the paper's data, in a smaller or simpler protocol",
-    "other": "other data than the paper's",
-}  # fmt: skip
+    "smaller": "the paper's data, another protocol",
+    "other": "not data on which the paper tests this",
+}
 CLAIMS = ("less", "more", "equal", "not more")
 AFTER = "after the runs"
 DRAWN = "ten random draws of weights and inputs"

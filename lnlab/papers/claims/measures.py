@@ -29,6 +29,11 @@ TOGETHER: dict[str, Callable[..., list[float]]] = {}
 OVER: dict[str, Callable[..., float]] = {}
 IN_WORDS: dict[str, str] = {}
 """Words for the reading of each measure, on the page; {1} is the second argument."""
+AT_THE_BEST = {
+    "valid_nll": "read with the weights of the epoch with the lowest held-out loss",
+    "valid_recall": "read with the weights of the evaluation with the highest held-out recall",
+}
+"""Words for what is read at the end, where the best model is chosen by a metric."""
 
 
 def measure(kind: dict[str, Any], words: str) -> Callable[[Any], Any]:
@@ -80,14 +85,17 @@ def after(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
     return float(metrics[metric].to_numpy(float)[over][0])
 
 
-@of_one("the mean over all updates of the training, so that faster learning shows")
+@of_one(
+    "the area under its curve over the updates (evaluations joined by straight lines), divided "
+    "by their number"
+)
 def mean_along(metrics: pd.DataFrame, metric: str) -> float:
     """Return the mean of a metric over the updates: the area under the learning curve."""
     updates = values(metrics, "update")
     return float(np.trapezoid(values(metrics, metric), updates) / (updates[-1] - updates[0]))
 
 
-@of_one("the mean over the evaluations during training")
+@of_one("the mean over the evaluations during training, one after each epoch")
 def mean_of_epochs(metrics: pd.DataFrame, metric: str) -> float:
     """Return the mean of a metric over the evaluations."""
     return float(values(metrics, metric).mean())
@@ -98,7 +106,7 @@ def fit_falling(curve: np.ndarray) -> np.ndarray:
     return isotonic_regression(curve, increasing=False).x
 
 
-@of_one("the lowest value of its trend during training")
+@of_one("the end of the falling curve that is closest to it, so that chance lows do not count")
 def least(metrics: pd.DataFrame, metric: str) -> float:
     """Return the least value of the trend of a metric."""
     return float(fit_falling(metrics[metric].to_numpy(float))[-1])
@@ -110,13 +118,13 @@ def effective_rate(metrics: pd.DataFrame, metric: str) -> float:
     return (initial(metrics, metric) / trained(metrics, metric)) ** 2
 
 
-@of_one("read at the {1} of training")
+@of_one("the size of the logarithm of the factor, read at the {1} of training")
 def off_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
     """Return the distance of a factor from 1 at the "start" or the "end", in logarithms."""
     return abs(float(np.log({"start": initial, "end": final}[when](metrics, metric))))
 
 
-@of_one("in total from the first update until the training loss is a tenth")
+@of_one("the area over {1} from the start of training until the training loss is a tenth")
 def until_a_tenth(metrics: pd.DataFrame, metric: str, over: str) -> float:
     """Return the area under a metric from the start until the loss is at a tenth.
 
@@ -202,13 +210,16 @@ def scored(metrics: pd.DataFrame, metric: str, C: float = 0) -> pd.DataFrame:
     return rows.assign(**{metric: rows[name]})
 
 
-@of_one("of a linear classifier of the sentence vectors, at the end of training")
+@of_one("of a linear classifier of the sentence vectors at the end of training")
 def score(metrics: pd.DataFrame, metric: str) -> float:
     """Return a downstream score at the end, C chosen by inner folds."""
     return final(metrics, metric + NESTED)
 
 
-@of_one("of a linear classifier of the sentence vectors, less that of the untrained network")
+@of_one(
+    "of a linear classifier of the sentence vectors, averaged over training like an area, less "
+    "that of the untrained network"
+)
 def score_gained(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     """Return the mean of a score along the run, less what it is before the first update."""
     rows = scored(metrics, metric, C)
@@ -224,7 +235,7 @@ def lead(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     return sign * final(rows, metric) - base
 
 
-@of_one("the mean over all tasks, at the end of training less at 59 % of it")
+@of_one("the mean over all tasks at the end of training, less that after 59 % of it")
 def gain_of_the_last(metrics: pd.DataFrame, C: float, *names: str) -> float:
     """Return the points that scores gain, on average, after 1/1.7 of the updates."""
 
@@ -276,7 +287,10 @@ def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.0
     return float(end + share * max(start - end, 0.0))
 
 
-@together("counted until a value that both sides reach, near the final one of the worse side")
+@together(
+    "counted until one value for both sides: where the side that ends worse has made 95 % of "
+    "its way to its end (the mean of its last quarter)"
+)
 def time_to_level(
     frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
 ) -> list[float]:
@@ -298,7 +312,7 @@ def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
     return np.linspace(max(begins), max(ends), LEVELS)
 
 
-@together("counted until each of 20 values that both sides reach, and averaged")
+@together("the geometric mean of those to 20 values that both sides reach")
 def time_to_levels(
     frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
 ) -> list[float]:
@@ -306,7 +320,10 @@ def time_to_levels(
     return mean_time(frames, metric, common_levels(frames, metric), of)
 
 
-@together("counted until each of 20 values of the loss below {1} nats, and averaged")
+@together(
+    "the geometric mean of those to 20 values, from {1} nats to where the better side ends; "
+    "a side that does not get there counts with its full training"
+)
 def time_to_levels_below(
     frames: Sequence[pd.DataFrame], metric: str, start: float
 ) -> list[float]:
@@ -315,7 +332,10 @@ def time_to_levels_below(
     return mean_time(frames, metric, np.linspace(start, end, LEVELS), "update")
 
 
-@over_rates("the mean of the final loss over the learning rates, less that at the best rate")
+@over_rates(
+    "the mean of the final loss over the learning rates, less that at the best rate (a loss "
+    "above that before training counts as that)"
+)
 def excess_over_rates(frames: Sequence[pd.DataFrame], metric: str) -> float:
     """Return the mean over rates of a loss above that of the best rate.
 

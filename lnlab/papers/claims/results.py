@@ -27,7 +27,6 @@ from lnlab.papers.claims.entries import (
     load,
 )
 from lnlab.papers.claims.judge import (
-    INCONCLUSIVE,
     MIXED,
     NOT_TESTED,
     OPPOSITE,
@@ -136,80 +135,55 @@ def _record(claim: Statement, runs: Any) -> Record:
         chosen = s.tuned_on and headline.tuned_on and s.tuned_on != headline.tuned_on
         near = rank(s.near) <= rank(headline.near) or chosen
         (same if near and not s.asks else rest).append(d)
+    every = [decision, *same, *rest]
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
+    record["effect"] += wording.describe_bound(headline, decision)
     contrary = [
         one for one in others if one[1].word == OPPOSITE.get(decision.word) and not one[0].asks
     ]
+    nearest = [one for one in contrary if one[1] in same]
     if is_mixed(decision, same, rest):
-        nearest = [one for one in contrary if one[1] in same]
-        _, _, other = min(nearest, key=lambda one: claim.rank(one[0]))
+        _, against, other = min(nearest, key=lambda one: claim.rank(one[0]))
         effect = f"{record['effect']}; the opposite in “{other['name']}”: {other['effect']}"
-        record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": ""}
+        why = f"two settings as near to the paper disagree, {_adjusted(against, every)}"
+        record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": why}
     count = len(asked) - 1
+    words = Counter(d.word for s, d, _ in others if not s.asks and d.word in OPPOSITE)
     if contrary:
-        names = "; ".join(f"“{s['name']}”" for _, _, s in contrary)
-        says = "says" if len(contrary) == 1 else "say"
-        which = f"of the {count} other settings, {len(contrary)} {says}"
-        if count == 1:
-            which = "the other setting says"
-        record["contrary"] = f"{which} the opposite: {names}"
-        if record["word"] != MIXED:
-            every = [decision, *same, *rest]
-            reasons = [
-                _too_weak(one, every) if one in same else "it is farther from the paper"
-                for _, one, _ in contrary
-            ]
-            why = "; ".join(dict.fromkeys(reasons))
-            record["contrary"] += f"; but the word is not “mixed”, because {why}"
-    else:
-        words = Counter(d.word for s, d, _ in others if not s.asks and d.word in OPPOSITE)
-        if decision.word not in OPPOSITE and words:
-            said = [f"{n} {'says' if n == 1 else 'say'} “{w}”" for w, n in words.items()]
-            record["contrary"] = f"of the {count} other settings, {' and '.join(said)}"
-            if count == 1:
-                record["contrary"] = f"the other setting: {next(iter(words))}"
-    overlap = OVERLAP if headline.shared else ""
-    record["note"] = " ".join(filter(None, (claim.note, record["note"], overlap)))
-    answers = _answers(claim, judged)
-    record["also"] = [one for one in answers if one["asks"] not in claim.parts]
-    parts = {of.name: setting for of, _, setting in judged if not of.asks}
-    if parts.keys() & {*claim.parts}:
+        said = (
+            f"{len(contrary)} of {count} say the opposite; as near to the paper: {len(nearest)}"
+        )
+        if nearest and record["word"] != MIXED:
+            reasons = "; ".join(_adjusted(one, every) for _, one, _ in nearest)
+            said += f"; but not “mixed”, as {reasons}"
+        record["contrary"] = said
+    elif decision.word not in OPPOSITE:
+        record["contrary"] = "; ".join(f"{n} of {count}: {w}" for w, n in words.items())
+    notes = [claim.note, headline.note, OVERLAP if headline.shared else ""]
+    if headline.numbers:
+        notes.append(f"The runs are not kept; values are from commit {headline.numbers_from}.")
+    record["note"] = " ".join(filter(None, notes))
+    if headline.name in claim.parts:
         record["effect"] = f"{headline.name}: {record['effect']}"
-    parts |= {one["asks"]: one for one in answers}
     for name in claim.parts:
-        one = parts.get(name)  # none where nothing learned
-        answer = f"{one['verdict']}, {one['effect']}" if one else NOT_TESTED
+        answers = [one for one in judged if name == (one[0].asks or one[0].name)]
+        tested = [one for one in answers if one[1].word != NOT_TESTED]
+        answer = NOT_TESTED  # nothing learned
+        if tested:
+            _, _, one = min(tested, key=lambda one: claim.rank(one[0]))
+            answer = f"{one['verdict']}, {one['effect']}"
         record["effect"] += f"; {name}: {answer}"
     return record
 
 
-def _too_weak(of: Decision, every: Sequence[Decision]) -> str:
-    """Return why a setting that says the opposite does not make a claim mixed."""
+def _adjusted(of: Decision, every: Sequence[Decision]) -> str:
+    """Return how Holm's correction changes the p value of a setting."""
     tests = sum(one.p is not None for one in every)
     return (
-        f"its p = {of.p:.2g} becomes {adjust_together(every)[of.p]:.2g}, which is above 0.05, "
-        f"in Holm's correction for the {tests} comparisons of this statement"
+        f"p = {of.p:.2g} becomes {adjust_together(every)[of.p]:.2g} in Holm's correction for "
+        f"the {tests} comparisons of this statement"
     )
-
-
-def _answers(
-    claim: Statement, judged: Sequence[tuple[Comparison, Decision, Record]]
-) -> list[dict[str, str]]:
-    """Return what became of the other questions of a claim, where that is decided."""
-    answers = []
-    for asks in dict.fromkeys(setting.asks for setting, _, _ in judged if setting.asks):
-        same = [one for one in judged if one[0].asks == asks and one[1].word != NOT_TESTED]
-        if not same:
-            continue
-        _, decision, record = min(same, key=lambda one: claim.rank(one[0]))
-        if decision.word == INCONCLUSIVE and asks not in claim.parts:
-            continue
-        verdict = decision.verdict
-        if contrary := sum(d.word == OPPOSITE.get(decision.word) for _, d, _ in same):
-            verdict += f" (the opposite in {contrary} of {len(same) - 1} other settings)"
-        answers.append({"asks": asks, "verdict": verdict, "effect": record["effect"]})
-    return answers
 
 
 def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Record]:
@@ -233,12 +207,12 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         verdict = "not tested: nothing learned"
     elif of.near == "other" and decision.word in OPPOSITE:
         verdict = f"{decision.word} on {of.on}{decision.size_in_words}"
-    effect = wording.describe(of, estimate, ends) + wording.describe_aside(of, decision)
+    effect = wording.describe(of, estimate, ends)
+    read = wording.describe_measure(of)
     if decision.shares:
-        effect, ends = (
-            wording.describe_shares(of, decision.shares, len(evidence.learned[0])),
-            None,
-        )
+        effect = wording.describe_shares(of, decision.shares, len(evidence.learned[0]))
+        ends, read = None, "the shares of networks that learned"
+    effect += wording.describe_pairs(of, decision)
     record: Record = {
         "name": wording.name_setting(of), "word": decision.word, "verdict": verdict,
         "size": decision.size, "effect": effect,
@@ -246,17 +220,17 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
         "n": decision.n, "claims": of.claims, "pairs": of.pairs,
-        "expected": of.expect, "why": wording.explain(of, decision),
-        "quantity": wording.name_quantity(of), "read": wording.describe_measure(of),
+        "expected": of.expect, "why": wording.explain(of, decision, matters),
+        "quantity": wording.name_quantity(of), "read": read, "shares": bool(decision.shares),
         "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
-        "ruled_out": wording.rule_out(of, decision, expected, matters), "command": command,
-        "note": wording.write_note(of),
-        "kept": not of.numbers,
+        "claimed": wording.describe_claim(of) if of.asks else "",
+        "compared": "{} {} than {}".format(wording.name_quantity(of), *wording.name_sides(of)),
+        "command": command,
+        "note": of.note, "learned": wording.describe_learning(of.learned),
+        "kept": not of.numbers, "numbers_from": of.numbers_from,
         "tuned_on": of.tuned_on, "matters": wording.describe_matters(of),
         "values": [wording.shown_value(of, one) for one in effects], "seeds": list(of.seeds),
     }  # fmt: skip
-    if of.numbers:
-        record["numbers_from"] = of.numbers_from
     if ends:
         at = sorted(sign * (end - expected) / matters for end in ends)
         middle = sign * (estimate - expected) / matters

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from textwrap import fill, shorten
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from lnlab.papers.claims.results import Record, judged
@@ -37,16 +37,15 @@ class Claims(Sequence[Record]):
         return self.text()
 
     def text(self, width: int = WIDTH) -> str:
-        """Return a table, so many letters wide: word, id, effect; below it the statement."""
+        """Return a list, so many letters wide: word and id, the statement, the effect."""
         from lnlab.book.claims_page import LEGEND
 
-        word = max((len(one["verdict"]) for one in self), default=0) + 2
-        lines = [fill(LEGEND, width)]
+        lines = [fill(LEGEND, width), ""]
         for one in self:
-            room = max(width - word - len(one["id"]) - 2, 30)
-            effect = shorten(one["effect"], room, placeholder=" …")
-            lines.append(f"{one['verdict']:{word}}{one['id']}  {effect}".rstrip())
-            lines.append(" " * word + shorten(one["says"], width - word, placeholder=" …"))
+            lines.append(f"{one['verdict'].upper()}  {one['id']}")
+            lines.append(fill(one["says"], width, initial_indent="  ", subsequent_indent="  "))
+            effect = f"→ {one['effect']}"
+            lines.append(fill(effect, width, initial_indent="  ", subsequent_indent="    "))
         counts = Counter(one["word"] for one in self)
         total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
         return "\n".join([*lines, f"{len(self)} statements: {total}"])
@@ -110,31 +109,27 @@ def findings(page: str = "") -> str:
 
 
 def paragraph(record: Record, width: int = WIDTH) -> str:
-    """Return what is known of one statement: the outcome, details, other settings, command."""
-    from lnlab.book.claims_page import details
+    """Return what is known of one statement: the outcome, details, all settings, command."""
+    from lnlab.book.claims_page import details, place, questions
 
     outcome = f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}"
-    if record["interval"]:
-        first, last = record["seeds"][0], record["seeds"][-1]
-        seeds = f"({first} to {last})"
-        if record["pairs"] != "seeds":
-            seeds = f"(each the mean of seeds {first} to {last})"
-        outcome += (
-            f". In brackets: the 95 % interval over {record['n']} {record['pairs']} {seeds}"
-        )
+    if record["interval"] or record.get("shares"):
+        outcome += f". In brackets: the 95 % interval{'s' * record['shares']}"
     blocks = [fill(record["says"], width), fill(outcome.rstrip(".") + ".", width)]
     blocks += [
         fill(f"{label}: {text}", width, subsequent_indent="  ")
         for label, text in details(record).items()
     ]
-    others = [one for one in record["settings"] if not one.get("headline")]
-    if others:
-        lines = []
-        for one in others:
-            asks = f" (another question: {one['asks']})" if one["asks"] else ""
-            text = f"- {one['name']}{asks}: {one['effect']}; {one['verdict']}."
-            lines.append(fill(text, width, initial_indent="  ", subsequent_indent="    "))
-        blocks.append("All other settings:\n" + "\n".join(lines))
+    for title, settings in questions(record):
+        others = [one for one in settings if not one.get("headline")]
+        if others:
+            lines = [fill(f"{title or 'All other settings'}:", width, subsequent_indent="  ")]
+            for one in others:
+                text = f"- {one['name']} ({place(one, record)}): "
+                text += f"{one['effect']}; {one['verdict']}. {one['note']}"
+                lines.append(fill(text, width, initial_indent="  ", subsequent_indent="    "))
+            blocks.append("\n".join(lines))
     if record["command"]:
         blocks.append(f"To compute it again:\n{record['command']}")
+    blocks.append("How the numbers are made, and what the words mean: `lnlab claims --help`.")
     return "\n\n".join(blocks)

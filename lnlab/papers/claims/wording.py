@@ -1,6 +1,7 @@
 """The words of a comparison: what was found in natural units, and what it is held against."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,9 +21,20 @@ NATURAL = {"updates": FEWER, "CPU": LESS}
 """The words for less and more, by the first word of a unit; of all others ``LOWER``."""
 
 
+RATES = re.compile(
+    r"one learning rate for all|each at its best learning rate( by [\w-]+ loss)?"
+)
+
+
 def name_setting(of: Comparison) -> str:
-    """Return the name of a setting, with the data in front where it does not say them."""
-    return of.name if of.on.casefold() in of.name.casefold() else f"{of.on}: {of.name}"
+    """Return the name of a setting, with its data in front and with its learning rates."""
+    name = of.name if of.on.casefold() in of.name.casefold() else f"{of.on}: {of.name}"
+    rates = of.rates or [one for one in [of.runs.get("learning_rate")] if one]
+    shown = ", ".join(f"{rate:g}" for rate in rates)
+    if not rates or of.over or "before" in name:
+        return name
+    named = RATES.sub(rf"\g<0> ({shown})", name)
+    return named if named != name else f"{name}, learning rate {shown}"
 
 
 def shown_value(of: Comparison, value: float) -> float:
@@ -67,40 +79,58 @@ def _less_and_more(unit: str) -> tuple[str, str]:
     return NATURAL.get(unit.partition(" ")[0], LOWER)
 
 
-def describe_aside(of: Comparison, decision: Decision) -> str:
-    """Return what the word follows from beside the interval."""
-    parts = []
+def describe_bound(of: Comparison, decision: Decision) -> str:
+    """Return what a claim is held against in place of no effect, and a bound that decides."""
+    if decision.shares:
+        return ""
     most = 1 / (1 - of.matters) if of.effect == "ratio" else 0.0
     more = _less_and_more(of.unit)[1]
     if of.claims == "equal" and of.effect == "ratio":
         low, high = ((of.expect or 1) * x for x in (1 - of.matters, most))
-        parts.append(f"claimed: {of.expect:g}; counted as equal: {low:.3g} to {high:.3g}")
-    elif of.claims == "not more" and of.effect == "ratio" and len(of.arms) == 1:
-        parts.append(f"claimed: not more than {most:.3g}")
-    elif of.claims == "not more" and of.effect == "ratio":
-        parts.append(f"smallest effect that matters: {100 * (most - 1):.0f} % {more}")
-    elif of.expect is not None:
-        parts.append(f"claimed: {of.claims} than {of.expect:g}")
-    elif (
-        of.claims in ("equal", "not more")
-        or decision.word == NO_DIFFERENCE
-        or decision.size == "small"
-    ):
-        parts.append(f"smallest effect that matters: {_smallest(of)}")
+        return f"; claimed: {of.expect:g}; counted as equal: {low:.3g} to {high:.3g}"
+    if of.claims == "not more" and of.effect == "ratio":
+        if len(of.arms) == 1:
+            return f"; claimed: not more than {most:.3g}"
+        return f"; smallest effect that matters: {100 * (most - 1):.0f} % {more}"
+    if of.expect is not None:
+        return f"; claimed: {of.claims} than {of.expect:g}"
+    bounded = of.claims in ("equal", "not more") or decision.word == NO_DIFFERENCE
+    if bounded or decision.size == "small":
+        return f"; smallest effect that matters: {_smallest(of)}"
+    return ""
+
+
+def describe_pairs(of: Comparison, decision: Decision) -> str:
+    """Return why there is no word, where there are too few pairs or no interval."""
     if decision.n < PAIRS:
-        parts.append(f"only {decision.n} seeds, and a word needs {PAIRS}")
-    return "".join(f"; {part}" for part in parts)
+        return f"; only {decision.n} {of.pairs}, and a word needs {PAIRS}"
+    alone = decision.low is None and not decision.shares
+    return "; no interval: all seeds have one number" if alone else ""
+
+
+def describe_claim(of: Comparison) -> str:
+    """Return what is claimed: "lower training loss with LN than with BN"."""
+    first, second = name_sides(of)
+    quantity = name_quantity(of)
+    less, more = _less_and_more(quantity)
+    relations = {"less": less, "more": more, "equal": "equal", "not more": f"not {more}"}
+    text = f"{relations[of.claims]} {quantity} {first}".rstrip()
+    if of.claims == "equal" and of.expect is not None:
+        text = f"{quantity} {first} is {of.expect:g}" + (" times that" if second else "")
+    joined = {"equal": "as"}.get(of.claims, "than")
+    if of.expect is not None and joined == "than":
+        return f"{text} than {of.expect:g}"
+    return f"{text} {joined if of.expect is None else ''} {second}".replace("  ", " ").strip()
 
 
 def describe_shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
-    first, second = name_sides(of)
-    a, b = learned
-    quantity = "speed" if of.unit.startswith("updates") else name_quantity(of)
-    article = "" if quantity[0].isupper() else "the "
+    """Return how many networks learned on each side, with exact intervals."""
+    if not any(learned):
+        return f"none of {2 * n} networks learned"
+    (first, second), (a, b) = name_sides(of), learned
     return (
         f"{a} of {n} networks learned {first}{_interval(a, n)}, {b} of {n} {second}"
-        f"{_interval(b, n)} (to learn is to reach {_criterion(of.learned)}); where some did "
-        f"not, these shares are compared and not {article}{quantity}"
+        f"{_interval(b, n)}"
     )
 
 
@@ -115,8 +145,10 @@ def _interval(learned: int, n: int) -> str:
     return f" ({low:.0f} to {high:.0f} %)"
 
 
-def _criterion(learned: str) -> str:
+def describe_learning(learned: str) -> str:
     """Return in words what counts as having learned."""
+    if not learned:
+        return ""
     if learned.startswith("lead("):
         return "a better score than a bag of words and than the untrained network"
     name, sign, bound = CONDITION.fullmatch(learned).groups()  # pyright: ignore
@@ -189,37 +221,13 @@ def _smallest(of: Comparison) -> str:
     return f"{100 * of.matters:g} % {less} or {100 / (1 / of.matters - 1):.0f} % {more}"
 
 
-def rule_out(of: Comparison, decision: Decision, expected: float, matters: float) -> str:
-    """Return what an inconclusive interval rules out, in words."""
-    if decision.word != INCONCLUSIVE or decision.shares:
-        return ""
-    if decision.low is None or decision.high is None:
-        return "no spread between the seeds"
-    if decision.n < PAIRS:
-        return ""  # the effect says so
-    if of.claims in ("equal", "not more") or expected:
-        return ""
-    first, quantity = name_sides(of)[0], name_quantity(of)
-
-    def amount(value: float) -> str:
-        less, more = _less_and_more(quantity)
-        return _size(of, value).removesuffix(f" {less if value < 0 else more} {quantity}")
-
-    bounds = [end for end in (decision.low, decision.high) if 0 < abs(end) < matters]
-    return "; ".join(
-        f"more than {_size(of, end)} {first}, and so every effect in this direction that "
-        f"matters ({amount(math.copysign(matters, end))})"
-        for end in bounds
-    )
-
-
-def explain(of: Comparison, decision: Decision) -> str:
+def explain(of: Comparison, decision: Decision, matters: float) -> str:
     """Return why a word follows from the interval, where no effect is not what decides."""
     low, high, word = decision.low, decision.high, decision.word
     if decision.shares:
         return _explain_shares(of, decision)
     if low is None or high is None:
-        return ""
+        return "there is no interval, as all seeds have one number"
     if decision.n < PAIRS:
         return f"there are {decision.n} {of.pairs}, and a word needs {PAIRS}"
     where = {SUPPORTED: "all", CONTRADICTED: "no"}.get(word, "a part, but not all,")
@@ -228,13 +236,30 @@ def explain(of: Comparison, decision: Decision) -> str:
     if of.claims == "not more":
         return _explain_not_more(of, low, high, word)
     if of.expect is None:
-        both = "the 95 % interval includes 0 (no effect) and effects that matter"
-        return both if word == INCONCLUSIVE else ""
+        return _explain_open(of, low, high, matters) if word == INCONCLUSIVE else ""
     if low <= 0 <= high:
         near = " and nothing far from it" if word == NO_DIFFERENCE else ""
         return f"the 95 % interval includes {of.expect:g}{near}"
     side = "below" if high < 0 else "above"
     return f"the 95 % interval lies wholly {side} {of.expect:g}"
+
+
+def _explain_open(of: Comparison, low: float, high: float, matters: float) -> str:
+    """Return which effects that matter an interval around 0 includes, and which it excludes."""
+    quantity = name_quantity(of)
+    sizes = {side: _size(of, side * matters) for side in (-1, 1)}
+    includes = {-1: low <= -matters, 1: high >= matters}
+    shown = " and ".join(sizes[side] for side in (-1, 1) if includes[side])
+    text = f"the 95 % interval includes 0 (no effect) and {shown} {name_sides(of)[0]}"
+    if all(includes.values()):
+        return text
+    out = -1 if includes[1] else 1
+    amount = sizes[out].removesuffix(f" {quantity}")
+    claimed = (out < 0) == (of.claims == "less")
+    return (
+        f"{text}; {amount} is ruled out, the smallest effect that matters in the "
+        f"{'claimed' if claimed else 'other'} direction"
+    )
 
 
 def _explain_not_more(of: Comparison, low: float, high: float, word: str) -> str:
@@ -275,19 +300,23 @@ def _size(of: Comparison, value: float) -> str:
     return describe(of, value, None).removesuffix(" {} than {}".format(*name_sides(of)))
 
 
-def write_note(of: Comparison) -> str:
-    """Return the notes on a setting: its own, and where its runs are lost."""
-    notes = [of.note] if of.note else []
-    if of.numbers:
-        notes.append(f"The runs are not kept; their values stand in commit {of.numbers_from}.")
-    return " ".join(notes)
-
-
 def describe_measure(of: Comparison) -> str:
     """Return how the number of each network is read from its training."""
-    from lnlab.papers.claims.measures import IN_WORDS
+    from lnlab.papers import EXPERIMENTS
+    from lnlab.papers.claims.measures import AT_THE_BEST, IN_WORDS
 
     if not CALL.fullmatch(of.measures[0]):
         return ""  # of runs that are not kept
     name, arguments = parse_call(of.measures[0])
-    return IN_WORDS[name].format(*arguments)
+    words = IN_WORDS[name].format(*arguments)
+    metric = str(arguments[0]) if arguments else ""
+    if name == "final" and of.experiment:
+        words = AT_THE_BEST.get(EXPERIMENTS[of.experiment].best_metric, words)
+    if metric.startswith("chosen_"):
+        words += (
+            "; of BLN's 16 configurations in evaluation, for each seed that with the lowest "
+            "held-out loss"
+        )
+    if len(of.arms) in (3, *range(5, 20)):
+        words += "; the best of the others is taken seed by seed"
+    return words

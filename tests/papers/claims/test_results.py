@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lnlab.book.claims_page import MEANINGS, details, dot, fragment
+from lnlab.book.claims_page import MEANINGS, details, dot, fragment, questions
 from lnlab.papers.claims import claims, findings
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
@@ -53,11 +53,12 @@ def test_nothing_learned_is_not_tested():
     one = BY_ID["ba2016-6.2-better"]
     books = [s for s in one["settings"] if "Book Test" in s["name"]]
     assert {s["verdict"] for s in books} == {"not tested: nothing learned"}
-    effect = BY_ID["ba2016-6.4-bound"]["effect"]
-    assert effect.startswith(
+    one = BY_ID["ba2016-6.4-bound"]
+    assert one["effect"] == (
         "2 of 5 networks learned with LN (5 to 85 %), 4 of 5 without normalization (28 to 99 %)"
     )
-    assert "to learn is to reach a variational bound below 201 nats" in effect
+    assert "a variational bound below 201 nats" in details(one)["To learn"]
+    assert "The smallest effect that matters" not in details(one)
 
 
 def test_q_stands_only_where_a_test_rejects():
@@ -75,7 +76,29 @@ def test_a_lower_bound_is_rounded_down():
 
 def test_a_sentence_of_two_parts_has_both_results():
     effect = BY_ID["ba2016-6.2-faster"]["effect"]
-    assert "than without normalization (1.3 to 11.9); against BN: supported, 10.9" in effect
+    assert "against BN: supported on generated cloze questions, 10.9" in effect
+
+
+def test_other_questions_say_what_is_claimed_and_on_which_data():
+    some = dict(questions(BY_ID["ba2016-6.3-faster"]))
+    title = next(title for title in some if "SUBJ" in title)
+    assert "Claimed: higher accuracy gained by training with LN than without" in title
+    words = {one["name"].partition(",")[0]: one["verdict"] for one in some[title]}
+    assert words["novels"] == "not tested: nothing learned"
+    assert words["generated stories"] == "supported on generated stories"
+
+
+def test_what_is_read_is_that_of_the_weights_that_are_tested():
+    read = details(BY_ID["ziaee2022-4-cifar-test"])["What is compared"]
+    assert "weights of the epoch with the lowest held-out loss" in read
+    assert "16 configurations" in read
+    assert "seed by seed" in read
+    assert "end of training" in details(BY_ID["zhu2025-match"])["What is compared"]
+
+
+def test_an_inconclusive_interval_says_what_it_rules_out():
+    word = details(BY_ID["benothman2018-4.2-encoder"])["The word"]
+    assert "18 % fewer is ruled out, the smallest effect that matters in the claimed" in word
 
 
 def comparison(**given):
