@@ -7,7 +7,6 @@ plotly.js, the mathematical font, a style sheet. They are made by
 
 from lnlab.book.notebooks import (
     by_track,
-    fingerprint,
     is_for_beginners,
     notebooks,
     parameter_lines,
@@ -21,7 +20,6 @@ from lnlab.book.notebooks import (
 
 __all__ = [
     "by_track",
-    "fingerprint",
     "is_for_beginners",
     "notebooks",
     "parameter_lines",

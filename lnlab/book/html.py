@@ -3,7 +3,6 @@
 import base64
 import html
 import json
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from lnlab.book.claims_page import TEMPLATES, fragment
 from lnlab.book.notebooks import by_track, is_for_beginners, read_opening
 from lnlab.live.bundle import MIME as PLAYGROUND
 from lnlab.live.bundle import element, module
+from lnlab.training.runs import write_file
 
 # Markdown with its formulas as MathML, which browsers draw without a download.
 
@@ -410,22 +410,19 @@ def displays(notebook: nbformat.NotebookNode, kind: str) -> bool:
     return any(kind in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", []))
 
 
-def publish(
-    sources: list[Path], out: Path, *, only: Collection[str] = (), embed: Collection[str] = ()
-) -> Path:
+def publish(sources: list[Path], out: Path, embed: Collection[str] = ()) -> Path:
     """Write the pages of all notebooks that were run into ``out``, and the contents.
 
     Args:
         sources: Every notebook of the workbook; the pages lead from one to the next by track.
         out: Where the executed notebooks lie; one that failed as ``NAME.failed.ipynb``.
-        only: The names of those whose pages are written; none: of all.
         embed: The names of those that also get a page in one file, in ``out/handout``.
     """
     known = [chapter(source, out) for source in by_track(sources)]
     ran = [chapter for chapter, _ in known if chapter.page]
     names = {chapter.name for chapter in ran}
     for this, notebook in known:
-        if this.page is None or (only and this.name not in only):
+        if this.page is None:
             continue
         shown = render_cells(notebook)
         prose = "".join(cell.get("prose", "") for cell in shown)
@@ -476,14 +473,6 @@ def embedded_parts() -> dict[str, str]:
         "plotly": get_plotlyjs().replace("</script", r"<\/script"),
         "figures": (OWN / "figures.js").read_text(encoding="utf-8"),
     }
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Make ``content`` the file: a reader, or a kill, finds the old one or the new one."""
-    # like the draft of a notebook: the next run sweeps away what a killed one leaves
-    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    draft.write_bytes(content)
-    os.replace(draft, path)
 
 
 def write_shared_files(out: Path) -> None:

@@ -5,14 +5,11 @@ of every cell takes two seconds to import.
 """
 
 import ast
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import lnlab
 
 BEGINNERS = ("00", "01", "02", "04", "06", "16", "17")
 """The numbers of the notebooks for beginners; the others are the second track."""
@@ -27,14 +24,6 @@ def read(path: Path) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError):
         pass
     raise ValueError(f"{path} is no notebook: JSON with a list of cells is expected.")
-
-
-def fingerprint(path: Path) -> str:
-    """Return the SHA-256 of a notebook and of every source of lnlab, which decide its pages."""
-    digest = hashlib.sha256(path.read_bytes())
-    for source in sorted(Path(lnlab.__file__).parent.rglob("*.py")):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
 
 
 def notebooks(folder: Path) -> list[Path]:

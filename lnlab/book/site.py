@@ -18,10 +18,10 @@ from lnlab.book.html import (
     is_signature,
     markdown,
     write,
-    write_file,
     write_shared_files,
 )
 from lnlab.live.bundle import element, module, page
+from lnlab.training.runs import write_file
 
 
 def site(sources: Sequence[Path], pages: Path, out: Path, **content: Any) -> Path:

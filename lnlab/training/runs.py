@@ -149,7 +149,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Replace a file as a whole: after a kill it is the old one or the new one."""
     temporary = path.with_name(f"{path.name}.part")
     with temporary.open("wb") as file:
@@ -250,9 +250,9 @@ class Run:
             for part in folder.glob("*.part"):
                 part.unlink()
             if not (folder / CHECKPOINT).is_file():
-                write(folder / METRICS, b"")
+                write_file(folder / METRICS, b"")
                 record = {"task": task, "config": config, "data": data, "environment": now}
-                write(folder / CONFIG, to_json(record))  # last: readers find the run by it
+                write_file(folder / CONFIG, to_json(record))  # last: readers find the run by it
             run = cls(folder)
             run._lock = lock
             run._resume(now)
@@ -283,7 +283,7 @@ class Run:
                     "to start again."
                 )
         self._state, self._rows, self._arrays = (saved[n] for n in ("state", "rows", "arrays"))
-        write(self.folder / METRICS, "".join(self._rows).encode())
+        write_file(self.folder / METRICS, "".join(self._rows).encode())
 
     def __enter__(self) -> "Run":
         return self
@@ -445,7 +445,7 @@ class Run:
         whole = {"state": dict(state), "rows": self._rows, "arrays": self._arrays}
         torch.save(whole, buffer)
         content = buffer.getvalue()
-        write(self.folder / CHECKPOINT, hashlib.sha256(content).digest() + content)
+        write_file(self.folder / CHECKPOINT, hashlib.sha256(content).digest() + content)
 
     def restore(self) -> dict[str, Any] | None:
         """Return the state of the checkpoint that was resumed, on the CPU; None without one."""
@@ -462,7 +462,7 @@ class Run:
         if self._arrays:
             files[PICTURES] = save(dict(sorted(self._arrays.items())))
         for name, content in files.items():
-            write(self.folder / name, content)
+            write_file(self.folder / name, content)
         files[CONFIG] = self._read_checked(CONFIG)
         record: dict[str, Any] = {
             "result": dict(result),
@@ -471,7 +471,7 @@ class Run:
         }
         record = json.loads(to_json(record))
         record["own"] = sha256(to_json(record))
-        write(self.folder / RESULT, to_json(record))
+        write_file(self.folder / RESULT, to_json(record))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
         self.close()
 
@@ -556,13 +556,13 @@ def keep(run: Run, root: Path) -> Run:
         arrays = _kept_arrays(path)
         arrays |= {f"{run.key}/{name}": array for name, array in run.arrays().items()}
         if arrays:
-            write(_pictures_of(path), lzma.compress(save(dict(sorted(arrays.items())))))
+            write_file(_pictures_of(path), lzma.compress(save(dict(sorted(arrays.items())))))
         lines = {one.key: (json.dumps(one.record()), one._line) for one in read_kept(path)}
         lines[run.key] = json.dumps(run.record()), json.dumps(run.rows()).encode()
         text = b""
         for _, (record, rows) in sorted(lines.items()):
             text += record.encode() + b"\n" + rows + b"\n"
-        write(path, lzma.compress(text))
+        write_file(path, lzma.compress(text))
     return next(one for one in read_kept(path) if one.key == run.key)
 
 

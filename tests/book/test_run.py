@@ -1,6 +1,4 @@
-"""Notebooks are read as the JSON that they are, and run in a good order, written once."""
-
-from pathlib import Path
+"""Notebooks are read as the JSON that they are."""
 
 import nbformat
 import papermill
@@ -10,24 +8,18 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from lnlab import paths
 from lnlab.book import notebooks, parameters, read
-from lnlab.book.run import order_quick_first, read_with_kernel, with_gpu
-
-
-@pytest.mark.parametrize(("jobs", "order"), [(1, "cdab"), (2, "cbda"), (3, "cdba")])
-def test_quick_notebooks_begin_first_and_the_longest_beside_them(jobs, order):
-    seconds = dict(zip(map(Path, "abcd"), (40.0, 275.0, 8.0, 20.0), strict=True))
-    assert "".join(map(str, order_quick_first(seconds, jobs))) == order
+from lnlab.book.run import describe_hardware
 
 
 def test_a_gpu_is_named_before_the_processor(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"A GPU at {device}")
-    assert with_gpu("cuda:1", "A Chip, 2 cores") == "A GPU at cuda:1; A Chip, 2 cores"
-    assert with_gpu("cpu", "A Chip, 2 cores") == "A Chip, 2 cores"
+    processor = describe_hardware("cpu")
+    assert describe_hardware("cuda:1") == f"A GPU at cuda:1; {processor}"
 
 
 @pytest.mark.parametrize("path", notebooks(paths.root() / "notebooks"), ids=lambda p: p.stem)
 def test_parameters_are_those_that_papermill_sees(path):
-    seen = papermill.inspect_notebook(read_with_kernel(path))
+    seen = papermill.inspect_notebook(path)
     assert parameters(path) == {name: one["default"] for name, one in seen.items()}
 
 

@@ -216,7 +216,7 @@ def test_bench_runs_the_named_one(root):
     assert "leave --device out" in lnlab("bench", "step", "--device", "cuda").output
 
 
-HEAVY = {"torch", "pandas", "papermill", "nbformat", "nbconvert", "plotly"}
+HEAVY = {"torch", "pandas", "nbclient", "nbformat", "nbconvert", "plotly"}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from lnlab.papers.claims.judge import (
     is_mixed,
 )
 from lnlab.paths import place
-from lnlab.training.runs import KEPT, write
+from lnlab.training.runs import KEPT, write_file
 
 ROOT = place("results")
 NAME = "claims.json"
@@ -76,7 +76,7 @@ def keep(root: Path = ROOT) -> Path:
     text = json.dumps(
         {"source": source(root), "claims": judge_all(root)}, indent=1, ensure_ascii=False
     )
-    write(root / NAME, (text + "\n").encode())
+    write_file(root / NAME, (text + "\n").encode())
     return root / NAME
 
 
