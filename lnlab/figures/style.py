@@ -391,7 +391,7 @@ def format_number(defect: float) -> str:
     return f"{digit}e{int(power)}"
 
 
-# Figures as plain data, as panels make them: all their traces in every state.
+# Figures as plain data, as panels make them.
 
 QUIET = {"visible": False, "fixedrange": True}
 """An axis that is not seen."""
@@ -411,37 +411,6 @@ def trace(
     if subplot is not None:
         axes = {axis: f"{axis[0]}{axis_number(subplot)}" for axis in ("xaxis", "yaxis")}
     return {"type": kind, "name": name, **axes, **attributes}
-
-
-def slot_traces(
-    kinds: Mapping[str, tuple[str, int | None, Mapping[str, Any]]],
-    shown: Sequence[Mapping[str, Mapping[str, Any] | None]],
-    slots: int,
-    subplots: int = 1,
-) -> list[dict[str, Any]]:
-    """Return the traces of every slot of a figure; those of free slots are not seen.
-
-    Args:
-        kinds: by name plotly's type of trace, the subplot of the first slot (None: plotly's
-            own), and the attributes that all slots share.
-        shown: for each slot that is taken, attributes by kind; None: not seen.
-        slots: how many there are.
-        subplots: from one slot to the next; 0 where they share one.
-    """
-    data = []
-    for slot in range(slots):
-        for name, (kind, first, fixed) in kinds.items():
-            subplot = None if first is None else first + subplots * slot
-            own = shown[slot].get(name) if slot < len(shown) else None
-            seen = {"visible": False} if own is None else {**own, "visible": True}
-            data.append(trace(kind, f"{name} {slot}", subplot, **{**fixed, **seen}))
-    return data
-
-
-def pad_slots(shown: Iterable[Any], count: int) -> list[Any]:
-    """Return what a figure shows, and None for each of its free slots."""
-    items = [*shown]
-    return [*items, *[None] * (count - len(items))]
 
 
 def axes(subplot: int, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

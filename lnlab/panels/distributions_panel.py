@@ -10,16 +10,16 @@ import pandas as pd
 
 from lnlab.figures.curves import DARK, LIGHT
 from lnlab.figures.style import (
+    QUIET,
     axes,
     band,
     canvas,
     escape,
     format_number,
     lines,
-    pad_slots,
     side_by_side,
-    slot_traces,
     title_above,
+    trace,
 )
 from lnlab.panels.controls import Chips, check_option, choice, choice_slider
 from lnlab.panels.panel import Panel
@@ -173,35 +173,32 @@ def distributions_figure(sections: Sections, half_axis: float, y: str) -> Figure
         half_axis: the axis goes from minus this to this.
         y: what the quantiles are of, with its unit.
     """
-    styles, shown, notes, layout = lines(sections), [], [], canvas(400, 64, 12, 34, 46)
+    styles, data, notes = lines(sections), [], []
+    layout = canvas(400, 64, 12, 34, 46) | {"showlegend": False}
+    if not sections:
+        layout |= axes(0, QUIET, QUIET)
     domains = side_by_side(max(1, len(sections)), 0.03)
-    for slot, name in enumerate(pad_slots(sections, SLOTS)):
-        domain, layers = domains[min(slot, len(domains) - 1)], 1
-        if name is not None:
-            frame, color = sections[name], styles[name]["color"]
-            layers = len(frame)
-            at = np.arange(1.0, layers + 1)
-            traces: dict[str, Any] = {
-                ribbon: band(at, frame[low].to_numpy(), frame[high].to_numpy(), color, opacity)
-                for ribbon, (low, high, opacity) in RIBBONS.items()
-            }
-            marker, median = {"color": color, "size": 6}, frame["q50"].to_numpy()
-            traces["median"] = {"x": at, "y": median, "line": styles[name], "marker": marker}
-            shown.append(traces)
-            notes.append(title_above(escape(name), domain, color))
-        both = {"fixedrange": True, "visible": name is not None}
+    for slot, ((name, frame), domain) in enumerate(
+        zip(sections.items(), domains, strict=False)
+    ):
+        color, layers = styles[name]["color"], len(frame)
+        at = np.arange(1.0, layers + 1)
+        for ribbon, (low, high, opacity) in RIBBONS.items():
+            area = band(at, frame[low].to_numpy(), frame[high].to_numpy(), color, opacity)
+            data.append(trace("scatter", f"{ribbon} {slot}", slot, **area))
+        data.append(trace(
+            "scatter", f"median {slot}", slot, x=at, y=frame["q50"].to_numpy(),
+            mode="lines+markers", line=styles[name], marker={"color": color, "size": 6},
+            hovertemplate="layer %{x}: median %{y:.3g}<extra></extra>",
+        ))  # fmt: skip
+        notes.append(title_above(escape(name), domain, color))
         x = {
-            "domain": [*domain], "range": [0.7, layers + 0.3],
+            "domain": [*domain], "range": [0.7, layers + 0.3], "fixedrange": True,
             "dtick": 1 if layers <= 6 else 2, "title": {"text": "layer"},
         }  # fmt: skip
         y_axis = {
-            "range": [-half_axis, half_axis], "showticklabels": slot == 0,
+            "range": [-half_axis, half_axis], "showticklabels": slot == 0, "fixedrange": True,
             "exponentformat": "power", "title": {"text": escape(y) if slot == 0 else ""},
         }  # fmt: skip
-        layout |= axes(slot, x | both, y_axis | both)
-    area = {"showlegend": False, "mode": "lines", "fill": "toself", "hoverinfo": "skip"}
-    hover = "layer %{x}: median %{y:.3g}<extra></extra>"
-    median = {"showlegend": False, "mode": "lines+markers", "hovertemplate": hover}
-    kinds = dict.fromkeys(RIBBONS, ("scatter", 0, area)) | {"median": ("scatter", 0, median)}
-    data = slot_traces(kinds, shown, SLOTS)
+        layout |= axes(slot, x, y_axis)
     return {"data": data, "layout": layout | {"annotations": notes}}

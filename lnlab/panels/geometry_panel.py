@@ -20,9 +20,9 @@ from lnlab.figures.style import (
     legend,
     power_axis,
     side_by_side,
-    slot_traces,
     thinning_lines,
     title_above,
+    trace,
 )
 from lnlab.nn import NORMS, NormLayer
 from lnlab.panels.controls import Chips, choice, choice_slider, log_slider
@@ -157,24 +157,22 @@ def geometry_figure(curves: Costs) -> Figure:
     """Return the figure of cost curves; what is 0 is drawn at the foot, 1e-17."""
     styles, data, notes = thinning_lines(curves), [], []
     layout = canvas(400, 60, 12, 62, 46)
-    hover = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>", "showlegend": False}
-    edge = {"color": INK, "width": 1.5}
+    common = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>", "showlegend": False}
     for index, (part, (title, x, y)) in enumerate(PARTS.items()):
-        lines, dots = [], []
+        dots = []
         for slot, (name, several) in enumerate(curves.items()):
-            curve, style = several[index], styles[name]
-            marker = {"color": style["color"], "size": 16 - 2.5 * slot, "line": edge}
-            heights = np.maximum(curve.values, FLOOR)
-            lines.append({part: {"x": curve.at, "y": heights, "line": style}})
-            here, value = np.array([curve.here]), np.maximum(np.array([curve.value]), FLOOR)
-            dots.append({part: {"x": here, "y": value, "marker": marker}})
-        data += slot_traces(
-            {part: ("scatter", index, {"mode": "lines"} | hover)}, lines, SLOTS, 0
-        )
-        for dot in slot_traces(
-            {part: ("scatter", index, {"mode": "markers"} | hover)}, dots, SLOTS, 0
-        ):
-            data.append(dot | {"name": f"{dot['name']} here"})
+            curve, color = several[index], styles[name]["color"]
+            edge = {"color": INK, "width": 1.5}
+            data.append(trace(
+                "scatter", f"{part} {slot}", index, mode="lines", line=styles[name],
+                x=curve.at, y=np.maximum(curve.values, FLOOR), **common,
+            ))  # fmt: skip
+            dots.append(trace(
+                "scatter", f"{part} {slot} here", index, mode="markers",
+                marker={"color": color, "size": 16 - 2.5 * slot, "line": edge},
+                x=np.array([curve.here]), y=np.array([max(curve.value, FLOOR)]), **common,
+            ))  # fmt: skip
+        data += dots
         domain = side_by_side(len(PARTS), 0.1025)[index]
         shown = [several[index] for several in curves.values()]
         low, high = decades([curve.values for curve in shown], -2, 2)

@@ -16,10 +16,9 @@ from lnlab.figures.style import (
     canvas,
     escape,
     format_number,
-    pad_slots,
     side_by_side,
-    slot_traces,
     text_above,
+    trace,
 )
 from lnlab.panels.controls import choice
 from lnlab.panels.panel import Panel
@@ -36,6 +35,7 @@ WORDS = {
 """The statistics, in the words above their maps."""
 
 SLOTS = 3
+HOVER = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
 
 
 @dataclass(frozen=True)
@@ -127,20 +127,17 @@ def positions_figure(
 
 def maps_figure(maps: Mapping[str, np.ndarray], largest: Mapping[str, float]) -> Figure:
     """Return the figure of maps; a map alone is no wider than one of three."""
-    shown, notes, layout = [], [], canvas(330, 20, 50, 44, 20)
-    for slot, name in enumerate(pad_slots(maps, SLOTS)):
+    data, notes, layout = [], [], canvas(330, 20, 50, 44, 20)
+    for slot, (name, values) in enumerate(maps.items()):
         left, right = side_by_side(SLOTS, 0.09)[slot]
-        x, y = QUIET | {"domain": [left, right]}, QUIET
-        if name is not None:
-            height, width = np.shape(maps[name])
-            x |= {"range": [-0.5, width - 0.5]}
-            y = y | {"range": [height - 0.5, -0.5]}  # the first row on top
-            bar = {"x": right + 0.005, "len": 1.0, "thickness": 10, "xpad": 2}
-            heat = {"z": np.asarray(maps[name]), "zmax": largest[name], "colorbar": bar}
-            shown.append({"map": heat})
-            notes.append(text_above(escape(name), (left + right) / 2, 8, "center", {}))
-        layout |= axes(slot, x, y)
-    hover = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
-    fixed = {"colorscale": SIZES, "zmin": 0, "hovertemplate": hover}
-    data = slot_traces({"map": ("heatmap", 0, fixed)}, shown, SLOTS)
+        height, width = np.shape(values)
+        data.append(trace(
+            "heatmap", f"map {slot}", slot, z=np.asarray(values), colorscale=SIZES,
+            zmin=0, zmax=largest[name], hovertemplate=HOVER,
+            colorbar={"x": right + 0.005, "len": 1.0, "thickness": 10, "xpad": 2},
+        ))  # fmt: skip
+        notes.append(text_above(escape(name), (left + right) / 2, 8, "center", {}))
+        x = {"domain": [left, right], "range": [-0.5, width - 0.5]}
+        y = {"range": [height - 0.5, -0.5]}  # the first row on top
+        layout |= axes(slot, QUIET | x, QUIET | y)
     return {"data": data, "layout": layout | {"annotations": notes}}

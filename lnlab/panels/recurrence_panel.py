@@ -19,9 +19,9 @@ from lnlab.figures.style import (
     legend,
     power_axis,
     side_by_side,
-    slot_traces,
     thinning_lines,
     title_above,
+    trace,
 )
 from lnlab.kernels import fuse
 from lnlab.nn import NORMS, BatchNorm, Cell, CellInit, GRUCell, LSTMCell, NormLayer, RNNCell
@@ -155,17 +155,14 @@ def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
     styles, data, notes = thinning_lines(courses), [], []
     layout = canvas(400, 50, 12, 62, 46)
     steps = max((len(each.summed) for each in courses.values()), default=1)
-    fixed = {
-        "mode": "lines", "showlegend": False,
-        "hovertemplate": "step %{x}: %{y:.3g}<extra></extra>",
-    }  # fmt: skip
     for index, (part, (title, low, high)) in enumerate(PARTS.items()):
-        shown = []
-        for name, each in courses.items():
+        for slot, (name, each) in enumerate(courses.items()):
             y = np.clip(getattr(each, part).numpy(), 10.0**-EDGE, 10.0**EDGE)
-            x = np.arange(1.0, len(y) + 1)
-            shown.append({part: {"x": x, "y": y, "line": styles[name]}})
-        data += slot_traces({part: ("scatter", index, fixed)}, shown, SLOTS, 0)
+            data.append(trace(
+                "scatter", f"{part} {slot}", index, mode="lines", line=styles[name],
+                x=np.arange(1.0, len(y) + 1), y=y, showlegend=False,
+                hovertemplate="step %{x}: %{y:.3g}<extra></extra>",
+            ))  # fmt: skip
         domain = side_by_side(len(PARTS), 0.0725)[index]
         time = {"domain": domain, "range": [0, steps + 1], "title": {"text": "time step t"}}
         layout |= axes(index, time | {"fixedrange": True}, power_axis(low, high))

@@ -18,8 +18,7 @@ from lnlab.figures.style import (
     canvas,
     escape,
     note,
-    pad_slots,
-    slot_traces,
+    trace,
 )
 from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel
@@ -130,36 +129,27 @@ def reading_figure(
     rows = int(lines[-1]) + 1
     block = LINE * rows + 34  # pixels of a reader: its lines, and what is above them
     pixels = block * max(1, len(attentions))
-    notes, shown = [note(f"<b>{escape(question.query)}</b>", 0, 1.0, 26)], []
+    notes, data = [note(f"<b>{escape(question.query)}</b>", 0, 1.0, 26)], []
     layout = canvas(pixels + 60, 12, 12, 50, 10) | {"showlegend": False}
-    for slot, item in enumerate(pad_slots(attentions.items(), SLOTS)):
+    for slot, (name, (alpha, above)) in enumerate(attentions.items()):
         top = 1 - (block * slot + 30) / pixels
-        domain = [max(0.0, top - LINE * rows / pixels), top] if item else [0, 0.01]
-        if item:
-            name, (alpha, above) = item
-            notes.append(note(f"<b>{escape(name)}</b>  {escape(above)}", 0, top, 2))
-            cells = np.full((rows, LETTERS), np.nan)
-            for word, line, begin, weight in zip(words, lines, begins, alpha, strict=True):
-                cells[line, begin : begin + len(word)] = weight
-            colors = [colours.get(word, INK) for word in words]
-            text = {
-                "x": begins + np.array([len(word) - 1 for word in words]) / 2,
-                "y": lines.astype(float), "text": [escape(word) for word in words],
-                "textfont": FONT | {"color": colors},
-            }  # fmt: skip
-            heat = {"z": cells, "x": np.arange(float(LETTERS)), "y": np.arange(float(rows))}
-            shown.append({"attention": heat, "words": text})
-        x = QUIET | {"range": [-0.6, LETTERS - 0.4]}
-        layout |= axes(slot, x, QUIET | {"domain": domain, "range": [rows - 0.5, -0.5]})
-    heat = {
-        "colorscale": MARKER, "zmin": 0, "zmax": 1, "showscale": False, "ygap": 3,
-        "hovertemplate": "%{z:.3f}<extra></extra>", "hoverongaps": False,
-    }  # fmt: skip
-    kinds = {
-        "attention": ("heatmap", 0, heat),
-        "words": ("scatter", 0, {"mode": "text", "hoverinfo": "skip"}),
-    }
-    data = slot_traces(kinds, shown, SLOTS)
+        notes.append(note(f"<b>{escape(name)}</b>  {escape(above)}", 0, top, 2))
+        cells = np.full((rows, LETTERS), np.nan)
+        for word, line, begin, weight in zip(words, lines, begins, alpha, strict=True):
+            cells[line, begin : begin + len(word)] = weight
+        data.append(trace(
+            "heatmap", f"attention {slot}", slot, z=cells, x=np.arange(float(LETTERS)),
+            y=np.arange(float(rows)), colorscale=MARKER, zmin=0, zmax=1, showscale=False,
+            ygap=3, hovertemplate="%{z:.3f}<extra></extra>", hoverongaps=False,
+        ))  # fmt: skip
+        data.append(trace(
+            "scatter", f"words {slot}", slot, mode="text", hoverinfo="skip",
+            x=begins + np.array([len(word) - 1 for word in words]) / 2, y=lines.astype(float),
+            text=[escape(word) for word in words],
+            textfont=FONT | {"color": [colours.get(word, INK) for word in words]},
+        ))  # fmt: skip
+        y = {"domain": [max(0.0, top - LINE * rows / pixels), top], "range": [rows - 0.5, -0.5]}
+        layout |= axes(slot, QUIET | {"range": [-0.6, LETTERS - 0.4]}, QUIET | y)
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

@@ -16,8 +16,7 @@ from lnlab.figures.style import (
     canvas,
     escape,
     note,
-    pad_slots,
-    slot_traces,
+    trace,
 )
 from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel
@@ -34,6 +33,8 @@ COLUMNS = {
     "dreams": ((0.66, 1.0), "generated pictures"),
 }
 """The columns of pictures: where each stands, and what a net does there."""
+WINDOWS = {"looked": VERMILLION, "canvas": ORANGE}
+"""The columns with a window, and its colour."""
 ROW, GAP, HEAD = 260, 50, 24
 """Pixels of a net: its pictures, what is between it and the next, and what is above all."""
 AROUND = 0.3
@@ -119,7 +120,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             f"Loss on validation, in nats per picture: {'; '.join(bounds)}."
         )
         title = f"update {state.update}, glimpse {state.glimpse}"
-        return Shown(drawing_figure(pictures[0].shape, sketches), title, sentence)
+        return Shown(drawing_figure(sketches), title, sentence)
 
     state = DrawingState(**settings)
     controls = {
@@ -138,55 +139,46 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     )  # fmt: skip
 
 
-def drawing_figure(
-    shape: tuple[int, ...], sketches: Mapping[str, tuple[str, Mapping[str, Any]]]
-) -> Figure:
+def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Figure:
     """Return the picture and where a net looks, its canvas and where it writes, and dreams.
 
     Args:
-        shape: of a picture.
         sketches: by net, at most three, what stands above its pictures, and their traces.
     """
-    pixel_height = max(1, len(sketches)) * (ROW + GAP) + HEAD
+    pixel_height = len(sketches) * (ROW + GAP) + HEAD
     layout = canvas(pixel_height + 30, 12, 12, 20, 10) | {"showlegend": False}
-    shown, notes, edges = [], [], []
-    for slot, item in enumerate(pad_slots(sketches.items(), SLOTS)):
+    data, notes, edges = [], [], []
+    window = {"mode": "lines+markers", "hoverinfo": "skip"}
+    for slot, (name, (text, traces)) in enumerate(sketches.items()):
         top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / pixel_height
-        y_domain = [max(0.0, top - ROW / pixel_height), top] if item else [0, 0.01]
-        if item:
-            name, (text, traces) = item
-            shown.append(traces)
-            notes.append(note(f"<b>{escape(name)}</b>  {escape(text)}", 0, top, 4))
+        y_domain = [max(0.0, top - ROW / pixel_height), top]
+        notes.append(note(f"<b>{escape(name)}</b>  {escape(text)}", 0, top, 4))
         for column, (kind, (x_domain, _)) in enumerate(COLUMNS.items()):
             subplot = len(COLUMNS) * slot + column
-            height, width = shown[slot][kind]["z"].shape if item else shape
-            number, fixed = axis_number(subplot), QUIET | {"constrain": "domain"}
-            if item and kind != "dreams":  # the picture's edge, for windows reach over it
-                edges.append({
+            height, width = traces[kind]["z"].shape
+            number, around = axis_number(subplot), 0.02 if kind == "dreams" else AROUND
+            data.append(trace(
+                "heatmap", f"{kind} {slot}", subplot, colorscale="Greys", zmin=0, zmax=255,
+                showscale=False, hoverinfo="skip", **traces[kind],
+            ))  # fmt: skip
+            if kind in WINDOWS:
+                line, outlined = {"color": WINDOWS[kind], "width": 2.5}, f"{kind} window"
+                data.append(trace(
+                    "scatter", f"{outlined} {slot}", subplot, line=line, **window,
+                    **traces[outlined],
+                ))  # fmt: skip
+                edges.append({  # the picture's edge, for windows reach over it
                     "type": "rect", "xref": f"x{number}", "yref": f"y{number}",
                     "x0": 0.5, "x1": width + 0.5, "y0": 0.5, "y1": height + 0.5,
                     "line": {"color": GREY, "width": 1},
                 })  # fmt: skip
-            around = 0.02 if kind == "dreams" else AROUND
             x_range = [0.5 - around * width, width + 0.5 + around * width]
             y_range = [height + 0.5 + around * height, 0.5 - around * height]
+            fixed = QUIET | {"constrain": "domain"}
             y = {"domain": y_domain, "range": y_range, "scaleanchor": f"x{number}"}
             layout |= axes(subplot, fixed | {"domain": x_domain, "range": x_range}, fixed | y)
-    if sketches:
-        for (left, _), words in COLUMNS.values():
-            notes.append(note(words, left, 1 - HEAD / pixel_height, 4))
-    heat = {"colorscale": "Greys", "zmin": 0, "zmax": 255, "showscale": False}
-    heat["hoverinfo"] = "skip"
-    look, write = (
-        {"line": {"color": color, "width": 2.5}, "mode": "lines+markers", "hoverinfo": "skip"}
-        for color in (VERMILLION, ORANGE)
-    )
-    kinds = {
-        "looked": ("heatmap", 0, heat), "looked window": ("scatter", 0, look),
-        "canvas": ("heatmap", 1, heat), "canvas window": ("scatter", 1, write),
-        "dreams": ("heatmap", 2, heat),
-    }  # fmt: skip
-    data = slot_traces(kinds, shown, SLOTS, len(COLUMNS))
+    for (left, _), words in COLUMNS.values():
+        notes.append(note(words, left, 1 - HEAD / pixel_height, 4))
     return {"data": data, "layout": layout | {"annotations": notes, "shapes": edges}}
 
 

@@ -27,8 +27,6 @@ from lnlab.figures.style import (
     canvas,
     escape,
     note,
-    pad_slots,
-    slot_traces,
     trace,
 )
 from lnlab.panels.controls import NARROW, choice, choice_slider, player
@@ -281,45 +279,42 @@ def writing_figure(line_text: str, lines: Mapping[str, InkedLine]) -> go.Figure:
 
 def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0) -> Figure:
     """Return the figure of a text; ``part`` of each line is written, the rest is pale."""
-    count, inked, notes = max(1, len(lines)), [], []
+    count, data, notes = len(lines), [], []
     layout = canvas(HEIGHT * count + 48, 60, 12, 6, 42) | {"showlegend": False}
     layout["margin"]["autoexpand"] = False
-    low, high = np.zeros(2), np.ones(2)
-    if lines:
-        every = np.concatenate([join_strokes(line.strokes) for line in lines.values()])
-        low, high = np.nanmin(every, 0), np.nanmax(every, 0)
-    for slot, item in enumerate(pad_slots(lines.items(), SLOTS)):
-        page, below, last = 2 * slot, 2 * slot + 1, slot == len(lines) - 1
-        top, block = (1 - slot / count, 1 / count) if item else (0.02, 0.02)
-        T, U = 1, max(1, len(line_text))
-        if item:
-            name, line = item
-            T, U = line.phi.shape
-            inked.append(traces_of_line(line, part))
-            text = f"<b>{escape(name)}</b>  {escape(line.text)}"
-            notes.append({
-                "text": text, "x": 0, "y": top - 0.02 * block, "xref": "paper", "yref": "paper",
-                "xanchor": "left", "yanchor": "top", "showarrow": False,
-                "font": {"size": 14, "color": INK},
-            })  # fmt: skip
-        y = {"domain": [top - 0.49 * block, top - 0.12 * block]}
-        y |= {"range": [low[1] - 1, high[1] + 1], "scaleanchor": f"x{axis_number(page)}"}
-        layout |= axes(page, QUIET | {"range": [low[0] - 1, high[0] + 1]}, QUIET | y)
-        common = {"visible": item is not None, "fixedrange": True, "showgrid": False}
-        points = {"range": [0.5, T + 0.5], "title": POINTS if last else {"text": ""}}
-        places = {"domain": [top - 0.87 * block, top - 0.52 * block], "range": [U - 0.5, -0.5]}
-        characters = common | places | character_ticks(line_text, U)
-        layout |= axes(below, common | points, characters)
+    every = np.concatenate([join_strokes(line.strokes) for line in lines.values()])
+    low, high = np.nanmin(every, 0) - 1, np.nanmax(every, 0) + 1
     tip, now = {"size": 11, "color": VERMILLION}, {"color": VERMILLION, "width": 2}
     silent = {"hoverinfo": "skip"}
-    kinds = {
+    looks = {
         "rest": ("scatter", 0, pen_line("#C9CED6", 1.2) | silent),
         "ink": ("scatter", 0, pen_line(INK, 2.0) | silent),
         "pen": ("scatter", 0, {"mode": "markers", "marker": tip} | silent),
         "window": ("heatmap", 1, WINDOW),
         "now": ("scatter", 1, {"mode": "lines", "line": now} | silent),
     }
-    data = slot_traces(kinds, inked, SLOTS, 2)
+    for slot, (name, line) in enumerate(lines.items()):
+        page, below, (T, U) = 2 * slot, 2 * slot + 1, line.phi.shape
+        drawn = traces_of_line(line, part)
+        data += [
+            trace(kind, f"{what} {slot}", page + row, **look, **drawn[what])
+            for what, (kind, row, look) in looks.items()
+        ]
+        top, block = 1 - slot / count, 1 / count
+        text = f"<b>{escape(name)}</b>  {escape(line.text)}"
+        notes.append(note(text, 0, top - 0.02 * block) | {"yanchor": "top"})
+        y = {
+            "domain": [top - 0.49 * block, top - 0.12 * block], "range": [low[1], high[1]],
+            "scaleanchor": f"x{axis_number(page)}",
+        }  # fmt: skip
+        layout |= axes(page, QUIET | {"range": [low[0], high[0]]}, QUIET | y)
+        fixed = {"fixedrange": True, "showgrid": False}
+        points = {
+            "range": [0.5, T + 0.5],
+            "title": POINTS if slot == count - 1 else {"text": ""},
+        }
+        places = {"domain": [top - 0.87 * block, top - 0.52 * block], "range": [U - 0.5, -0.5]}
+        layout |= axes(below, fixed | points, fixed | places | character_ticks(line_text, U))
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

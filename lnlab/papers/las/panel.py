@@ -16,8 +16,6 @@ from lnlab.figures.style import (
     canvas,
     escape,
     note,
-    pad_slots,
-    slot_traces,
     subplot_domains,
     trace,
 )
@@ -34,6 +32,7 @@ SLOTS = 4
 """The number of attentions that one picture holds."""
 FIRST = 2
 """The number of spectrograms, whose axes come before those of the attentions."""
+COLORBAR = {"title": {"text": "attention"}, "len": 0.62, "y": 0, "yanchor": "bottom"}
 LONG = 16
 """The most units shown of what a recognizer heard: one that never learned talks on."""
 
@@ -164,7 +163,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
         "mode": "lines", "line": {"color": MARK, "width": 1.5}, "hoverinfo": "skip",
         "showlegend": False,
     }  # fmt: skip
-    domains, data, shown = attention_domains(), [], []
+    domains, data = attention_domains(), []
     notes, layout = [note(f"<b>{escape(title)}</b>", 0, 1.0, 34)], canvas(760, 60, 12, 56, 46)
     time = {"range": [0, HOP * T], "fixedrange": True}
     sound = {"z": bands.T, "x": HOP * np.arange(T), "y": np.arange(1.0, filters + 1)}
@@ -172,52 +171,42 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
     if known:
         middle = ((begins + ends) / 2).tolist()
         above = {"tickvals": middle, "ticktext": labels, "ticks": "", "side": "top"}
-    for column, name in enumerate(("", " beside")):
-        visible = column == 0 or len(maps) > 1
-        lines = boundaries(begins, ends, filters) if known else {}
+    for column, name in enumerate(("", " beside")[: max(1, min(2, len(maps)))]):
         data.append(trace(
-            "heatmap", f"sound{name}", column, **sound, visible=visible, colorscale="gray",
-            showscale=False,
+            "heatmap", f"sound{name}", column, **sound, colorscale="gray", showscale=False
         ))  # fmt: skip
-        seen = {"visible": visible and known}
-        data.append(trace("scatter", f"ends{name}", column, **lines, **truth, **seen))
+        if known:
+            ticks = boundaries(begins, ends, filters)
+            data.append(trace("scatter", f"ends{name}", column, **ticks, **truth))
         x, y = axis_names(column)
-        layout[x] = domains[x] | time | {"visible": visible} | above
-        layout[y] = domains[y] | {"range": [0.5, filters + 0.5], "visible": visible}
-        layout[y] |= {"fixedrange": True}
+        layout[x] = domains[x] | time | above
+        layout[y] = domains[y] | {"range": [0.5, filters + 0.5], "fixedrange": True}
     layout["yaxis"]["title"] = {"text": "mel filter"}
     if not maps:
         layout["xaxis"]["domain"] = [0, domains["xaxis2"]["domain"][1]]
-    for slot, item in enumerate(pad_slots(maps.items(), SLOTS)):
+    for slot, (name, (alpha, step, score, share)) in enumerate(maps.items()):
         x, y = axis_names(slot + FIRST)
-        layout[x] = layout[y] = {"visible": False}
-        if item is not None:
-            name, (alpha, step, score, share) = item
-            units, length = alpha.shape
-            at = step * (np.arange(length) + 0.5)
-            heat = {"z": alpha, "x": at, "y": np.arange(float(units))}
-            shown.append(
-                {"attention": heat, "truth": unit_outlines(begins, ends) if known else None}
-            )
-            lowest = slot + 2 >= len(maps)
-            seconds = {"title": {"text": "seconds" if lowest else ""}}
-            layout[x] = domains[x] | time | seconds | {"showticklabels": lowest}
-            layout[y] = domains[y] | {
-                "range": [len(labels) - 0.5, -0.5], "tickvals": [*range(len(labels))],
-                "ticktext": labels, "fixedrange": True, "showgrid": False,
-            }  # fmt: skip
-            text = f"<b>{escape(name)}</b> {escape(score)}<br>{escape(share)}"
-            corner = domains[x]["domain"][0], domains[y]["domain"][1]
-            notes.append(note(text, *corner, 6) | {"align": "left"})
-    bar = {"title": {"text": "attention"}, "len": 0.62, "y": 0, "yanchor": "bottom"}
-    heat = {
-        "colorscale": SIZES, "zmin": 0, "zmax": 1, "showscale": False, "colorbar": bar,
-        "hovertemplate": "%{x:.2f} s: %{z:.2f}<extra></extra>",
-    }  # fmt: skip
-    kinds = {"attention": ("heatmap", FIRST, heat), "truth": ("scatter", FIRST, truth)}
-    attentions = slot_traces(kinds, shown, SLOTS)
-    attentions[0]["showscale"] = True
-    return {"data": data + attentions, "layout": layout | {"annotations": notes}}
+        at = step * (np.arange(alpha.shape[1]) + 0.5)
+        data.append(trace(
+            "heatmap", f"attention {slot}", slot + FIRST, z=alpha, x=at,
+            y=np.arange(float(len(alpha))), colorscale=SIZES, zmin=0, zmax=1,
+            showscale=slot == 0, colorbar=COLORBAR,
+            hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>",
+        ))  # fmt: skip
+        if known:
+            boxes = unit_outlines(begins, ends)
+            data.append(trace("scatter", f"truth {slot}", slot + FIRST, **boxes, **truth))
+        lowest = slot + 2 >= len(maps)
+        seconds = {"title": {"text": "seconds" if lowest else ""}}
+        layout[x] = domains[x] | time | seconds | {"showticklabels": lowest}
+        layout[y] = domains[y] | {
+            "range": [len(labels) - 0.5, -0.5], "tickvals": [*range(len(labels))],
+            "ticktext": labels, "fixedrange": True, "showgrid": False,
+        }  # fmt: skip
+        text = f"<b>{escape(name)}</b> {escape(score)}<br>{escape(share)}"
+        corner = domains[x]["domain"][0], domains[y]["domain"][1]
+        notes.append(note(text, *corner, 6) | {"align": "left"})
+    return {"data": data, "layout": layout | {"annotations": notes}}
 
 
 def axis_names(subplot: int) -> tuple[str, str]:

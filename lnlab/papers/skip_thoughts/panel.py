@@ -23,8 +23,7 @@ from lnlab.figures.style import (
     canvas,
     escape,
     note,
-    pad_slots,
-    slot_traces,
+    trace,
 )
 from lnlab.panels.controls import check, choice, choice_slider, text_box
 from lnlab.panels.panel import Panel
@@ -44,6 +43,7 @@ LEAST = 5
 """Sentences that a passage has at least."""
 FIRST = 4
 """Sentences of a book that a page without a kernel can show."""
+HOVER = "%{text}<extra></extra>"
 LONG = 70
 """The most letters quoted of the sentence that follows: an untrained net finds no end."""
 
@@ -243,70 +243,62 @@ def thoughts_figure(
         book: the indices in the map of a book's sentences, in its order.
         seen: by the names of the models, at most :data:`SLOTS`.
     """
-    columns, order = max(1, len(seen)), [*book]
+    columns, order = len(seen), [*book]
     every, letters = [escape(text) for text in texts], LETTERS // columns
     lowest = min([0.0, *(cosine for each in seen.values() for _, cosine in each.near)])
     small = partial(note, size=13)
-    notes, shown = [small(f"<b>{escape(sentence)}</b>", 0, 1.09)], []
+    data, notes = [], [small(f"<b>{escape(sentence)}</b>", 0, 1.09)]
     layout = canvas(720, 12, 12, 70, 36) | {"showlegend": False}
-    bare = {"showticklabels": False, "zeroline": False}
-    cosine = {"title": {"text": "cosine", "font": {"size": 12}}, "range": [lowest, 1.0]}
+    fixed = {"fixedrange": True}
+    bare = fixed | {"showticklabels": False, "zeroline": False}
+    cosine = fixed | {
+        "title": {"text": "cosine", "font": {"size": 12}},
+        "range": [lowest, 1.0],
+    }
     rows = QUIET | {"range": [-NEIGHBOURS - 0.3, -0.3], "domain": [0.0, 0.38]}
-    for slot, item in enumerate(pad_slots(seen.items(), SLOTS)):
-        above, below = 2 * slot, 2 * slot + 1
-        left, right = (slot / columns, (slot + 0.94) / columns) if item else (0.0, 0.01)
-        if item:
-            name, it = item
-            path = {
-                "x": it.points[order, 0], "y": it.points[order, 1],
-                "text": [str(k + 1) for k in range(len(order))],
-                "customdata": [every[index] for index in order],
-            }  # fmt: skip
-            near = {
-                "x": np.array([cosine for _, cosine in it.near]),
-                "y": -np.arange(1.0, len(it.near) + 1),
-                "text": [escape(text) for text, _ in it.near],
-            }
-            shown.append({
-                "sentences": {"x": it.points[:, 0], "y": it.points[:, 1], "text": every},
-                "path": path, "near": near,
-                "here": {"x": it.here[:1], "y": it.here[1:], "text": [escape(sentence)]},
-            })  # fmt: skip
-            follows = escape(shorten_text(it.follows, letters - 10)) or "nothing"
-            notes += [
-                small(f"<b>{escape(name)}</b>", left, 1.01),
-                small(f"predicted: <i>{follows}</i>", left, 0.455),
-                small("nearest:", left, 0.4),
-            ]
-            number = axis_number(below)
-            where = {"xref": f"x{number}", "yref": f"y{number}", "yanchor": "middle"}
-            notes += [
-                small(escape(shorten_text(text, letters)), lowest, -k - 1 + 0.36) | where
-                for k, (text, _) in enumerate(it.near)
-            ]
-        both = {"fixedrange": True, "visible": item is not None}
-        x = both | {"domain": [left, right]}
-        layout |= axes(above, x | bare, both | {"domain": [0.5, 0.96]} | bare)
+    for slot, (name, it) in enumerate(seen.items()):
+        above, below, number = 2 * slot, 2 * slot + 1, axis_number(2 * slot + 1)
+        left, right = slot / columns, (slot + 0.94) / columns
+        data += [
+            trace(
+                "scatter", f"sentences {slot}", above, x=it.points[:, 0], y=it.points[:, 1],
+                text=every, mode="markers", opacity=0.6, marker={"color": GREY, "size": 5},
+                hovertemplate=HOVER,
+            ),
+            trace(
+                "scatter", f"path {slot}", above, x=it.points[order, 0], y=it.points[order, 1],
+                text=[str(k + 1) for k in range(len(order))], mode="lines+markers+text",
+                line={"color": BLUE, "width": 1.5}, marker={"color": BLUE, "size": 7},
+                textposition="top center", textfont={"size": 11, "color": BLUE},
+                customdata=[every[index] for index in order],
+                hovertemplate="%{customdata}<extra></extra>",
+            ),
+            trace(
+                "scatter", f"here {slot}", above, x=it.here[:1], y=it.here[1:],
+                text=[escape(sentence)], mode="markers", hovertemplate=HOVER,
+                marker={"color": VERMILLION, "size": 13, "symbol": "star"},
+            ),
+            trace(
+                "bar", f"near {slot}", below, x=np.array([cosine for _, cosine in it.near]),
+                y=-np.arange(1.0, len(it.near) + 1), text=[escape(text) for text, _ in it.near],
+                orientation="h", width=0.3, marker={"color": ORANGE}, textposition="none",
+                hovertemplate="%{text}: %{x:.3f}<extra></extra>",
+            ),
+        ]  # fmt: skip
+        follows = escape(shorten_text(it.follows, letters - 10)) or "nothing"
+        where = {"xref": f"x{number}", "yref": f"y{number}", "yanchor": "middle"}
+        notes += [
+            small(f"<b>{escape(name)}</b>", left, 1.01),
+            small(f"predicted: <i>{follows}</i>", left, 0.455),
+            small("nearest:", left, 0.4),
+        ]
+        notes += [
+            small(escape(shorten_text(text, letters)), lowest, -k - 1 + 0.36) | where
+            for k, (text, _) in enumerate(it.near)
+        ]
+        x = {"domain": [left, right]}
+        layout |= axes(above, x | bare, {"domain": [0.5, 0.96]} | bare)
         layout |= axes(below, x | cosine, rows)
-    hover = {"hovertemplate": "%{text}<extra></extra>"}
-    points = {"mode": "markers", "opacity": 0.6, "marker": {"color": GREY, "size": 5}}
-    path = {
-        "mode": "lines+markers+text", "line": {"color": BLUE, "width": 1.5},
-        "marker": {"color": BLUE, "size": 7}, "textposition": "top center",
-        "textfont": {"size": 11, "color": BLUE},
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }  # fmt: skip
-    star = {"color": VERMILLION, "size": 13, "symbol": "star"}
-    bars = {
-        "orientation": "h", "width": 0.3, "marker": {"color": ORANGE}, "textposition": "none",
-        "hovertemplate": "%{text}: %{x:.3f}<extra></extra>",
-    }  # fmt: skip
-    kinds = {
-        "sentences": ("scatter", 0, points | hover), "path": ("scatter", 0, path),
-        "here": ("scatter", 0, {"mode": "markers", "marker": star} | hover),
-        "near": ("bar", 1, bars),
-    }  # fmt: skip
-    data = slot_traces(kinds, shown, SLOTS, 2)
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

@@ -19,8 +19,8 @@ from lnlab.figures.style import (
     format_number,
     legend,
     log_axis,
-    slot_traces,
     thinning_lines,
+    trace,
 )
 from lnlab.nn import NORMS
 from lnlab.panels.controls import Chips, choice, choice_slider
@@ -302,20 +302,17 @@ def spread_figure(
 
     The axis of y is logarithmic, between two powers of ten.
     """
-    styles, shown = thinning_lines(spread), []
-    for name, every in spread.items():
+    styles, data = thinning_lines(spread), []
+    for slot, (name, every) in enumerate(spread.items()):
         values, color = np.clip(every, 10.0**-EDGE, 10.0**EDGE), styles[name]["color"]
-        mean = {"x": at, "y": values.mean(0), "line": styles[name]}
-        mean["marker"] = {"color": color, "size": 7}
         area = band(at, values.min(0), values.max(0), color)
-        shown.append({"band": area | {"line": {"width": 0, "color": color}}, "mean": mean})
-    area = {"mode": "lines", "fill": "toself", "opacity": 0.18, "hoverinfo": "skip"}
-    line = {"mode": "lines+markers", "hovertemplate": f"{hover}<extra></extra>"}
-    no_legend = {"showlegend": False}
-    kinds = {
-        "band": ("scatter", None, area | no_legend),
-        "mean": ("scatter", None, line | no_legend),
-    }
+        area |= {"line": {"width": 0, "color": color}}
+        data.append(trace("scatter", f"band {slot}", **area, showlegend=False))
+        data.append(trace(
+            "scatter", f"mean {slot}", x=at, y=values.mean(0), mode="lines+markers",
+            line=styles[name], marker={"color": color, "size": 7}, showlegend=False,
+            hovertemplate=f"{hover}<extra></extra>",
+        ))  # fmt: skip
     # plotly would print a bare 2 and 5 between powers
     losses = log_axis([10.0**power for power in powers])
     layout = canvas(380, 60, 12, 40, 46) | {
@@ -323,7 +320,7 @@ def spread_figure(
         "xaxis": {**x, "fixedrange": True},
         "yaxis": losses | {"range": [*powers], "fixedrange": True, "title": {"text": y}},
     }
-    return {"data": slot_traces(kinds, shown, SLOTS, 0), "layout": layout}
+    return {"data": data, "layout": layout}
 
 
 def powers_around(spread: Spread, low: float, high: float) -> tuple[float, float]:
