@@ -46,6 +46,7 @@ class Operations(TorchFunctionMode):
         curved: whether a nonlinearity, a maximum or a product of activations was called.
         logits: input and target of a cross-entropy.
         broadcast: the shapes of the operands of a loss that made a larger result.
+        sums_to: the mean sum of the exponentials that a likelihood was given.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -53,7 +54,7 @@ class Operations(TorchFunctionMode):
         self.sums: list[tuple[str, float, float]] = []
         self.attention: list[tuple[str, float, int]] = []
         self.lost: dict[int, tuple[Tensor, str]] = {}
-        self.curved, self.in_loss, self.broadcast = False, False, ""
+        self.curved, self.in_loss, self.broadcast, self.sums_to = False, False, "", 1.0
         self.logits: tuple[Tensor, Tensor] | None = None
         self._layer_scaled: list[Tensor] = []
         self._parameters = memory_of_parameters(module)
@@ -121,6 +122,9 @@ class Operations(TorchFunctionMode):
         if name in ("cross_entropy", "nll_loss") and len(operands) == 2:
             if name == "cross_entropy" or self.logits is None:
                 self.logits = operands[0].detach(), operands[1].detach()
+            if name == "nll_loss":
+                axis = 1 if operands[0].dim() > 1 else 0
+                self.sums_to = float(operands[0].double().logsumexp(axis).exp().mean())
         elif name in ("sub", "rsub", "mse_loss", "l1_loss", "mul") and len(operands) == 2:
             one, other = operands
             same_size = one.numel() == other.numel() > 1 and one.shape != other.shape
@@ -177,6 +181,9 @@ def check_loss(subject: AuditSubject) -> list[Finding]:
     if seen.broadcast:
         message = f"the loss takes tensors of shape {seen.broadcast} apart"
         findings.append(make_finding("loss-broadcasts", [], message))
+    if abs(seen.sums_to - 1) > 0.01:
+        message = f"the probabilities of all classes sum to {digits(seen.sums_to)}, not 1"
+        findings.append(make_finding("loss-of-raw-logits", [], message))
     if seen.logits is not None:
         findings += _logit_findings(subject, *seen.logits)
     findings += _leaks(subject)

@@ -163,6 +163,7 @@ SEEN = {
     "logits-bounded": (RISK, "", ""),
     "logits-clipped": (RISK, "", ""),
     "loss-broadcasts": (FAULT, "", ""),
+    "loss-of-raw-logits": (FAULT, "", "not 1"),
     "answer-leaks": (FAULT, "", ""),
     "input-ignored": (RISK, "", ""),
     "padding-read": (RISK, "", ""),
