@@ -229,8 +229,9 @@ def rejects(record: Mapping[str, Any]) -> str:
 def details(record: Mapping[str, Any]) -> dict[str, str]:
     """Return what is known of a statement beside its outcome: sentences by their label."""
     quote = f"“{record['quote']}” ({record['paper']}, {record['source']})"
-    parts = {"Checked on": "" if record["settings"] else record["setting"]}
-    if record["settings"]:
+    measured = bool(record["settings"])
+    parts = {"Checked on": "" if measured else record["setting"]}
+    if measured:
         declared = record["declared"]
         parts["Measured on"] = f"{record['setting']} ({record['nearness']}; {count(record)})"
         read = record["read"]
@@ -254,7 +255,7 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
         after = "after the runs: exploratory, without q"
         parts["Written down"] = after if " " in declared else before
     parts |= {
-        "The word": explain_word(record),
+        "The word": explain_word(record) if measured else "",
         "Other settings": record.get("contrary", ""),
         "Note": record["note"],
     }

@@ -146,7 +146,7 @@ def _record(claim: Statement, runs: Any) -> Record:
     if is_mixed(decision, same, rest):
         _, against, other = min(nearest, key=lambda one: claim.rank(one[0]))
         effect = f"{record['effect']}; the opposite in “{other['name']}”: {other['effect']}"
-        why = f"two settings as near to the paper disagree, {_adjusted(against, every)}"
+        why = f"another setting says the opposite, with {_adjusted(against, every)}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": why}
     count = len(asked) - 1
     words = Counter(d.word for s, d, _ in others if not s.asks and d.word in OPPOSITE)
@@ -156,7 +156,7 @@ def _record(claim: Statement, runs: Any) -> Record:
         )
         if nearest and record["word"] != MIXED:
             reasons = "; ".join(_adjusted(one, every) for _, one, _ in nearest)
-            said += f"; but not “mixed”, as {reasons}"
+            said += f"; not “mixed”: {reasons}"
         record["contrary"] = said
     elif decision.word not in OPPOSITE:
         record["contrary"] = "; ".join(f"{n} of {count}: {w}" for w, n in words.items())
@@ -181,8 +181,8 @@ def _adjusted(of: Decision, every: Sequence[Decision]) -> str:
     """Return how Holm's correction changes the p value of a setting."""
     tests = sum(one.p is not None for one in every)
     return (
-        f"p = {of.p:.2g} becomes {adjust_together(every)[of.p]:.2g} in Holm's correction for "
-        f"the {tests} comparisons of this statement"
+        f"p = {of.p:.2g} ({adjust_together(every)[of.p]:.2g} after Holm's correction for the "
+        f"{tests} comparisons of this statement)"
     )
 
 
@@ -223,7 +223,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "expected": of.expect, "why": wording.explain(of, decision, matters),
         "quantity": wording.name_quantity(of), "read": read, "shares": bool(decision.shares),
         "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
-        "claimed": wording.describe_claim(of) if of.asks else "",
+        "claimed": wording.describe_claim(of, any(decision.shares or ())) if of.asks else "",
         "compared": "{} {} than {}".format(wording.name_quantity(of), *wording.name_sides(of)),
         "command": command,
         "note": of.note, "learned": wording.describe_learning(of.learned),

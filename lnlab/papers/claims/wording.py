@@ -108,9 +108,11 @@ def describe_pairs(of: Comparison, decision: Decision) -> str:
     return "; no interval: all seeds have one number" if alone else ""
 
 
-def describe_claim(of: Comparison) -> str:
+def describe_claim(of: Comparison, shares: bool) -> str:
     """Return what is claimed: "lower training loss with LN than with BN"."""
     first, second = name_sides(of)
+    if shares:
+        return f"more networks learn {first} than {second}"
     quantity = name_quantity(of)
     less, more = _less_and_more(quantity)
     relations = {"less": less, "more": more, "equal": "equal", "not more": f"not {more}"}
@@ -246,43 +248,27 @@ def explain(of: Comparison, decision: Decision, matters: float) -> str:
 
 def _explain_open(of: Comparison, low: float, high: float, matters: float) -> str:
     """Return which effects that matter an interval around 0 includes, and which it excludes."""
-    quantity = name_quantity(of)
-    sizes = {side: _size(of, side * matters) for side in (-1, 1)}
-    includes = {-1: low <= -matters, 1: high >= matters}
-    shown = " and ".join(sizes[side] for side in (-1, 1) if includes[side])
-    text = f"the 95 % interval includes 0 (no effect) and {shown} {name_sides(of)[0]}"
-    if all(includes.values()):
-        return text
-    out = -1 if includes[1] else 1
-    amount = sizes[out].removesuffix(f" {quantity}")
-    claimed = (out < 0) == (of.claims == "less")
-    return (
-        f"{text}; {amount} is ruled out, the smallest effect that matters in the "
-        f"{'claimed' if claimed else 'other'} direction"
-    )
+    inside = [side for side, end in ((-1, low), (1, high)) if side * end < matters]
+    claimed = -1 if of.claims == "less" else 1
+    names = {claimed: "the claimed direction", -claimed: "the other direction"}
+    text = "the 95 % interval includes 0 (no effect) and effects that matter"
+    if not inside:
+        return f"{text} in both directions"
+    out = inside[0]
+    size = _size(of, out * matters).removesuffix(f" {name_quantity(of)}")
+    return f"{text} in {names[-out]}; in {names[out]} it excludes them ({size})"
 
 
 def _explain_not_more(of: Comparison, low: float, high: float, word: str) -> str:
     most = 1 / (1 - of.matters)
     first, second = name_sides(of)
-    if not second:
-        place = {SUPPORTED: "lies below", CONTRADICTED: "lies above"}.get(word, "includes")
-        return f"the 95 % interval {place} {most:.3g}"
-    less, more = _less_and_more(of.unit)
-    size = f"{100 * (most - 1):.0f} %" if of.effect == "ratio" else _smallest(of)
-    quantity = name_quantity(of)
-    if word == SUPPORTED and high < 0:
-        return f"{less} {quantity} {first}: the whole 95 % interval is on this side"
-    if word == SUPPORTED:
-        return f"the 95 % interval excludes {size} {more} {quantity} {first}"
-    if word == CONTRADICTED:
-        return f"the whole 95 % interval is above {size} {more} {quantity} {first}"
-    if low > 0:
-        return (
-            f"{more} {quantity} {first} (the 95 % interval excludes 0); whether by "
-            f"more than {size} is open"
-        )
-    return f"the 95 % interval includes 0, and {size} {more} {quantity} {first}"
+    bound = f"{most:.3g}"
+    if second:
+        size = f"{100 * (most - 1):.0f} %" if of.effect == "ratio" else _smallest(of)
+        bound = f"{size} {_less_and_more(of.unit)[1]} {name_quantity(of)} {first}"
+    where = {SUPPORTED: "ends below", CONTRADICTED: "lies wholly above"}.get(word, "includes")
+    zero = f", and {'includes' if low <= 0 <= high else 'excludes'} 0" if second else ""
+    return f"the 95 % interval {where} {bound}{zero}"
 
 
 def _explain_shares(of: Comparison, decision: Decision) -> str:
