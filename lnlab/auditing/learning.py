@@ -281,6 +281,9 @@ OUTLIER = 6.0
 """A channel whose root mean square is so many times the median channel's is an outlier, the
 bound of Dettmers et al. (2022, arXiv:2208.07339) for one number against the rest."""
 
+FEW_OUTLIERS = 0.25
+"""The fraction of the channels that are outliers at most."""
+
 ALIKE, ALIKE_AT_END = 0.98, 0.999
 """Cases whose mean cosine is above this can hardly be told apart. (Behind a ReLU all numbers
 are positive, and two thirds is nothing special.)"""
@@ -359,7 +362,9 @@ def _activation_findings(rows: list[dict], inputs_alike: bool) -> Iterator[Findi
     broken = [row["where"] for row in rows if not row["finite"]]
     if broken:
         yield make_finding("output-not-finite", broken, "NaN or infinities come out")
-    outliers = [row for row in rows if row["outliers"] and row["of"] > 3]
+    # where many are larger, the others are next to nothing: those of dead or saturated units
+    few = (row for row in rows if 0 < row["outliers"] <= FEW_OUTLIERS * row["units"])
+    outliers = [row for row in few if row["of"] > 3]
     if outliers:
         worst = max(outliers, key=lambda row: row["outlier"])
         times = digits(worst["outlier"])

@@ -627,6 +627,14 @@ def test_a_norm_over_groups_of_the_right_axis_is_a_fact(shape):
     assert [(f.rule, f.severity) for f in found.findings] == [("norm-misnamed", FACT)]
 
 
+@pytest.mark.parametrize(("large", "is_said"), [(2, True), (12, False)])
+def test_outlier_channels_are_few(large, is_said):
+    gains = torch.ones(32)
+    gains[:large] = 1000.0
+    net = Function(lambda x: F.linear(x, torch.eye(32)) * gains)
+    assert ("outlier-channel" in messages(net, torch.randn(64, 32), "activations")) == is_said
+
+
 def test_gradients_of_queries_are_not_compared_with_those_of_outputs():
     class Block(nn.Module):
         def __init__(self):
