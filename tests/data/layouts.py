@@ -177,9 +177,9 @@ def imdb_archive(folder, each=10):
 
 
 def sentences(number, count=8):
-    """Sentences of a book in small letters, the fourth one long."""
+    """Sentences of a book in small letters, the fourth one of 30 words."""
     lines = [f"in book {number} line {line} ends here ." for line in range(count)]
-    lines[3] = " ".join(["long"] * 40) + " ."
+    lines[3] = " ".join(["long"] * 29) + " ."
     return lines
 
 

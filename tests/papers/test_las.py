@@ -164,6 +164,8 @@ def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
     x, state = torch.randn(3, cell.input_size), (torch.randn(3, 16), torch.randn(3, 16))
     for value, expected in zip(cell(x, state), reference(x, state), strict=True):
         torch.testing.assert_close(value, expected)
+    paper = replace(SMALL, norm="decoder").model(0, corpus).speller.cells[0]
+    assert {"norm_h.g", "norm_x.g", "norm_c.g"} <= {*dict(paper.named_parameters())}
 
 
 def train_all(experiment, root, **settings):
