@@ -244,20 +244,6 @@ class BatchLayerNorm(Normalizer):
         x = (w_B * x_B + w_F * x_F) / self.divisor
         return (self.broadcast_units(self.g) * x + self.broadcast_units(self.b)).to(a.dtype)
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        """Return the (mu, sigma) that eq. 5 would need of a (B, H), for display only.
-
-        In training mode this updates the population statistics, as a call does.
-        """
-        (mu_B, sigma_B), (mu_F, sigma_F) = self._term_stats(a)
-        w_B, w_F = self.weights(len(a))
-        scale_B = torch.zeros_like(sigma_B) if self._batch_term_is_zero(a) else w_B / sigma_B
-        scale_F = w_F / sigma_F
-        # sum_k s_k (a - mu_k) = s (a - mu) with s the sum of the s_k and mu the mean of the
-        # mu_k weighted by s_k
-        scale = scale_B + scale_F
-        return Stats((scale_B * mu_B + scale_F * mu_F) / scale, self.divisor / scale)
-
     def _batch_term_is_zero(self, a: Tensor) -> bool:
         """True for one example (1, H) that is normalized by its own batch statistics."""
         population = self._active_population

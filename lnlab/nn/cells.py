@@ -193,6 +193,8 @@ class Cell(nn.Module, ABC):
 class Gated(Cell):
     """A cell that normalizes W_h h and W_x x, each (B, G H), apart or as a sum."""
 
+    torch_order: tuple[int, ...]  # the gates in torch's order; its own inverse
+
     def __init__(
         self,
         input_size: int,
@@ -240,6 +242,22 @@ class Gated(Cell):
             a = self.norm_h(a_h, self.W_h, t) + self.norm_x(a_x, self.W_x, t)
         return a if outside is None else a + outside
 
+    def _exchange_gates(self, rows: Tensor) -> Tensor:
+        """Turn the paper's order of gates (G H, ...) into torch's, or the other way round."""
+        gates = rows.chunk(self.gates)
+        return torch.cat([gates[i] for i in self.torch_order])
+
+    def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
+        b = "norm_h.b" if self.b is None and has_bias(self.norm_h) else "b"
+        named = {"W_x": W_x, "W_h": W_h, b: b_x + b_h}
+        return {name: self._exchange_gates(rows) for name, rows in named.items()}
+
+    def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        W_x, W_h = self._exchange_gates(self.W_x), self._exchange_gates(self.W_h)
+        if self.b is None:
+            return W_x, W_h, None, None
+        return W_x, W_h, self._exchange_gates(self.b), torch.zeros_like(self.b)
+
 
 def has_bias(norm: Normalizer) -> bool:
     """Return True if a normalizer has a bias ``b``."""
@@ -255,14 +273,8 @@ class RNNCell(Gated):
     .. math:: h_t = f\left[\frac{g}{\sigma_t} \odot (a_t - \mu_t) + b\right],
               \quad a_t = W_h h_{t-1} + W_x x_t
 
-    Args:
-        input_size, hidden_size: D and H.
-        norm_layer: makes the normalizer of H units.
-        nonlinearity: f, which eq. 4 leaves open: "tanh", "relu" or a function.
-        norm_scope: ``NormScope.SEPARATE`` normalizes the two products as eq. 20 does.
-        bias: whether there is a b, the cell's own if the norm has none; TWICE and INSIDE put
-            one inside the norm, besides the norm's own.
-        initial: the initialization.
+    Arguments are those of :class:`lnlab.nn.RNN`. The nonlinearity f is open in eq. 4. The b is
+    that of the norm if it has one.
 
     Examples:
         >>> cell = lnlab.nn.RNNCell(8, 16)
@@ -270,7 +282,7 @@ class RNNCell(Gated):
         >>> state = cell(x, cell.initial_state(x))
     """
 
-    gates = 1
+    gates, torch_order = 1, (0,)
 
     def __init__(
         self,
@@ -286,22 +298,14 @@ class RNNCell(Gated):
         super().__init__(input_size, hidden_size, norm_layer, norm_scope, bias, initial)
         if self.bias is BiasPlacement.ONCE and has_bias(self.norm_h):  # eq. 4 has one b
             self.b, self.bias = None, BiasPlacement.NONE
-        if isinstance(nonlinearity, str):
-            if nonlinearity not in NONLINEARITIES:
-                raise ValueError(f"nonlinearity is {nonlinearity!r}: choose tanh or relu.")
-            nonlinearity = NONLINEARITIES[nonlinearity]
-        self.f = nonlinearity
+        f = NONLINEARITIES.get(nonlinearity) if isinstance(nonlinearity, str) else nonlinearity
+        if f is None:
+            raise ValueError(f"nonlinearity is {nonlinearity!r}: choose tanh or relu.")
+        self.f = f
         self.reset_parameters()
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
         return (self.f(self.pre_activations(x, state[0], t)),)
-
-    def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
-        name = "norm_h.b" if self.b is None and has_bias(self.norm_h) else "b"
-        return {"W_x": W_x, "W_h": W_h, name: b_x + b_h}
-
-    def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        return self.W_x, self.W_h, self.b, None if self.b is None else torch.zeros_like(self.b)
 
 
 class LSTMCell(Gated):
@@ -315,16 +319,8 @@ class LSTMCell(Gated):
     Each of the first two runs over the 4H pre-activations at once, and the c that goes to the
     next step is *not* normalized. ``gate_norm_layer=Identity`` is eq. 29-31, the form of DRAW.
 
-    Args:
-        input_size, hidden_size: D and H.
-        norm_layer: makes LN_3 and, unless ``gate_norm_layer`` does, LN_1 and LN_2.
-        gate_norm_layer: makes LN_1 and LN_2, of 4H units; ``partial(GroupNorm, 4)`` is layer
-            norm gate by gate.
-        norm_scope: ``NormScope.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of the sum.
-        cell_state: the next step\'s c: ``CarriedCellState.RAW``, c, or ``NORMALIZED``, LN_3(c).
-        bias: where b is added: ``BiasPlacement.ONCE`` (True), after the norm; ``NONE`` (False);
-            ``TWICE``, also inside LN_2(W_x x + b); ``INSIDE``, there alone.
-        initial: the initialization.
+    Arguments are those of :class:`lnlab.nn.LSTM`. ``norm_layer`` makes LN_3 and, unless
+    ``gate_norm_layer`` does, LN_1 and LN_2; ``partial(GroupNorm, 4)`` is LN gate by gate.
 
     Examples:
         >>> cell = lnlab.nn.LSTMCell(8, 16)
@@ -334,6 +330,7 @@ class LSTMCell(Gated):
 
     I: Tensor
     gates, states = 4, 2
+    torch_order = 1, 0, 3, 2  # (f, i, o, g) here, (i, f, g, o) there
 
     def __init__(
         self,
@@ -383,22 +380,6 @@ class LSTMCell(Gated):
         normalized = self.norm_c(c, self.I, t)
         h = o.sigmoid() * normalized.tanh()
         return h, c if self.cell_state is CarriedCellState.RAW else normalized
-
-    def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
-        named = {"W_x": W_x, "W_h": W_h, "b": b_x + b_h}
-        return {name: _exchange_pairs(rows) for name, rows in named.items()}
-
-    def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        W_x, W_h = _exchange_pairs(self.W_x), _exchange_pairs(self.W_h)
-        if self.b is None:
-            return W_x, W_h, None, None
-        return W_x, W_h, _exchange_pairs(self.b), torch.zeros_like(self.b)
-
-
-def _exchange_pairs(rows: Tensor) -> Tensor:
-    """Turn (f, i, o, g) of the paper into torch's (i, f, g, o), or the other way round."""
-    first, second, third, fourth = rows.chunk(4)  # of (4 H, ...)
-    return torch.cat([second, first, fourth, third])
 
 
 def _per_gate(eps: float) -> dict:
@@ -463,13 +444,7 @@ class GRUCell(Cell):
     no bias; a cell whose normalizers have none gets ``b_x`` (3H) and, inside the reset,
     ``b_h`` (H), so that ``norm_layer=Identity`` is torch's unit too.
 
-    Args:
-        input_size, hidden_size: D and H.
-        norm_layer: makes the four normalizers, of 2H and of H units.
-        update_gate: what an open gate does: ``UpdateGate.WRITES``, (1 - z) h + z ĥ, or
-            ``KEEPS``, z h + (1 - z) ĥ, as torch.
-        bias: whether there are biases if the normalizers have none.
-        initial: the initialization.
+    Arguments are those of :class:`lnlab.nn.GRU`.
 
     Examples:
         >>> cell = lnlab.nn.GRUCell(8, 16)

@@ -119,9 +119,6 @@ class Linear(Layer):
         return torch.baddbmm(self.b_inside.unsqueeze(1), x, W.mT)
 
 
-PADDING_MODES = "zeros", "reflect"
-
-
 class Conv2d(Layer):
     """The same at every position: x (B, D, height, width) to (B, H, height', width').
 
@@ -156,15 +153,6 @@ class Conv2d(Layer):
         bias: bool = False,
         padding_mode: str = "zeros",
     ) -> None:
-        if min(kernel_size, stride, dilation) < 1 or padding < 0:
-            raise ValueError(
-                f"kernel_size is {kernel_size}, stride {stride}, dilation {dilation}, padding "
-                f"{padding}: give at least 1, 1, 1 and 0."
-            )
-        if padding_mode not in PADDING_MODES:
-            raise ValueError(
-                f"padding_mode is {padding_mode!r}: choose from {', '.join(PADDING_MODES)}."
-            )
         shape = (out_channels, in_channels, kernel_size, kernel_size)
         super().__init__(shape, norm_layer, bias=bias)
         self.stride, self.padding, self.dilation = stride, padding, dilation

@@ -54,24 +54,24 @@ def unroll(
         y, last = unroll(cell, flip(x, lengths), state, lengths, mask=mask)
         # the state after the first step of the sequence, which is read last
         return flip(y, lengths), last
-    state = cell.initial_state(x) if state is None else state
+    last: State = cell.initial_state(x) if state is None else state
     hs = []
     for t, x_t in enumerate(x):
-        before = state if mask is None else (state[0] * mask, *state[1:])
+        before = last if mask is None else (last[0] * mask, *last[1:])
         if lengths is None or bool((lengths > t).all()):
-            state = cell(x_t, before, t)
-            hs.append(state[0])
+            last = cell(x_t, before, t)
+            hs.append(last[0])
             continue
         # Some sequences have ended. The others are computed alone, not masked afterwards: batch
         # norm would have read the padding as examples.
         rows = (lengths > t).nonzero().squeeze(1).to(x.device)
         if len(rows):
             new = cell(x_t[rows], tuple(s[rows] for s in before), t)
-            pairs = zip(state, new, strict=True)
-            state = tuple(s.index_copy(0, rows, n.to(s.dtype)) for s, n in pairs)
-        hs.append(torch.where((lengths > t).to(x.device)[:, None], state[0], 0.0))
+            pairs = zip(last, new, strict=True)
+            last = tuple(s.index_copy(0, rows, n.to(s.dtype)) for s, n in pairs)
+        hs.append(torch.where((lengths > t).to(x.device)[:, None], last[0], 0.0))
     y = torch.stack(hs) if hs else x.new_zeros(0, x.shape[1], cell.hidden_size)
-    return y, state
+    return y, last
 
 
 def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -113,27 +113,20 @@ def check_inputs(
                 f"{name} has shape {tuple(value.shape)}: give (B, H) = {(B, cell.hidden_size)}."
             )
         W = cell.W_x
-        if value.device != W.device:
+        other = value.dtype != W.dtype and not torch.is_autocast_enabled(W.device.type)
+        if other or value.device != W.device:
             raise ValueError(
-                f"{name} is on {value.device}, the weights on {W.device}: move one."
-            )
-        if value.dtype != W.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise ValueError(
-                f"{name} is {value.dtype}, the weights are {W.dtype}: convert one."
+                f"{name} is {value.dtype} on {value.device}, the weights are {W.dtype} on "
+                f"{W.device}: convert one."
             )
     if lengths is None:
         return None
     n = torch.as_tensor(lengths)
-    if n.is_floating_point() or n.is_complex() or n.dtype == torch.bool:
-        raise ValueError(f"lengths are {n.dtype}: give whole numbers.")
-    if n.shape != (B,):
+    whole = not (n.is_floating_point() or n.is_complex() or n.dtype == torch.bool)
+    if not whole or n.shape != (B,) or not bool(((n >= 0) & (n <= T)).all()):
         raise ValueError(
-            f"lengths have shape {tuple(n.shape)}: give one for each of the {B} sequences."
-        )
-    if B and not 0 <= int(n.min()) <= int(n.max()) <= T:
-        raise ValueError(
-            f"lengths run from {int(n.min())} to {int(n.max())}: give 0 to {T}, the number of "
-            "time steps."
+            f"lengths are {n.tolist()}: give whole numbers from 0 to {T}, one for each of the "
+            f"{B} sequences."
         )
     return n.to(torch.int64).contiguous()  # the kernels need them contiguous
 

@@ -81,8 +81,8 @@ def _scale_x(given: LayerInputs, delta: float) -> LayerInputs:
     return replace(given, x=delta * given.x)
 
 
-def _scale_cases(given: LayerInputs, delta: float, cases: int = 1) -> LayerInputs:
-    return replace(given, x=torch.cat([delta * given.x[:cases], given.x[cases:]]))
+def _scale_case(given: LayerInputs, delta: float) -> LayerInputs:
+    return replace(given, x=torch.cat([delta * given.x[:1], given.x[1:]]))
 
 
 def _shift_W(given: LayerInputs, shift: Tensor) -> LayerInputs:
@@ -113,11 +113,6 @@ _shift_cases, _shift_inputs = partial(_shift_x, axis=0), partial(_shift_x, axis=
 _shift_summed, _shift_units = partial(_shift_a, axis=0), partial(_shift_a, axis=1)
 
 
-def _shift_ghost(given: LayerInputs, shift: Tensor) -> LayerInputs:
-    shifted = _shift_inputs(given, shift).x
-    return replace(given, x=torch.cat([shifted[:GHOST], given.x[GHOST:]]))
-
-
 def _shift_group(given: LayerInputs, shift: Tensor) -> LayerInputs:
     one_group = torch.zeros_like(shift)
     one_group[:MEMBERS] = shift[0]
@@ -130,7 +125,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     Transformation(3, "weight vector re-scaling", "w₁ → δw₁", scale_rows, True),
     Transformation(4, "dataset re-scaling", "X → δX", _scale_x, True),
     Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_inputs, False),
-    Transformation(6, "single training case re-scaling", "x₁ → δx₁", _scale_cases, True),
+    Transformation(6, "single training case re-scaling", "x₁ → δx₁", _scale_case, True),
     Transformation(7, "shift of a case's summed inputs", "aₙ → aₙ + cₙ1", _shift_summed, False),
     Transformation(8, "shift of a unit's summed input", "aᵢ → aᵢ + cᵢ", _shift_units, False),
     Transformation(9, "shift of a case's inputs", "xₙ → xₙ + cₙ1", _shift_cases, False),
@@ -150,15 +145,6 @@ ONE_GROUP = (
     Transformation(
         7, "shift of the summed inputs of a group", "aₙ₁…aₙ₃ → aₙ₁…aₙ₃ + c1",
         _shift_group, False,
-    ),
-)  # fmt: skip
-ONE_GHOST = (
-    Transformation(
-        6, "re-scaling of all cases of a ghost batch", "x₁…x₄ → δx₁…x₄",
-        partial(_scale_cases, cases=GHOST), True,
-    ),
-    Transformation(
-        9, "re-centering of a ghost batch", "x₁…x₄ → x₁…x₄ + γ", _shift_ghost, False
     ),
 )  # fmt: skip
 
@@ -242,8 +228,7 @@ ROWS: dict[str, Row] = {
         partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group", variants=ONE_GROUP
     ),
     "ghost batch": Row(
-        partial(GhostBatchNorm, ghost=GHOST), _BATCH, "batch norm inside each ghost batch",
-        variants=ONE_GHOST,
+        partial(GhostBatchNorm, ghost=GHOST), _BATCH, "batch norm inside each ghost batch"
     ),
     "batch renorm, clips off": Row(
         partial(BatchRenorm, r_max=float("inf"), d_max=float("inf")), "NNNNNNNNNNYY",
