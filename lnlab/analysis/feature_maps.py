@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.module_copy import check_input, check_names, copy_module
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, Frame, make_frame
 from lnlab.threads import in_one_thread
 
 CASES = 250
@@ -39,17 +38,6 @@ class MapStatistics(AnalysisResult):
         columns = dict(zip(("unit", "row", "column"), index.T.numpy(), strict=True))
         values = {name: v.flatten().cpu().numpy() for name, v in vars(self).items()}
         return make_frame({**columns, **values})
-
-    def plot(self) -> Figure:
-        """Return how often units are on, by their distance from the border."""
-        from lnlab.figures.curves import line_chart
-
-        height, width = self.on.shape[1:]
-        row, column = np.mgrid[:height, :width]
-        distance = np.minimum.reduce([row, column, height - 1 - row, width - 1 - column])
-        on, at = self.on.mean(0).cpu().numpy(), np.unique(distance)
-        lines = {"on": (at, np.array([on[distance == d].mean() for d in at]))}
-        return line_chart({"": lines}, x="distance from the border", y="on", log_y=False)
 
 
 class Contrast(NamedTuple):

@@ -13,7 +13,7 @@ Without a normalizer there is no gain, and K = D + 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -112,16 +112,8 @@ class GLM:
     eps: float = 0.0  # of the normalizer; the paper's equations have none
 
     def __post_init__(self) -> None:
-        W, x = self.W, self.x
-        matrices = W.dim() == 2 and x.dim() == 2 and W.shape[1] == x.shape[1] and len(x)
-        if not matrices or not W.is_floating_point() or W.dtype != x.dtype:
-            raise ValueError(
-                f"W is {tuple(W.shape)} in {W.dtype} and x {tuple(x.shape)} in {x.dtype}: give "
-                "(H, D) and (B, D), B at least 1, both in torch.float64."
-            )
-        for name, v in (("b", self.b), ("g", self.g)):
-            if v is not None and v.shape != W.shape[:1]:
-                raise ValueError(f"{name} is {tuple(v.shape)}: give ({len(W)},).")
+        if self.W.dtype != self.x.dtype:
+            raise ValueError(f"W is {self.W.dtype}, x {self.x.dtype}: give both in float64.")
         if self.plain and self.g is not None:
             raise ValueError("without a normalizer there is no gain: leave g out.")
         if not bool(self.h.isfinite().all()):
@@ -184,10 +176,6 @@ class GLM:
         b = self.W.new_zeros(len(self.W)) if self.b is None else self.b
         g = self.W.new_ones(len(self.W)) if self.g is None else self.g
         return torch.column_stack([self.W, b] if self.plain else [self.W, b, g])
-
-    def rescaled(self, factor: float) -> GLM:
-        """Return the same model with inputs ``factor`` times as large."""
-        return replace(self, x=factor * self.x)
 
 
 @in_one_thread
@@ -253,20 +241,6 @@ def divergence(glm: GLM, delta: Tensor) -> float:
     if delta.shape != glm.theta.shape:  # it might fit row by row
         raise ValueError(f"delta is {tuple(delta.shape)}: give {tuple(glm.theta.shape)}.")
     return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
-
-
-def radial(glm: GLM) -> dict[str, Tensor]:
-    """Return steps (H, K) along the scales and shifts of Table 1, some of which cost nothing.
-
-    "W": all weights grow alike. "w_1": one weight vector grows, the others stay. "shift": a
-    vector is added to every row of W.
-    """
-    steps = {name: torch.zeros_like(glm.theta) for name in ("W", "w_1", "shift")}
-    D = glm.W.shape[1]
-    steps["W"][:, :D] = glm.W
-    steps["w_1"][0, :D] = glm.W[0]
-    steps["shift"][:, :D] = glm.W[0].roll(1)
-    return steps
 
 
 class Gap(NamedTuple):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import EXACT, relative_change
-from lnlab.analysis.module_copy import Buffers, check_type, recompute_bn_stats
+from lnlab.analysis.module_copy import Buffers, recompute_bn_stats
 from lnlab.analysis.random import normal, uniform
 from lnlab.analysis.result import AnalysisResult, Frame, make_frame
 from lnlab.nn import Normalizer, SpectralNorm
@@ -113,7 +113,6 @@ class NormalizedLayer:
         statistics: Statistics | None = None,
         seed: int | None = None,
     ) -> None:
-        check_type("row", row, Row, "one of lnlab.nn.table1.ROWS")
         for name in ("W", "x", "c"):
             check_finite(name, getattr(given, name))
         self.row, self.given = row, given

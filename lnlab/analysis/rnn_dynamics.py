@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.analysis.magnitudes import root_mean_square, vector_norm
+from lnlab.analysis.magnitudes import root_mean_square
 from lnlab.analysis.module_copy import check_input, check_type
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
@@ -89,10 +89,6 @@ def dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> Dynamics:
 # Recurrent cells that have one name and are different functions.
 
 
-Cells = Mapping[str, Any]
-"""LSTM cells as of :class:`lnlab.nn.LSTMCell`, by name."""
-
-
 def same_weights(
     makers: Mapping[str, Callable[..., Any]], W_x: Tensor, W_h: Tensor, b: Tensor
 ) -> dict[str, Any]:
@@ -117,25 +113,6 @@ def same_weights(
 def gate_bias(cell: Any) -> Tensor:
     """Return the bias of the gates (4H,): the cell's own, or else that of its normalizer."""
     return cell.norm_h.b if cell.b is None else cell.b
-
-
-@in_one_thread
-@torch.no_grad()
-def disagreement(cells: Cells, x: Tensor) -> dict[str, Tensor]:
-    """Return the distance of each cell's h from that of the first, at each step of ``x``.
-
-    The norm of the difference over all cases and units of ``x`` (T, B, D), as a multiple of the
-    norm of the first cell's h: (T,) a name.
-    """
-    h = {
-        name: torch.stack([s[0] for s in hidden_states(cell, x)[1:]])
-        for name, cell in cells.items()
-    }
-    first = next(iter(h.values()))
-    return {
-        name: vector_norm((each - first).flatten(1), 1) / vector_norm(first.flatten(1), 1)
-        for name, each in h.items()
-    }
 
 
 def describe_variant(cell: Any) -> dict[str, str]:

@@ -12,7 +12,6 @@ from lnlab.analysis.landscape import (
     linear_interpolation,
     loss_landscape,
     random_directions,
-    training_path,
 )
 from lnlab.analysis.module_copy import BN_STATS
 from lnlab.analysis.objective import Objective
@@ -91,14 +90,3 @@ def test_readout_answers_whether_the_plot_is_right():
     drawn = evaluate_grid(loss, random_directions(loss, 1), [torch.linspace(-3, 1, 5)])
     reach = drawn.readout()["reach of direction 1, in lengths of w"]
     assert reach == pytest.approx(3 * drawn.lengths[0] / drawn.weights)
-
-
-def test_path_says_how_far_it_is_from_the_plane():
-    weights = [torch.zeros(3), torch.tensor([4.0, 0, 0]), torch.tensor([0, 3.0, 0])]
-    found = training_path([*weights, torch.tensor([0, 0, 1.0]), torch.zeros(3)])
-    assert float(found.distances[3]) == pytest.approx(1)
-    assert float(found.explained.sum()) == pytest.approx(25 / 26)
-    walk = training_path(list(torch.randn(200, 4000).cumsum(0)))
-    # of Brownian motion about its end; 4,000 dimensions are not all that there are
-    expected = 8 / torch.pi**2 * (1 + 1 / 9)
-    assert float(walk.explained.sum()) == pytest.approx(expected, abs=0.02)

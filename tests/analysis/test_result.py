@@ -11,7 +11,7 @@ import lnlab
 import lnlab.nn
 from lnlab.analysis.feature_maps import map_statistics
 from lnlab.analysis.internal_covariate_shift import covariate_shift
-from lnlab.analysis.landscape import linear_interpolation, training_path
+from lnlab.analysis.landscape import linear_interpolation
 from lnlab.analysis.norm_gradients import gradient_norms
 from lnlab.analysis.normalized_layer import measure_table1
 from lnlab.analysis.objective import Objective
@@ -83,7 +83,6 @@ RESULTS = {
     "trace": lambda d: lnlab.hessian_trace(given(d), draws=3),
     "spectrum": lambda d: lnlab.hessian_spectrum(by_batch(d, "running"), draws=2, steps=4),
     "fisher": lambda d: lnlab.fisher_information(*arguments(d)[:2]),
-    "path": lambda d: training_path(list(torch.arange(35.0).sin().view(5, 7).to(d))),
     "gradients": lambda d: gradient_norms(given(d)),
     "shift": shifted,
     "recorder": lambda d: recorded(d, lambda model, *_: lnlab.record(model, ["1"], **ALSO)),
