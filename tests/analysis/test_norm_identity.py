@@ -10,6 +10,7 @@ from lnlab.nn import (
     AdaNorm,
     BatchLayerNorm,
     BatchNorm,
+    BatchRenorm,
     DyT,
     GhostBatchNorm,
     GroupNorm,
@@ -249,6 +250,12 @@ class Median(LayerNorm):
 def test_a_rule_that_picks_an_input_by_its_size_is_not_told_place_by_place():
     (statistics,) = identify_norm(Median(H)).properties
     assert "of no regular set of inputs, as if values chose them" in statistics.found
+
+
+@pytest.mark.parametrize("units", [16, 64])
+def test_batch_renormalization_is_known_by_its_clips(units):
+    (statistics,) = identify_norm(BatchRenorm(units), torch.zeros(units, units)).properties
+    assert statistics.found.startswith("of the batch (axis 0), with clips")
 
 
 class CastsToFloat32(nn.RMSNorm):
