@@ -110,7 +110,7 @@ def describe(row: NormClass) -> str:
     """Return what a class computes in one line."""
     parts = [row.computes]
     if row.status == "identified":
-        parts += [f"gain {row.gain}" if row.gain != "none" else "no gain"]
+        parts += [f"gain {row.gain}".replace("gain none", "no gain")] if row.gain else []
         parts += [f"eps {row.eps}"] if row.eps else []
         parts += ["in float32"] if row.float32 else []
     return ", ".join(parts)
@@ -122,11 +122,11 @@ def survey_norms(
     """Identify every normalizer of an installed package.
 
     Args:
-        package: its name as it is imported, "transformers" say.
+        package: its name as it is imported, "transformers" say, or a part of it, "torch.nn".
         progress: wraps the classes while they are identified, as ``tqdm`` does.
 
     Raises:
-        ValueError: if the package cannot be imported.
+        ValueError: if the package cannot be imported, or defines no such class.
     """
     try:
         root = import_module(package)
@@ -135,8 +135,17 @@ def survey_norms(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations of the package are not the subject
         modules, failed = import_modules(root)
-        rows = [identify_class(kind) for kind in progress(find_classes(modules, package))]
-    name = metadata.packages_distributions().get(package, [package])[0]
+        classes = find_classes(modules, package)
+    if not classes:
+        raise ValueError(
+            f'{package} defines no torch module with "norm" in its name: give the package '
+            "that defines them, by the name under which it is imported."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # once more: some modules change what is shown
+        rows = [identify_class(kind) for kind in progress(classes)]
+    top = package.partition(".")[0]
+    name = metadata.packages_distributions().get(top, [top])[0]
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -156,7 +165,7 @@ def import_modules(root: ModuleType) -> tuple[list[ModuleType], list[str]]:
     paths = getattr(root, "__path__", ())
     for info in pkgutil.walk_packages(paths, f"{root.__name__}.", onerror=lambda name: None):
         # tests, programs, and the sources from which transformers generates its models
-        if not re.search(r"\.(_?tests?|conftest|__main__|modular_\w+)(\.|$)", info.name):
+        if not re.search(r"\.(_?test(s|ing)?|conftest|__main__|modular_\w+)(\.|$)", info.name):
             try:
                 with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                     modules.append(import_module(info.name))
@@ -166,14 +175,14 @@ def import_modules(root: ModuleType) -> tuple[list[ModuleType], list[str]]:
 
 
 def find_classes(modules: Sequence[ModuleType], package: str) -> list[type[nn.Module]]:
-    """Return the torch modules of a package whose names contain "norm", each once."""
+    """Return the torch modules that a package defines whose names contain "norm"."""
     found = {}
     for module in modules:
         for name, kind in list(vars(module).items()):
             if (
                 inspect.isclass(kind)
                 and issubclass(kind, nn.Module)
-                and kind.__module__.partition(".")[0] == package
+                and f"{kind.__module__}.".startswith(f"{package}.")
                 and re.search("norm(?!al(?!iz))", name, re.IGNORECASE)
             ):
                 found[f"{kind.__module__}.{kind.__qualname__}"] = kind
@@ -181,14 +190,19 @@ def find_classes(modules: Sequence[ModuleType], package: str) -> list[type[nn.Mo
 
 
 def identify_class(kind: type[nn.Module]) -> NormClass:
-    """Build a class, find an input that it takes, and identify what it computes."""
+    """Return what a class computes, or why that cannot be said."""
     name = f"{kind.__module__}.{kind.__qualname__}"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        try:
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
             module = build(kind).float()
-        except Exception as error:  # a constructor may raise anything
-            return NormClass(name, "not built", _sentence(error))
+        return identify_module(name, module)
+    except Exception as error:  # a constructor may raise anything, and one class ends no survey
+        return NormClass(name, "not built", _sentence(error))
+
+
+def identify_module(name: str, module: nn.Module) -> NormClass:
+    """Find an input that a module takes, and identify what it computes."""
     layers = [type(m).__name__ for m in module.modules() if isinstance(m, LAYERS)]
     if layers:
         return NormClass(name, "not a normalizer", f"contains {layers[0]}")
@@ -229,15 +243,17 @@ def _sentence(error: Exception) -> str:
 
 
 class UnknownArgument(ValueError):
-    """Says which argument of a constructor is not known."""
+    """Says what a constructor needs that is not known."""
 
 
 def build(kind: type[nn.Module]) -> nn.Module:
     """Return an instance whose required arguments are made up from their names.
 
     Raises:
-        UnknownArgument: if an argument is of unknown meaning.
+        UnknownArgument: if an argument is of unknown meaning, or nothing says a size.
     """
+    if issubclass(kind, nn.modules.lazy.LazyModuleMixin):
+        raise UnknownArgument("a lazy module has no parameters before its first input")
     arguments: dict[str, Any] = {}
     parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
     for parameter in parameters:
@@ -271,7 +287,7 @@ def make_argument(kind: type[nn.Module], name: str) -> Any:
     lower = name.lower()
     if lower == "config":
         return list(configurations(kind)) or _refuse(name)
-    if "eps" in lower:
+    if re.search(r"(^|_)eps", lower):
         return 1e-5
     if "group" in lower or "heads" in lower or lower == "num_splits":
         return 4
@@ -281,7 +297,7 @@ def make_argument(kind: type[nn.Module], name: str) -> Any:
         return 1
     if _says_size(lower) or lower in ("cin", "cout"):
         return WIDTH
-    if lower.startswith(("num_", "n_")):
+    if lower.startswith(("num_", "n_")) or lower == "steps":
         return 8
     return _refuse(name)
 
@@ -332,24 +348,31 @@ def place_of_activation(
 
 
 def find_input(module: nn.Module) -> Tensor:
-    """Return an input whose shape and type the module keeps.
+    """Return an input whose shape the module keeps, if possible without a warning.
 
     Raises:
         ValueError: with the first shape's reason, if there is none.
     """
-    sizes = [p.numel() for p in module.parameters()] + [b.numel() for b in module.buffers()]
-    width = max(sizes, default=WIDTH)
-    width = WIDTH if width == 1 else width
+    # buffers of recurrent norms have an axis of time, too
+    sizes = [p.numel() for p in module.parameters() if p.numel() > 1]
+    width = max(sizes or [b.numel() for b in module.buffers() if b.numel() > 1], default=WIDTH)
     reason: Exception | None = None
+    warned_of: Tensor | None = None
     for shape in SHAPES:
         x = normal(3, 1, *(width if n == WIDTH else n for n in shape)).float()
         try:
-            y = module(x)
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                y = module(x)
         except Exception as error:  # the next shape may be the one
             reason = reason or error
             continue
         if isinstance(y, Tensor) and y.shape == x.shape:
-            return x
+            if not warned:
+                return x
+            warned_of = x if warned_of is None else warned_of
+    if warned_of is not None:
+        return warned_of
     if reason is None:
         raise ValueError("its output has another shape than its input")
     raise reason

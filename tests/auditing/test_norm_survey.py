@@ -1,10 +1,11 @@
 """A survey of a package names what each of its normalizers computes, or why it cannot."""
 
 import sys
+from importlib import metadata
 
 import pytest
 
-from lnlab.auditing.norm_survey import read_popular_norms, survey_norms
+from lnlab.auditing.norm_survey import describe, read_popular_norms, survey_norms
 
 SOURCE = """
 import torch
@@ -63,6 +64,21 @@ class ConvNorm(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
 
+class StepsNorm(nn.LayerNorm):
+    def __init__(self, num_features, steps):
+        super().__init__(num_features)
+        self.register_buffer("running", torch.zeros(steps, num_features))
+
+class LazyNorm(nn.LazyBatchNorm1d):
+    pass
+
+class ShyNorm(nn.LayerNorm):
+    def __init__(self):
+        super().__init__(64)
+
+    def __deepcopy__(self, memo):
+        raise RuntimeError("no copies")
+
 class NormOfStyle(nn.Module):
     def __init__(self, style):
         super().__init__()
@@ -102,18 +118,33 @@ def test_each_class_is_named_by_what_it_computes(survey):
     assert rows["ConvNorm"].status == "not a normalizer"
     assert rows["NormOfStyle"].status == "not built"
     assert "'style'" in rows["NormOfStyle"].computes
+    assert rows["StepsNorm"].computes == "LayerNorm"
+    assert (rows["LazyNorm"].status, rows["ShyNorm"].status) == ("not built", "not built")
+    assert rows["ShyNorm"].computes == "RuntimeError: no copies"
+    assert "gain" not in describe(rows["FrozenNorm"])
     assert survey.not_imported == ("package_of_norms.broken: KeyError: 'no GPU'",)
 
 
 def test_the_table_prints_and_saves(survey, tmp_path):
     assert "OnePlusRMSNorm" in str(survey)
-    assert len(survey.to_frame()) == len(survey.classes) == 9
-    assert survey.save(tmp_path / "norms.csv").read_text().count("package_of_norms.") == 9
+    assert len(survey.to_frame()) == len(survey.classes) == 12
+    assert survey.save(tmp_path / "norms.csv").read_text().count("package_of_norms.") == 12
 
 
-def test_a_package_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="'no_such_package' cannot be imported"):
-        survey_norms("no_such_package")
+def test_a_part_of_a_package_is_a_package():
+    survey = survey_norms("torch.nn.modules.instancenorm")
+    rows = {row.name.rpartition(".")[2]: row.computes for row in survey.classes}
+    assert survey.version == metadata.version("torch")
+    assert rows["InstanceNorm2d"] == "InstanceNorm"  # of a batch, which it does not warn of
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [("no_such_package", "cannot be imported"), ("email", "defines no torch module")],
+)
+def test_a_package_without_norms_is_refused(package, words):
+    with pytest.raises(ValueError, match=words):
+        survey_norms(package)
 
 
 def test_the_kept_table_says_what_the_sources_say():
