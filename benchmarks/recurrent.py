@@ -13,14 +13,17 @@ import json as json_text
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+import plotly.graph_objects as go
 import torch
+from plotly.subplots import make_subplots
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks import _device
 from benchmarks._device import SIZES
+from lnlab.figures.style import BLUE, GREY, INK, OTHERS, TEMPLATE, add_footnote, shade
 from lnlab.kernels import fuse
 from lnlab.kernels.compilation import call_library, l2_cache_bytes, library
 from lnlab.kernels.fused_cells import fused_cell
@@ -37,6 +40,16 @@ LAYERS: dict[str, tuple[type[Recurrent], Callable[[int, int], nn.Module]]] = {
 }
 LONG = (100, 1_000, 10_000)
 """Time steps, of 8 sequences of 32 inputs and 64 units."""
+LINES = {
+    "LN-LSTM, fused": ("LN-LSTM", "ours_ms", {"color": BLUE, "width": 4}),
+    "LN-GRU, fused":
+        ("LN-GRU", "ours_ms", {"color": shade(BLUE, 2), "width": 4, "dash": "dash"}),
+    "LN-LSTM, loop of operators":
+        ("LN-LSTM", "reference_ms", {"color": OTHERS[2], "dash": "dashdot"}),
+    "LN-LSTM, TorchScript": ("LN-LSTM", "script_ms", {"color": OTHERS[3], "dash": "6px,3px"}),
+    "LN-LSTM, matrix products alone": ("LN-LSTM", "floor_ms", {"color": GREY, "dash": "dot"}),
+}  # fmt: skip
+"""The lines of a picture: the cell, its time in a row, and the look."""
 Times = dict[str, list[float]]
 """Seconds by candidate; NaN in the rounds that leave it out."""
 
@@ -209,6 +222,45 @@ def hardware() -> str:
     """The processor, and the part of its second-level cache that is a thread's own."""
     name, ability = device_name(torch.device("cpu")), torch.backends.cpu.get_cpu_capability()
     return f"{name}, {ability}, {l2_cache_bytes() // 1024} KiB a thread"
+
+
+def picture(panels: Mapping[str, tuple[Sequence[dict], int]], phase: str) -> go.Figure:
+    """Draw times as multiples of torch's; below the line at 1 layer norm costs nothing.
+
+    Args:
+        panels: by what the axis of x is, rows, and which of T, B, inputs, H is drawn there.
+        phase: "train" or "infer".
+    """
+    figure = make_subplots(1, len(panels), shared_yaxes=True, horizontal_spacing=0.05)
+    for column, (title, (rows, place)) in enumerate(panels.items(), start=1):
+        for name, (cell, key, look) in LINES.items():
+            mine = [row for row in rows if (row["cell"], row["phase"]) == (cell, phase)]
+            bars = None
+            ratios = [row[key] / row["torch_ms"] for row in mine]
+            if key == "ours_ms":  # the median over rounds, and its quartiles
+                ratios = [row["ratio"] for row in mine]
+                bars = {
+                    "array": [row["range"][1] - row["ratio"] for row in mine],
+                    "arrayminus": [row["ratio"] - row["range"][0] for row in mine],
+                }
+            figure.add_scatter(
+                x=[row["size"][place] for row in mine], y=ratios, error_y=bars, name=name,
+                legendgroup=name, showlegend=column == 1, mode="lines+markers", line=look,
+                marker={"size": 8}, row=1, col=column,
+                hovertemplate=f"{name}<br>%{{x:g}}: %{{y:.2f}} times<extra></extra>",
+            )  # fmt: skip
+        sizes = sorted({row["size"][place] for row in rows})
+        figure.update_xaxes(type="log", tickvals=sizes, ticktext=sizes, col=column)
+        figure.update_xaxes(title_text=title, col=column)
+    figure.add_hline(1, line={"color": INK, "width": 1.5}, row="all", col="all")
+    ticks = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=ticks)
+    figure.update_yaxes(title_text="time / torch's without norm", col=1)
+    made_on = f"{hardware()}, threads: {torch.get_num_threads()}, torch {torch.__version__}"
+    return add_footnote(
+        figure.update_layout(template=TEMPLATE, height=480),
+        f"{made_on}. Dots: medians; bars: quartiles of the fused layers.",
+    )
 
 
 def table(result: dict) -> str:

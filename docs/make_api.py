@@ -25,9 +25,7 @@ NAMES = {
         *("fit", "evaluate", "cross_entropy", "Batches", "stack"),
     ),
     "lnlab.data": ("load", "sources", "fetch"),
-    "lnlab.figures": (
-        *("learning_curves", "line_chart", "paired_differences", "matrices", "table"),
-    ),
+    "lnlab.figures": (*("line_chart", "paired_differences", "matrices", "table"),),
     "lnlab.panels": ("invariance", "geometry", "recurrence", "landscape", "distributions"),
 }
 """The names of each section; none: all that the module gives."""

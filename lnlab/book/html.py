@@ -239,11 +239,15 @@ def extract_audio(source: str) -> str:
 def image(kind: str, data: str, alt: str) -> str:
     """Return an image of an output."""
     if kind == "image/svg+xml":
+        if title := re.search("<title>(.*?)</title>", data):
+            alt = html.unescape(title[1])
         # as an image, not as part of the page, an SVG cannot run scripts
         data = "utf8," + html.escape(re.sub(r"[%#<>]", lambda m: f"%{ord(m[0]):02X}", data))
     else:
         data = "base64," + html.escape(data.replace("\n", ""))
-    return f'<img src="data:{kind};{data}" alt="{html.escape(alt)}">'
+    picture = f'<img src="data:{kind};{data}" alt="{html.escape(alt)}">'
+    # a drawing keeps its size: made smaller, its words could not be read
+    return f'<div class="scrolled">{picture}</div>' if "svg" in kind else picture
 
 
 def render_display(data: dict[str, Any], metadata: dict[str, Any], number: str) -> str:

@@ -9,10 +9,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from lnlab.figures.style import (
-    BLUE,
     GREY,
     INK,
-    OTHERS,
     PREDICTED,
     TEMPLATE,
     add_footnote,
@@ -22,11 +20,10 @@ from lnlab.figures.style import (
     linear_axis,
     lines,
     log_axis,
-    shade,
 )
 
 Curve = tuple[np.ndarray, np.ndarray]
-"""Places and values, each (K,)."""
+"""Places (K,) and values, (K,) or of several seeds (S, K)."""
 
 
 def line_chart(
@@ -34,6 +31,7 @@ def line_chart(
     *,
     x: str,
     y: str,
+    made_on: str = "",
     log_x: bool = False,
     log_y: bool = True,
     dots: Collection[str] = (),
@@ -42,30 +40,40 @@ def line_chart(
 ) -> go.Figure:
     """Draw panels side by side on one scale, a line for each name.
 
+    Of several seeds the line is the mean, and a band holds all of them. What was measured at
+    x = 0 has no place on a logarithmic axis and is left out there.
+
     Args:
-        panels: the curves of each panel by its title.
+        panels: the curves of each panel by its title: places (K,) and values, (K,) or (S, K).
         x: what the axis of x is, with its unit.
         y: likewise of y.
+        made_on: the data's kind and the hardware, printed below.
         dots: names whose values are drawn as dots and not as a line.
         predicted: names whose values were not measured; their lines are dashed.
         mark: a place on the axis of x, and what is there.
 
     Examples:
-        >>> steps = np.arange(1, 11)
-        >>> curves = {"none": (steps, 1 / steps), "layer": (steps, 1 / steps**2)}
-        >>> lnlab.figures.line_chart({"": curves}, x="updates", y="loss")
+        >>> steps, losses = np.arange(1, 11), np.random.rand(3, 10)
+        >>> curves = {"none": (steps, 1 / steps), "layer": (steps, losses)}
+        >>> lnlab.figures.line_chart({"": curves}, x="updates", y="loss", made_on="3 seeds")
     """
-    figure = _curve_panels(panels, x, y, log_x, log_y, horizontal_spacing=0.06)
+    titles = [escape(title) for title in panels]
+    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
+    every = [curve for panel in panels.values() for curve in panel.values()]
+    figure.update_xaxes((log_axis if log_x else linear_axis)(at for at, _ in every))
+    heights = (values for _, values in every)
+    figure.update_yaxes(log_axis(heights) if log_y else {"type": "linear"})
+    figure.update_xaxes(title_text=escape(x)).update_yaxes(title_text=escape(y), col=1)
     styles = lines(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
-        for text, (at, values) in panel.items():
-            name, look = escape(text), styles[text] | (PREDICTED if text in predicted else {})
-            figure.add_scatter(
-                x=at, y=values, name=name, legendgroup=name,
-                mode="markers" if text in dots else "lines", line=look, marker={"size": 9},
-                legendrank=legend_rank(text), row=1, col=column,
-                hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
-            )  # fmt: skip
+        for name, (at, values) in panel.items():
+            at, values = np.asarray(at), np.asarray(values)
+            shown = at > 0 if log_x else np.full(at.shape, True)
+            look = styles[name] | (PREDICTED if name in predicted else {})
+            traces = mean_and_band(name, at[shown], values[..., shown], look)
+            if name in dots:
+                traces[-1].mode = "markers"
+            figure.add_traces(traces, 1, column)
     if mark:
         figure.add_vline(
             mark[0], line={"color": GREY, "width": 1.5, "dash": "dot"}, row="all", col="all",
@@ -73,7 +81,31 @@ def line_chart(
             annotation_position="top right",
         )  # fmt: skip
     name_once(figure)
-    return figure.update_layout(height=430)
+    figure.update_layout(template=TEMPLATE, height=430, legend={"y": 1.09}, margin={"t": 75})
+    if not made_on:
+        return figure
+    several = any(np.ndim(values) > 1 and len(values) > 1 for _, values in every)
+    note = " Line: mean; band: least to greatest of the seeds." if several else ""
+    return add_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
+
+
+def mean_and_band(
+    text: str, x: np.ndarray, y: np.ndarray, look: Mapping[str, Any]
+) -> list[go.Scatter]:
+    """Return values y (K,) over x (K,); of seeds (S, K) their spread, and their mean."""
+    name, middle = escape(text), y.mean(axis=0) if y.ndim > 1 else y
+    finite = np.isfinite(middle)
+    joined = (finite[1:] & finite[:-1]).any()
+    mean = go.Scatter(
+        x=x, y=middle, name=name, legendrank=legend_rank(text), legendgroup=name, line=look,
+        mode="lines" if joined else "markers",  # a line through one place is not seen
+        marker={"color": look["color"], "size": 9},
+        hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
+    )  # fmt: skip
+    if y.ndim < 2:
+        return [mean]
+    area = band(x, y.min(axis=0), y.max(axis=0), look["color"])
+    return [go.Scatter(area, showlegend=False, legendgroup=name), mean]
 
 
 def name_once(figure: go.Figure) -> None:
@@ -84,80 +116,6 @@ def name_once(figure: go.Figure) -> None:
         if trace.showlegend is not False:
             trace.showlegend = trace.legendgroup not in named
             named.add(trace.legendgroup)
-
-
-def _curve_panels(
-    panels: Mapping[str, Mapping[str, Curve]],
-    x: str,
-    y: str,
-    log_x: bool,
-    log_y: bool,
-    **options: Any,
-) -> go.Figure:
-    """Return empty panels side by side, whose axes hold all curves."""
-    titles = [escape(title) for title in panels]
-    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles, **options)
-    every = [curve for panel in panels.values() for curve in panel.values()]
-    figure.update_xaxes((log_axis if log_x else linear_axis)(at for at, _ in every))
-    values = (values for _, values in every)
-    figure.update_yaxes(log_axis(values) if log_y else {"type": "linear"})
-    figure.update_xaxes(title_text=escape(x)).update_yaxes(title_text=escape(y), col=1)
-    return figure.update_layout(template=TEMPLATE, legend={"y": 1.09}, margin={"t": 75})
-
-
-def learning_curves(
-    panels: Mapping[str, Mapping[str, Curve]],
-    *,
-    x: str,
-    y: str,
-    made_on: str,
-    log_x: bool = False,
-    log_y: bool = True,
-) -> go.Figure:
-    """Draw panels side by side on one scale: lines are means, bands hold all seeds.
-
-    What was measured at x = 0 has no place on a logarithmic axis and is left out there.
-
-    Args:
-        panels: by title and by name the places (K,) and the values (S, K), a row a seed.
-        x: what the axis of x is, with its unit.
-        y: likewise of y.
-        made_on: the data's kind and the hardware, printed below.
-
-    Examples:
-        >>> updates, losses = np.arange(1, 11), np.random.rand(3, 10)
-        >>> panels = {"": {"layer": (updates, losses), "batch": (updates, 2 * losses)}}
-        >>> lnlab.figures.learning_curves(panels, x="updates", y="loss", made_on="3 seeds")
-    """
-    figure = _curve_panels(panels, x, y, log_x, log_y)
-    styles = lines(name for panel in panels.values() for name in panel)
-    several = False
-    for column, panel in enumerate(panels.values(), start=1):
-        for name, (at, values) in panel.items():
-            shown = at > 0 if log_x else np.full(at.shape, True)
-            curve = mean_and_band(name, at[shown], values[:, shown], styles[name])
-            figure.add_traces(curve, 1, column)
-            several |= len(values) > 1
-    note = " Line: mean; band: least to greatest of the seeds." if several else ""
-    name_once(figure)
-    return add_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
-
-
-def mean_and_band(
-    text: str, x: np.ndarray, y: np.ndarray, look: Mapping[str, Any]
-) -> list[go.Scatter]:
-    """Return the spread of seeds (S, K) over x (K,) and their mean, one group of a legend."""
-    name, middle = escape(text), y.mean(axis=0)
-    finite = np.isfinite(middle)
-    joined = (finite[1:] & finite[:-1]).any()
-    area = band(x, y.min(axis=0), y.max(axis=0), look["color"])
-    mean = go.Scatter(
-        x=x, y=middle, name=name, legendrank=legend_rank(text), legendgroup=name, line=look,
-        mode="lines" if joined else "markers",  # a line through one place is not seen
-        marker={"color": look["color"], "size": 9},
-        hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
-    )  # fmt: skip
-    return [go.Scatter(area, showlegend=False, legendgroup=name), mean]
 
 
 # Paired differences with an interval.
@@ -304,33 +262,6 @@ def add_level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> 
     )  # fmt: skip
 
 
-# A quantity against the size of a change, over many decades of both.
-
-
-FLOOR = 1e-17
-"""The height at which a value of exactly 0 is drawn: below the rounding of float64."""
-
-
-def sweeps(at: np.ndarray, curves: Mapping[str, np.ndarray], *, x: str, y: str) -> go.Figure:
-    """Draw curves by name over ``at`` (K,), both axes logarithmic.
-
-    What is exactly 0 is drawn at 1e-17, the foot of the axis; what is not a number is left out.
-    """
-    figure = go.Figure(layout={"template": TEMPLATE, "height": 420})
-    styles = lines(curves)
-    for text, values in curves.items():
-        name = escape(text)
-        figure.add_scatter(
-            x=at, y=np.where(values == 0, FLOOR, values), name=name, mode="lines",
-            legendrank=legend_rank(text),
-            line=styles[text], hovertemplate=f"{name}<br>%{{x:.3g}}: %{{y:.2e}}<extra></extra>",
-        )  # fmt: skip
-    figure.update_xaxes(title_text=escape(x))
-    figure.update_yaxes(title_text=escape(y), range=[np.log10(FLOOR), 1], dtick=4)
-    for_both = {"type": "log", "exponentformat": "power"}
-    return figure.update_layout(xaxis=for_both, yaxis=for_both)
-
-
 # A quantity along the depth of a net.
 
 
@@ -348,111 +279,29 @@ def over_depth(
         values: for each line one number a place; 0, which has no logarithm, is left out.
         y: what they are, with their unit.
     """
-    figure = go.Figure()
-    at, styles = list(range(len(places))), lines(values)
-    names = [escape(place) for place in places]
-    for name, each in values.items():
-        figure.add_scatter(
-            x=at, y=[number if number > 0 else None for number in each],
-            name=escape(name), mode="lines+markers", line=styles[name],
-            customdata=names, hovertemplate="%{customdata}: %{y:.3g}<extra></extra>",
-        )  # fmt: skip
+    at = np.arange(len(places))
+    above_0 = {
+        name: (at, np.array([number if number > 0 else np.nan for number in each], float))
+        for name, each in values.items()
+    }
+    figure = line_chart({"": above_0}, x="parts, in the order of the computation", y=y)
+    figure.update_traces(
+        mode="lines+markers", marker_size=6, customdata=[escape(place) for place in places],
+        hovertemplate="%{customdata}: %{y:.3g}<extra></extra>",
+    )  # fmt: skip
     every = -(-len(at) // 24)
     short = [
         escape(place if len(place) <= LETTERS else f"…{place[-LETTERS:]}") for place in places
     ]
     figure.update_xaxes(
-        tickvals=at[::every], ticktext=short[::every], tickangle=-60, automargin=True,
-        title_text="parts, in the order of the computation",
-    )  # fmt: skip
-    numbers = np.concatenate([np.asarray(each, float) for each in values.values()])
-    decades = np.log10(numbers[np.isfinite(numbers) & (numbers > 0)])
+        tickvals=at[::every], ticktext=short[::every], tickangle=-60, automargin=True
+    )
+    numbers = np.concatenate([each for _, each in above_0.values()])
+    decades = np.log10(numbers[np.isfinite(numbers)])
     if not decades.size:
         decades = np.zeros(1)
     # whole decades: a spread of a few percent is not to look like a cliff
     ends = [float(np.floor(decades.min())), float(np.floor(decades.max())) + 1]
     # labelled for what the axis shows: for values that close there is no room
-    axis = log_axis([[10**end for end in ends]])
-    figure.update_yaxes(axis, range=ends, title_text=escape(y))
-    return figure.update_layout(
-        template=TEMPLATE, height=440, showlegend=len(values) > 1, legend={"y": 1.09}
-    )
-
-
-# How long each contender takes, as a multiple of torch's layer without a norm.
-
-
-_PALE = {"color": shade(BLUE, 2), "width": 4, "dash": "dash"}
-CONTENDERS = {
-    "LN-LSTM, fused": ("LN-LSTM", "ours_ms", {"color": BLUE, "width": 4}),
-    "LN-GRU, fused": ("LN-GRU", "ours_ms", _PALE),
-    "LN-LSTM, loop of operators":
-        ("LN-LSTM", "reference_ms", {"color": OTHERS[2], "dash": "dashdot"}),
-    "LN-LSTM, TorchScript": ("LN-LSTM", "script_ms", {"color": OTHERS[3], "dash": "6px,3px"}),
-    "LN-LSTM, matrix products alone": ("LN-LSTM", "floor_ms", {"color": GREY, "dash": "dot"}),
-}  # fmt: skip
-"""The cell, its time in a row of benchmarks/recurrent.py, and the look of its line: ours in the
-colour of layer norm."""
-
-Ratio = tuple[float, float, float, float]
-"""The place of a measurement, the ratio, its lower and its upper quartile."""
-
-TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-
-
-def ratios_to_torch(
-    rows: Sequence[Mapping[str, Any]], place: int, phase: str
-) -> dict[str, list[Ratio]]:
-    """Return the bars of :func:`ratio_curves`, made of rows of benchmarks/recurrent.py.
-
-    The ratio of a fused layer is the median over rounds, with its quartiles; those of the
-    others are ratios of medians.
-
-    Args:
-        rows: what was timed, of one or several cells and phases.
-        place: which of T, B, inputs, H the axis of x is.
-        phase: "train" or "infer".
-    """
-    panel: dict[str, list[Ratio]] = {}
-    for name, (cell, key, _) in CONTENDERS.items():
-        for row in rows:
-            if (row["cell"], row["phase"]) == (cell, phase):
-                fused = key == "ours_ms"
-                one = (row[key] / row["torch_ms"],) * 3
-                ratios = (row["ratio"], *row["range"]) if fused else one
-                panel.setdefault(name, []).append((row["size"][place], *ratios))
-    return panel
-
-
-def ratio_curves(
-    panels: Mapping[str, Mapping[str, Sequence[Ratio]]], *, made_on: str
-) -> go.Figure:
-    """Draw panels side by side on logarithmic axes; below the line at 1 nothing is lost.
-
-    Args:
-        panels: the :func:`ratios_to_torch` of each; its title is what its axis of x is.
-        made_on: the hardware and the threads, printed below.
-    """
-    figure = make_subplots(1, len(panels), shared_yaxes=True, horizontal_spacing=0.05)
-    for column, (x, panel) in enumerate(panels.items(), start=1):
-        for name, ratios in panel.items():
-            at, ratio, low, high = np.array(ratios, dtype=float).reshape(-1, 4).T
-            look = CONTENDERS[name][2]
-            bars = {"type": "data", "symmetric": False, "color": look["color"]}
-            figure.add_scatter(
-                x=at, y=ratio, name=name, legendgroup=name, showlegend=column == 1,
-                mode="lines+markers", line=look, marker={"size": 8},
-                error_y=bars | {"array": high - ratio, "arrayminus": ratio - low},
-                hovertemplate=f"{name}<br>%{{x:g}}: %{{y:.2f}} times<extra></extra>",
-                row=1, col=column,
-            )  # fmt: skip
-        places = sorted({place for ratios in panel.values() for place, *_ in ratios})
-        ticks = {"tickvals": places, "ticktext": [f"{place:g}" for place in places]}
-        figure.update_xaxes(title_text=escape(x), type="log", **ticks, col=column)
-    figure.add_hline(1, line={"color": INK, "width": 1.5}, row="all", col="all")
-    figure.update_yaxes(type="log", tickvals=TICKS, ticktext=[f"{tick:g}" for tick in TICKS])
-    figure.update_yaxes(title_text="time / torch's without norm", col=1)
-    figure.update_layout(template=TEMPLATE, height=480)
-    return add_footnote(
-        figure, f"{made_on}. Dots: medians; bars: quartiles of the fused layers."
-    )
+    figure.update_yaxes(log_axis([[10**end for end in ends]]), range=ends)
+    return figure.update_layout(showlegend=len(values) > 1)

@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,17 +10,11 @@ from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
 
 from lnlab.figures.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
     SIGNED,
     SIZES,
     TEMPLATE,
     VERMILLION,
     add_footnote,
-    canvas,
     escape,
     text_color_on,
 )
@@ -171,7 +163,7 @@ def configurations(
             row, cell = divmod((outlined or {})[title], 4)
             figure.add_shape(
                 type="rect", x0=cell - 0.46, x1=cell + 0.46, y0=row - 0.46, y1=row + 0.46,
-                line={"color": "#D55E00", "width": 4}, row=1, col=column,
+                line={"color": VERMILLION, "width": 4}, row=1, col=column,
             )  # fmt: skip
     figure.update_xaxes(
         title_text="features: mean, deviation", tickvals=[0, 1, 2, 3], ticktext=PAIRS,
@@ -219,157 +211,6 @@ def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
     return [
         [cell_text(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)
     ]
-
-
-# Pictures of the fused recurrence: what each thread does when, what the backward pass keeps.
-
-
-WORK = {
-    "input": ("W<sub>x</sub>x of many steps at once", BLUE),
-    "recurrent": ("W<sub>h</sub>h of one step", VERMILLION),
-    "rest": ("the rest of the step: LN, gates, c, h", GREEN),
-}
-OPERATORS = ("recurrent", "rest", "rest", "rest", "rest")
-"""The operators of a step in a loop, by what they do; there are several times as many."""
-
-WIDTHS = {"input": 0.55, "recurrent": 0.62, "rest": 0.3}
-
-
-def timeline(slices: Sequence[int], steps: int = 4, chunk: int = 2) -> go.Figure:
-    """Draw two ways through time, a lane for each thread; widths are not to scale.
-
-    Args:
-        slices: the number of cases of each slice of the batch, a thread each.
-        steps: how many time steps are drawn.
-        chunk: for how many steps W_x x is computed at once.
-    """
-    figure = _canvas(430)
-    threads = len(slices)
-    loop = {"input": 1.6 * WIDTHS["input"], "recurrent": WIDTHS["recurrent"], "rest": 0.11}
-    looped = _boxes(["input", *OPERATORS * steps], loop, 0.07)
-    call = []
-    for step in range(steps):
-        call += ["recurrent", "rest"] if step % chunk else ["input", "recurrent", "rest"]
-    alone = _boxes(call, WIDTHS, 0.0)
-    for lane in range(threads):
-        number, above = f"thread {threads - lane}", threads + 1.2 + lane
-        cases = f"{number}: {slices[threads - 1 - lane]} cases"
-        for boxes, base, text in ((looped, above, number), (alone, lane, cases)):
-            for left, width, work in boxes:
-                _draw_box(figure, left, base, width, 0.72, "", WORK[work][1])
-            _label(figure, -0.1, base + 0.36, text, anchor="right")
-    for left, width, _ in looped:
-        at = left + width + 0.035
-        figure.add_shape(
-            type="line", x0=at, x1=at, y0=threads + 1.05, y1=2 * threads + 1.1,
-            line={"color": INK, "width": 1.5, "dash": "dot"},
-        )  # fmt: skip
-    top = 2 * threads + 1.45
-    _label(figure, 0, top, "<b>A loop of operators.</b> At every dotted line all threads wait.")
-    text = "Each thread takes its own cases through all steps and waits for nobody."
-    _label(figure, 0, threads + 0.12, f"<b>One call.</b> {text}")
-    _legend(figure, -0.75)
-    end = max(left + width for left, width, _ in looped + alone)
-    figure.update_xaxes(range=[-1.75, end + 0.1])
-    return figure.update_yaxes(range=[-1.05, top + 0.4])
-
-
-def _boxes(
-    works: Sequence[str], widths: Mapping[str, float], gap: float
-) -> list[tuple[float, float, str]]:
-    """Return the boxes (left, width, work) of works one after the other."""
-    lefts = accumulate((widths[work] + gap for work in works), initial=0.0)
-    return [(left, widths[work], work) for left, work in zip(lefts, works, strict=False)]
-
-
-def lstm_step() -> go.Figure:
-    """Draw one time step of the LN-LSTM as the kernel computes it, and what it keeps of it."""
-    figure = _canvas(400)
-    saved, made = ORANGE, GREY
-    blue, red, green = (WORK[work][1] for work in WORK)
-    boxes = {
-        "x": (0.0, 2.2, "x<sub>t</sub>", "white", made),
-        "h_": (0.0, 1.1, "h<sub>t−1</sub>", "white", saved),
-        "c_": (0.0, 0.0, "c<sub>t−1</sub>", "white", saved),
-        "Wx": (1.3, 2.2, "W<sub>x</sub>x", blue, saved),
-        "Wh": (1.3, 1.1, "W<sub>h</sub>h", red, saved),
-        "LNx": (2.6, 2.2, "μ, σ", green, saved),
-        "LNh": (2.6, 1.1, "μ, σ", green, saved),
-        "gates": (3.9, 1.65, "f, i, o, g", green, made),
-        "c": (5.2, 0.0, "c<sub>t</sub>", green, saved),
-        "LNc": (6.5, 0.0, "μ, σ", green, saved),
-        "h": (7.8, 1.1, "h<sub>t</sub>", green, saved),
-    }
-    for left, bottom, text, fill, line in boxes.values():
-        _draw_box(figure, left, bottom, 0.9, 0.7, text, fill, line)
-    arrows = "x Wx, Wx LNx, h_ Wh, Wh LNh, LNx gates, LNh gates, gates c, c_ c, c LNc, LNc h"
-    for pair in [*arrows.split(", "), "gates h"]:
-        (x0, y0, *_), (x1, y1, *_) = (boxes[name] for name in pair.split())
-        figure.add_annotation(
-            x=x1, y=y1 + 0.35, ax=x0 + 0.9, ay=y0 + 0.35, axref="x", ayref="y", text="",
-            showarrow=True, arrowhead=2, arrowwidth=1.6, arrowcolor="#4B5563",
-        )  # fmt: skip
-    _legend(figure, -0.75)
-    frame = f"<span style='color:{ORANGE}'>□</span>"
-    text = f"{frame} kept for the backward pass; the gates are computed again there"
-    _label(figure, 0.0, -1.15, text)
-    figure.update_xaxes(range=[-0.2, 8.9])
-    return figure.update_yaxes(range=[-1.35, 3.1])
-
-
-def memory_bars(sizes: Mapping[str, float], *, unit: str) -> go.Figure:
-    """Draw a bar for each: how much is kept for the backward pass."""
-    names = [escape(name) for name in sizes]
-    figure = go.Figure(layout={"template": TEMPLATE, "height": 90 + 55 * len(sizes)})
-    figure.update_layout(margin={"r": 60})  # for the numbers behind the bars
-    figure.add_bar(
-        x=list(sizes.values()), y=names, orientation="h", marker={"color": BLUE},
-        texttemplate="%{x:.3g}", textposition="outside", cliponaxis=False,
-        hovertemplate="%{y}: %{x:.4g}<extra></extra>",
-    )  # fmt: skip
-    figure.update_xaxes(title_text=escape(unit), rangemode="tozero")
-    return figure.update_yaxes(autorange="reversed")
-
-
-def _canvas(height: int) -> go.Figure:
-    """Return a figure without axes, in which shapes are drawn."""
-    # what stands in boxes does not shrink
-    figure = go.Figure(layout=canvas(height, 10, 10, 10, 10) | {"meta": {"width": 840}})
-    figure.update_xaxes(visible=False, fixedrange=True)
-    return figure.update_yaxes(visible=False, fixedrange=True)
-
-
-def _draw_box(
-    figure: go.Figure,
-    left: float,
-    bottom: float,
-    width: float,
-    height: float,
-    text: str,
-    fill: str,
-    line: str = "white",
-) -> None:
-    figure.add_shape(
-        type="rect", x0=left, x1=left + width, y0=bottom, y1=bottom + height,
-        fillcolor=fill, line={"color": line, "width": 4 if line == ORANGE else 1},
-    )  # fmt: skip
-    if text:
-        color = INK if fill == "white" else "white"
-        middle = left + width / 2, bottom + height / 2
-        _label(figure, *middle, text, anchor="center", color=color, size=17)
-
-
-def _label(figure: go.Figure, x: float, y: float, text: str, **look: Any) -> None:
-    figure.add_annotation(
-        text=text, x=x, y=y, xanchor=look.get("anchor", "left"), yanchor="middle",
-        showarrow=False, font={"color": look.get("color", INK), "size": look.get("size", 14)},
-    )  # fmt: skip
-
-
-def _legend(figure: go.Figure, y: float) -> None:
-    """Add the legend below the picture: what the colours mean."""
-    words = [f"<span style='color:{color}'>■</span> {text}" for text, color in WORK.values()]
-    _label(figure, 0.0, y, " &nbsp; &nbsp; ".join(words))
 
 
 # Any table, as a figure.

@@ -10,7 +10,6 @@ import torch
 
 from lnlab.analysis.fisher import FAMILIES, GLM, divergence, gap
 from lnlab.analysis.random import normal
-from lnlab.figures.curves import FLOOR
 from lnlab.figures.style import (
     INK,
     axes,
@@ -35,6 +34,8 @@ NORMALIZERS: dict[str, NormLayer] = {
 }
 UNITS = (4, 8, 16, 32, 64)
 SIZES = np.logspace(-1, 1, 21)
+FLOOR = 1e-17
+"""The height at which a value of exactly 0 is drawn: below the rounding of float64."""
 STEP = 1e-4
 """The size of a step in every weight or gain: small enough for eq. 8."""
 

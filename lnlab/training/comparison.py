@@ -95,7 +95,7 @@ class NormComparison(AnalysisResult):
 
     def plot(self) -> "go.Figure":
         """Return the learning curves: means over seeds, and bands that hold all of them."""
-        from lnlab.figures.curves import learning_curves
+        from lnlab.figures.curves import line_chart
 
         updates = next(iter(self.losses.values())).shape[1]
         size = math.ceil(updates / POINTS)
@@ -106,7 +106,7 @@ class NormComparison(AnalysisResult):
             means = torch.stack([block.mean(1) for block in blocks], 1)
             curves[name] = ends.double().numpy(), means.numpy()
         made_on = f"{len(self.seeds)} seeds, on {self.device}"
-        return learning_curves({"": curves}, x="updates", y="training loss", made_on=made_on)
+        return line_chart({"": curves}, x="updates", y="training loss", made_on=made_on)
 
     def plot_differences(self) -> "go.Figure":
         """Return the differences: a dot for each seed, a bar for the interval of their mean."""

@@ -7,8 +7,7 @@ import pytest
 from nbformat.v4 import new_output
 
 from lnlab import panels
-from lnlab.figures import tables
-from lnlab.figures.curves import learning_curves
+from lnlab.figures.curves import line_chart
 from tests.book.test_page import output
 
 pytestmark = pytest.mark.browser
@@ -43,11 +42,10 @@ def test_tables_have_room_for_their_sentences(open_page):
 @pytest.mark.parametrize(
     "figures",
     [
-        lambda: [tables.timeline([12, 12]), tables.lstm_step()],
         lambda: panels.invariance(eps=0.0).stills(False),
         lambda: panels.recurrence().stills(False),
     ],
-    ids=["drawings", "invariance", "recurrence"],
+    ids=["invariance", "recurrence"],
 )
 def test_no_word_is_cut_or_covers_another(figures, open_page):
     page = open_page(*map(output, figures()), **PHONE)
@@ -97,7 +95,7 @@ def test_over_a_surface_the_page_scrolls_and_a_mouse_turns_it(open_page):
 def test_what_a_figure_was_made_on_is_below_it_in_words(open_page):
     made_on = "embedded data: digits; 3 seeds; a processor with a long name"
     curves = {"layer": (np.arange(1, 9), np.ones((3, 8)))}
-    figure = learning_curves({"": curves}, x="updates", y="loss", made_on=made_on)
+    figure = line_chart({"": curves}, x="updates", y="loss", made_on=made_on)
     page = open_page(output(figure), **PHONE)
     assert made_on in page.locator(".note").inner_text()
     assert made_on not in page.locator(".picture").inner_text()

@@ -7,11 +7,9 @@ import pandas as pd
 import pytest
 
 from lnlab.figures.curves import (
-    FLOOR,
-    learning_curves,
+    line_chart,
     paired_differences,
     ribbons,
-    sweeps,
 )
 from lnlab.figures.style import GREY
 
@@ -21,7 +19,7 @@ MADE = "embedded data: digits; 3 seeds"
 
 
 def drawn(panels, made_on=MADE, **logs: bool) -> Any:
-    return learning_curves(panels, x="updates", y="NLL (nats)", made_on=made_on, **logs)
+    return line_chart(panels, x="updates", y="NLL (nats)", made_on=made_on, **logs)
 
 
 def test_a_line_is_the_mean_and_a_band_holds_every_seed():
@@ -78,11 +76,8 @@ def test_the_edges_of_a_ribbon_are_its_quantiles():
     assert figure.layout.yaxis2.matches == "y"
 
 
-def test_zero_stands_at_the_foot_and_nan_nowhere():
-    at = np.array([1e-3, 1.0, 1e3])
-    names = [f"layer, eps = {eps:g}" for eps in (0, 1e-12, 1e-5, 1e-3)]
-    values = dict.fromkeys(names, np.array([0.0, np.nan, 1e-16]))
-    figure: Any = sweeps(at, values, x="delta", y="defect")
-    np.testing.assert_array_equal(figure.data[0].y, [FLOOR, np.nan, 1e-16])
-    assert figure.layout.yaxis.range[0] == np.log10(FLOOR)
-    assert len({curve.line.color for curve in figure.data}) == 4
+def test_one_row_is_a_line_alone_and_0_has_no_place_on_a_logarithmic_axis():
+    (line,) = drawn({"": {"layer": (X, X)}}, made_on="", log_x=True).data
+    np.testing.assert_array_equal(line.x, X[1:])
+    (line,) = drawn({"": {"layer": (X[:1], X[:1])}}, made_on="").data
+    assert line.mode == "markers"
