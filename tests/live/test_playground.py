@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import re
 
 import nbformat
 import pytest
@@ -138,7 +139,7 @@ def test_the_python_that_is_copied_repeats_the_losses(browser):
 
 
 def test_divergence_is_shown(opened):
-    page = opened(playing=False, activation="relu", rate=10, scale=1000)
+    page = opened(playing=False, activation="relu", rate=10, scale=1000, momentum=0, depth=3)
     for _ in range(40):
         page.get_by_role("button", name="One step").click()
     note = page.locator(".column .note").first
@@ -160,12 +161,24 @@ def test_an_experiment_asks_runs_and_answers(opened):
     assert "→" in page.locator(".experiment .right").first.text_content()
 
 
+def test_larger_weights_raise_the_loss_where_nothing_is_normalized(opened):
+    page = opened(reduced_motion="reduce")
+    page.get_by_role("button", name="Larger weights").click()
+    page.get_by_role("button", name="This is my prediction").click()
+    page.get_by_text("of 6 predicted").wait_for()
+    before, now = page.locator(".experiment").get_by_text("→").first.text_content().split("→")
+    number = re.compile(r"[0-9.]+")
+    before, now = float(number.findall(before)[-1]), float(number.findall(now)[0])
+    assert before < 0.2, "nothing is learned yet, so nothing can be lost"
+    assert now > 4 * before
+
+
 @pytest.mark.parametrize(
     ("fragment", "rate", "words"),
     [
         ('#playground={"rate":0.5}', "0.5", "start from the same weights"),
-        ('#playground={"rate":50}', "0.3", "could not be read (rate)"),
-        ("#playground=%E0%A4%A", "0.3", "all settings are back to the defaults"),
+        ('#playground={"rate":50}', "0.1", "could not be read (rate)"),
+        ("#playground=%E0%A4%A", "0.1", "all settings are back to the defaults"),
     ],
 )
 def test_the_address_holds_the_settings(opened, fragment, rate, words):
