@@ -43,36 +43,37 @@ def subplot_domains(rows: int, columns: int, **options: Any) -> dict[str, dict[s
     return {name: {"domain": a["domain"], "anchor": a["anchor"]} for name, a in axes.items()}
 
 
-def decades(values: Sequence[np.ndarray], low: int, high: int) -> tuple[int, int]:
-    """Return even powers of ten around all ``values``: an axis does not follow each."""
+def powers_around(
+    values: Iterable[np.ndarray], low: float, high: float, step: int = 1
+) -> tuple[float, float]:
+    """Return powers of ten that hold all values, multiples of ``step`` beyond low and high.
+
+    An axis with these ends does not follow every move of its values.
+    """
     for each in values:
-        finite = each[np.isfinite(each) & (each > 0)]
-        if finite.size:
-            low = min(low, 2 * int(np.floor(np.log10(finite.min()) / 2)))
-            high = max(high, 2 * int(np.ceil(np.log10(finite.max()) / 2)))
-    return max(low, -EDGE), min(high, EDGE)
+        logs = np.log10(each[np.isfinite(each) & (each > 0)]) / step
+        if logs.size and step * logs.min() < low:
+            low = max(step * np.floor(logs.min()), -EDGE)
+        if logs.size and step * logs.max() > high:
+            high = min(step * np.ceil(logs.max()), EDGE)
+    return float(low), float(high)
 
 
 def log_axis(values: Iterable[Any]) -> dict[str, Any]:
     """Return a logarithmic axis for ``values``, labelled at powers of ten, or at 1, 2 and 5.
-
-    Where fewer than two of these lie between the values, other round numbers take their place.
 
     Left alone, plotly prints a small 9, 8 and 7 wherever there is room between two powers.
     """
     numbers = np.concatenate([np.ravel(each) for each in values] or [np.ones(1)]).astype(float)
     numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
     low, high = np.log10([numbers.min(), numbers.max()]) if numbers.size else (-1.0, 1.0)
-    digits = (1, 2, 5) if high - low < 2 else (1,)
-    every = max(1, round((high - low) / 8))
-    # room for what the axis shows beyond its values, and for zooming out a little
-    powers = range(int(np.floor(low)) - 2 * every, int(np.ceil(high)) + 2 * every + 1)
-    ticks = [(digit, power) for power in powers if power % every == 0 for digit in digits]
-    named = {digit * 10.0**power: tick_text(digit, power) for digit, power in ticks}
-    seen = [at for at in named if 10**low <= at <= 10**high]
-    if len(seen) < 2 and high - low > 1e-4:  # below that, digits would tell nothing apart
-        named = {at: f"{at:.6g}" for at in round_numbers(10**low, 10**high)}
-    return {"type": "log", "tickvals": [*named], "ticktext": [*named.values()]}
+    axis: dict[str, Any] = {"type": "log"}
+    # 0.001 and 10000 are written out, what is beyond as a power
+    is_plain = low > -5 and high < 5
+    axis |= {"tickformat": "~g"} if is_plain else {"exponentformat": "power"}
+    if high - low < 0.7:
+        return axis  # few of 1, 2 and 5 lie there: plotly labels other round numbers
+    return axis | {"dtick": "D2" if high - low < 2 else max(1, round((high - low) / 8))}
 
 
 def linear_axis(values: Iterable[Any]) -> dict[str, Any]:
@@ -85,22 +86,6 @@ def linear_axis(values: Iterable[Any]) -> dict[str, Any]:
         numbers.size > 0 and 1 <= np.ptp(numbers) <= 6 and (numbers == np.round(numbers)).all()
     )
     return {"type": "linear"} | ({"dtick": 1} if few else {})
-
-
-def round_numbers(low: float, high: float) -> list[float]:
-    """Return two to five round numbers between two, and as many on either side, if above 0."""
-    least, span = (high - low) / 4, high - low
-    power = 10.0 ** np.floor(np.log10(least))
-    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least)
-    first, last = np.floor((low - span) / step), np.ceil((high + span) / step)
-    return [float(step * number) for number in np.arange(max(first, 1), last + 1)]
-
-
-def tick_text(digit: int, power: int) -> str:
-    """Return digit * 10**power as a plain number if that is short, else as a power of ten."""
-    if -3 <= power <= 4:
-        return f"{digit * 10.0**power:g}"
-    return f"{'' if digit == 1 else f'{digit}·'}10<sup>{power}</sup>"
 
 
 # Colours that everyone can tell apart, and one look for every figure.

@@ -14,10 +14,10 @@ from lnlab.figures.style import (
     INK,
     axes,
     canvas,
-    decades,
     format_number,
     legend,
     power_axis,
+    powers_around,
     side_by_side,
     thinning_lines,
     title_above,
@@ -176,7 +176,7 @@ def geometry_figure(curves: Costs) -> Figure:
         data += dots
         domain = side_by_side(len(PARTS), 0.1025)[index]
         shown = [several[index] for several in curves.values()]
-        low, high = decades([curve.values for curve in shown], -2, 2)
+        low, high = powers_around([curve.values for curve in shown], -2, 2, step=2)
         heights = power_axis(-18, 0) if part == "error" else power_axis(low, high)
         places = {"domain": domain, "title": {"text": x}} | x_axis(part, shown)
         layout |= axes(index, places, heights | {"title": {"text": y}})

@@ -73,21 +73,16 @@ def test_lines_stand_out_from_white(color):
 
 
 @pytest.mark.parametrize(
-    ("values", "some"),
+    ("values", "labels"),
     [
-        ([0.02, 0.7], ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]),
-        ([1.2, 1.9], ["1", "2"]),
-        ([1e-3, 1e4], ["0.001", "0.01", "1000", "10000"]),
-        ([1e-30, 1.0], ["10<sup>-28</sup>", "10<sup>-24</sup>", "1"]),
+        ([1.2, 1.9], {"tickformat": "~g"}),
+        ([0.02, 0.7], {"tickformat": "~g", "dtick": "D2"}),
+        ([1e-3, 1e4], {"tickformat": "~g", "dtick": 1}),
+        ([1e-12, 1e4], {"exponentformat": "power", "dtick": 2}),
     ],
 )
-def test_labels_are_powers_or_one_two_and_five_of_them(values, some):
-    axis = log_axis([np.array(values)])
-    assert axis["type"] == "log"
-    assert set(some) <= set(axis["ticktext"])
-    assert not [text for text in axis["ticktext"] if text[0] in "346789"]
-    assert axis["tickvals"] == sorted(axis["tickvals"])
-    assert axis["tickvals"][0] < min(values) < max(values) < axis["tickvals"][-1]
+def test_a_logarithmic_axis_has_few_labels(values, labels):
+    assert log_axis([np.array(values)]) == {"type": "log"} | labels
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from lnlab.figures.style import (
     format_number,
     legend,
     log_axis,
+    powers_around,
     thinning_lines,
     trace,
 )
@@ -226,7 +227,7 @@ def show_variance(state: DepthState) -> Shown:
     }  # fmt: skip
     figure = spread_figure(
         np.arange(state.depth + 1.0), lines, "behind layer %{x}: %{y:.3g}", x,
-        powers_around(lines, -0.5, 0.5), "variance of the stream",
+        powers_around(lines.values(), -0.5, 0.5), "variance of the stream",
     )  # fmt: skip
     return Shown(figure, f"variance, {_start(state)}", sentence)
 
@@ -275,7 +276,7 @@ def profile_figure(norms: Spread) -> Figure:
     }  # fmt: skip
     return spread_figure(
         np.arange(1.0, layers + 1), norms, "layer %{x}: %{y:.3g}", x,
-        powers_around(norms, -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
+        powers_around(norms.values(), -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
     )  # fmt: skip
 
 
@@ -285,7 +286,7 @@ def steps_figure(losses: Spread) -> Figure:
         "title": {"text": "first step of Adam, η"}, "type": "log", "dtick": 1,
         "exponentformat": "power",
     }  # fmt: skip
-    _, high = powers_around(losses, LEAST, 1)
+    _, high = powers_around(losses.values(), LEAST, 1)
     hover = "η = %{x:.2g}: %{y:.3g} nats"
     return spread_figure(STEPS, losses, hover, x, (LEAST, high), "loss after this step (nats)")
 
@@ -313,7 +314,6 @@ def spread_figure(
             line=styles[name], marker={"color": color, "size": 7}, showlegend=False,
             hovertemplate=f"{hover}<extra></extra>",
         ))  # fmt: skip
-    # plotly would print a bare 2 and 5 between powers
     losses = log_axis([10.0**power for power in powers])
     layout = canvas(380, 60, 12, 40, 46) | {
         "annotations": [legend(spread, 10)],
@@ -321,14 +321,3 @@ def spread_figure(
         "yaxis": losses | {"range": [*powers], "fixedrange": True, "title": {"text": y}},
     }
     return {"data": data, "layout": layout}
-
-
-def powers_around(spread: Spread, low: float, high: float) -> tuple[float, float]:
-    """Return powers of ten that hold all values, whole ones beyond ``low`` and ``high``."""
-    for values in spread.values():
-        logs = np.log10(values[np.isfinite(values) & (values > 0)])
-        if logs.size and logs.min() < low:
-            low = float(max(np.floor(logs.min()), -EDGE))
-        if logs.size and logs.max() > high:
-            high = float(min(np.ceil(logs.max()), EDGE))
-    return low, high
