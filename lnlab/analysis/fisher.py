@@ -23,7 +23,7 @@ from torch.func import jacrev
 
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import ModuleCopy, Read, check_model, check_type, first_tensor
-from lnlab.analysis.objective import Objective, at_least_float32
+from lnlab.analysis.objective import Objective, analysis_dtype
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import AffineNormalizer, BatchNormalizer, Identity, Mode, NormLayer, Stats
@@ -388,7 +388,7 @@ def fisher_information(
             'bn_stats is "recomputed", whose dependence on w has no derivative here: give '
             '"batch", which are statistics of x too, or "running".'
         )
-    dtype = dtype or at_least_float32(model)
+    dtype = dtype or analysis_dtype(model)
     # h stays that of theta while w moves: at w = theta the divergence is 0 and so is its
     # gradient, and what is left of second order is F (eq. 9)
     h = ModuleCopy(model, x, dtype=dtype, bn_stats=bn_stats or "running", read=read).run().y

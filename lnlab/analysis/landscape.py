@@ -193,12 +193,6 @@ def evaluate_grid(
 
     ``at`` has the coordinates along each of them, n vectors.
     """
-    P = len(objective.start)
-    if directions.shape != (len(at), P):
-        raise ValueError(
-            f"directions have shape {tuple(directions.shape)}: give one row of {P} numbers for "
-            f"each of the {len(at)} axes; Objective.flat makes one of tensors."
-        )
     if not bool(directions.isfinite().all()) or not bool(directions.any(dim=1).all()):
         raise ValueError("a direction is 0 or not finite: give another.")
     w, directions = objective.start, directions.to(objective.start)

@@ -31,36 +31,10 @@ from lnlab.nn import (
     GroupNorm,
     LayerNorm,
     Mode,
-    NormLayer,
     RMSNorm,
-    Stats,
     at_least_float32,
 )
 from lnlab.threads import in_one_thread
-
-
-class DetachedNorm(AffineNormalizer):
-    """A normalizer whose gradient takes mu, sigma or both as constants ("DetachNorm").
-
-    The forward pass is that of ``norm(units)``, and so are the gain and the bias.
-    """
-
-    def __init__(
-        self, units: int, norm: NormLayer, *, mu: bool = True, sigma: bool = True
-    ) -> None:
-        rule = as_affine_norm(norm(units))
-        super().__init__(units, affine=False, space=rule.space)
-        self.g, self.b, self.eps = rule.g, rule.b, rule.eps
-        rule.g = rule.b = None
-        self.rule, self.constant = rule, (mu, sigma)
-
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        stats = zip(self.rule.stats(a, W, t), self.constant, strict=True)
-        return Stats(*(s.detach() if constant else s for s, constant in stats))
-
-    def extra_repr(self) -> str:
-        constant = [name for name, c in zip(("mu", "sigma"), self.constant, strict=True) if c]
-        return f"{super().extra_repr()}, constant: {', '.join(constant) or 'nothing'}"
 
 
 def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:

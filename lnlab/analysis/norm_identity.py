@@ -117,17 +117,12 @@ PROBES = 64
 """At most so many inputs along an axis are changed, evenly spread over it."""
 
 
-def find_extents(box: BlackBox, x: Tensor) -> list[tuple[int, dict[int, Extent | None]]]:
-    """Return the extents of inputs x (B, ...) along each axis but the first, if they differ."""
+def find_extents(box: BlackBox, x: Tensor, axis: int) -> dict[int, Extent | None]:
+    """Return the extents of inputs x (B, ...) along an axis by position."""
     middle = [n // 2 for n in x.shape]
-    differing = []
-    for axis in range(1, x.dim()):
-        positions = range(0, x.shape[axis], -(-x.shape[axis] // PROBES))
-        at = {p: (*middle[:axis], p, *middle[axis + 1 :]) for p in positions}
-        along = {position: find_extent(box, x, index) for position, index in at.items()}
-        if len(set(along.values())) > 1:
-            differing.append((axis, along))
-    return differing
+    positions = range(0, x.shape[axis], -(-x.shape[axis] // PROBES))
+    at = {p: (*middle[:axis], p, *middle[axis + 1 :]) for p in positions}
+    return {position: find_extent(box, x, index) for position, index in at.items()}
 
 
 def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> Extent | None:
@@ -598,8 +593,10 @@ def _report(
     training.weights = {
         name: training.random_parameter(name) for name in training.module.parameters
     }
-    over, differing = find_extent(training, z), find_extents(training, z)
+    over = find_extent(training, z)
+    along = {axis: find_extents(training, z, axis) for axis in range(1, z.dim())}
     training.weights = {}
+    differing = [_differing(*item) for item in along.items() if len({*item[1].values()}) > 1]
     if (differing or over is None or over.size == 1) and (clipped := find_clips(training, z)):
         found = (
             f"of the batch ({_format_axes(clipped.axes)}), with clips: only if inputs are large"
@@ -608,7 +605,7 @@ def _report(
             name, NOTHING, (Property("statistics", found, "of all inputs", True),)
         )
     if differing:
-        return NormReport(name, NOTHING, tuple(_differing(*each) for each in differing))
+        return NormReport(name, NOTHING, tuple(differing))
     # two values are -1 and 1 once they are normalized, whatever they were
     if over is None or over.size < 3:
         words = _describe_extent(over)
@@ -660,13 +657,10 @@ def find_clips(box: BlackBox, x: Tensor) -> Extent | None:
 
 def _differing(axis: int, along: dict[int, Extent | None]) -> Property:
     """Describe the extents along an axis: "0 to 5: of 6 values"."""
-    positions, words, extents = list(along), [], []
-    for _, group in groupby(range(len(positions)), key=lambda i: along[positions[i]]):
-        run = list(group)
-        first, last = positions[run[0]], positions[run[-1]]
-        words.append(f"{first} to {last}: {_describe_extent(along[first])}")
-        extents.append(along[first])
-    if len(words) > MANY or len({*extents}) < len(extents):
+    groups = groupby(along.items(), key=lambda item: item[1])
+    runs = [(extent, [position for position, _ in run]) for extent, run in groups]
+    words = [f"{at[0]} to {at[-1]}: {_describe_extent(extent)}" for extent, at in runs]
+    if len(runs) > MANY or len({extent for extent, _ in runs}) < len(runs):
         words = ["of no regular set of inputs, as if values chose them (a median, a maximum)"]
     found = f"along axis {axis}, {'; '.join(words)}"
     return Property("statistics", found, "the same for all", True)

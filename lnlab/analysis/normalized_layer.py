@@ -34,9 +34,6 @@ from lnlab.threads import in_one_thread
 DELTA = 3.7
 """The scale by which a table is measured: nothing special, such as a power of two."""
 
-LARGEST = 1e100
-"""|delta| beyond this, or below its inverse, leaves float64 once it is squared twice."""
-
 
 # What a layer is given: random weights and inputs.
 
@@ -65,14 +62,10 @@ def random_given(
     )
 
 
-def shift_length(given: LayerInputs) -> int:
-    """Return the number of elements that is enough for every shift of ``given``."""
-    return max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
-
-
 def random_shift(given: LayerInputs, *, seed: int = 0) -> Tensor:
     """Return a standard normal vector (N,), long enough for every shift of ``given``."""
-    return normal(seed, 3, shift_length(given)).to(given.x.dtype)
+    longest = max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
+    return normal(seed, 3, longest).to(given.x.dtype)
 
 
 def cast(given: LayerInputs, dtype: torch.dtype) -> LayerInputs:
@@ -158,13 +151,7 @@ class NormalizedLayer:
             delta: the scale, for a transformation that scales.
             shift: what the others cut theirs from (N,); None: :func:`random_shift`.
         """
-        return self._defect(transformation, delta, self._shift(shift))
-
-    def _defect(self, transformation: Transformation, delta: float, shift: Tensor) -> float:
-        if not 1 / LARGEST <= abs(delta) <= LARGEST:
-            raise ValueError(
-                f"delta is {delta}: give a number other than 0, of of 1e-100 to 1e100."
-            )
+        shift = random_shift(self.given) if shift is None else shift.to(self.given.x.dtype)
         return relative_change(self.output(transformation(self.given, delta, shift)), self.y)
 
     def against_delta(
@@ -174,20 +161,9 @@ class NormalizedLayer:
         shift: Tensor | None = None,
     ) -> np.ndarray:
         """Return the defect for each delta; shifts are by delta times ``shift`` (N,)."""
-        shift, scales = self._shift(shift), transformation.scales
-        shifts = ((delta, shift if scales else delta * shift) for delta in map(float, deltas))
-        return np.array([self._defect(transformation, *change) for change in shifts])
-
-    def _shift(self, shift: Tensor | None) -> Tensor:
-        if shift is None:
-            return random_shift(self.given)
-        check_finite("shift", shift)
-        needed = shift_length(self.given)
-        if shift.dim() != 1 or len(shift) < needed:
-            raise ValueError(
-                f"shift has shape {tuple(shift.shape)}: give a vector of at least {needed}."
-            )
-        return shift.to(self.given.x.dtype)
+        shift = random_shift(self.given) if shift is None else shift.to(self.given.x.dtype)
+        changes = ((delta, delta * shift) for delta in map(float, deltas))
+        return np.array([self.defect(transformation, *change) for change in changes])
 
     def dependence(self) -> float:
         """Return column 11: the defect of the first case when all the others are replaced.

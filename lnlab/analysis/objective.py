@@ -65,7 +65,7 @@ class Objective:
         assert loss_fn is not None
         self.bn_stats, self.loss_fn = _bn_stats(model, bn_stats), loss_fn
         self.module = copy_module(model)
-        dtype = dtype or at_least_float32(self.module)
+        dtype = dtype or analysis_dtype(self.module)
         self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
         if dtype is not None:
             self.module.to(dtype)
@@ -311,7 +311,7 @@ def as_objective(
     return model
 
 
-def at_least_float32(module: nn.Module) -> torch.dtype | None:
+def analysis_dtype(module: nn.Module) -> torch.dtype | None:
     """Return float32 if a parameter of ``module`` has fewer digits, else None, its own.
 
     A bfloat16 has two or three digits, of which a difference of losses or a product with the
