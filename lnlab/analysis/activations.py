@@ -103,6 +103,11 @@ class SiteRecorder(TorchFunctionMode):
         finally:
             self.active, self._norm_output = False, None
 
+    def take_sites(self) -> list[Site]:
+        """Return the sites of the last evaluation, and forget them."""
+        sites, self.sites = self.sites, []
+        return sites
+
     def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
         if self.active:
             self._stack.append(name)

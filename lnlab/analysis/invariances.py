@@ -253,8 +253,8 @@ def changes_of(
             make = partial(_of_summed if column in OF_SUMMED else _of_weight, weight=weight)
             yield _change(weight.name, column, make)
     # the inputs of a case: channels of images and where the first weight is a kernel, else last
-    convolves = [_convolves(module.module.get_submodule(w.owner)) for w in weights]
-    axis = 1 if (convolves[0] if convolves else module.x.dim() == 4) else -1
+    layout = [convolves(module.module.get_submodule(w.owner)) for w in weights]
+    axis = 1 if (layout[0] if layout else module.x.dim() == 4) else -1
     for column in OF_INPUTS:
         if column in (4, 6) or module.x.dim() > 1:
             yield _change("x", column, partial(_of_input, axis=axis))
@@ -268,7 +268,8 @@ def _change(where: str, column: int, make: Callable[..., Replacement]) -> Change
     return Change(where, T, partial(make, transformation=T))
 
 
-def _convolves(owner: nn.Module) -> bool:
+def convolves(owner: nn.Module) -> bool:
+    """Return True if the units of a layer are along axis 1."""
     return isinstance(owner, _ConvNd | Conv2d)
 
 
@@ -308,7 +309,7 @@ def _of_input(
 def _of_summed(
     module: ModuleCopy, size: float, *, weight: Weight, transformation: Transformation
 ) -> Replacement:
-    image = _convolves(module.module.get_submodule(weight.owner))
+    image = convolves(module.module.get_submodule(weight.owner))
 
     def shift(a: Tensor) -> Tensor:
         unit_axis = 1 if image else a.dim() - 1
@@ -317,7 +318,7 @@ def _of_summed(
         c = _shift(a, size, a.shape[axis])
         return a + c.reshape(tuple(-1 if i == axis else 1 for i in range(a.dim())))
 
-    return Replacement(module.x, shift=(weight.owner, shift))
+    return Replacement(module.x, shifts={weight.owner: shift})
 
 
 def _others_replaced(module: ModuleCopy, delta: float, **_: Transformation) -> Replacement:
@@ -664,7 +665,7 @@ def _changes_to_try(
         new = change.replacement(module, change.usual)
         before = module.x, *(module.parameters[name].data for name in new.weights)
         # that a scale of 0 does not move anything would mean nothing
-        if new.shift is None and all(map(torch.equal, before, (new.x, *new.weights.values()))):
+        if not new.shifts and all(map(torch.equal, before, (new.x, *new.weights.values()))):
             not_tried[f"{change.where} {T.formula}"] = (
                 f"it changes nothing: {change.where} is 0"
             )

@@ -152,8 +152,11 @@ def _clone_buffers(module: nn.Module) -> dict[str, Tensor | None]:
     return {name: None if b is None else b.clone() for name, b in module._buffers.items()}
 
 
-def copy_module(model: nn.Module) -> nn.Module:
-    """Return a copy of ``model`` without the user's hooks, whose parameters are not trained."""
+def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
+    """Return a copy of ``model`` without the user's hooks, whose parameters are not trained.
+
+    With ``share`` its parameters are others in the same memory.
+    """
     model = original_module(model)
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
@@ -176,6 +179,9 @@ def copy_module(model: nn.Module) -> nn.Module:
     memo = {
         id(v): v.detach().clone() for v in attributes if isinstance(v, Tensor) and not v.is_leaf
     }
+    for p in model.parameters() if share else ():
+        memo[id(p)] = copy = nn.Parameter(p.data, p.requires_grad)
+        vars(copy).update(vars(p))
     try:
         copy = deepcopy_module(model, memo)
     except Exception as error:
@@ -310,8 +316,8 @@ class Replacement(NamedTuple):
 
     x: Tensor  # the input
     weights: Mapping[str, Tensor] = {}  # parameters by name
-    # the owner of a weight, and a function of the pre-activations that it makes
-    shift: tuple[str, Callable[[Tensor], Tensor]] | None = None
+    # by the owner of a weight, functions of the pre-activations that it makes
+    shifts: Mapping[str, Callable[[Tensor], Tensor]] = {}
 
 
 class Observation(NamedTuple):
@@ -348,8 +354,11 @@ class ModuleCopy:
         check_bn_stats(bn_stats)
         check_type("read", read, Callable, "a function from what the model returns to a tensor")
         self.bn_stats, self.read = bn_stats, read
-        self.module = copy_module(model).train(bn_stats == "batch")
+        # with a precision their numbers are copied below
+        self.module = copy_module(model, share=dtype is not None)
         if dtype is not None:
+            for p in self.module.parameters():
+                p.data = p.data.to(dtype if p.is_floating_point() else p.dtype, copy=True)
             self.module.to(dtype)
         self.x = x.detach().clone()
         if dtype is not None and x.is_floating_point():
@@ -365,6 +374,7 @@ class ModuleCopy:
     ) -> Observation:
         """Evaluate the module with ``replacement`` in the place of its own numbers."""
         new = Replacement(self.x) if replacement is None else replacement
+        self.module.train(self.bn_stats == "batch")
         with torch.random.fork_rng(self._devices), self._buffers, self._replaced(new):
             x = new.x.clone()  # a module may write into its input
             try:
@@ -379,7 +389,43 @@ class ModuleCopy:
                 ) from error
             y = self.read(output)
             check_type("what read= returns", y, Tensor, "a function that returns a tensor")
-            return Observation(y.clone(), self._recorder.sites, self._recorder.called)
+            return Observation(y.clone(), self._recorder.take_sites(), self._recorder.called)
+
+    def gradients(
+        self, function: Callable[[Tensor], Tensor], replacement: Replacement | None = None
+    ) -> dict[str, Tensor]:
+        """Return the gradient of a scalar function of the outputs by each parameter.
+
+        By the input, too, as "x", if it is of floating point numbers.
+        """
+        new = Replacement(self.x) if replacement is None else replacement
+        self.module.train(self.bn_stats == "batch")
+        x = new.x.detach().clone().requires_grad_(new.x.is_floating_point())
+        floating = {n: p for n, p in self.parameters.items() if p.is_floating_point()}
+        try:
+            for p in floating.values():
+                p.requires_grad_()
+            with (
+                torch.enable_grad(), torch.random.fork_rng(self._devices), self._buffers,
+                self._replaced(new),
+            ):  # fmt: skip
+                # not torch.autograd.grad, which checkpoints may refuse
+                function(self.read(self.module(x.clone()))).backward()
+            tensors = floating | ({"x": x} if x.requires_grad else {})
+            return {
+                name: torch.zeros_like(v) if v.grad is None else v.grad
+                for name, v in tensors.items()
+            }
+        finally:
+            for p in floating.values():
+                p.grad, p.requires_grad = None, False
+
+    def take_statistics(self, bn_stats: str) -> Self:
+        """Return the same module, in the same memory, with statistics from another source."""
+        check_bn_stats(bn_stats)
+        other = shallow_copy(self)
+        other.bn_stats = bn_stats
+        return other
 
     @cached_property
     def precision(self) -> torch.dtype:
@@ -428,7 +474,7 @@ class ModuleCopy:
     @contextmanager
     def _replaced(self, new: Replacement) -> Iterator[None]:
         values = {name: self.parameters[name].data for name in new.weights}
-        hook = None if new.shift is None else self._shift(*new.shift)
+        hooks = [self._shift(owner, shift) for owner, shift in new.shifts.items()]
         try:
             for name, W in new.weights.items():
                 self.parameters[name].data = W
@@ -436,7 +482,7 @@ class ModuleCopy:
         finally:
             for name, W in values.items():
                 self.parameters[name].data = W
-            if hook is not None:
+            for hook in hooks:
                 hook.remove()
 
     def _shift(self, owner: str, shift: Callable[[Tensor], Tensor]):

@@ -14,6 +14,9 @@ variance smaller.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -139,43 +142,60 @@ class NormCall(NamedTuple):
         return gradient_parts(self.norm, self.a, self.slope, *self.rest)
 
 
-@in_one_thread
 def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
     """Return one call of a normalizer inside a model, with the gradient by its output.
 
     The loss is evaluated at the model's own parameters. ``name`` is as ``named_modules`` gives
     it, ``call`` counts its calls from 0.
     """
-    modules = dict(objective.module.named_modules())
-    check_names("module", [name], modules)
-    calls: list[tuple[tuple, Buffers, Tensor]] = []
+    check_names("module", [name], dict(objective.module.named_modules()))
+    calls = norm_calls(objective, [name], call=call)
+    if name not in calls:
+        raise ValueError(
+            f"the loss has no gradient by the output of call {call} of {name}: choose another "
+            "module, or a call that there is."
+        )
+    return calls[name]
 
-    def keep(module: nn.Module, args: tuple, h: Tensor) -> Tensor:
-        if not torch.is_grad_enabled():  # statistics are being recomputed
+
+@in_one_thread
+def norm_calls(
+    objective: Objective, names: Collection[str], *, call: int = 0
+) -> dict[str, NormCall]:
+    """Return one call of each normalizer, by name; see :func:`norm_call`.
+
+    One backward pass serves all. Those by whose output the loss has no gradient are left out.
+    """
+    modules = {n: m for n, m in objective.module.named_modules() if n in names}
+    calls: dict[str, list[tuple[tuple, Buffers, Tensor]]] = {name: [] for name in modules}
+
+    def keep(name: str, module: nn.Module, args: tuple, h: Any) -> Any:
+        # without gradients, statistics are being recomputed
+        if not torch.is_grad_enabled() or not isinstance(h, Tensor) or not args:
             return h
-        if not isinstance(h, Tensor) or not args:
-            raise TypeError(f"{name} is no normalizer: it makes no tensor of its first input.")
+        h = h if h.requires_grad else h.detach().requires_grad_()
         # recomputed statistics are gone afterwards
-        calls.append((args, Buffers(module), h.detach().requires_grad_()))
-        return calls[-1][-1].clone() if len(calls) == call + 1 else h  # may be written into
+        calls[name].append((args, Buffers(module), h))
+        return h.clone()  # which may be written into
 
-    with modules[name].register_forward_hook(keep), torch.enable_grad():
+    with ExitStack() as hooks, torch.enable_grad():
+        for name, module in modules.items():
+            hooks.enter_context(module.register_forward_hook(partial(keep, name)))
         # as in training: a reentrant checkpoint lets no gradient in where it sees none
         loss = objective(objective.start.detach().requires_grad_())
-    if not 0 <= call < len(calls):
-        raise ValueError(
-            f"{name} is called {len(calls)} times where gradients are computed: choose call "
-            "from these."
-        )
-    (a, *rest), buffers, h = calls[call]  # the rest is W and t, of a normalizer of ours
-    slope = None
-    if loss.requires_grad:
-        (slope,) = torch.autograd.grad(loss, h, allow_unused=True)
-    if slope is None:
-        raise ValueError(f"the loss has no gradient by the output of {name}.")
-    norm = copy_module(modules[name])
-    buffers.copy_to(norm)
-    return NormCall(norm, a.detach(), slope, tuple(rest))
+    seen = {name: each[call] for name, each in calls.items() if 0 <= call < len(each)}
+    outputs = [h for _, _, h in seen.values()]
+    slopes: Any = [None] * len(outputs)
+    if loss.requires_grad and outputs:
+        slopes = torch.autograd.grad(loss, outputs, allow_unused=True)
+    found = {}
+    for (name, ((a, *rest), buffers, _)), slope in zip(seen.items(), slopes, strict=True):
+        if slope is not None:
+            norm = copy_module(modules[name])
+            buffers.copy_to(norm)
+            # the rest is W and t, of a normalizer of ours
+            found[name] = NormCall(norm, a.detach(), slope, tuple(rest))
+    return found
 
 
 class GradientNorms(dict[str, float], AnalysisResult):

@@ -138,7 +138,7 @@ def test_replacements_are_evaluated_and_taken_back(bn_stats):
     module = ModuleCopy(net, x, bn_stats=bn_stats)
     first = module.run().y
     W, shift = torch.randn(4, 3), torch.randn(4)
-    changed = module.run(Replacement(3 * x, {"0.weight": W}, ("0", lambda a: a + shift))).y
+    changed = module.run(Replacement(3 * x, {"0.weight": W}, {"0": lambda a: a + shift})).y
     a = (F.linear(3 * x, W, net[0].bias) + shift).detach()
     norm = copy.deepcopy(net[1]).train(bn_stats == "batch")
     if bn_stats == "recomputed":
