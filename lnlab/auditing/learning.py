@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,14 +15,13 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.internal_covariate_shift import group_by_layer
-from lnlab.analysis.invariances import USUAL, Grade, Tester, changes_of
-from lnlab.analysis.invariances import check_invariances as check_module
-from lnlab.analysis.magnitudes import relative_change, root_mean_square, vector_norm
-from lnlab.analysis.module_copy import find_weights
+from lnlab.analysis.invariances import USUAL, Change, changes_of, convolves
+from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm
+from lnlab.analysis.module_copy import ModuleCopy, Replacement, Weight, find_weights
 from lnlab.analysis.norm_gradients import (
     as_affine_norm,
     gradient_parts,
-    norm_call,
+    norm_calls,
 )
 from lnlab.analysis.norm_identity import NormReport
 from lnlab.analysis.objective import Objective
@@ -37,7 +37,15 @@ from lnlab.auditing.finding import (
     make_finding,
 )
 from lnlab.auditing.norms import eps_of, find_norms
-from lnlab.auditing.subject import RANDOM, AuditSubject, ModuleCall, other_input, zero_weights
+from lnlab.auditing.subject import (
+    HALF,
+    RANDOM,
+    AuditSubject,
+    ModuleCall,
+    other_input,
+    random_projection,
+    zero_weights,
+)
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
 
@@ -49,13 +57,10 @@ STAND_IN = (
 )
 
 # Changes of each weight that do not change what comes out.
+#
+# If nothing depends on the length of w, the derivative along w is 0; likewise for shifts. One
+# backward pass tells which changes of all weights are possible; these are made all at once.
 
-OF_WEIGHTS, OF_SCALE = (1, 2, 3, 7, 8, 10), (1, 3)
-"""Columns of Table 1 and its extension: all that change weights, those that re-scale them."""
-PATIENCE = 4.0
-"""Seconds that a check of all columns may take; beyond, scales of some weights are tried."""
-EVALUATIONS = 40
-"""Evaluations that such a check takes for each weight, about."""
 FORMULAS = {T.column: T.formula for T in TRANSFORMATIONS}
 UNSEEN = {
     1: "weight-scale-unseen",
@@ -63,57 +68,51 @@ UNSEEN = {
     7: "case-shift-unseen",
     8: "unit-shift-unseen",
 }
-"""The rules of the columns that a module may not see."""
+"""The rules of the columns of Table 1 and its extension that a module may not see."""
+
+RIGHT_ANGLE = {torch.float64: 1e-8, torch.float32: 1e-5}
+"""A cosine between gradient and change below this may be rounding, by precision."""
 
 
 @dataclass(frozen=True)
 class Invariances:
-    """The changes that were tried on the weights, and those that changed nothing.
+    """The weights that were tried, and the changes of them that change nothing.
 
     Attributes:
-        grades: for each weight, what became of every column that was tried.
-        exact: (weight, column) of those that changed nothing, an eps aside.
-        note: how it was tried.
-        untried: how many weights were left out, for want of time, and other changes than
-            scales with them.
+        weights: their names.
+        holds: (weight, column) of these changes.
+        without_eps: whether every eps was 0.
     """
 
-    grades: dict[str, dict[int, str]]
-    exact: set[tuple[str, int]]
-    note: str
-    untried: int = 0
+    weights: list[str]
+    holds: set[tuple[str, int]]
+    without_eps: bool
 
-    def without(self, names: Collection[str]) -> Invariances:
-        """Return the same without some weights: those of 0 have no length or direction."""
-        grades = {name: columns for name, columns in self.grades.items() if name not in names}
-        exact = {pair for pair in self.exact if pair[0] in grades}
-        return replace(self, grades=grades, exact=exact)
-
-    def weights(self, column: int) -> list[str]:
+    def of(self, column: int) -> list[str]:
         """Return the weights whose change by a column changes nothing."""
-        return [name for name in self.grades if (name, column) in self.exact]
+        return [name for name in self.weights if (name, column) in self.holds]
 
 
 def check_invariances(subject: AuditSubject) -> list[Finding]:
-    """Find the invariances of the weights, in large networks only those of scale."""
+    """Find the invariances of the weights to scales, of rows too, and to shifts."""
     tried = invariances(subject)
+    exact = "exact without eps" if tried.without_eps else "exact"
     rows = [
-        {"weight": name} | {FORMULAS[column]: grade for column, grade in columns.items()}
-        for name, columns in tried.grades.items()
+        {"weight": name}
+        | {
+            FORMULAS[c]: exact if (name, c) in tried.holds else "broken"
+            for c in (1, 2, 3, 7, 8)
+        }
+        for name in tried.weights
     ]
-    subject.show(rows, tried.note)
+    subject.show(rows, "By derivatives; the changes that they allow were made, all at once.")
     findings = []
-    weights = count(len(tried.grades), "weight")
     for column, rule in UNSEEN.items():
-        names = tried.weights(column)
-        if names:
-            at_eps_0 = any("without eps" in tried.grades[name][column] for name in names)
-            up_to = ", up to eps" if at_eps_0 else ""
+        if names := tried.of(column):
+            up_to = ", up to eps" if tried.without_eps and column == 1 else ""
+            weights = count(len(tried.weights), "weight")
             message = f"invariant{up_to}: {len(names)} of {weights}, {FORMULAS[column]}"
             findings.append(make_finding(rule, names, message))
-    if tried.untried:
-        message = f"only scales of {weights} were tried, {tried.untried} others were not"
-        findings.append(make_finding("only-scales-tried", [], message))
     return findings
 
 
@@ -123,94 +122,127 @@ def invariances(subject: AuditSubject) -> Invariances:
     Raises:
         CannotCheck: where there is no weight to try.
     """
-    tried = subject.cache.get("invariances")
-    if tried is None:
-        try:
-            tried = _try_weights(subject.without_zeros).without(zero_weights(subject.module))
-        except (ValueError, TypeError) as error:
-            tried = CannotCheck(str(error))
-        subject.cache["invariances"] = tried
-    if isinstance(tried, CannotCheck):
-        raise tried
-    return tried
+    if "invariances" not in subject.cache:
+        subject.cache["invariances"] = _find_invariances(subject)
+    return subject.cache["invariances"]
 
 
-def _try_weights(subject: AuditSubject) -> Invariances:
+def _find_invariances(subject: AuditSubject) -> Invariances:
     subject.require_wide()
+    if subject.precision is torch.bfloat16:
+        raise CannotCheck(HALF)
     weights = find_weights(subject.module)
     if not weights:
         raise CannotCheck("the module has no matrix or kernel.")
-    if len(weights) * EVALUATIONS * subject.seconds > PATIENCE:
-        return _try_scales(subject, ends_of_kinds(subject.module, weights))
-    report = check_module(
-        subject.module,
-        subject.x,
-        columns=OF_WEIGHTS,
-        modes=("train", "evaluation"),
-        read=subject.read,
-    )
-    modes = {v.mode for v in report.invariances}
-    mode = "train" if "train" in modes else "evaluation"
-    grades: dict[str, dict[int, str]] = {}
-    exact = set()
-    for v in report.invariances:
-        if v.mode == mode:
-            without = f", exact without {v.exact_without}" if v.exact_without else ""
-            grades.setdefault(v.where, {})[v.column] = v.grade.value + without
-            if v.grade is Grade.EXACT or v.exact_without == "eps":
-                exact.add((v.where, v.column))
-    note = f"As in {mode}, {report.evaluations} evaluations in float64."
-    return Invariances(grades, exact, note)
-
-
-def ends_of_kinds(module: nn.Module, weights: Collection[str]) -> list[str]:
-    """Return the first and the last weight of each kind.
-
-    Weights are of one kind if their names differ in the numbers of blocks alone.
-    """
-    blocks = {name for name, each in module.named_modules() if any(each.children())}
-    kinds: dict[str, list[str]] = {}
-    for weight in weights:
-        parts = weight.split(".")
-        of_block = [
-            part.isdigit() and ".".join(parts[: i + 1]) in blocks
-            for i, part in enumerate(parts)
-        ]
-        kind = ".".join("*" if n else p for n, p in zip(of_block, parts, strict=True))
-        kinds.setdefault(kind, []).append(weight)
-    return [name for names in kinds.values() for name in dict.fromkeys((names[0], names[-1]))]
-
-
-def _try_scales(subject: AuditSubject, names: Collection[str]) -> Invariances:
-    """Try the scales of weights, and of a quarter of their rows, at one delta, without eps."""
-    evaluated = subject.copy()
+    # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
+    evaluated = subject.without_zeros.copy()
     without_eps = evaluated.without(eps=True)
-    evaluated = without_eps or evaluated
-    exact_grade = "exact" if without_eps is None else "exact without eps"
-    tester = Tester(evaluated, find_weights(evaluated.module, names))
-    grades: dict[str, dict[int, str]] = {}
-    exact = set()
-    for change in changes_of(tester.weights.values(), evaluated, tester.base.called):
-        column = change.transformation.column
-        if column not in OF_SCALE or change.where == "x":
-            continue
-        # rows are not invariant where the whole is not
-        if column == OF_SCALE[0] or (change.where, OF_SCALE[0]) in exact:
-            defect = tester.defect(change, USUAL)
-            if defect <= tester.exact:  # as for a small effect, which is seen at a large scale
-                defect = max(defect, tester.defect(change, 1e3))
-            holds = defect <= tester.exact
-            grade = exact_grade if holds else f"broken ({defect:.2g})"
-            grades.setdefault(change.where, {})[column] = grade
-            if holds:
-                exact.add((change.where, column))
-    untried = len(find_weights(subject.module)) - len(grades)
-    note = (
-        f"The module is large: only scales of {len(grades)} weights, the first and the last of "
-        f"each kind, were tried, at delta = {USUAL} and eps = 0; check_invariances(module, x, "
-        "weights=[...]) does more."
+    if without_eps is not None and bool(without_eps.run().y.isfinite().all()):
+        evaluated = without_eps  # where nothing varies it would be 0/0
+    base = evaluated.run()
+    if not bool(base.y.isfinite().all()):
+        raise CannotCheck("the outputs hold NaN or an infinity before any change.")
+    tolerance = RIGHT_ANGLE[subject.precision]
+    zeros = zero_weights(subject.module)
+    possible = {
+        name: {column for column, cosine in columns.items() if cosine <= tolerance}
+        for name, columns in _cosines(evaluated, weights).items()
+        if name not in zeros
+    }
+    changes = {
+        (change.where, change.transformation.column): change
+        for change in changes_of(weights.values(), evaluated, base.called)
+    }
+
+    def unchanged(pairs: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
+        exact = EXACT[subject.precision]
+        return set(
+            _unchanged(evaluated, base.y, {p: changes[p] for p in pairs if p in changes}, exact)
+        )
+
+    # rows and the whole are both scales of one weight: the whole where rows are not invariant
+    scales = {
+        name: 3 if 3 in columns else 1 for name, columns in possible.items() if columns & {1, 3}
+    }
+    holds = unchanged(
+        [*scales.items(), *((n, 7) for n, columns in possible.items() if 7 in columns)]
     )
-    return Invariances(grades, exact, note, untried)
+    holds |= unchanged(
+        (n, 1) for n, column in scales.items() if column == 3 and (n, 3) not in holds
+    )
+    holds |= unchanged((n, c) for n, columns in possible.items() for c in columns & {2, 8})
+    holds |= {(name, 1) for name, column in holds if column == 3}
+    return Invariances(list(possible), holds, evaluated is without_eps)
+
+
+def _cosines(evaluated: ModuleCopy, weights: dict[str, Weight]) -> dict[str, dict[int, float]]:
+    """Return the largest cosine between the gradient and the changes of each column.
+
+    The gradient is that of a random function of the outputs; weights that have none are left
+    out.
+    """
+    cosines: dict[str, dict[int, float]] = {name: {} for name in weights}
+
+    def keep(weight: Weight, a: Tensor) -> Tensor:
+        if a.requires_grad and a.dim() > 1:
+            a.register_hook(partial(note, weight))
+        return a
+
+    def note(weight: Weight, slope: Tensor) -> None:
+        image = convolves(evaluated.module.get_submodule(weight.owner))
+        of_units = slope.movedim(1 if image else -1, 0)
+        for column, g in ((7, slope), (8, of_units)):
+            g = g.flatten(1)
+            cosine = _largest(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
+            cosines[weight.name][column] = max(cosine, cosines[weight.name].get(column, 0.0))
+
+    shifts = {w.owner: partial(keep, w) for w in weights.values() if w.summed}
+    grads = evaluated.gradients(random_projection, Replacement(evaluated.x, shifts=shifts))
+    for name, weight in weights.items():
+        g, W = (
+            v.movedim(weight.unit_axis, 0).flatten(1)
+            for v in (grads[name], evaluated.parameters[name].data)
+        )
+        along, lengths = torch.linalg.vecdot(g, W), g.norm(dim=1) * W.norm(dim=1)
+        cosines[name] |= {
+            1: _largest(along.sum(), g.norm() * W.norm()),
+            2: _largest(g.sum(0), g.norm(dim=0) * len(g) ** 0.5),
+            3: _largest(along, lengths),
+        }
+    return {name: columns for name, columns in cosines.items() if bool(grads[name].any())}
+
+
+def _largest(products: Tensor, lengths: Tensor) -> float:
+    """Return the largest product in units of the largest length; infinite where that is 0."""
+    largest = float(lengths.max())
+    return float(products.abs().max()) / largest if largest else math.inf
+
+
+def _unchanged(
+    evaluated: ModuleCopy, y: Tensor, changes: dict[tuple[str, int], Change], exact: float
+) -> list[tuple[str, int]]:
+    """Return the changes that leave the outputs y (B, ...) as they are, made all at once.
+
+    Where the outputs move, each half is tried by itself.
+    """
+    if not changes:
+        return []
+    # of a large change a small effect is seen, which passes for rounding to float32 else
+    for size in (USUAL, 1e3):
+        weights: dict[str, Tensor] = {}
+        shifts: dict[str, Callable[[Tensor], Tensor]] = {}
+        for number, change in enumerate(changes.values()):
+            new = change.replacement(evaluated, size * (1 + number % 7 / 10))
+            weights |= new.weights
+            shifts |= new.shifts
+        changed = evaluated.run(Replacement(evaluated.x, weights, shifts)).y
+        if not relative_change(changed, y) <= exact:
+            break
+    else:
+        return list(changes)
+    items, half = list(changes.items()), len(changes) // 2
+    halves = (items[:half], items[half:]) if half else ()
+    return [pair for part in halves for pair in _unchanged(evaluated, y, dict(part), exact)]
 
 
 # The learning rate that a weight really has.
@@ -225,8 +257,8 @@ RATES_APART = 30.0
 def check_effective_rates(subject: AuditSubject) -> list[Finding]:
     """Measure length and effective learning rate of every scale-invariant weight."""
     tried = invariances(subject)
-    by_row = tried.weights(3)
-    names = tried.weights(1)
+    by_row = tried.of(3)
+    names = tried.of(1)
     if not names:
         raise CannotCheck("no weight is invariant to its scale.")
     weights = dict(subject.module.named_parameters())
@@ -487,10 +519,6 @@ def _trend(norms: dict[str, float], names: list[str]) -> tuple[float, str]:
 OURS = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}
 """The normalizers that are most often written by hand, as ours."""
 
-MOST_NORMS, NORM_SECONDS = 24, 10.0
-"""Normalizers that are looked at, evenly over the depth, and the seconds that they may take:
-each costs a backward pass."""
-
 NOTHING_LEFT = 1e-6
 """The share of the squared gradient below which a part asks for what cannot change."""
 
@@ -512,12 +540,11 @@ def check_backward(subject: AuditSubject) -> list[Finding]:
     if not reports:
         more = "each normalizer holds what follows it" if find_norms(subject) else ""
         raise CannotCheck(f"{more or 'there is no normalizer'}.")
-    names = [call.name for call in subject.first_calls if call.name in reports]
+    calls = norm_calls(objective, reports)
     rows, why = [], ""
-    most = max(3, min(MOST_NORMS, int(NORM_SECONDS / (4 * subject.seconds))))
-    for name in names[:: -(-len(names) // most)]:
+    for name in [call.name for call in subject.first_calls if call.name in calls]:
         try:
-            seen = norm_call(objective, name)
+            seen = calls[name]
             norm = like_ours(seen.norm, reports[name], seen.a)
             parts = gradient_parts(norm, seen.a, seen.slope, *seen.rest)
         except (TypeError, ValueError) as error:
@@ -663,7 +690,7 @@ def check_precision(subject: AuditSubject) -> list[Finding]:
     if subject.is_random:
         raise CannotCheck(RANDOM)
     if subject.precision is torch.bfloat16:
-        raise CannotCheck("the module computes in half precision, whatever it is given.")
+        raise CannotCheck(HALF)
     y = subject.copy("running").run().y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
     rows, findings = [], []

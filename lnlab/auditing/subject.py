@@ -295,6 +295,7 @@ def replace_forward(module: nn.Module, forward: Callable) -> None:
     module.__class__ = type(type(module).__name__, (base,), {"forward": new})
 
 
+HALF = "the module computes in half precision, whatever it is given."
 RANDOM = "random numbers are drawn in evaluation, too: each evaluation gives others."
 
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 0.1}
@@ -375,6 +376,11 @@ def find_drawing(module: nn.Module, x: Tensor) -> set[str]:
     with suppress(Exception), torch.no_grad(), restored_random_state():
         copy(x.clone())
     return drawing
+
+
+def random_projection(y: Tensor) -> Tensor:
+    """Return a scalar function of outputs (any shape) that depends on each of them."""
+    return (y * normal(8, 0, y.numel()).view_as(y).to(y)).sum()
 
 
 def other_input(x: Tensor) -> Tensor:

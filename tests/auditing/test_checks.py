@@ -8,8 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import lnlab.nn
+from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.analysis.objective import Objective
-from lnlab.auditing import CHECKS, RULES, Severity, audit, explain, learning
+from lnlab.auditing import CHECKS, RULES, Severity, audit, explain
 from lnlab.auditing.finding import EXAMPLE, count, digits
 from lnlab.nn import BatchNorm, LayerNorm
 from lnlab.training.random_state import default_dtype
@@ -219,8 +221,6 @@ def run_example(rule):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_example_of_a_rule_raises_it(rule):
-    if rule == "only-scales-tried":
-        pytest.skip("of a module that is large")
     severity, where, message = SEEN[rule]
     found = [f for f in findings(run_example(rule)) if f.rule == rule and message in f.message]
     assert found
@@ -447,14 +447,39 @@ def test_curvature_is_the_largest_eigenvalue():
     torch.testing.assert_close(row["largest"], largest, rtol=1e-2, atol=0)
 
 
-def test_of_a_large_module_the_ends_of_each_kind_of_weight_are_tried(monkeypatch):
-    block = lambda: nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6))  # noqa: E731
-    monkeypatch.setattr(learning, "PATIENCE", 0.0)
-    report = audit(nn.Sequential(*(block() for _ in range(4)), nn.Linear(6, 2)), torch.randn(X))
-    tried = {"0.0.weight", "3.0.weight", "4.weight"}
-    assert set(report.table("invariances")["weight"]) == tried
-    (sampled,) = [f for f in report.findings if f.rule == "only-scales-tried"]
-    assert sampled.message == "only scales of 3 weights were tried, 2 others were not"
+class Attended(nn.Module):
+    """Post-norm attention: a branch, added to its input and normalized."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.norm = nn.Linear(6, 6), nn.LayerNorm(6)
+
+    def forward(self, x):
+        return self.norm(x + self.inner(x).tanh() + F.linear(x, self.inner.weight))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 8),
+                              nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3)),
+        lambda: nn.Sequential(lnlab.nn.Linear(6, 8, LayerNorm), nn.ReLU(), nn.Linear(8, 2)),
+        lambda: lnlab.nn.GRU(6, 6, norm_layer=LayerNorm),
+        lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(6, 8)),
+                              nn.ReLU(), nn.Linear(8, 3)),
+        Attended,
+    ],
+)  # fmt: skip
+def test_derivatives_tell_the_invariances_that_trying_each_finds(make):
+    net, x = make(), torch.randn(16, 5, 6)
+    x = x if type(net) is lnlab.nn.GRU else x[:, 0]
+    found = audit(net, x, only="invariances").table("invariances").set_index("weight")
+    expected = check_invariances(net, x, columns=(1, 2, 3, 7, 8))
+    mode = expected.invariances[0].mode
+    for v in expected.invariances:
+        if v.mode == mode:
+            holds = v.grade is Grade.EXACT or v.exact_without == "eps"
+            assert (found.loc[v.where, v.formula] != "broken") is holds, (v.where, v.formula)
 
 
 def test_of_several_parameters_those_with_an_effect_are_told_apart():
