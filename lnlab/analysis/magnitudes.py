@@ -16,9 +16,11 @@ def vector_norm(a: Tensor, dim: int | tuple[int, ...] = (), *, keepdim: bool = F
     axes = dim if dim != () else tuple(range(a.dim()))
     if not a.numel():
         return torch.linalg.vector_norm(a.double(), dim=axes, keepdim=keepdim)
-    # ||a|| = m ||a/m||: float32 holds 1e-24 and 1e20, and not their squares
+    if a.dtype != torch.float64:  # whose squares float64 holds
+        return torch.linalg.vector_norm(a, dim=axes, keepdim=keepdim, dtype=torch.float64)
+    # ||a|| = m ||a/m||: float64 holds 1e-200 and 1e200, and not their squares
     largest = a.abs().amax(axes, keepdim=True)
-    m = torch.where((largest > 0) & largest.isfinite(), largest, 1).double()
+    m = torch.where((largest > 0) & largest.isfinite(), largest, 1)
     norm = torch.linalg.vector_norm(a / m, dim=axes, keepdim=True) * m
     return norm if keepdim else norm.squeeze(axes)
 

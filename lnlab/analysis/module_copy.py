@@ -155,7 +155,7 @@ def _clone_buffers(module: nn.Module) -> dict[str, Tensor | None]:
 def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
     """Return a copy of ``model`` without the user's hooks, whose parameters are not trained.
 
-    With ``share`` its parameters are others in the same memory.
+    ``share`` is that of :func:`deepcopy_module`.
     """
     model = original_module(model)
     for name, module in model.named_modules():
@@ -179,11 +179,8 @@ def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
     memo = {
         id(v): v.detach().clone() for v in attributes if isinstance(v, Tensor) and not v.is_leaf
     }
-    for p in model.parameters() if share else ():
-        memo[id(p)] = copy = nn.Parameter(p.data, p.requires_grad)
-        vars(copy).update(vars(p))
     try:
-        copy = deepcopy_module(model, memo)
+        copy = deepcopy_module(model, memo, share=share)
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} cannot be copied, and only copies are changed. What it "
@@ -197,19 +194,33 @@ def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
     return copy.requires_grad_(False)
 
 
-def deepcopy_module(module: Any, memo: dict[int, Any] | None = None) -> Any:
+def deepcopy_module(
+    module: Any, memo: dict[int, Any] | None = None, *, share: bool = False
+) -> Any:
     """Return a deep copy of a module, or of what holds some, whose functions are its own.
 
     deepcopy leaves functions as they are: ``self.f = lambda x: self.layer(x)`` of a copy would
-    still run the layer of the original.
+    still run the layer of the original. With ``share`` the parameters of the copy are others in
+    the same memory.
     """
     memo = {} if memo is None else memo
+    if share:
+        memo |= _share_parameters(module)
     copy = deepcopy(module, memo)
     for each in [v for v in memo.values() if isinstance(v, nn.Module)]:
         for name, value in vars(each).items():
             if isinstance(value, FunctionType) and value.__closure__:
                 vars(each)[name] = _rebind(value, memo)
     return copy
+
+
+def _share_parameters(module: nn.Module) -> dict[int, nn.Parameter]:
+    """Return other parameters in the same memory, by the id of each, as deepcopy has them."""
+    shared = {}
+    for p in module.parameters():
+        shared[id(p)] = nn.Parameter(p.data, p.requires_grad)
+        vars(shared[id(p)]).update(vars(p))
+    return shared
 
 
 def _rebind(function: FunctionType, copies: Mapping[int, Any]) -> FunctionType:
@@ -392,15 +403,20 @@ class ModuleCopy:
             return Observation(y.clone(), self._recorder.take_sites(), self._recorder.called)
 
     def gradients(
-        self, function: Callable[[Tensor], Tensor], replacement: Replacement | None = None
+        self,
+        function: Callable[[Tensor], Tensor],
+        replacement: Replacement | None = None,
+        *,
+        by_input: bool = False,
     ) -> dict[str, Tensor]:
         """Return the gradient of a scalar function of the outputs by each parameter.
 
-        By the input, too, as "x", if it is of floating point numbers.
+        With ``by_input`` by x, too, if it holds floating point numbers, as "".
         """
         new = Replacement(self.x) if replacement is None else replacement
         self.module.train(self.bn_stats == "batch")
-        x = new.x.detach().clone().requires_grad_(new.x.is_floating_point())
+        x = new.x.detach().clone()
+        x.requires_grad_(by_input and x.is_floating_point())
         floating = {n: p for n, p in self.parameters.items() if p.is_floating_point()}
         try:
             for p in floating.values():
@@ -411,7 +427,7 @@ class ModuleCopy:
             ):  # fmt: skip
                 # not torch.autograd.grad, which checkpoints may refuse
                 function(self.read(self.module(x.clone()))).backward()
-            tensors = floating | ({"x": x} if x.requires_grad else {})
+            tensors = floating | ({"": x} if x.requires_grad else {})
             return {
                 name: torch.zeros_like(v) if v.grad is None else v.grad
                 for name, v in tensors.items()
@@ -465,7 +481,7 @@ class ModuleCopy:
 
     def without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
         """Return another copy with every eps, or every bias inside a, 0; None if none was."""
-        other = deepcopy_module(self)
+        other = deepcopy_module(self, _share_parameters(self.module))
         changed = [eps and _drop_eps(m) for m in other.module.modules()]
         changed += [bias and _drop_bias(m) for m in other.module.modules()]
         other._buffers = Buffers(other.module)  # an eps is an attribute that it would restore

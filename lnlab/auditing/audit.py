@@ -32,12 +32,12 @@ Check = Callable[[AuditSubject], list[Finding]]
 """A check: the findings of its rules in a module; the numbers behind them it shows."""
 
 CHECKS: dict[str, Check] = {
+    "registration": signals.check_registration,
+    "scales": signals.check_unequal_scales,
     "loss": signals.check_loss,
     "modes": signals.check_train_and_eval_modes,
-    "registration": signals.check_registration,
     "normalizers": structure.check_normalizers,
     "layout": signals.check_layout,
-    "scales": signals.check_unequal_scales,
     "activations": learning.check_activations,
     "dead units": structure.check_dead_units,
     "inputs": signals.check_ignored_inputs,

@@ -24,7 +24,6 @@ from lnlab.analysis.norm_gradients import (
     norm_calls,
 )
 from lnlab.analysis.norm_identity import NormReport
-from lnlab.analysis.objective import Objective
 from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
 from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
@@ -123,7 +122,12 @@ def invariances(subject: AuditSubject) -> Invariances:
         CannotCheck: where there is no weight to try.
     """
     if "invariances" not in subject.cache:
-        subject.cache["invariances"] = _find_invariances(subject)
+        try:
+            subject.cache["invariances"] = _find_invariances(subject)
+        except ValueError as error:
+            subject.cache["invariances"] = error
+    if isinstance(subject.cache["invariances"], ValueError):
+        raise subject.cache["invariances"]
     return subject.cache["invariances"]
 
 
@@ -155,10 +159,8 @@ def _find_invariances(subject: AuditSubject) -> Invariances:
     }
 
     def unchanged(pairs: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
-        exact = EXACT[subject.precision]
-        return set(
-            _unchanged(evaluated, base.y, {p: changes[p] for p in pairs if p in changes}, exact)
-        )
+        chosen = {pair: changes[pair] for pair in pairs if pair in changes}
+        return set(_unchanged(evaluated, base.y, chosen, subject.precision))
 
     # rows and the whole are both scales of one weight: the whole where rows are not invariant
     scales = {
@@ -219,7 +221,10 @@ def _largest(products: Tensor, lengths: Tensor) -> float:
 
 
 def _unchanged(
-    evaluated: ModuleCopy, y: Tensor, changes: dict[tuple[str, int], Change], exact: float
+    evaluated: ModuleCopy,
+    y: Tensor,
+    changes: dict[tuple[str, int], Change],
+    precision: torch.dtype,
 ) -> list[tuple[str, int]]:
     """Return the changes that leave the outputs y (B, ...) as they are, made all at once.
 
@@ -228,21 +233,22 @@ def _unchanged(
     if not changes:
         return []
     # of a large change a small effect is seen, which passes for rounding to float32 else
-    for size in (USUAL, 1e3):
+    for size in (1, 1e3) if precision is torch.float32 else (1,):
         weights: dict[str, Tensor] = {}
         shifts: dict[str, Callable[[Tensor], Tensor]] = {}
         for number, change in enumerate(changes.values()):
-            new = change.replacement(evaluated, size * (1 + number % 7 / 10))
+            usual = USUAL if change.transformation.scales else 1.0
+            new = change.replacement(evaluated, size * usual * (1 + number % 7 / 10))
             weights |= new.weights
             shifts |= new.shifts
         changed = evaluated.run(Replacement(evaluated.x, weights, shifts)).y
-        if not relative_change(changed, y) <= exact:
+        if not relative_change(changed, y) <= EXACT[precision]:
             break
     else:
         return list(changes)
     items, half = list(changes.items()), len(changes) // 2
     halves = (items[:half], items[half:]) if half else ()
-    return [pair for part in halves for pair in _unchanged(evaluated, y, dict(part), exact)]
+    return [pair for part in halves for pair in _unchanged(evaluated, y, dict(part), precision)]
 
 
 # The learning rate that a weight really has.
@@ -352,13 +358,17 @@ def check_activations(subject: AuditSubject) -> list[Finding]:
 
 def _constant_parts(subject: AuditSubject) -> set[str]:
     """Return the parts that make the same of another input: tables of positions, say."""
-    x = other_input(subject.x)
-    if torch.equal(x, subject.x):
-        return set()
-    others = {call.name: call for call in subject.trace_of(x).calls}
+    if bool((subject.x == subject.x[:1]).all()):
+        x = other_input(subject.x)
+        if torch.equal(x, subject.x):
+            return set()
+        other = subject.trace_of(x, "running")
+    else:
+        other = subject.trace_alike(0)
+    others = {call.name: call for call in other.calls}
     return {
         call.name
-        for call in subject.trace.calls
+        for call in subject.trace_as("running").calls
         if call.name in others
         and all(map(torch.equal, call.outputs, others[call.name].outputs))
     }
@@ -417,7 +427,7 @@ def _activation_findings(rows: list[dict], inputs_alike: bool) -> Iterator[Findi
 def _saturation_findings(subject: AuditSubject) -> Iterator[Finding]:
     """Each bounded f that is flat for most of its inputs."""
     flat = {}
-    for site in subject.copy().run().sites:
+    for site in subject.seen().sites:
         f = site.name.rpartition(": ")[2]
         if f in FLAT and site.h is not None:
             flat[site.name] = float((site.a.abs() > FLAT[f]).double().mean())
@@ -439,7 +449,7 @@ FEW_LAYERS = 4
 def check_gradients(subject: AuditSubject) -> list[Finding]:
     """Measure ||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first called on."""
     objective = subject.objective
-    norms = _gradient_norms(objective)
+    norms = _gradient_norms(subject)
     sizes = {n: float(vector_norm(w)) for n, w in objective.split(objective.start).items()}
     names = [name for name in group_by_layer(objective) if name in norms]
     if not names:
@@ -461,14 +471,14 @@ def check_gradients(subject: AuditSubject) -> list[Finding]:
     return list(_gradient_findings(norms, trained))
 
 
-def _gradient_norms(objective: Objective) -> dict[str, float]:
+def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
     """Return the norm of each gradient, 0 where it is rounding: of what cancels.
 
     That is another one after a step that changes nothing else.
     """
-    start = objective.start
+    objective, start = subject.objective, subject.objective.start
     step = 10 * torch.finfo(start.dtype).eps * torch.linspace(-1, 1, len(start)).to(start)
-    (_, slope), (_, moved) = objective.gradient(), objective.gradient(start + start * step)
+    slope, (_, moved) = subject.gradient, objective.gradient(start + start * step)
     norms = {name: float(vector_norm(slope[i])) for name, i in objective.slices().items()}
     for name, i in objective.slices().items():
         if vector_norm(moved[i] - slope[i]) > 0.5 * norms[name]:
@@ -641,7 +651,7 @@ def _backward_findings(rows: list[dict]) -> Iterator[Finding]:
 
 # The curvature of the loss at the parameters as they are.
 
-PRODUCTS, PRODUCT_SECONDS = (5, 30), 6.0
+PRODUCTS, PRODUCT_SECONDS = (3, 30), 9.0
 """Products with the Hessian, at least and at most, and the seconds that they may take: each
 costs two gradients."""
 
@@ -652,7 +662,11 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     least, most = PRODUCTS
     steps = max(least, min(most, int(PRODUCT_SECONDS / (4 * subject.seconds))))
-    row = extreme_eigenvalues(subject.objective, steps=steps, tolerance=1e-2).summary()
+    # few products get further from the gradient than from a random direction
+    start = subject.gradient if steps < 10 and bool(subject.gradient.any()) else None
+    row = extreme_eigenvalues(
+        subject.objective, steps=steps, tolerance=1e-2, start=start
+    ).summary()
     subject.show([row])
     largest, smallest = row["largest"], row["smallest"]
     if not largest and not smallest:
@@ -665,7 +679,7 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
     within = f"± {digits(percent)}%" if percent >= 0.01 else "± less than 0.01%"
     message = (
         f"the largest eigenvalue of the Hessian is {digits(largest)} ({within}), the "
-        f"smallest {digits(smallest)}"
+        f"smallest {digits(smallest)} or less"
     )
     finding = make_finding(
         "curvature",
@@ -691,7 +705,7 @@ def check_precision(subject: AuditSubject) -> list[Finding]:
         raise CannotCheck(RANDOM)
     if subject.precision is torch.bfloat16:
         raise CannotCheck(HALF)
-    y = subject.copy("running").run().y
+    y = subject.seen("running").y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
     rows, findings = [], []
     for dtype in dtypes:

@@ -23,7 +23,6 @@ from lnlab.auditing.finding import CannotCheck, Finding, Severity, count, digits
 from lnlab.auditing.norms import find_norms
 from lnlab.auditing.subject import (
     AuditSubject,
-    find_drawing,
     list_tensors,
     memory_of_parameters,
     other_input,
@@ -42,6 +41,7 @@ class Operations(TorchFunctionMode):
     Attributes:
         sums: for sums of two tensors of one shape, the module and the sizes of both.
         attention: for each attention, the module, the mean largest weight and the keys.
+        sizes: of each module the class and the size of its first output.
         lost: nonlinearities whose result nothing has read: the module and the name.
         curved: whether a nonlinearity, a maximum or a product of activations was called.
         logits: input and target of a cross-entropy.
@@ -53,6 +53,7 @@ class Operations(TorchFunctionMode):
         super().__init__()
         self.sums: list[tuple[str, float, float]] = []
         self.attention: list[tuple[str, float, int]] = []
+        self.sizes: dict[str, tuple[type, float]] = {}
         self.lost: dict[int, tuple[Tensor, str]] = {}
         self.curved, self.in_loss, self.broadcast, self.sums_to = False, False, "", 1.0
         self.logits: tuple[Tensor, Tensor] | None = None
@@ -67,8 +68,11 @@ class Operations(TorchFunctionMode):
         self._stack.append(name)
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
-        self._stack.pop()
+        name, made = self._stack.pop(), list_tensors(output)[:1]
         self._read(output)
+        if made and made[0].is_floating_point() and name not in self.sizes:
+            with torch._C.DisableTorchFunction():
+                self.sizes[name] = type(module), float(root_mean_square(made[0]))
 
     def _read(self, tree: Any) -> None:
         for tensor in list_tensors(tree):
@@ -154,7 +158,7 @@ def _attention_weights(
 def operations(subject: AuditSubject) -> Operations:
     """Return what one evaluation in the module's own precision and mode does."""
     if "operations" not in subject.cache:
-        module = deepcopy_module(subject.module).train(subject.bn_stats == "batch")
+        module = deepcopy_module(subject.module, share=True).train(subject.trains)
         seen = Operations(module)
         with torch.no_grad(), restored_random_state(), seen:
             output = module(subject.x.clone())
@@ -207,11 +211,21 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Iterato
         message = f"{share:.0%} of the logits are exactly 0 and none is negative"
         yield make_finding("logits-clipped", [], message)
     output = [v for v in list_tensors(subject.output) if v.shape == logits.shape]
-    if len(output) == 1 and subject.seconds < 1:
+    if len(output) == 1 and not _ends_in_linear(subject):
         floor = _lowest_loss(subject, axis)
         if floor > LOW:
             message = f"with weights 1,000 times as large it stays above {digits(floor)}"
             yield make_finding("logits-bounded", [], message)
+
+
+def _ends_in_linear(subject: AuditSubject) -> bool:
+    """Return True if the outputs are those of a linear layer, which grow with its weight."""
+    *calls, whole = subject.trace.calls
+    return any(
+        isinstance(call.module, SUMMING) and "weight" in call.module._parameters
+        for call in calls
+        if not set(call.output_memory).isdisjoint(whole.output_memory)
+    )
 
 
 def _lowest_loss(subject: AuditSubject, axis: int) -> float:
@@ -225,7 +239,7 @@ def _lowest_loss(subject: AuditSubject, axis: int) -> float:
         ranges.append(float((y.amax(axis) - y.amin(axis)).max()))
     if not 0 < ranges[1] < 1.2 * ranges[0]:
         return 0.0
-    return math.log1p((evaluated.run().y.shape[axis] - 1) * math.exp(-ranges[1]))
+    return math.log1p((y.shape[axis] - 1) * math.exp(-ranges[1]))
 
 
 def _leaks(subject: AuditSubject) -> Iterator[Finding]:
@@ -239,11 +253,11 @@ def _leaks(subject: AuditSubject) -> Iterator[Finding]:
     evaluated, t = subject.copy("running"), steps // 2
     later = x.clone()
     later[:, t:] = x[:, t:].flip(0) if len(x) > 1 else x[:, t:].flip(1)
-    before, after = evaluated.run().y, evaluated.run(Replacement(later)).y
+    before, after = subject.seen("running").y, evaluated.run(Replacement(later)).y
     axes = [i for i, n in enumerate(before.shape) if i and n == steps]
     if len(axes) == 1:
         change = relative_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
-        if change > subject.exact:
+        if subject.has_moved(change):
             message = f"outputs of earlier steps change by {digits(change)} with later tokens"
             yield make_finding("answer-leaks", [], message)
 
@@ -272,34 +286,43 @@ def check_ignored_inputs(subject: AuditSubject) -> list[Finding]:
 
 def _ignored(subject: AuditSubject) -> float:
     """Return the share of the input, beside the axis of cases, that has no effect."""
-    evaluated = subject.copy()
+    evaluated, y = subject.copy(), subject.seen().y
     if subject.x.is_floating_point():
-        x = evaluated.x.requires_grad_()
-        with torch.enable_grad(), restored_random_state():
-            try:
-                y = subject.read(evaluated.module(x.clone()))
-            except RuntimeError as error:  # some set requires_grad of it themselves
-                raise CannotCheck(
-                    f"it takes no input that requires a gradient: {error}"
-                ) from error
-            if not y.requires_grad:
-                return 0.0
-            (y * normal(12, 0, y.numel()).view_as(y).to(y)).sum().backward()
-        flat = torch.zeros_like(x) if x.grad is None else x.grad
-        suspects = (flat == 0).all(0) if flat.dim() > 1 else flat == 0
+        if "" not in subject.gradients:
+            raise CannotCheck("it takes no input that requires a gradient.")
+        flat = subject.gradients[""] == 0
+        suspects = flat.all(0) if flat.dim() > 1 else flat
         if not bool(suspects.any()):
             return 0.0
-        other = torch.where(suspects, other_input(x.detach()), x.detach())
-        same = relative_change(evaluated.run(Replacement(other)).y, evaluated.run().y)
-        return float(suspects.double().mean()) if same <= subject.exact else 0.0
+        other = torch.where(suspects, other_input(evaluated.x), evaluated.x)
+        moved = subject.has_moved(relative_change(evaluated.run(Replacement(other)).y, y))
+        return 0.0 if moved else float(suspects.double().mean())
     if subject.x.dim() < 2 or len(subject.x) < 2:
         raise CannotCheck("the input has no steps.")
-    y, unseen, steps = evaluated.run().y, 0, subject.x.shape[1]
-    for part in torch.arange(steps).chunk(BLOCKS):
+    steps, cases = subject.x.shape[1], len(subject.x)
+    rolled = subject.x.roll(1, 0)
+    suspects = parts = torch.arange(steps).chunk(BLOCKS)
+    if y.dim() and len(y) == cases:
+        # a part in each case, in one evaluation: most have an effect on their case
+        suspects = []
+        for chosen in [parts[i : i + cases] for i in range(0, len(parts), cases)]:
+            other = subject.x.clone()
+            for case, part in enumerate(chosen):
+                other[case, part] = rolled[case, part]
+            changed = evaluated.run(Replacement(other)).y
+            suspects += [
+                part
+                for case, part in enumerate(chosen)
+                if not subject.has_moved(relative_change(changed[case], y[case]))
+            ]
+    unseen = 0
+    for part in suspects:
         other = subject.x.clone()
-        other[:, part] = other[:, part].roll(1, 0)
-        changed = bool((other != subject.x).any())
-        if changed and relative_change(evaluated.run(Replacement(other)).y, y) <= subject.exact:
+        other[:, part] = rolled[:, part]
+        changed = evaluated.run(Replacement(other)).y
+        if not torch.equal(other, subject.x) and not subject.has_moved(
+            relative_change(changed, y)
+        ):
             unseen += len(part)
     return unseen / steps
 
@@ -317,10 +340,10 @@ def _padding(subject: AuditSubject) -> Iterator[Finding]:
     evaluated = subject.copy("running")
     longer = torch.cat([evaluated.x, torch.zeros_like(evaluated.x[:, :4])], 1)
     try:
-        y, more = evaluated.run().y, evaluated.run(Replacement(longer)).y
+        y, more = subject.seen("running").y, evaluated.run(Replacement(longer)).y
     except ValueError:  # the module takes one length
         return
-    if y.shape == more.shape and relative_change(more, y) > subject.exact:
+    if y.shape == more.shape and subject.has_moved(relative_change(more, y)):
         message = f"{share:.0%} of the steps are zeros at the end, and more of them change it"
         yield make_finding("padding-read", [], message)
     for call in subject.first_calls:
@@ -348,9 +371,10 @@ def check_wrong_derivative(subject: AuditSubject) -> list[Finding]:
         for part in objective.slices().values():
             v[part] *= float(root_mean_square(w[part])) or 1.0
         step = 1e-6
-        _, slope = objective.gradient()
         above, below = (objective.value(w + sign * step * v) for sign in (1, -1))
-        rows.append({"gradient": float(slope @ v), "differences": (above - below) / 2 / step})
+        rows.append(
+            {"gradient": float(subject.gradient @ v), "differences": (above - below) / 2 / step}
+        )
     subject.show(rows)
     wrong = []
     for row in rows:
@@ -418,11 +442,9 @@ STEEP, DEEP = 300.0, 6
 def _steep_signals(subject: AuditSubject) -> Iterator[Finding]:
     """Signals that grow or shrink with depth."""
     kinds: dict[Any, list[tuple[str, float]]] = {}
-    for call in subject.first_calls:
-        if call.outputs and call.outputs[0].is_floating_point():
-            size = float(root_mean_square(call.outputs[0]))
-            kind = type(call.module), re.sub(r"\d+", "*", call.name)
-            kinds.setdefault(kind, []).append((call.name, size))
+    for name, (module_class, size) in operations(subject).sizes.items():
+        kind = module_class, re.sub(r"\d+", "*", name)
+        kinds.setdefault(kind, []).append((name, size))
     steep = {}
     for calls in kinds.values():
         (first, before), (last, after) = calls[0], calls[-1]
@@ -556,20 +578,24 @@ def check_train_and_eval_modes(subject: AuditSubject) -> list[Finding]:
 
 def _unrepeatable_evaluation(subject: AuditSubject) -> Iterator[Finding]:
     """An evaluation that is another the second time, or from another random state."""
-    module = deepcopy_module(subject.original).eval()
+    module = deepcopy_module(subject.original, share=True).eval()
+
+    def evaluate(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return subject.read(module(subject.x.clone()))
+
     with torch.no_grad(), restored_random_state():
-        outputs = []
-        for seed in (0, 0, 1):
-            torch.manual_seed(seed)
-            outputs.append(subject.read(module(subject.x.clone())))
-    if any(y.shape != outputs[0].shape for y in outputs):
-        return
-    first, again, other = outputs
-    if not torch.equal(first, again) and bool(first.isfinite().all()):
-        change = digits(relative_change(again, first))
+        first, other = evaluate(0), evaluate(1)
+        if first.shape != other.shape or not bool(first.isfinite().all()):
+            return
+        if torch.equal(first, other):
+            return
+        again = evaluate(1)
+    if not torch.equal(other, again):
+        change = digits(relative_change(again, other))
         message = f"the second evaluation of one input differs by {change}"
         yield make_finding("state-kept", [], message)
-    elif bool(first.isfinite().all()) and not torch.equal(first, other):
+    else:
         change = digits(relative_change(other, first))
         message = f"two evaluations of one input differ by {change}"
         yield make_finding("random-in-evaluation", [], message)
@@ -614,15 +640,22 @@ def _misused_dropout(subject: AuditSubject) -> Iterator[Finding]:
 
 def _means_of_drops(subject: AuditSubject) -> Iterator[str]:
     """Yield the parts that drop something and do not keep its mean."""
-    copy = deepcopy_module(subject.original)
-    drawing = find_drawing(subject.original, subject.x) - {""}
+    copy = deepcopy_module(subject.original, share=True)
+    parts = [
+        (name, module)
+        for name, module in copy.named_modules()
+        if name in {*subject.dropout, *subject.noise}
+        and not any(module.children())
+        and not type(module).__module__.startswith("torch.nn.")  # which are right
+    ]
+    if not parts:
+        return
     inputs: dict[str, Tensor] = {}
 
     def keep(name: str, module: nn.Module, args: tuple) -> None:
         if args and isinstance(args[0], Tensor) and args[0].is_floating_point():
             inputs.setdefault(name, args[0].detach().clone())
 
-    parts = [(n, m) for n, m in copy.named_modules() if n in drawing and not any(m.children())]
     handles = [m.register_forward_pre_hook(partial(keep, n)) for n, m in parts]
     with torch.no_grad(), restored_random_state(), Buffers(copy):
         copy.eval()(subject.x.clone())
@@ -654,7 +687,7 @@ def _misused_running_statistics(subject: AuditSubject) -> Iterator[Finding]:
     if last:
         message = "running statistics are those of the last batch"
         yield make_finding("momentum-large", last, message)
-    module = deepcopy_module(subject.module).train()
+    module = deepcopy_module(subject.module, share=True).train()
     with torch.no_grad(), restored_random_state():
         before = dict(_statistics(module))
         saved = {n for n, _ in module.named_buffers()}
@@ -689,7 +722,7 @@ def _misused_running_statistics(subject: AuditSubject) -> Iterator[Finding]:
 
 def _is_lost(subject: AuditSubject, trained: nn.Module) -> bool:
     """Return True if the state of a trained copy does not make another copy the same."""
-    restored = deepcopy_module(subject.module)
+    restored = deepcopy_module(subject.module)  # whose numbers are replaced
     restored.load_state_dict(trained.state_dict())
     with torch.no_grad():
         outputs = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -12,8 +12,14 @@ import torch
 from torch import Tensor
 
 from lnlab.analysis.activations import Site, dead_units, is_known_norm
-from lnlab.analysis.magnitudes import relative_change
-from lnlab.analysis.module_copy import ModuleCopy, Replacement, batch_norms, copy_module
+from lnlab.analysis.magnitudes import max_abs, relative_change
+from lnlab.analysis.module_copy import (
+    ModuleCopy,
+    Replacement,
+    batch_norms,
+    copy_module,
+    deepcopy_module,
+)
 from lnlab.analysis.norm_identity import NOTHING, ROLES
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
@@ -28,10 +34,13 @@ from lnlab.auditing.finding import (
 from lnlab.auditing.norms import NormGroup, eps_of, find_norms
 from lnlab.auditing.subject import (
     AuditSubject,
+    CallTrace,
     ModuleCall,
     is_bias,
     other_input,
+    random_projection,
     restored_random_state,
+    turn_dropout_off,
     zero_weights,
 )
 from lnlab.nn.batch import batch_moments
@@ -274,23 +283,23 @@ RANDOM_STATES = 8
 def check_idle_parameters(subject: AuditSubject) -> list[Finding]:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.without_zeros
-    evaluated = nonzero.copy()
-    grads = _gradients(nonzero)
+    grads = _by_parameter(nonzero)
     masks = _flat_places(grads, subject.exact)
-    # of a matrix single numbers are those of words that did not occur, and of dead units
-    tried = {n: m for n, m in masks.items() if (m.any() if m.dim() < 2 else m.all())}
-    rounded = any(bool(grads[name][mask].any()) for name, mask in tried.items())
-    factors = (1, 100) if rounded else (1, 1)
-    states = list(product(range(RANDOM_STATES), factors))
+    rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
+    states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
-    names = _without_effect(subject, evaluated, tried, tries)
+    effects = Effects(subject, nonzero.copy(), tries)
+    names = effects.without(masks)
     if names and subject.noise:  # what is turned off may need them
-        noisy = ModuleCopy(subject.noisy, subject.x, bn_stats="batch", read=subject.read)
-        names = _without_effect(subject, noisy, {name: tried[name] for name in names}, states)
+        noisy = deepcopy_module(subject.original, share=True)
+        turn_dropout_off(noisy)
+        noisy = ModuleCopy(noisy, subject.x, bn_stats="batch", read=subject.read)
+        names = Effects(subject, noisy, states).without({n: masks[n] for n in names})
     idle = {name: (int(masks[name].sum()), masks[name].numel()) for name in names}
     # without effect on this input, and with one on another
     whole = {name: masks[name] for name in names if masks[name].all()}
-    unseen = _without_effect(subject, evaluated, whole, tries, other_input)
+    other = other_input(effects.evaluated.x)
+    unseen = Effects(subject, effects.evaluated, tries, other).without(whole)
     here = [name for name in whole if name not in unseen]
     norms = _next_norms(subject)
     subject.show(
@@ -301,10 +310,12 @@ def check_idle_parameters(subject: AuditSubject) -> list[Finding]:
         ]
     )
     findings = list(_idle_findings(subject, idle, here, norms))
-    findings += _cut_findings(subject, evaluated, grads, idle)
+    findings += _cut_findings(subject, effects.evaluated, grads, idle)
     if nonzero is not subject:
-        flat = _flat_places(_gradients(subject), subject.exact)
-        waiting = [n for n, mask in flat.items() if mask.all() and not masks[n].all()]
+        flat = _flat_places(_by_parameter(subject), subject.exact)
+        waiting = [
+            n for n, m in flat.items() if m.all() and not (n in masks and masks[n].all())
+        ]
         findings += _behind_zeros(subject, [name for name in waiting if name not in idle])
     return findings
 
@@ -326,7 +337,7 @@ def _cut_findings(
         if not g.any() and name not in idle and subject.trainable.get(name)
     ]
     masks = {n: torch.ones_like(grads[n], dtype=torch.bool) for n in names[:MOST_CUT]}
-    without = _without_effect(subject, evaluated, masks, [(0, 0.01)])
+    without = Effects(subject, evaluated, [(0, 0.01)]).without(masks)
     cut = [name for name in masks if name not in without]
     if cut:
         has = "has" if len(cut) == 1 else "have"
@@ -338,87 +349,93 @@ def _owner(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _gradients(subject: AuditSubject) -> dict[str, Tensor]:
-    """Return the gradients of a random function of the outputs."""
-    evaluated = subject.copy()
-    with torch.enable_grad(), restored_random_state():
-        for p in evaluated.parameters.values():
-            p.requires_grad_()
-        y = subject.read(evaluated.module(evaluated.x))
-        (y * normal(8, 0, y.numel()).view_as(y).to(y)).sum().backward()
-    return {
-        name: torch.zeros_like(p) if p.grad is None else p.grad
-        for name, p in evaluated.parameters.items()
-        if p.is_floating_point() and p.numel()
-    }
+def _by_parameter(subject: AuditSubject) -> dict[str, Tensor]:
+    """Return the gradients of a random function of the outputs by parameters with numbers."""
+    return {name: g for name, g in subject.gradients.items() if name and g.numel()}
 
 
 def _flat_places(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
-    """Return the places of each parameter where its gradient may be rounding."""
-    sizes = {name: float(g.abs().max()) for name, g in grads.items()}
+    """Return the places of each parameter where its gradient may be rounding, if it has some.
+
+    Of a matrix all or none: single numbers are those of words that did not occur, and of dead
+    units.
+    """
+    sizes = {name: max_abs(g) for name, g in grads.items()}
     largest = max(sizes.values(), default=0.0)
     small = max(SMALL_GRADIENT, exact / 10)
-    return {
-        name: g.abs() <= small * max(sizes[name], 1e-6 * largest) for name, g in grads.items()
+    limits = {name: small * max(size, 1e-6 * largest) for name, size in sizes.items()}
+    flat = {
+        name: g.abs() <= limits[name]
+        for name, g in grads.items()
+        if g.dim() < 2 or sizes[name] <= limits[name]
     }
+    return {name: mask for name, mask in flat.items() if mask.any()}
 
 
-def _without_effect(
-    subject: AuditSubject,
-    evaluated: ModuleCopy,
-    masks: dict[str, Tensor],
-    tries: Iterable[tuple[int, float]],
-    change_input: Callable[[Tensor], Tensor] = lambda x: x,
-) -> list[str]:
-    """Return the parameters whose masked numbers can be replaced without any change.
-
-    All are replaced at once; where that moves the outputs, each half is tried by itself.
-    Arguments as of :func:`_has_effect`.
-    """
-    if not masks:
-        return []
-    if not _has_effect(subject, evaluated, masks, tries, change_input):
-        return list(masks)
-    items, names = list(masks.items()), []
-    half = len(items) // 2
-    for part in (items[:half], items[half:]) if half else ():
-        names += _without_effect(subject, evaluated, dict(part), tries, change_input)
-    return names
-
-
-def _has_effect(
-    subject: AuditSubject,
-    evaluated: ModuleCopy,
-    masks: dict[str, Tensor],
-    tries: Iterable[tuple[int, float]],
-    change_input: Callable[[Tensor], Tensor],
-) -> bool:
-    """Return True if the outputs move when the masked numbers are replaced.
+class Effects:
+    """The effects of parameters on the outputs.
 
     Args:
         subject: says what is rounding.
-        evaluated: its copy.
-        masks: the places that are changed, by the name of the parameter.
+        evaluated: a copy.
         tries: a random state each, and the size of the change in units of the parameter's own.
-        change_input: from the input to the one that is tried.
+        x: the input; None: that of the copy.
     """
-    x = change_input(evaluated.x)
-    unchanged: dict[int, Tensor] = {}
-    for draw, (state, factor) in enumerate(tries):
+
+    def __init__(
+        self,
+        subject: AuditSubject,
+        evaluated: ModuleCopy,
+        tries: Sequence[tuple[int, float]],
+        x: Tensor | None = None,
+    ) -> None:
+        self.subject, self.evaluated, self.tries = subject, evaluated, tries
+        self.x = evaluated.x if x is None else x
+        self._unchanged: dict[int, Tensor] = {}
+
+    def without(self, masks: dict[str, Tensor], *, by_gradient: bool = True) -> list[str]:
+        """Return the parameters whose masked numbers can be replaced without any change.
+
+        All are replaced at once. Where that moves the outputs, those that have a gradient then
+        are left out (units that were dead, say), or each half is tried by itself.
+        """
+        if not masks or not self._are_seen(masks):
+            return list(masks)
+        half = len(masks) // 2
+        if not half:
+            return []
+        if by_gradient and not self.subject.is_random:
+            new = Replacement(self.x, self._replaced(masks, 0))
+            grads = self.evaluated.gradients(random_projection, new)
+            flat = _flat_places(grads, self.subject.exact)
+            rest = {n: m for n, m in masks.items() if n in flat and not (m & ~flat[n]).any()}
+            if len(rest) < len(masks):
+                return self.without(rest)
+        items = list(masks.items())
+        parts = items[:half], items[half:]
+        return [n for part in parts for n in self.without(dict(part), by_gradient=False)]
+
+    def _are_seen(self, masks: dict[str, Tensor]) -> bool:
+        """Return True if the outputs move when the masked numbers are replaced."""
+        for draw, (state, _) in enumerate(self.tries):
+            with restored_random_state(state):
+                if state not in self._unchanged:
+                    self._unchanged[state] = self.evaluated.run(Replacement(self.x)).y
+            with restored_random_state(state):
+                new = Replacement(self.x, self._replaced(masks, draw))
+                changed = self.evaluated.run(new).y
+            if self.subject.has_moved(relative_change(changed, self._unchanged[state])):
+                return True
+        return False
+
+    def _replaced(self, masks: dict[str, Tensor], draw: int) -> dict[str, Tensor]:
         others = {}
         for name, mask in masks.items():
-            p = evaluated.parameters[name].data
-            size = factor * (float(p.abs().mean()) or 1.0)
+            p = self.evaluated.parameters[name].data
+            size = self.tries[draw][1] * (float(p.abs().mean()) or 1.0)
             other = p + size * normal(9, draw, p.numel()).view_as(p).to(p)
             others[name] = torch.where(mask, other, p)
-        with restored_random_state(state):
-            if state not in unchanged:
-                unchanged[state] = evaluated.run(Replacement(x)).y
-        with restored_random_state(state):
-            changed = evaluated.run(Replacement(x, others)).y
-        if not relative_change(changed, unchanged[state]) <= subject.exact:
-            return True
-    return False
+        return others
 
 
 def _next_norms(subject: AuditSubject) -> dict[str, str]:
@@ -498,45 +515,45 @@ def check_mixed_cases(subject: AuditSubject) -> list[Finding]:
     """
     if len(subject.x) < 2:
         raise CannotCheck("the input has one case.")
-    exact = subject.exact
-    calls = _last_calls(subject, subject.x)
+    calls = _last_calls(subject.trace_as("running"))
+    # to other inputs, masks say, each case has its own
+    alone = not any(n.startswith("_given_") for n, _ in subject.module.named_buffers())
     changes: dict[str, float] = {}
+    places = 0.0
     for n in CASES_TRIED:
-        others = _last_calls(subject, subject.x[n].expand_as(subject.x))
+        others = _last_calls(subject.trace_alike(n))
         for name in calls.keys() & others.keys():
             change = _change_of_case(calls[name], others[name], n, len(subject.x))
             if change is not None:
                 changes[name] = max(change, changes.get(name, 0.0))
+        if "" in changes and alone and not subject.is_random:
+            # they are equal now, and so are to be their outputs
+            outputs = [v for v in others[""].outputs if v.dim() and len(v) == len(subject.x)]
+            places = max(places, *(relative_change(v, v[n].expand_as(v)) for v in outputs))
     if "" not in changes:
         raise CannotCheck("no output has an entry a case.")
     if not math.isfinite(changes[""]):
         raise CannotCheck("the outputs are not finite.")
     rows = [{"part": name, "moved": changes[name]} for name in calls if name in changes]
     subject.show(rows)
-    buffers = subject.module.named_buffers(recurse=False)
-    if changes[""] <= exact:
-        if subject.is_random or any(n.startswith("_given_") for n, _ in buffers):
-            return []  # other inputs stay in their order
-        # in another order each case is to have the same output
-        mirrored = _last_calls(subject, subject.x.flip(0))[""]
-        pairs = zip(calls[""].outputs, mirrored.outputs, strict=False)
-        of_cases = [(a, b) for a, b in pairs if a.dim() and len(a) == len(subject.x)]
-        moved = max(relative_change(b.flip(0), a) for a, b in of_cases)
-        if moved <= exact:
-            return []
-        message = f"in evaluation outputs move by {moved:.2g} when cases change their places"
+    if subject.has_moved(changes[""]):
+        first = next(row["part"] for row in rows if subject.has_moved(row["moved"]))
+        message = (
+            f"in evaluation the output of a case moves by {changes['']:.2g} of its size when "
+            "the others are replaced"
+        )
+        return [make_finding("cases-mix", [first], message)]
+    if subject.has_moved(places):
+        message = (
+            f"in evaluation outputs of equal cases differ by {places:.2g}, by their places"
+        )
         return [make_finding("cases-mix", [], message)]
-    first = next(row["part"] for row in rows if not row["moved"] <= exact)
-    message = (
-        f"in evaluation the output of a case moves by {changes['']:.2g} of its size when the "
-        "others are replaced"
-    )
-    return [make_finding("cases-mix", [first], message)]
+    return []
 
 
-def _last_calls(subject: AuditSubject, x: Tensor) -> dict[str, ModuleCall]:
+def _last_calls(trace: CallTrace) -> dict[str, ModuleCall]:
     """Return the last call of each module, in the order of the computation, its own last."""
-    return {call.name: call for call in subject.trace_of(x, "running").calls}
+    return {call.name: call for call in trace.calls}
 
 
 def _change_of_case(one: ModuleCall, other: ModuleCall, n: int, cases: int) -> float | None:
@@ -558,7 +575,7 @@ a third or more, one time in three."""
 
 def check_dead_units(subject: AuditSubject) -> list[Finding]:
     """Find units in front of an f that is flat in all cases of the input."""
-    sites = [s for s in subject.copy().run(find_shut=True).sites if s.shut is not None]
+    sites = [s for s in subject.seen().sites if s.shut is not None]
     if not sites:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
     values = {site.name: _values_a_unit(site) for site in reversed(sites)}
@@ -614,8 +631,7 @@ def check_running_statistics(subject: AuditSubject) -> list[Finding]:
     for call in subject.first_calls:
         if id(call.module) in wanted and hasattr(call.module, "running_var"):
             rows += _running_row(call)
-    training = subject.copy("batch").run().y
-    gap = relative_change(subject.copy("running").run().y, training)
+    gap = relative_change(subject.seen("running").y, subject.seen("batch").y)
     subject.show(rows, f"evaluation differs by {gap:.2g}.")
     return list(_running_findings(rows, gap))
 

@@ -21,8 +21,9 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.module_copy import (
-    Buffers,
     ModuleCopy,
+    Observation,
+    Replacement,
     check_model,
     check_type,
     copy_module,
@@ -140,14 +141,20 @@ def memory_of_parameters(module: nn.Module) -> set[int]:
     return {p.untyped_storage()._cdata for p in module.parameters()}
 
 
+STEPS = ("round", "floor", "ceil", "trunc", "sign", "fake_quantize")
+"""The beginnings of functions whose results are steps: they hide what a small change does."""
+
+
 class CallTrace(TorchFunctionMode):
     """Records what a module calls while it is active.
 
     Attributes:
-        module: with hooks on it.
+        module: has hooks meanwhile.
         calls: of modules, in the order of return.
         functions: calls of functions of torch on other tensors than parameters: the name of
             each, and the module that called it.
+        lowers: whether float64 numbers were cast to a lower precision, or rounded to steps.
+        seen: the outputs and sites of the evaluation; None where there is no output to read.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -155,12 +162,26 @@ class CallTrace(TorchFunctionMode):
         self.module = module
         self.calls: list[ModuleCall] = []
         self.functions: list[tuple[str, str]] = []
+        self.lowers, self.seen = False, None
         self._parameters = memory_of_parameters(module)
         self._stack: list[str] = []
         self._alive: list[Any] = []
-        for name, each in module.named_modules():
-            each.register_forward_pre_hook(partial(self._enter, name))
-            each.register_forward_hook(self._leave, with_kwargs=True)
+
+    def run(self, evaluated: ModuleCopy, x: Tensor) -> CallTrace:
+        """Record an evaluation of a copy that holds the module."""
+        handles = []
+        for name, each in self.module.named_modules():
+            handles.append(each.register_forward_pre_hook(partial(self._enter, name)))
+            handles.append(each.register_forward_hook(self._leave, with_kwargs=True))
+        try:
+            # a TypeError: of an output that cannot be read
+            with self, restored_random_state(), suppress(TypeError):
+                self.seen = evaluated.run(Replacement(x), find_shut=True)
+        finally:
+            for handle in handles:
+                handle.remove()
+            self._alive.clear()
+        return self
 
     def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
         self._stack.append(name)
@@ -176,16 +197,20 @@ class CallTrace(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         first = args[0] if args else None
+        # an operator of an exported graph is called "layer_norm.default"
+        name = getattr(func, "__name__", "").partition(".")[0]
+        result = func(*args, **kwargs or {})
         with torch._C.DisableTorchFunction():
             is_weight = isinstance(first, Tensor) and (
                 first.untyped_storage()._cdata in self._parameters
             )
+            if isinstance(result, Tensor) and result.is_floating_point():
+                wide = any(isinstance(v, Tensor) and v.dtype == torch.float64 for v in args)
+                lower = result.dtype != torch.float64 or name.strip("_").startswith(STEPS)
+                self.lowers |= wide and lower
         if not is_weight:
-            caller = self._stack[-1] if self._stack else ""
-            # an operator of an exported graph is called "layer_norm.default"
-            name = getattr(func, "__name__", "").partition(".")[0]
-            self.functions.append((name, caller))
-        return func(*args, **kwargs or {})
+            self.functions.append((name, self._stack[-1] if self._stack else ""))
+        return result
 
 
 class RefuseOriginals(TorchFunctionMode):
@@ -317,7 +342,7 @@ def turn_dropout_off(module: nn.Module) -> list[str]:
     return changed
 
 
-def turn_noise_off(module: nn.Module, x: Tensor) -> tuple[list[str], bool]:
+def turn_noise_off(module: nn.Module, drawing: set[str], x: Tensor) -> tuple[list[str], bool]:
     """Keep in evaluation mode what draws random numbers in training mode alone.
 
     Stochastic depth, say, which is no dropout.
@@ -326,12 +351,11 @@ def turn_noise_off(module: nn.Module, x: Tensor) -> tuple[list[str], bool]:
         The names of these modules, and whether others draw random numbers in evaluation, too.
     """
     modules = dict(module.named_modules())
-    drawing = find_drawing(module, x)
     for name in drawing:
         base = type(modules[name])
         modules[name].__class__ = type(base.__name__, (base,), {"train": _train_but_itself})
         modules[name].training = False
-    left = find_drawing(module, x) if drawing else set()
+    left = (find_drawing(module, x) or set()) if drawing else set()
     for name in drawing & left:
         modules[name].__class__ = type(modules[name]).__base__
         modules[name].training = module.training
@@ -344,10 +368,21 @@ def _train_but_itself(self: nn.Module, mode: bool = True) -> nn.Module:
     return self
 
 
-def find_drawing(module: nn.Module, x: Tensor) -> set[str]:
-    """Return the names of the modules that draw random numbers themselves in training mode."""
-    copy = deepcopy_module(module).train()
-    stack, drawing = [""], set()
+def find_drawing(module: nn.Module, x: Tensor) -> set[str] | None:
+    """Return the names of the modules that draw random numbers themselves in training mode.
+
+    None where it cannot be evaluated in that mode.
+    """
+    drawing: set[str] = set()
+    with suppress(Exception), torch.no_grad(), restored_random_state():
+        evaluate(deepcopy_module(module, share=True).train(), x, drawing)
+        return drawing
+    return None
+
+
+def evaluate(module: nn.Module, x: Tensor, drawing: set[str]) -> Any:
+    """Return the output of a module, and note the names of what draws random numbers itself."""
+    stack, handles = [""], []
 
     def state() -> bytes:
         seeds = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
@@ -370,12 +405,14 @@ def find_drawing(module: nn.Module, x: Tensor) -> set[str]:
         note()
         stack.pop()
 
-    for name, each in copy.named_modules():
-        each.register_forward_pre_hook(partial(enter, name))
-        each.register_forward_hook(leave)
-    with suppress(Exception), torch.no_grad(), restored_random_state():
-        copy(x.clone())
-    return drawing
+    for name, each in module.named_modules():
+        handles.append(each.register_forward_pre_hook(partial(enter, name)))
+        handles.append(each.register_forward_hook(leave))
+    try:
+        return module(x.clone())
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def random_projection(y: Tensor) -> Tensor:
@@ -429,12 +466,12 @@ class AuditSubject:
         name: the class of the module.
         module: a copy that is called with ``x`` alone and drops nothing.
         given: what was given, to be read alone.
-        original: the same with its dropout.
+        original: a copy that is called with ``x`` alone, with its dropout.
         trainable: whether each parameter is trained.
         x: the open input.
         dropout: the modules whose dropout was set to 0.
+        trains: whether it can be evaluated in training mode.
         noise: those that stay in evaluation, as they draw random numbers in training.
-        noisy: the module with them as they are.
         is_random: whether random numbers are drawn all the same.
         has_loss: whether a loss was given.
         dtype: the precision of the module.
@@ -454,27 +491,29 @@ class AuditSubject:
         check_model(model)
         if loss_fn is not None:
             check_type("loss_fn", loss_fn, Callable, "a function of what the model returns")
-        self.name = type(original_module(model)).__name__
-        self.module, self.x = with_one_input(model, Call.of(inputs))
-        self.module.train(original_module(model).training)
-        named = original_module(model).named_parameters()
-        self.trainable = {name: p.requires_grad for name, p in named}
         self.given = original_module(model)
-        self.original = deepcopy_module(self.module)
+        self.name = type(self.given).__name__
+        self.trainable = {name: p.requires_grad for name, p in self.given.named_parameters()}
+        self.original, self.x = with_one_input(model, Call.of(inputs))
+        self.original.train(self.given.training)
+        self.module = deepcopy_module(self.original, share=True)
         self.dropout = turn_dropout_off(self.module)
-        self.noisy = deepcopy_module(self.module)
-        self.noise, self.is_random = turn_noise_off(self.module, self.x)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
         self.shown, self.cache = CheckData(), dict[str, Any]()
-        self.is_single = False
+        self.is_single, self._not_wide, self._traces = False, "", dict[str, CallTrace]()
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
         self.dtype = next(floating, self.x.dtype)
+        drawing: set[str] | None = set()
         try:
-            originals = RefuseOriginals(original_module(model))
-            with torch.no_grad(), restored_random_state(), originals:
-                self.output = deepcopy_module(self.module)(self.x.clone())
+            with torch.no_grad(), restored_random_state(), RefuseOriginals(self.given):
+                copy = deepcopy_module(self.module, share=True)
+                self.output = evaluate(copy, self.x, drawing)
         except Exception as error:  # a user's module may raise anything
             raise ValueError(f"{self.name} does not take the input: {error}") from error
+        if not self.module.training:
+            drawing = find_drawing(self.module, self.x)
+        self.trains = drawing is not None
+        self.noise, self.is_random = turn_noise_off(self.module, drawing or set(), self.x)
         if self.x.dim() == 1 and self.x.is_floating_point():
             self._as_a_batch_of_one()
         sizes = (v.double().abs().nan_to_num().max() for v in floating_tensors(self.output))
@@ -483,8 +522,9 @@ class AuditSubject:
     def _as_a_batch_of_one(self) -> None:
         """Give an input of one axis a first one, of cases, where the outputs stay the same."""
         with torch.no_grad(), restored_random_state(), suppress(Exception):
-            output = deepcopy_module(self.module)(self.x[None].clone())
-            pairs = zip(list_tensors(output), list_tensors(self.output), strict=True)
+            copy = deepcopy_module(self.module, share=True)
+            plain, output = copy(self.x.clone()), copy(self.x[None].clone())
+            pairs = zip(list_tensors(output), list_tensors(plain), strict=True)
             if all(torch.allclose(one[0], plain) for one, plain in pairs):
                 self.x, self.output, self.is_single = self.x[None], output, True
 
@@ -523,32 +563,45 @@ class AuditSubject:
         return ModuleCopy(self.module, self.x, dtype=dtype, bn_stats=bn_stats, read=self.read)
 
     def copy(self, bn_stats: str | None = None) -> ModuleCopy:
-        """Return the same in float64 if that works; as it trains, by default."""
-        wide = self.wide  # which may replace the module
-        return self.copy_in(wide, self.bn_stats if bn_stats is None else bn_stats)
+        """Return the one copy, in float64 if that works; as it trains, by default."""
+        bn_stats = self.bn_stats if bn_stats is None else bn_stats
+        return self._copy.take_statistics(bn_stats)
 
     @cached_property
+    def _copy(self) -> ModuleCopy:
+        for change in (lambda module: module, in_one_precision):
+            try:
+                module = change(self.module)
+                copy = ModuleCopy(module, self.x, dtype=torch.float64, read=self.read)
+                trace = CallTrace(copy.module).run(copy, copy.x)
+            except Exception as error:  # a user's module may raise anything
+                self._not_wide = self._not_wide or str(error)
+            else:
+                self.module, self._traces["running"], self._not_wide = module, trace, ""
+                return copy
+        return self.copy_in(None, "running")
+
+    @property
     def wide(self) -> torch.dtype | None:
         """float64 where the module can be evaluated in it; None: as it is."""
-        self.not_wide = ""
-        for module in (self.module, in_one_precision(self.module)):
-            try:
-                ModuleCopy(module, self.x, dtype=torch.float64, read=self.read).run()
-            except Exception as error:  # a user's module may raise anything
-                self.not_wide = self.not_wide or str(error)
-            else:
-                self.module = module
-                return torch.float64
-        return None
+        _ = self._copy
+        return None if self._not_wide else torch.float64
 
     def require_wide(self) -> None:
         """Raise CannotCheck unless the module can be evaluated in float64."""
         if self.wide is None:
-            raise CannotCheck(f"the module cannot be evaluated in float64: {self.not_wide}")
+            raise CannotCheck(f"the module cannot be evaluated in float64: {self._not_wide}")
 
     @cached_property
     def precision(self) -> torch.dtype:
         """The precision of the outputs of :meth:`copy`: some cast what they are given."""
+        if self.wide and not self.trace.lowers:
+            return torch.float64
+        return self.measured_precision
+
+    @cached_property
+    def measured_precision(self) -> torch.dtype:
+        """The same, found by small steps: what cancels inside leaves fewer digits."""
         return self.copy().precision
 
     @property
@@ -556,11 +609,17 @@ class AuditSubject:
         """The relative change of outputs below which nothing has moved but for rounding."""
         return ROUNDING.get(self.precision, ROUNDING[torch.bfloat16])
 
+    def has_moved(self, change: float) -> bool:
+        """Return True if a relative change of outputs is no rounding."""
+        if self.exact < change <= ROUNDING[torch.float32]:  # of what cancels it may be
+            return change > ROUNDING.get(self.measured_precision, ROUNDING[torch.bfloat16])
+        return not change <= self.exact
+
     @cached_property
     def bn_stats(self) -> str:
         """The statistics over cases: "batch", as in training, if that works; else "running"."""
         with suppress(Exception):
-            self.copy_in(self.wide, "batch").run()
+            self.trace_as("batch")
             return "batch"
         return "running"
 
@@ -585,41 +644,73 @@ class AuditSubject:
         raise CannotCheck(why)
 
     @cached_property
+    def gradient(self) -> Tensor:
+        """The gradient of the loss at the parameters as they are."""
+        return self.objective.gradient()[1]
+
+    @cached_property
+    def gradients(self) -> dict[str, Tensor]:
+        """The gradients of a random function of the outputs by parameters; by ``x`` as ""."""
+        try:
+            return self.copy().gradients(random_projection, by_input=True)
+        except RuntimeError:  # some set requires_grad of their input themselves
+            return self.copy().gradients(random_projection)
+
+    @cached_property
     def without_zeros(self) -> AuditSubject:
         """The same with random weights in place of :func:`zero_weights`; itself without any.
 
         Rows of these weights have a length of about 1.
         """
-        _ = self.bn_stats  # found out once, for both
         names = zero_weights(self.module)
         if not names:
             return self
+        _ = self.bn_stats, self.precision  # found out once, for both
         other = copy(self)
-        other.module = deepcopy_module(self.module)
+        other.module = deepcopy_module(self.module, share=True)
         for stream, name in enumerate(names):
-            p = other.module.get_parameter(name).data
+            p = other.module.get_parameter(name)
             inputs = p[0].numel() if p.dim() > 1 else 1
-            p.copy_(normal(11, stream, p.numel()).view_as(p).to(p) / inputs**0.5)
-        for name in ("trace", "objective"):  # those of the module as it is
+            p.data = normal(11, stream, p.numel()).view_as(p).to(p) / inputs**0.5
+        other._copy, other._traces = other.copy_in(self.wide, "running"), {}
+        for name in ("trace", "objective", "gradient", "gradients"):  # of the module as it is
             vars(other).pop(name, None)
         return other
 
     @cached_property
     def trace(self) -> CallTrace:
         """The trace of one evaluation, as the module trains."""
-        return self.trace_of(self.x)
+        return self.trace_as(self.bn_stats)
+
+    def trace_as(self, bn_stats: str) -> CallTrace:
+        """Return the trace of one evaluation with statistics from a source."""
+        if bn_stats not in self._traces:
+            self._traces[bn_stats] = self.trace_of(self.x, bn_stats)
+        return self._traces[bn_stats]
 
     def trace_of(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
         """Return the trace of another input; as the module trains, by default."""
-        wide = self.wide  # which may replace the module
-        bn_stats = self.bn_stats if bn_stats is None else bn_stats
-        module = deepcopy_module(self.module).to(wide)
-        module.train(bn_stats == "batch")
-        x = x.to(wide) if x.is_floating_point() else x
-        trace = CallTrace(module)
-        with torch.no_grad(), restored_random_state(), Buffers(module), trace:
-            module(x.clone())
-        return trace
+        evaluated = self.copy(bn_stats)
+        x = x.to(evaluated.x.dtype) if x.is_floating_point() else x
+        return CallTrace(evaluated.module).run(evaluated, x)
+
+    def trace_alike(self, n: int) -> CallTrace:
+        """Return the trace, as in evaluation, of a batch in which all cases are case ``n``."""
+        key = f"running, case {n}"
+        if key not in self._traces:
+            self._traces[key] = self.trace_of(self.x[n].expand_as(self.x), "running")
+        return self._traces[key]
+
+    def seen(self, bn_stats: str | None = None) -> Observation:
+        """Return outputs and sites of one evaluation; as the module trains, by default.
+
+        Raises:
+            CannotCheck: where no floating point numbers are returned.
+        """
+        trace = self.trace if bn_stats is None else self.trace_as(bn_stats)
+        if trace.seen is None:
+            raise CannotCheck("the module returns no floating point numbers.")
+        return trace.seen
 
     @cached_property
     def seconds(self) -> float:
