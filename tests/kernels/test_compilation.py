@@ -54,6 +54,13 @@ def test_an_old_build_is_not_taken_for_a_new_one(sources, tmp_path):
     assert build(tmp_path / "cache") != old
 
 
+@pytest.mark.slow
+def test_the_sources_compile_without_a_warning(tmp_path, monkeypatch):
+    """Compilers warn of loops that leave their array, which no number may show."""
+    monkeypatch.setenv("CXX", "c++ -Werror")
+    build(tmp_path)
+
+
 def test_a_cache_that_cannot_be_written(sources, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     path = build(tmp_path / "file" / "cache")
