@@ -1,10 +1,10 @@
 """``lnlab audit``: a module of the user's, with every analysis that applies."""
 
-import inspect
 import os
 import sys
-from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -56,10 +56,9 @@ def audit(
     # before torch comes: the many small products are no faster on two threads, and where the
     # cores have other work to do ten times as slow, as the threads wait for each other
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    function = load_function(target)
     from lnlab.auditing import Severity, audit
 
-    model, x, loss_fn = call(function, target, data)
+    model, x, loss_fn = call(target, data)
     try:
         report = audit(
             model,
@@ -82,56 +81,40 @@ def audit(
         context.exit(3)
 
 
-def load_function(target: str) -> Callable:
-    """Return the function of ``FILE.py:FUNCTION``, which may import files beside it.
+def call(target: str, data: str | None) -> tuple[Any, Any, Any]:
+    """Return the module, the input and the loss (or None) of ``FILE.py:FUNCTION``.
+
+    Its file may import files beside it.
 
     Raises:
-        ValueError: There is none, or its file cannot be run.
+        ValueError: there is none, it raises, or it returns something else.
     """
-    from lnlab.cli.bench import load_file
-
     file, _, name = target.rpartition(":")
     path = Path(file)
-    if not file or not name.isidentifier():
-        raise ValueError(f"{target!r} is no FILE.py:FUNCTION, as in net.py:make.")
     if not path.is_file():
-        raise ValueError(f"there is no file {file}.")
+        raise ValueError(f"{target!r} is no FILE.py:FUNCTION: there is no file {file!r}.")
     sys.path.append(str(path.resolve().parent))  # last: its files must not hide packages
     try:
-        module = load_file(path)
+        function = getattr(load_file(path), name)
+        result = function(*([] if data is None else [data]))
     except Exception as error:  # a user's file may raise anything
-        raise ValueError(f"{file} raised {type(error).__name__}: {error}") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        functions = {n: f for n, f in vars(module).items() if inspect.isfunction(f)}
-        names = [n for n, f in functions.items() if f.__module__ == module.__name__]
-        choice = ", ".join(names) or "none"
-        raise ValueError(f"{file} has no function {name}; there are: {choice}.")
-    return function
-
-
-def call(function: Callable, target: str, data: str | None) -> tuple[Any, Any, Any]:
-    """Return the module, the input and the loss (or None) that a function returns.
-
-    Raises:
-        ValueError: It does not fit ``--data``, raises, or returns something else.
-    """
-    arguments = [] if data is None else [data]
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError as error:
-        option = "--data" if arguments else "no --data"
-        raise ValueError(
-            f"{target} does not fit {option} ({error}): it takes one argument with --data, and "
-            "none without."
-        ) from error
-    try:
-        result = function(*arguments)
-    except Exception as error:  # a user's function may raise anything
-        raise ValueError(f"{target} raised {type(error).__name__}: {error}") from error
+        reason = f"{target} raised {type(error).__name__}: {error}"
+        raise ValueError(f"{reason} (LNLAB_TRACEBACK=1 shows where)") from error
     if not isinstance(result, tuple) or len(result) not in (2, 3):
         raise ValueError(
             f"{target} returned {type(result).__name__}: let it return (module, input) or "
             "(module, input, loss)."
         )
     return (*result, None) if len(result) == 2 else result
+
+
+def load_file(path: Path) -> ModuleType:
+    """Return the module in a file, under a name that hides no other module."""
+    name = f"lnlab_file_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look for their module there
+    spec.loader.exec_module(module)
+    return module

@@ -22,15 +22,16 @@ def list_sources() -> None:
     """List the sources of data: their kind, their size, where they lie, what they offer."""
     from lnlab.data import data_folder, sources
 
-    width = max(len(source.name) for source in sources())
     for source in sources():
-        head = f"{source.name:<{width}}  {source.kind:<10} "
         options = f"; options: {', '.join(source.options)}" if source.options else ""
-        indent = " " * len(head)
-        click.echo(wrap(head, source.title))
-        click.echo(indent + locate(source, data_folder() / source.name))
-        click.echo(wrap(indent, f"licence: {source.licence}"))
-        click.echo(wrap(indent, f"offers {source.offers}{options}"))
+        click.echo(f"{source.name} ({source.kind})")
+        for text in (
+            source.title,
+            locate(source, data_folder() / source.name),
+            f"licence: {source.licence}",
+            f"offers {source.offers}{options}",
+        ):
+            click.echo(textwrap.indent(textwrap.fill(text, WIDTH - 4), "    "))
 
 
 @data.command()
@@ -45,11 +46,6 @@ def fetch(name: str, folder: Path | None) -> None:
             location = locate(source, data_folder() / name)
             raise ValueError(f"{name} has no files to download; {location}.")
     click.echo(fetch(name, folder))
-
-
-def wrap(head: str, text: str) -> str:
-    """Return a text behind a head, wrapped at ``WIDTH`` letters, its lines below each other."""
-    return textwrap.fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
 
 
 def locate(source: "Source", folder: Path) -> str:

@@ -1,12 +1,8 @@
 """``lnlab train`` and ``lnlab sweep``: experiments, from where they were left to their end."""
 
-import ast
-import dataclasses
-import re
 import sys
 from collections.abc import Sequence
-from inspect import cleandoc, formatannotation, getsource
-from itertools import zip_longest
+from inspect import formatannotation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_origin
 
@@ -33,18 +29,11 @@ class ExperimentCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["experiment"] = next((arg for arg in args if arg in EXPERIMENTS), "")
-        wants_help = bool({*args} & {*ctx.help_option_names})
-        if wants_help and not ctx.meta["experiment"] and not args[0].startswith("-"):
-            try:
-                find_experiment(args[0])
-            except ValueError as error:
-                raise click.UsageError(str(error), ctx) from error
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        name = ctx.meta.get("experiment")
-        if name:
-            with formatter.section(f"Fields of {name}, for --set FIELD=VALUE [what they are]"):
+        if name := ctx.meta["experiment"]:
+            with formatter.section(f"Fields of {name}, for --set FIELD=VALUE"):
                 formatter.write_dl(describe_fields(find_experiment(name)))
         else:
             with formatter.section("Tasks"):
@@ -58,24 +47,18 @@ def experiment_title(name: str) -> str:
 
 
 def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
-    """Return name and type of each field, then its value at each budget and what it is."""
+    """Return name and type of each field, then its value at each budget and its choices."""
     from lnlab.training.experiment import declared
 
-    texts: dict[str, str] = {}
-    for ancestor in reversed(experiment.__mro__[:-1]):
-        if dataclasses.is_dataclass(ancestor):
-            texts |= field_docstrings(ancestor)
-    budgets = experiment.budgets()
-    descriptions = []
+    budgets, descriptions = experiment.budgets(), []
     for field in declared(experiment).values():
         values = {name: to_text(getattr(task, field.name)) for name, task in budgets.items()}
-        value = "; ".join(f"{name}: {text}" for name, text in values.items())
+        text = "; ".join(f"{name}: {value}" for name, value in values.items())
         if len({*values.values()}) == 1:
-            value = next(iter(values.values()))
-        choices = ", ".join(map(str, field.allowed.get("choices", ())))
-        parts = [f"[{value}]", texts.get(field.name), choices and f"One of {choices}."]
-        description = re.sub(r"(:\w+:)?`+", "", " ".join(filter(None, parts)))  # no markup
-        descriptions.append((f"{field.name}: {formatannotation(field.kind)}", description))
+            text = next(iter(values.values()))
+        if choices := field.allowed.get("choices"):
+            text += f" (of {', '.join(map(str, choices))})"
+        descriptions.append((f"{field.name}: {formatannotation(field.kind)}", text))
     return descriptions
 
 
@@ -84,23 +67,6 @@ def to_text(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value) if value != "" else "empty"
-
-
-def field_docstrings(dataclass: type) -> dict[str, str]:
-    """Return what the source of a class says of each field: a comment beside it, or below."""
-    source = cleandoc("\n" + getsource(dataclass))
-    body, lines = ast.parse(source).body[0], source.splitlines()
-    assert isinstance(body, ast.ClassDef)
-    texts = {}
-    for field, text in zip_longest(body.body, body.body[1:]):
-        match field, text:
-            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(words))):
-                texts[name] = " ".join(words.split())
-            case ast.AnnAssign(ast.Name(name), end_lineno=int(end)), _:
-                comment = lines[end - 1].partition("  # ")[2]
-                if comment:
-                    texts[name] = f"{comment[0].upper()}{comment[1:]}."
-    return texts
 
 
 def parse_settings(
@@ -129,9 +95,8 @@ def parse_axes(
             choice = ", ".join(fields)
             raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {choice}.")
         between = separator and (";" if get_origin(fields[name].kind) is tuple else separator)
-        texts = [part.strip() for part in text.split(between)] if between else [text]
-        values = [parse_value(fields[name], part) for part in texts]
-        axes[name] = [*axes.get(name, []), *values] if separator else values
+        texts = text.split(between) if between else [text]
+        axes[name] = [parse_value(fields[name], part.strip()) for part in texts]
     return axes
 
 
@@ -209,7 +174,6 @@ def train(
 )
 @click.option("--norm", metavar="A,B,...", help="The same as --arm norm=A,B,...")
 @click.option("--seeds", metavar="SEEDS", help="How many (5), or which (0,4 or 3-5).")
-@click.option("--apart", is_flag=True, help="A run for each seed, not one for all of them.")
 @click.option(
     "--set",
     "settings",
@@ -224,12 +188,12 @@ def train(
 @out_option
 def sweep(
     name: str, budget: str, arms: tuple[str, ...], norm: str | None, seeds: str | None,
-    apart: bool, settings: tuple[str, ...], data: str | None, out: Path | None, **options: Any,
+    settings: tuple[str, ...], data: str | None, out: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Train every combination of settings; what is done stays, what was begun goes on."""
     experiment = find_experiment(name)
     from lnlab import paths
-    from lnlab.training.sweep import grid, split_seeds
+    from lnlab.training.sweep import grid
 
     compared = [*arms, *([f"norm={norm}"] if norm else [])]
     axes = {
@@ -241,7 +205,6 @@ def sweep(
     shared = [f"seeds={seeds}"] if seeds is not None else []
     axes |= {k: [v] for k, v in parse_settings(experiment, shared, data).items()}
     tasks = grid(experiment, budget, axes)
-    tasks = split_seeds(tasks) if apart else tasks
     run_sweep(tasks, root=out or paths.place("runs"), **options)
 
 

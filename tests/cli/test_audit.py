@@ -32,9 +32,6 @@ def fault():
 def wrong():
     return nn.Linear(4, 3)
 
-def raising():
-    raise KeyError("weights")
-
 def misfit():
     return nn.Linear(4, 3), torch.randn(8, 5)
 
@@ -114,12 +111,10 @@ def test_data_reach_the_function(file):
 @pytest.mark.parametrize(
     ("target", "data", "message"),
     [
-        ("net.py", (), "is no FILE.py:FUNCTION"),
-        ("other.py:make", (), "there is no file"),
-        ("net.py:male", (), "there are: make, with_loss"),
-        ("net.py:make", ("--data", "5"), "does not fit --data"),
+        ("net.py", (), "is no FILE.py:FUNCTION: there is no file ''"),
+        ("net.py:male", (), "raised AttributeError: module 'lnlab_file_net' has no attribute"),
+        ("net.py:make", ("--data", "5"), "raised TypeError: make() takes 0 positional"),
         ("net.py:wrong", (), "let it return (module, input)"),
-        ("net.py:raising", (), "raised KeyError: 'weights'"),
         ("net.py:misfit", (), "does not take the input"),
         ("net.py:no_module", (), "give a torch.nn.Module"),
     ],
