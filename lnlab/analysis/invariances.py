@@ -120,7 +120,8 @@ def _badness(defect: float) -> float:
 
 
 LEGEND = (
-    "number: max|y' - y| / max|y| at δ = 3.7, for exact the largest.",
+    "number: the largest change of an output, over the largest output, max|y' - y| / max|y|.",
+    "It is taken at δ = 3.7; of an exact invariance it is the largest of all δ tried.",
     "inside: the grade of what goes into each f and comes out of each norm.",
 )
 
@@ -199,7 +200,7 @@ class InvarianceReport(Report):
         exact = f"{counts[Grade.EXACT]} of {number} invariances {be} exact"
         yield f"{self.module} of x ({shape}): {exact}{rest} in {self.dtype}."
         for name, (dead, units) in self.dead.items():
-            yield f"dead in all cases: {dead} of {units} units at {name}"
+            yield f"{dead} of {units} units are shut (constant) for all examples, at {name}"
         for what, why in self.not_tried.items():
             yield f"not tried: {what}: {why}"
         yield ""

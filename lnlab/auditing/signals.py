@@ -214,7 +214,7 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Iterato
     if len(output) == 1 and not _ends_in_linear(subject):
         floor = _lowest_loss(subject, axis)
         if floor > LOW:
-            message = f"with weights 1,000 times as large it stays above {digits(floor)}"
+            message = f"with weights 1,000 times as large the loss stays above {digits(floor)}"
             yield make_finding("logits-bounded", [], message)
 
 

@@ -142,7 +142,7 @@ def test_shut_units_are_seen_whatever_shuts_them(f):
     (v,) = (v for v in report.invariances if v.where == "dense.weight")
     assert (v.grade, v.inside) == (Grade.NOT_JUDGED, Grade.BROKEN)
     assert report.grade("dense.weight", 2) is Grade.NOT_JUDGED
-    assert "dead in all cases: 12 of 12 units at" in str(report)
+    assert "12 of 12 units are shut (constant) for all examples, at" in str(report)
     with pytest.raises(KeyError, match=r"at 'dense': there are the places dense\.weight"):
         report.grade("dense", 2)
     assert list(report.dead.values()) == [(H, H)]
