@@ -6,6 +6,7 @@ from inspect import ismodule
 from pathlib import Path
 
 import click
+import plotly.io
 import pytest
 import torch
 
@@ -43,6 +44,7 @@ def test_files_that_are_named_are_there(path):
 @pytest.mark.parametrize("code", blocks("python"))
 def test_examples_run(code, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plotly.io.renderers, "default", "json")  # and opens no browser
     torch.set_default_dtype(torch.float32)  # as a reader's Python has it
     exec(compile(code, "example", "exec"), {})
 
