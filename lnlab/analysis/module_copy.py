@@ -411,7 +411,8 @@ class ModuleCopy:
     ) -> dict[str, Tensor]:
         """Return the gradient of a scalar function of the outputs by each parameter.
 
-        With ``by_input`` by x, too, if it holds floating point numbers, as "".
+        Each has the shape of what it is by. With ``by_input`` it is also by x (B, ...), as "",
+        if that holds floating point numbers.
         """
         new = Replacement(self.x) if replacement is None else replacement
         self.module.train(self.bn_stats == "batch")
