@@ -157,8 +157,7 @@ class HessianSpectrum(AnalysisResult):
 
 
 def _standard_error(values: Tensor) -> float:
-    count = len(values)
-    return float(values.std()) / count**0.5 if count > 1 else float("nan")
+    return float(values.std()) / len(values) ** 0.5 if len(values) > 1 else float("nan")
 
 
 @in_one_thread

@@ -169,10 +169,6 @@ def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
     for name, p in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(p):
             raise ValueError(f"{name} has no shape yet: call the module once first.")
-        if p.is_meta:
-            raise ValueError(
-                f"{name} is on the meta device, without numbers: give one that has."
-            )
     # deepcopy refuses tensors with a history, which modules keep of their last call
     # (attention weights, say): these are replaced by constants
     attributes = (value for module in model.modules() for value in tree_leaves(vars(module)))

@@ -197,9 +197,6 @@ class BatchLayerNorm(Normalizer):
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
-        for name, count in (("m", m), ("epoch", epoch)):
-            if count is not None and count < 1:
-                raise ValueError(f"{name} is {count}: give 1 or more, or None.")
         if terms not in get_args(Terms):
             raise ValueError(f"terms is {terms!r}: choose from {', '.join(get_args(Terms))}.")
         self.m, self.population, self.variant = m, population, variant

@@ -128,9 +128,6 @@ class Cell(nn.Module, ABC):
 
     def __init__(self, input_size: int, hidden_size: int, initial: CellInit) -> None:
         super().__init__()
-        for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} is {size!r}: give a whole number, at least 1.")
         self.input_size, self.hidden_size, self.initial = input_size, hidden_size, initial
         self.W_x = nn.Parameter(torch.empty(self.gates * hidden_size, input_size))
         self.W_h = nn.Parameter(torch.empty(self.gates * hidden_size, hidden_size))

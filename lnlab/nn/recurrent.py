@@ -5,7 +5,6 @@
 for the other is one line, and the weights of a torch layer load.
 """
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -156,10 +155,6 @@ class Recurrent(nn.Module):
         **settings,
     ) -> None:
         super().__init__()
-        known = inspect.signature(self.cell).parameters
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in known.values())
-        if not takes_all and (unknown := settings.keys() - known):
-            raise TypeError(f"{type(self).__name__} has no argument {min(unknown)!r}.")
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}: give at least 1.")
         if not 0 <= dropout <= 1:

@@ -33,7 +33,7 @@ ANALYSES = {
     "eigenvalues": lambda o: extreme_eigenvalues(o, steps=4),
     "trace": lambda o: hessian_trace(o, draws=2),
     "spectrum": lambda o: hessian_spectrum(o, draws=1, steps=3),
-    "refused": lambda o: loss_landscape(o, directions=torch.ones(2, 3)),
+    "refused": lambda o: loss_landscape(o, directions=torch.zeros(2, len(o.start))),
     "shift": lambda o: covariate_shift(o, after=1.1 * o.start),
     "norm gradients": lambda o: norm_call(o, "1").parts,
     "gradient norms": gradient_norms,

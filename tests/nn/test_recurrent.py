@@ -176,7 +176,7 @@ def test_bad_layers_are_named():
         with pytest.raises(ValueError, match=message):
             LSTM(D, H, **settings)
     for layer in (RNN, LSTM, GRU):
-        with pytest.raises(TypeError, match="no argument 'proj_size'"):
+        with pytest.raises(TypeError, match="argument 'proj_size'"):
             layer(D, H, proj_size=2)
         with pytest.raises(TypeError, match=r"lnlab.nn.LayerNorm, got torch\..*LayerNorm"):
             layer(D, H, norm_layer=torch.nn.LayerNorm)
