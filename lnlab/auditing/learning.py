@@ -17,7 +17,13 @@ from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.internal_covariate_shift import group_by_layer
 from lnlab.analysis.invariances import USUAL, Change, changes_of, convolves
 from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm
-from lnlab.analysis.module_copy import ModuleCopy, Replacement, Weight, find_weights
+from lnlab.analysis.module_copy import (
+    ModuleCopy,
+    Replacement,
+    Weight,
+    batch_norms,
+    find_weights,
+)
 from lnlab.analysis.norm_gradients import (
     as_affine_norm,
     gradient_parts,
@@ -705,6 +711,9 @@ def check_precision(subject: AuditSubject) -> list[Finding]:
         raise CannotCheck(RANDOM)
     if subject.precision is torch.bfloat16:
         raise CannotCheck(HALF)
+    norms = (n for n in batch_norms(subject.module) if hasattr(n, "running_var"))
+    if any(not n.running_mean.any() and bool((n.running_var == 1).all()) for n in norms):
+        raise CannotCheck("running statistics have seen no batch: evaluation is not yet known.")
     y = subject.seen("running").y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
     rows, findings = [], []

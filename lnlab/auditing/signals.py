@@ -26,6 +26,7 @@ from lnlab.auditing.subject import (
     list_tensors,
     memory_of_parameters,
     other_input,
+    padding_rows,
     restored_random_state,
 )
 
@@ -370,6 +371,11 @@ def check_wrong_derivative(subject: AuditSubject) -> list[Finding]:
         v = normal(13, draw, len(w)).to(w)
         for part in objective.slices().values():
             v[part] *= float(root_mean_square(w[part])) or 1.0
+        for name, row in padding_rows(subject.module).items():
+            if name in objective.slices():
+                units = subject.module.get_parameter(name).shape[1]
+                start = objective.slices()[name].start + row * units
+                v[start : start + units] = 0
         step = 1e-6
         above, below = (objective.value(w + sign * step * v) for sign in (1, -1))
         rows.append(
@@ -789,7 +795,9 @@ def check_layout(subject: AuditSubject) -> list[Finding]:
         if isinstance(module, SUMMING) and a.dim() > 1 and a.is_floating_point():
             axis = a.dim() - 1 if isinstance(module, nn.Linear) else 1
             silent = (a == 0).movedim(axis, 0).flatten(1).all(1)
+            # behind a ReLU they are dead units, which another check tells
             enough = a.numel() // a.shape[axis] >= FEW_CASES and not is_one_case
+            enough &= bool((a < 0).any())
             if enough and 0.25 <= float(silent.double().mean()) < 1:
                 zeros.append(f"{call.name} ({int(silent.sum())} of {len(silent)})")
         makers |= dict.fromkeys(call.output_memory, (module, call.outputs[0].shape))

@@ -38,6 +38,7 @@ from lnlab.auditing.subject import (
     ModuleCall,
     is_bias,
     other_input,
+    padding_rows,
     random_projection,
     restored_random_state,
     turn_dropout_off,
@@ -239,18 +240,18 @@ def _eps_decides(groups: list[NormGroup]) -> Iterator[Finding]:
         worst = max(shares.values())
         severity = RISK if worst > 0.01 else FACT
         share = f"{worst:.0%}" if worst > 0.01 else "1%"
-        message = f"up to {share} of the statistics have a variance below 10 eps"
+        message = f"up to {share} of the statistics have a variance below eps"
         yield make_finding("eps-decides", list(shares), message, severity)
 
 
 def _share_below(norms: NormGroup, call: ModuleCall) -> float:
-    """Return the fraction of the statistics of a call whose variance is below 10 eps."""
+    """Return the fraction of the statistics of a call whose variance is below eps."""
     eps, report = eps_of(call.module), norms.report
     if report is None or report.kind == NOTHING or report.over is None or not eps > 0:
         return 0.0
     a, axes = report.over.grouped(call.inputs[0]), report.over.grouped_axes
     square = a.square().mean(axes) if report.kind == "RMSNorm" else a.var(axes, correction=0)
-    return float((square < 10 * eps).double().mean())
+    return float((square < eps).double().mean())
 
 
 def _gains_off(groups: list[NormGroup]) -> Iterator[Finding]:
@@ -337,6 +338,9 @@ def _cut_findings(
         if not g.any() and name not in idle and subject.trainable.get(name)
     ]
     masks = {n: torch.ones_like(grads[n], dtype=torch.bool) for n in names[:MOST_CUT]}
+    for name, row in padding_rows(subject.module).items():
+        if name in masks:
+            masks[name][row] = False
     without = Effects(subject, evaluated, [(0, 0.01)]).without(masks)
     cut = [name for name in masks if name not in without]
     if cut:

@@ -444,6 +444,15 @@ def is_bias(name: str) -> bool:
     return last in ("beta", "b") or last.endswith("bias")
 
 
+def padding_rows(module: nn.Module) -> dict[str, int]:
+    """Return the row of each embedding that gets no gradient on purpose, by its parameter."""
+    return {
+        f"{name}.weight".lstrip("."): each.padding_idx
+        for name, each in module.named_modules()
+        if isinstance(each, nn.Embedding) and each.padding_idx is not None
+    }
+
+
 SLOW = 0.05
 """Seconds of an evaluation, above which gradients and curvature are computed in the precision
 of the module: float64 would take several times as long."""

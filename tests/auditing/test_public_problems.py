@@ -633,6 +633,32 @@ def test_outlier_channels_are_few(large, is_said):
     assert ("outlier-channel" in messages(net, torch.randn(64, 32), "activations")) == is_said
 
 
+def test_eps_decides_nothing_below_a_larger_variance():
+    x = torch.randn(16, 8) * (5e-5) ** 0.5  # five times eps
+    assert "eps-decides" not in messages(nn.LayerNorm(8), x, "normalizers")
+
+
+def test_dead_units_are_no_channels_of_zeros():
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    net[0].bias.data[:4] = -100
+    assert "channels-of-zeros" not in messages(net, torch.randn(16, 8), "layout")
+
+
+def test_padding_gets_no_gradient_and_none_is_cut():
+    net = nn.Sequential(nn.Embedding(9, 8, padding_idx=0), nn.Linear(8, 3))
+    net[0].weight.data[0] = 1.0
+    x = torch.zeros(16, 5, dtype=torch.long)
+    assert not messages(net, x, ["gradient-cut", "gradient-differs"])
+
+
+def test_evaluation_with_statistics_of_no_batch_has_no_precision_yet():
+    net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    net[0].weight.data *= 1e-9
+    report = audit(net, torch.randn(16, 8), only="precision")
+    assert not report.findings
+    assert "no batch" in report.not_run["precision"]
+
+
 def test_gradients_of_queries_are_not_compared_with_those_of_outputs():
     class Block(nn.Module):
         def __init__(self):
