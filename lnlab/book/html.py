@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from importlib.metadata import distribution
 from itertools import groupby
 from pathlib import Path
@@ -85,18 +84,11 @@ def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
 
 
 def _without_bad_breaks(page: str) -> str:
-    """Return HTML in which no line ends between a formula and the bracket, quote or comma at
-    it, nor between a number and its per cent or within the "--data" of a command."""
-
-    def join(match: re.Match[str]) -> str:
-        return f'<span class="together">{match[0]}</span>'
-
-    code_or_space = r"(?s)(<(code|pre)\b.*?</\2>)|(?<=\d) (?=%)"
-    page = re.sub(code_or_space, lambda match: match[1] or "\xa0", page)
-    page = re.sub(r"(?<![^\s>])--[\w-]+(?=[^<]*</code>)", join, page)
+    """Return HTML in which no line ends between a formula and the bracket or comma at it."""
     formula = r'<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>'
     marks = r"(?:[,.;:!?)”]|&quot;)"
-    return re.sub(rf"(?s)\({formula}{marks}*|{formula}{marks}+", join, page)
+    joined = rf"(?s)\({formula}{marks}*|{formula}{marks}+"
+    return re.sub(joined, r'<span class="together">\g<0></span>', page)
 
 
 # The outputs of a cell as HTML: figures live, everything else escaped or cleaned.
@@ -207,24 +199,7 @@ def plain_text(text: str) -> str:
 def table(source: str) -> str:
     """Return HTML of an output: plain markup stays; scripts, styles and handlers go."""
     plain = re.sub(r"(?is)<(style|script)\b.*?</\1\s*>", "", source)
-    plain = re.sub(r"(?s)<thead>.*?</thead>", _merge_heads, plain)
     return f'<div class="wide">{TABLES.sanitize_html_tags(plain)}</div>'
-
-
-def _merge_heads(head: re.Match[str]) -> str:
-    """Return the head of a table of pandas without a line for the names of its index alone.
-
-    The names stand over the index then, where pandas has nothing or the name of its columns.
-    """
-    lines = re.findall(r"(?s)<tr.*?</tr>", head[0])
-    below = [th.strip() for th in re.findall(r"(?s)<th[^>]*>(.*?)</th>", lines[-1])]
-    names = [th for th in below if th not in ("", "&nbsp;")]
-    if len(lines) != 2 or names == below or names != below[: len(names)]:
-        return head[0]
-    left = iter(names)
-    cell = r"(?s)(<th[^>]*>)(.*?)(</th>)"
-    line = re.sub(cell, lambda th: f"{th[1]}{next(left, th[2])}{th[3]}", lines[0])
-    return head[0].replace(lines[0], line).replace(lines[1], "")
 
 
 def extract_audio(source: str) -> str:
@@ -314,7 +289,6 @@ class Chapter:
         minutes: how long it takes to run and to read, in words.
         for_beginners: whether it is of the first track.
         run: how the run ended that its page shows.
-        trouble: how the last run ended, if it failed and the page shows an older one.
     """
 
     name: str
@@ -323,7 +297,6 @@ class Chapter:
     minutes: str
     for_beginners: bool
     run: dict[str, Any] | None
-    trouble: dict[str, Any] | None = None
 
     @property
     def number(self) -> str:
@@ -339,17 +312,13 @@ class Chapter:
 
     @property
     def settings(self) -> list[tuple[str, Any]]:
-        """The parameters of the run: what matters most first, without the panel's and
-        those that say nothing."""
-        first = ("budget", "seeds", "data", "device")
-        names = dict.fromkeys([*first, *self.parameters])
-        of_budget = ("seeds", "data")  # where they are empty, the budget has them
+        """The parameters of the run, without the panel's and those that are empty: but for
+        seeds and data, which the budget has then."""
+        of_budget = ("seeds", "data")
         return [
-            (name, self.parameters[name])
-            for name in names
-            if name in self.parameters
-            and name != "panel"
-            and (name in of_budget or self.parameters[name] not in ("", [], {}, None))
+            (name, value)
+            for name, value in self.parameters.items()
+            if name != "panel" and (name in of_budget or value not in ("", [], {}, None))
         ]
 
     @property
@@ -372,12 +341,9 @@ def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
     title, paragraph = read_opening(notebook)
     question, minutes = split_question(paragraph)
     run = notebook.metadata.get("lnlab") if path != source else None
-    trouble = None
-    if path == good and failed.exists():
-        trouble = nbformat.read(failed, as_version=4).metadata.get("lnlab")
     question = markdown(question, trusted=True)
     level = is_for_beginners(source)
-    return Chapter(source.stem, title, question, minutes, level, run, trouble), notebook
+    return Chapter(source.stem, title, question, minutes, level, run), notebook
 
 
 def split_question(paragraph: str) -> tuple[str, str]:
@@ -414,8 +380,8 @@ def displays(notebook: nbformat.NotebookNode, kind: str) -> bool:
     return any(kind in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", []))
 
 
-def publish(sources: list[Path], out: Path, embed: Collection[str] = ()) -> Path:
-    """Write the pages of all notebooks that were run into ``out``, and the contents.
+def publish(sources: list[Path], out: Path, embed: Collection[str] = ()) -> None:
+    """Write the pages of all notebooks that were run into ``out``, and what they share.
 
     Args:
         sources: Every notebook of the workbook; the pages lead from one to the next by track.
@@ -446,10 +412,6 @@ def publish(sources: list[Path], out: Path, embed: Collection[str] = ()) -> Path
                 out / "handout" / this.page, "notebook.html", **values, parts=embedded_parts()
             )
     write_shared_files(out)
-    contents = out / "index.html"
-    chapters, today = [chapter for chapter, _ in known], datetime.now().astimezone()
-    write(contents, "contents.html", names, chapters=chapters, today=today)
-    return contents
 
 
 def write(path: Path, template: str, published: Collection[str] = (), **values: Any) -> None:

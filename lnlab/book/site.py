@@ -65,8 +65,7 @@ def first_page(
     """Write the first page of a site, or of the folder of a run, and return it.
 
     It has the playground, the findings, and both tracks of notebooks with a picture of each.
-    In the folder of a run it also names the notebooks that failed or were not run; where none
-    ran without a mistake the list of all stays the first page.
+    In the folder of a run it also names the notebooks that failed or were not run.
 
     Args:
         sources: every notebook of the workbook.
@@ -79,8 +78,6 @@ def first_page(
     """
     known, ran = chapters(sources, pages)
     index = out / "index.html"
-    if not ran:
-        return index
     others = [one for one in known if one not in ran] if out == pages else []
     write_file(out / "site.js", (OWN / "site.js").read_bytes())
     write_file(out / "playground.html", page({}).encode())
