@@ -28,7 +28,6 @@ from lnlab.nn.batch_layer import (
     CONFIGURATIONS,
     PAPER,
     BatchLayerNorm,
-    Population,
     Terms,
     Variant,
     is_computable,

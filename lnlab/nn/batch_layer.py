@@ -15,7 +15,7 @@ put the one of eq. 11 there too, without which an example of equal units gives 0
 eps = 0 both are as printed.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import product
 from typing import Literal, get_args
 
@@ -64,7 +64,7 @@ class PopulationStatistics(nn.Module):
         if not self.batches:
             raise RuntimeError(
                 "BatchLayerNorm has no population statistics yet: train it on a batch first, "
-                "or ask for none of them (population=Population())."
+                'or ask for none of them (population="FFFF").'
             )
         if self.mu.shape not in (like.shape, like[:1].shape):
             raise ValueError(
@@ -92,31 +92,6 @@ class PopulationStatistics(nn.Module):
 
 
 @dataclass(frozen=True)
-class Population:
-    """The statistics that evaluation takes from the population (algorithm 2, step 9).
-
-    There are 16 configurations; the paper writes each as four letters T or F in this order.
-    """
-
-    mu_B: bool = False
-    sigma_B: bool = False
-    mu_F: bool = False
-    sigma_F: bool = False
-
-    @classmethod
-    def from_letters(cls, letters: str) -> "Population":
-        """Return the configuration that the paper's tables call, say, "TTFF"."""
-        if len(letters) != 4 or set(letters) - set("TF"):
-            raise ValueError(f"{letters!r} is no configuration: give four of T and F.")
-        return cls(*(letter == "T" for letter in letters))
-
-    @property
-    def letters(self) -> str:
-        """Its name in the paper's tables."""
-        return "".join("FT"[from_population] for from_population in astuple(self))
-
-
-@dataclass(frozen=True)
 class Variant:
     """A reading of the paper: by its text, or what its code does differently."""
 
@@ -139,13 +114,16 @@ PAPER = Variant(eps=1e-4, about_used_mu=True, average_variance=False, by_positio
 CODE = Variant(eps=1e-3, about_used_mu=False, average_variance=True, by_position=True)
 
 CONFIGURATIONS = tuple("".join(letters) for letters in product("TF", repeat=4))
-"""The names of the 16 configurations, in the order in which the code tries them."""
+"""The 16 choices of what evaluation takes from the population (algorithm 2, step 9).
+
+The paper writes T or F for mu_B, sigma_B, mu_F and sigma_F. Its code tries them in this order.
+"""
 
 
 def is_computable(letters: str, m: int | None, variant: Variant = CODE) -> bool:
     """Return False if m/(m-1) makes a configuration infinite: 12 of 16 at m = 1."""
-    population = Population.from_letters(letters)
-    return not (m == 1 and variant.corrected and (population.sigma_B or population.sigma_F))
+    _, sigma_B, _, sigma_F = letters
+    return not (m == 1 and variant.corrected and "T" in (sigma_B, sigma_F))
 
 
 Terms = Literal["both", "cases", "features"]
@@ -167,7 +145,7 @@ class BatchLayerNorm(Normalizer):
     Args:
         units: d.
         m: nominal batch size of the weights and of m/(m-1); None takes that of each batch.
-        population: which statistics evaluation takes from the population.
+        population: what evaluation takes from the population, one of :data:`CONFIGURATIONS`.
         variant: :data:`PAPER` or :data:`CODE`.
         eps: replaces the variant's, in the roots; the weights keep theirs, 1e-4.
         epoch: the number of training batches after which population statistics restart, as in
@@ -188,7 +166,7 @@ class BatchLayerNorm(Normalizer):
         units: int,
         m: int | None = None,
         *,
-        population: Population = Population(),
+        population: str = "FFFF",
         variant: Variant = PAPER,
         eps: float | None = None,
         epoch: int | None = None,
@@ -197,6 +175,8 @@ class BatchLayerNorm(Normalizer):
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
+        if population not in CONFIGURATIONS:
+            raise ValueError(f"population is {population!r}: give four letters T or F.")
         if terms not in get_args(Terms):
             raise ValueError(f"terms is {terms!r}: choose from {', '.join(get_args(Terms))}.")
         self.m, self.population, self.variant = m, population, variant
@@ -243,20 +223,19 @@ class BatchLayerNorm(Normalizer):
 
     def _batch_term_is_zero(self, a: Tensor) -> bool:
         """True for one example (1, H) that is normalized by its own batch statistics."""
-        population = self._active_population
-        return len(a) == 1 and not (population.mu_B or population.sigma_B)
+        mu_B, sigma_B, *_ = self._from_population()
+        return len(a) == 1 and not (mu_B or sigma_B)
 
-    @property
-    def _active_population(self) -> Population:
-        """The statistics that come from the population: none while training."""
-        return Population() if self.training else self.population
+    def _from_population(self) -> list[bool]:
+        """Whether mu_B, sigma_B, mu_F, sigma_F come from the population: none in training."""
+        return [letter == "T" and not self.training for letter in self.population]
 
     def _term_stats(self, a: Tensor) -> tuple[Stats, Stats]:
         """(mu_B, sigma_B), each (1, H), and (mu_F, sigma_F), each (B, 1), of a (B, H)."""
-        use = self._active_population
+        mu_B, sigma_B, mu_F, sigma_F = self._from_population()
         return (
-            self._stats_over(a, 0, self.over_cases, use.mu_B, use.sigma_B),
-            self._stats_over(a, self.unit_axis, self.over_features, use.mu_F, use.sigma_F),
+            self._stats_over(a, 0, self.over_cases, mu_B, sigma_B),
+            self._stats_over(a, self.unit_axis, self.over_features, mu_F, sigma_F),
         )
 
     def _stats_over(
@@ -335,5 +314,5 @@ class BatchLayerNorm(Normalizer):
         root_d = "" if self.root_d else ", root_d=False"
         return (
             f"{super().extra_repr()}, m={self.m}, eps={self.eps}, {variant}, "
-            f"population={self.population.letters}{terms}{root_d}"
+            f"population={self.population}{terms}{root_d}"
         )

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from lnlab.nn import NORMS
 from lnlab.nn.batch import BatchNorm, BatchRenorm, GhostBatchNorm
-from lnlab.nn.batch_layer import BatchLayerNorm, Population
+from lnlab.nn.batch_layer import BatchLayerNorm
 from lnlab.nn.layer import GroupNorm, InstanceNorm, LayerNorm
 from lnlab.nn.normalizer import Normalizer
 
@@ -251,7 +251,7 @@ ROWS: dict[str, Row] = {
         NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself"
     ),
     "batch layer": Row(
-        partial(BatchLayerNorm, population=Population.from_letters("TTFF")), "YNNYNNNNNNNN",
+        partial(BatchLayerNorm, population="TTFF"), "YNNYNNNNNNNN",
         "a sum of batch and layer norm: what both keep",
         conditions={
             **dict.fromkeys((3, 5, 8), "moves by O(1/m) only"),

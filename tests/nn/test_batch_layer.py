@@ -11,7 +11,6 @@ from lnlab.nn import (
     CODE,
     PAPER,
     BatchLayerNorm,
-    Population,
     is_computable,
 )
 
@@ -83,7 +82,7 @@ def test_training_is_algorithm_1(eps, randomize, outcome):
 
 @configurations
 def test_evaluation_is_algorithm_2(letters, randomize, outcome):
-    norm = randomize(BatchLayerNorm(D, population=Population.from_letters(letters)))
+    norm = randomize(BatchLayerNorm(D, population=letters))
     seen = batches(3, M, D)
     for batch in seen:
         norm(batch)
@@ -132,9 +131,7 @@ def code_inference(x, state, letters, gamma, beta, m):
 @configurations
 @pytest.mark.parametrize("shape", [(M, D), (M, 4, D)], ids=["features", "sequence"])
 def test_code_is_what_the_code_does(letters, shape, randomize, outcome):
-    norm = randomize(
-        BatchLayerNorm(D, m=M, population=Population.from_letters(letters), variant=CODE)
-    )
+    norm = randomize(BatchLayerNorm(D, m=M, population=letters, variant=CODE))
     state = {}
     for batch in batches(3, *shape):
         assert_equal(norm(batch), code_training(batch, state, norm.g, norm.b, M))
@@ -151,7 +148,7 @@ def test_one_case_allows_four_of_sixteen(letters, variant):
     norm = BatchLayerNorm(D, m=1, variant=variant)
     x = torch.randn(1, D)
     norm(x)
-    norm.population = Population.from_letters(letters)
+    norm.population = letters
     norm.eval()
     assert is_computable(letters, 1, variant) == (letters in ("TFTF", "TFFF", "FFTF", "FFFF"))
     if is_computable(letters, 1, variant):
@@ -211,7 +208,7 @@ def test_smaller_last_batch_is_dropped_by_the_code():
     ids=["paper, place", "code, place", "code, slot"],
 )
 def test_a_population_that_was_not_seen_or_has_another_shape_is_refused(variant, shape):
-    norm = BatchLayerNorm(D, population=Population.from_letters("FFTT"), variant=variant)
+    norm = BatchLayerNorm(D, population="FFTT", variant=variant)
     with pytest.raises(RuntimeError, match="no population statistics yet"):
         norm.eval()(torch.randn(M, 3, D))
     norm.train()(torch.randn(M, 3, D))

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from lnlab.data import shapes
 from lnlab.data.images import Split
-from lnlab.nn import CONFIGURATIONS, Population
+from lnlab.nn import CONFIGURATIONS
 from lnlab.papers.batch_layer_norm import ImageExperiment, ReviewExperiment
 from lnlab.papers.batch_layer_norm.evaluate import (
     score,
@@ -257,7 +257,7 @@ def test_every_configuration_is_scored_and_two_are_chosen():
                 expected = score(model, examples, M, scoring)
                 assert metrics[f"{split}_nll_{name}"] == expected.nll
                 assert metrics[f"{split}_accuracy_{name}"] == expected.accuracy
-    assert all(norm.population == Population() for norm in batch_layer_norms(model))
+    assert all(norm.population == "FFFF" for norm in batch_layer_norms(model))
     for split, word in (("valid", "chosen"), ("test", "optimistic")):
         best = min(CONFIGURATIONS, key=lambda name: metrics[f"{split}_nll_{name}"])
         assert metrics[f"{word}_accuracy"] == metrics[f"test_accuracy_{best}"]

@@ -13,7 +13,6 @@ from lnlab.nn import (
     CONFIGURATIONS,
     BatchLayerNorm,
     Mode,
-    Population,
     is_computable,
     use_statistics,
 )
@@ -86,7 +85,7 @@ def use_configuration(norms: list[BatchLayerNorm], name: str) -> Iterator[None]:
     before = [norm.population for norm in norms]
     try:
         for norm in norms if name != UNCHANGED else ():
-            norm.population = Population.from_letters(name)
+            norm.population = name
         yield
     finally:
         for norm, population in zip(norms, before, strict=True):

@@ -36,7 +36,6 @@ from lnlab.nn import (
     BatchNorm,
     Identity,
     LayerNorm,
-    Population,
     RMSNorm,
     RNNCell,
     WeightNorm,
@@ -604,7 +603,7 @@ def bln_of_one_case(seed: int, factor: str) -> float:
 @check
 def inference(seed: int, configuration: str) -> float:
     """Compare BLN in evaluation with BLN in training, after 100 batches of 25."""
-    norm = BatchLayerNorm(H, M, population=Population.from_letters(configuration)).double()
+    norm = BatchLayerNorm(H, M, population=configuration).double()
     for batch in range(100):
         a = normal(seed, batch, M, H)
         trained = norm.train()(a)
@@ -670,9 +669,7 @@ def bln_is_linear(seed: int, configurations: str) -> float:
     """Compare BLN in evaluation with an affine map: TTTT and TTFT, or the others."""
 
     def remainder(letters: str) -> float:
-        norm = BatchLayerNorm(
-            H, M, eps=0.0, population=Population.from_letters(letters)
-        ).double()
+        norm = BatchLayerNorm(H, M, eps=0.0, population=letters).double()
         for batch in range(20):
             norm(normal(seed, batch, M, H))
         x = normal(seed, 99, 4 * M, H)
