@@ -1,7 +1,7 @@
 """The loss along lines through a minimum."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -35,20 +35,8 @@ BN_STATS = {
 """The sources of statistics over cases, in words."""
 
 
-class Landscape(Protocol):
-    """A landscape as it is drawn: :class:`lnlab.analysis.landscape.LossLandscape`."""
-
-    @property
-    def coordinates(self) -> Sequence[Any]: ...
-
-    @property
-    def losses(self) -> Any: ...
-
-    @property
-    def centre(self) -> float: ...
-
-    @property
-    def bn_stats(self) -> str | None: ...
+Landscape = Any
+"""A landscape as it is drawn: :class:`lnlab.analysis.landscape.LossLandscape`."""
 
 
 def stamp(landscapes: Sequence[Landscape]) -> str:

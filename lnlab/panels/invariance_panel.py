@@ -230,14 +230,14 @@ def distribution(
     vector = shift * unit_shift(layer.given.x.dtype)
     y = layer.output(TRANSFORMATIONS[column - 1](layer.given, delta, vector))
     before, after = (v[touched].flatten().double().numpy() for v in (layer.y, y))
-    edge, some = half_axis(layer.row), evenly_spread(before)
+    edge = half_axis(layer.row)
     (x, first), (_, second) = histogram(before, edge), histogram(after, edge)
     peak = first.max() or 1.0  # so that a picture of few values is as high
     change = relative_change(y, layer.y)
     words = "unchanged" if change < EXACT[y.dtype] else change_in_words(change, EXACT[y.dtype])
     return {
         "before": {"x": x, "y": first / peak},
-        "strings": dict(zip("xy", strings(before[some], after[some], edge), strict=True)),
+        "strings": strings(before, after, edge),
         "after": {"x": x, "y": np.minimum(second / peak, CUT)},
         "note": {"x": np.zeros(1), "y": np.array([PEAK - 0.14]), "text": [escape(words)]},
     }
@@ -261,20 +261,14 @@ def histogram(values: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
 
 
-def evenly_spread(values: np.ndarray) -> np.ndarray:
-    """Return the indices of some values, spread evenly over all in their order."""
-    order = np.argsort(values, kind="stable")
+def strings(before: np.ndarray, after: np.ndarray, edge: float) -> dict[str, np.ndarray]:
+    """Return lines from values, spread evenly over all, to what became of them."""
+    order = np.argsort(before, kind="stable")
     count = min(STRINGS, len(order))
-    return order[np.linspace(0, len(order) - 1, count).round().astype(int)]
-
-
-def strings(
-    before: np.ndarray, after: np.ndarray, edge: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return lines from values to what became of them."""
-    ends = [before, after, np.full(len(before), np.nan)]
-    x = np.clip(np.stack(ends, axis=1), -edge, edge)
-    return x.ravel(), np.tile([-0.05, -DEPTH, np.nan], (len(before), 1)).ravel()
+    some = order[np.linspace(0, len(order) - 1, count).round().astype(int)]
+    ends = np.stack([before[some], after[some], np.full(count, np.nan)], axis=1)
+    y = np.tile([-0.05, -DEPTH, np.nan], count)
+    return {"x": np.clip(ends, -edge, edge).ravel(), "y": y}
 
 
 @cache

@@ -16,7 +16,6 @@ __getattr__, __dir__ = lazy(
         "sample_points": ".model",
         "included_writers": ".panel",
         "strokes": ".pen",
-        "window": ".panel",
         "window_errors": ".evaluate",
         "write": ".evaluate",
         "writing_figure": ".panel",

@@ -18,10 +18,10 @@ from safetensors.torch import save_file
 from lnlab.figures.style import (
     INK,
     MARK,
-    NOTE_INK,
     QUIET,
     SIZES,
     VERMILLION,
+    add_footnote,
     axes,
     axis_number,
     canvas,
@@ -197,11 +197,13 @@ class InkedLine(NamedTuple):
         strokes: the places of the pen, stroke by stroke, each (N, 2).
         phi: the weight of each character at each point (T, U).
         text: what stands above it.
+        positions: the true character at each point (T,), where one is known.
     """
 
     strokes: Sequence[np.ndarray]
     phi: np.ndarray
     text: str
+    positions: np.ndarray | None = None
 
 
 def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Panel:
@@ -267,14 +269,18 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
     )  # fmt: skip
 
 
-def writing_figure(line_text: str, lines: Mapping[str, InkedLine]) -> go.Figure:
+def writing_figure(
+    line_text: str, lines: Mapping[str, InkedLine], made_on: str = ""
+) -> go.Figure:
     """Return a text in the hand of each writer, and below it the window on its characters.
 
     Args:
         line_text: the text, U characters.
-        lines: by writer, at most three.
+        lines: by writer; true characters are drawn as a line upon the window.
+        made_on: the data's kind, printed below.
     """
-    return go.Figure(ink_figure(line_text, lines))
+    figure = go.Figure(ink_figure(line_text, lines))
+    return add_footnote(figure, made_on) if made_on else figure
 
 
 def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0) -> Figure:
@@ -300,6 +306,12 @@ def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0
             trace(kind, f"{what} {slot}", page + row, **look, **drawn[what])
             for what, (kind, row, look) in looks.items()
         ]
+        if line.positions is not None:
+            data.append(trace(
+                "scatter", f"truth {slot}", below, x=np.arange(1.0, T + 1), mode="lines",
+                y=line.positions.astype(float), hoverinfo="skip",
+                line={"color": MARK, "width": 2, "shape": "hv"},
+            ))  # fmt: skip
         top, block = 1 - slot / count, 1 / count
         text = f"<b>{escape(name)}</b>  {escape(line.text)}"
         notes.append(note(text, 0, top - 0.02 * block) | {"yanchor": "top"})
@@ -364,44 +376,6 @@ def join_strokes(strokes: Sequence[np.ndarray]) -> np.ndarray:
     """Return strokes as one line (N, 2) with gaps between them."""
     gap = np.full((1, 2), np.nan)
     return np.concatenate([row for stroke in strokes for row in (stroke, gap)])[:-1]
-
-
-def window(
-    line_text: str,
-    attention: Mapping[str, np.ndarray],
-    positions: np.ndarray | None,
-    *,
-    made_on: str,
-) -> go.Figure:
-    """Return the window of several models over the characters of a line that was given.
-
-    Args:
-        line_text: the text, U characters.
-        attention: by title, the weight of each character at each point (T, U).
-        positions: the true character of each point (T,), drawn as a line; None: nobody knows.
-        made_on: what stands below.
-    """
-    count, data, notes = len(attention), [], []
-    layout = canvas(90 + 190 * count, 60, 12, 40, 66)
-    truth = {"color": MARK, "width": 2, "shape": "hv"}
-    for slot, (title, phi) in enumerate(attention.items()):
-        (T, U), top, last = phi.shape, 1 - slot / count, slot == count - 1
-        data.append(trace("heatmap", "", slot, **weights_of(phi.astype(float)), **WINDOW))
-        if positions is not None:
-            data.append(trace(
-                "scatter", "", slot, x=np.arange(1.0, T + 1), y=positions.astype(float),
-                mode="lines", hoverinfo="skip", line=truth, showlegend=False,
-            ))  # fmt: skip
-        title_below = {"showticklabels": last, "title": POINTS if last else {"text": ""}}
-        y = {"domain": [top - 0.86 / count, top], "range": [U - 0.5, -0.5]}
-        x = {"range": [0.5, T + 0.5]} | title_below
-        layout |= axes(slot, x, y | character_ticks(line_text, U))
-        notes.append(note(escape(title), 0, top, size=13))
-    figure = go.Figure({"data": data, "layout": layout | {"annotations": notes}})
-    return figure.add_annotation(
-        text=escape(made_on), x=0, y=0, yshift=-52, xref="paper", yref="paper",
-        xanchor="left", showarrow=False, font={"size": 12, "color": NOTE_INK},
-    )  # fmt: skip
 
 
 if __name__ == "__main__":
