@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from lnlab.kernels import fuse, gpu, recurrent
+from lnlab.kernels import recurrent
 from lnlab.kernels.compilation import NoKernelWarning
-from lnlab.nn.recurrent import LSTM
 
 HERE = Path(__file__).with_name("triton")
 needs_triton = pytest.mark.skipif(
@@ -49,25 +48,6 @@ def test_values_and_gradients_by_the_interpreter():
 @pytest.mark.slow
 def test_code_for_three_generations_of_gpus():
     passes("builds.py", TRITON_INTERPRET="0")
-
-
-def test_a_layer_takes_the_loop_of_its_device(monkeypatch):
-    asked, taken = [], []
-
-    def steps(*given):
-        taken.append(1)
-        return gpu.torch_steps(*given)
-
-    def chosen(*given):
-        asked.append(given)
-        return steps
-
-    monkeypatch.setattr(recurrent, "triton_steps", chosen)
-    monkeypatch.setattr(recurrent, "library", lambda: None)
-    layer, x = LSTM(3, 4, num_layers=2, bidirectional=True), torch.randn(5, 2, 3)
-    torch.testing.assert_close(fuse(layer)(x, lengths=[5, 3]), layer(x, lengths=[5, 3]))
-    assert len(taken) == 4
-    assert {*asked} == {(x.device, x.dtype, 4)}
 
 
 def test_where_there_is_no_triton_it_says_so_once(monkeypatch):
