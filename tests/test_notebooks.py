@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 import lnlab
-from lnlab.book import notebooks, parameters
 from lnlab.book.html import markdown
+from lnlab.book.notebooks import list_notebooks, parameters
 from lnlab.book.run import parameter_values
 
 PANEL = re.compile(
@@ -24,7 +24,7 @@ PANEL = re.compile(
 )
 """The call of a panel."""
 FOLDER = Path(__file__).parents[1] / "notebooks"
-PATHS = notebooks(FOLDER)
+PATHS = list_notebooks(FOLDER)
 HEADINGS = [
     "Claim",
     "Data",

@@ -30,16 +30,17 @@ names_argument = click.argument("names", nargs=-1, metavar="[NUMBER OR NAME]..."
 
 def workbook() -> list[Path]:
     """Return the notebooks of the checkout in reading order."""
-    from lnlab import book, paths
+    from lnlab import paths
+    from lnlab.book import notebooks
 
-    return book.notebooks(paths.root() / "notebooks")
+    return notebooks.list_notebooks(paths.root() / "notebooks")
 
 
 @click.command("list")
 @names_argument
 def list_all(names: tuple[str, ...]) -> None:
     """List the notebooks and their parameters; of those named, the values, too."""
-    from lnlab import book
+    from lnlab.book import notebooks as book
 
     for path in book.select_notebooks(names, workbook()):
         number, (title, _) = path.stem.split("_")[0], book.read_opening(book.read(path))
@@ -85,7 +86,8 @@ def run(
     One that fails, hangs or loses its kernel is kept as NAME.failed.ipynb; the others
     finish, and the exit code is 1.
     """
-    from lnlab import book, paths
+    from lnlab import paths
+    from lnlab.book import notebooks as book
 
     if out.resolve() == (paths.root() / "notebooks").resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
@@ -155,7 +157,7 @@ def first_page_content() -> dict[str, Any]:
 
 def parse_parameter(name: str, text: str, default: Any = None) -> Any:
     """Return the value of ``-p NAME VALUE``; a text where its ``default`` is one."""
-    from lnlab import book
+    from lnlab.book import notebooks as book
 
     if name == "seeds":
         return [*read_seeds(text)]
@@ -195,7 +197,7 @@ def run_with_bar(
 
 def show_times(paths: Sequence[Path], out: Path) -> None:
     """Print how long each notebook took when it last ran into ``out``, and their sum."""
-    from lnlab import book
+    from lnlab.book import notebooks as book
 
     total = 0.0
     for path in paths:

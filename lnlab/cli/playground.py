@@ -19,10 +19,10 @@ import click
 )  # fmt: skip
 def playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
     """Write the playground as a page in one file, which opens anywhere."""
-    from lnlab import book
+    from lnlab.book.notebooks import value as parse_value
     from lnlab.live.bundle import check, page
 
-    state = {name: book.value(text) for name, text in settings}
+    state = {name: parse_value(text) for name, text in settings}
     check(state)
     out.write_text(page(state), encoding="utf-8")
     click.echo(f"playground: {out}")

@@ -58,7 +58,7 @@ MUST_AGREE = {
 """Parts of the environment without which a run is not resumed, by device: all show in the last
 bits."""
 
-MALFORMED = (ValueError, TypeError, KeyError, AttributeError, EOFError, RecursionError)
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, EOFError, RuntimeError)
 """The errors of reading a file that was not written by lnlab, or was changed."""
 
 
@@ -206,12 +206,13 @@ class Run:
         config: the configuration, as JSON gives it back (tuples are lists).
         data: name, kind, checksum and licence of the data.
         environment: what else decided its bits (:func:`environment`), when it was begun.
+        state: of a run that was resumed, the state of its checkpoint.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
         self._lock: FileLock | None = None
-        self._state: dict[str, Any] | None = None
+        self.state: dict[str, Any] | None = None
         self._rows: list[str] = []
         self._arrays: dict[str, Tensor] = {}
         content = self._read_checked(CONFIG)
@@ -271,8 +272,11 @@ class Run:
         return next((run for run in runs if run.key == folder.name), None)
 
     def _resume(self, now: Mapping[str, Any]) -> None:
-        saved = self._checkpoint()
-        if saved is None:
+        """Go on from the checkpoint, if there is one and it was made by this version."""
+        import torch
+
+        path = self.folder / CHECKPOINT
+        if not path.is_file():
             return
         then = self.environment
         for name in MUST_AGREE.get(now["device"], MUST_AGREE["cuda"]):
@@ -282,7 +286,9 @@ class Run:
                     f"{now[name]}: a run is not resumed across versions. Delete {self.folder} "
                     "to start again."
                 )
-        self._state, self._rows, self._arrays = (saved[n] for n in ("state", "rows", "arrays"))
+        with self._reading(CHECKPOINT):
+            saved = torch.load(path, weights_only=True, map_location="cpu")
+        self.state, self._rows, self._arrays = (saved[n] for n in ("state", "rows", "arrays"))
         write_file(self.folder / METRICS, "".join(self._rows).encode())
 
     def __enter__(self) -> "Run":
@@ -339,10 +345,7 @@ class Run:
         return [row for row in rows if row.get("update") == rows[-1].get("update")]
 
     def pictures(self, seed: int) -> "dict[int, dict[str, np.ndarray]]":
-        """Return the arrays that were logged with the rows of a seed, by update and name.
-
-        Of a run that is not done: those until its last checkpoint.
-        """
+        """Return the arrays that were logged with the rows of a seed, by update and name."""
         pictures: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
         for name, array in self.arrays().items():
             of_seed, update, picture = name.split("/", 2)
@@ -355,11 +358,9 @@ class Run:
         from safetensors.numpy import load
 
         if not self.done:
-            saved = self._checkpoint() or {"arrays": {}}
-            return {name: array.numpy() for name, array in saved["arrays"].items()}
-        return (
-            load(self._read_checked(PICTURES)) if PICTURES in self._record()["sha256"] else {}
-        )
+            return {name: array.numpy() for name, array in self._arrays.items()}
+        has_pictures = PICTURES in self._record()["sha256"]
+        return load(self._read_checked(PICTURES)) if has_pictures else {}
 
     def weights(self) -> "dict[str, Tensor]":
         """Return the trained weights, as :meth:`finish` was given them."""
@@ -385,27 +386,11 @@ class Run:
             return content
 
     def _record(self) -> dict[str, Any]:
-        """Return what ``result.json`` holds, once its own hash is checked."""
+        """Return what ``result.json`` holds."""
         if not self.done:
             raise ValueError(f"{self.folder} is not done: train it again to resume it.")
         with self._reading(RESULT):
-            record = json.loads((self.folder / RESULT).read_bytes())
-            if record.pop("own") != sha256(to_json(record)):
-                raise ValueError("it has another SHA-256 for itself")
-            return record
-
-    def _checkpoint(self) -> dict[str, Any] | None:
-        """Return what the checkpoint holds, on the CPU; None without one."""
-        import torch
-
-        path = self.folder / CHECKPOINT
-        if not path.is_file():
-            return None
-        with self._reading(CHECKPOINT):
-            content = path.read_bytes()
-            if hashlib.sha256(content[32:]).digest() != content[:32]:
-                raise ValueError("it does not have the SHA-256 that it begins with")
-        return torch.load(io.BytesIO(content[32:]), weights_only=True, map_location="cpu")
+            return json.loads((self.folder / RESULT).read_bytes())
 
     def _reading(self, name: str) -> Any:
         return _reading(self.folder / name, f"Delete {self.folder} to start again.")
@@ -423,7 +408,6 @@ class Run:
         """
         import torch
 
-        self._check_writing()
         line = json.dumps(row, default=_to_list) + "\n"
         for name, picture in (pictures or {}).items():
             array = torch.as_tensor(picture).detach().cpu()
@@ -440,23 +424,14 @@ class Run:
         """
         import torch
 
-        self._check_writing()
         buffer = io.BytesIO()
-        whole = {"state": dict(state), "rows": self._rows, "arrays": self._arrays}
-        torch.save(whole, buffer)
-        content = buffer.getvalue()
-        write_file(self.folder / CHECKPOINT, hashlib.sha256(content).digest() + content)
-
-    def restore(self) -> dict[str, Any] | None:
-        """Return the state of the checkpoint that was resumed, on the CPU; None without one."""
-        self._check_writing()
-        return self._state
+        torch.save({"state": dict(state), "rows": self._rows, "arrays": self._arrays}, buffer)
+        write_file(self.folder / CHECKPOINT, buffer.getvalue())
 
     def finish(self, result: Mapping[str, Any], weights: "Mapping[str, Tensor]") -> None:
         """Write the weights, then the result; from here on the run is done and is closed."""
         from safetensors.torch import save
 
-        self._check_writing()
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         files = {WEIGHTS: save(tensors), METRICS: "".join(self._rows).encode()}
         if self._arrays:
@@ -469,15 +444,9 @@ class Run:
             "finished": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
             "sha256": {name: sha256(content) for name, content in files.items()},
         }
-        record = json.loads(to_json(record))
-        record["own"] = sha256(to_json(record))
         write_file(self.folder / RESULT, to_json(record))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
         self.close()
-
-    def _check_writing(self) -> None:
-        if self._lock is None:
-            raise RuntimeError(f"{self.folder} is open for reading only: use Run.open.")
 
 
 # kept runs

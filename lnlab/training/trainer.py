@@ -76,9 +76,8 @@ class Trainer:
         self.best = BestWeights(metric, larger, self.model) if metric else None
         self.diverged: dict[int, int] = {}
         self.step = Step(0, 0.0, torch.full((len(experiment.seeds),), math.nan), 0.0, 0.0)
-        state = run.restore()
-        if state is not None:
-            self.load_state_dict(state)
+        if run.state is not None:
+            self.load_state_dict(run.state)
 
     def __iter__(self) -> Iterator[Step]:
         experiment, model, optimizer = self.experiment, self.model, self.optimizer

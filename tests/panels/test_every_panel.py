@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.book import value
+from lnlab.book.notebooks import value
 from lnlab.nn import LayerNorm
 from lnlab.panels.controls import COLUMN, Chips
 from lnlab.panels.live_plot import is_equal

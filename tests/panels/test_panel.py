@@ -8,7 +8,7 @@ import ipywidgets
 import pytest
 import torch
 
-from lnlab.book import value
+from lnlab.book.notebooks import value
 from lnlab.panels.panel import PLOTLY, Panel
 from lnlab.panels.playable import Shown
 from tests.unpacked import unpacked
