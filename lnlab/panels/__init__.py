@@ -6,13 +6,14 @@ A panel is imported when it is first asked for. Those of the papers' experiments
 
 from lnlab.lazy import lazy
 
-PANELS = {
-    "distributions": ".distributions_panel",
-    "geometry": ".geometry_panel",
-    "invariance": ".invariance_panel",
-    "landscape": ".landscape_panel",
-    "positions": ".positions_panel",
-    "recurrence": ".recurrence_panel",
-}
-
-__getattr__, __dir__ = lazy(__name__, PANELS)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "distributions": ".distributions_panel",
+        "geometry": ".geometry_panel",
+        "invariance": ".invariance_panel",
+        "landscape": ".landscape_panel",
+        "positions": ".positions_panel",
+        "recurrence": ".recurrence_panel",
+    },
+)

@@ -38,7 +38,7 @@ TAG = "<img/src=x/onerror=alert`1`>"
 LAB = 848
 """Pixels that JupyterLab gives a cell's output beside its file browser, on a screen of 1280."""
 PAPERS = (attention, drawing, order, over_depth, reading, thoughts, transformer, writing)
-FUNCTIONS = {name: getattr(panels, name) for name in panels.PANELS} | {
+FUNCTIONS = {name: getattr(panels, name) for name in dir(panels)} | {
     function.__name__: function for function in PAPERS
 }
 """Every panel by its name."""
