@@ -24,7 +24,7 @@ ORDER = order()
 OWNERS = {
     "ipywidgets": {"panels", "papers"},
     "anywidget": {"panels", "live"},
-    "nbclient": {"book"},
+    "papermill": {"book"},
     "nbconvert": {"book"},
     "plotly": {"figures", "panels", "book", "papers"},
     "click": {"cli"},
@@ -131,7 +131,7 @@ def test_no_modules_import_each_other_in_a_circle():
     assert not left, f"a circle in {sorted(left)}"
 
 
-HEAVY = {"plotly", "anywidget", "ipywidgets", "nbclient", "nbconvert", "IPython", "click"}
+HEAVY = {"plotly", "anywidget", "ipywidgets", "papermill", "nbconvert", "IPython", "click"}
 
 
 def test_the_first_panel_imports_no_experiment():

@@ -37,7 +37,7 @@ OPTIONAL = [requirement for listed in EXTRAS.values() for requirement in listed]
 DECLARED = {canonicalize_name(r.name) for r in RUNTIME + OPTIONAL}
 PYTHONS = ("3.11", "3.12")
 # declared, and needed without an import: served, started or read as a file
-SERVED = {"jupyterlab", "jupyter-server", "ipykernel", "papermill"}
+SERVED = {"jupyterlab", "jupyter-server", "ipykernel"}
 UNIMPORTED = SERVED | {"ziamath"}
 
 

@@ -1,6 +1,7 @@
 """Run notebooks headless, several at a time; of one that fails the last good run stays."""
 
 import asyncio
+import logging
 import os
 import re
 import time
@@ -12,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import papermill
 import torch
 from joblib import cpu_count
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from jupyter_core.utils import ensure_event_loop
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.engines import NBClientEngine, papermill_engines
+from papermill.exceptions import PapermillExecutionError
+from papermill.execute import remove_error_markers
 
 import lnlab
 from lnlab.book.notebooks import parameters, value
@@ -88,33 +93,51 @@ class KernelManager(AsyncKernelManager):
         return KernelSpecManager(kernel_dirs=[])
 
 
-class ListeningClient(NotebookClient):
-    """A client of a kernel that passes on each line which the notebook prints."""
+class Engine(NBClientEngine):
+    """Papermill's engine; ``executed`` gets the notebook, however its run ends."""
 
-    listener: Callable[[str], None]
-
-    def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
-        content = msg["content"]
-        if msg["msg_type"] == "stream" and content["name"] == "stdout":
-            for line in filter(None, map(str.strip, re.split(r"[\r\n]", content["text"]))):
-                self.listener(line)
-        return super().process_message(msg, cell, cell_index)
+    @classmethod
+    def execute_managed_notebook(
+        cls, nb_man: Any, kernel_name: str, executed: list[Any], **options: Any
+    ) -> None:
+        executed.append(nb_man.nb)
+        super().execute_managed_notebook(nb_man, kernel_name, **options)
 
 
-def insert_parameters(notebook: nbformat.NotebookNode, values: dict[str, Any]) -> None:
-    """Put a cell that sets parameters behind the notebook's own, as papermill does."""
-    tags = [cell.metadata.get("tags", []) for cell in notebook.cells]
-    place = next((i for i, names in enumerate(tags, 1) if "parameters" in names), 0)
-    lines = ["# Parameters", *(f"{name} = {value!r}" for name, value in values.items())]
-    cell = nbformat.v4.new_code_cell(
-        "\n".join(lines), metadata={"tags": ["injected-parameters"]}
-    )
-    notebook.cells.insert(place, cell)
+papermill_engines.register("lnlab", Engine)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A file that papermill writes a notebook's standard output to: it passes lines on."""
+
+    name: str
+    listener: Listener
+
+    def write(self, text: str) -> None:
+        for line in filter(None, map(str.strip, re.split(r"[\r\n]", text))):
+            self.listener(self.name, line)
+
+    def flush(self) -> None:
+        pass  # papermill calls it; every line has been passed on
+
+
+def last_cell(notebook: nbformat.NotebookNode) -> str | None:
+    """Return number and first line of the cell that was begun last, of those in the source."""
+    injected = "injected-parameters"
+    own = [cell for cell in notebook.cells if injected not in cell.metadata.get("tags", [])]
+    # papermill's times can be trusted, its status not: it is "completed" for cells never run
+    begun = [
+        f"in cell {number} ({cell.source.strip().partition(chr(10))[0]})"
+        for number, cell in enumerate(own, 1)
+        if cell.metadata.get("papermill", {}).get("start_time")
+    ]
+    return begun[-1] if begun else None
 
 
 def describe_failure(error: Exception, timeout: int | None) -> str:
     """Return one line that says what went wrong, for a reader of the notebook."""
-    if isinstance(error, CellExecutionError):
+    if isinstance(error, PapermillExecutionError):
         return f"{error.ename}: {error.evalue}"
     if isinstance(error, CellTimeoutError):
         return f"The cell took longer than {timeout} s (lnlab run --timeout allows more)."
@@ -138,35 +161,34 @@ def run_one(
         timeout: seconds that one cell may take; None: any.
         listener: called with the name and each line that the notebook prints.
     """
-    start, error, place = time.monotonic(), None, None
-    notebook = nbformat.read(path, as_version=4)
-    cells = [*notebook.cells]
-    if wanted:
-        insert_parameters(notebook, wanted)
-
-    def begin(cell: nbformat.NotebookNode, cell_index: int) -> None:
-        nonlocal place
-        if cell in cells:
-            first_line = cell.source.strip().partition("\n")[0]
-            place = f"in cell {cells.index(cell) + 1} ({first_line})"
-
-    client = ListeningClient(
-        notebook,
-        kernel_name="python3",
-        kernel_manager_class=KernelManager,
-        # what it would log (a reply cut off by the timeout) the outcome says in words
-        extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
-        timeout=timeout,
-        on_cell_execute=begin,
-        # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
-        store_widget_state=False,
-        resources={"metadata": {"path": str(path.parent)}},
-    )
-    client.listener = lambda line: listener(path.stem, line)
+    start, error = time.monotonic(), None
+    executed: list[nbformat.NotebookNode] = []
     try:
-        asyncio.run(client.async_execute())
+        # nbclient makes an event loop in each thread, and leaves it open
+        with asyncio.Runner(loop_factory=ensure_event_loop):
+            papermill.execute_notebook(
+                path,
+                None,  # papermill would write the notebook twice a cell, with all its figures
+                wanted,
+                engine_name="lnlab",
+                executed=executed,
+                kernel_name="python3",
+                language="python",
+                kernel_manager_class=KernelManager,
+                # what it would log (a reply cut off by the timeout) the outcome says in words
+                extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+                progress_bar=False,
+                execution_timeout=timeout,
+                stdout_file=Lines(path.stem, listener),
+                # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
+                store_widget_state=False,
+                # the working directory: papermill's own `cwd` moves the whole process
+                resources={"metadata": {"path": str(path.parent)}},
+            )
     except Exception as problem:
         error = problem
+    notebook = executed[0] if executed else nbformat.read(path, as_version=4)
+    notebook = remove_error_markers(notebook)
     settings = parameter_values(path, wanted)
     outcome = Executed(
         name=path.stem,
@@ -174,7 +196,7 @@ def run_one(
         parameters=settings,
         at=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         error=error and describe_failure(error, timeout),
-        place=place if error else None,
+        place=last_cell(notebook) if error else None,
         hardware=describe_hardware(settings.get("device", "cpu")),
     )
     notebook.metadata["lnlab"] = asdict(outcome)
@@ -194,6 +216,7 @@ def run(
     listener: Listener = lambda name, line: None,
 ) -> Iterator[Executed]:
     """Execute notebooks, ``jobs`` at a time, and yield their outcomes as they come."""
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)
     pool = ThreadPoolExecutor(jobs)
     pending = {
         pool.submit(run_one, path, out, values, timeout, listener)

@@ -191,7 +191,7 @@ def test_bench_runs_the_named_one():
     assert "leave --device out" in lnlab("bench", "first_panel", "--device", "cuda").output
 
 
-HEAVY = {"torch", "pandas", "nbclient", "nbformat", "nbconvert", "plotly"}
+HEAVY = {"torch", "pandas", "papermill", "nbformat", "nbconvert", "plotly"}
 
 
 @pytest.mark.parametrize(
