@@ -23,7 +23,7 @@ BY_CASE += ["weight standardization", "ada", "dyt", "derf"]
 AFFINE = [
     name
     for name in NORMS
-    if name not in ("none", "weight standardization", "ada", "dyt", "derf")
+    if name not in ("none", "weight standardization", "ada", "dyt", "derf", "batch layer")
 ]
 CENTRING = ["layer", "batch", "group", "instance", "weight, mean-only batch", "ghost batch"]
 CENTRING += ["batch renorm", "ada", "recurrent batch", "batch layer"]
