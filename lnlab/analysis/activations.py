@@ -136,8 +136,10 @@ def _nonlinearity(func: Callable, args: tuple, kwargs: dict) -> str | None:
 
 def _shut(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
     """Return where f responds neither to a small step up nor to one down."""
-    # relative to a, so that no precision rounds it away; at a = 0 it is still not 0
-    step = 1e-2 * (a.abs() + torch.finfo(a.dtype).tiny)
+    # relative to a, so that no precision rounds it away; at a = 0 it is still not 0, and where
+    # f is not 0 there (a sigmoid), large enough to be seen beside it
+    tiny = torch.finfo(a.dtype).tiny
+    step = 1e-2 * torch.where(h == 0, a.abs() + tiny, a.abs().clamp(min=1e-4))
     kwargs = {**kwargs, **({"inplace": False} if "inplace" in kwargs else {})}
     up, down = (func((a + d).clone(), *rest, **kwargs) for d in (step, -step))
     return (up == h) & (down == h)

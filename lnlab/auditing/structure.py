@@ -477,12 +477,15 @@ def _idle_findings(
             some.append(name + share)
         else:
             unused.append(name)
-    # of a module that is not called, another input or method may need them
-    uncalled = [name for name in unused if _owner(name) not in called]
-    for names, severity in (
-        ([n for n in unused if n not in uncalled], FAULT),
-        (uncalled, RISK),
-    ):
+    # another input or method may need what nothing is computed with
+    trace = subject.trace
+    parameters = trace.module.named_parameters()
+    used = {name for name, p in parameters if p.untyped_storage()._cdata in trace.used}
+    groups = {
+        FAULT: [n for n in unused if n in used],
+        RISK: [n for n in unused if n not in used],
+    }
+    for severity, names in groups.items():
         has = "has" if len(names) == 1 else "have"
         message = f"{count(len(names), 'parameter')} {has} no effect at all on what is returned"
         if names:

@@ -153,6 +153,7 @@ class CallTrace(TorchFunctionMode):
         calls: of modules, in the order of return.
         functions: calls of functions of torch on other tensors than parameters: the name of
             each, and the module that called it.
+        used: the memory of what functions of torch were called on.
         lowers: whether float64 numbers were cast to a lower precision, or rounded to steps.
         seen: the outputs and sites of the evaluation; None where there is no output to read.
     """
@@ -162,6 +163,7 @@ class CallTrace(TorchFunctionMode):
         self.module = module
         self.calls: list[ModuleCall] = []
         self.functions: list[tuple[str, str]] = []
+        self.used: set[int] = set()
         self.lowers, self.seen = False, None
         self._parameters = memory_of_parameters(module)
         self._stack: list[str] = []
@@ -208,6 +210,7 @@ class CallTrace(TorchFunctionMode):
                 wide = any(isinstance(v, Tensor) and v.dtype == torch.float64 for v in args)
                 lower = result.dtype != torch.float64 or name.strip("_").startswith(STEPS)
                 self.lowers |= wide and lower
+            self.used |= {v.untyped_storage()._cdata for v in list_tensors((args, kwargs))}
         if not is_weight:
             self.functions.append((name, self._stack[-1] if self._stack else ""))
         return result

@@ -644,6 +644,12 @@ def test_dead_units_are_no_channels_of_zeros():
     assert "channels-of-zeros" not in messages(net, torch.randn(16, 8), "layout")
 
 
+def test_a_sigmoid_at_0_is_not_shut():
+    net = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Sigmoid(), nn.Linear(8, 3))
+    nn.init.zeros_(net[0].weight)
+    assert "layer-dead" not in messages(net, torch.randn(16, 8), "dead units")
+
+
 def test_padding_gets_no_gradient_and_none_is_cut():
     net = nn.Sequential(nn.Embedding(9, 8, padding_idx=0), nn.Linear(8, 3))
     net[0].weight.data[0] = 1.0
@@ -672,8 +678,12 @@ def test_gradients_of_queries_are_not_compared_with_those_of_outputs():
     assert "gradient-steep" not in messages(net, torch.randn(16, 8), "gradients over depth")
 
 
-def test_a_module_that_this_call_leaves_out_is_a_risk_and_one_that_it_wastes_a_fault():
+def test_what_this_call_leaves_out_is_a_risk_and_what_it_wastes_a_fault():
     class Wasteful(Net):
+        def __init__(self):
+            super().__init__()
+            self.mask = nn.Parameter(torch.ones(3))
+
         def forward(self, x):
             self.norm(x)
             return self.out(x)
@@ -681,5 +691,5 @@ def test_a_module_that_this_call_leaves_out_is_a_risk_and_one_that_it_wastes_a_f
     found = audit(Wasteful(), torch.randn(16, 8), only="parameter-unused").findings
     assert [(f.severity, f.where) for f in found] == [
         (FAULT, "norm.weight, norm.bias"),
-        (RISK, "a.weight, a.bias"),
+        (RISK, "mask, a.weight, a.bias"),
     ]
