@@ -167,6 +167,7 @@ TERMS = {
     "UNIPEN": "handwriting recorded with a pen",
     "FSDD": "recordings of ten spoken digits by six speakers; each is held out once",
     "Shakespeare": "his plays, predicted letter by letter",
+    "progress": "how far the logarithm of the training loss has fallen",
     "change of the gradient's direction": "the angle by which updates of the lower layers turn "
     "the gradient of a layer",
     "drift of the units' means": "how far updates move the mean of a hidden unit, in standard "
@@ -273,7 +274,8 @@ def place(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
         near = "as near"
     parts = [near, count(setting)]
     if setting["other_matters"]:
-        parts.append(f"smallest effect that matters: {setting['matters']}")
+        size = setting["matters"].partition(" (")[0]
+        parts.append(f"smallest effect that matters: {size}")
     if setting["numbers_from"]:
         parts.append(f"runs not kept, values from commit {setting['numbers_from']}")
     return "; ".join(parts)

@@ -19,8 +19,6 @@ from lnlab.papers.claims.judge import (
 FEWER, LESS, LOWER = ("fewer", "more"), ("less", "more"), ("lower", "higher")
 NATURAL = {"updates": FEWER, "CPU": LESS}
 """The words for less and more, by the first word of a unit; of all others ``LOWER``."""
-
-
 RATES = re.compile(
     r"one learning rate for all|each at its best learning rate( by [\w-]+ loss)?"
 )
@@ -115,14 +113,12 @@ def describe_claim(of: Comparison, shares: bool) -> str:
         return f"more networks learn {first} than {second}"
     quantity = name_quantity(of)
     less, more = _less_and_more(quantity)
+    if of.expect is not None:
+        than = {"less": "less than", "more": "more than", "equal": "equal to"}[of.claims]
+        return f"{quantity} {first}: {than} {of.expect:g}"
     relations = {"less": less, "more": more, "equal": "equal", "not more": f"not {more}"}
-    text = f"{relations[of.claims]} {quantity} {first}".rstrip()
-    if of.claims == "equal" and of.expect is not None:
-        text = f"{quantity} {first} is {of.expect:g}" + (" times that" if second else "")
-    joined = {"equal": "as"}.get(of.claims, "than")
-    if of.expect is not None and joined == "than":
-        return f"{text} than {of.expect:g}"
-    return f"{text} {joined if of.expect is None else ''} {second}".replace("  ", " ").strip()
+    than = "as" if of.claims == "equal" else "than"
+    return f"{relations[of.claims]} {quantity} {first} {than} {second}"
 
 
 def describe_shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
@@ -292,13 +288,13 @@ def describe_measure(of: Comparison) -> str:
     from lnlab.papers.claims.measures import AT_THE_BEST, IN_WORDS
 
     if not CALL.fullmatch(of.measures[0]):
-        return ""  # of runs that are not kept
+        return of.measures[0]  # in words: of runs that are not kept
     name, arguments = parse_call(of.measures[0])
     words = IN_WORDS[name].format(*arguments)
     metric = str(arguments[0]) if arguments else ""
     if name == "final" and of.experiment:
         words = AT_THE_BEST.get(EXPERIMENTS[of.experiment].best_metric, words)
-    if metric.startswith("chosen_"):
+    if metric.startswith("chosen_") and any("batch layer" in one["norm"] for one in of.arms):
         words += (
             "; of BLN's 16 configurations in evaluation, for each seed that with the lowest "
             "held-out loss"
