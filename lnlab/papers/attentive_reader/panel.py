@@ -27,8 +27,6 @@ from lnlab.papers.attentive_reader.data import Question
 from lnlab.papers.pictures import LAST, nearest, of_first_seed
 from lnlab.training.runs import Run
 
-SLOTS = 5
-"""The number of readers that one picture holds."""
 LETTERS = 92
 """Letters in a line of a passage."""
 LINE = 20
@@ -59,13 +57,10 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
     """Return the panel of attention to a passage, by question and update of readers.
 
     Args:
-        runs: by name, at most five, of the task ``attentive_reader``; of several seeds the
+        runs: by name, of the task ``attentive_reader``; of several seeds the
             first counts.
         questions: the validation questions of their data, the first first.
         settings: fields of :class:`ReadingState` to start with; Reset returns to them.
-
-    Raises:
-        ValueError: where a run kept no attention, or for a question that is not there.
     """
     rows, pictures = of_first_seed(runs, "readers")
     name, first = next(iter(rows.items()))

@@ -25,8 +25,6 @@ from lnlab.papers.draw.evaluate import saved_glimpses
 from lnlab.papers.pictures import LAST, nearest, of_first_seed
 from lnlab.training.runs import Run
 
-SLOTS = 3
-"""The number of nets that one figure holds."""
 COLUMNS = {
     "looked": ((0.0, 0.27), "looks"),
     "canvas": ((0.31, 0.58), "writes"),
@@ -77,16 +75,10 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     """Return the panel of drawings, by glimpse and update of several models.
 
     Args:
-        runs: by name, at most three, of the task ``draw``; of several seeds the first counts.
+        runs: by name, of the task ``draw``; of several seeds the first counts.
         pictures: the validation pictures of their data (N, height, width), 0 to 255.
         settings: fields of :class:`DrawingState` to start with; Reset returns to them.
-
-    Raises:
-        ValueError: where a run kept no drawings, there is none, there are too many, or one
-            has other glimpses than the rest; for a picture that is not there.
     """
-    if len(runs) > SLOTS:
-        raise ValueError(f"{len(runs)} runs: show at most {SLOTS} at once.")
     rows, arrays = of_first_seed(runs, "nets")
     lengths = {run.config["glimpses"] for run in runs.values()}
     if len(lengths) > 1:
@@ -143,7 +135,7 @@ def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Fig
     """Return the picture and where a net looks, its canvas and where it writes, and dreams.
 
     Args:
-        sketches: by net, at most three, what stands above its pictures, and their traces.
+        sketches: by net, what stands above its pictures, and their traces.
     """
     pixel_height = len(sketches) * (ROW + GAP) + HEAD
     layout = canvas(pixel_height + 30, 12, 12, 20, 10) | {"showlegend": False}

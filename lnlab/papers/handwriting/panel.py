@@ -45,8 +45,6 @@ NOBODY = -1
 BIASES = (0.0, 0.5, 1.0, 2.0, 5.0)
 LONGEST = 40
 """Characters of a text."""
-SLOTS = 3
-"""The number of writers that one picture holds."""
 HEIGHT = 270
 """Pixels of a writer: its ink, and the window below it."""
 POINTS = {"text": "points of the pen, in their order", "standoff": 6, "font": {"size": 12}}
@@ -210,19 +208,10 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
     """Return the panel of a text, written point by point by each arm at each stage.
 
     Args:
-        hands: the models, at most three arms.
+        writers: the models.
         lines: lines in whose writers' hands the models can go on.
         settings: fields of :class:`WritingState` to start with; Reset returns to them.
-
-    Raises:
-        ValueError: for a text that is too long or has characters that no net learned, and
-            for models without a common stage.
     """
-    if not 1 <= len(writers.models) <= SLOTS or not writers.stages:
-        raise ValueError(
-            f"there are {len(writers.models)} arms with {len(writers.stages)} common stages: "
-            f"give 1 to {SLOTS}, at one stage at least."
-        )
 
     @cache
     def write(arm: str, update: int, text: str, bias: float, like: int) -> WrittenLine:

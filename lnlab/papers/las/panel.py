@@ -28,8 +28,6 @@ from lnlab.papers.las.synthesizer import SILENCE, WORDS
 from lnlab.papers.pictures import LAST, nearest, of_first_seed
 from lnlab.training.runs import Run
 
-SLOTS = 4
-"""The number of attentions that one picture holds."""
 FIRST = 2
 """The number of spectrograms, whose axes come before those of the attentions."""
 COLORBAR = {"title": {"text": "attention"}, "len": 0.62, "y": 0, "yanchor": "bottom"}
@@ -67,9 +65,6 @@ def attention(
         runs: by name, at most four, of the task ``las``; of several seeds the first counts.
         utterances: the test utterances of their data, the first first.
         settings: fields of :class:`AttentionState` to start with; Reset returns to them.
-
-    Raises:
-        ValueError: where a run kept no attention, or for an example that is not there.
     """
     rows, pictures = of_first_seed(runs, "recognizers")
     steps = {name: HOP * 2 ** (run.config["encoder_layers"] - 1) for name, run in runs.items()}

@@ -117,8 +117,6 @@ class CaptionLocator:
     """
 
     def __init__(self, models: Mapping[str, Any], dataset: Captions) -> None:
-        if not models:
-            raise ValueError("there are no nets: train some order embeddings first.")
         for name, net in models.items():
             if not net.has_vocabulary(dataset.vocabulary):
                 raise ValueError(
@@ -199,9 +197,6 @@ def order(
         dataset: that they were trained on; its test pictures are shown.
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
         settings: fields of :class:`OrderState` to start with; Reset returns to them.
-
-    Raises:
-        ValueError: for a model that is not there, or a caption that cannot be understood.
     """
     locator = CaptionLocator(models, dataset)
 

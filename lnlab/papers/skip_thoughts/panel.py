@@ -31,8 +31,6 @@ from lnlab.panels.playable import Figure, PageControl, Shown
 from lnlab.papers.pictures import LAST, nearest
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
-SLOTS = 3
-"""The number of models that one picture holds."""
 NEIGHBOURS = 5
 """Sentences that are written, the nearest first."""
 LETTERS = 116
@@ -88,8 +86,6 @@ class SentenceMap:
     """
 
     def __init__(self, models: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks) -> None:
-        if not 1 <= len(models) <= SLOTS:
-            raise ValueError(f"there are {len(models)} nets: give 1 to {SLOTS}, trained ones.")
         for name, moments in models.items():
             if not moments:
                 raise ValueError(f"{name}: no weights were kept, train it with snapshots.")
@@ -170,12 +166,9 @@ def thoughts(
     """Return the panel of a sentence and its neighbours, by update of models.
 
     Args:
-        models: of the task ``skip_thoughts``, by name, at most three, then by update.
+        models: of the task ``skip_thoughts``, by name, then by update.
         numbered: what they were trained on; its held-out sentences are shown.
         settings: fields of :class:`ThoughtsState` to start with; Reset returns to them.
-
-    Raises:
-        ValueError: for models that cannot be shown, or a book that is not there.
     """
     held_out = SentenceMap(models, numbered)
     books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
@@ -241,7 +234,7 @@ def thoughts_figure(
         sentence: that is looked for.
         texts: the sentences of the map (N,).
         book: the indices in the map of a book's sentences, in its order.
-        seen: by the names of the models, at most :data:`SLOTS`.
+        seen: by the names of the models.
     """
     columns, order = len(seen), [*book]
     every, letters = [escape(text) for text in texts], LETTERS // columns
