@@ -7,7 +7,6 @@ import pytest
 from nbformat.v4 import new_output
 
 from lnlab import panels
-from lnlab.figures.curves import line_chart
 from tests.book.test_page import output
 
 pytestmark = pytest.mark.browser
@@ -90,17 +89,3 @@ def test_over_a_surface_the_page_scrolls_and_a_mouse_turns_it(open_page):
     assert page.evaluate(CAMERA) != before
     page.get_by_role("button", name="Reset view").first.click()
     page.wait_for_function(f"before => String(({CAMERA})()) === String(before)", arg=before)
-
-
-def test_what_a_figure_was_made_on_is_below_it_in_words(open_page):
-    made_on = "embedded data: digits; 3 seeds; a processor with a long name"
-    curves = {"layer": (np.arange(1, 9), np.ones((3, 8)))}
-    figure = line_chart({"": curves}, x="updates", y="loss", made_on=made_on)
-    page = open_page(output(figure), **PHONE)
-    assert made_on in page.locator(".note").inner_text()
-    assert made_on not in page.locator(".picture").inner_text()
-    assert page.locator(".note").bounding_box()["width"] < 390
-    assert page.locator(".picture").bounding_box()["width"] <= 420, "no wider for its note"
-    with page.expect_download() as saving:
-        page.get_by_role("button", name="Save as SVG").press("Enter")
-    assert made_on in saving.value.path().read_text(), "alone, it says so itself"

@@ -3,8 +3,8 @@
 import json
 import sys
 import time
-from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -41,38 +41,24 @@ def test_every_step_is_recorded_and_one_that_fails_costs_no_other(plan, tmp_path
     assert "- notebook 99: exit status 1" in gpu.markdown(report)
 
 
-@pytest.mark.slow
-def test_a_notebook_is_timed_where_nothing_was_trained(plan):
-    assert gpu.run_notebook(plan, "04", limit=300)["notebook_seconds"] > 0
-
-
 def test_a_command_that_fails_or_hangs_is_ended_and_quoted(tmp_path):
     code = f"print({str(tmp_path)!r} + '/file is damaged'); raise SystemExit(3)"
     with pytest.raises(gpu.StepFailed, match=r"^exit status 3: \./file is damaged$"):
         gpu.call([sys.executable, "-c", code], 60, tmp_path)
     started = tmp_path / "child"
-    code = (
-        # a shell in the background starts its programs deaf to Ctrl-C, which comes first
-        "import pathlib, signal, subprocess, sys, time;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"
+    parent = (
+        "import pathlib, subprocess, sys, time;"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
         f"pathlib.Path({str(started)!r}).write_text(str(child.pid)); time.sleep(600)"
     )
     with pytest.raises(gpu.StepFailed, match="not finished after 3 s"):
-        gpu.call([sys.executable, "-c", code], 3)
+        gpu.call([sys.executable, "-c", parent], 3)
+    child = int(started.read_text())
     for _ in range(100):  # a moment for the signal
-        if not running(int(started.read_text())):
+        if not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie":
             return
         time.sleep(0.05)
     pytest.fail("its child still runs")
-
-
-def running(process):
-    """True unless a process is gone, or waits for a parent to hear of its end."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_the_page_shows_the_report():

@@ -188,29 +188,3 @@ def test_stopped_or_killed_it_leaves_no_kernel_and_nothing_half_written(by, work
             run.kill()  # else a run that does not stop would be waited for
     assert not psutil.wait_procs(kernels, timeout=20)[1], "orphans"
     assert not list(out.iterdir())
-
-
-@pytest.fixture
-def two(tmp_path):
-    """A checkout with two quick notebooks."""
-    folder = checkout(tmp_path)
-    for number in ("01", "02"):
-        cell = f"print({number!r}, budget)"
-        write(folder / f"{number}_quick.ipynb", f"{number} · Quick", cell, FIGURE)
-    return tmp_path
-
-
-@pytest.mark.slow
-def test_two_at_a_time_make_the_same_pages_in_any_folder(two, monkeypatch):
-    """Also where the path is long, and has spaces and accents."""
-    monkeypatch.setattr(paths, "root", lambda: two)
-    folders = [two / "serial", two / "à côté de l'été" / ("name " * 40)[:200].strip()]
-    # without what is another on every run: how long it took, and when
-    when = rb"\d+(\.\d+)? s\b|(\d{4}-\d\d-\d\d|\d+ \w+ \d{4},) \d\d:\d\d( \w+)?"
-    pages = []
-    for jobs, out in enumerate(folders, start=1):
-        assert lnlab("run", "--out", out, "--jobs", jobs).exit_code == 0
-        files = [path for path in out.iterdir() if path.suffix != ".ipynb"]
-        pages.append({path.name: re.sub(when, b"", path.read_bytes()) for path in files})
-    assert len(pages[0]) > 3
-    assert pages[0] == pages[1]

@@ -1,8 +1,6 @@
-"""The playground as a page, and the Python that repeats its runs."""
+"""The playground as a page."""
 
-import contextlib
 import gzip
-import io
 import re
 
 import nbformat
@@ -13,7 +11,7 @@ from click.testing import CliRunner
 import lnlab
 from lnlab.book.html import publish
 from lnlab.cli import app
-from lnlab.live.bundle import MIME, module
+from lnlab.live.bundle import MIME
 
 pytestmark = pytest.mark.browser
 
@@ -68,22 +66,6 @@ def test_it_stands_still_where_motion_is_to_be_reduced(opened):
     assert updates(page) == 0
 
 
-def test_a_tab_in_the_background_stops(opened):
-    page = opened()
-    page.wait_for_function(f"{UPDATE} > 3")
-    page.evaluate(
-        """Object.defineProperty(document, "hidden", { value: true, configurable: true });
-        document.dispatchEvent(new Event("visibilitychange"))"""
-    )
-    before = updates(page)
-    page.wait_for_timeout(300)
-    assert updates(page) == before
-    page.evaluate(
-        "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"
-    )
-    page.wait_for_function(f"{UPDATE} > {before}")
-
-
 def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(opened):
     page = opened(playing=False, scale=2, width=390)
     for _ in range(30):
@@ -100,42 +82,6 @@ def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(open
     for _ in range(4):
         times.click()
     assert "already at the limit, 1000" in said(page)
-
-
-def test_the_python_that_is_copied_repeats_the_losses(browser):
-    page = browser.new_page()
-    page.add_script_tag(
-        content=f"{module()}\nwindow.live = {{ Run, read, python }};", type="module"
-    )
-    page.wait_for_function("window.live")
-    losses, lines = page.evaluate(
-        """() => {
-          const run = new live.Run(live.read({ seeds: 2, weights: 2, rate: 0.03 }).state);
-          const losses = [];
-          for (let update = 0; update < 60; update++) {
-            if (update === 20) run.set({ weights: 10 });
-            if (update === 25) run.set({ layer: 1 });
-            if (update === 25) run.set({ weights: 0.5 });
-            if (update === 30) run.set({ batch: 4 });
-            if (update === 40) run.set({ scale: 3 });
-            if (update === 45) run.set({ mode: "evaluation", momentum: 0.5 });
-            losses.push(run.step());
-          }
-          return [losses, live.python(run)];
-        }"""
-    )
-    first = page.evaluate("live.python(new live.Run(live.read({}).state))")
-    page.close()
-    with contextlib.redirect_stdout(io.StringIO()) as told:
-        exec(first, {})
-    assert "none after 0 updates: []" in told.getvalue()
-    space = {}
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(lines, space)
-    for i, norm in enumerate(["none", "batch", "layer"]):
-        for seed in range(2):
-            ours = [update[i][seed] for update in losses]
-            assert space["losses"][norm, seed] == pytest.approx(ours, abs=1e-9)
 
 
 def test_divergence_is_shown(opened):
