@@ -478,7 +478,9 @@ class ModuleCopy:
 
     def without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
         """Return another copy with every eps, or every bias inside a, 0; None if none was."""
-        other = deepcopy_module(self, _share_parameters(self.module))
+        # what holds the method that reads outputs is not copied with it
+        memo: dict[int, Any] = {**_share_parameters(self.module), id(self.read): self.read}
+        other = deepcopy_module(self, memo)
         changed = [eps and _drop_eps(m) for m in other.module.modules()]
         changed += [bias and _drop_bias(m) for m in other.module.modules()]
         other._buffers = Buffers(other.module)  # an eps is an attribute that it would restore

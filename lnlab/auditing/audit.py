@@ -34,6 +34,7 @@ Check = Callable[[AuditSubject], list[Finding]]
 CHECKS: dict[str, Check] = {
     "registration": signals.check_registration,
     "scales": signals.check_unequal_scales,
+    "statistics over cases": structure.check_running_statistics,
     "loss": signals.check_loss,
     "modes": signals.check_train_and_eval_modes,
     "normalizers": structure.check_normalizers,
@@ -44,7 +45,6 @@ CHECKS: dict[str, Check] = {
     "derivative": signals.check_wrong_derivative,
     "gradients over depth": learning.check_gradients,
     "parameters without effect": structure.check_idle_parameters,
-    "statistics over cases": structure.check_running_statistics,
     "cases apart": structure.check_mixed_cases,
     "precision": learning.check_precision,
     "mu and sigma in the backward pass": learning.check_backward,

@@ -657,9 +657,9 @@ def _backward_findings(rows: list[dict]) -> Iterator[Finding]:
 
 # The curvature of the loss at the parameters as they are.
 
-PRODUCTS, PRODUCT_SECONDS = (3, 30), 9.0
+PRODUCTS, PRODUCT_SECONDS = (3, 30), 6.0
 """Products with the Hessian, at least and at most, and the seconds that they may take: each
-costs two gradients."""
+costs two gradients, and some vectors of all parameters."""
 
 
 def check_curvature(subject: AuditSubject) -> list[Finding]:
@@ -667,7 +667,8 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     least, most = PRODUCTS
-    steps = max(least, min(most, int(PRODUCT_SECONDS / (4 * subject.seconds))))
+    seconds = 4 * subject.seconds + 4e-8 * len(subject.objective.start)
+    steps = max(least, min(most, int(PRODUCT_SECONDS / seconds)))
     # few products get further from the gradient than from a random direction
     start = subject.gradient if steps < 10 and bool(subject.gradient.any()) else None
     row = extreme_eigenvalues(

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
-from lnlab.analysis.activations import NORMALIZERS
+from lnlab.analysis.activations import NORMALIZERS, is_known_norm
 from lnlab.analysis.module_copy import EPS, copy_module
 from lnlab.analysis.norm_identity import NOTHING, NormReport, identify_norm
 from lnlab.auditing.subject import (
@@ -26,6 +27,9 @@ NORM_NAME = re.compile(r"norm(?!al_)|^ln\d*$|^bn\d*$", re.IGNORECASE)
 SHORT_AXIS = 6
 """Axes that a normalizer does not insist on are cut to so many places: identify_norm looks at
 shapes alone, and its work grows with them."""
+
+FEW_CHANNELS = 8
+"""Torch's batch and instance norm treat all channels alike: so many are looked at."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +116,12 @@ def _group_key(call: ModuleCall) -> Any:
 
 def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
     """Find out what normalizers of one group compute, from the first of them."""
-    x = calls[0].inputs[0]
+    whole: tuple[int, ...] = calls[0].inputs[0].shape
     module = without_activations(calls[0].module)
+    if isinstance(module, TorchNorm) and is_known_norm(module) and whole[1] > FEW_CHANNELS:
+        module, whole = _with_few_channels(module), (whole[0], FEW_CHANNELS, *whole[2:])
     why = ""
-    for shape in _shapes(x.shape):
+    for shape in _shapes(whole):
         try:
             with restored_random_state():
                 report = identify_norm(module, torch.zeros(shape))
@@ -124,6 +130,18 @@ def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
         except Exception as error:  # a user's module may raise anything
             why = str(error)
     return NormGroup(calls, None, why)
+
+
+def _with_few_channels(module: nn.Module) -> nn.Module:
+    """Return torch's batch or instance norm of the first channels alone."""
+    module = copy_module(module)
+    units, module.num_features = module.num_features, FEW_CHANNELS
+    for owner in (module._parameters, module._buffers):
+        for name, v in owner.items():
+            if v is not None and v.shape == (units,):
+                few = v.detach()[:FEW_CHANNELS].clone()
+                owner[name] = nn.Parameter(few) if isinstance(v, nn.Parameter) else few
+    return module
 
 
 def without_activations(module: nn.Module) -> nn.Module:
@@ -138,7 +156,7 @@ def without_activations(module: nn.Module) -> nn.Module:
     return module
 
 
-def _shapes(shape: torch.Size) -> Iterator[tuple[int, ...]]:
+def _shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield shapes of inputs to try a normalizer on: smaller ones first, the given one last."""
     cases, *rest = shape
     if len(rest) > 1:

@@ -517,8 +517,8 @@ class AuditSubject:
         self.dtype = next(floating, self.x.dtype)
         drawing: set[str] | None = set()
         try:
+            copy = deepcopy_module(self.module, share=True)
             with torch.no_grad(), restored_random_state(), RefuseOriginals(self.given):
-                copy = deepcopy_module(self.module, share=True)
                 self.output = evaluate(copy, self.x, drawing)
         except Exception as error:  # a user's module may raise anything
             raise ValueError(f"{self.name} does not take the input: {error}") from error
