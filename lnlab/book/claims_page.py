@@ -5,6 +5,7 @@ It takes records as :func:`lnlab.papers.claims.results.judged` makes them.
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -26,172 +27,15 @@ COLUMNS = (
     "n", "setting", "nearness", "declared", "command",
 )  # fmt: skip
 """The columns of a download."""
-LEGEND = (
-    "In brackets: the 95 % interval, in the direction of the sentence (“27 % fewer (21 to 32)” "
-    "is 21 to 32 % fewer). Supported, contradicted: the whole interval is on the claimed side "
-    "of no effect, or on the other side. Inconclusive: it does not decide. Small, uncertain: "
-    "compared with the smallest effect that matters, a size set for each statement."
-)
-MEANINGS = {
-    "supported": "the 95 % interval lies wholly on the claimed side of no effect",
-    "contradicted": "the 95 % interval lies wholly on the other side of no effect",
-    "mixed": "another setting of the same question, as near to the paper or with learning rates"
-    " chosen in another way, says the opposite, also after Holm's correction for all "
-    "comparisons of the statement",
-    "no difference that matters": "the 95 % interval includes 0 (no effect) and excludes every "
-    "effect that matters",
-    "inconclusive": "the 95 % interval includes 0 (no effect) and effects that matter; or, "
-    "where two things are claimed to be equal or one not larger, it includes both what is "
-    "claimed and what is not; or the shares of networks that learned cannot be told apart; or "
-    "there are fewer than five pairs, or no spread between them",
-    "correct": "a formula, a table or a sentence, checked: what the line says of it holds",
-    "wrong as printed": "a formula, sentence or table, checked: it is not as the paper says",
-    "ambiguous": "a sentence that is right in one reading and wrong in another",
-    "not tested": "the data or models are out of reach, the runs are not yet done, or no "
-    "network learned anything",
-}
+WORDS = tomllib.loads((HERE / "claims.toml").read_text(encoding="utf-8"))
+LEGEND: str = WORDS["legend"]
+MEANINGS: dict[str, str] = WORDS["meanings"]
 """The meaning of each word."""
-SIZES = {
-    "nothing": "the whole interval is farther from no effect than the smallest effect that "
-    "matters, a size set for each statement, with a reason (“large” in downloads)",
-    "but small": "the whole interval is closer to no effect than the smallest effect that "
-    "matters (“small” in downloads)",
-    "size uncertain": "a part of the interval is closer to no effect than the smallest "
-    "effect that matters, a part is not (“open” in downloads)",
-}
+SIZES: dict[str, str] = WORDS["sizes"]
 """The words for the size of an effect."""
-CONVENTIONS = {
-    "Pairs": "A seed trains both sides on the same batches, from the same weights where they "
-    "have the same shapes; n counts these pairs. The interval is Student's, of the differences "
-    "in the pairs. Per cents come from the logarithms of ratios, so “10 % lower” and “11 % "
-    "higher” are equally far from no effect. Intervals of shares are exact (Clopper, Pearson).",
-    "Other claims than a direction": "Equal: supported if the interval lies within the smallest"
-    " effect that matters on both sides. Not larger: supported if it ends below that effect. "
-    "Either is contradicted if it lies wholly beyond. Where a number or a factor is claimed, "
-    "that takes the place of no effect.",
-    "Learning rates": "“One learning rate for all” was not tuned for either side. “Each at its "
-    "best learning rate (0.01, 0.003)”: that of the first side, then of the second, each the "
-    "best of four to nine rates 2 to 5 times apart on other seeds, by the held-out loss at the "
-    "end of training or averaged over it; “by training loss”: by that average of the training "
-    "loss.",
-    "Nearness": "“The paper's data and protocol”: as there, but for the seeds. “The paper's "
-    "data, another protocol”: a smaller network, shorter training or other learning rates. “Not"
-    " data on which the paper tests this”: it tests the sentence on other data, or on none; "
-    "then the word names the data (“supported on digits”).",
-    "The setting shown": "It is chosen by rule, not by result: the nearest to the paper; of "
-    "these, one with each side at its best learning rate, by held-out rather than by training "
-    "loss; of these, one with the most seeds; then one written down before its runs; then the "
-    "first in the file of the claims. All other settings stand below it.",
-    "Written down": "The commit that declared the setting before its runs. “After the runs”: "
-    "exploratory, and so without q.",
-    "q": "Among all tests that reject with such a q or a smaller one, about this share rejects "
-    "by chance (Benjamini and Hochberg, over all settings shown that were written down before "
-    "their runs). What is rejected is that there is no effect; for equal and not larger, that "
-    "the difference is as large as the smallest effect that matters. q is shown where the test "
-    "rejects.",
-    "Formulas": "Computed in double precision for ten random draws.",
-    "Commands": "`--budget paper` has the fields of the paper's experiment, `--budget notebook`"
-    " those of a run of minutes; each `--set` changes one.",
-}
+CONVENTIONS: dict[str, str] = WORDS["conventions"]
 """The conventions by which the numbers are made."""
-TERMS = {
-    "LN": "layer norm, which standardizes the features of each example",
-    "BN": "batch norm, which standardizes each feature over the examples of a batch",
-    "BLN": "batch layer norm, a weighted sum of batch and layer norm of the same values",
-    "weight norm": "weights divided by their length, times a gain",
-    "group norm": "layer norm of groups of channels",
-    "RMSNorm": "layer norm without subtracting the mean",
-    "DyT": "dynamic tanh, tanh(αx) in place of a norm",
-    "Derf": "dynamic erf, erf(αx + s) in place of a norm",
-    "Keel": "layer norm before each module and after the sum, in which what skips the module "
-    "counts as often as there are modules",
-    "LayerNorm scaling": "pre-LN with the norm's output in layer l divided by √l",
-    "residual stream": "what the modules of a transformer read and add to",
-    "Peri-LN": "layer norm before and after each module",
-    "pre-LN": "layer norm before each module of a transformer",
-    "post-LN": "layer norm of the sum of each module of a transformer and its input",
-    "population(?= statistics|'s)|(?<=of the )population": "statistics collected during "
-    "training, as batch norm uses in evaluation",
-    "gain|gains": "the learned factor that follows a norm",
-    "bias": "the learned number that is added",
-    "pre-activations?": "what a layer computes before its nonlinearity (“summed inputs”)",
-    "logits": "the outputs before the softmax",
-    "μ": "the mean that a norm subtracts",
-    r"σ(?!\()": "the deviation by which a norm divides",
-    "Fisher matrix": "the expected outer product of the gradients of the log likelihood, a "
-    "metric of how far a change of parameters moves the outputs",
-    "R@1|R@5|R@10": "recall: the share of queries whose match is the first (among the first 5, "
-    "10) of the answers",
-    "nats?": "the unit of a loss with natural logarithms",
-    "variational bound": "the upper bound of the negative log likelihood that DRAW minimizes",
-    "learning-rate warm-up|warm-up": "a learning rate that rises from 0 over the first updates",
-    "updates": "steps of the optimizer",
-    "branch|branches": "attention or the feed-forward module, whose output is added to the "
-    "residual stream",
-    "the authors' initialization": "initial weights drawn as in the code that the authors "
-    "published",
-    "as first declared|as first measured": "in its first form, before the measure or the "
-    "program changed",
-    "as first chosen": "at the learning rates of a first search, which was repeated because "
-    "several rates tied",
-    "shorter grid": "a first search over fewer learning rates",
-    "LSTM|GRU": "recurrent networks with gates",
-    "RNN": "a recurrent network",
-    "LeNet": "a small convolutional network",
-    "ResNet-8": "a small convolutional network with shortcuts",
-    "LAS": "Listen, Attend and Spell, whose encoder reads speech and whose decoder writes",
-    "DRAW": "a generative model that draws an image in several glimpses",
-    "attentive reader": "a recurrent network that reads a text and points at the answer",
-    "skip-thoughts": "a sentence encoder, trained to predict the neighbouring sentences",
-    "order embeddings": "vectors of images and captions, trained so that matches are near",
-    "handwriting generator": "a recurrent network that predicts the next point of the pen",
-    "Adam": "an optimizer with adaptive step sizes",
-    "MNIST": "28 x 28 images of handwritten digits",
-    "8 x 8 digits": "1,797 images of handwritten digits, scikit-learn's",
-    "digits as sequences": "8 x 8 digits read by a recurrent network, some pixels per step",
-    "CIFAR-10": "60,000 small photographs in ten classes",
-    "in other batches": "with the training examples in new batches, on which BN and BLN depend",
-    "in the batches of its training": "with the training examples in the batches in which the "
-    "network learned them",
-    "IMDB": "film reviews, good or bad",
-    "COCO object boxes": "pictures described by the objects in them, with captions",
-    "Children's Book Test": "questions about passages of children's books, ten answers each",
-    "generated cloze questions": "small stories made by rules, with one word to fill in",
-    "generated stories": "small stories made by rules, with tasks made from them",
-    "novels": "old novels from Project Gutenberg",
-    "SICK": "pairs of sentences with a rating of how related they are",
-    "MR": "film reviews to classify",
-    "CR": "product reviews to classify",
-    "SUBJ": "sentences to classify, subjective or not",
-    "MPQA": "opinions to classify",
-    "UNIPEN": "handwriting recorded with a pen",
-    "FSDD": "recordings of ten spoken digits by six speakers; each is held out once",
-    "Shakespeare": "his plays, predicted letter by letter",
-    "progress": "how far the logarithm of the training loss has fallen",
-    "change of the gradient's direction": "the angle by which updates of the lower layers turn "
-    "the gradient of a layer",
-    "drift of the units' means": "how far updates move the mean of a hidden unit, in standard "
-    "deviations of its layer",
-    "change of the gradient(?= with| on a step|,)": "the length of the change over the length "
-    "of the gradient",
-    "range of the loss along the gradient": "the largest less the smallest loss on the way of "
-    "a step along the gradient",
-    "spread of the units' contributions": "the standard deviation over units of how much each "
-    "changes the loss, over its mean",
-    "growth or decay of gradients": "per cent by which a gradient becomes longer or shorter "
-    "when it is sent back one time step",
-    "equilibrium angle": "the angle per update that Kosson et al. predict once gradient and "
-    "weight decay are in balance",
-    "effective learning rate": "the learning rate over the squared length of the weights",
-    "W_Q": "the matrix of attention's queries",
-    "W_K": "the matrix of attention's keys",
-    "W_V": "the matrix of attention's values",
-    "W_O": "the matrix that follows attention",
-    "W_1": "the first matrix of a feed-forward module",
-    "W_2": "the second matrix of a feed-forward module",
-    "[TF]{4}": "a configuration of BLN, whether the batch's mean and deviation and the "
-    "example's mean and deviation are those of the population (T) or current ones (F)",
-}
+TERMS: dict[str, str] = WORDS["terms"]
 """Terms that a statistician may not know, as patterns, and what they mean."""
 
 
