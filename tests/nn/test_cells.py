@@ -130,6 +130,17 @@ def test_a_bias_is_drawn_gate_by_gate_where_asked():
     torch.testing.assert_close(cell(x, (h,))[0], LN(a, cell.norm_h).tanh())
 
 
+@pytest.mark.parametrize("make", CELLS)
+def test_weight_norm_starts_as_the_cell_without_it(make):
+    cells = []
+    for norm in (Identity, WeightNorm):
+        torch.manual_seed(1)
+        cells.append(make(D, H, norm))
+    x, state = some(cells[0])
+    plain, weight = (cell(x, state, t=0) for cell in cells)
+    torch.testing.assert_close(weight, plain)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
