@@ -22,7 +22,7 @@ from plotly.offline import get_plotlyjs
 import lnlab
 from lnlab.book.claims_page import MIME as CLAIMS
 from lnlab.book.claims_page import TEMPLATES, fragment
-from lnlab.book.notebooks import by_track, is_for_beginners, read_opening
+from lnlab.book.notebooks import by_track, default_values, is_for_beginners, read_opening
 from lnlab.live.bundle import MIME as PLAYGROUND
 from lnlab.live.bundle import element, module
 from lnlab.training.runs import write_file
@@ -289,6 +289,7 @@ class Chapter:
         minutes: how long it takes to run and to read, in words.
         for_beginners: whether it is of the first track.
         run: how the run ended that its page shows.
+        described: the parameters that the run set otherwise, as the text describes them.
     """
 
     name: str
@@ -297,6 +298,7 @@ class Chapter:
     minutes: str
     for_beginners: bool
     run: dict[str, Any] | None
+    described: dict[str, Any]
 
     @property
     def number(self) -> str:
@@ -321,14 +323,6 @@ class Chapter:
             if name != "panel" and (name in of_budget or value not in ("", [], {}, None))
         ]
 
-    @property
-    def other(self) -> bool:
-        """True where a run may show other numbers than its text, which speaks of the budget
-        ``notebook``; of a smoke run the page says more."""
-        own = self.parameters.get("seeds") or self.parameters.get("data")
-        budgets = ("notebook", "paper") if own else ("paper",)
-        return self.parameters.get("budget") in budgets
-
 
 def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
     """Return what is known of a notebook: its opening, and how its runs in ``out`` ended.
@@ -342,8 +336,15 @@ def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
     question, minutes = split_question(paragraph)
     run = notebook.metadata.get("lnlab") if path != source else None
     question = markdown(question, trusted=True)
+    values = default_values(path) if run else {}
+    described = {
+        name: default
+        for name, default in values.items()
+        if name != "device" and run and run["parameters"].get(name, default) != default
+    }
     level = is_for_beginners(source)
-    return Chapter(source.stem, title, question, minutes, level, run), notebook
+    known = Chapter(source.stem, title, question, minutes, level, run, described)
+    return known, notebook
 
 
 def split_question(paragraph: str) -> tuple[str, str]:

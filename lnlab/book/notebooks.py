@@ -63,6 +63,20 @@ def parameters(path: Path) -> dict[str, str]:
     return dict(re.findall(r"(?m)^(\w+) = (.+?)(?: *#.*)?$", _parameters_cell(path)))
 
 
+def default_values(path: Path, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the values of a notebook's parameters that its text describes.
+
+    Args:
+        path: of the notebook.
+        environ: variables of the environment, from which some take their defaults.
+    """
+    values: dict[str, Any] = {}
+    for name, text in parameters(path).items():
+        variable = re.fullmatch(r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)""", text)
+        values[name] = (environ or {}).get(*variable.groups()) if variable else value(text)
+    return values
+
+
 def parameter_lines(path: Path) -> list[str]:
     """Return the parameters of a notebook, their defaults and their comments, as written."""
     lines = _parameters_cell(path).splitlines()

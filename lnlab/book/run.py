@@ -25,7 +25,7 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 import lnlab
-from lnlab.book.notebooks import parameters, value
+from lnlab.book.notebooks import default_values
 from lnlab.training.random_state import read_device
 from lnlab.training.runs import device_name, write_file
 
@@ -36,11 +36,7 @@ Listener = Callable[[str, str], None]
 def parameter_values(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return all parameters of a notebook that is run with ``wanted``, its own of the others;
     the device "auto" is the one that is chosen."""
-    values: dict[str, Any] = {}
-    for name, text in parameters(path).items():
-        variable = re.fullmatch(r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)""", text)
-        values[name] = os.environ.get(*variable.groups()) if variable else value(text)
-    values |= wanted
+    values = default_values(path, os.environ) | wanted
     if values.get("device") == "auto":
         values["device"] = str(read_device("auto"))
     return values

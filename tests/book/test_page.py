@@ -120,6 +120,18 @@ def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     assert "A smoke run" in page
 
 
+def test_a_page_says_which_parameters_its_text_describes(site, tmp_path):
+    page_of(site, tmp_path, parameters={"seeds": [3], "panel": {}, "device": "cpu"})
+    notebook = nbformat.read(site / "00_first.ipynb", as_version=4)
+    source = "seeds = [0]\npanel = {}\ndevice = 'auto'"
+    cell = new_code_cell(source, metadata={"tags": ["parameters"]})
+    notebook.cells.insert(1, cell)
+    nbformat.write(notebook, site / "00_first.ipynb")
+    publish([tmp_path / "00_first.ipynb"], site)
+    page = (site / "00_first.html").read_text()
+    assert "The text describes the default parameters (seeds = [0])." in page
+
+
 def test_a_notebook_without_a_page_is_named_and_not_linked(site, tmp_path):
     text = "[the second](01_second.ipynb#Claim) and [the third](02_third.ipynb)"
     executed(site, "00_first", new_output("display_data", {"text/markdown": text}))
