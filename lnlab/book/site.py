@@ -82,7 +82,7 @@ def first_page(
     write_file(out / "site.js", (OWN / "site.js").read_bytes())
     write_file(out / "playground.html", page({}).encode())
     text = markdown(findings, trusted=True)
-    title = "<h1>What became of the claims</h1>"
+    title = '<p><a href="index.html">lnlab</a></p>\n<h1>What became of the claims</h1>'
     write_file(out / "claims.html", claims_page.page(claims, f"{title}\n{text}").encode())
     if norms:
         write_file(out / "norms.html", norms_page(norms).encode())
@@ -104,10 +104,17 @@ def first_page(
         pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},
         words=Counter(claim["word"] for claim in claims).most_common(),
         findings=text,
-        norms=len(norms),
+        norms=count_norms(norms),
         repository=repository,
     )
     return index
+
+
+def count_norms(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return how many normalizers of how many packages there are, in words."""
+    norms = [row for row in rows if row["status"] != "not a normalizer"]
+    packages = {row["package"] for row in rows}
+    return f"{len(norms)} normalizers of {len(packages)} packages" if norms else ""
 
 
 def norms_page(rows: Sequence[Mapping[str, str]]) -> str:

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from lnlab import paths
+from lnlab.auditing.norm_survey import read_popular_norms
 from lnlab.book.html import publish
-from lnlab.book.site import first_page, site
+from lnlab.book.site import first_page, norms_page, site
 from lnlab.cli.notebooks import site as site_command
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
@@ -93,6 +94,31 @@ def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
     assert re.findall(r'href="(.*?)"', others) == ["18_second.html"]
     for target in re.findall(r'(?:src|href)="([^"#]+)"', page):
         assert (build / target).is_file(), target
+
+
+def test_the_first_page_counts_normalizers_and_its_pages_lead_back(ran, tmp_path):
+    norms = [
+        {"name": f"p.{status}", "status": status, "package": "p 1"}
+        for status in ("identified", "not a normalizer")
+    ]
+    page = site(*ran, tmp_path / "site", **CONTENT, norms=norms).read_text()
+    assert ": 1 normalizers of 1 packages, searchable" in page
+    for name in ("claims.html", "norms.html"):
+        assert 'href="index.html"' in (tmp_path / "site" / name).read_text()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_table_of_normalizers_fits(browser, tmp_path, width):
+    path = tmp_path / "norms.html"
+    path.write_text(norms_page(read_popular_norms()))
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(path.as_uri())
+    hidden = page.evaluate(
+        "(e => e.scrollWidth - e.clientWidth)(document.querySelector('.wide'))"
+    )
+    page.close()
+    assert hidden == 0
 
 
 def test_without_a_run_or_over_one_there_is_no_site(ran, tmp_path):
