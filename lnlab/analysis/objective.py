@@ -251,8 +251,8 @@ class Objective:
                 f"the loss is {first.item()} at the start: look for NaN or infinities in x, y "
                 "and the parameters."
             )
-        # once from the same random state, and once from another
-        again, state = self.value(), self._random_state
+        # the second time from another random state
+        state = self._random_state
         with torch.random.fork_rng(self._devices):
             # torch.manual_seed would seed all devices, and only these are restored
             torch.default_generator.manual_seed(1)
@@ -260,7 +260,7 @@ class Objective:
             for device in self._devices:
                 torch.cuda.default_generators[device.index].manual_seed(1)
             other, self._random_state = self.value(), state
-        if not float(first) == again == other:
+        if float(first) != other:
             hint = (
                 'set p = 0 in its dropout, or choose bn_stats="running"'
                 if self.bn_stats == "batch"

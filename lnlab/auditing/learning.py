@@ -145,11 +145,12 @@ def _find_invariances(subject: AuditSubject) -> Invariances:
     if not weights:
         raise CannotCheck("the module has no matrix or kernel.")
     # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
-    evaluated = subject.without_zeros.copy()
+    evaluated, base = subject.without_zeros.copy(), subject.without_zeros.seen()
     without_eps = evaluated.without(eps=True)
-    if without_eps is not None and bool(without_eps.run().y.isfinite().all()):
-        evaluated = without_eps  # where nothing varies it would be 0/0
-    base = evaluated.run()
+    if without_eps is not None:
+        seen = without_eps.run()
+        if bool(seen.y.isfinite().all()):  # where nothing varies it is 0/0
+            evaluated, base = without_eps, seen
     if not bool(base.y.isfinite().all()):
         raise CannotCheck("the outputs hold NaN or an infinity before any change.")
     tolerance = RIGHT_ANGLE[subject.precision]

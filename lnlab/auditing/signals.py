@@ -698,7 +698,8 @@ def _misused_running_statistics(subject: AuditSubject) -> Iterator[Finding]:
         before = dict(_statistics(module))
         saved = {n for n, _ in module.named_buffers()}
         try:
-            module(subject.x.clone())
+            if before:
+                module(subject.x.clone())
         except Exception:  # a single case, say
             return
         after = dict(_statistics(module))

@@ -290,6 +290,8 @@ def check_idle_parameters(subject: AuditSubject) -> list[Finding]:
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
     effects = Effects(subject, nonzero.copy(), tries)
+    if not subject.is_random:
+        effects.unchanged[0] = nonzero.seen().y
     names = effects.without(masks)
     if names and subject.noise:  # what is turned off may need them
         noisy = deepcopy_module(subject.original, share=True)
@@ -395,7 +397,7 @@ class Effects:
     ) -> None:
         self.subject, self.evaluated, self.tries = subject, evaluated, tries
         self.x = evaluated.x if x is None else x
-        self._unchanged: dict[int, Tensor] = {}
+        self.unchanged: dict[int, Tensor] = {}
 
     def without(self, masks: dict[str, Tensor], *, by_gradient: bool = True) -> list[str]:
         """Return the parameters whose masked numbers can be replaced without any change.
@@ -423,12 +425,12 @@ class Effects:
         """Return True if the outputs move when the masked numbers are replaced."""
         for draw, (state, _) in enumerate(self.tries):
             with restored_random_state(state):
-                if state not in self._unchanged:
-                    self._unchanged[state] = self.evaluated.run(Replacement(self.x)).y
+                if state not in self.unchanged:
+                    self.unchanged[state] = self.evaluated.run(Replacement(self.x)).y
             with restored_random_state(state):
                 new = Replacement(self.x, self._replaced(masks, draw))
                 changed = self.evaluated.run(new).y
-            if self.subject.has_moved(relative_change(changed, self._unchanged[state])):
+            if self.subject.has_moved(relative_change(changed, self.unchanged[state])):
                 return True
         return False
 

@@ -1,6 +1,5 @@
 """``lnlab audit``: a module of the user's, with every analysis that applies."""
 
-import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -41,7 +40,8 @@ def audit(
 
     The input is a tensor, a tuple of all inputs, a dictionary of all by name, or an
     lnlab.auditing.Call; the loss takes what the module returns. Findings are printed as they
-    are made. On one thread, unless OMP_NUM_THREADS says how many.
+    are made. A module of more than a million parameters is checked on all cores, or on as many
+    as OMP_NUM_THREADS says.
 
     Exit status: 4 with a fault, 3 with a risk under --fail-on risk, 0 else; 1 or 2 for an
     error of use.
@@ -53,9 +53,6 @@ def audit(
         return
     if target is None:
         raise click.UsageError("give FILE.py:FUNCTION, or --explain and a rule.")
-    # before torch comes: the many small products are no faster on two threads, and where the
-    # cores have other work to do ten times as slow, as the threads wait for each other
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     from lnlab.auditing import Severity, audit
 
     model, x, loss_fn = call(target, data)

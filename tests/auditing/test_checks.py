@@ -495,6 +495,36 @@ def test_of_several_parameters_those_with_an_effect_are_told_apart():
     assert found.where == "0.weight, 0.bias"
 
 
+EVALUATIONS = 0
+
+
+class Counted(nn.Sequential):
+    """Counts its evaluations, those of its copies too."""
+
+    def forward(self, x):
+        global EVALUATIONS
+        EVALUATIONS += 1
+        return super().forward(x)
+
+
+@pytest.mark.parametrize(
+    ("layers", "x"),
+    [
+        ([nn.Linear(6, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 3)], torch.randn(16, 6)),
+        ([nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 3)],
+         torch.randn(16, 3, 8, 8)),
+        ([nn.Embedding(20, 16), nn.TransformerEncoderLayer(16, 2, 32, batch_first=True),
+          nn.Flatten(), nn.Linear(128, 3)], torch.randint(20, (16, 8))),
+    ],
+)  # fmt: skip
+def test_an_audit_evaluates_a_module_a_few_dozen_times(layers, x):
+    global EVALUATIONS
+    EVALUATIONS = 0
+    x = x.double() if x.is_floating_point() else x
+    audit(Counted(*layers).double(), x, torch.arange(16) % 3, F.cross_entropy)
+    assert EVALUATIONS <= 33
+
+
 def test_one_of_something_is_not_several():
     assert [count(n, "weight") for n in (0, 1, 2)] == ["0 weights", "1 weight", "2 weights"]
     assert count(3, "bias", "biases") == "3 biases"

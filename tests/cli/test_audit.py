@@ -124,13 +124,3 @@ def test_mistakes_end_in_one_line(file, target, data, message):
     assert done.exit_code == 1
     assert message in done.output
     assert len(done.output.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize(("variable", "threads"), [(None, "1"), ("3", "3")])
-def test_runs_on_one_thread_unless_set(file, monkeypatch, variable, threads):
-    monkeypatch.setenv("OMP_NUM_THREADS", variable or "")  # put back afterwards
-    if variable is None:
-        monkeypatch.delenv("OMP_NUM_THREADS")
-    check = f"import os\nassert os.environ['OMP_NUM_THREADS'] == '{threads}'"
-    file.write_text(f"{SOURCE}\n{check}")
-    assert run(f"{file}:make").exit_code == 0
