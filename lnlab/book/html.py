@@ -30,15 +30,11 @@ from lnlab.training.runs import write_file
 # Markdown with its formulas as MathML, which browsers draw without a download.
 
 
-# Chrome draws a stretched tilde over its neighbours
-TEX = LatexToMathML(fancy_error=False, macros={"widetilde": r"\tilde{#1}"})
+TEX = LatexToMathML(fancy_error=False)
 
 
 def mathml(tex: str, *, display: bool) -> str:
-    r"""Return a formula of LaTeX as MathML; as in JupyterLab only a ``\tag`` numbers it."""
-    tex = re.sub(r"\\(begin|end)\{(equation|align|gather)\}", r"\\\1{\2*}", tex)
-    if r"\tag" in tex and not re.match(r"\s*\\begin\{(equation|align|gather)\*\}", tex):
-        tex = rf"\begin{{equation*}}{tex}\end{{equation*}}"
+    """Return a formula of LaTeX as MathML."""
     try:
         formula = TEX.convert_with_local_state(tex, displaystyle=display)
     except LatexError as error:
@@ -66,20 +62,17 @@ class Renderer(IPythonRenderer):
     def inline_math(self, body: str) -> str:
         return self.formula(body, display=False)
 
-    def latex_environment(self, name: str, body: str) -> str:
-        return self.formula(rf"\begin{{{name}}}{body}\end{{{name}}}", display=True)
-
     def link(self, text: str, url: str, title: str | None = None) -> str:
         page = re.sub(r"^([\w-]+)\.ipynb(?=$|#)", r"\1.html", url)
         return super().link(text, page, title)
 
 
-def markdown(source: str, *, trusted: bool, **cell: Any) -> str:
-    """Return the HTML of a Markdown text, with formulas in dollars or a LaTeX environment.
+def markdown(source: str, *, trusted: bool) -> str:
+    """Return the HTML of a Markdown text, with formulas in dollars.
 
     HTML in it is kept if it is ``trusted`` (our own prose), else shown as text (outputs).
     """
-    renderer = Renderer(escape=not trusted, allow_harmful_protocols=False, **cell)
+    renderer = Renderer(escape=not trusted, allow_harmful_protocols=False)
     return _without_bad_breaks(MarkdownWithMath(renderer=renderer).render(source))
 
 
@@ -361,8 +354,7 @@ def render_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
     shown = []
     for position, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
-            attachments = cell.get("attachments", {})
-            prose = markdown(cell.source, trusted=True, attachments=attachments)
+            prose = markdown(cell.source, trusted=True)
             before, exercises, after = prose.partition('<h2 id="Exercises">')
             if exercises:
                 prose = before + exercises + after.replace("</h2>", f"</h2>{NEEDS_KERNEL}", 1)

@@ -12,9 +12,6 @@ from lnlab.cli.train import find_experiment
 if TYPE_CHECKING:
     from lnlab.training.runs import Run
 
-MOST_KEYS = 8
-"""The most keys that an error names."""
-
 root_option = click.option(
     "--root", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
 )
@@ -134,9 +131,6 @@ def match_key(runs: "Sequence[Run]", key: str) -> "Run":
     """Return the run whose key begins so."""
     matching = [run for run in runs if run.key.startswith(key)]
     if len(matching) != 1:
-        keys = [run.key for run in matching or runs]
-        choice = ", ".join(keys[:MOST_KEYS]) or "none"
-        if len(keys) > MOST_KEYS:
-            choice += f" and {len(keys) - MOST_KEYS} more, which `lnlab results list` shows"
-        raise ValueError(f"{len(matching)} runs have a key like {key!r}. There are: {choice}")
+        reason = f"{len(matching)} runs have a key that begins with {key!r}"
+        raise ValueError(f"{reason}: `lnlab results list` shows the keys.")
     return matching[0]

@@ -103,16 +103,12 @@ def parse_axes(
 def parse_value(field: "Field", text: str) -> Any:
     """Return the value of a field that a text stands for; a tuple is ``0,1,2``."""
     from lnlab.book.notebooks import value as parse_literal
-    from lnlab.training.experiment import check_field
 
     if field.name == "seeds":
         return read_seeds(text)
-    if field.kind is str:
-        return text
-    value = parse_literal(text)
-    if get_origin(field.kind) is tuple:
-        value = tuple(value) if isinstance(value, list) else (value,)
-    return check_field(value, field)
+    value = text if field.kind is str else parse_literal(text)
+    is_single = get_origin(field.kind) is tuple and not isinstance(value, list)
+    return (value,) if is_single else value
 
 
 task_argument = click.argument("name", metavar="TASK")

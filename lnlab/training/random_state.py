@@ -1,7 +1,6 @@
 """The device of a run, and the random numbers that it draws."""
 
 import hashlib
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,15 +48,6 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
-
-
-def seconds_until_idle(device: torch.device) -> float:
-    """Wait until an accelerator has done what it was given; how long that took."""
-    if device.type == "cpu":
-        return 0.0
-    began = time.perf_counter()
-    torch.accelerator.synchronize(device)
-    return time.perf_counter() - began
 
 
 def to_device(tree: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:

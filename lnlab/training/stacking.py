@@ -161,14 +161,15 @@ def _fill(module: nn.Module, values: Sequence[Tensor]) -> None:
 def _same_shapes(models: Sequence[nn.Module]) -> None:
     if not models:
         raise ValueError("there are no models to stack: give at least one.")
-    shapes = []
-    for model in models:
-        named = (*model.named_parameters(), *model.named_buffers())
-        shapes.append({name: tuple(tensor.shape) for name, tensor in named})
-        for name in shapes[0] | shapes[-1]:
-            first, other = shapes[0].get(name, "absent"), shapes[-1].get(name, "absent")
-            if first != other:
+    first, *others = [
+        {name: tuple(t.shape) for name, t in (*m.named_parameters(), *m.named_buffers())}
+        for m in models
+    ]
+    for index, other in enumerate(others, start=1):
+        for name in first | other:
+            shapes = first.get(name, "absent"), other.get(name, "absent")
+            if shapes[0] != shapes[1]:
                 raise ValueError(
-                    f"models to stack must have the same shapes: {name} is {first} in the "
-                    f"first and {other} in models[{len(shapes) - 1}]."
+                    f"models to stack must have the same shapes: {name} is {shapes[0]} in the "
+                    f"first and {shapes[1]} in models[{index}]."
                 )

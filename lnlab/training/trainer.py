@@ -21,7 +21,6 @@ from lnlab.training.random_state import (
     check_device,
     default_dtype,
     read_device,
-    seconds_until_idle,
     seeded,
     to_device,
 )
@@ -120,8 +119,11 @@ class Trainer:
             if update in points:  # the loss is of before the update, which may be the last
                 self.check_finite(model.finite())
             if update in points or all(self.has_diverged):
-                seconds = seconds_until_idle(self.device)
-                self.step = self.step._replace(seconds=self.step.seconds + seconds)
+                began = time.perf_counter()
+                if self.device.type != "cpu":  # wait until it has done what it was given
+                    torch.accelerator.synchronize(self.device)
+                seconds = self.step.seconds + time.perf_counter() - began
+                self.step = self.step._replace(seconds=seconds)
                 self.evaluate(Evaluation.FINAL if all(self.has_diverged) else points[update])
             if time.monotonic() - saved >= self.save_every:
                 self.save()

@@ -33,11 +33,6 @@ def test_a_line_over_a_term_lies_over_it():
     assert "accent" not in alone, "an accent is drawn into its letter"
 
 
-def test_only_a_tag_numbers_a_formula():
-    assert "(1)" not in mathml(r"\begin{align} a &= W x \\ h &= f(a) \end{align}", display=True)
-    assert "(5)" in mathml(r"h = f(a) \tag{5}", display=True)
-
-
 def test_a_formula_that_is_not_understood_is_shown():
     with pytest.raises(ValueError, match=r"\\nonsense"):
         mathml(r"a + \nonsense{b}", display=False)
@@ -45,12 +40,9 @@ def test_a_formula_that_is_not_understood_is_shown():
     assert r"a &lt; \nonsense</code> holds" in page
 
 
-def test_formulas_stand_inline_displayed_and_in_environments():
-    page = markdown(
-        "Let $a<b$.\n\n$$a = W x$$\n\n\\begin{align} a &= b \\end{align}", trusted=True
-    )
-    assert page.count('<math display="block"') == 2
-    assert page.count("<math>") == 1
+def test_formulas_stand_inline_and_displayed():
+    page = markdown("Let $a<b$.\n\n$$a = W x$$", trusted=True)
+    assert page.count('<math display="block"') == page.count("<math>") == 1
     assert "$" not in page
 
 

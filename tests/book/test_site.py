@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from lnlab import paths
 from lnlab.auditing.norm_survey import read_popular_norms
 from lnlab.book.html import publish
 from lnlab.book.site import first_page, norms_page, site
-from lnlab.cli.notebooks import site as site_command
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
@@ -65,24 +62,11 @@ def test_the_first_page_has_playground_findings_and_tracks_with_pictures(ran, tm
     assert 'id="ba2016-6.5-faster"' in (tmp_path / "site/claims.html").read_text()
 
 
-def test_the_one_link_to_another_host_is_a_setting_of_pyproject(ran, tmp_path, monkeypatch):
-    sources, build = ran
-    assert not re.search(r"https?:", site(*ran, tmp_path / "none", **CONTENT).read_text())
-    root, checkout = paths.root(), tmp_path / "checkout"
-    (checkout / "notebooks").mkdir(parents=True)
-    for source in sources:
-        source.rename(checkout / "notebooks" / source.name)
-    for name in ("results", "docs"):
-        (checkout / name).symlink_to(root / name)
+def test_the_one_link_to_another_host_is_the_repository(ran, tmp_path):
     address = "https://github.com/somebody/lnlab"
-    text = (root / "pyproject.toml").read_text()
-    text = re.sub(r'(?m)^repository = ".*"', f'repository = "{address}"', text)
-    (checkout / "pyproject.toml").write_text(text)
-    monkeypatch.setattr(paths, "root", lambda: checkout)
-    options = ["--pages", str(build), "--out", str(tmp_path / "site")]
-    assert CliRunner().invoke(site_command, options).exit_code == 0
-    page = (tmp_path / "site/index.html").read_text()
-    assert re.findall(r'href="(https?:[^"]+)"', page) == [address]
+    for repository, links in (("", []), (address, [address])):
+        page = site(*ran, tmp_path / "site", **CONTENT, repository=repository).read_text()
+        assert re.findall(r'href="(https?:[^"]+)"', page) == links
 
 
 def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):

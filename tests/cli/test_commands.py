@@ -131,7 +131,7 @@ def test_help_lists_tasks_and_the_fields_of_one(root):
         (["train", "mnist", "--data", "mnist=/no/such/folder"], "/no/such/folder"),
         (["train", "mnist", "--device", "cuda:77"], "cuda:77"),
         (["sweep", "mnist", "--set", "epochs=1,many"], "epochs is 'many': give"),
-        (["results", "show", "abc"], r"'abc'. There are: none"),
+        (["results", "show", "abc"], r"0 runs have a key that begins with 'abc'"),
         (["data", "fetch", "nmist"], "unknown data 'nmist'.*mnist"),
         (["data", "fetch", "fsdd"], "fsdd has no files.* get it from its authors.* fsdd=PATH"),
         (["claims", "--paper", "nobody"], "no statement has paper 'nobody': Ba .*Ben Othman"),
