@@ -153,7 +153,7 @@ def questions(record: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, An
         cut = [
             {
                 **one,
-                "effect": one["effect"].replace(f" {first['compared']}", "", 1),
+                "effect": one["effect"].replace(first["compared"], "", 1),
                 "other_matters": one["matters"] != shown,
             }
             for one in settings

@@ -224,7 +224,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "quantity": wording.name_quantity(of), "read": read, "shares": bool(decision.shares),
         "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "claimed": wording.describe_claim(of, any(decision.shares or ())) if of.asks else "",
-        "compared": "{} {} than {}".format(wording.name_quantity(of), *wording.name_sides(of)),
+        "compared": wording.name_compared(of),
         "command": command,
         "note": of.note, "learned": wording.describe_learning(of.learned),
         "kept": not of.numbers, "numbers_from": of.numbers_from,

@@ -138,6 +138,13 @@ def name_quantity(of: Comparison) -> str:
     return quantity if of.effect == "difference" and quantity else of.unit
 
 
+def name_compared(of: Comparison) -> str:
+    """Return what an effect names beside its size: "loss with LN than with BN"."""
+    first, second = name_sides(of)
+    quantity = name_quantity(of)
+    return f" {quantity} {first} than {second}" if second else f"{quantity}: "
+
+
 def _interval(learned: int, n: int) -> str:
     low, high = (100 * end for end in share_interval(learned, n))
     return f" ({low:.0f} to {high:.0f} %)"
@@ -251,7 +258,7 @@ def _explain_open(of: Comparison, low: float, high: float, matters: float) -> st
     if not inside:
         return f"{text} in both directions"
     out = inside[0]
-    size = _size(of, out * matters).removesuffix(f" {name_quantity(of)}")
+    size = describe(of, out * matters, None).removesuffix(name_compared(of))
     return f"{text} in {names[-out]}; in {names[out]} it excludes them ({size})"
 
 
@@ -275,11 +282,6 @@ def _explain_shares(of: Comparison, decision: Decision) -> str:
         return f"the shares of networks that learned cannot be told apart ({test})"
     more = name_sides(of)[decision.word != SUPPORTED]
     return f"more networks learned {more} ({test})"
-
-
-def _size(of: Comparison, value: float) -> str:
-    """Return a size without the sides, which the effect names."""
-    return describe(of, value, None).removesuffix(" {} than {}".format(*name_sides(of)))
 
 
 def describe_measure(of: Comparison) -> str:
