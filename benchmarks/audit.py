@@ -170,7 +170,10 @@ def main(json: bool) -> None:
     if kept and not json:
         print(f"{len(kept)} results are kept in {KEPT}: delete it to measure again.")
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.strip()
     for name, measure in {**faults(), **modules()}.items():
         if name not in kept:

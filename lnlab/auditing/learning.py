@@ -713,8 +713,10 @@ def check_precision(subject: AuditSubject) -> list[Finding]:
         raise CannotCheck(RANDOM)
     if subject.precision is torch.bfloat16:
         raise CannotCheck(HALF)
-    norms = (n for n in batch_norms(subject.module) if hasattr(n, "running_var"))
-    if any(not n.running_mean.any() and bool((n.running_var == 1).all()) for n in norms):
+    norms = [n for n in batch_norms(subject.module) if hasattr(n, "running_var")]
+    if norms and all(
+        not n.running_mean.any() and bool((n.running_var == 1).all()) for n in norms
+    ):
         raise CannotCheck("running statistics have seen no batch: evaluation is not yet known.")
     y = subject.seen("running").y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))

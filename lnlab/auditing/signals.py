@@ -223,7 +223,9 @@ def _ends_in_linear(subject: AuditSubject) -> bool:
     """Return True if the outputs are those of a linear layer, which grow with its weight."""
     *calls, whole = subject.trace.calls
     return any(
-        isinstance(call.module, SUMMING) and "weight" in call.module._parameters
+        isinstance(call.module, SUMMING)
+        and "weight" in call.module._parameters
+        and type(call.module).forward.__module__.startswith(("torch.nn.", "lnlab.nn."))
         for call in calls
         if not set(call.output_memory).isdisjoint(whole.output_memory)
     )

@@ -667,7 +667,7 @@ def _running_findings(rows: list[dict], gap: float) -> Iterator[Finding]:
         least = min(r["values a unit"] for r in rows)
         yield make_finding("statistics-of-few", few, f"statistics of {least} values")
     fresh = [r["where"] for r in rows if r["as at the start"]]
-    if fresh:
+    if fresh and math.isfinite(gap):
         message = "no batch has been seen yet"
         yield make_finding("running-statistics-fresh", fresh, message, gap=gap)
     stale = [r["where"] for r in rows if r["where"] not in fresh and _is_stale(r)]

@@ -13,6 +13,8 @@ SAMPLE = (
     "a part of the input is ignored",
     "a loss that broadcasts",
     "a causal mask one step late",
+    "cosine logits without a scale",
+    "running statistics that one batch has poisoned",
     "layers that are not registered",
 )
 
