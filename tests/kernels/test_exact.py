@@ -16,12 +16,9 @@ from lnlab.kernels.recurrent import is_fused
 from lnlab.nn import (
     NORMS,
     AdaNorm,
-    BatchNorm,
     BiasPlacement,
     CarriedCellState,
     CellInit,
-    Derf,
-    DyT,
     GRUCell,
     Identity,
     LayerNorm,
@@ -39,8 +36,6 @@ from lnlab.nn.recurrent import GRU, LSTM, RNN, unroll
 T, B, D, H = 3, 4, 3, 8
 LAYERS = {"RNN": RNN, "LSTM": LSTM, "GRU": GRU}
 CELLS = {"RNN": RNNCell, "LSTM": LSTMCell, "GRU": GRUCell}
-BY_TORCH = "BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm", "RecurrentBatchNorm"
-OVER_CASES = BatchNorm, RecurrentBatchNorm
 every_layer = pytest.mark.parametrize("layer", LAYERS)
 
 
@@ -128,25 +123,26 @@ def assert_the_same(layer, x):
     return said.rstrip(".").split("; ") if said else []
 
 
+LAYER = {"layer", "layer, large eps", "layer, not affine"}
+FUSED = {
+    "RNN": LAYER,
+    "LSTM": LAYER | {"none", "batch", "recurrent batch"},
+    "GRU": {"layer", "layer, large eps", "none"},  # without affine it has biases inside
+}
+"""The cells with these norms have one loop."""
+ALONE = LAYER | {"none", "batch", "recurrent batch", "group", "rms", "dyt", "derf"}
+"""These norms have an operator of torch's, or need none."""
+
+
 @every_layer
 @pytest.mark.parametrize("name", ALL)
 def test_a_fused_layer_is_the_same_function_or_names_what_it_left(layer, name):
-    make = ALL[name]
-    known, settings = kind(make), getattr(make, "keywords", {})
-    said = assert_the_same(shaken(LAYERS[layer](D, H, norm_layer=make)), torch.randn(T, B, D))
-    fused = known is LayerNorm and not {"correction", "root"} & settings.keys()
-    plain = fused or (known is Identity and layer in ("LSTM", "GRU"))
-    plain = plain or (known in OVER_CASES and layer == "LSTM")
-    if layer == "GRU" and "elementwise_affine" in settings:
-        plain = False  # its own biases stand inside the normalizers
-    assert (f"{layer}Cell" in said) == (not plain)
-    alone = known.__name__ in BY_TORCH or known in (Identity, DyT, Derf)
-    of_norm = [each for each in said if not each.endswith("Cell")]
-    if alone and not {"correction", "root"} & settings.keys():
-        assert of_norm == []
-    else:
-        assert all(each.startswith(known.__name__) for each in of_norm)
-        assert of_norm
+    model = shaken(LAYERS[layer](D, H, norm_layer=ALL[name]))
+    said = assert_the_same(model, torch.randn(T, B, D))
+    assert (f"{layer}Cell" not in said) == (name in FUSED[layer])
+    norms = [each for each in said if not each.endswith("Cell")]
+    assert (not norms) == (name in ALONE)
+    assert all(each.startswith(kind(ALL[name]).__name__) for each in norms)
 
 
 @every_layer
