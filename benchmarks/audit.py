@@ -178,7 +178,9 @@ def main(json: bool) -> None:
     for name, measure in {**faults(), **modules()}.items():
         if name not in kept:
             kept[name] = measure() | {"commit": commit}
-            KEPT.write_text(dumps(kept, indent=1))
+            new = KEPT.with_suffix(".new")
+            new.write_text(dumps(kept, indent=1))
+            new.replace(KEPT)  # whole, whenever it is interrupted
         if not json and "findings" in kept[name]:
             print_module(name, kept[name])
     if json:

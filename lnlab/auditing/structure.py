@@ -183,6 +183,8 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
         if (f.found, _promise(norms)) == ("kept", "RMSNorm"):  # the mean, as promised
             continue
         rule, severity = DIFFERENCES.get(f.what, "norm-differs"), None
+        if f.what == "variance" and "unbiased" not in f.found:
+            rule = "norm-differs"
         if f.what == "eps" and "at least" in f.found:
             rule = "eps-floor"
         if f.found.startswith(f"{f.torch} of") and " parts" in f.found:

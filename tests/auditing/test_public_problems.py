@@ -650,6 +650,12 @@ def test_a_sigmoid_at_0_is_not_shut():
     assert "layer-dead" not in messages(net, torch.randn(16, 8), "dead units")
 
 
+def test_half_as_large_outputs_are_no_unbiased_variance():
+    half = Function(lambda x: 0.5 * F.layer_norm(x, (16,)))
+    found = audit(nn.Sequential(nn.Linear(8, 16), half), torch.randn(16, 8), only="LN1")
+    assert [f.rule for f in found.of("risk")] == []
+
+
 def test_padding_gets_no_gradient_and_none_is_cut():
     net = nn.Sequential(nn.Embedding(9, 8, padding_idx=0), nn.Linear(8, 3))
     net[0].weight.data[0] = 1.0
