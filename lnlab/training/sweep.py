@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -46,11 +46,6 @@ def grid(kind: Any, budget: str, axes: Mapping[str, Sequence[Any]]) -> list[Any]
     """
     every = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     return [*kind.arms(budget, values={str(changes): changes for changes in every}).values()]
-
-
-def split_seeds(experiments: Iterable[Any]) -> list[Any]:
-    """Return the experiments with one run for each seed: more runs, each with less to do."""
-    return [replace(one, seeds=(seed,)) for one in experiments for seed in one.seeds]
 
 
 def sweep(

@@ -14,7 +14,7 @@ import pytest
 
 from lnlab.papers import mnist
 from lnlab.training.runs import read
-from lnlab.training.sweep import grid, split_seeds, sweep
+from lnlab.training.sweep import grid, sweep
 
 
 def experiments(full: bool) -> list[mnist.Experiment]:
@@ -22,9 +22,9 @@ def experiments(full: bool) -> list[mnist.Experiment]:
     axes = {
         "norm": ["none", "layer", "batch"],
         "batch_size": [4, 128] if full else [4],
-        "seeds": [(0, 1, 2, 3) if full else (0, 1)],
+        "seeds": [(0,), (1,), (2,), (3,)] if full else [(0,), (1,)],
     }
-    return split_seeds(grid(mnist.Experiment, "smoke", axes))
+    return grid(mnist.Experiment, "smoke", axes)
 
 
 def contents(root: Path) -> dict[str, tuple[bytes, str]]:
@@ -63,7 +63,6 @@ def test_grid_is_every_combination_at_its_budget():
     found = grid(mnist.Experiment, "smoke", {"norm": ["rms", "none"], "epochs": [1, 3]})
     fields = [(one.norm, one.epochs, one.units) for one in found]
     assert fields == [(n, e, (32, 32)) for n in ("rms", "none") for e in (1, 3)]
-    assert [one.seeds for one in split_seeds(found[:1])] == [(0,), (1,)]
 
 
 class Broken(mnist.Experiment):
@@ -142,13 +141,13 @@ def test_a_cluster_gives_the_same_bytes(serial, full, tmp_path):
 PROGRAM = """
 import sys
 from pathlib import Path
-from lnlab.training.sweep import grid, split_seeds, sweep
+from lnlab.training.sweep import grid, sweep
 from lnlab.papers.mnist import Experiment
 
 if __name__ == "__main__":
     root, sizes, seeds, jobs = Path(sys.argv[1]), *map(eval, sys.argv[2:])
-    axes = {"norm": ["none", "layer", "batch"], "batch_size": sizes, "seeds": [seeds]}
-    some = split_seeds(grid(Experiment, "smoke", axes))
+    axes = {"norm": ["none", "layer", "batch"], "batch_size": sizes, "seeds": seeds}
+    some = grid(Experiment, "smoke", axes)
     for outcome in sweep(some, root=root, jobs=jobs, save_every=0.05):
         print("ended", outcome.error, flush=True)
 """
@@ -158,7 +157,7 @@ def program(root: Path, full: bool, jobs: int) -> subprocess.Popen:
     """The sweep as a program of its own."""
     path = root.parent / "program.py"
     path.write_text(PROGRAM)
-    size = ["[4, 128]", "(0, 1, 2, 3)"] if full else ["[4]", "(0, 1)"]
+    size = ["[4, 128]", "[(0,), (1,), (2,), (3,)]"] if full else ["[4]", "[(0,), (1,)]"]
     command = [sys.executable, str(path), str(root), *size, str(jobs)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
