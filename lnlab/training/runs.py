@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,13 +51,6 @@ PICTURES, WEIGHTS, RESULT = "pictures.safetensors", "weights.safetensors", "resu
 KEPT, KEPT_PICTURES = ".jsonl.xz", ".pictures.xz"
 """Endings of the files of kept runs. LZMA stores the numbers of 900 runs in 4 MB; JSON lines
 need no library to be read, and keep rows with different fields as they are."""
-
-MUST_AGREE = {
-    "cpu": ("lnlab", "code", "torch", "cpu_capability"),
-    "cuda": ("lnlab", "code", "torch", "device_name"),
-}
-"""Parts of the environment without which a run is not resumed, by device: all show in the last
-bits."""
 
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, EOFError, RuntimeError)
 """The errors of reading a file that was not written by lnlab, or was changed."""
@@ -161,14 +155,8 @@ def write_file(path: Path, content: bytes) -> None:
 
 def to_json(value: Any) -> bytes:
     """Return JSON that people can read; tensors and arrays as lists."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=_to_list)
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=methodcaller("tolist"))
     return text.encode() + b"\n"
-
-
-def _to_list(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 @contextmanager
@@ -279,7 +267,8 @@ class Run:
         if not path.is_file():
             return
         then = self.environment
-        for name in MUST_AGREE.get(now["device"], MUST_AGREE["cuda"]):
+        processor = "cpu_capability" if now["device"] == "cpu" else "device_name"
+        for name in ("lnlab", "code", "torch", processor):  # all show in the last bits
             if then.get(name) != now[name]:
                 raise RuntimeError(
                     f"{self.folder} was begun with {name} {then.get(name)} and this is "
@@ -408,7 +397,7 @@ class Run:
         """
         import torch
 
-        line = json.dumps(row, default=_to_list) + "\n"
+        line = json.dumps(row, default=methodcaller("tolist")) + "\n"
         for name, picture in (pictures or {}).items():
             array = torch.as_tensor(picture).detach().cpu()
             array = array.clone(memory_format=torch.contiguous_format)
