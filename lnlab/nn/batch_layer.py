@@ -227,7 +227,7 @@ class BatchLayerNorm(Normalizer):
         return len(a) == 1 and not (mu_B or sigma_B)
 
     def _from_population(self) -> list[bool]:
-        """Whether mu_B, sigma_B, mu_F, sigma_F come from the population: none in training."""
+        """Return True for each of the four that comes from the population: none in training."""
         return [letter == "T" and not self.training for letter in self.population]
 
     def _term_stats(self, a: Tensor) -> tuple[Stats, Stats]:
