@@ -210,7 +210,8 @@ class CallTrace(TorchFunctionMode):
                 wide = any(isinstance(v, Tensor) and v.dtype == torch.float64 for v in args)
                 lower = result.dtype != torch.float64 or name.strip("_").startswith(STEPS)
                 self.lowers |= wide and lower
-            self.used |= {v.untyped_storage()._cdata for v in list_tensors((args, kwargs))}
+            if list_tensors(result):  # not where a precision is asked for
+                self.used |= {v.untyped_storage()._cdata for v in list_tensors((args, kwargs))}
         if not is_weight:
             self.functions.append((name, self._stack[-1] if self._stack else ""))
         return result
