@@ -29,7 +29,7 @@ LOSS = "loss (nats)"
 
 BN_STATS = {
     "batch": "of the batch",
-    "running": "frozen: of the population before the change",
+    "running": "running (frozen): of the population before the change",
     "recomputed": "recomputed: of the population after the change",
 }
 """The sources of statistics over cases, in words."""
