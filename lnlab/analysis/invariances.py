@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import partial
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -92,6 +93,12 @@ class Invariance:
         return max((defect for _, defect in self.curve), key=_badness)
 
 
+def _name_places(alike: Sequence[Invariance]) -> str:
+    others = len(alike) - 1
+    more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
+    return alike[0].where + more
+
+
 def _describe(alike: Sequence[Invariance]) -> str:
     """Return the grade of one or several invariances with the range of their defects."""
     first = alike[0]
@@ -147,14 +154,15 @@ class InvarianceReport(Report):
         return make_frame(rows).drop(columns="curve", errors="ignore")
 
     def plot(self) -> Figure:
-        """Return the defects against delta, of the first mode."""
+        """Return the defects against delta in the first mode, one curve of those alike."""
         from lnlab.figures.curves import line_chart
 
         mode = self.invariances[0].mode
+        groups = [alike for alike in self._alike() if alike[0].mode == mode]
+        curves = [alike for alike in groups if len(alike[0].curve) > 1]
         lines = {
-            f"{v.where}: {v.formula}": tuple(np.array(v.curve).T)
-            for v in self.invariances
-            if v.mode == mode
+            f"{_name_places(alike)}: {alike[0].formula}": tuple(np.array(alike[0].curve).T)
+            for alike in curves or groups
         }
         return line_chart({f"{mode}, {self.dtype}": lines}, x="δ", y="defect", log_x=True)
 
@@ -174,20 +182,29 @@ class InvarianceReport(Report):
             f"{places}."
         )
 
-    def _rows(self) -> list[Sequence[str]]:
-        # places that differ in name and size alone are one row
+    def _alike(self) -> Iterable[list[Invariance]]:
+        """Return groups of invariances that differ in name and size alone."""
         groups: dict[tuple, list[Invariance]] = {}
         for v in self.invariances:
             key = v.where == "x", v.column, v.mode, v.grade, v.inside, v.exact_without
             groups.setdefault(key, []).append(v)
+        return groups.values()
+
+    def _rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [["where", "transformation", "mode", self.dtype, "inside"]]
-        for alike in groups.values():
-            first, others = alike[0], len(alike) - 1
-            more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
+        for alike in self._alike():
+            first = alike[0]
             formula = f"{first.column:2d}  {first.formula}"
-            where, words = first.where + more, _describe(alike)
+            where, words = _name_places(alike), _describe(alike)
             rows.append([where, formula, first.mode, words, first.inside.value])
         return rows
+
+    def _html_above_figure(self) -> str:
+        # grades first: a narrow screen shows them
+        header, *rows = [(row[3], *row[:3], row[4]) for row in self._rows()]
+        table = make_frame(rows, columns=header).to_html(index=False, border=0)
+        legend = "<br>".join(map(escape, LEGEND))
+        return f'{self._html_notes()}<div class="wide">{table}</div><p>{legend}</p>'
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *LEGEND])

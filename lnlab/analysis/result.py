@@ -63,6 +63,10 @@ class AnalysisResult:
             return str(error)
         return "\n".join([*self._notes(), table])
 
+    def _html_above_figure(self) -> str:
+        """Return what a page has above the figure."""
+        return ""
+
     def _repr_html_(self) -> str:
         table = self.to_frame().to_html(max_rows=20, index=False, border=0)
         return self._html_notes() + table
@@ -79,7 +83,9 @@ class AnalysisResult:
         """
         path = Path(path)
         if path.suffix == ".html":
-            self.plot().write_html(path, include_plotlyjs="directory")
+            from lnlab.figures.page import write_page
+
+            write_page(self.plot(), path, self._html_above_figure())
         elif path.suffix == ".csv":
             self.to_frame().to_csv(path, index=False)
         elif path.suffix == ".json":

@@ -106,7 +106,13 @@ def test_a_result_is_a_table_a_figure_and_a_file(make, tmp_path):
     assert 1 < repr(result).count("\n") < 50
     csv = result.save(tmp_path / "result.csv").read_text(encoding="utf-8")
     assert csv.count("\n") == len(frame) + 1
-    assert "plotly" in result.save(tmp_path / "page.html").read_text(encoding="utf-8")
+    page = result.save(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<div id="' in page
+    assert "prefers-color-scheme: dark" in page
+    # what stands below a figure is a paragraph, which a narrow page wraps
+    notes = [note.text for note in figure.layout.annotations if note.name == "signature"]
+    assert all(f"<p>{note[:20]}" in page for note in notes)
+    assert '"signature"' not in page.replace('"meta":{"signature"', "")
     with pytest.raises(ValueError, match=r"choose .html, .csv or .json"):
         result.save(tmp_path / "result.pdf")
 
