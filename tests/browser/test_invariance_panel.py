@@ -36,7 +36,7 @@ from lnlab.panels.live_plot import LivePlot
 line = lambda y: {"data": [{"name": "y", "y": np.full(2, y)}], "layout": {}}
 plot = LivePlot(line(0.0), "busy")
 display(plot)
-for step in range(50):
+for step in range(150):
     plot.show(line(float(step)))
     time.sleep(0.1)
 print("done")
@@ -79,16 +79,6 @@ def lines(page, slot):
           return [paths('after'), paths('strings')];
         }""",
         slot,
-    )
-
-
-def test_the_table_follows_once_the_slider_rests(page):
-    choose(page, "change", "4   X → δX   dataset re-scaling")
-    slider(page, "δ").press("End")
-    settled(page, "δ = 10000")
-    page.wait_for_function(
-        """() => [...document.querySelectorAll('.lnlab-plot')[1].querySelectorAll('text')]
-                 .some(({ textContent }) => textContent === '✗ 1e4')"""
     )
 
 
@@ -149,7 +139,7 @@ def test_a_plot_is_drawn_while_its_cell_is_running(others):
     assert printed.count() == 0
     printed.wait_for()
     others.wait_for_timeout(500)
-    assert others.evaluate("document.querySelector('.lnlab-plot').data[0].y[0]") == 49
+    assert others.evaluate("document.querySelector('.lnlab-plot').data[0].y[0]") == 149
 
 
 def test_alone_it_plays_and_says_what_it_sees(others):
@@ -167,13 +157,3 @@ def test_alone_it_plays_and_says_what_it_sees(others):
     )
     others.wait_for_timeout(1000)
     assert others.locator(".lnlab-panel[aria-busy=true]").count() == 0, "nothing is computed"
-
-
-def test_no_number_of_a_slider_is_cut(others):
-    cut = """() => [...document.querySelectorAll('.widget-slider .widget-readout')]
-             .filter((each) => each.scrollWidth > each.clientWidth)
-             .map((each) => each.textContent)"""
-    slider(others, "δ").press("Home")
-    slider(others, "δ").press("ArrowRight")
-    settled(others, "δ = 0.000126")
-    assert others.evaluate(cut) == []
