@@ -219,7 +219,7 @@ def train_mnist(plan: Plan, limit: float) -> dict[str, Any]:
             call([*lnlab, "data", "fetch", "mnist"], limit)
         for norm in ("none", "layer"):
             command = [*lnlab, "train", "mnist", *plan.mnist, "--set", f"norm={norm}"]
-            command += ["--device", plan.processes, "--out", folder]
+            command += ["--device", plan.processes, "--root", folder]
             try:
                 call(command, until - time.monotonic())
             except StepFailed as failure:

@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from lnlab.cli.tables import describe_progress, overview, show_run
-from lnlab.cli.train import find_experiment
+from lnlab.cli.train import find_experiment, root_option
 
 if TYPE_CHECKING:
     from lnlab.training.runs import Run
-
-root_option = click.option(
-    "--root", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
-)
 
 
 @click.group()

@@ -119,8 +119,8 @@ data_option = click.option("--data", help="embedded, NAME or NAME=PATH.")
 device_option = click.option(
     "--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, mps."
 )
-out_option = click.option(
-    "--out", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
+root_option = click.option(
+    "--root", type=click.Path(path_type=Path), help="Where runs are kept [runs]."
 )
 
 
@@ -138,13 +138,13 @@ out_option = click.option(
 @click.option(
     "--save-every", default=30.0, show_default=True, help="Seconds; what a kill costs."
 )
-@out_option
+@root_option
 def train(
     name: str,
     budget: str,
     settings: tuple[str, ...],
     data: str | None,
-    out: Path | None,
+    root: Path | None,
     **options: Any,
 ) -> None:
     """Train one experiment; a run that was stopped goes on, one that is done is shown.
@@ -155,7 +155,7 @@ def train(
     from lnlab import paths, training
 
     task = experiment.budget(budget, **parse_settings(experiment, settings, data))
-    show_run(training.train(task, root=out or paths.place("runs"), **options))
+    show_run(training.train(task, root=root or paths.place("runs"), **options))
 
 
 @click.command(cls=ExperimentCommand)
@@ -181,10 +181,10 @@ def train(
 @device_option
 @click.option("--jobs", type=click.IntRange(1), help="Runs at a time [one on each core].")
 @click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler: tls://host:8786.")
-@out_option
+@root_option
 def sweep(
     name: str, budget: str, arms: tuple[str, ...], norm: str | None, seeds: str | None,
-    settings: tuple[str, ...], data: str | None, out: Path | None, **options: Any,
+    settings: tuple[str, ...], data: str | None, root: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Train every combination of settings; what is done stays, what was begun goes on."""
     experiment = find_experiment(name)
@@ -201,7 +201,7 @@ def sweep(
     shared = [f"seeds={seeds}"] if seeds is not None else []
     axes |= {k: [v] for k, v in parse_settings(experiment, shared, data).items()}
     tasks = grid(experiment, budget, axes)
-    run_sweep(tasks, root=out or paths.place("runs"), **options)
+    run_sweep(tasks, root=root or paths.place("runs"), **options)
 
 
 def run_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> None:

@@ -45,11 +45,12 @@ def begin(root, **settings):
 
 def test_settings_reach_a_run_which_is_done_once(root):
     settings = ["--set", "norm=batch hidden", "--set", "batch_size=64", "--set", "units=8,4"]
-    command = [*SMOKE, *settings, "--out", root / "elsewhere"]
+    command = [*SMOKE, *settings, "--root", root / "elsewhere"]
     first = lnlab(*command)
     assert first.exit_code == 0, first.output
     (run,) = read(root / "elsewhere")
     assert f"{run.folder}  done" in first.output
+    assert run.key in lnlab("results", "list", *command[-2:]).output
     wanted = {"norm": "batch hidden", "batch_size": 64, "units": [8, 4], "seeds": [0]}
     assert {name: run.config[name] for name in wanted} == wanted
     before = (run.folder / "result.json").stat().st_mtime_ns
