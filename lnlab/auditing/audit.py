@@ -172,6 +172,11 @@ class Audit(AnalysisResult):
         return write_page(self, Path(path)) if page else super().save(path)
 
 
+UNREGISTERED = (
+    "the module cannot be evaluated in float64, as parts of it are not registered: see LN206."
+)
+
+
 def _or_null(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -239,6 +244,10 @@ def audit(
             findings += made
             for finding in made if on_finding else ():
                 on_finding(finding)
+    if any(finding.rule == "parameter-unregistered" for finding in findings):
+        for name, why in not_run.items():
+            if "cannot be evaluated in float64" in why:
+                not_run[name] = UNREGISTERED
     findings.sort(key=lambda f: f.severity)
     seconds = time.perf_counter() - start
     return Audit(subject.name, _about(subject), tuple(findings), data, not_run, seconds)

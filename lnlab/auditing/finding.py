@@ -134,7 +134,8 @@ def explain(rule: str) -> str:
     for name in sorted(select_rules(rule), key=lambda name: RULES[name]["id"]):
         table = RULES[name]
         lines = [f"{table['id']} {name} ({table['severity']}; check: {table['check']})", ""]
-        lines += [f"  means  {table['meaning']}", f"  do     {table['advice']}"]
+        meaning, advice = (re.sub("{.*?}", "...", table[key]) for key in ("meaning", "advice"))
+        lines += [f"  means  {meaning}", f"  do     {advice}"]
         if "claim" in table:
             lines.append(f"  see    {table['claim']}")
         if "example" in table:

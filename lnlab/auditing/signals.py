@@ -365,6 +365,7 @@ def check_wrong_derivative(subject: AuditSubject) -> list[Finding]:
     """Compare the gradient along a random direction with finite differences of the loss."""
     objective = subject.objective
     w = objective.start
+    subject.require_wide()
     if w.dtype != torch.float64 or subject.precision != torch.float64:
         why = "is large" if w.dtype != torch.float64 else "computes in a lower one inside"
         raise CannotCheck(f"finite differences need float64, and the module {why}.")

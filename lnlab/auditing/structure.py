@@ -525,7 +525,7 @@ def check_mixed_cases(subject: AuditSubject) -> list[Finding]:
     Evaluation is asked, where no statistics over cases are those of the batch.
     """
     if len(subject.x) < 2:
-        raise CannotCheck("the input has one case.")
+        raise CannotCheck("the input has one example.")
     calls = _last_calls(subject.trace_as("running"))
     # to other inputs, masks say, each case has its own
     alone = not any(n.startswith("_given_") for n, _ in subject.module.named_buffers())
@@ -542,7 +542,9 @@ def check_mixed_cases(subject: AuditSubject) -> list[Finding]:
             outputs = [v for v in others[""].outputs if v.dim() and len(v) == len(subject.x)]
             places = max(places, *(relative_change(v, v[n].expand_as(v)) for v in outputs))
     if "" not in changes:
-        raise CannotCheck("no output has an entry a case.")
+        raise CannotCheck(
+            "no output has one entry for each example; examples are the first axis of inputs."
+        )
     if not math.isfinite(changes[""]):
         raise CannotCheck("the outputs are not finite.")
     rows = [{"part": name, "moved": changes[name]} for name in calls if name in changes]

@@ -151,6 +151,18 @@ def test_a_check_that_fails_says_why_and_the_rest_goes_on():
 
 def test_checks_that_do_not_apply_say_so():
     one_case = audit(nn.Linear(6, 6), torch.randn(1, 6), only=["cases apart"])
-    assert "one case" in one_case.not_run["cases apart"]
+    assert "one example" in one_case.not_run["cases apart"]
     flat = nn.Sequential(nn.Linear(6, 6), nn.Flatten(0))
-    assert "entry a case" in audit(flat, torch.randn(4, 6)).not_run["cases apart"]
+    assert "entry for each example" in audit(flat, torch.randn(4, 6)).not_run["cases apart"]
+
+
+def test_what_an_unregistered_part_prevents_names_its_rule():
+    class Net(nn.Module):
+        def forward(self, x):
+            return self.last(self.layers[0](x))
+
+    net = Net()
+    net.last, net.layers = nn.Linear(6, 6).float(), [nn.Linear(6, 6).float()]
+    report = audit(net, torch.randn(16, 6).float())
+    assert report.not_run["precision"].endswith("see LN206.")
+    assert report.not_run["invariances"] == report.not_run["precision"]
