@@ -441,7 +441,9 @@ class Effects:
         for name, mask in masks.items():
             p = self.evaluated.parameters[name].data
             size = self.tries[draw][1] * (float(p.abs().mean()) or 1.0)
-            other = p + size * normal(9, draw, p.numel()).view_as(p).to(p)
+            # up and down: a bias may shut a unit that a later normalizer lets shift
+            size *= (-1) ** draw
+            other = p + size * normal(9, draw // 2, p.numel()).view_as(p).to(p)
             others[name] = torch.where(mask, other, p)
         return others
 
@@ -497,7 +499,8 @@ def _idle_findings(
     if biases:
         numbers = count(sum(idle[name][0] for name in biases), "number")
         where = [name + remark for name, remark in biases.items()]
-        message = f"{numbers} of {count(len(biases), 'bias', 'biases')} have no effect"
+        has = "has" if numbers == "1 number" else "have"
+        message = f"{numbers} of {count(len(biases), 'bias', 'biases')} {has} no effect"
         yield make_finding("bias-without-effect", where, message)
     if some:
         message = "these parameters, or some of their numbers, have no effect on this input"

@@ -656,6 +656,15 @@ def test_half_as_large_outputs_are_no_unbiased_variance():
     assert [f.rule for f in found.of("risk")] == []
 
 
+def test_a_bias_that_can_shut_its_units_has_an_effect():
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.BatchNorm1d(8))
+    net[0].weight.data *= 5
+    net[0].bias.data.fill_(1.0)
+    net[0].weight.data[3] = torch.eye(8)[0] * 0.9  # open, and the batch norm takes a shift away
+    x = torch.rand(16, 8) * 2 - 1
+    assert "bias-without-effect" not in messages(net, x, "LN2")
+
+
 def test_padding_gets_no_gradient_and_none_is_cut():
     net = nn.Sequential(nn.Embedding(9, 8, padding_idx=0), nn.Linear(8, 3))
     net[0].weight.data[0] = 1.0
