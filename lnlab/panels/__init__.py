@@ -14,7 +14,6 @@ __getattr__, __dir__ = lazy(
         "invariance": ".invariance_panel",
         "landscape": ".landscape_panel",
         "positions": ".positions_panel",
-        "read_settings": ".panel",
         "recurrence": ".recurrence_panel",
     },
 )

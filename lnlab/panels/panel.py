@@ -29,14 +29,6 @@ LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
 
 
-def read_settings(settings: Mapping[str, Any] | str) -> dict[str, Any]:
-    """Return first settings of a panel; papermill passes on those of ``-p`` as a text."""
-    try:
-        return dict(json.loads(settings) if isinstance(settings, str) else settings)
-    except (ValueError, TypeError):
-        raise ValueError(f'settings {settings!r}: write JSON, as {{"delta": 10}}.') from None
-
-
 class Bar(anywidget.AnyWidget):
     """The sentence, the error, Reset and the command of a panel."""
 

@@ -4,7 +4,6 @@ import pytest
 
 from lnlab.cli.notebooks import parse_parameter
 from lnlab.cli.train import parse_settings
-from lnlab.panels import read_settings
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
 
@@ -49,15 +48,3 @@ def test_seeds_of_a_notebook_mean_the_same_in_an_experiment(value, seeds):
 )
 def test_a_value_is_of_the_kind_of_its_default(name, text, default, value):
     assert parse_parameter(name, text, default) == value
-
-
-@pytest.mark.parametrize("settings", [{"delta": 2}, '{"delta": 2}'])
-def test_settings_of_a_panel_may_be_a_text(settings):
-    """So papermill passes them on."""
-    assert read_settings(settings) == {"delta": 2}
-
-
-@pytest.mark.parametrize("settings", ["delta", "2", [1]])
-def test_other_settings_of_a_panel_are_refused(settings):
-    with pytest.raises(ValueError, match="write JSON"):
-        read_settings(settings)
