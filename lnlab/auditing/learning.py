@@ -669,6 +669,7 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     least, most = PRODUCTS
     seconds = 4 * subject.seconds + 4e-8 * len(subject.objective.start)
+    subject.forget()  # the products need the memory
     steps = max(least, min(most, int(PRODUCT_SECONDS / seconds)))
     # few products get further from the gradient than from a random direction
     start = subject.gradient if steps < 10 and bool(subject.gradient.any()) else None

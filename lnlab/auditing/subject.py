@@ -594,7 +594,7 @@ class AuditSubject:
                 return copy
         return self.copy_in(None, "running")
 
-    @property
+    @cached_property
     def wide(self) -> torch.dtype | None:
         """float64 where the module can be evaluated in it; None: as it is."""
         _ = self._copy
@@ -724,6 +724,14 @@ class AuditSubject:
         if trace.seen is None:
             raise CannotCheck("the module returns no floating point numbers.")
         return trace.seen
+
+    def forget(self) -> None:
+        """Free the memory of copies and traces, which are made again where they are needed."""
+        _ = self.wide, self.precision, self.bn_stats, self.seconds
+        for name in ("_copy", "gradients", "trace", "without_zeros"):
+            vars(self).pop(name, None)
+        self._traces.clear()
+        self.cache.clear()
 
     @cached_property
     def seconds(self) -> float:

@@ -21,6 +21,7 @@ NOT_RUN = {
     "dead units": "no nonlinearity",
     "curvature": "no loss was given",
     "loss": "no loss was given",
+    "precision": "running statistics have seen no batch",
 }
 
 
