@@ -42,7 +42,7 @@ from lnlab.nn import (
 )
 from lnlab.nn.recurrent import unroll
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
-from lnlab.papers.claims.entries import Statement, parse_call
+from lnlab.papers.claims.entries import Statement, load, parse_call
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, Exact
 from lnlab.papers.transformer.evaluate import nll, profile_over_depth, residual_streams
 from lnlab.papers.transformer.model import ARMS, Transformer
@@ -68,6 +68,19 @@ def draws(text: str) -> list[float]:
     name, arguments = parse_call(text)
     with torch.no_grad():
         return [float(CHECKS[name](seed, *arguments)) for seed in DRAWS]
+
+
+def print_draws(id: str) -> None:
+    """Print what each check of a statement asks, its bound, and the numbers of its draws."""
+    (claim,) = (one for one in load() if one.id == id)
+    print(claim.says)
+    for reading in claim.all_readings:
+        values, least = draws(reading["check"]), reading.get("beyond")
+        ok = min(values) >= least if least is not None else max(values) <= reading["within"]
+        bound = f"at most {reading['within']:g}" if least is None else f"at least {least:g}"
+        says = "" if reading["says"] == claim.says else f"{reading['says']}: "
+        print(f"{says}{reading['check']} is {bound} in every draw: {'yes' if ok else 'no'}")
+        print("  drawn:", " ".join(f"{value:.2g}" for value in values))
 
 
 def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:

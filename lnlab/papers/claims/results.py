@@ -114,8 +114,7 @@ def _record(claim: Statement, runs: Any) -> Record:
         from lnlab.papers.claims import equations
 
         word, effect = equations.judge(claim)
-        checks = json.dumps([one["check"] for one in claim.all_readings])
-        code = f"from {equations.__name__} import draws; print(*map(draws, {checks}))"
+        code = f'from {equations.__name__} import print_draws; print_draws("{claim.id}")'
         command = shlex.join(["python", "-c", code])
         if re.match("[a-z]{2}", effect):  # not a formula: "m/(m-1) times ..."
             effect = effect[0].upper() + effect[1:]

@@ -24,6 +24,14 @@ def statement(**given):
     )  # fmt: skip
 
 
+def test_the_command_of_an_exact_statement_names_its_numbers(capsys):
+    equations.print_draws("ba2016-table1")
+    first, batch, drawn, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("Table 1: under which of six changes")
+    assert batch == "the row of batch norm: table_1(batch) is at most 1e-12 in every draw: yes"
+    assert len(drawn.split()) == 11
+
+
 def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     readings = [
         {"says": "for the inputs", "check": "invariant(9, layer)", "within": 1e-12},
