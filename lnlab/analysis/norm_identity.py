@@ -348,7 +348,9 @@ def nearest_operator(
         return Operator(f"GroupNorm({over.groups})", Extent(of_case, 1, over.groups), (1,))
     # The gain distinguishes what has the same statistics: over a whole case (C, T), LayerNorm
     # has one for each of the C T values, GroupNorm of one group one for each of the C channels.
-    joint = x.dim() > 2 and over.axes == of_case and gains == {1}
+    # Along an axis of a single value no statistic can be seen to run.
+    seen = tuple(axis for axis in of_case if x.shape[axis] > 1 or axis in over.axes)
+    joint = x.dim() > 2 and over.axes == seen and gains == {1}
     if not (divisor.centred or divisor.about_mean):
         axes = over.axes if joint or not gains else tuple(sorted(gains))
         return Operator("RMSNorm", Extent(axes), axes)

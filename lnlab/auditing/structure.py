@@ -509,7 +509,7 @@ def _idle_findings(
 
 def _behind_zeros(subject: AuditSubject, waiting: Collection[str]) -> Iterator[Finding]:
     """The parameters that get no gradient yet, for what they feed is 0."""
-    if waiting:
+    if waiting and zero_weights(subject.module):
         has = "has" if len(waiting) == 1 else "have"
         parameters = count(len(waiting), "parameter")
         message = f"all 0: {parameters} in front of these {has} no effect yet"

@@ -442,6 +442,20 @@ def zero_weights(module: nn.Module) -> list[str]:
     return [name for name in names if not is_bias(name)]
 
 
+def layer_scales(module: nn.Module) -> list[str]:
+    """Return the names of the vectors that are small and equal everywhere (CaiT's 1e-6).
+
+    What they scale has an effect that rounding may hide.
+    """
+    return [
+        name
+        for name, p in module.named_parameters()
+        if p.numel() == max(p.shape, default=0) > 1
+        and 0 < float(p.detach().abs().max()) < 1e-2
+        and bool((p == p.flatten()[0]).all())
+    ]
+
+
 def is_bias(name: str) -> bool:
     """Return True if a parameter is called a bias."""
     last = name.rpartition(".")[2].lower()
@@ -671,11 +685,11 @@ class AuditSubject:
 
     @cached_property
     def without_zeros(self) -> AuditSubject:
-        """The same with random weights in place of :func:`zero_weights`; itself without any.
+        """The same with random weights for zeros and layer scales; itself without any.
 
         Rows of these weights have a length of about 1.
         """
-        names = zero_weights(self.module)
+        names = zero_weights(self.module) + layer_scales(self.module)
         if not names:
             return self
         _ = self.bn_stats, self.precision  # found out once, for both

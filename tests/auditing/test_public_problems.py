@@ -665,6 +665,28 @@ def test_a_bias_that_can_shut_its_units_has_an_effect():
     assert "bias-without-effect" not in messages(net, x, "LN2")
 
 
+def test_a_branch_behind_a_small_layer_scale_has_an_effect():
+    class Block(Net):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.full((8,), 1e-6))
+
+        def forward(self, x):
+            return self.out(x + self.scale * (self.scale * self.norm(self.a(x)).float().relu()))
+
+    net = Block()
+    assert "parameter-unused" not in messages(net, torch.randn(16, 8), "LN2")
+
+
+def test_a_group_norm_of_one_group_is_one_on_a_single_column():
+    class GroupNorm1(nn.GroupNorm):
+        def forward(self, x):
+            return F.group_norm(x, 1, self.weight, self.bias, self.eps)
+
+    x = torch.randn(8, 16, 4, 1)
+    assert "norm-wrong-axes" not in messages(GroupNorm1(1, 16), x, "normalizers")
+
+
 def test_padding_gets_no_gradient_and_none_is_cut():
     net = nn.Sequential(nn.Embedding(9, 8, padding_idx=0), nn.Linear(8, 3))
     net[0].weight.data[0] = 1.0
