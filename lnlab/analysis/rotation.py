@@ -69,8 +69,8 @@ def equilibrium_angle(optimizer: torch.optim.Optimizer, group: Mapping[str, Any]
     return (product * factor) ** 0.5 if known and product else float("nan")
 
 
-def angle(w: Tensor, other: Tensor) -> Tensor:
-    """Return the angle in radians between rows of ``w`` and of ``moved`` (..., D)."""
+def row_angles(w: Tensor, other: Tensor) -> Tensor:
+    """Return the angles in radians (...) between rows of ``w`` and of ``other`` (..., D)."""
     w, other = (v / vector_norm(v, -1, keepdim=True) for v in (w.double(), other.double()))
     # exact for small angles, where the arc cosine has lost half of its digits
     return 2 * torch.atan2((w - other).norm(dim=-1), (w + other).norm(dim=-1))
@@ -208,6 +208,6 @@ def rotation(w: Tensor, after: Tensor, gradient: Tensor, *, rows: bool) -> dict[
     lengths, slopes = vector_norm(w, 1), vector_norm(gradient, 1)
     # w · grad L(w) = 0 if the loss does not depend on the scale: cos tells how nearly
     cos = (w / lengths[:, None] * (gradient / slopes[:, None])).sum(1)
-    values = {"angle": angle(w, after), "norm": lengths, "cos": cos, "gradient": slopes}
+    values = {"angle": row_angles(w, after), "norm": lengths, "cos": cos, "gradient": slopes}
     means = {name: float(root_mean_square(v)) for name, v in values.items()}
     return means if rows else means | {"cos": float(cos)}

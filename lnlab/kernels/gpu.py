@@ -8,10 +8,11 @@ Triton comes with torch's builds for CUDA. It is imported when a layer first run
 without it torch's operators take its place, and a warning says so once.
 
 CUDA graphs replay the launches of every step of a pass, recorded once. A graph reads and writes
-the memory that it was recorded with. So a plan has tensors of its own: a call copies its inputs
-into them and its results out of them, and holds the plan until its backward pass is over or
-cannot come any more. A shape is recorded when it has come more than ``MIN_REPEATS`` times, and
-there are at most ``MAX_PLANS`` plans. No GPU has been at hand to try ``record_graph`` on.
+the memory that it was recorded with. So a recorded pass has tensors of its own: a call copies
+its inputs into them and its results out of them, and holds the recorded pass until its backward
+pass is over or cannot come any more. A shape is recorded when it has come more than
+``MIN_REPEATS`` times, and there are at most ``MAX_RECORDED`` recorded passes. No GPU has been
+at hand to try ``record_graph`` on.
 """
 
 from collections import Counter, defaultdict
@@ -189,30 +190,30 @@ def _run_torch_layer(x: Tensor, state: State, W: list[Tensor]) -> tuple[Tensor, 
 
 # --- CUDA graphs ---
 
-MIN_REPEATS, MAX_PLANS = 3, 32
+MIN_REPEATS, MAX_RECORDED = 3, 32
 
 pass_counts: Counter[Any] = Counter()
 """Number of passes by shape."""
-plan_counts: Counter[Any] = Counter()
-"""Number of plans by shape."""
-free_plans: defaultdict[Any, "list[Plan]"] = defaultdict(list)
-"""Plans that no call holds."""
+recorded_counts: Counter[Any] = Counter()
+"""Number of recorded passes by shape."""
+free_passes: defaultdict[Any, "list[RecordedPass]"] = defaultdict(list)
+"""Recorded passes that no call holds."""
 
 
-def borrow_plan(pass_: "Pass", keep: bool) -> "BorrowedPlan | None":
-    """Return a plan for such a pass; None while its shape is new or plans are too many."""
+def borrow_recorded_pass(pass_: "Pass", keep: bool) -> "BorrowedPass | None":
+    """Return a recorded pass of this kind; None while its shape is new or they are too many."""
     device = pass_.A.device
     if not can_record(device):
         return None
     sizes = pass_.A.shape, pass_.W_h.shape, pass_.kernel, pass_.eps, pass_.lengths is None
     key = *sizes, keep, device, stream(device)
     pass_counts[key] += 1
-    if free_plans[key]:
-        return BorrowedPlan(free_plans[key].pop(), free_plans[key])
-    if pass_counts[key] <= MIN_REPEATS or plan_counts.total() >= MAX_PLANS:
+    if free_passes[key]:
+        return BorrowedPass(free_passes[key].pop(), free_passes[key])
+    if pass_counts[key] <= MIN_REPEATS or recorded_counts.total() >= MAX_RECORDED:
         return None
-    plan_counts[key] += 1
-    return BorrowedPlan(Plan(pass_, keep), free_plans[key])
+    recorded_counts[key] += 1
+    return BorrowedPass(RecordedPass(pass_, keep), free_passes[key])
 
 
 def can_record(device: torch.device) -> bool:
@@ -221,7 +222,7 @@ def can_record(device: torch.device) -> bool:
 
 
 def stream(device: torch.device) -> int:
-    """Return the id of the current stream: streams do not share plans."""
+    """Return the id of the current stream: streams do not share recorded passes."""
     return torch.cuda.current_stream(device).cuda_stream
 
 
@@ -238,7 +239,7 @@ def record_graph(run: Callable[[], None]) -> Callable[[], None]:
     return graph.replay
 
 
-class Plan:
+class RecordedPass:
     """A recorded pass over tensors of its own."""
 
     grads: "Grads"
@@ -258,31 +259,31 @@ INPUTS = "A", "W_h", "rest", "first", "lengths"
 """The tensors that a pass reads, by the names of its fields."""
 
 
-class BorrowedPlan:
-    """A plan that one call uses, and that is free again when this object is deleted."""
+class BorrowedPass:
+    """A recorded pass that one call uses; it is free again when this object is deleted."""
 
-    def __init__(self, plan: Plan, free: list[Plan]) -> None:
-        self.plan, self.free = plan, free
+    def __init__(self, recorded: RecordedPass, free: list[RecordedPass]) -> None:
+        self.recorded, self.free = recorded, free
 
     def __del__(self) -> None:
-        self.free.append(self.plan)
+        self.free.append(self.recorded)
 
     def forward(self, pass_: "Pass") -> tuple[Tensor, ...]:
         """Return y (T, B, H) and the last state (B, H) of a pass."""
-        plan = self.plan
+        recorded = self.recorded
         for name in INPUTS:
-            copy_tree_(getattr(plan.pass_, name), getattr(pass_, name))
-        copy_tree_(plan.last, pass_.first)
-        plan.forward()
-        return clone_tree((plan.y, *plan.last))
+            copy_tree_(getattr(recorded.pass_, name), getattr(pass_, name))
+        copy_tree_(recorded.last, pass_.first)
+        recorded.forward()
+        return clone_tree((recorded.y, *recorded.last))
 
-    def backward(self, _: Tensor, dy: Tensor, dlast: State) -> tuple[Tensor, ...]:
+    def backward(self, _y: Tensor, dy: Tensor, dlast: State) -> tuple[Tensor, ...]:
         """The grads of A (T, B, n), W_h, ``rest`` and ``first``."""
-        plan = self.plan
-        copy_tree_((plan.grads.dy, plan.grads.dstate), (dy, tuple(dlast)))
-        plan.backward()
-        weights = plan.grads.of_weights(plan.pass_, plan.y)
-        return clone_tree(plan.grads.dA), *weights, *clone_tree(plan.grads.dstate)
+        recorded = self.recorded
+        copy_tree_((recorded.grads.dy, recorded.grads.dstate), (dy, tuple(dlast)))
+        recorded.backward()
+        weights = recorded.grads.of_weights(recorded.pass_, recorded.y)
+        return clone_tree(recorded.grads.dA), *weights, *clone_tree(recorded.grads.dstate)
 
 
 def clone_tree(tree: Any) -> Any:

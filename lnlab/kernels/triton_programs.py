@@ -24,7 +24,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lnlab.kernels.fused_cells import FusedCell, Kernel, refuse_second_derivative
-from lnlab.kernels.gpu import borrow_plan, copy_tree_
+from lnlab.kernels.gpu import borrow_recorded_pass, copy_tree_
 from lnlab.nn import State
 
 GRUS = Kernel.GRU_WRITES, Kernel.GRU_KEEPS
@@ -64,7 +64,7 @@ class TritonRecurrence(torch.autograd.Function):
     def forward(ctx: Any, given: Fixed, *inputs: Tensor) -> tuple[Tensor, ...]:
         with torch.autocast(inputs[0].device.type, enabled=False):
             pass_ = Pass.of(given, [a.detach().contiguous() for a in inputs])
-            ctx.runner = borrow_plan(pass_, given.keep) or pass_
+            ctx.runner = borrow_recorded_pass(pass_, given.keep) or pass_
             y, *last = ctx.runner.forward(pass_)
         if given.keep:
             ctx.save_for_backward(y)

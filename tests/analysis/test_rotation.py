@@ -13,9 +13,9 @@ from lnlab.analysis.rotation import (
     NONE,
     ROWS,
     WHOLE,
-    angle,
     effective_learning_rate,
     rotation,
+    row_angles,
     scale_invariant_weights,
 )
 
@@ -115,10 +115,10 @@ def test_gradients_stand_at_right_angles_to_what_is_invariant_alone(norm):
 def test_the_angle_is_that_of_its_definition_and_exact_where_it_is_small():
     w, moved = torch.randn(2, 5, D)
     expected = torch.arccos(F.cosine_similarity(w, moved))
-    torch.testing.assert_close(angle(w, 3 * moved), expected)
+    torch.testing.assert_close(row_angles(w, 3 * moved), expected)
     flat = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1e-12])
-    assert float(angle(*flat)) == pytest.approx(1e-12, rel=1e-9)
-    assert float(angle(w[0], -w[0])) == pytest.approx(math.pi)
+    assert float(row_angles(*flat)) == pytest.approx(1e-12, rel=1e-9)
+    assert float(row_angles(w[0], -w[0])) == pytest.approx(math.pi)
 
 
 def test_rows_are_a_root_mean_square():

@@ -82,7 +82,9 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     rows, arrays = of_first_seed(runs, "nets")
     lengths = {run.config["glimpses"] for run in runs.values()}
     if len(lengths) > 1:
-        raise ValueError(f"these runs have {sorted(lengths)} glimpses: show those of one T.")
+        raise ValueError(
+            f"these runs have different numbers of glimpses, {sorted(lengths)}: choose one."
+        )
     glimpses = [t + 1 for t in saved_glimpses(*lengths)]
     first = next(iter(arrays.values()))
     updates = sorted(first)

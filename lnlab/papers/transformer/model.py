@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.analysis.rotation import angle
+from lnlab.analysis.rotation import row_angles
 from lnlab.nn import Derf, DyT, Identity, LayerNorm, Linear, Normalizer, NormLayer, RMSNorm
 
 PLACES = {
@@ -242,7 +242,7 @@ class RotationTracker(nn.Module):
         for name, W in self._weights(net).items():
             before = getattr(self, f"{_flat(name)}_before")
             square = getattr(self, f"{_flat(name)}_square")
-            new_square = angle(before.flatten(-2), W.flatten(-2)).square().to(square)
+            new_square = row_angles(before.flatten(-2), W.flatten(-2)).square().to(square)
             setattr(self, f"{_flat(name)}_square", square.lerp(new_square, self.MOMENTUM))
             before.copy_(W)
 

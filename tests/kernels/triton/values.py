@@ -77,12 +77,12 @@ def test_values_and_every_gradient(name):
 
 @pytest.fixture
 def playing(monkeypatch):
-    """What CUDA would record is run again instead: all of a plan but its recording."""
+    """What CUDA would record is run again instead: all of a recorded pass but its recording."""
     monkeypatch.setattr(fused, "MIN_REPEATS", 1)
     monkeypatch.setattr(fused, "can_record", lambda device: True)
     monkeypatch.setattr(fused, "stream", lambda device: 0)
     monkeypatch.setattr(fused, "record_graph", lambda run: run)
-    for known in (fused.pass_counts, fused.plan_counts, fused.free_plans):
+    for known in (fused.pass_counts, fused.recorded_counts, fused.free_passes):
         known.clear()
 
 
@@ -92,7 +92,7 @@ def passed(*given):
 
 
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
-def test_a_plan_has_the_bytes_of_a_pass_without_one(name, playing, monkeypatch):
+def test_a_recorded_pass_has_the_bytes_of_one_that_is_launched(name, playing, monkeypatch):
     cell, x, state, _ = problem(FUSED[name], (3, 2, 3, 5), False)
     for lengths in (None, torch.tensor([3, 1])):
         given = [(k * x, state, lengths, False) for k in (1, 2)]
@@ -102,22 +102,22 @@ def test_a_plan_has_the_bytes_of_a_pass_without_one(name, playing, monkeypatch):
             expected = [passed(cell, *each) for each in given]
         for one, other in zip(found, expected, strict=True):
             assert all(torch.equal(one[n], other[n]) for n in other)
-    assert fused.plan_counts.total() == 2
-    assert [len(plans) for plans in fused.free_plans.values()] == [1, 1]
+    assert fused.recorded_counts.total() == 2
+    assert [len(passes) for passes in fused.free_passes.values()] == [1, 1]
 
 
-def test_a_plan_is_lent_to_one_call_at_a_time(playing):
+def test_a_recorded_pass_is_lent_to_one_call_at_a_time(playing):
     cell, x, state, _ = problem(LSTMCell, (2, 2, 3, 4), False)
     inputs = [(k * x).requires_grad_() for k in (1, 2, 3)]
     outputs = [ours(cell, x, state, None, False)[0] for x in inputs]
-    assert fused.plan_counts.total() == 2  # the first call came before MIN_REPEATS
-    assert not any(fused.free_plans.values())
+    assert fused.recorded_counts.total() == 2  # the first call came before MIN_REPEATS
+    assert not any(fused.free_passes.values())
     for x, y in zip(inputs, outputs, strict=True):
         (found,) = torch.autograd.grad(y.sum(), x)
         (expected,) = torch.autograd.grad(unroll(cell, x, state)[0].sum(), x)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)  # float32
     del outputs, y
-    assert [len(plans) for plans in fused.free_plans.values()] == [2]
+    assert [len(passes) for passes in fused.free_passes.values()] == [2]
 
 
 def test_a_second_derivative_is_refused():
