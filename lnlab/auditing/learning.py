@@ -128,12 +128,7 @@ def invariances(subject: AuditSubject) -> Invariances:
         CannotCheck: where there is no weight to try.
     """
     if "invariances" not in subject.cache:
-        try:
-            subject.cache["invariances"] = _find_invariances(subject)
-        except ValueError as error:
-            subject.cache["invariances"] = error
-    if isinstance(subject.cache["invariances"], ValueError):
-        raise subject.cache["invariances"]
+        subject.cache["invariances"] = _find_invariances(subject)
     return subject.cache["invariances"]
 
 
@@ -371,7 +366,7 @@ def _constant_parts(subject: AuditSubject) -> set[str]:
             return set()
         other = subject.trace_of(x, "running")
     else:
-        other = subject.trace_alike(0)
+        other = subject.trace_as("running", case=0)
     others = {call.name: call for call in other.calls}
     return {
         call.name

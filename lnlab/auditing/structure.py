@@ -535,7 +535,7 @@ def check_mixed_cases(subject: AuditSubject) -> list[Finding]:
     changes: dict[str, float] = {}
     places = 0.0
     for n in CASES_TRIED:
-        others = _last_calls(subject.trace_alike(n))
+        others = _last_calls(subject.trace_as("running", case=n))
         for name in calls.keys() & others.keys():
             change = _change_of_case(calls[name], others[name], n, len(subject.x))
             if change is not None:

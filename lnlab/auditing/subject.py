@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
@@ -145,6 +145,18 @@ STEPS = ("round", "floor", "ceil", "trunc", "sign", "fake_quantize")
 """The beginnings of functions whose results are steps: they hide what a small change does."""
 
 
+@contextmanager
+def hooks(
+    module: nn.Module, enter: Callable, leave: Callable, **options: bool
+) -> Iterator[None]:
+    """Call ``enter`` with the name of each module before it runs, and ``leave`` after it."""
+    with ExitStack() as handles:
+        for name, each in module.named_modules():
+            handles.enter_context(each.register_forward_pre_hook(partial(enter, name)))
+            handles.enter_context(each.register_forward_hook(leave, **options))
+        yield
+
+
 class CallTrace(TorchFunctionMode):
     """Records what a module calls while it is active.
 
@@ -171,18 +183,11 @@ class CallTrace(TorchFunctionMode):
 
     def run(self, evaluated: ModuleCopy, x: Tensor) -> CallTrace:
         """Record an evaluation of a copy that holds the module."""
-        handles = []
-        for name, each in self.module.named_modules():
-            handles.append(each.register_forward_pre_hook(partial(self._enter, name)))
-            handles.append(each.register_forward_hook(self._leave, with_kwargs=True))
-        try:
-            # a TypeError: of an output that cannot be read
-            with self, restored_random_state(), suppress(TypeError):
-                self.seen = evaluated.run(Replacement(x), find_shut=True)
-        finally:
-            for handle in handles:
-                handle.remove()
-            self._alive.clear()
+        recording = hooks(self.module, self._enter, self._leave, with_kwargs=True)
+        # a TypeError: of an output without numbers
+        with recording, self, restored_random_state(), suppress(TypeError):
+            self.seen = evaluated.run(Replacement(x), find_shut=True)
+        self._alive.clear()
         return self
 
     def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
@@ -386,7 +391,7 @@ def find_drawing(module: nn.Module, x: Tensor) -> set[str] | None:
 
 def evaluate(module: nn.Module, x: Tensor, drawing: set[str]) -> Any:
     """Return the output of a module, and note the names of what draws random numbers itself."""
-    stack, handles = [""], []
+    stack = [""]
 
     def state() -> bytes:
         seeds = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
@@ -409,14 +414,8 @@ def evaluate(module: nn.Module, x: Tensor, drawing: set[str]) -> Any:
         note()
         stack.pop()
 
-    for name, each in module.named_modules():
-        handles.append(each.register_forward_pre_hook(partial(enter, name)))
-        handles.append(each.register_forward_hook(leave))
-    try:
+    with hooks(module, enter, leave):
         return module(x.clone())
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def random_projection(y: Tensor) -> Tensor:
@@ -527,7 +526,7 @@ class AuditSubject:
         self.dropout = turn_dropout_off(self.module)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
         self.shown, self.cache = CheckData(), dict[str, Any]()
-        self.is_single, self._not_wide, self._traces = False, "", dict[str, CallTrace]()
+        self.is_single, self._not_wide, self._traces = False, "", dict[Any, CallTrace]()
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
         self.dtype = next(floating, self.x.dtype)
         drawing: set[str] | None = set()
@@ -604,7 +603,7 @@ class AuditSubject:
             except Exception as error:  # a user's module may raise anything
                 self._not_wide = self._not_wide or str(error)
             else:
-                self.module, self._traces["running"], self._not_wide = module, trace, ""
+                self.module, self._traces["running", None], self._not_wide = module, trace, ""
                 return copy
         return self.copy_in(None, "running")
 
@@ -709,24 +708,19 @@ class AuditSubject:
         """The trace of one evaluation, as the module trains."""
         return self.trace_as(self.bn_stats)
 
-    def trace_as(self, bn_stats: str) -> CallTrace:
-        """Return the trace of one evaluation with statistics from a source."""
-        if bn_stats not in self._traces:
-            self._traces[bn_stats] = self.trace_of(self.x, bn_stats)
-        return self._traces[bn_stats]
+    def trace_as(self, bn_stats: str, case: int | None = None) -> CallTrace:
+        """Return the trace with statistics from a source; of a batch of one case alone, too."""
+        key = bn_stats, case
+        if key not in self._traces:
+            x = self.x if case is None else self.x[case].expand_as(self.x)
+            self._traces[key] = self.trace_of(x, bn_stats)
+        return self._traces[key]
 
     def trace_of(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
         """Return the trace of another input; as the module trains, by default."""
         evaluated = self.copy(bn_stats)
         x = x.to(evaluated.x.dtype) if x.is_floating_point() else x
         return CallTrace(evaluated.module).run(evaluated, x)
-
-    def trace_alike(self, n: int) -> CallTrace:
-        """Return the trace, as in evaluation, of a batch in which all cases are case ``n``."""
-        key = f"running, case {n}"
-        if key not in self._traces:
-            self._traces[key] = self.trace_of(self.x[n].expand_as(self.x), "running")
-        return self._traces[key]
 
     def seen(self, bn_stats: str | None = None) -> Observation:
         """Return outputs and sites of one evaluation; as the module trains, by default.
