@@ -687,6 +687,17 @@ def test_a_group_norm_of_one_group_is_one_on_a_single_column():
     assert "norm-wrong-axes" not in messages(GroupNorm1(1, 16), x, "normalizers")
 
 
+def test_a_branch_of_zeros_before_a_relu_has_a_right_derivative():
+    class Block(Net):
+        def forward(self, x):
+            x = x.relu()
+            return self.out((x + self.norm(self.a(x))).relu())
+
+    net = Block()
+    nn.init.zeros_(net.norm.weight)  # RegNet
+    assert "gradient-differs" not in messages(net, torch.randn(16, 8), "derivative")
+
+
 def test_padding_gets_no_gradient_and_none_is_cut():
     net = nn.Sequential(nn.Embedding(9, 8, padding_idx=0), nn.Linear(8, 3))
     net[0].weight.data[0] = 1.0
