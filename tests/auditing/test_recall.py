@@ -41,7 +41,7 @@ def test_a_fault_is_named_in_a_network_of_the_gallery(fault):
 
 @pytest.mark.slow
 def test_recall_over_one_in_ten_faults():
-    """The whole gallery takes more than ten minutes: ``lnlab bench audit``."""
+    """The whole gallery takes a minute or two of CPU time: ``lnlab bench audit``."""
     names = list(gallery.FAULTS)[:99:10]  # the later faults measure what is not found
     found = [
         measure()["found"]
