@@ -79,6 +79,7 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
     if measured:
         declared = record["declared"]
         parts["Measured on"] = f"{record['setting']} ({record['nearness']}; {count(record)})"
+        parts["Shown because"] = record.get("shown", "")
         read = record["read"]
         parts["What is compared"] = read
         if read and not record["shares"]:

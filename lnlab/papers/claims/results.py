@@ -30,6 +30,7 @@ from lnlab.papers.claims.judge import (
     MIXED,
     NOT_TESTED,
     OPPOSITE,
+    SUPPORTED,
     Decision,
     adjust_together,
     is_mixed,
@@ -137,6 +138,9 @@ def _record(claim: Statement, runs: Any) -> Record:
     every = [decision, *same, *rest]
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
+    record["shown"] = _why_shown(
+        headline, [one for one, _, _ in tested], len(asked) - len(tested)
+    )
     record["effect"] += wording.describe_bound(headline, decision)
     contrary = [
         one for one in others if one[1].word == OPPOSITE.get(decision.word) and not one[0].asks
@@ -144,7 +148,10 @@ def _record(claim: Statement, runs: Any) -> Record:
     nearest = [one for one in contrary if one[1] in same]
     if is_mixed(decision, same, rest):
         _, against, other = min(nearest, key=lambda one: claim.rank(one[0]))
-        effect = f"{record['effect']}; the opposite in “{other['name']}”: {other['effect']}"
+        one, opposite = ("for", "against")[:: 1 if decision.word == SUPPORTED else -1]
+        effect = (
+            f"{one}: {record['effect']}; {opposite}, in “{other['name']}”: {other['effect']}"
+        )
         why = f"another setting says the opposite, with {_adjusted(against, every)}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": why}
     count = len(asked) - 1
@@ -174,6 +181,37 @@ def _record(claim: Statement, runs: Any) -> Record:
             answer = f"{one['verdict']}, {one['effect']}"
         record["effect"] += f"; {name}: {answer}"
     return record
+
+
+def _why_shown(headline: Comparison, tested: Sequence[Comparison], untested: int) -> str:
+    """Return which step of :meth:`Statement.rank` left the headline alone."""
+    passed = "; those in which nothing learned are passed over" if untested else ""
+    if len(tested) == 1:
+        return "nothing learned in the other settings" if untested else ""
+    rates = {"validation": "by held-out loss", "training": "by training loss"}
+    steps = {
+        "it is the nearest to the paper": "nearness to the paper",
+        f"each side has its best learning rate {rates.get(headline.tuned_on)}":
+            "how rates were chosen",
+        f"it has the most seeds ({len(headline.seeds)})": "number of seeds",
+        "it was written down before its runs": "being written down before the runs",
+        "it is the first in the file of the claims": "",
+    }  # fmt: skip
+    best, left, before, step = Statement.rank(headline), tested, tested, 0
+    while len(left) > 1 and step < len(best):
+        step += 1
+        before = left
+        left = [one for one in left if Statement.rank(one)[:step] == best[:step]]
+    if len(left) > 1:
+        step, before = step + 1, left
+    because = [*steps][step - 1]
+    if step > 1:
+        others = len(before) - 1
+        settings = "another setting is" if others == 1 else f"{others} other settings are"
+        *most, last = [*steps.values()][: step - 1]
+        equal = " and ".join(filter(None, [", ".join(most), last]))
+        because += f"; {settings} equal in {equal if step < len(steps) else 'all that counts'}"
+    return because + passed
 
 
 def _adjusted(of: Decision, every: Sequence[Decision]) -> str:

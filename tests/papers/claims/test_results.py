@@ -45,8 +45,17 @@ def test_a_fork_of_rates_is_shown_on_both_sides():
         if "MNIST, each at its best" in s["name"]
     }
     assert words == {"validation": "contradicted", "training": "supported"}
-    assert "(26 to 30); the opposite in “MNIST, each at its best" in one["effect"]
+    assert "(26 to 30); for, in “MNIST, each at its best" in one["effect"]
     assert not next(s for s in one["settings"] if s.get("headline"))["kept"]
+
+
+def test_a_statement_says_why_its_setting_is_shown():
+    shown = {id: details(one).get("Shown because", "") for id, one in BY_ID.items()}
+    assert shown["ziaee2022-4-cifar-1"] == "It is the nearest to the paper."
+    assert shown["kim2025-lower"].startswith("It has the most seeds (20); another")
+    assert "written down before its runs" in shown["ba2016-3-gradients"]
+    assert "nothing learned are passed over" in shown["ba2016-6.2-faster"]
+    assert not shown["benothman2018-4.1-steps"]
 
 
 def test_nothing_learned_is_not_tested():
