@@ -247,16 +247,16 @@ class Recorder(HookContext, AnalysisResult):
         yield self.model.register_forward_pre_hook(self._begin, prepend=True)
 
     @property
-    def _counts(self) -> bool:
+    def _is_recording(self) -> bool:
         return self.model.training or self.evaluation
 
     @property
     def _due(self) -> bool:
-        return self._counts and self.step % self.every == 0
+        return self._is_recording and self.step % self.every == 0
 
     def _begin(self, model: nn.Module, inputs: tuple) -> None:
         """Count a step; hooks of the modules, which slow down every call, are there if due."""
-        if not self._counts or recomputes() or torch.compiler.is_compiling():
+        if not self._is_recording or recomputes() or torch.compiler.is_compiling():
             return
         self.step += 1
         for hook in self._hooks[1:]:

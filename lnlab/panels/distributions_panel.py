@@ -84,8 +84,8 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         known = {arm: frames[net][arm] for arm in arms if arm in frames[net]}
         return {arm: section(frame, what, step) for arm, frame in known.items()}
 
-    def half_axis(state: DistributionsState) -> float:
-        """Return half the axis: for activations that of all steps, for gradients this one's."""
+    def y_limit(state: DistributionsState) -> float:
+        """Return the limit of the axis, for activations over all steps."""
         edges = [
             np.abs(frame[["q05", "q95"]].to_numpy()).max(initial=0.0)
             for step in (steps if state.what == "activations" else [state.step])
@@ -96,7 +96,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     def show(state: DistributionsState) -> Shown:
         shown = sections(state.net, state.arms, state.what, state.step)
         title = f"{state.net}: {WHAT[state.what]}, step {state.step}"
-        figure = distributions_figure(shown, half_axis(state), WHAT[state.what])
+        figure = distributions_figure(shown, y_limit(state), WHAT[state.what])
         widths = ", ".join(
             f"{arm} {format_number(width_ratio(frame))}"
             for arm, frame in shown.items()
@@ -165,13 +165,13 @@ def width_ratio(section: pd.DataFrame) -> float:
     return float(widths[-1] / widths[0]) if widths[0] else np.nan
 
 
-def distributions_figure(sections: Sections, half_axis: float, y: str) -> Figure:
+def distributions_figure(sections: Sections, y_limit: float, y_title: str) -> Figure:
     """Return subplots, one a net: median, middle half and nine tenths of every layer.
 
     Args:
         sections: the layers of each net; at most four nets.
-        half_axis: the axis goes from minus this to this.
-        y: what the quantiles are of, with its unit.
+        y_limit: the axis goes from minus this to this.
+        y_title: what the quantiles are of, with its unit.
     """
     styles, data, notes = lines(sections), [], []
     layout = canvas(400, 64, 12, 34, 46) | {"showlegend": False}
@@ -197,8 +197,8 @@ def distributions_figure(sections: Sections, half_axis: float, y: str) -> Figure
             "dtick": 1 if layers <= 6 else 2, "title": {"text": "layer"},
         }  # fmt: skip
         y_axis = {
-            "range": [-half_axis, half_axis], "showticklabels": slot == 0, "fixedrange": True,
-            "exponentformat": "power", "title": {"text": escape(y) if slot == 0 else ""},
+            "range": [-y_limit, y_limit], "showticklabels": slot == 0, "fixedrange": True,
+            "exponentformat": "power", "title": {"text": escape(y_title) if slot == 0 else ""},
         }  # fmt: skip
         layout |= axes(slot, x, y_axis)
     return {"data": data, "layout": layout | {"annotations": notes}}

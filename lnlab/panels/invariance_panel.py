@@ -230,7 +230,7 @@ def distribution(
     vector = shift * unit_shift(layer.given.x.dtype)
     y = layer.output(TRANSFORMATIONS[column - 1](layer.given, delta, vector))
     before, after = (v[touched].flatten().double().numpy() for v in (layer.y, y))
-    edge = half_axis(layer.row)
+    edge = x_limit(layer.row)
     (x, first), (_, second) = histogram(before, edge), histogram(after, edge)
     peak = first.max() or 1.0  # so that a picture of few values is as high
     change = relative_change(y, layer.y)
@@ -244,8 +244,8 @@ def distribution(
 
 
 @cache
-def half_axis(row: Row) -> float:
-    """Return half an axis that holds a row's outputs; not of the state, so that it stays."""
+def x_limit(row: Row) -> float:
+    """Return a limit of the axis that holds a row's outputs; the state does not move it."""
     y = layer(row, 1e-5, torch.float64).y
     return 1.4 * float(y.abs().flatten().quantile(0.998))
 
@@ -365,7 +365,7 @@ def movement_figure(
     domains, data, notes = movement_domains(len(every)), [], []
     layout = canvas(488, 66, 16, 52, 48) | {"showlegend": False}
     for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
-        edge = half_axis(every[name].row)
+        edge = x_limit(every[name].row)
         drawn = distribution(
             every[name], state.transformation, state.sign * state.delta, state.shift
         )
