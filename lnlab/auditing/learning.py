@@ -720,22 +720,23 @@ def check_precision(subject: AuditSubject) -> list[Finding]:
     for dtype in dtypes:
         if dtype is not torch.float64:
             row = {"precision": str(dtype).removeprefix("torch.")}
-            rows.append(row | _error(subject, dtype, y))
+            rows.append(row | _output_error(subject, dtype, y))
             findings += _precision_findings(rows[-1], dtype, dtype is subject.dtype)
     subject.show(rows)
     return findings
 
 
-def _error(subject: AuditSubject, dtype: torch.dtype, y: Tensor) -> dict:
+def _output_error(subject: AuditSubject, dtype: torch.dtype, exact_y: Tensor) -> dict:
+    """Return the relative error of the outputs in a precision, and what hinders it."""
     try:
         low = subject.copy_in(dtype, "running").run().y
     except (ValueError, TypeError) as error:
         return {"error": math.nan, "remark": str(error).splitlines()[0][:120]}
     if not bool(low.isfinite().all()):
         return {"error": math.inf, "remark": "not finite"}
-    if dtype.is_floating_point and float(y.abs().max()) < torch.finfo(dtype).tiny:
-        return {"error": relative_change(low.double(), y), "remark": "underflow"}
-    return {"error": relative_change(low.double(), y), "remark": ""}
+    if dtype.is_floating_point and float(exact_y.abs().max()) < torch.finfo(dtype).tiny:
+        return {"error": relative_change(low.double(), exact_y), "remark": "underflow"}
+    return {"error": relative_change(low.double(), exact_y), "remark": ""}
 
 
 def _precision_findings(row: dict, dtype: torch.dtype, own: bool) -> list[Finding]:

@@ -644,13 +644,13 @@ def _misused_dropout(subject: AuditSubject) -> Iterator[Finding]:
     if at_end and subject.has_loss:
         message = "what is returned has been dropped"
         yield make_finding("dropout-at-end", at_end, message)
-    wrong = list(_means_of_drops(subject))
+    wrong = list(_dropouts_that_change_the_mean(subject))
     if wrong:
         message = "the mean in training is not what evaluation returns"
         yield make_finding("dropout-unscaled", wrong, message)
 
 
-def _means_of_drops(subject: AuditSubject) -> Iterator[str]:
+def _dropouts_that_change_the_mean(subject: AuditSubject) -> Iterator[str]:
     """Yield the parts that drop something and do not keep its mean."""
     copy = deepcopy_module(subject.original, share=True)
     parts = [

@@ -572,12 +572,14 @@ def _last_calls(trace: CallTrace) -> dict[str, ModuleCall]:
     return {call.name: call for call in trace.calls}
 
 
-def _change_of_case(one: ModuleCall, other: ModuleCall, n: int, cases: int) -> float | None:
-    """Return the change of what a module made of case n; None where there is no such entry."""
+def _change_of_case(
+    one: ModuleCall, other: ModuleCall, case: int, batch_size: int
+) -> float | None:
+    """Return the change of what a module made of one example; None where there is no such entry."""
     changes = [
-        relative_change(b[n], a[n])
+        relative_change(b[case], a[case])
         for a, b in zip(one.outputs, other.outputs, strict=False)
-        if a.is_floating_point() and a.dim() and len(a) == cases and a.shape == b.shape
+        if a.is_floating_point() and a.dim() and len(a) == batch_size and a.shape == b.shape
     ]
     return max(changes, default=None)
 
