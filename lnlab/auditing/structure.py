@@ -575,7 +575,7 @@ def _last_calls(trace: CallTrace) -> dict[str, ModuleCall]:
 def _change_of_case(
     one: ModuleCall, other: ModuleCall, case: int, batch_size: int
 ) -> float | None:
-    """Return the change of what a module made of one example; None where there is no such entry."""
+    """Return the change of what a module made of one example; None if there is none."""
     changes = [
         relative_change(b[case], a[case])
         for a, b in zip(one.outputs, other.outputs, strict=False)
