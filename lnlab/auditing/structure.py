@@ -291,20 +291,22 @@ def check_idle_parameters(subject: AuditSubject) -> list[Finding]:
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
-    effects = Effects(subject, nonzero.copy(), tries)
+    effects = ParameterEffects(subject, nonzero.copy(), tries)
     if not subject.is_random:
         effects.unchanged[0] = nonzero.seen().y
-    names = effects.without(masks)
+    names = effects.without_effect(masks)
     if names and subject.noise:  # what is turned off may need them
         noisy = deepcopy_module(subject.original, share=True)
         turn_dropout_off(noisy)
         noisy = ModuleCopy(noisy, subject.x, bn_stats="batch", read=subject.read)
-        names = Effects(subject, noisy, states).without({n: masks[n] for n in names})
+        names = ParameterEffects(subject, noisy, states).without_effect(
+            {n: masks[n] for n in names}
+        )
     idle = {name: (int(masks[name].sum()), masks[name].numel()) for name in names}
     # without effect on this input, and with one on another
     whole = {name: masks[name] for name in names if masks[name].all()}
     other = other_input(effects.evaluated.x)
-    unseen = Effects(subject, effects.evaluated, tries, other).without(whole)
+    unseen = ParameterEffects(subject, effects.evaluated, tries, other).without_effect(whole)
     here = [name for name in whole if name not in unseen]
     norms = _next_norms(subject)
     subject.show(
@@ -345,7 +347,7 @@ def _cut_findings(
     for name, row in padding_rows(subject.module).items():
         if name in masks:
             masks[name][row] = False
-    without = Effects(subject, evaluated, [(0, 0.01)]).without(masks)
+    without = ParameterEffects(subject, evaluated, [(0, 0.01)]).without_effect(masks)
     cut = [name for name in masks if name not in without]
     if cut:
         has = "has" if len(cut) == 1 else "have"
@@ -380,7 +382,7 @@ def _flat_places(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
     return {name: mask for name, mask in flat.items() if mask.any()}
 
 
-class Effects:
+class ParameterEffects:
     """The effects of parameters on the outputs.
 
     Args:
@@ -401,7 +403,9 @@ class Effects:
         self.x = evaluated.x if x is None else x
         self.unchanged: dict[int, Tensor] = {}
 
-    def without(self, masks: dict[str, Tensor], *, by_gradient: bool = True) -> list[str]:
+    def without_effect(
+        self, masks: dict[str, Tensor], *, by_gradient: bool = True
+    ) -> list[str]:
         """Return the parameters whose masked numbers can be replaced without any change.
 
         All are replaced at once. Where that moves the outputs, those that have a gradient then
@@ -418,10 +422,10 @@ class Effects:
             flat = _flat_places(grads, self.subject.exact)
             rest = {n: m for n, m in masks.items() if n in flat and not (m & ~flat[n]).any()}
             if len(rest) < len(masks):
-                return self.without(rest)
+                return self.without_effect(rest)
         items = list(masks.items())
         parts = items[:half], items[half:]
-        return [n for part in parts for n in self.without(dict(part), by_gradient=False)]
+        return [n for part in parts for n in self.without_effect(dict(part), by_gradient=False)]
 
     def _are_seen(self, masks: dict[str, Tensor]) -> bool:
         """Return True if the outputs move when the masked numbers are replaced."""

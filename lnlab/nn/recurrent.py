@@ -247,7 +247,7 @@ class Recurrent(nn.Module):
     def flatten_parameters(self) -> None:
         """Do nothing: code for torch's layers calls it."""
 
-    def _torch_names(self) -> list[str]:
+    def _torch_suffixes(self) -> list[str]:
         """Return the ends of torch's parameter names, one per cell: "l0", "l0_reverse"."""
         directions = ("", "_reverse") if self.bidirectional else ("",)
         return [f"l{layer}{end}" for layer in range(self.num_layers) for end in directions]
@@ -255,7 +255,7 @@ class Recurrent(nn.Module):
     def torch_state_dict(self) -> dict[str, Tensor]:
         """Return the parameters (G H, ...) under torch's names and in its order of gates."""
         state = {}
-        for cell, name in zip(self.cells, self._torch_names(), strict=True):
+        for cell, name in zip(self.cells, self._torch_suffixes(), strict=True):
             norms = {type(norm).__name__ for norm in cell.children() if norm is not cell.first}
             if norms != {"Identity"} or len(cell.first) or getattr(cell, "bias", 0) > 1:
                 raise ValueError(
@@ -270,7 +270,7 @@ class Recurrent(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args) -> None:
         """Also read the parameters of a torch layer."""
-        for i, (cell, end) in enumerate(zip(self.cells, self._torch_names(), strict=True)):
+        for i, (cell, end) in enumerate(zip(self.cells, self._torch_suffixes(), strict=True)):
             if f"{prefix}weight_ih_{end}" not in state_dict:
                 continue
             # torch adds two biases, b_ih + b_hh; a cell here has the one that eq. 20 has

@@ -28,7 +28,7 @@ Options = Mapping[str, Any] | Iterable[Any]
 
 
 class Chips(ipywidgets.HBox):
-    """Buttons of which up to ``most`` are pressed; ``value`` has them in that order."""
+    """Buttons of which up to ``max_chosen`` are pressed; ``value`` has them in that order."""
 
     value = traitlets.Tuple()
 
@@ -45,7 +45,7 @@ class Chips(ipywidgets.HBox):
         self.add_class("lnlab-chips")
         for button in self.buttons.values():
             button.observe(self._on_button, "value")
-        self.observe(self._press, "value")
+        self.observe(self._update_buttons, "value")
 
     @traitlets.validate("value")
     def _check(self, proposal: dict[str, Any]) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class Chips(ipywidgets.HBox):
             others = tuple(old for old in self.value if old != name)
             self.value = (*others, name) if pressed else others
 
-    def _press(self, _: object) -> None:
+    def _update_buttons(self, _: object) -> None:
         full = self.max_chosen <= len(self.value) < len(self.buttons)
         self.why.value = (
             f"{self.max_chosen} at most: release one to choose another" if full else ""

@@ -1,5 +1,6 @@
 // What Python calls: plain C functions over pointers, so that the library needs nothing of
-// torch and is compiled in seconds. Each returns 0, or 1 where memory ran out.
+// torch and is compiled in seconds. Each returns 0 (`saved_bytes` a size), or -1 where memory
+// ran out.
 #include <memory>
 
 #include "exports.h"
