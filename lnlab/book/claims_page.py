@@ -78,24 +78,28 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
     parts = {"Checked on": "" if measured else record["setting"]}
     if measured:
         declared = record["declared"]
-        parts["Measured on"] = f"{record['setting']} ({record['nearness']}; {count(record)})"
+        where = [record["used"], record["nearness"], count(record)]
+        parts["Measured on"] = f"{record['setting']} ({'; '.join(filter(None, where))})"
         parts["Shown because"] = record.get("shown", "")
         read = record["read"]
         parts["What is compared"] = read
         if read and not record["shares"]:
             parts["What is compared"] = f"{record['quantity']}, {read}"
-        parts["The smallest effect that matters"] = (
-            "" if record["shares"] else record["matters"]
-        )
+        parts["The two sides"] = record["levels"]
+        matters = record["matters"]
+        if record["shares"]:
+            compared = any(not (one["shares"] or one["asks"]) for one in record["settings"])
+            matters = f"where all networks learned, {matters}" if compared else ""
+        parts["The smallest effect that matters"] = matters
         if rejected := rejects(record):
             parts["False discovery rate"] = (
                 f"q = {record['q']:.2g}, of the test that {rejected}"
+                + ", for the first result above" * record["several"]
             )
-        learned = dict.fromkeys(one["learned"] for one in record["settings"] if one["learned"])
-        if learned:
+        if learned := what_counts(record["settings"]):
             parts["To learn"] = (
-                f"to reach {' or '.join(learned)}; where some networks did not, the shares of "
-                "those that did are compared, and no effect"
+                f"{learned}; where some networks did not, the shares of those that did are "
+                "compared, and no effect"
             )
         before = f"before the runs, in commit {declared}"
         after = "after the runs: exploratory, without q"
@@ -112,12 +116,26 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
     return {"The paper": quote, **sentences}
 
 
+def what_counts(settings: Sequence[Mapping[str, Any]]) -> str:
+    """Return what counts as having learned, and on which data."""
+    on: dict[str, list[str]] = {}
+    for one in settings:
+        if one["learned"]:
+            on.setdefault(one["learned"], []).append(one["data"])
+    asked = [one["asks"] for one in settings if one["learned"]]
+    texts = [f"on {' and '.join(dict.fromkeys(on[text]))}: to reach {text}" for text in on]
+    if asked and all(asked) and any(not one["asks"] for one in settings):
+        texts[0] = f"for other questions alone, {texts[0]}"
+    return "; ".join(texts)
+
+
 def place(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     """Return how near a setting is, its seeds and n, and what differs from those above it."""
     near = setting["nearness"]
     if near == record["nearness"] and not setting.get("headline"):
         near = "as near"
-    parts = [near, count(setting)]
+    used = setting["used"] if setting["used"] != record["used"] else ""
+    parts = [*filter(None, [used]), near, count(setting)]
     if setting["other_matters"]:
         size = setting["matters"].partition(" (")[0]
         parts.append(f"smallest effect that matters: {size}")
@@ -129,8 +147,10 @@ def place(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
 def count(record: Mapping[str, Any]) -> str:
     """Return the seeds and the number of pairs of a setting: "seeds 100 to 104, n = 5"."""
     first, last = record["seeds"][0], record["seeds"][-1]
-    seeds = f"seeds {first} to {last}, n = {record['n']}"
-    return seeds if record["pairs"] == "seeds" else f"{seeds} {record['pairs']}"
+    seeds, n = f"seeds {first} to {last}", record["n"]
+    if record["pairs"] == "seeds":
+        return f"{seeds}, n = {n}"
+    return f"{seeds}, whose mean counts for each of n = {n} {record['pairs']}"
 
 
 def questions(record: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]]:

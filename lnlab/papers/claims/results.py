@@ -172,6 +172,7 @@ def _record(claim: Statement, runs: Any) -> Record:
     record["note"] = " ".join(filter(None, notes))
     if headline.name in claim.parts:
         record["effect"] = f"{headline.name}: {record['effect']}"
+    record["several"] = bool(claim.parts)
     for name in claim.parts:
         answers = [one for one in judged if name == (one[0].asks or one[0].name)]
         tested = [one for one in answers if one[1].word != NOT_TESTED]
@@ -214,6 +215,11 @@ def _why_shown(headline: Comparison, tested: Sequence[Comparison], untested: int
     return because + passed
 
 
+def _name_data(of: Comparison) -> str:
+    first = of.name.partition(",")[0]
+    return first if of.on in first else of.on
+
+
 def _adjusted(of: Decision, every: Sequence[Decision]) -> str:
     """Return how Holm's correction changes the p value of a setting."""
     tests = sum(one.p is not None for one in every)
@@ -231,6 +237,10 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         decision = evidence.decision
         effects = evidence.effects
         command = "" if of.numbers else write_command(evidence.trained)
+        levels = used = ""
+        if not of.numbers:
+            used = wording.describe_data([runs.config(run) for run in evidence.trained])
+            levels = "" if decision.shares else wording.describe_levels(of, evidence.by_arm)
     except (ValueError, KeyError) as error:
         raise ValueError(f"{claim.id}, {of.name}: {error}") from error
     expected, matters = evidence.expected, evidence.matters
@@ -258,6 +268,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "p": decision.p and float(f"{decision.p:.3g}"),
         "n": decision.n, "claims": of.claims, "pairs": of.pairs,
         "expected": of.expect, "why": wording.explain(of, decision, matters),
+        "used": used, "levels": levels, "data": _name_data(of),
         "quantity": wording.name_quantity(of), "read": read, "shares": bool(decision.shares),
         "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
         "claimed": wording.describe_claim(of, any(decision.shares or ())) if of.asks else "",

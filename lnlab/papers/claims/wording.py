@@ -29,6 +29,9 @@ def name_setting(of: Comparison) -> str:
     name = of.name if of.on.casefold() in of.name.casefold() else f"{of.on}: {of.name}"
     rates = of.rates or [one for one in [of.runs.get("learning_rate")] if one]
     shown = ", ".join(f"{rate:g}" for rate in rates)
+    if len(rates) > 2:  # whose is whose
+        arms = map(name_arm, of.arms)
+        shown = "; ".join(f"{rate:g} {arm}" for rate, arm in zip(rates, arms, strict=True))
     if not rates or of.over or "before" in name:
         return name
     named = RATES.sub(rf"\g<0> ({shown})", name)
@@ -284,6 +287,42 @@ def _explain_shares(of: Comparison, decision: Decision) -> str:
     return f"more networks learned {more} ({test})"
 
 
+def describe_levels(of: Comparison, by_arm: Any) -> str:
+    """Return the mean of each side, of ratios the geometric mean, from a number per arm."""
+    ratio = of.effect == "ratio"
+    means = [math.exp(one.mean()) if ratio else float(one.mean()) for one in by_arm]
+    sign = "over" if ratio else "less"
+
+    def size(x: float) -> str:
+        if not ratio:
+            return f"{x:.{of.digits}f}"
+        return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
+
+    if len(means) == 4:
+        pairs = [means[:2], means[2:]]
+        texts = [
+            f"{size(a / b if ratio else a - b)} {side} ({size(a)} {sign} {size(b)})"
+            for (a, b), side in zip(pairs, name_sides(of), strict=True)
+        ]
+    elif len(means) == 2:
+        texts = [f"{size(x)} {side}" for x, side in zip(means, name_sides(of), strict=True)]
+    else:
+        texts = [f"{size(x)} {name_arm(arm)}" for x, arm in zip(means, of.arms, strict=True)]
+    over = f"{'geometric ' * ratio}means over the {of.pairs}"
+    return f"{', '.join(texts)}; {over}" if len(means) > 1 else ""
+
+
+def describe_data(configs: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many images of CIFAR-10 networks are trained on, and how often."""
+    if {config.get("data") for config in configs} != {"cifar10"}:
+        return ""
+    used = {(config["train_size"], config["epochs"]) for config in configs}
+    if len(used) > 1 or not (size := min(used)[0]):
+        return ""
+    epochs = min(used)[1]
+    return f"{size:,} training images, {epochs} epoch{'s' * (epochs > 1)}"
+
+
 def describe_measure(of: Comparison) -> str:
     """Return how the number of each network is read from its training."""
     from lnlab.papers import EXPERIMENTS
@@ -298,8 +337,8 @@ def describe_measure(of: Comparison) -> str:
         words = AT_THE_BEST.get(EXPERIMENTS[of.experiment].best_metric, words)
     if metric.startswith("chosen_") and any("batch layer" in one["norm"] for one in of.arms):
         words += (
-            "; of BLN's 16 configurations in evaluation, for each seed that with the lowest "
-            "held-out loss"
+            "; BLN can be evaluated in 16 configurations, by which of its four statistics are "
+            "the population's: for each seed that with the lowest held-out loss"
         )
     if len(of.arms) in (3, *range(5, 20)):
         words += "; the best of the others is taken seed by seed"

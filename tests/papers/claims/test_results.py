@@ -67,7 +67,7 @@ def test_nothing_learned_is_not_tested():
         "2 of 5 networks learned with LN (5 to 85 %), 4 of 5 without normalization (28 to 99 %)"
     )
     assert "a variational bound below 201 nats" in details(one)["To learn"]
-    assert "The smallest effect that matters" not in details(one)
+    assert "where all" in details(one)["The smallest effect that matters"].lower()
 
 
 def test_q_stands_only_where_a_test_rejects():
@@ -103,6 +103,24 @@ def test_what_is_read_is_that_of_the_weights_that_are_tested():
     assert "16 configurations" in read
     assert "seed by seed" in read
     assert "end of training" in details(BY_ID["zhu2025-match"])["What is compared"]
+
+
+def test_levels_of_both_sides_give_the_effect():
+    sides = details(BY_ID["ba2016-6.2-insensitive"])["The two sides"]
+    assert sides.startswith("1.15 with LN (0.879 over 0.765), 2.16 with BN (1.27 over 0.587)")
+    assert BY_ID["ba2016-6.2-insensitive"]["effect"].startswith("47 % lower")  # 1.15 / 2.16
+    assert (
+        "2.503 with Peri-LN, 2.465 with pre-LN"
+        in details(BY_ID["kim2025-lower"])["The two sides"]
+    )
+
+
+def test_what_counts_as_learned_names_its_data():
+    text = details(BY_ID["ba2016-6.4-bound"])["To learn"]
+    assert "16 x 16 digits: to reach a variational bound below 100.5 nats" in text
+    assert details(BY_ID["ba2016-6.3-faster"])["To learn"].startswith(
+        "For other questions alone"
+    )
 
 
 def test_an_inconclusive_interval_says_what_it_rules_out():
