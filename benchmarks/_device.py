@@ -94,13 +94,13 @@ def median_ms(
     T, B, inputs, H = size
     x = torch.randn(T, B, inputs, device=device, requires_grad=True)
     dy = torch.randn(T, B, H, device=device)
-    recorded = gpu.plan_counts.total()
+    recorded = gpu.recorded_counts.total()
     with prepare(contender, cell, inputs, H, device) as layer:
         run = step(layer, x, dy, phase == "train")
         if contender == "compiled":
             run = begin_with_mark(run)
         ms = milliseconds(run, seconds)
-    if contender == "triton graphs" and gpu.plan_counts.total() == recorded:
+    if contender == "triton graphs" and gpu.recorded_counts.total() == recorded:
         raise RuntimeError("no CUDA graph was recorded")
     return ms
 
