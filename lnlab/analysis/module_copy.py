@@ -364,9 +364,9 @@ class ModuleCopy:
         # with a precision their numbers are copied below
         self.module = copy_module(model, share=dtype is not None)
         if dtype is not None:
-            for p in self.module.parameters():
-                p.data = p.data.to(dtype if p.is_floating_point() else p.dtype, copy=True)
-            self.module.to(dtype)
+            self.module._apply(
+                lambda t: t.to(dtype if t.is_floating_point() else t.dtype, copy=True)
+            )
         self.x = x.detach().clone()
         if dtype is not None and x.is_floating_point():
             self.x = self.x.to(dtype)
