@@ -1,4 +1,4 @@
-"""Faults that were written after the checks, by somebody who had not read them.
+"""Faults that were written after the checks, by a person who had not read them.
 
 Importing this module adds them to ``gallery.FAULTS``. They measure what the other two galleries
 cannot: the checks were written after a look at those. Their writer knew the subject of the

@@ -83,7 +83,8 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     lengths = {run.config["glimpses"] for run in runs.values()}
     if len(lengths) > 1:
         raise ValueError(
-            f"these runs have different numbers of glimpses, {sorted(lengths)}: choose one."
+            f"these runs have different numbers of glimpses, {sorted(lengths)}: "
+            "choose runs with the same number."
         )
     glimpses = [t + 1 for t in saved_glimpses(*lengths)]
     first = next(iter(arrays.values()))
