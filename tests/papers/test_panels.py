@@ -132,32 +132,32 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
 
 
 @pytest.fixture(scope="module")
-def locator():
-    return order_panel.CaptionLocator(*untrained("order_embeddings"))
+def search():
+    return order_panel.CaptionSearch(*untrained("order_embeddings"))
 
 
-def test_the_nearest_pictures_are_those_of_least_violation(locator):
+def test_the_nearest_pictures_are_those_of_least_violation(search):
     state = order_panel.OrderState("a heart left of a thing", "layer")
-    model, location = locator.models["layer"], locator.locate(state)
-    point = embed_captions(model, (state.caption,), locator.dataset.vocabulary)
-    expected = order_violation(point, embed_images(model, locator.dataset.test))[0].numpy()
-    np.testing.assert_allclose(location.violations, expected, rtol=1e-5)  # float32
-    nearest = location.violations[location.nearest].tolist()
+    model, result = search.models["layer"], search.find(state)
+    point = embed_captions(model, (state.caption,), search.dataset.vocabulary)
+    expected = order_violation(point, embed_images(model, search.dataset.test))[0].numpy()
+    np.testing.assert_allclose(result.violations, expected, rtol=1e-5)  # float32
+    nearest = result.violations[result.nearest].tolist()
     assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
-    assert np.array_equal(location.true, locator.dataset.truth([state.caption])[0])
+    assert np.array_equal(result.true, search.dataset.truth([state.caption])[0])
 
 
-def test_captions_above_say_less_and_those_below_say_more(locator):
-    location = locator.locate(order_panel.OrderState("a heart and a polygon", "none"))
-    meaning = parse(location.caption)
-    assert location.above
-    assert location.below
-    assert all(meaning.entails(parse(one.text)) for one in location.above)
-    assert all(parse(one.text).entails(meaning) for one in location.below)
+def test_captions_above_say_less_and_those_below_say_more(search):
+    result = search.find(order_panel.OrderState("a heart and a polygon", "none"))
+    meaning = parse(result.caption)
+    assert result.above
+    assert result.below
+    assert all(meaning.entails(parse(one.text)) for one in result.above)
+    assert all(parse(one.text).entails(meaning) for one in result.below)
 
 
-def test_a_caption_that_is_not_understood_changes_no_picture(locator):
-    panel = order_panel.order(locator.models, locator.dataset)
+def test_a_caption_that_is_not_understood_changes_no_picture(search):
+    panel = order_panel.order(search.models, search.dataset)
     sentence = panel.bar.sentence
     panel.controls["caption"].value = "two dogs"
     assert "'two dogs' is not understood: say it like" in panel.bar.error

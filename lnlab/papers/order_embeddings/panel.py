@@ -85,8 +85,8 @@ class Neighbour(NamedTuple):
     violation: float
 
 
-class Location(NamedTuple):
-    """The place of a caption among pictures and captions.
+class SearchResult(NamedTuple):
+    """The pictures and captions nearest to a caption.
 
     Attributes:
         caption: as it was typed.
@@ -108,8 +108,8 @@ class Location(NamedTuple):
     unknown: list[str]
 
 
-class CaptionLocator:
-    """Trained models, and the test pictures as each of them sees these.
+class CaptionSearch:
+    """A search for the pictures and captions nearest to a caption, with trained models.
 
     Args:
         models: by name, of the task ``order_embeddings``; of one vocabulary.
@@ -153,8 +153,8 @@ class CaptionLocator:
             objects.append(SceneObject(name, shape, paint, (left, top, right, bottom)))
         return objects
 
-    def locate(self, state: OrderState) -> Location:
-        """Return the place of the caption of a state."""
+    def find(self, state: OrderState) -> SearchResult:
+        """Return the pictures and captions nearest to the caption of a state."""
         meaning, dataset = self.meaning(state.caption), self.dataset
         text = str(meaning) if meaning else state.caption.lower()
         typed = self.points(state.net, [text])
@@ -173,7 +173,7 @@ class CaptionLocator:
             lengths = ((sign * (typed[0] - each)).relu().square().sum() for each in points)
             return [*map(Neighbour, texts, map(float, lengths))]
 
-        return Location(
+        return SearchResult(
             state.caption, violations.numpy().astype(float), None if true is None else true[0],
             nearest, [self.objects(picture) for picture in nearest], neighbours(less, -1),
             neighbours(more, 1), unknown,
@@ -198,18 +198,18 @@ def order(
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
         settings: fields of :class:`OrderState` to start with; Reset returns to them.
     """
-    locator = CaptionLocator(models, dataset)
+    search = CaptionSearch(models, dataset)
 
     def show(state: OrderState) -> Shown:
-        location = locator.locate(state)
-        title = f"{location.caption}, {state.net}"
-        return Shown(order_figure(location), title, sentence(location, state.net))
+        result = search.find(state)
+        title = f"{result.caption}, {state.net}"
+        return Shown(order_figure(result), title, sentence(result, state.net))
 
     state = OrderState(**settings)
-    state = OrderState(state.caption or locator.examples[0], state.net or next(iter(models)))
+    state = OrderState(state.caption or search.examples[0], state.net or next(iter(models)))
     check_option("net", state.net, models)
     controls = {
-        "caption": text_box("caption", locator.examples),
+        "caption": text_box("caption", search.examples),
         "net": choice("net", models.keys()),
     }
     alt = (
@@ -222,23 +222,23 @@ def order(
     )  # fmt: skip
 
 
-def sentence(location: Location, net: str) -> str:
+def sentence(result: SearchResult, net: str) -> str:
     """Return of how many pictures a caption is true, and how far the others lie from it."""
-    parts = [f"“{location.caption}”, network {net}."]
-    if location.unknown:
-        unknown = ", ".join(location.unknown)
+    parts = [f"“{result.caption}”, network {net}."]
+    if result.unknown:
+        unknown = ", ".join(result.unknown)
         parts.append(f"Words that the network does not know: {unknown}.")
-    if location.true is None:
+    if result.true is None:
         parts.append("It is not known for which pictures the caption is true.")
     else:
-        right = int(location.true[location.nearest].sum())
+        right = int(result.true[result.nearest].sum())
         parts.append(
-            f"The caption is true of {right} of the {len(location.nearest)} pictures with the "
-            f"smallest penalty, and of {int(location.true.sum())} of all {len(location.true)}."
+            f"The caption is true of {right} of the {len(result.nearest)} pictures with the "
+            f"smallest penalty, and of {int(result.true.sum())} of all {len(result.true)}."
         )
     for words, captions in (
-        ("more general", location.above),
-        ("more specific", location.below),
+        ("more general", result.above),
+        ("more specific", result.below),
     ):
         if captions:
             violation = mean(each.violation for each in captions)
@@ -246,10 +246,10 @@ def sentence(location: Location, net: str) -> str:
     return " ".join(parts)
 
 
-def order_figure(location: Location) -> Figure:
+def order_figure(result: SearchResult) -> Figure:
     """Return eight pictures, the violation by every picture, and the captions around."""
     line = {"mode": "lines", "hoverinfo": "skip"}
-    objects = [(slot, each) for slot, some in enumerate(location.objects) for each in some]
+    objects = [(slot, each) for slot, some in enumerate(result.objects) for each in some]
     data = [
         trace(
             "scatter", f"things {paint}", 0, **line, fill="toself" if paint else "none",
@@ -258,9 +258,9 @@ def order_figure(location: Location) -> Figure:
         )
         for paint, colour in PAINTS.items()
     ]  # fmt: skip
-    unknown = np.full(len(location.violations), location.true is None)
-    true = ~unknown if location.true is None else location.true
-    low, high = float(location.violations.min()), float(location.violations.max())
+    unknown = np.full(len(result.violations), result.true is None)
+    true = ~unknown if result.true is None else result.true
+    low, high = float(result.violations.min()), float(result.violations.max())
     bins = {"start": low, "end": high + 1e-9, "size": max((high - low) / 40, 1e-9)}
     # of pictures in one bin those that it is true of stand before the others, which are more
     parts = (
@@ -269,21 +269,21 @@ def order_figure(location: Location) -> Figure:
         ("unknown", GREY, unknown),
     )
     for name, colour, mine in parts:
-        frames = [corner(slot) + FRAME for slot, it in enumerate(location.nearest) if mine[it]]
+        frames = [corner(slot) + FRAME for slot, it in enumerate(result.nearest) if mine[it]]
         look = {"color": colour, "width": 2.5}
         data.append(
             trace("scatter", f"frames {name}", 0, **line, line=look, **polygons(frames))
         )
         data.append(trace(
             "histogram", f"pictures {name}", 2, marker={"color": colour}, opacity=0.75,
-            hovertemplate="%{x:.3f}: %{y}<extra></extra>", x=location.violations[mine],
+            hovertemplate="%{x:.3f}: %{y}<extra></extra>", x=result.violations[mine],
             xbins=bins,
         ))  # fmt: skip
     data.append(trace(
         "scatter", "words", 0, mode="text", hoverinfo="skip",
-        textfont={"size": 11, "color": INK}, **words_in_pictures(location),
+        textfont={"size": 11, "color": INK}, **words_in_pictures(result),
     ))  # fmt: skip
-    around = (("above", ORANGE, location.above, 1), ("below", BLUE, location.below, -1))
+    around = (("above", ORANGE, result.above, 1), ("below", BLUE, result.below, -1))
     for name, colour, neighbours, sign in around:
         data.append(trace(
             "bar", name, 1, orientation="h", width=0.55, marker={"color": colour},
@@ -292,17 +292,17 @@ def order_figure(location: Location) -> Figure:
             y=sign * np.arange(1.0, len(neighbours) + 1),
             text=[escape(each.text) for each in neighbours],
         ))  # fmt: skip
-    return {"data": data, "layout": order_layout(location)}
+    return {"data": data, "layout": order_layout(result)}
 
 
-def order_layout(location: Location) -> dict[str, Any]:
+def order_layout(result: SearchResult) -> dict[str, Any]:
     """Return the axes and the words of the figure."""
     domains = order_domains()
-    neighbours = [*location.above, *location.below]
+    neighbours = [*result.above, *result.below]
     widest = max([0.01, *(each.violation for each in neighbours)])
-    rows = [(0.0, f"<b>{escape(location.caption)}</b>")]
-    rows += [(k + 1.0, escape(each.text)) for k, each in enumerate(location.above)]
-    rows += [(-k - 1.0, escape(each.text)) for k, each in enumerate(location.below)]
+    rows = [(0.0, f"<b>{escape(result.caption)}</b>")]
+    rows += [(k + 1.0, escape(each.text)) for k, each in enumerate(result.above)]
+    rows += [(-k - 1.0, escape(each.text)) for k, each in enumerate(result.below)]
     plain = {"showarrow": False, "xanchor": "left"}
     small, font = {"size": 11, "color": INK}, {"size": 13}
     notes = [
@@ -342,16 +342,16 @@ def order_domains() -> dict[str, dict[str, Any]]:
     )  # fmt: skip
 
 
-def words_in_pictures(location: Location) -> dict[str, Any]:
+def words_in_pictures(result: SearchResult) -> dict[str, Any]:
     """Return the words below every picture, and in boxes of which only the kind is known."""
     places, texts = [], []
-    for slot, picture in enumerate(location.nearest):
+    for slot, picture in enumerate(result.nearest):
         places.append(corner(slot) + np.array([0.5, 1.09]))
         truth = ""
-        if location.true is not None:
-            truth = " true" if location.true[picture] else " not true"
-        texts.append(f"{location.violations[picture]:.3f}{truth}")
-        for scene_object in sorted(location.objects[slot], key=area, reverse=True)[:NAMED]:
+        if result.true is not None:
+            truth = " true" if result.true[picture] else " not true"
+        texts.append(f"{result.violations[picture]:.3f}{truth}")
+        for scene_object in sorted(result.objects[slot], key=area, reverse=True)[:NAMED]:
             if not scene_object.shape:
                 left, top, right, bottom = scene_object.box
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])
