@@ -40,7 +40,7 @@ from lnlab.analysis.module_copy import (
 )
 from lnlab.analysis.normalized_layer import check_finite
 from lnlab.analysis.random import normal, uniform
-from lnlab.analysis.result import Figure, Frame, Report, make_frame
+from lnlab.analysis.result import Figure, Frame, TextResult, make_frame
 from lnlab.nn import Conv2d
 from lnlab.nn.table1 import TRANSFORMATIONS, LayerInputs, Transformation
 from lnlab.progress import progress as bar
@@ -134,7 +134,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class InvarianceReport(Report):
+class InvarianceReport(TextResult):
     """The invariances of a module; prints as a table."""
 
     module: str  # its class
@@ -379,7 +379,7 @@ class DefectsAtDelta(NamedTuple):
     swallowed: bool
 
 
-class Tester:
+class InvarianceTester:
     """Tries changes on one module copy and grades their defects.
 
     Attributes:
@@ -436,18 +436,20 @@ class Tester:
         }
         return Replacement(rounded(self.module.x, 1), weights)
 
-    def depends_on(self, where: str) -> bool:
-        """Return True if anything that can be seen depends on a weight, or on "x".
+    def depends_on(self, tensor_name: str) -> bool:
+        """Return True if an output or a pre-activation depends on a weight, or on "x".
 
         An input of integers is not tried.
         """
         x = self.module.x
-        values = x if where == "x" else self.module.parameters[where].data
+        values = x if tensor_name == "x" else self.module.parameters[tensor_name].data
         if not values.is_floating_point():
             return True
-        other = normal(2, int(where == "x"), values.numel()).view_as(values).to(values)
+        other = normal(2, int(tensor_name == "x"), values.numel()).view_as(values).to(values)
         changed = self.run(
-            Replacement(x + other) if where == "x" else Replacement(x, {where: other})
+            Replacement(x + other)
+            if tensor_name == "x"
+            else Replacement(x, {tensor_name: other})
         )
         return not torch.equal(changed.y, self.base.y) or self._inside(changed) != 0
 
@@ -623,7 +625,7 @@ def check_invariances(
     for mode in [mode for mode in has if mode in wanted]:
         try:
             module = ModuleCopy(model, x, dtype=dtype, bn_stats=has[mode], read=read)
-            tester = Tester(module, chosen)
+            tester = InvarianceTester(module, chosen)
         except ValueError as error:
             not_tried[mode] = str(error)
             continue
@@ -666,7 +668,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _changes_to_try(
-    tester: Tester, columns: Collection[int], not_tried: dict[str, str]
+    tester: InvarianceTester, columns: Collection[int], not_tried: dict[str, str]
 ) -> list[Change]:
     """Return the changes of some columns whose effect could be seen; note the others."""
     at_input = {*OF_INPUTS, OTHERS.column} & {*columns}
@@ -692,18 +694,18 @@ def _changes_to_try(
     return changes
 
 
-def _plainer(tester: Tester) -> dict[str, Tester]:
+def _plainer(tester: InvarianceTester) -> dict[str, InvarianceTester]:
     """Return testers of the module without what commonly prevents an invariance."""
-    testers: dict[str, Tester] = {}
+    testers: dict[str, InvarianceTester] = {}
     for without in ("eps", "bias inside", "eps and bias inside"):
         module = tester.module.without(eps="eps" in without, bias="bias" in without)
         if module is not None:
             with suppress(ValueError):  # 0/0 if nothing varies
-                testers[without] = Tester(module, tester.weights)
+                testers[without] = InvarianceTester(module, tester.weights)
     return testers
 
 
-def _holds(tester: Tester, change: Change) -> bool:
+def _holds(tester: InvarianceTester, change: Change) -> bool:
     # at still smaller ones a bias that BatchNorm takes away again has cost all digits; at a
     # large one a small effect, which passes for rounding to float32 at the others, is seen
     return all(tester.defect(change, delta) <= tester.exact for delta in (USUAL, 1e-3, 1e3))
@@ -730,7 +732,7 @@ def _modes(model: nn.Module, x: Tensor, read: Read) -> dict[str, str]:
     if batch_norms(model):
         return MODES
     evaluation, training = (
-        Tester(ModuleCopy(model, x, bn_stats=bn_stats, read=read), {}).base.y
+        InvarianceTester(ModuleCopy(model, x, bn_stats=bn_stats, read=read), {}).base.y
         for bn_stats in ("running", "batch")
     )
     # training is a mode of its own if it computes something else, as with dropout

@@ -31,7 +31,7 @@ from lnlab.analysis.module_copy import (
     first_tensor,
 )
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import Frame, Report, make_frame
+from lnlab.analysis.result import Frame, TextResult, make_frame
 from lnlab.threads import in_one_thread
 
 # The module as a black box.
@@ -459,14 +459,14 @@ NOTHING = "no normalizer"
 class Property:
     """One property of a normalizer."""
 
-    what: str  # it is about
+    name: str
     found: str  # how the module does it
     torch: str  # how torch.nn's operator does it
     wrong: bool  # whether that makes another function of it
 
 
 @dataclass(frozen=True)
-class NormReport(Report):
+class NormReport(TextResult):
     """The normalizer that a module turned out to be; prints as a table."""
 
     module: str  # its class, from which nothing is concluded
@@ -489,7 +489,7 @@ class NormReport(Report):
     @property
     def defects(self) -> list[str]:
         """The lines on what is done otherwise."""
-        return [f"{p.what}: {p.found}, not {p.torch}" for p in self.properties if p.wrong]
+        return [f"{p.name}: {p.found}, not {p.torch}" for p in self.properties if p.wrong]
 
     def to_frame(self) -> Frame:
         """Return one row per property."""
@@ -504,7 +504,7 @@ class NormReport(Report):
         return [f"{self.module} comes nearest to {self.kind}, but for {defects} things"]
 
     def _rows(self) -> list[Sequence[str]]:
-        marked = (f"! {p.what}" if p.wrong else p.what for p in self.properties)
+        marked = (f"! {p.name}" if p.wrong else p.name for p in self.properties)
         rows = [(m, p.found, p.torch) for m, p in zip(marked, self.properties, strict=True)]
         return [("", "found", "torch.nn"), *rows]
 

@@ -95,7 +95,7 @@ class AnalysisResult:
         return path
 
 
-class Report(AnalysisResult):
+class TextResult(AnalysisResult):
     """A result in words: its table is printed whole, with cells that are wrapped."""
 
     whole: tuple[int, ...] = ()

@@ -595,24 +595,26 @@ def like_ours(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Modul
     except TypeError:
         if report is None or report.kind not in OURS:
             raise
-        aspects = {f.what: f.found for f in report.properties}
-        wrong = {f.what for f in report.properties if f.wrong and "differs" not in f.what}
-        parameters = {n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in aspects}
-        settings = _layout(aspects["statistics over"], a.dim())
-        known = wrong <= {"variance", "eps"} and "sum" not in aspects.get("variance", "")
+        properties = {f.name: f.found for f in report.properties}
+        wrong = {f.name for f in report.properties if f.wrong and "differs" not in f.name}
+        parameters = {
+            n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in properties
+        }
+        settings = _layout(properties["statistics over"], a.dim())
+        known = wrong <= {"variance", "eps"} and "sum" not in properties.get("variance", "")
         if not known or settings is None or len(parameters) < sum(1 for _ in norm.parameters()):
             raise
-        if "unbiased" in aspects.get("variance", ""):
+        if "unbiased" in properties.get("variance", ""):
             settings["correction"] = 1
-        if "added to sigma" in aspects["eps"]:
+        if "added to sigma" in properties["eps"]:
             settings["root"] = outside_root
         units = a.shape[-1 - settings.get("space", 0)]
         same = OURS[report.kind](units, eps=eps_of(norm), **settings)
         same.g = next(
-            (p for n, p in parameters.items() if aspects[n].startswith("multiplies")), None
+            (p for n, p in parameters.items() if properties[n].startswith("multiplies")), None
         )
         same.b = next(
-            (p for n, p in parameters.items() if aspects[n].startswith("added last")), None
+            (p for n, p in parameters.items() if properties[n].startswith("added last")), None
         )
         return same
     return norm

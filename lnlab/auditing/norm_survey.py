@@ -210,7 +210,7 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
     activation = remove_activation(module)
     choices = [module]
     if gated := "gate" in inspect.signature(module.forward).parameters:
-        choices = [WithGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]
+        choices = [ConstantGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]
     try:
         x = find_input(choices[0])
         reports = [(choice, identify_norm(choice, x)) for choice in choices]
@@ -224,7 +224,7 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
 SILU_IS_1, SIGMOID_IS_1 = 1.2784645, 40.0
 
 
-class WithGate(nn.Module):
+class ConstantGate(nn.Module):
     """A norm with a gate that multiplies its input or output, at a constant gate."""
 
     def __init__(self, norm: nn.Module, gate: float) -> None:
@@ -407,13 +407,13 @@ def summarize(report: NormReport, module: nn.Module, x: Tensor) -> str:
             return "an affine map of each value, without statistics of its input"
         return "a function of each value, without statistics"
     if report.kind == NOTHING:
-        return "; ".join(f"{p.what} {p.found}" for p in report.properties)
+        return "; ".join(f"{p.name} {p.found}" for p in report.properties)
     differences = [
         p
         for p in report.properties
-        if p.wrong and not p.what.startswith("differs") and "1 + it" not in p.found
+        if p.wrong and not p.name.startswith("differs") and "1 + it" not in p.found
     ]
-    return "; ".join([report.kind, *(f"{p.what}: {p.found}" for p in differences)])
+    return "; ".join([report.kind, *(f"{p.name}: {p.found}" for p in differences)])
 
 
 def place_of_eps(divisor: Divisor) -> str:

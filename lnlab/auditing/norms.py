@@ -61,9 +61,9 @@ class NormGroup:
         return type(self.module).__name__
 
     @property
-    def aspects(self) -> dict[str, str]:
-        """The findings of the report, by subject: "eps", "variance"."""
-        return {f.what: f.found for f in self.report.properties} if self.report else {}
+    def properties(self) -> dict[str, str]:
+        """What the report found, by property: "eps", "variance"."""
+        return {f.name: f.found for f in self.report.properties} if self.report else {}
 
 
 def find_norms(subject: AuditSubject) -> list[NormGroup]:

@@ -500,7 +500,7 @@ def check_registration(subject: AuditSubject) -> list[Finding]:
         if len(same) > 1 and not inner:
             message = f"{len(same)} names for one object"
             findings.append(make_finding("module-repeated", same, message))
-    equal = list(_equal_weights(model, subject.trainable))
+    equal = list(_duplicate_weights(model, subject.trainable))
     if equal:
         message = f"{count(len(equal), 'weight')} with the same random numbers as another"
         findings.append(make_finding("weights-equal", equal, message))
@@ -544,7 +544,8 @@ def _unregistered(name: str, value: Any, known: set[int], modules: set[int]) -> 
     ]
 
 
-def _equal_weights(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
+def _duplicate_weights(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
+    """Yield the names of weights with the same random numbers as an earlier one."""
     seen: dict[Any, Tensor] = {}
     layers = (*SUMMING, nn.RNNBase, nn.MultiheadAttention, nn.Embedding)
     owners = {name for name, each in model.named_modules() if isinstance(each, layers)}
@@ -823,7 +824,7 @@ def check_layout(subject: AuditSubject) -> list[Finding]:
         for group in find_norms(subject)
         for call in group.calls
         for name, p in call.module.named_parameters(call.name, recurse=False)
-        if group.aspects.get(name.rpartition(".")[2], "").startswith("multiplies")
+        if group.properties.get(name.rpartition(".")[2], "").startswith("multiplies")
         and p.numel() >= 16
         and 0.25 < float((p < 0).double().mean()) < 0.75
     ]

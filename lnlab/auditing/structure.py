@@ -104,15 +104,15 @@ def functional_calls(subject: AuditSubject) -> dict[str, list[str]]:
 
 
 def _norm_row(norms: NormGroup) -> dict:
-    aspects = norms.aspects
+    properties = norms.properties
     return {
         "where": list_names(norms.names, 2),
         "how many": len(norms.calls),
         "class": norms.kind,
         "is": norms.report.kind if norms.report else f"not found out: {norms.why}",
-        "statistics over": aspects.get("statistics over", aspects.get("statistics", "")),
-        "variance": aspects.get("variance", aspects.get("mean square", "")),
-        "eps": aspects.get("eps", ""),
+        "statistics over": properties.get("statistics over", properties.get("statistics", "")),
+        "variance": properties.get("variance", properties.get("mean square", "")),
+        "eps": properties.get("eps", ""),
     }
 
 
@@ -128,7 +128,7 @@ def _norm_findings(norms: NormGroup) -> Iterator[Finding]:
 
 def _name_alone(norms: NormGroup) -> Finding:
     """A class that is called a normalizer and computes no (x - mu) / sigma."""
-    computes = "; ".join(f"{what} {found}" for what, found in norms.aspects.items())
+    computes = "; ".join(f"{what} {found}" for what, found in norms.properties.items())
     if computes.startswith("statistics none"):
         message = f"{norms.kind} takes no statistics of its input"
         return make_finding("norm-without-statistics", norms.names, message)
@@ -178,18 +178,18 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
     if norms.report is None or norms.report.kind == NOTHING:
         return
     for f in norms.report.properties:
-        if not f.wrong or f.what.startswith("differs"):
+        if not f.wrong or f.name.startswith("differs"):
             continue
         if (f.found, _promise(norms)) == ("kept", "RMSNorm"):  # the mean, as promised
             continue
-        rule, severity = DIFFERENCES.get(f.what, "norm-differs"), None
-        if f.what == "variance" and "unbiased" not in f.found:
+        rule, severity = DIFFERENCES.get(f.name, "norm-differs"), None
+        if f.name == "variance" and "unbiased" not in f.found:
             rule = "norm-differs"
-        if f.what == "eps" and "at least" in f.found:
+        if f.name == "eps" and "at least" in f.found:
             rule = "eps-floor"
         if f.found.startswith(f"{f.torch} of") and " parts" in f.found:
             rule = "norm-misnamed"  # of groups of the right axis, as in Mamba-2
-        if f.what == "evaluation" and "own batch" in f.found:
+        if f.name == "evaluation" and "own batch" in f.found:
             # the same in both modes: a fault where no batch is promised; see check_mixed_cases
             if is_known_norm(norms.module) or _promise(norms) is None:
                 continue
@@ -198,7 +198,7 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
             _promise(norms) is None or f.found.startswith(ROLES["gain, 1 + "])
         ):
             severity = FACT
-        message = f"{norms.kind}: {f.what} {f.found}, not {f.torch}"
+        message = f"{norms.kind}: {f.name} {f.found}, not {f.torch}"
         kind = norms.report.kind
         promise = _promise(norms) or kind
         yield make_finding(rule, norms.names, message, severity, kind=kind, promise=promise)
@@ -206,16 +206,16 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
 
 def _missing_or_small_eps(norms: NormGroup) -> Iterator[Finding]:
     """No eps at all, or one so small that a constant case has a steep gradient."""
-    aspect = norms.aspects.get("eps", "")
-    if aspect == "none":
+    words = norms.properties.get("eps", "")
+    if words == "none":
         nan = _nan_at_a_constant(norms.calls[0])
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")
         message = f"{norms.kind} has no eps"
         yield make_finding("eps-missing", norms.names, message, severity, result=result)
         return
-    eps = float(aspect.split()[0]) if aspect[:1].isdigit() else 1.0
+    eps = float(words.split()[0]) if words[:1].isdigit() else 1.0
     if eps < STEEP:
-        factor = digits(1 / eps if "sigma" in aspect else eps**-0.5)
+        factor = digits(1 / eps if "sigma" in words else eps**-0.5)
         in_half = "0" if eps < 3e-8 else "hardly there"
         message = f"eps is {digits(eps)}, torch's own 1e-5"
         where = norms.names

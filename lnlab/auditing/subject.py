@@ -290,8 +290,8 @@ def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
     return copy, given[open_index].detach().clone()
 
 
-def in_one_precision(module: nn.Module) -> nn.Module:
-    """Return a copy that makes its own numbers in float64 where its parameters are in it.
+def follow_parameter_dtype(module: nn.Module) -> nn.Module:
+    """Return a copy whose default precision is float64 if its parameters are in float64.
 
     Many a forward makes numbers without naming a precision (frequencies of times), which are
     in float32 then and do not fit the others.
@@ -595,7 +595,7 @@ class AuditSubject:
 
     @cached_property
     def _copy(self) -> ModuleCopy:
-        for change in (lambda module: module, in_one_precision):
+        for change in (lambda module: module, follow_parameter_dtype):
             try:
                 module = change(self.module)
                 copy = ModuleCopy(module, self.x, dtype=torch.float64, read=self.read)

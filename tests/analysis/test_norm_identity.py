@@ -41,7 +41,7 @@ def centred(x, axes=-1):
 
 
 def found(report, what) -> str:
-    return next(f.found for f in report.properties if f.what == what)
+    return next(f.found for f in report.properties if f.name == what)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_wrong_normalizer_is_told_what_is_wrong_and_nothing_else(name):
         nn.init.zeros_(module.weight)
     shape = NHWC if "formula" in vars(module) and len(module.gamma) == 6 else (2, H)
     report = identify_norm(module.double(), torch.zeros(shape))
-    wrong = {f.what.partition(" from")[0]: f.found for f in report.properties if f.wrong}
+    wrong = {f.name.partition(" from")[0]: f.found for f in report.properties if f.wrong}
     assert wrong.keys() == expected.keys()
     for what, words in expected.items():
         assert words in wrong[what]
