@@ -62,7 +62,7 @@ class NormGroup:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What the report found, by property: "eps", "variance"."""
+        """The findings of the report, by property: "eps", "variance"."""
         return {f.name: f.found for f in self.report.properties} if self.report else {}
 
 
