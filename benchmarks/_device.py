@@ -5,15 +5,14 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from unittest import mock
 
 import torch
 from torch import nn
 from torch.utils.benchmark import Timer
 
-from lnlab.kernels import fuse, gpu, recurrent
+from lnlab.kernels import fuse, recurrent
 from lnlab.nn.recurrent import GRU, LSTM
 
 SIZES = [
@@ -43,7 +42,7 @@ PEER = "without norm"
 
 CONTENDERS = {
     PEER: "torch's layer without layer norm (cuDNN)",
-    "triton graphs": "Triton, as CUDA graphs",
+    "triton graph": "Triton, as a CUDA graph (torch.cuda.make_graphed_callables)",
     "triton": "Triton",
     "loop": "reference loop",
     "compiled": 'torch.compile(mode="reduce-overhead") of each step',
@@ -94,39 +93,30 @@ def median_ms(
     T, B, inputs, H = size
     x = torch.randn(T, B, inputs, device=device, requires_grad=True)
     dy = torch.randn(T, B, H, device=device)
-    recorded = gpu.recorded_counts.total()
-    with prepare(contender, cell, inputs, H, device) as layer:
-        run = step(layer, x, dy, phase == "train")
-        if contender == "compiled":
-            run = begin_with_mark(run)
-        ms = milliseconds(run, seconds)
-    if contender == "triton graphs" and gpu.recorded_counts.total() == recorded:
-        raise RuntimeError("no CUDA graph was recorded")
-    return ms
+    run = step(prepare(contender, cell, x, H), x, dy, phase == "train")
+    return milliseconds(begin_with_mark(run) if contender == "compiled" else run, seconds)
 
 
-@contextmanager
-def prepare(
-    contender: str, cell: str, inputs: int, H: int, device: torch.device
-) -> Iterator[nn.Module]:
-    """The layer of a contender, for as long as it is measured.
+def prepare(contender: str, cell: str, x: torch.Tensor, H: int) -> nn.Module:
+    """Return the layer of a contender for x (T, B, inputs).
 
     Raises:
         RuntimeError: there is no Triton program, so that fuse() would take torch's operators.
     """
     ours, theirs, _ = LAYERS[cell]
-    layer = (theirs if contender == PEER else ours)(inputs, H).to(device)
+    layer = (theirs if contender == PEER else ours)(x.shape[2], H).to(x.device)
     if contender == "compiled":
         torch._dynamo.reset()  # or what was compiled before counts towards its limit
         for one in layer.cells:
             one.compile(mode="reduce-overhead")
-    if contender in ("fused", "triton", "triton graphs"):
+    if contender in ("fused", "triton", "triton graph"):
         layer = fuse(layer)
-    if "triton" in contender and recurrent.triton_steps(device, torch.float32, H) is None:
+    has_program = recurrent.has_triton_program(x.device, torch.float32, H)
+    if "triton" in contender and not has_program:
         raise RuntimeError("no Triton program for this device and size, or no Triton")
-    no_graphs = mock.patch.object(gpu, "can_record", return_value=False)
-    with no_graphs if contender == "triton" else nullcontext():
-        yield layer
+    if contender == "triton graph":
+        layer = torch.cuda.make_graphed_callables(layer, (x,))
+    return layer
 
 
 def begin_with_mark(run: Callable[[], None]) -> Callable[[], None]:

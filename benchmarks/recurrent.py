@@ -27,7 +27,7 @@ from lnlab.figures.style import BLUE, GREY, INK, OTHERS, TEMPLATE, add_footnote,
 from lnlab.kernels import fuse
 from lnlab.kernels.compilation import call_library, l2_cache_bytes, library
 from lnlab.kernels.fused_cells import fused_cell
-from lnlab.kernels.recurrent import KernelCall
+from lnlab.kernels.recurrent import RecurrentLoop
 from lnlab.nn import Cell
 from lnlab.nn.recurrent import GRU, LSTM, Recurrent
 from lnlab.training.random_state import check_device
@@ -134,13 +134,13 @@ def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], i
     lib, fused = library(), fused_cell(cell)
     assert lib is not None
     assert fused is not None
-    task = KernelCall(lib, fused.kernel, fused.eps, None, False, torch.get_num_threads())
-    parameters = fused.parameters.detach()
-    h0, grads = x.new_zeros(x.shape[1], cell.hidden_size), torch.empty(1) if train else None
-    given = {"h0": h0, "parameters": parameters, "dW_h": grads}
-    problem = task.problem(x, **given)
+    loop = RecurrentLoop(lib, fused.kernel, fused.eps, torch.get_num_threads())
+    state = x.new_zeros(cell.states, x.shape[1], cell.hidden_size)
+    inputs = [a.detach() for a in (x, cell.W_x, cell.W_h, fused.parameters, *state)]
+    grads = {"dW_h": torch.empty(1)} if train else {}
+    problem = loop.problem(inputs, grads)
     # the tensors live as long as the pointers to them
-    return lambda kept=(given, x): call_library(lib, name, problem)
+    return lambda kept=(inputs, grads): call_library(lib, name, problem)
 
 
 def long(T: int) -> dict:

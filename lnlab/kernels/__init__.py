@@ -15,7 +15,7 @@ from torch import nn
 from lnlab.kernels.fused_cells import has_hooks, is_exactly
 from lnlab.kernels.normalizers import FUSED, has_torch_operator
 from lnlab.kernels.recurrent import is_fused, unroll
-from lnlab.nn import Derf, DyT, Identity, Normalizer
+from lnlab.nn import Derf, DyT, Identity, Normalizer, RecurrentBatchNorm
 from lnlab.nn.linear import Layer
 from lnlab.nn.recurrent import Recurrent
 from lnlab.nn.recurrent import unroll as reference_unroll
@@ -27,8 +27,8 @@ class NotFusedWarning(UserWarning):
     """Some modules have no fast form and stay as they are; the message names them."""
 
 
-NOTHING_TO_FUSE = (Identity, DyT, Derf)
-"""Without statistics they are elementwise operators of torch already."""
+NOTHING_TO_FUSE = (Identity, DyT, Derf, RecurrentBatchNorm)
+"""Elementwise operators of torch already; the last one's steps are those of its cell."""
 
 
 def fuse(model: Module) -> Module:

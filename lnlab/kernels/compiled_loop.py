@@ -1,4 +1,4 @@
-"""Models whose steps are one compiled loop of their own: what DRAW and handwriting share."""
+"""A loop over time as one compiled call forward and one back: what all such loops share."""
 
 import ctypes
 from collections.abc import Sequence
@@ -16,10 +16,46 @@ from lnlab.kernels.fused_cells import (
     is_exactly,
     refuse_second_derivative,
 )
-from lnlab.kernels.recurrent import KERNEL_DTYPES, PooledMemory
 from lnlab.nn import Identity, Linear, LSTMCell
 
 Tensors = dict[str, Tensor]
+
+KERNEL_DTYPES = torch.float32, torch.float64
+
+MIN_POOL_BYTES = 128 * 1024
+"""Size from which malloc may ask the system for fresh pages each time."""
+
+
+class PooledMemory:
+    """Memory of the library's pool, given back when the object is deleted."""
+
+    # torch.compile creates objects without __init__, and __del__ reads this attribute
+    pointer: Any = None
+
+    def __init__(self, lib: ctypes.CDLL, size: int) -> None:
+        self.give, self.pointer = lib.give, lib.take(size)
+        if self.pointer is None:
+            raise MemoryError(f"no memory for {size} bytes of the recurrence.")
+
+    def __del__(self) -> None:
+        if self.pointer is not None:
+            self.give(self.pointer)
+
+
+def empty_in_pool(lib: ctypes.CDLL, like: Tensor, shape: Sequence[int] | None = None) -> Tensor:
+    """Return an empty tensor shaped as ``like``, or of ``shape``, in the library's pool.
+
+    Fresh pages from the system would cost up to a tenth more time.
+    """
+    shape = like.shape if shape is None else torch.Size(shape)
+    size = shape.numel() * like.element_size()
+    if size < MIN_POOL_BYTES:
+        return like.new_empty(shape)
+    memory = PooledMemory(lib, size)
+    buffer = (ctypes.c_char * size).from_address(memory.pointer)
+    # the storage of the tensor holds the buffer, and so the memory
+    buffer.memory = memory  # pyright: ignore[reportAttributeAccessIssue]
+    return torch.frombuffer(buffer, dtype=like.dtype).view(shape)
 
 
 @dataclass
@@ -31,7 +67,8 @@ class CompiledLoop:
     """
 
     inputs: ClassVar[tuple[str, ...]]  # the names of its inputs, in their order
-    materialized: ClassVar[bool]  # whether the loop needs a gradient of every output
+    reads: ClassVar[tuple[str, ...]] = ()  # the outputs that its backward pass reads
+    always: ClassVar[tuple[str, ...]] = ()  # the inputs whose gradient it computes unasked
 
     lib: ctypes.CDLL  # the library
     kernel: Kernel  # the form of its cells
@@ -52,7 +89,7 @@ class CompiledLoop:
         """Return tensors that the loop reads besides its inputs, by name."""
         return {}
 
-    def __call__(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> Any:
+    def __call__(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor] = ()) -> Any:
         """Return the outputs, those that have gradients first."""
         tensors = [*inputs, *parameters]
         self.keep = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
@@ -67,7 +104,8 @@ class CompiledLoop:
         problem = self._sized(tensors[:count], tensors[count:])
         self.eps_array = (ctypes.c_double * len(self.eps))(*self.eps)  # outlives the call, too
         problem.eps = ctypes.addressof(self.eps_array)
-        problem.parameters[:] = [p.data_ptr() for p in tensors[count:]]
+        if parameters := [p.data_ptr() for p in tensors[count:]]:
+            problem.parameters[:] = parameters
         inputs = dict(zip(self.inputs, tensors[:count], strict=True))
         for name, tensor in {**inputs, **self._constants(), **others}.items():
             setattr(problem, name, tensor.data_ptr() or None)
@@ -87,29 +125,30 @@ class LoopFunction(torch.autograd.Function):
             ctx.saved = PooledMemory(loop.lib, call_library(loop.lib, "saved_bytes", problem))
             problem.saved = ctx.saved.pointer
             ctx.loop, ctx.names = loop, tuple(outputs)
-            ctx.save_for_backward(*tensors)
+            ctx.save_for_backward(*(outputs[name] for name in loop.reads), *tensors)
         call_library(loop.lib, "forward", problem)
-        ctx.set_materialize_grads(loop.materialized)
         ctx.mark_non_differentiable(*others.values())
         return *outputs.values(), *others.values()
 
     @staticmethod
     def backward(ctx: Any, *grads):
         refuse_second_derivative()
-        loop, tensors = ctx.loop, ctx.saved_tensors
-        count = len(loop.inputs)
-        wanted = ctx.needs_input_grad[1 : count + 1]
-        pairs = zip(tensors[:count], wanted, strict=True)
-        of_inputs = [torch.empty_like(a) if needed else None for a, needed in pairs]
-        of_parameters = [torch.empty_like(p) for p in tensors[count:]]
-        slopes = {
-            **dict(zip(ctx.names, grads, strict=False)),
-            **dict(zip(loop.inputs, of_inputs, strict=True)),
-        }
-        known = {f"d{n}": a.contiguous() for n, a in slopes.items() if a is not None}
+        loop, tensors = ctx.loop, [*ctx.saved_tensors]
+        known, needs = {n: tensors.pop(0) for n in loop.reads}, ctx.needs_input_grad[1:]
+        of_inputs = [
+            empty_in_pool(loop.lib, a) if needed or name in loop.always else None
+            for name, a, needed in zip(loop.inputs, tensors, needs, strict=False)
+        ]
+        of_parameters = [torch.empty_like(p) for p in tensors[len(loop.inputs) :]]
+        slopes = [
+            *zip(ctx.names, grads, strict=False),
+            *zip(loop.inputs, of_inputs, strict=True),
+        ]
+        known |= {f"d{name}": a.contiguous() for name, a in slopes if a is not None}
         problem = loop.problem(tensors, known)
         problem.saved = ctx.saved.pointer
-        problem.grads[:] = [a.data_ptr() for a in of_parameters]
+        if of_parameters:
+            problem.grads[:] = [a.data_ptr() for a in of_parameters]
         call_library(loop.lib, "backward", problem)
         return None, *of_inputs, *of_parameters
 

@@ -28,7 +28,6 @@ from lnlab.nn import (
     InstanceNorm,
     LayerNorm,
     Normalizer,
-    RecurrentBatchNorm,
     RMSNorm,
     at_least_float32,
     inside_root,
@@ -115,17 +114,14 @@ class FusedBatchNorm(BatchNorm):
         self.check(a)
         if torch_refuses(self, a):
             return super().forward(a, W, t)
-        return torch_batch_norm(self, a, t)
-
-
-class FusedRecurrentBatchNorm(RecurrentBatchNorm):
-    """:class:`~lnlab.nn.RecurrentBatchNorm` by torch's batch_norm, step by step."""
-
-    def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
-        if torch_refuses(self, a):
-            return super().forward(a, W, t)
-        return torch_batch_norm(self, a, t)
+        a_, g, b = to_common_dtype(
+            flatten_cases(at_least_float32(a), self.space), self.g, self.b
+        )
+        # torch updates the statistics it is given: none where evaluation uses the batch
+        running = self.training or not self.uses_batch
+        mean, var = (self.running_mean, self.running_var) if running else (None, None)
+        h = F.batch_norm(a_, mean, var, g, b, self.uses_batch, self.momentum, self.eps)
+        return h.view(a.shape).to(a.dtype)
 
 
 def torch_refuses(norm: BatchNorm, a: Tensor) -> bool:
@@ -134,30 +130,12 @@ def torch_refuses(norm: BatchNorm, a: Tensor) -> bool:
     return alone or at_least_float32(a).dtype != norm.running_mean.dtype
 
 
-def torch_batch_norm(norm: BatchNorm, a: Tensor, t: int | None = None) -> Tensor:
-    """Compute ``norm`` of ``a`` (*cases, H, *space) at step t by torch's batch_norm."""
-    a_, g, b = to_common_dtype(flatten_cases(at_least_float32(a), norm.space), norm.g, norm.b)
-    # torch updates the statistics it is given: none where evaluation uses the batch
-    running = norm.training or not norm.uses_batch
-    rows = norm.running_stats(t)
-    # Copies of the rows of a step: all steps share one tensor, whose other rows change before
-    # the backward pass, and autograd would refuse it.
-    buffers = rows if t is None else [row.clone() for row in rows]
-    mean, var = buffers if running else (None, None)
-    h = F.batch_norm(a_, mean, var, g, b, norm.uses_batch, norm.momentum, norm.eps)
-    if t is not None and norm.training and norm.uses_batch:
-        for row, updated in zip(rows, buffers, strict=True):
-            row.copy_(updated)
-    return h.view(a.shape).to(a.dtype)
-
-
 FUSED: dict[type[Normalizer], type[Normalizer]] = {
     LayerNorm: FusedLayerNorm,
     GroupNorm: FusedGroupNorm,
     InstanceNorm: FusedInstanceNorm,
     RMSNorm: FusedRMSNorm,
     BatchNorm: FusedBatchNorm,
-    RecurrentBatchNorm: FusedRecurrentBatchNorm,
 }
 
 

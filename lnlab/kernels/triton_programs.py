@@ -15,203 +15,180 @@ Statistics are one row of four numbers: mu and 1/sigma of two layer norms, 0 at 
 This file needs the package ``triton``; import it late.
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional as F
 
 from lnlab.kernels.fused_cells import FusedCell, Kernel, refuse_second_derivative
-from lnlab.kernels.gpu import borrow_recorded_pass, copy_tree_
-from lnlab.nn import State
+from lnlab.nn import Cell, State
+from lnlab.nn.padding import length_mask
+from lnlab.nn.recurrent import flip
 
 GRUS = Kernel.GRU_WRITES, Kernel.GRU_KEEPS
 
 
-def steps(
-    form: FusedCell,
-    from_x: Tensor,
-    W_h: Tensor,
-    rest: tuple[Tensor, ...],
-    state: State,
-    lengths: Tensor | None,
+def unroll_triton(
+    cell: Cell, fused: FusedCell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
-    """Every h (T, B, H), 0 at padding, and the last state: :data:`lnlab.kernels.gpu.Steps`."""
-    inputs = [a.to(W_h.dtype) for a in (from_x, W_h, *rest, *state)]
+    """Return every h (T, B, H), 0 at padding, and the last state."""
+    if lengths is not None:
+        # padding may be NaN, and in the backward pass 0 times NaN is NaN
+        x = torch.where(length_mask(lengths, len(x)).T[:, :, None], x, 0.0)
+    x = flip(x, lengths) if reverse else x
+    A, rest = terms_of_x(cell, fused, x)
+    inputs = [a.to(cell.W_h.dtype) for a in (A, cell.W_h, *rest, *state)]
     keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
-    given = Fixed(form.kernel, form.eps, len(state), lengths, keep)
-    y, *last = TritonRecurrence.apply(given, *inputs)
-    return y, tuple(last)
+    y, *last = TritonRecurrence.apply(fused, lengths, len(state), keep, *inputs)
+    return flip(y, lengths) if reverse else y, tuple(last)
 
 
-class Fixed(NamedTuple):
-    """The arguments of one call that have no gradient."""
+def terms_of_x(cell: Cell, fused: FusedCell, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Return the terms of x in all steps (T, B, G H), and a step's gains and biases.
 
-    kernel: Kernel
-    eps: tuple[float, ...]
-    states: int
-    lengths: Tensor | None
-    keep: bool
-    """True if there will be a backward pass."""
+    Those of the gates come first.
+    """
+    H, eps, p = cell.hidden_size, fused.eps, fused.parameters.to(cell.W_h)
+    # W_x x does not depend on h: one product for all T steps, and one layer norm if it has its
+    # own. Each step then computes W_h h alone.
+    a = F.linear(x, cell.W_x)
+    if fused.kernel in (Kernel.LSTM, Kernel.DRAW):
+        g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
+        rest = g_h, g_c, b_c
+        return a + b if fused.kernel is Kernel.DRAW else layer_norm(a, g_x, b, eps[1]), rest
+    if fused.kernel in GRUS:
+        g_h, g_U, g_x, g_W, b, b_W, b_U = p.split([2 * H, H, 2 * H, H, 2 * H, H, H])
+        zr, candidate = a.split([2 * H, H], -1)
+        from_x = layer_norm(zr, g_x, b, eps[1]), layer_norm(candidate, g_W, b_W, eps[3])
+        return torch.cat(from_x, -1), (g_h, g_U, b_U)
+    return a, tuple(p.chunk(2))
+
+
+def layer_norm(a: Tensor, g: Tensor, b: Tensor, eps: float) -> Tensor:
+    """Normalize a (..., n) over the last axis."""
+    return F.layer_norm(a, a.shape[-1:], g, b, eps)
 
 
 class TritonRecurrence(torch.autograd.Function):
     """(A, W_h, gains and biases, h0[, c0]) to (y, h_n[, c_n])."""
 
     @staticmethod
-    def forward(ctx: Any, given: Fixed, *inputs: Tensor) -> tuple[Tensor, ...]:
-        with torch.autocast(inputs[0].device.type, enabled=False):
-            pass_ = Pass.of(given, [a.detach().contiguous() for a in inputs])
-            ctx.runner = borrow_recorded_pass(pass_, given.keep) or pass_
-            y, *last = ctx.runner.forward(pass_)
-        if given.keep:
+    def forward(
+        ctx: Any, fused: FusedCell, lengths: Tensor | None, states: int, keep: bool, *inputs
+    ):
+        A, W_h, *others = (a.detach().contiguous() for a in inputs)
+        with torch.autocast(A.device.type, enabled=False):
+            pass_ = Pass(fused, lengths, A, W_h, others[:-states], others[-states:])
+            y, *last = pass_.forward()
+        if keep:
+            ctx.pass_ = pass_
             ctx.save_for_backward(y)
         return (y, *last)
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor, *dlast: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy: Tensor, *dlast: Tensor):
         refuse_second_derivative()
         (y,) = ctx.saved_tensors
         with torch.autocast(dy.device.type, enabled=False):
-            return None, *ctx.runner.backward(y, dy.contiguous(), dlast)
+            return None, None, None, None, *ctx.pass_.backward(y, dy.contiguous(), dlast)
 
 
-@dataclass
 class Pass:
-    """One pass over a sequence: its inputs, and what it saves for the backward pass."""
+    """One pass over a sequence: its inputs, and what it keeps for the backward pass."""
 
-    kernel: Kernel
-    eps: tuple[float, ...]
-    A: Tensor
-    W_h: Tensor
-    rest: tuple[Tensor, ...]
-    first: State
-    lengths: Tensor | None
-    P: Tensor
-    stats: Tensor
-    C: Tensor | None
-
-    @classmethod
-    def of(cls, given: Fixed, inputs: list[Tensor]) -> "Pass":
-        """The pass over inputs (T, B, D) that lie in order, with room for what it keeps."""
-        A, W_h, *others = inputs
-        rest, first = tuple(others[: -given.states]), tuple(others[-given.states :])
+    def __init__(
+        self,
+        fused: FusedCell,
+        lengths: Tensor | None,
+        A: Tensor,
+        W_h: Tensor,
+        rest: list[Tensor],
+        first: list[Tensor],
+    ) -> None:
+        self.kernel, self.eps, self.lengths = fused.kernel, fused.eps, lengths
+        self.A, self.W_h, self.rest, self.first = A, W_h, rest, first
         (T, B, _), H = A.shape, W_h.shape[1]
-        C = A.new_empty(T, B, H) if given.states == 2 else None
-        kept = torch.empty_like(A), A.new_empty(T, B, 4), C
-        return cls(given.kernel, given.eps, A, W_h, rest, first, given.lengths, *kept)
+        self.P, self.stats = torch.empty_like(A), A.new_empty(T, B, 4)
+        self.C = A.new_empty(T, B, H) if len(first) == 2 else None
 
-    def results(self) -> tuple[Tensor, State]:
-        """Room for y (T, B, H), and for the last state, which is the first where no step is."""
-        (T, B, _), H = self.A.shape, self.W_h.shape[1]
-        return self.A.new_empty(T, B, H), tuple(s.clone() for s in self.first)
-
-    def forward(self, _: "Pass") -> tuple[Tensor, ...]:
-        """y (T, B, H) and the last state (B, H)."""
-        y, last = self.results()
-        self.launch(y, last)
+    def forward(self) -> tuple[Tensor, ...]:
+        """Return y (T, B, H) and the last state (B, H), which without a step is the first."""
+        A, P, C, rest, eps = self.A, self.P, self.C, self.rest, (self.eps[0], self.eps[2])
+        y, last = A.new_empty(*A.shape[:2], self.W_h.shape[1]), [s.clone() for s in self.first]
+        out = self.stats, y, *last
+        if self.kernel is Kernel.RNN:
+            program, arguments, eps = rnn, (A, P, *out, *rest), eps[:1]
+        elif self.kernel in GRUS:
+            program, arguments = gru, (A, P, *out, *self.first, *rest)
+        else:
+            program, arguments = lstm, (A, P, C, *out, self.first[1], *rest)
+        W = self.W_h.t()
+        for t, h in enumerate([self.first[0], *y.unbind(0)[:-1]]):
+            torch.mm(h, W, out=P[t])
+            self.launch(program, *arguments, self.lengths, t, len(h), *eps)
         return (y, *last)
 
-    def backward(self, y: Tensor, dy: Tensor, dlast: State) -> tuple[Tensor, ...]:
-        """The grads of A (T, B, n), W_h, ``rest`` and ``first``."""
-        grads = self.grads(dy)
-        copy_tree_(grads.dstate, dlast)
-        grads.launch(self, y)
-        return grads.dA, *grads.of_weights(self, y), *grads.dstate
-
-    def grads(self, dy: Tensor) -> "Grads":
-        """Room for the grads of this pass, given that of y (T, B, H)."""
-        dA = torch.empty_like(self.A)
-        # where no norm stands between, that of the products is that of A
-        dP = torch.empty_like(dA) if self.kernel in (Kernel.LSTM, *GRUS) else dA
-        dstate = tuple(torch.empty_like(s) for s in self.first)
-        return Grads(dy, dstate, dA, dP, torch.empty_like(dy))
-
-    def launch(self, y: Tensor, last: State) -> None:
-        """Every step of y (T, B, H), whose last state goes into ``last``."""
-        W = self.W_h.t()
-        before = [self.first[0], *y.unbind(0)[:-1]]
-        program, arguments, eps, flag = self._program(y, last)
-        for t, (h, P) in enumerate(zip(before, self.P.unbind(0), strict=True)):
-            torch.mm(h, W, out=P)
-            self.run(program, *arguments, self.lengths, t, len(h), *eps, **flag)
-
-    def _program(self, y: Tensor, last: State) -> tuple[Any, tuple, tuple, dict[str, bool]]:
-        eps, out = (self.eps[0], self.eps[2]), (self.stats, y, *last)
-        if self.kernel is Kernel.RNN:
-            return rnn, (self.A, self.P, *out, *self.rest), eps[:1], {}
-        if self.kernel in GRUS:
-            arguments = self.A, self.P, *out, *self.first, *self.rest
-            return gru, arguments, eps, {"KEEPS": self.kernel is Kernel.GRU_KEEPS}
-        arguments = self.A, self.P, self.C, *out, self.first[1], *self.rest
-        return lstm, arguments, eps, {"NORMED": self.kernel is Kernel.LSTM}
-
-    def run(self, program: Any, *arguments: Any, **flag: bool) -> None:
-        """One program a case."""
+    def launch(self, program: Any, *arguments: Any) -> None:
+        """Launch one program for each example."""
         B, H = self.first[0].shape
+        flag = {}
+        if self.kernel in GRUS:
+            flag["KEEPS"] = self.kernel is Kernel.GRU_KEEPS
+        elif self.kernel is not Kernel.RNN:
+            flag["NORMED"] = self.kernel is Kernel.LSTM
         program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **shape(H))
+
+    def backward(self, y: Tensor, dy: Tensor, dlast: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return the gradients of A (T, B, n), W_h, ``rest`` and ``first``."""
+        A, P, C, stats, rest = self.A, self.P, self.C, self.stats, self.rest
+        # gradients of the state behind a step; after the last step, of the first state
+        dstate = [a.clone(memory_format=torch.contiguous_format) for a in dlast]
+        dA = torch.empty_like(A)
+        # of the products W_h h: where no norm stands between, that of A
+        dP = torch.empty_like(A) if self.kernel in (Kernel.LSTM, *GRUS) else dA
+        # of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)
+        dN = torch.empty_like(dy)
+        if self.kernel is Kernel.RNN:
+            program, arguments = rnn_back, (P, stats, y, dy, *dstate, dP, dN, rest[0])
+        elif self.kernel in GRUS:
+            given = A, P, stats, y, dy, *dstate, *self.first
+            program, arguments = gru_back, (*given, dA, dP, dN, *rest)
+        else:
+            given = A, P, C, stats, dy, *dstate, self.first[1]
+            program, arguments = lstm_back, (*given, dA, dP, dN, *rest)
+        for t in reversed(range(len(A))):
+            self.launch(program, *arguments, self.lengths, t, A.shape[1])
+            dstate[0].addmm_(dP[t], self.W_h)
+        # the gradients of the weights: one operation each over all steps
+        dW = dP[0].t() @ self.first[0]
+        dW.addmm_(dP[1:].flatten(0, 1).t(), y[:-1].flatten(0, 1))
+        H, (gates, other) = dN.shape[2], stats.split(2, -1)
+        if self.kernel is Kernel.RNN:
+            return dA, dW, *affine(dN, P, gates), *dstate
+        if self.kernel in GRUS:
+            dg, _ = affine(dA[..., : 2 * H], P[..., : 2 * H], gates)
+            return dA, dW, dg, *affine(dN, P[..., 2 * H :], other), *dstate
+        assert C is not None
+        normed = self.kernel is Kernel.LSTM
+        dg = affine(dA, P, gates)[0] if normed else torch.zeros_like(rest[0])
+        return dA, dW, dg, *affine(dN, C, other), *dstate
 
 
 def shape(H: int) -> dict[str, int]:
-    """Units, the power of two that holds them, and warps: four units a thread, eight of 2,048.
-    With sixteen warps the compiler leaves each thread too few registers, and spills."""
+    """Return the units, the power of two that holds them, and warps.
+
+    Four units a thread, eight of 2,048: with sixteen warps the compiler leaves each thread too
+    few registers, and spills.
+    """
     BLOCK = max(16, 1 << (H - 1).bit_length())
     return {"H": H, "BLOCK": BLOCK, "num_warps": min(8, max(1, BLOCK // 128))}
 
 
-@dataclass
-class Grads:
-    """The gradients that the backward pass is given, and those that it computes."""
-
-    dy: Tensor
-    dstate: State
-    """The gradients by the last state; after the backward pass, by the first."""
-    dA: Tensor
-    dP: Tensor
-    """The grads of the products W_h h."""
-    dN: Tensor
-    """The grads of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)."""
-
-    def launch(self, pass_: Pass, y: Tensor) -> None:
-        """Every step of the backward pass, grads (B, n) of each, the last one first."""
-        program, arguments, flag = self._program(pass_, y)
-        dh = self.dstate[0]
-        for t, dP in reversed(list(enumerate(self.dP.unbind(0)))):
-            pass_.run(program, *arguments, pass_.lengths, t, len(dh), **flag)
-            dh.addmm_(dP, pass_.W_h)
-
-    def _program(self, pass_: Pass, y: Tensor) -> tuple[Any, tuple, dict[str, bool]]:
-        p, own = pass_, (self.dA, self.dP, self.dN)
-        if p.kernel is Kernel.RNN:
-            own = self.dP, self.dN, p.rest[0]
-            return rnn_back, (p.P, p.stats, y, self.dy, *self.dstate, *own), {}
-        if p.kernel in GRUS:
-            begin = p.A, p.P, p.stats, y, self.dy, *self.dstate, *p.first
-            return gru_back, (*begin, *own, *p.rest), {"KEEPS": p.kernel is GRUS[1]}
-        begin = p.A, p.P, p.C, p.stats, self.dy, *self.dstate, p.first[1]
-        return lstm_back, (*begin, *own, *p.rest), {"NORMED": p.kernel is Kernel.LSTM}
-
-    def of_weights(self, pass_: Pass, y: Tensor) -> tuple[Tensor, ...]:
-        """The grads of W_h (n, H) and of ``rest``, given y (T, B, H): all steps added up."""
-        H, (one, other) = self.dN.shape[2], pass_.stats.split(2, -1)
-        dW = self.dP[0].t() @ pass_.first[0]
-        dW.addmm_(self.dP[1:].flatten(0, 1).t(), y[:-1].flatten(0, 1))
-        if pass_.kernel is Kernel.RNN:
-            return dW, *affine(self.dN, pass_.P, one)
-        if pass_.kernel in GRUS:
-            dg, _ = affine(self.dA[..., : 2 * H], pass_.P[..., : 2 * H], one)
-            return dW, dg, *affine(self.dN, pass_.P[..., 2 * H :], other)
-        dg = torch.zeros_like(pass_.rest[0])
-        if pass_.kernel is Kernel.LSTM:
-            dg, _ = affine(self.dA, pass_.P, one)
-        assert pass_.C is not None
-        return dW, dg, *affine(self.dN, pass_.C, other)
-
-
 def affine(slope: Tensor, a: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
-    """The grads of g and b of g (a - mu) / sigma + b, from those of it (T, B, n)."""
+    """Return the gradients of g and b of g (a - mu) / sigma + b, given its own (T, B, n)."""
     mu, r = stats.split(1, -1)
     # the difference first: a r - mu r, which torch's operator has, cancels where sigma is small
     return (slope * ((a - mu) * r)).sum((0, 1)), slope.sum((0, 1))

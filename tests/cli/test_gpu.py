@@ -69,9 +69,9 @@ def test_the_page_shows_the_report():
 
 
 def test_a_report_becomes_tables(tmp_path):
-    ms = {"without norm": 2.0, "triton graphs": 1.0, "loop": 31.234}
+    ms = {"without norm": 2.0, "triton graph": 1.0, "loop": 31.234}
     row = {"size": [3, 2, 4, 5], "cell": "LN-LSTM", "phase": "train", "ms": ms}
-    row |= {"ratio": {"triton graphs": 0.5, "loop": 15.62}}
+    row |= {"ratio": {"triton graph": 0.5, "loop": 15.62}}
     arm = {"updates": 8580, "training_seconds": 9.5, "test_errors": [0.0151, 0.016]}
     day = {"date": "2030-01-02", "commit": "0123456789abcdef", "seconds": 1.0}
     report = {

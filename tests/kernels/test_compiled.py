@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import torch
 
-from lnlab.kernels import fuse, fused_cells, gpu, recurrent
+from lnlab.kernels import fuse, fused_cells, recurrent
 from lnlab.kernels.compilation import library
 from lnlab.nn import (
     PUBLISHED_LSTMS,
@@ -68,12 +68,9 @@ def kernel():
 
 
 def on_torch(cell, x, state, lengths, reverse):
-    """The fused form on torch's operators."""
-    form, lengths = fused_cells.fused_cell(cell), check_inputs(cell, x, state, lengths)
-    assert form is not None
-    if form.unnormalized:
-        return gpu.unroll_torch_layer(cell, x, state, lengths, reverse)
-    return gpu.unroll_with_steps(cell, form, x, state, lengths, reverse)
+    """torch's own layer."""
+    lengths = check_inputs(cell, x, state, lengths)
+    return recurrent.unroll_torch_layer(cell, x, state, lengths, reverse)
 
 
 def shaken(cell):
@@ -115,8 +112,11 @@ def test_values_and_every_gradient(make, size):
     cell = shaken(make(D, H))
     x, state = torch.randn(T, B, D), tuple(torch.randn(B, H) for _ in range(cell.states))
     some = torch.randint(0, T + 1, (B,))
+    form = fused_cells.fused_cell(cell)
+    assert form is not None
     # vectors, slices and chunks are the kernel's alone
-    loops = (recurrent.unroll, on_torch) if size in SIZES[:3] else (recurrent.unroll,)
+    both = form.unnormalized and size in SIZES[:3]
+    loops = (recurrent.unroll, on_torch) if both else (recurrent.unroll,)
     for lengths, reverse in ((None, False), (None, True), (some, False), (some, True)):
         given = x, state, lengths, reverse
         expected = everything(unroll, cell, *given)

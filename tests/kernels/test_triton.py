@@ -55,9 +55,9 @@ def test_where_there_is_no_triton_it_says_so_once(monkeypatch):
     recurrent.has_triton.cache_clear()
     try:
         with pytest.warns(NoKernelWarning, match=r"lnlab\[triton\]"):
-            assert recurrent.triton_steps(torch.device("cuda"), torch.float32, 8) is None
+            assert not recurrent.has_triton_program(torch.device("cuda"), torch.float32, 8)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert recurrent.triton_steps(torch.device("cuda"), torch.float32, 8) is None
+            assert not recurrent.has_triton_program(torch.device("cuda"), torch.float32, 8)
     finally:
         recurrent.has_triton.cache_clear()

@@ -52,7 +52,6 @@ class DrawLoop(CompiledLoop):
     """
 
     inputs = ("x", "noise")
-    materialized = True
 
     net: DRAW
     every_glimpse: bool  # True if the canvases and windows of all glimpses are wanted

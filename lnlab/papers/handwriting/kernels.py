@@ -54,7 +54,6 @@ class TextLoop(CompiledLoop):
     """
 
     inputs = ("x", "h0", "c0", "kappa0", "w0")
-    materialized = False
 
     text: Tensor  # characters by number (B, U), below 0 where there is none; contiguous
 

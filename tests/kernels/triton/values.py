@@ -9,9 +9,8 @@ from itertools import product
 import pytest
 import torch
 
-from lnlab.kernels import fused_cells, gpu
-from lnlab.kernels import gpu as fused
-from lnlab.kernels.triton_programs import steps
+from lnlab.kernels import fused_cells
+from lnlab.kernels.triton_programs import unroll_triton
 from lnlab.nn import LSTMCell
 from lnlab.nn.recurrent import check_inputs, unroll
 from tests.kernels.test_compiled import FUSED, everything, shaken
@@ -34,7 +33,7 @@ def single():
 def ours(cell, x, state, lengths, reverse):
     form, lengths = fused_cells.fused_cell(cell), check_inputs(cell, x, state, lengths)
     assert form is not None
-    return gpu.unroll_with_steps(cell, form, x, state, lengths, reverse, steps)
+    return unroll_triton(cell, form, x, state, lengths, reverse)
 
 
 def problem(make, size, ragged):
@@ -73,51 +72,6 @@ def test_values_and_every_gradient(name):
         mine, theirs = (torch.cat(errors[who][what]).square().mean() for who in errors)
         # one rounding of a number of size 1 is nobody's error
         assert mine**0.5 <= 2 * theirs**0.5 + 2**-24, what
-
-
-@pytest.fixture
-def playing(monkeypatch):
-    """What CUDA would record is run again instead: all of a recorded pass but its recording."""
-    monkeypatch.setattr(fused, "MIN_REPEATS", 1)
-    monkeypatch.setattr(fused, "can_record", lambda device: True)
-    monkeypatch.setattr(fused, "stream", lambda device: 0)
-    monkeypatch.setattr(fused, "record_graph", lambda run: run)
-    for known in (fused.pass_counts, fused.recorded_counts, fused.free_passes):
-        known.clear()
-
-
-def passed(*given):
-    """All numbers of one pass, which is over."""
-    return {name: value.detach() for name, value in everything(ours, *given).items()}
-
-
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
-def test_a_recorded_pass_has_the_bytes_of_one_that_is_launched(name, playing, monkeypatch):
-    cell, x, state, _ = problem(FUSED[name], (3, 2, 3, 5), False)
-    for lengths in (None, torch.tensor([3, 1])):
-        given = [(k * x, state, lengths, False) for k in (1, 2)]
-        found = [passed(cell, *each) for each in given]
-        with monkeypatch.context() as plain:
-            plain.setattr(fused, "can_record", lambda device: False)
-            expected = [passed(cell, *each) for each in given]
-        for one, other in zip(found, expected, strict=True):
-            assert all(torch.equal(one[n], other[n]) for n in other)
-    assert fused.recorded_counts.total() == 2
-    assert [len(passes) for passes in fused.free_passes.values()] == [1, 1]
-
-
-def test_a_recorded_pass_is_lent_to_one_call_at_a_time(playing):
-    cell, x, state, _ = problem(LSTMCell, (2, 2, 3, 4), False)
-    inputs = [(k * x).requires_grad_() for k in (1, 2, 3)]
-    outputs = [ours(cell, x, state, None, False)[0] for x in inputs]
-    assert fused.recorded_counts.total() == 2  # the first call came before MIN_REPEATS
-    assert not any(fused.free_passes.values())
-    for x, y in zip(inputs, outputs, strict=True):
-        (found,) = torch.autograd.grad(y.sum(), x)
-        (expected,) = torch.autograd.grad(unroll(cell, x, state)[0].sum(), x)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)  # float32
-    del outputs, y
-    assert [len(passes) for passes in fused.free_passes.values()] == [2]
 
 
 def test_a_second_derivative_is_refused():
