@@ -129,14 +129,26 @@ def norms_page(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def first_picture(path: Path) -> dict[str, Any] | None:
-    """Return the first figure of an executed notebook as it is, with nothing to choose."""
-    notebook = nbformat.read(path, as_version=4)
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    spec = next((o.data[PLOTLY] for o in outputs if PLOTLY in o.get("data", {})), None)
+    """Return the first figure of an executed notebook as it is, with nothing to choose.
+
+    Of a cell with the tag "question" only the first subplot is drawn: all of them would be the
+    answer.
+    """
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = ((cell, output) for cell in cells for output in cell.get("outputs", ()))
+    figures = ((c, o.data[PLOTLY]) for c, o in outputs if PLOTLY in o.get("data", {}))
+    cell, spec = next(figures, (None, None))
     if spec is None:
         return None
-    layout = {**spec["layout"]}
+    data, layout = spec["data"], {**spec["layout"]}
     meta = layout.get("meta") or {}
     layout["meta"] = {k: meta[k] for k in meta if k not in ("choices", "frames", "caption")}
     notes = [note for note in layout.get("annotations", ()) if not is_signature(note)]
-    return {"data": spec["data"], "layout": layout | {"annotations": notes}}
+    if "question" in cell.metadata.get("tags", ()):
+        data = [trace for trace in data if trace.get("xaxis", "x") == "x"]
+        axes = {name: layout[name] | {"domain": [0, 1]} for name in ("xaxis", "yaxis")}
+        others = [key for key in layout if "axis" in key or key == "shapes"]
+        layout = {key: layout[key] for key in layout if key not in others} | axes
+        titles = [note for note in notes if note["xref"] == "paper"]
+        notes = [note | {"x": 0.5, "xanchor": "center"} for note in titles[:1]]
+    return {"data": data, "layout": layout | {"annotations": notes}}

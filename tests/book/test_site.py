@@ -5,11 +5,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from lnlab import panels
 from lnlab.auditing.norm_survey import read_popular_norms
-from lnlab.book.html import publish
-from lnlab.book.site import first_page, norms_page, site
+from lnlab.book.html import PLOTLY, publish
+from lnlab.book.site import first_page, first_picture, norms_page, site
+from lnlab.panels.panel import to_json
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
@@ -32,6 +36,18 @@ def ran(tmp_path) -> tuple[list[Path], Path]:
     executed(build, "18_second", suffix=".failed.ipynb", error="E", place="here")
     publish(sources, build)
     return sources, build
+
+
+def test_the_picture_of_a_question_does_not_show_the_answer(tmp_path):
+    panel = panels.invariance(alone=True, transformation=4)
+    shown = new_output("display_data", {PLOTLY: to_json(panel.stills(play=True)[0])})
+    for tags, names in (([], "batch layer weight"), (["question"], "")):
+        cell = new_code_cell("panel", outputs=[shown], metadata={"tags": tags})
+        nbformat.write(new_notebook(cells=[cell]), tmp_path / "00.ipynb")
+        layout = (first_picture(tmp_path / "00.ipynb") or {})["layout"]
+        titles = [note["text"] for note in layout["annotations"]]
+        assert titles[0] == "<b>pre-activations a</b>"
+        assert sorted(re.findall(r"<b>(\w+)</b>", "".join(titles))) == names.split()
 
 
 def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_path):
