@@ -12,7 +12,7 @@ with var and where its eps stands follow from how y responds to changes of x.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -45,20 +45,14 @@ SAME_IN_FLOAT32 = 2e-6
 
 
 class BlackBox:
-    """A module in float64 of which only inputs and outputs are compared.
-
-    Attributes:
-        weights: parameters by name, in place of the module's own.
-        float32: whether it computes in float32 although its input is float64.
-        same: the relative difference of two outputs below which they are one.
-        close: that of differences of outputs and of ratios, which lose some digits.
-    """
+    """A module in float64 of which only inputs and outputs are compared."""
 
     def __init__(self, module: ModuleCopy) -> None:
         self.module = module
-        self.weights: dict[str, Tensor] = {}
-        self.float32 = module.precision is not torch.float64
+        self.weights: dict[str, Tensor] = {}  # parameters by name, in place of its own
+        self.float32 = module.precision is not torch.float64  # although its input is float64
         self.same = SAME_IN_FLOAT32 if self.float32 else SAME
+        # of differences of outputs and of ratios, which lose some digits
         self.close = 1e-5 if self.float32 else 1e-6
 
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
@@ -112,23 +106,30 @@ class Extent:
         grouped = self.grouped(x)
         return grouped.mean(self.grouped_axes, keepdim=True).expand_as(grouped).reshape(x.shape)
 
+    def __str__(self) -> str:
+        if self.size == 1:
+            return "none: pointwise, each output depends on its own input alone"
+        return f"of {self.size} values"
 
-PROBES = 64
-"""At most so many inputs along an axis are changed, evenly spread over it."""
+
+IRREGULAR = "of no regular set of inputs"
+"""The words for values that are no :class:`Extent`."""
 
 
-def find_extents(box: BlackBox, x: Tensor, axis: int) -> dict[int, Extent | None]:
-    """Return the extents of inputs x (B, ...) along an axis by position."""
+def find_extents(
+    box: BlackBox, x: Tensor, axis: int, *, most: int = 64
+) -> dict[int, Extent | None]:
+    """Return the extents of at most so many inputs x (B, ...) along an axis by position."""
     middle = [n // 2 for n in x.shape]
-    positions = range(0, x.shape[axis], -(-x.shape[axis] // PROBES))
+    positions = range(0, x.shape[axis], -(-x.shape[axis] // most))
     at = {p: (*middle[:axis], p, *middle[axis + 1 :]) for p in positions}
     return {position: find_extent(box, x, index) for position, index in at.items()}
 
 
 def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> Extent | None:
-    """Return the outputs that a change of one input of x (B, ...) reaches.
+    """Return the outputs that a change of one input of x (B, ...) reaches, if they are one.
 
-    None if they form no such pattern. ``at`` is the index of that input; None: the middle.
+    ``at`` is the index of that input; None: the middle.
     """
     at = tuple(n // 2 for n in x.shape) if at is None else at
     y = box(x)
@@ -140,7 +141,7 @@ def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> 
         changed[at] += step
         reached |= (box(changed) - y).abs() > SAME * float(y.abs().max())
     if not bool(reached.any()):
-        reached[at] = True  # pointwise, and flat there, as a ReLU that is shut
+        reached[at] = True  # pointwise, and flat there, as a ReLU below 0
     lines = [
         reached[tuple(slice(None) if i == a else n for i, n in enumerate(at))]
         for a in range(x.dim())
@@ -151,14 +152,13 @@ def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> 
         product &= line.reshape(tuple(-1 if i == axis else 1 for i in range(x.dim())))
     if not torch.equal(product, reached):
         return None
-    axes = tuple(a for a, line in enumerate(lines) if int(line.sum()) > 1)
-    partly = [(a, int(n)) for a, n in enumerate(map(torch.sum, lines)) if 1 < n < x.shape[a]]
-    if len(partly) > 1 or any(x.shape[a] % members for a, members in partly):
+    members = {a: int(line.sum()) for a, line in enumerate(lines) if line.sum() > 1}
+    partly = [a for a, n in members.items() if n < x.shape[a]]
+    if len(partly) > 1 or any(x.shape[a] % members[a] for a in partly):
         return None
-    split, groups = (
-        (partly[0][0], x.shape[partly[0][0]] // partly[0][1]) if partly else (None, 1)
-    )
-    return Extent(axes, split, groups, int(reached.sum()))
+    split = partly[0] if partly else None
+    groups = 1 if split is None else x.shape[split] // members[split]
+    return Extent(tuple(members), split, groups, int(reached.sum()))
 
 
 # The roles of the parameters.
@@ -374,14 +374,10 @@ def find_running_stats(
 ) -> tuple[float | None, str] | None:
     """Return the momentum of running statistics, and the estimate of the variance in them.
 
-    In evaluation mode each unit is an affine map, and its slope and offset are those of the
-    running mean and variance. ``box`` is in training mode, gains 1 and biases 0, x a batch (B,
-    ...).
-
-    The momentum is the weight of the newest batch, 0.1 in torch, None if all batches weigh
-    alike, NaN if it follows no such rule; the estimate "biased variance", "unbiased variance",
-    "biased sigma", "unbiased sigma" or "unknown". None if evaluation does not depend on the
-    batches.
+    ``box`` is in training mode, gains 1 and biases 0, x a batch (B, ...). The momentum is the
+    weight of the newest batch, 0.1 in torch, None if all batches weigh alike, NaN if it follows
+    no such rule; the estimate "biased variance", "unbiased sigma" and the like, or "unknown".
+    None if evaluation does not depend on the batches.
     """
     module = deepcopy(box.module.module)
     for name, value in box.weights.items():
@@ -398,30 +394,29 @@ def find_running_stats(
     changed = int((evaluate(nudged) != evaluate(x)).sum())
     if changed != 1 or not float(curvature.abs().max()) < 1e-9:
         return None
-    running = [_running(evaluate, x, divisor)]
-    batches = (x, 2 * x.flip(0) + 1)
-    for batch in batches:
+    before, var = _running(evaluate, x, divisor)
+    weights, variances = [], [var]
+    for batch in (x, 2 * x.flip(0) + 1):
         module.train()
         module(batch)
-        running.append(_running(evaluate, x, divisor))
-    weights = []
-    for (before, _), (after, _), batch in zip(running, running[1:], batches, strict=False):
+        after, var = _running(evaluate, x, divisor)
         # after = before + momentum (mean of the batch - before): momentum by least squares
         towards, step = over.mean(batch) - before, after - before
         weight = float((step * towards).mean() / towards.square().mean())
         weights.append(weight if _alike(before + weight * towards, after, 1e-6) else math.nan)
+        variances.append(var)
+        before = after
     first, second = weights
     momentum = first if abs(first - second) < 1e-6 else math.nan
     if abs(first - 1) < 1e-6 and abs(second - 0.5) < 1e-6:
         momentum = None  # a mean of all batches gives the n-th the weight 1/n
-    variances = running[0][1], running[1][1]
-    return momentum, _estimator(*variances, batches[0], first, over)
+    return momentum, _estimator(*variances[:2], x, first, over)
 
 
 def _running(
     evaluate: Callable[[Tensor], Tensor], like: Tensor, divisor: Divisor
 ) -> tuple[Tensor, Tensor]:
-    """Return (mean, variance), each in the shape of x: y = (x - mean) / s(variance)."""
+    """Return (mean, variance), each in the shape of x, of the affine map that evaluation is."""
     # y(0) = -mean / s and y(1) - y(0) = 1 / s, then s = var ** power, with eps in its place
     offset = evaluate(torch.zeros_like(like))
     slope = evaluate(torch.ones_like(like)) - offset
@@ -465,18 +460,23 @@ class Property:
     wrong: bool  # whether that makes another function of it
 
 
+def _compare(name: str, found: str, torch: str) -> Property:
+    return Property(name, found, torch, found != torch)
+
+
 @dataclass(frozen=True)
 class NormReport(TextResult):
-    """The normalizer that a module turned out to be; prints as a table."""
+    """The normalizer that a module turned out to be; prints as a table.
+
+    The last five fields are of a normalizer alone.
+    """
 
     module: str  # its class, from which nothing is concluded
     kind: str  # the operator of torch.nn that it is, or comes nearest to; "no normalizer"
     properties: tuple[Property, ...]  # one a line
-    # the values that a statistic is taken over; None for what is no normalizer
-    over: Extent | None = None
-    divisor: Divisor | None = None  # what it divides by; None likewise
-    # that of torch.nn that it is or comes nearest to; None likewise
-    operator: Operator | None = None
+    over: Extent | None = None  # the values that a statistic is taken over
+    divisor: Divisor | None = None  # what it divides by
+    operator: Operator | None = None  # that of torch.nn that it is or comes nearest to
     roles: tuple[ParameterRole, ...] = ()  # those of its parameters
     float32: bool = False  # whether it computes in float32 although its input is float64
     width = 200
@@ -504,20 +504,12 @@ class NormReport(TextResult):
         return [f"{self.module} comes nearest to {self.kind}, but for {defects} things"]
 
     def _rows(self) -> list[Sequence[str]]:
-        marked = (f"! {p.name}" if p.wrong else p.name for p in self.properties)
-        rows = [(m, p.found, p.torch) for m, p in zip(marked, self.properties, strict=True)]
+        rows = [("! " * p.wrong + p.name, p.found, p.torch) for p in self.properties]
         return [("", "found", "torch.nn"), *rows]
 
 
 CASES = 8
 """At least so many cases are made up: statistics of one or two values say nothing."""
-
-LARGE_MEAN = 1e4
-CANCELS = 0.05
-"""Two passes are off by some 1e-3 there, E[x²] - E[x]² by 1 or more."""
-UNBIASED = "unbiased variance"
-MANY = 4
-"""If the extents along an axis change more often, or come back, values choose the inputs."""
 
 
 @in_one_thread
@@ -591,6 +583,45 @@ def _report(
     model: nn.Module, training: BlackBox, evaluation: BlackBox, z: Tensor
 ) -> NormReport:
     name = type(model).__name__
+    over, others = find_statistics(training, z)
+    if over is None:
+        return NormReport(name, NOTHING, others)
+    roles = find_roles(training, z)
+    evaluation.weights = training.weights
+    divisor = find_divisor(training, z, over)
+    if divisor is None:
+        form = Property("form", "no multiple of x or of x - mean", "(x - mean) / sigma", True)
+        return NormReport(name, NOTHING, (_compare_extent(over, z, None), form))
+    operator = nearest_operator(over, divisor, roles, z)
+    properties = [
+        _compare_extent(over, z, operator),
+        *_compare_divisor(divisor, over, operator),
+        *(_compare_role(role, operator) for role in roles),
+        *_compare_evaluation(training, evaluation, z, over, divisor, operator),
+        *_compare_precision(model, training, divisor),
+        _compare_outputs(training, z, divisor, operator),
+    ]
+    if not any(p.wrong for p in properties):
+        properties.append(_compare_gradient(training, z, divisor, operator))
+    if float((training(z) + training(-z)).abs().max()) > training.same:
+        properties.append(_compare("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)"))
+    return NormReport(
+        name, operator.name, tuple(properties), over, divisor, operator, tuple(roles),
+        training.float32,
+    )  # fmt: skip
+
+
+# The properties, each found and as torch.nn's operator has it.
+
+
+MANY = 4
+"""If the extents along an axis change more often, or come back, values choose the inputs."""
+
+
+def find_statistics(
+    training: BlackBox, z: Tensor
+) -> tuple[Extent | None, tuple[Property, ...]]:
+    """Return the extent of all statistics on z (B, ...), or None and what there is instead."""
     # with all parameters away from 0: behind a gain of 0 nothing can be seen
     training.weights = {
         name: training.random_parameter(name) for name in training.module.parameters
@@ -598,47 +629,24 @@ def _report(
     over = find_extent(training, z)
     along = {axis: find_extents(training, z, axis) for axis in range(1, z.dim())}
     training.weights = {}
-    differing = [_differing(*item) for item in along.items() if len({*item[1].values()}) > 1]
-    if (differing or over is None or over.size == 1) and (clipped := find_clips(training, z)):
-        found = (
-            f"of the batch ({_format_axes(clipped.axes)}), with clips: only if inputs are large"
-        )
-        return NormReport(
-            name, NOTHING, (Property("statistics", found, "of all inputs", True),)
-        )
+    differing = [
+        Property("statistics", f"along axis {axis}, {_runs(extents)}", "the same for all", True)
+        for axis, extents in along.items()
+        if len({*extents.values()}) > 1
+    ]
+    if (differing or over is None or over.size == 1) and (clips := find_clips(training, z)):
+        axes = _format_axes(clips.axes)
+        found = f"of the batch ({axes}), with clips: only if inputs are large"
+        return None, (Property("statistics", found, "of all inputs", True),)
     if differing:
-        return NormReport(name, NOTHING, tuple(differing))
+        return None, tuple(differing)
     # two values are -1 and 1 once they are normalized, whatever they were
     if over is None or over.size < 3:
-        words = _describe_extent(over)
+        found = str(over or IRREGULAR)
         if over is not None and over.size > 1:
-            words += ": too few to see what is done with them; give a larger x"
-        statistics = Property("statistics", words, "over axes of x", True)
-        return NormReport(name, NOTHING, (statistics,))
-    roles = find_roles(training, z)
-    evaluation.weights = training.weights
-    divisor = find_divisor(training, z, over)
-    if divisor is None:
-        form = Property("form", "no multiple of x or of x - mean", "(x - mean) / sigma", True)
-        return NormReport(name, NOTHING, (_of_extent(over, z, None), form))
-    operator = nearest_operator(over, divisor, roles, z)
-    properties = [
-        _of_extent(over, z, operator),
-        *_of_divisor(divisor, over, operator),
-        *(_of_parameter(role, operator) for role in roles),
-        *_of_evaluation(training, evaluation, z, over, divisor, operator),
-        *_of_precision(model, training, divisor),
-        *([_FLOAT32] if training.float32 else []),
-        _difference(training, z, divisor, operator),
-    ]
-    if not any(p.wrong for p in properties):
-        properties.append(_gradient(training, z, divisor, operator))
-    if float((training(z) + training(-z)).abs().max()) > training.same:
-        properties.append(Property("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)", True))
-    return NormReport(
-        name, operator.name, tuple(properties), over, divisor, operator, tuple(roles),
-        training.float32,
-    )  # fmt: skip
+            found += ": too few to see what is done with them; give a larger x"
+        return None, (Property("statistics", found, "over axes of x", True),)
+    return over, ()
 
 
 def find_clips(box: BlackBox, x: Tensor) -> Extent | None:
@@ -646,41 +654,27 @@ def find_clips(box: BlackBox, x: Tensor) -> Extent | None:
 
     Batch renormalization takes its running statistics until the batch's are far from them.
     """
-    middle, step = [n // 2 for n in x.shape], -(-x.shape[1] // 8)
-    extents = [
-        find_extent(box, 1e4 * x, (middle[0], position, *middle[2:]))
-        for position in range(0, x.shape[1], step)
-    ]
-    extent = max(extents, key=extents.count)
     # a few of thousands of outputs may stay the same by chance; a median is reached by few
+    extents = list(find_extents(box, 1e4 * x, 1, most=8).values())
+    extent = max(extents, key=extents.count)
     regular = extents.count(extent) >= 0.75 * len(extents)
     return extent if regular and extent is not None and 0 in extent.axes else None
 
 
-def _differing(axis: int, along: dict[int, Extent | None]) -> Property:
+def _runs(extents: dict[int, Extent | None]) -> str:
     """Describe the extents along an axis: "0 to 5: of 6 values"."""
-    groups = groupby(along.items(), key=lambda item: item[1])
+    groups = groupby(extents.items(), key=lambda item: item[1])
     runs = [(extent, [position for position, _ in run]) for extent, run in groups]
-    words = [f"{at[0]} to {at[-1]}: {_describe_extent(extent)}" for extent, at in runs]
     if len(runs) > MANY or len({extent for extent, _ in runs}) < len(runs):
-        words = ["of no regular set of inputs, as if values chose them (a median, a maximum)"]
-    found = f"along axis {axis}, {'; '.join(words)}"
-    return Property("statistics", found, "the same for all", True)
-
-
-def _describe_extent(over: Extent | None) -> str:
-    if over is None:
-        return "of no regular set of inputs"
-    if over.size == 1:
-        return "none: pointwise, each output depends on its own input alone"
-    return f"of {over.size} values"
+        return f"{IRREGULAR}, as if values chose them (a median, a maximum)"
+    return "; ".join(f"{at[0]} to {at[-1]}: {extent or IRREGULAR}" for extent, at in runs)
 
 
 def _format_axes(axes: tuple[int, ...]) -> str:
     return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
 
 
-def _of_extent(over: Extent, z: Tensor, operator: Operator | None) -> Property:
+def _compare_extent(over: Extent, z: Tensor, operator: Operator | None) -> Property:
     right = over.axes if operator is None else operator.over.axes
     groups = "" if over.split is None else f", axis {over.split} in {over.groups} parts"
     found = f"{_format_axes(over.axes)} of {tuple(z.shape)}{groups}: {over.size} values"
@@ -691,45 +685,45 @@ def _of_extent(over: Extent, z: Tensor, operator: Operator | None) -> Property:
     return Property("statistics over", found, _format_axes(right), wrong)
 
 
-def _of_divisor(divisor: Divisor, over: Extent, operator: Operator) -> list[Property]:
-    """Describe what is subtracted and what is divided by."""
-    mean = {
-        (True, True): "removed",
-        (False, False): "kept",
-        (True, False): "removed, but not from the variance",
-        (False, True): "kept, but not in the variance",
-    }[divisor.centred, divisor.about_mean]
-    right_mean = "kept" if operator.name == "RMSNorm" else "removed"
+MEANS = {
+    (True, True): "removed",
+    (False, False): "kept",
+    (True, False): "removed, but not from the variance",
+    (False, True): "kept, but not in the variance",
+}
+"""What becomes of the mean, by whether d and var are less it."""
+
+
+def _compare_divisor(divisor: Divisor, over: Extent, operator: Operator) -> Iterator[Property]:
+    """Compare what is subtracted and what is divided by."""
+    N, factor, eps = over.size, divisor.factor, f"{divisor.eps:.1e}"
     square = "variance" if divisor.about_mean else "mean square"
-    N, factor = over.size, divisor.factor
-    known = {
-        1.0: "1/N",
-        N / (N - 1): "1/(N-1), unbiased",
-        float(N): "the sum: outputs 1/sqrt(N) as large",
-        float(N) ** 2: "N times the sum: outputs 1/N as large",
-    }
-    close = (words for v, words in known.items() if math.isclose(factor, v, rel_tol=1e-6))
-    other = f"{factor:.6g}/N: outputs {factor**-0.5:.4g} times as large"
-    estimate = next(close, other)
+    estimators = (
+        (1.0, "1/N"),
+        (N / (N - 1), "1/(N-1), unbiased"),
+        (N, "the sum: outputs 1/sqrt(N) as large"),
+        (N**2, "N times the sum: outputs 1/N as large"),
+        (factor, f"{factor:.6g}/N: outputs {factor**-0.5:.4g} times as large"),
+    )
+    near = (words for v, words in estimators if math.isclose(factor, v, rel_tol=1e-6))
     is_root = abs(divisor.power - 0.5) < 1e-6
-    root = "its root" if is_root else f"its power {divisor.power:.3g}"
     places = {
-        "inside": f"{divisor.eps:.1e} added to the {square}",
-        "outside": f"{divisor.eps:.1e} added to sigma",
-        "at least": f"sigma at least {divisor.eps:.1e}",
+        "inside": f"{eps} added to the {square}",
+        "outside": f"{eps} added to sigma",
+        "at least": f"sigma at least {eps}",
     }
-    eps = places[divisor.place] if divisor.eps else "none"
     misplaced = bool(divisor.eps) and divisor.place != "inside"
-    return [
-        Property("mean", mean, right_mean, mean != right_mean),
-        Property(square, estimate, "1/N", estimate != "1/N"),
-        Property("divided by", root, "its root", not is_root),
-        Property("eps", eps, f"added to the {square}", misplaced),
-    ]
+    mean = MEANS[divisor.centred, divisor.about_mean]
+    yield _compare("mean", mean, "kept" if operator.name == "RMSNorm" else "removed")
+    yield _compare(square, next(near), "1/N")
+    root = "its root" if is_root else f"its power {divisor.power:.3g}"
+    yield _compare("divided by", root, "its root")
+    found = places[divisor.place] if divisor.eps else "none"
+    yield Property("eps", found, f"added to the {square}", misplaced)
 
 
-def _of_parameter(role: ParameterRole, operator: Operator) -> Property:
-    """Describe a gain, right along the operator's axes, or a bias, right after the gain."""
+def _compare_role(role: ParameterRole, operator: Operator) -> Property:
+    """Compare a gain, right along the operator's axes, or a bias, right after the gain."""
     along = f", along {_format_axes(role.axes)}" if role.axes else ""
     plain = role.role in ("gain", "bias", "unused")
     right = ROLES["bias" if role.role.startswith("bias") else "gain"]
@@ -738,66 +732,67 @@ def _of_parameter(role: ParameterRole, operator: Operator) -> Property:
     return Property(role.name, ROLES[role.role] + along, expected, wrong)
 
 
-def _of_evaluation(
+def _compare_evaluation(
     training: BlackBox, evaluation: BlackBox, z: Tensor, over: Extent, divisor: Divisor,
     operator: Operator,
-) -> list[Property]:  # fmt: skip
-    """Describe evaluation, and the running statistics that it takes."""
+) -> Iterator[Property]:  # fmt: skip
+    """Compare evaluation, and the running statistics that it takes."""
     if 0 not in operator.over.axes:
         same = _alike(evaluation(z), training(z), training.same)
-        found = "as training" if same else "another function"
-        return [Property("evaluation", found, "as training", not same)]
+        yield _compare(
+            "evaluation", "as training" if same else "another function", "as training"
+        )
+        return
     right = "by running statistics"
     running = find_running_stats(training, z, over, divisor)
     if running is None:
-        return [Property("evaluation", "by the statistics of its own batch", right, True)]
+        yield _compare("evaluation", "by the statistics of its own batch", right)
+        return
+    yield _compare("evaluation", right, right)
     m, variance = running
-    weight = "all batches alike" if m is None else f"{m:.3g} for the newest batch"
-    no_rule = m is not None and math.isnan(m)
+    found = "all batches alike" if m is None else f"{m:.3g} for the newest batch"
     declared = getattr(training.module.module, "momentum", None)
-    expected, other = "0.1 for the newest batch", False
+    expected, wrong = "0.1 for the newest batch", m is not None and math.isnan(m)
     if isinstance(declared, float) and m is not None:
-        expected, other = (
-            f"{declared:.3g}, as declared",
-            not math.isclose(m, declared, rel_tol=0.01),
-        )
-    return [
-        Property("evaluation", right, right, False),
-        Property("momentum", weight, expected, no_rule or other),
-        Property("running variance", variance, UNBIASED, variance != UNBIASED),
-    ]
+        expected = f"{declared:.3g}, as declared"
+        wrong = not math.isclose(m, declared, rel_tol=0.01)
+    yield Property("momentum", found, expected, wrong)
+    yield _compare("running variance", variance, "unbiased variance")
 
 
-def _of_precision(model: nn.Module, training: BlackBox, divisor: Divisor) -> list[Property]:
-    """Describe whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4.
+LARGE_MEAN = 1e4
+CANCELS = 0.05
+"""Two passes are off by some 1e-3 there, E[x²] - E[x]² by 1 or more."""
+
+
+def _compare_precision(
+    model: nn.Module, training: BlackBox, divisor: Divisor
+) -> Iterator[Property]:
+    """Tell whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4.
 
     With gains of 1 and biases of 0: a gain of 0, or a large bias, would hide it.
     """
-    if not divisor.about_mean:
-        return []
     # mean x² is 1e8 here, which float32 holds to the nearest 8: of mean(x²) - mean(x)², a
     # variance of 1, nothing is left, while the mean of (x - mean)² has all its digits
     z, read = training.module.x, training.module.read
     x = (LARGE_MEAN + normal(4, 0, *z.shape)).float().to(z.device)
     weights = {name: w.float() for name, w in training.weights.items()}
-    try:
-        single = ModuleCopy(model, x, dtype=torch.float32, bn_stats="batch", read=read)
-        y = single.run(Replacement(x, weights)).y
-    except ValueError:
-        return []
-    error = relative_change(y, training(x.double()))
-    wrong = not error <= CANCELS
-    found = f"off by {error:.1g}" + (", the variance cancels" if wrong else "")
-    return [Property("float32 at mean 1e4", found, f"off by {CANCELS} at most", wrong)]
+    with suppress(ValueError):  # of a module that does not run in float32
+        if divisor.about_mean:
+            single = ModuleCopy(model, x, dtype=torch.float32, bn_stats="batch", read=read)
+            error = relative_change(single.run(Replacement(x, weights)).y, training(x.double()))
+            wrong = not error <= CANCELS
+            found = f"off by {error:.1g}" + ", the variance cancels" * wrong
+            yield Property("float32 at mean 1e4", found, f"off by {CANCELS} at most", wrong)
+    if training.float32:
+        found = "float32, whatever its input is"
+        yield Property("computed in", found, "its input's type", False)
 
 
-_FLOAT32 = Property("computed in", "float32, whatever its input is", "its input's type", False)
-
-
-def _difference(
+def _compare_outputs(
     training: BlackBox, z: Tensor, divisor: Divisor, operator: Operator
 ) -> Property:
-    """Describe the difference of the outputs from torch's, gains 1 and biases 0."""
+    """Compare the outputs with torch's, gains 1 and biases 0."""
     # with torch's own eps if it is in another place, so that the place alone differs
     inside = divisor.place == "inside" or not divisor.eps
     expected = operator(z, divisor.eps if inside else 1e-5)
@@ -810,18 +805,20 @@ def _difference(
     return Property(f"differs from {operator.name} by", found, "nothing", not same)
 
 
-def _gradient(training: BlackBox, z: Tensor, divisor: Divisor, operator: Operator) -> Property:
-    """Describe the gradient with respect to x, for which statistics must not be detached."""
-    weights = normal(7, 0, *z.shape).to(z)
-    module = deepcopy(training.module.module)
+def _compare_gradient(
+    training: BlackBox, z: Tensor, divisor: Divisor, operator: Operator
+) -> Property:
+    """Compare the gradient with respect to x, for which statistics must not be detached."""
+    slope, right = normal(7, 0, *z.shape).to(z), f"{operator.name}'s"
     with torch.enable_grad():
         x = z.clone().requires_grad_()
-        expected = torch.autograd.grad((weights * operator(x, divisor.eps)).sum(), x)
+        expected = torch.autograd.grad(operator(x, divisor.eps), x, slope)
+        module = deepcopy(training.module.module)
         output = torch.func.functional_call(module, training.weights, (x,), strict=False)
         y = training.module.read(output)
         if not y.requires_grad:
-            return Property("gradient", "none", f"{operator.name}'s", True)
-        found = torch.autograd.grad((weights * y).sum(), x)
+            return _compare("gradient", "none", right)
+        found = torch.autograd.grad(y, x, slope)
     same = _alike(found[0], expected[0], 1e-4 if training.float32 else 1e-6)
-    words = f"{operator.name}'s" if same else "another one, as if a statistic were detached"
-    return Property("gradient", words, f"{operator.name}'s", not same)
+    detached = "another one, as if a statistic were detached"
+    return _compare("gradient", right if same else detached, right)
