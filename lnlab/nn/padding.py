@@ -44,15 +44,11 @@ def pad_and_stack(tensors: Sequence[Tensor], fill: int) -> Tensor:
     return stacked
 
 
-def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor, smoothing: float = 0.0) -> Tensor:
+def cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor) -> Tensor:
     """Return the cross entropy in nats of logits (B, U, V) and units y (B, U): a scalar.
 
     It is the mean over the first ``lengths`` (B,) units of each example; the rest is padding.
-    ``smoothing`` is the share of each label that is spread evenly over all V units, as in
-    Szegedy et al. (2016).
     """
     # torch averages over all units that are not ignored: long examples weigh more
     targets = y.masked_fill(~length_mask(lengths, y.shape[1], y.device), PADDING)
-    return F.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), ignore_index=PADDING, label_smoothing=smoothing
-    )
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PADDING)

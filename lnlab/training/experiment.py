@@ -146,9 +146,6 @@ def _advice(field: Field, kind: Any, several: bool) -> str:
 
 CPU = torch.device("cpu")
 
-PLACE = ("device", "precision")
-"""The settings that :func:`lnlab.training.train` adds to an experiment's configuration."""
-
 
 class Epochs(Protocol):
     """Batches that can be had again: :class:`lnlab.training.Batches`, or another source."""
@@ -343,10 +340,11 @@ class Experiment(metaclass=ExperimentMeta):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **changes: Any) -> Self:
-        """Return the experiment of a run's configuration, with ``changes``."""
-        fields = {name: value for name, value in config.items() if name not in PLACE}
-        if unknown := [name for name in fields if name not in declared(cls)]:
-            raise ValueError(f"this is no configuration of {cls.name}: it has {unknown}.")
+        """Return the experiment of a run's configuration, with ``changes``.
+
+        What an experiment no longer has, and what is of the machine alone, is left out.
+        """
+        fields = {name: value for name, value in config.items() if name in declared(cls)}
         return cls(**{**fields, **changes})
 
     # what it trains, and on what

@@ -80,9 +80,8 @@ PANELS = {
 }
 """The modules of the panels of experiments."""
 
-LEFT_OUT_FIELDS = ("norm", "fused", "mix_channels", "skip_faulty")
-"""Fields whose choices are no variants: the arms themselves, what each arm tries, and options
-of data that have to be downloaded."""
+LEFT_OUT_FIELDS = ("norm", "fused")
+"""Fields whose choices are no variants: the arms themselves, and what each arm tries."""
 
 
 class Lnlab:

@@ -22,7 +22,7 @@ every_experiment = pytest.mark.parametrize("kind", EXPERIMENTS.values(), ids=EXP
 GAIN, RATE = {"gain": (0.1, 1.0)}, {"learning_rate": (0.1, 0.01)}
 CLIP = {"max_grad_norm": (0.5, 2.0)}
 FURTHER_FIELDS = {
-    "las": {**GAIN, "location_kernels": (0, 3), "dropout": (0.0, 0.5), "beam_width": (1, 2)},
+    "las": {**GAIN, "dropout": (0.0, 0.5), "beam_width": (1, 2)},
     "draw": {**RATE, **CLIP, "drawings": (0, 1)},
     "order_embeddings": {**GAIN, **RATE, **CLIP, "margin": (0.05, 0.2)},
     "handwriting": {**GAIN, "max_grad_norm": (0.0, 1.0), "std_floor": (0.0, 0.1)},

@@ -42,7 +42,7 @@ def frames(padding=0.0, seed=1):
 @pytest.mark.parametrize("put", [lambda module: module, fuse])
 @pytest.mark.parametrize(
     ("layers", "after"),
-    [(1, None), (2, OverFeatures), (3, lambda units: OverTime(units, masked=True))],
+    [(1, None), (3, OverFeatures)],
 )
 def test_the_listener_halves_time_and_padding_enters_nothing(layers, after, put):
     listener = put(Listener(D, H, layers, LayerNorm, after))
@@ -61,26 +61,17 @@ def test_the_listener_halves_time_and_padding_enters_nothing(layers, after, put)
                 y = torch.cat([y[0::2], y[1::2]], dim=-1)
             y, _ = layer(y)
             if after:
-                y = listener.after[index](y.transpose(0, 1), torch.tensor([len(y)]))
-                y = y.transpose(0, 1)
+                y = listener.after[index](y.transpose(0, 1)).transpose(0, 1)
         torch.testing.assert_close(y[:, 0], alone[0], rtol=0, atol=1e-12)
 
 
 def test_normalizers_over_time_and_over_features():
-    h, full = 3 + torch.randn(2, 50, H), torch.tensor([50, 50])
-    y = OverTime(H)(h, full)
+    h = 3 + torch.randn(2, 50, H)
+    y = OverTime(H)(h)
     torch.testing.assert_close(y.mean(1), torch.zeros(2, H), rtol=0, atol=1e-12)
     torch.testing.assert_close(y.var(1, correction=0), torch.ones(2, H), rtol=1e-4, atol=0)
-    y = OverFeatures(H)(h, full)
+    y = OverFeatures(H)(h)
     torch.testing.assert_close(y.mean(2), torch.zeros(2, 50), rtol=0, atol=1e-12)
-    with pytest.raises(ValueError, match="utterance 1 of the batch has no frames"):
-        Listener(D, H)(frames(), torch.tensor([13, 0, 1]))
-    # padding counts as in the published code, unless it is masked
-    short = torch.tensor([30, 50])
-    for masked in (False, True):
-        over = OverTime(H, masked=masked)
-        alone = over(h[:1, :30], short[:1])[0]
-        assert torch.allclose(over(h, short)[0, :30], alone, atol=1e-12) == masked
 
 
 def make_speller(**settings):

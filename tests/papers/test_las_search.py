@@ -128,8 +128,6 @@ def test_mass_is_what_lies_inside():
     found = attention_in_segments(alpha, 0.1, [0.04, 0.24], [0.1, 0.36])
     # 0.00 to 0.14 holds a whole step and 0.4 of the next; 0.20 to 0.40 the last two
     torch.testing.assert_close(found, torch.tensor([0.5 + 0.4 * 0.5, 1.0]))
-    with pytest.raises(ValueError, match="2 rows, 1 begins"):
-        attention_in_segments(alpha, 0.1, [0.0], [0.1])
 
 
 def test_monotonicity_and_entropy():

@@ -1,7 +1,7 @@
 """Speech with its transcripts: synthesised, spoken digits, TIMIT and LibriSpeech.
 
 An utterance is its sound and its units (phones, letters or words). Where the times of the units
-are known, an alignment can be compared with them.
+are known, as they are but for LibriSpeech, an alignment can be compared with them.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,12 @@ from lnlab.papers.las import synthesizer
 from lnlab.papers.las.recordings import (
     FeatureCache,
     Recording,
-    Unit,
     Utterance,
     inspect_recordings,
     join_recordings,
     take_first,
 )
-from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE, WORDS
+from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE
 
 SPOKEN, FSDD, TIMIT, LIBRISPEECH = SOURCES = read_sources("speech")
 HOW_TO_GET = {
@@ -36,7 +35,12 @@ HOW_TO_GET = {
     "librispeech": "download train-clean-100, dev-clean and test-clean from its page",
 }
 """The way to get files whose licence or size forbids a download unasked."""
-UNITS = {"phones": PHONES, "letters": (*" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ",), "words": DIGITS}
+UNITS = {
+    "fsdd": DIGITS,
+    "timit": PHONES,
+    "librispeech": (*" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ",),
+}
+"""The words, phones or letters that are recognized."""
 RATE, FSDD_RATE = 16_000, 8_000
 
 
@@ -52,18 +56,17 @@ class Speech(Dataset[tuple[Utterance, ...]]):
     def __init__(
         self,
         source: Source,
-        read: Callable[[], tuple[Mapping[str, Sequence[Utterance]], str]],
+        read: Callable[[], Mapping[str, Sequence[Utterance]]],
         key: Callable[[], str],
         *,
         units: tuple[str, ...],
         rate: int,
-        noted: bool = False,
     ) -> None:
-        super().__init__(source, self._with_cache, key, noted=noted)
+        super().__init__(source, self._with_cache, key)
         self._read_utterances, self.units, self.rate = read, units, rate
 
     def _with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], str]:
-        utterances, note = self._read_utterances()
+        utterances = self._read_utterances()
         for split, examples in utterances.items():
             if not examples and split != "valid":
                 raise ValueError(f"{self.source.name} has no utterances to {split} with.")
@@ -71,7 +74,7 @@ class Speech(Dataset[tuple[Utterance, ...]]):
         return {
             split: tuple(replace(utterance, cache=cache) for utterance in examples)
             for split, examples in utterances.items()
-        }, note
+        }, ""
 
     def _digest(self) -> bytes:
         total = hashlib.sha256(f"{self.rate}".encode())
@@ -93,50 +96,39 @@ def load(
     source: Source,
     path: Path | None = None,
     *,
-    unit: Unit | None = None,
     max_train: int | None = None,
     held_out_speaker: str = "",
-    mix_channels: bool = False,
-    skip_faulty: bool = False,
 ) -> Speech:
     """Return the speech of a source; the options are those of ``sources.toml``.
 
     When a split is first used, all recordings are inspected, and all that are faulty are named
-    in one error; the name of the data says how many were mixed or left out. Validation and test
-    get fewer utterances in proportion to ``max_train``. The path is a folder, or the authors'
-    .tar.gz; the archives of LibriSpeech are to be unpacked into one folder.
+    in one error. Validation and test get fewer utterances in proportion to ``max_train``. The
+    path is a folder, or the authors' .tar.gz; the archives of LibriSpeech are to be unpacked
+    into one folder.
     """
-    units: Any = source.options["unit"].split(", ")
-    unit = unit or units[0]
-    if unit not in units:
-        raise ValueError(f"{source.name} has no {unit}: choose from {', '.join(units)}.")
     if source is SPOKEN:
         return Speech(
             source,
-            lambda: (synthesizer.make_corpus(max_train), ""),
+            lambda: synthesizer.make_corpus(max_train),
             lambda: f"{max_train} {synthesizer.SIZES}",
             units=PHONES,
             rate=synthesizer.RATE,
         )
     path = source.locate(path, f"{HOW_TO_GET[source.name]} ({source.citation}), and")
-    checks = {"mix_channels": mix_channels, "skip_faulty": skip_faulty}
 
-    def read() -> tuple[Mapping[str, Sequence[Utterance]], str]:
+    def read() -> Mapping[str, Sequence[Utterance]]:
         folder = unpack(path) if path.is_file() else path
         if source is FSDD:
-            strings, note = join_digits(folder, unit, held_out_speaker, **checks)
-            return take_first(strings, max_train), note
+            return take_first(join_digits(folder, held_out_speaker), max_train)
         transcripts = list_timit(folder) if source is TIMIT else list_librispeech(folder)
-        return add_sound(take_first(transcripts, max_train), **checks)
+        return add_sound(take_first(transcripts, max_train))
 
     def key() -> str:
         files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
-        options = f"{unit} {max_train} {held_out_speaker!r} {checks} {STRINGS}"
-        return f"{options} {file_stamp(files)}"
+        return f"{max_train} {held_out_speaker!r} {STRINGS} {file_stamp(files)}"
 
     rate = FSDD_RATE if source is FSDD else RATE
-    noted = mix_channels or skip_faulty
-    return Speech(source, read, key, units=UNITS[unit], rate=rate, noted=noted)
+    return Speech(source, read, key, units=UNITS[source.name], rate=rate)
 
 
 class Transcript(NamedTuple):
@@ -153,20 +145,18 @@ class Transcript(NamedTuple):
 Transcripts = dict[str, list[Transcript]]  # transcripts by split
 
 
-def add_sound(
-    transcripts: Transcripts, **checks: bool
-) -> tuple[dict[str, list[Utterance]], str]:
-    """Return the utterances that can be used, and a note: see :func:`inspect_recordings`."""
-    paths = [t.path for split in transcripts.values() for t in split]
-    recordings, note = inspect_recordings(paths, RATE, **checks)
+def add_sound(transcripts: Transcripts) -> dict[str, list[Utterance]]:
+    """Return the utterances of transcripts, once all recordings have been inspected."""
+    recordings = inspect_recordings(
+        (t.path for split in transcripts.values() for t in split), RATE
+    )
     return {
         name: [
             Utterance(t.name, t.speaker, t.units, recordings[t.path], t.begins, t.ends)
             for t in split
-            if t.path in recordings
         ]
         for name, split in transcripts.items()
-    }, note
+    }
 
 
 def _read_lines(path: Path) -> list[str]:
@@ -287,13 +277,11 @@ Takes = dict[str, dict[str, dict[int, list[Recording]]]]
 """The recordings by split, speaker and digit."""
 
 
-def join_digits(
-    folder: Path, unit: str, held_out_speaker: str = "", **checks: bool
-) -> tuple[dict[str, list[Utterance]], str]:
+def join_digits(folder: Path, held_out_speaker: str = "") -> dict[str, list[Utterance]]:
     """Return strings of three to five digits of one speaker each, joined at random.
 
     The splits have different takes of the same six speakers; of a ``held_out_speaker`` all are
-    in the test, and no others. The note is that of :func:`inspect_recordings`.
+    in the test, and no others.
     """
     paths = sorted(folder.glob("**/recordings/*.wav"))
     if not paths:
@@ -301,12 +289,12 @@ def join_digits(
     for path in paths:
         if re.fullmatch(r"\d_[a-z]+_\d+", path.stem) is None:
             raise ValueError(f"{path}: a recording is called DIGIT_SPEAKER_TAKE.wav")
-    recordings, note = inspect_recordings(paths, FSDD_RATE, **checks)
+    recordings = inspect_recordings(paths, FSDD_RATE)
     takes = _group_takes(recordings, held_out_speaker, folder)
     return {
-        split: [_join_string(takes, unit, split, number) for number in range(count)]
+        split: [_join_string(takes, split, number) for number in range(count)]
         for split, count in STRINGS.items()
-    }, note
+    }
 
 
 def _group_takes(recordings: Mapping[Path, Recording], held_out: str, folder: Path) -> Takes:
@@ -334,7 +322,7 @@ def _group_takes(recordings: Mapping[Path, Recording], held_out: str, folder: Pa
     return takes
 
 
-def _join_string(takes: Takes, unit: str, split: str, number: int) -> Utterance:
+def _join_string(takes: Takes, split: str, number: int) -> Utterance:
     random = np.random.default_rng([list(STRINGS).index(split), number])
     speakers = takes[split]
     speaker = sorted(speakers)[random.integers(len(speakers))]
@@ -347,17 +335,11 @@ def _join_string(takes: Takes, unit: str, split: str, number: int) -> Utterance:
         words.append(DIGITS[digit])
     lengths = [recording.length for recording in recordings]
     ends = np.cumsum(np.add(pauses, lengths))
-    units = {
-        "words": tuple(words),
-        "phones": tuple(phone for word in words for phone in WORDS[word]),
-        "letters": " ".join(words).upper(),
-    }[unit]
-    timed = unit == "words"  # the times of phones and letters are unknown
     return Utterance(
         name=f"{split}-{number:04}",
         speaker=speaker,
-        units=units,
+        units=tuple(words),
         recording=join_recordings(pauses, recordings),
-        begins=(ends - lengths) / FSDD_RATE if timed else None,
-        ends=ends / FSDD_RATE if timed else None,
+        begins=(ends - lengths) / FSDD_RATE,
+        ends=ends / FSDD_RATE,
     )

@@ -41,10 +41,9 @@ ENCODER_NORMS = {
     "cell": None,
     "features": OverFeatures,
     "time": OverTime,
-    "time masked": partial(OverTime, masked=True),
 }
 """The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
-features; over time, as the study's published code does, padding included or not."""
+features; over time, as the study's published code does."""
 
 PUBLISHED: dict[str, Any] = {
     "norm": partial(LayerNorm, elementwise_affine=False, eps=1e-3),
@@ -68,7 +67,7 @@ class Experiment(training.Experiment):
     norm: str = setting("encoder", choices=ARMS)
     encoder_norm: str = setting("cell", choices=ENCODER_NORMS)
     """The place of the listener's normalizers: the cells of its LSTMs, or their outputs over
-    features or over time, as in the published code, padding included or masked."""
+    features or over time, as in the published code."""
     swap_states: bool = False
     """True if the speller's h and c change places at each step, as in the published code."""
     published_cell: bool = False
@@ -81,16 +80,8 @@ class Experiment(training.Experiment):
     epochs: int = 12
     data: str = "embedded"
     """``embedded``, ``fsdd=PATH``, ``timit=PATH`` or ``librispeech=PATH``."""
-    output_unit: str = ""
-    """The units that are recognized, ``phones``, ``letters`` or ``words``; empty: the data's
-    own."""
     held_out_speaker: str = ""
     """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all splits."""
-    mix_channels: bool = False
-    """True if recordings of several channels are mixed to one. Without it they are an error."""
-    skip_faulty: bool = False
-    """True if faulty recordings (too short, silent, damaged) are left out. Without it they are
-    an error; the name of the data, in every result, says how many were mixed or left out."""
     train_size: int = setting(0, least=0)
     """The largest number of utterances to train on; 0: all."""
     units: tuple[int, ...] = setting((64, 128), least=1, count=2)
@@ -98,16 +89,11 @@ class Experiment(training.Experiment):
     encoder_layers: int = setting(3, least=1)
     """LSTMs of the listener; before all but the last, time is halved."""
     decoder_layers: int = setting(1, least=1)  # LSTMs of the speller
-    location_kernels: int = setting(0, least=0)
-    """Kernels of location-aware attention; 0 is content alone, as in the study."""
     learning_rate: float = 2e-3
     learning_rate_decay: float = setting(0.1, above=0, most=1)
     """The factor by which the learning rate falls, exponentially, until the end."""
     max_grad_norm: float = setting(1.0, above=0)
     """Norm to which a gradient is clipped; the study's code clips each element to 1."""
-    label_smoothing: float = setting(0.0, least=0, most=1)
-    """The part of a label's probability that is spread evenly over all units (Szegedy et al.,
-    2016)."""
     scheduled_sampling: float = setting(0.0, least=0, most=1)
     """The probability that the speller reads a unit of its own instead of the right one."""
     dropout: float = setting(0.0, least=0, most=1)
@@ -124,19 +110,11 @@ class Experiment(training.Experiment):
     lower_is_better = ("test_nll", "test_error")
 
     def dataset(self) -> Speech:
-        """Load the speech.
-
-        Raises:
-            ValueError: if it has no validation data, and ``validate`` is set.
-        """
         speech = load(
             self.data,
             "speech",
-            unit=self.output_unit,
             max_train=self.train_size,
             held_out_speaker=self.held_out_speaker,
-            mix_channels=self.mix_channels,
-            skip_faulty=self.skip_faulty,
         )
         if self.validate and not speech.valid:
             raise ValueError(
@@ -165,7 +143,6 @@ class Experiment(training.Experiment):
                 2 * H,
                 S,
                 self.decoder_layers,
-                location=self.location_kernels,
                 swapped=self.swap_states,
                 dropout=self.dropout,
                 sampling=self.scheduled_sampling,
@@ -204,7 +181,7 @@ class Experiment(training.Experiment):
         """Return the nats a unit of each model (S,), from logits (S, B, U, V)."""
         return torch.stack(
             [
-                cross_entropy(logits, units, counts, self.label_smoothing)
+                cross_entropy(logits, units, counts)
                 for logits, units, counts in zip(output, *y, strict=True)
             ]
         )

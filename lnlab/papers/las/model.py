@@ -27,8 +27,8 @@ class Listener(nn.Module):
             joins no frames.
         norm: makes the normalizers inside the LSTMs: with :class:`lnlab.nn.LayerNorm` eq. 7-9
             of Ben Othman (2018).
-        after: makes the normalizer of the outputs of a layer, called with outputs (B, T, 2 H)
-            and lengths. The study's published code has :class:`OverTime`.
+        after: makes the normalizer of the outputs of a layer (B, T, 2 H); :class:`OverTime` in
+            the study's published code.
         dropout: the probability with which an output of a layer is dropped.
         noise: the standard deviation of what is added to x in training.
         settings: passed on to :class:`lnlab.nn.LSTMCell`.
@@ -60,9 +60,6 @@ class Listener(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Return h (B, T', 2 H), 0 at padding, and its lengths (B,)."""
-        if bool((lengths < 1).any()):
-            index = int((lengths < 1).nonzero()[0])
-            raise ValueError(f"utterance {index} of the batch has no frames: leave it out.")
         h = x.transpose(0, 1)  # (T, B, D)
         if self.training and self.noise:
             h = h + self.noise * torch.randn_like(h) * step_mask(h, lengths)
@@ -72,7 +69,7 @@ class Listener(nn.Module):
                 h, lengths = join_pairs(h, lengths)
             h, _ = layer(h, lengths=lengths)
             if self.after is not None:
-                h = self.after[index](h.transpose(0, 1), lengths).transpose(0, 1)
+                h = self.after[index](h.transpose(0, 1)).transpose(0, 1)
                 h = h * step_mask(h, lengths)
             h = self.dropout(h)
         return h.transpose(0, 1), lengths
@@ -104,7 +101,7 @@ class OutputNorm(nn.Module):
 class OverFeatures(OutputNorm):
     """Layer norm of the outputs: statistics over the units of one time step."""
 
-    def forward(self, h: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, h: Tensor) -> Tensor:
         return nn.functional.layer_norm(h, h.shape[-1:], self.g, self.b, self.eps)
 
 
@@ -112,21 +109,11 @@ class OverTime(OutputNorm):
     """Statistics of one unit over time, as the study's published code has in its listener.
 
     Its axes [1] of (B, T, H) are time, not features (commit 2d31ae8 of its repository), and
-    padding counts. ``masked`` leaves the padding out, which the code does not.
+    padding counts.
     """
 
-    def __init__(self, units: int, *, eps: float = 1e-5, masked: bool = False) -> None:
-        super().__init__(units, eps=eps)
-        self.masked = masked
-
-    def forward(self, h: Tensor, lengths: Tensor) -> Tensor:
-        if self.masked:
-            mask = length_mask(lengths, h.shape[1], h.device).unsqueeze(-1)
-            count = mask.sum(1, keepdim=True)
-            mu = (h * mask).sum(1, keepdim=True) / count
-            var = ((h - mu).square() * mask).sum(1, keepdim=True) / count
-        else:
-            var, mu = torch.var_mean(h, dim=1, correction=0, keepdim=True)
+    def forward(self, h: Tensor) -> Tensor:
+        var, mu = torch.var_mean(h, dim=1, correction=0, keepdim=True)
         return self.g * (h - mu) / (var + self.eps).sqrt() + self.b
 
 
@@ -157,7 +144,6 @@ class Speller(nn.Module):
         annotations, units, layers: the size of h, that of the LSTMs and the attention, and the
             number of LSTMs.
         norm: makes the normalizers inside the LSTMs.
-        location: kernels of the attention, see :class:`lnlab.nn.Attention`.
         swapped: whether h and c change places from each step to the next, as in the study's
             published code: ``h, c = state`` there, and ``(new_c, new_h)`` given back.
         dropout: the probability with which an output of an LSTM is dropped.
@@ -174,7 +160,6 @@ class Speller(nn.Module):
         layers: int = 1,
         norm: NormLayer = Identity,
         *,
-        location: int = 0,
         swapped: bool = False,
         dropout: float = 0.0,
         sampling: float = 0.0,
@@ -185,7 +170,7 @@ class Speller(nn.Module):
         self.embedding = nn.Embedding(vocabulary + 1, units)  # the last one begins
         sizes = [units + annotations] + [units] * (layers - 1)
         self.cells: Any = nn.ModuleList(LSTMCell(D, units, norm, **settings) for D in sizes)
-        self.attention = Attention(units, annotations, units, location=location)
+        self.attention = Attention(units, annotations, units)
         self.readout = Linear(units + annotations, vocabulary, Identity, bias=True)
         self.vocabulary, self.swapped = vocabulary, swapped
 

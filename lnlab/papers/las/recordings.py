@@ -1,7 +1,6 @@
 """Utterances, their sound and its features; sound files: WAV, FLAC and NIST SPHERE.
 
-All files of a corpus are inspected before one is used. The result is cached until a file
-changes.
+All files of a corpus are inspected before one is used, once until a file changes.
 """
 
 import hashlib
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +21,6 @@ from tqdm import tqdm
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
 from lnlab.extras import name_missing_extra
 
-Unit = Literal["phones", "letters", "words"]
 MAX_CACHED = 2**29
 """Bytes of features of one corpus that stay in memory: about 3 hours of speech."""
 
@@ -171,10 +169,6 @@ def normalize(frames: Tensor) -> Tensor:
 def log_mel(sound: np.ndarray, rate: int) -> Tensor:
     """Return (T, 41): the log of the energy in each mel filter, and of all, in nats."""
     window, hop = round(WINDOW * rate), round(HOP * rate)
-    if len(sound) < window:
-        raise ValueError(
-            f"{len(sound)} samples at {rate} Hz are less than one window of {window}."
-        )
     x = torch.from_numpy(np.ascontiguousarray(sound, np.float64))
     x = torch.cat([x[:1], x[1:] - EMPHASIS * x[:-1]])
     frames = x.unfold(0, window, hop)  # (T, window)
@@ -214,19 +208,16 @@ def differences(frames: Tensor) -> Tensor:
 
 # Sound files.
 
-MAX_CLIPPED = 0.05  # the share of samples at full scale from which a recording is refused
-MAX_SECONDS = 600
-"""The longest recording: a damaged header may claim years, and memory would be taken."""
 MAX_NAMED = 100  # the most faulty files that an error names
 
 
-def read_audio(path: Path, rate: int) -> tuple[np.ndarray, int]:
-    """Return the mean of the channels (N,) of a recording, from -1 to 1, and their number.
+def read_audio(path: Path, rate: int) -> np.ndarray:
+    """Return the samples (N,) of a recording of one channel, from -1 to 1.
 
     Raises:
         FileNotFoundError: if it is missing.
-        ValueError: if it is no audio, is cut off, has another rate, or is empty, shorter than a
-            frame, silent or clipped; names the file.
+        ValueError: if it is no audio, is cut off, has another rate or several channels, or is
+            empty, shorter than a frame or silent; names the file.
     """
     with name_missing_extra():
         import soundfile
@@ -234,33 +225,21 @@ def read_audio(path: Path, rate: int) -> tuple[np.ndarray, int]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there.")
     if _is_cut_off(path):
-        raise ValueError(
-            f"{path} is cut off: it holds less than its header says. Copy or download it "
-            "again; if it is all that was recorded, write it anew."
-        )
+        raise ValueError(f"{path} is cut off: copy or download it again.")
     try:
-        with soundfile.SoundFile(path) as file:
-            if file.samplerate != rate:
-                raise ValueError(
-                    f"{path} has {file.samplerate} samples a second, expected {rate}: convert "
-                    "it."
-                )
-            if file.frames > MAX_SECONDS * rate:
-                raise ValueError(f"{path} lasts longer than {MAX_SECONDS} s: cut it.")
-            channels = file.read(dtype="float32", always_2d=True)  # (N, channels)
+        sound, its_rate = soundfile.read(path, dtype="float32")
     except (soundfile.LibsndfileError, RuntimeError) as error:
         raise ValueError(f"{path} cannot be read as WAV, FLAC or SPHERE: {error}") from error
-    sound = channels.mean(1, dtype=np.float32)
-    if not len(channels) or not np.isfinite(channels).all():
-        problem = "is empty or has samples that are not finite"
-    elif len(channels) < WINDOW * rate:
-        problem = f"lasts {len(channels) / rate:.3f} s, less than a frame: leave it out"
-    elif not sound.any():
-        problem = "is silent"
-    elif np.mean(np.abs(channels) >= 0.9999) > MAX_CLIPPED:
-        problem = "is clipped: record it more quietly"
+    if its_rate != rate:
+        problem = f"has {its_rate} samples a second, expected {rate}: convert it"
+    elif sound.ndim > 1:
+        problem = f"has {sound.shape[1]} channels: mix them to one"
+    elif len(sound) < WINDOW * rate:
+        problem = f"lasts {len(sound) / rate:.3f} s, less than a frame: take it out"
+    elif not np.isfinite(sound).all() or not sound.any():
+        problem = "is silent, or has samples that are not finite"
     else:
-        return sound, channels.shape[1]
+        return sound
     raise ValueError(f"{path} {problem}.")
 
 
@@ -269,88 +248,46 @@ def _is_cut_off(path: Path) -> bool:
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(1024)
-        if head.startswith(b"NIST_1A"):
-            count, width = (
-                re.search(rb"\n%s -i (\d{1,12})\n" % name, head)
-                for name in (b"sample_count", b"sample_n_bytes")
-            )
-            return not count or not width or 1024 + int(count[1]) * int(width[1]) > size
-        if head[:4] != b"RIFF":
-            return False
-        # chunks follow "RIFF", the length of all and "WAVE": a name, a length, the content
-        end, start = int.from_bytes(head[4:8], "little") + 8, 12
-        while file.seek(start) and len(chunk := file.read(8)) == 8:
-            length = int.from_bytes(chunk[4:], "little")
-            if chunk[:4] == b"data":
-                end = max(end, start + 8 + length)
-            start += 8 + length + length % 2
-    return end > size
+    if head.startswith(b"RIFF"):
+        return int.from_bytes(head[4:8], "little") + 8 > size
+    if not head.startswith(b"NIST_1A"):
+        return False
+    count, width = (
+        re.search(rb"\n%s -i (\d{1,12})\n" % name, head)
+        for name in (b"sample_count", b"sample_n_bytes")
+    )
+    return not count or not width or 1024 + int(count[1]) * int(width[1]) > size
 
 
-def inspect_recordings(
-    paths: Iterable[Path], rate: int, *, mix_channels: bool = False, skip_faulty: bool = False
-) -> tuple[dict[Path, Recording], str]:
-    """Return the recordings in files that can be used, and a note of what was done to others.
-
-    Several channels are mixed to their mean, and faulty files left out, only if that is asked
-    for. The note is a text such as "1 of 3000 recordings mixed to one channel", usually empty.
+def inspect_recordings(paths: Iterable[Path], rate: int) -> dict[Path, Recording]:
+    """Return the recordings in files, each of which is read once on this machine.
 
     Raises:
-        ValueError: if there are faulty files and they are not left out; names them.
+        ValueError: if some cannot be used; names them.
     """
     paths = list(paths)
     key = f"{rate} {file_stamp(paths)}"
     facts = cache_arrays("recordings", key, lambda: _inspect(paths, rate))
-    problems = facts["problems"].tobytes().decode().split("\n")
-    recordings: dict[Path, Recording] = {}
-    faulty, mixed, several = [], 0, False
-    for path, length, channels, digest, problem in zip(
-        paths, facts["lengths"], facts["channels"], facts["digests"], problems, strict=True
-    ):
-        if channels > 1 and not mix_channels:
-            problem = problem or f"{path} has {channels} channels: mix them to one."
-            several = True
-        if problem:
-            faulty.append(problem)
-            continue
-        mixed += channels > 1
-        read = partial(_read_samples, path, rate)
-        recordings[path] = Recording(rate, int(length), digest.tobytes(), read)
-    if faulty and not skip_faulty:
-        mix = "mix_channels=True mixes channels to one, " if several else ""
-        more = [f"and {len(faulty) - MAX_NAMED} more."] if len(faulty) > MAX_NAMED else []
-        raise ValueError(
-            f"{len(faulty)} of {len(paths)} recordings cannot be used ({mix}skip_faulty=True "
-            "leaves them out, and the name of the data says so):\n"
-            + "\n".join(faulty[:MAX_NAMED] + more)
-        )
-    notes = [(mixed, "mixed to one channel"), (len(faulty), "left out")]
-    return recordings, ", ".join(
-        f"{count} of {len(paths)} recordings {done}" for count, done in notes if count
-    )
-
-
-def _read_samples(path: Path, rate: int) -> np.ndarray:
-    return read_audio(path, rate)[0]
+    return {
+        path: Recording(rate, int(length), digest.tobytes(), partial(read_audio, path, rate))
+        for path, length, digest in zip(paths, facts["lengths"], facts["digests"], strict=True)
+    }
 
 
 def _inspect(paths: Sequence[Path], rate: int) -> Arrays:
-    """Return the length, the channels, the hash of the samples and the problem of each file."""
-    lengths, channels = np.zeros(len(paths), np.int64), np.zeros(len(paths), np.int64)
-    digests, problems = np.zeros((len(paths), 32), np.uint8), []
-    for index, path in enumerate(tqdm(paths, "recordings", disable=None, delay=2)):
+    """Return the length of each recording, and the hash of its samples."""
+    lengths, digests, problems = [], [], []
+    for path in tqdm(paths, "recordings", disable=None, delay=2):
         try:
-            sound, channels[index] = read_audio(path, rate)
+            sound = read_audio(path, rate)
         except (ValueError, FileNotFoundError) as error:
-            problems.append(" ".join(str(error).split()))
+            problems.append(str(error))
             continue
-        problems.append("")
-        lengths[index] = len(sound)
-        digests[index] = np.frombuffer(hashlib.sha256(sound.tobytes()).digest(), np.uint8)
-    text = "\n".join(problems).encode("utf-8", "replace")
-    return {
-        "lengths": lengths,
-        "channels": channels,
-        "digests": digests,
-        "problems": np.frombuffer(text, np.uint8),
-    }
+        lengths.append(len(sound))
+        digests.append(np.frombuffer(hashlib.sha256(sound.tobytes()).digest(), np.uint8))
+    if problems:
+        raise ValueError(
+            f"{len(problems)} of {len(paths)} recordings cannot be used:\n"
+            + "\n".join(problems[:MAX_NAMED])
+        )
+    return {"lengths": np.array(lengths), "digests": np.array(digests)}

@@ -40,15 +40,9 @@ def beam_search(
     ``max_length`` units is cut there and marked; ended ones are preferred to it. If no score is
     finite, the hypothesis is empty and its score NaN.
 
-    Args:
-        decoder: scores ``vocabulary`` units; its first input is that number itself.
-        annotations: what it attends to.
-        end: the index of the end symbol.
-        width: the number of prefixes that are kept for each utterance.
-        max_length: the largest number of units.
+    ``end`` is the index of the end symbol, ``width`` the number of prefixes that are kept for
+    each utterance.
     """
-    if width < 1 or max_length < 1:
-        raise ValueError(f"width is {width}, max_length {max_length}: give at least 1.")
     B = len(annotations.h)
     beams = annotations.repeat(width)
     state = decoder.start(beams)
@@ -118,11 +112,6 @@ def attention_in_segments(alpha: Tensor, step: float, begins: Times, ends: Times
     ``alpha`` (U, T) is a distribution over steps for each unit, without the end symbol; step t
     lasts ``step`` seconds from t * step, and a unit from ``begins`` to ``ends`` (U,), seconds.
     """
-    if not len(alpha) == len(begins) == len(ends):
-        raise ValueError(
-            f"there are {len(alpha)} rows, {len(begins)} begins and {len(ends)} ends: give one "
-            "of each for every unit."
-        )
     low = torch.as_tensor(np.asarray(begins)).to(alpha)[:, None] - TOLERANCE
     high = torch.as_tensor(np.asarray(ends)).to(alpha)[:, None] + TOLERANCE
     left = step * torch.arange(alpha.shape[1]).to(alpha)
