@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-HOW = "write how many (3 is 0, 1, 2), which (0,4 or '0 4'; 4, for one) or from-to (3-5)"
+HOW = "write how many (3 is 0, 1, 2) or which (0,4 or '0 4' or 3-5; 4, for one)"
 
 
 def read_seeds(value: Any) -> tuple[int, ...]:
@@ -12,7 +12,7 @@ def read_seeds(value: Any) -> tuple[int, ...]:
 
     Args:
         value: 3 is the seeds 0, 1 and 2; [3] is the seed 3; of a text, "3-5" is 3, 4 and 5, and
-            commas, spaces or brackets make a list.
+            commas, spaces or brackets make a list, as "0,3-5".
 
     Returns:
         The seeds; none of an empty list, which stands for those of the budget.
@@ -20,26 +20,41 @@ def read_seeds(value: Any) -> tuple[int, ...]:
     Raises:
         ValueError: if it is none of these, or names a seed twice; says how to write them.
     """
-    read = _parsed(value.strip()) if isinstance(value, str) else value
-    if type(read) is int and read > 0:
-        return tuple(range(read))
-    if isinstance(read, Sequence) and not isinstance(read, str):
-        whole = all(type(seed) is int and seed >= 0 for seed in read)
-        if whole and len({*read}) == len(read):
-            return tuple(read)
+    seeds = _parse(value.strip()) if isinstance(value, str) else value
+    if type(seeds) is int and seeds > 0:
+        return tuple(range(seeds))
+    if isinstance(seeds, Sequence) and not isinstance(seeds, str):
+        whole = all(type(seed) is int and seed >= 0 for seed in seeds)
+        if whole and len({*seeds}) == len(seeds):
+            return tuple(seeds)
     raise ValueError(f"seeds {value!r}: {HOW}, each once.")
 
 
-def _parsed(text: str) -> int | list[int] | None:
+def _parse(text: str) -> int | list[int] | None:
     """Return what a text says, None if it says nothing that seeds can be."""
-    if re.fullmatch(r"\d+", text):
+    if text.isdecimal():
         return int(text)
-    if bracketed := re.fullmatch(r"\[(.*)\]|\((.*)\)", text):
-        text = (bracketed[1] or bracketed[2] or "").strip()
-        if not text:
-            return []
-    if bounds := re.fullmatch(r"(\d+)\s*-\s*(\d+)", text):
-        return [*range(int(bounds[1]), int(bounds[2]) + 1)] or None
-    if re.fullmatch(r"\d+((\s+|\s*,\s*)\d+)*\s*,?", text):
-        return [int(seed) for seed in re.findall(r"\d+", text)]
-    return None
+    if text in ("[]", "()"):
+        return []
+    seeds: list[int] = []
+    for part in re.sub(r"\s*-\s*", "-", text.strip("[]()").replace(",", " ")).split():
+        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        first, last = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (1, 0)
+        if last < first:
+            return None
+        seeds += range(first, last + 1)
+    return seeds or None
+
+
+def write_seeds(seeds: Sequence[int]) -> str:
+    """Return seeds as :func:`read_seeds` takes them: those in a row as first and last."""
+    parts: list[str] = []
+    start = 0
+    for end in range(1, len(seeds) + 1):
+        if end < len(seeds) and seeds[end] == seeds[end - 1] + 1:
+            continue
+        row = seeds[start:end]
+        parts += [f"{row[0]}-{row[-1]}"] if len(row) > 2 else map(str, row)
+        start = end
+    # a number alone would be how many seeds there are
+    return ",".join(parts) + ("," if len(seeds) == 1 else "")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lnlab.seeds import write_seeds
+
 if TYPE_CHECKING:
     from lnlab.training.runs import Run
 
@@ -37,7 +39,7 @@ def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
             "state": describe_progress(run),
             "number": main_number(run),
             "data": run.data.get("name"),
-            **{name: brief(run.config.get(name, "-")) for name in settings},
+            **{name: to_text(name, run.config.get(name, "-")) for name in settings},
         }
         for run in latest
     ]
@@ -47,13 +49,11 @@ def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
     return text
 
 
-def brief(value: Any) -> str:
-    """Return a setting in few letters; several seeds in a row as the first and the last."""
-    if isinstance(value, list):
-        if len(value) > 2 and value == [*range(value[0], value[0] + len(value))]:
-            return f"{value[0]} to {value[-1]}"
-        return ",".join(map(str, value))
-    return str(value)
+def to_text(name: str, value: Any) -> str:
+    """Return the value of a setting as the command line takes it."""
+    if isinstance(value, list | tuple):
+        return write_seeds(value) if name == "seeds" else ",".join(map(str, value))
+    return str(value) if value != "" else "empty"
 
 
 def differing_settings(runs: "Sequence[Run]") -> list[str]:

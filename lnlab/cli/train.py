@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 import click
 
-from lnlab.cli.tables import overview, show_run
+from lnlab.cli.tables import overview, show_run, to_text
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
 
@@ -52,7 +52,10 @@ def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
 
     budgets, descriptions = experiment.budgets(), []
     for field in declared(experiment).values():
-        values = {name: to_text(getattr(task, field.name)) for name, task in budgets.items()}
+        values = {
+            name: to_text(field.name, getattr(task, field.name))
+            for name, task in budgets.items()
+        }
         text = "; ".join(f"{name}: {value}" for name, value in values.items())
         if len({*values.values()}) == 1:
             text = next(iter(values.values()))
@@ -60,13 +63,6 @@ def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
             text += f" (of {', '.join(map(str, choices))})"
         descriptions.append((f"{field.name}: {formatannotation(field.kind)}", text))
     return descriptions
-
-
-def to_text(value: Any) -> str:
-    """Return a value as the command line takes it."""
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value) if value != "" else "empty"
 
 
 def parse_settings(
@@ -128,7 +124,11 @@ root_option = click.option(
 @task_argument
 @budget_option
 @click.option(
-    "--set", "settings", multiple=True, metavar="FIELD=VALUE", help="May be repeated."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="May be repeated. Seeds are how many (seeds=5) or which (seeds=105-134).",
 )
 @data_option
 @device_option
@@ -169,7 +169,7 @@ def train(
     help="What is compared: these values of a field, or all that it can be chosen from.",
 )
 @click.option("--norm", metavar="A,B,...", help="The same as --arm norm=A,B,...")
-@click.option("--seeds", metavar="SEEDS", help="How many (5), or which (0,4 or 3-5).")
+@click.option("--seeds", metavar="SEEDS", help="How many (5), or which (0,4 or 105-134).")
 @click.option(
     "--set",
     "settings",

@@ -1,11 +1,13 @@
 """Seeds and other values as people write them, for notebooks and for experiments."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lnlab.cli.notebooks import parse_parameter
 from lnlab.cli.train import parse_settings
 from lnlab.papers import EXPERIMENTS
-from lnlab.seeds import read_seeds
+from lnlab.seeds import read_seeds, write_seeds
 
 
 @pytest.mark.parametrize(
@@ -13,9 +15,10 @@ from lnlab.seeds import read_seeds
     [
         ("3", [0, 1, 2]),
         ("3-5", [3, 4, 5]),
-        (" 3, 4 ,", [3, 4]),
-        ("3 4", [3, 4]),
-        ("(7,)", [7]),
+        ("105-134", [*range(105, 135)]),
+        ("9, 0-2 ,7", [9, 0, 1, 2, 7]),
+        ("(3 4,)", [3, 4]),
+        ("7,", [7]),
         ("[]", []),
     ],
 )
@@ -24,7 +27,13 @@ def test_seeds_are_a_number_of_them_a_list_or_a_range(text, seeds):
     assert parse_settings(EXPERIMENTS["mnist"], [f"seeds={text}"])["seeds"] == tuple(seeds)
 
 
-@pytest.mark.parametrize("text", ["", "0", "3.5", "5-3", "-1", "1,,x", "3 3", "[1)"])
+@given(st.lists(st.integers(0, 9), min_size=1, unique=True))
+def test_seeds_that_are_written_are_read_back(seeds):
+    assert read_seeds(write_seeds(seeds)) == tuple(seeds)
+    assert write_seeds([105, 106, 107, 3, 4, 9]) == "105-107,3,4,9"
+
+
+@pytest.mark.parametrize("text", ["", "0", "3.5", "0,5-3", "-1", "3 2-4"])
 def test_anything_else_is_refused_with_how_to_write_it(text):
     with pytest.raises(ValueError, match=r"^seeds .*: write how many \(3 is 0, 1, 2\)"):
         parse_parameter("seeds", text)

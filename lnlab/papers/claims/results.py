@@ -36,6 +36,7 @@ from lnlab.papers.claims.judge import (
     is_mixed,
 )
 from lnlab.paths import place
+from lnlab.seeds import write_seeds
 from lnlab.training.runs import KEPT, write_file
 
 ROOT = place("results")
@@ -313,7 +314,8 @@ def _train(experiment: Any) -> str:
     words = ["lnlab", "train", experiment.name, "--budget", budget]
     for key in dict.fromkeys(["norm", *changes[budget], "batch_size"]):
         # a field at its default is not in the configuration
-        words += ["--set", f"{key}={_plain_value(config.get(key, getattr(experiment, key)))}"]
+        value = config.get(key, getattr(experiment, key))
+        words += ["--set", f"{key}={_plain_value(key, value)}"]
     return shlex.join(words)
 
 
@@ -323,8 +325,7 @@ def _budgets(kind: Any, size: int) -> dict[str, Mapping[str, Any]]:
     return {name: kind.budget(name, batch_size=size).config() for name in names}
 
 
-def _plain_value(value: Any) -> str:
-    if not isinstance(value, list | tuple):
-        return str(value)
-    # a number alone would be how many seeds there are
-    return ",".join(map(str, value)) + ("," if len(value) == 1 else "")
+def _plain_value(key: str, value: Any) -> str:
+    if key == "seeds":
+        return write_seeds(value)
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
