@@ -35,22 +35,12 @@ from lnlab.training.random_state import to_device
 
 # The fields of an experiment: what each may be, and an error that says so where it is not.
 
-WORDS = {
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    bool: ("True or False", "of True and False"),
-    str: ("text", "texts"),
-}
-"""The words for one value of a type, and for several in a tuple."""
-
 
 def setting(
     default: Any,
     *,
     choices: Iterable[str | bool] = (),
     least: float | None = None,
-    most: float | None = None,
-    above: float | None = None,
     count: int | None = None,
     measured: bool = False,
 ) -> Any:
@@ -59,14 +49,12 @@ def setting(
     Args:
         default: the value if none is given, of the type of the field.
         choices: the names from which it is chosen.
-        least, most: the smallest and the largest number, of each member where it is a tuple.
-        above: a number that it must exceed.
+        least: the smallest number, of each member where it is a tuple.
         count: how many members the tuple has; by default at least one.
         measured: True if the field adds measurements and changes nothing else: runs that
             differ in it alone are trained alike.
     """
-    allowed = {"least": least, "most": most, "above": above, "count": count}
-    allowed |= {"choices": tuple(choices), "measured": measured}
+    allowed = {"choices": tuple(choices), "least": least, "count": count, "measured": measured}
     return field(default=default, metadata=allowed)
 
 
@@ -102,46 +90,35 @@ def check_field(value: Any, field: Field) -> Any:
     Raises:
         ValueError: if it may not be that; names the field, and says what it may be.
     """
-    several, allowed = get_origin(field.kind) is tuple, field.allowed
+    several = get_origin(field.kind) is tuple
     kind = get_args(field.kind)[0] if several else field.kind
+    choices, least, count = (field.allowed.get(name) for name in ("choices", "least", "count"))
     is_sequence = isinstance(value, list | tuple)
     members = list(value) if is_sequence else [value]
     if kind is float:
         members = [float(member) if type(member) is int else member for member in members]
-    count = allowed.get("count") or max(1, len(members))
-    fits = several == is_sequence and len(members) == count
-    if not (fits and all(type(m) is kind and _in_range(m, allowed) for m in members)):
-        raise ValueError(f"{field.name} is {value!r}: {_advice(field, kind, several)}.")
-    return tuple(members) if several else members[0]
 
+    def fits(member: Any) -> bool:
+        if type(member) is not kind or (choices and member not in choices):
+            return False
+        number = kind in (int, float)
+        return not number or (math.isfinite(member) and (least is None or member >= least))
 
-def _in_range(value: Any, allowed: Mapping[str, Any]) -> bool:
-    if allowed.get("choices"):
-        return value in allowed["choices"]
-    if type(value) not in (int, float):
-        return True
-    least, most, above = (allowed.get(name) for name in ("least", "most", "above"))
-    return (
-        math.isfinite(value)
-        and (least is None or value >= least)
-        and (most is None or value <= most)
-        and (above is None or value > above)
+    right_count = len(members) == (count or max(1, len(members)))
+    if several == is_sequence and right_count and all(map(fits, members)):
+        return tuple(members) if several else members[0]
+    if choices:
+        raise ValueError(
+            f"{field.name} is {value!r}: choose from {', '.join(map(str, choices))}."
+        )
+    words = (
+        f"a tuple of {count or 'at least one'}: each {WORDS[kind]}" if several else WORDS[kind]
     )
+    limit = "" if least is None else f", at least {least:g}"
+    raise ValueError(f"{field.name} is {value!r}: give {words}{limit}, like {field.default!r}.")
 
 
-def _advice(field: Field, kind: Any, several: bool) -> str:
-    allowed = field.allowed
-    if allowed.get("choices"):
-        return f"choose from {', '.join(map(str, allowed['choices']))}"
-    words = WORDS[kind][several]
-    if several:
-        words = f"a tuple of {allowed.get('count') or 'at least one'}: {words}"
-    limits = [
-        f"{word} {allowed[bound]:g}"
-        for word, bound in (("at least", "least"), ("above", "above"), ("at most", "most"))
-        if allowed.get(bound) is not None
-    ]
-    return f"give {words}{', ' if limits else ''}{' and '.join(limits)}, like {field.default!r}"
+WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "text"}
 
 
 CPU = torch.device("cpu")
@@ -205,7 +182,7 @@ class Experiment(metaclass=ExperimentMeta):
 
     norm: str = "layer"
     """The normalizer and its place: the arms of the paper."""
-    seeds: tuple[int, ...] = setting((0,), least=0, most=2**63 - 1)
+    seeds: tuple[int, ...] = setting((0,), least=0)
     """A training each, from a start and with batches that all arms share; 3 is 0, 1, 2."""
     data: str = "embedded"
     """``embedded``, ``NAME`` or ``NAME=PATH``."""
@@ -303,27 +280,25 @@ class Experiment(metaclass=ExperimentMeta):
             changes: what all of them have otherwise than the budget.
         """
         if not isinstance(values, Mapping):
-            values = {
-                name_arm(field, value): {field: value} for value in cls._values(field, values)
-            }
+            values = values or cls._choices(field)
+            values = {name_arm(field, value): {field: value} for value in values}
         return {
             arm: replace(cls.budget(budget, **{**changes, **fields_of_arm}), **fields_of_arm)
             for arm, fields_of_arm in values.items()
         }
 
     @classmethod
-    def _values(cls, name: str, values: Sequence[Any] | None) -> Sequence[Any]:
+    def _choices(cls, name: str) -> Sequence[Any]:
         known = declared(cls)
         if name not in known:
             raise ValueError(
                 f"{cls.name} has no field {name!r}: choose from {', '.join(known)}."
             )
-        values = values or known[name].allowed.get("choices")
-        if not values and known[name].kind is bool:
+        if known[name].kind is bool:
             return (False, True)
-        if not values:
-            raise ValueError(f"{name} has no list to choose from: say which values to compare.")
-        return values
+        if choices := known[name].allowed.get("choices"):
+            return choices
+        raise ValueError(f"{name} has no list to choose from: say which values to compare.")
 
     def config(self) -> dict[str, Any]:
         """Return the fields that make a run this run: all, but of the data the name alone."""
@@ -408,9 +383,8 @@ class Experiment(metaclass=ExperimentMeta):
         return Adam(parameters, lr=self.learning_rate, fused=True)
 
     def clip_(self, optimizer: torch.optim.Optimizer) -> None:
-        """Clip the gradient of each model before a step: to ``max_grad_norm``, if it is set."""
-        if self.max_grad_norm:
-            clip_grad_norm_(optimizer, self.max_grad_norm, len(self.seeds))
+        """Clip the gradient of each model to ``max_grad_norm`` before a step."""
+        clip_grad_norm_(optimizer, self.max_grad_norm, len(self.seeds))
 
     def schedule(self, progress: float) -> float:
         """Return the factor of the learning rate at a fraction of the updates, from 0 to 1."""

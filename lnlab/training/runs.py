@@ -22,6 +22,7 @@ import json
 import lzma
 import os
 import platform
+import re
 import shutil
 import subprocess
 import warnings
@@ -100,18 +101,20 @@ def code() -> str:
 def commit() -> str | None:
     """Return the commit of the checkout that lnlab is run from; None outside one."""
     here = Path(__file__)
-    if not _git(here.parent, "ls-files", here.name):
-        return None
-    return _git(here.parent, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(folder), *arguments]
+    settings: dict[str, Any] = {
+        "capture_output": True,
+        "text": True,
+        "timeout": 10,
+        "check": True,
+    }
+    git = ["git", "-C", str(here.parent)]
+    describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
+        # fails where lnlab is installed inside of a checkout of something else
+        subprocess.run([*git, "ls-files", "--error-unmatch", here.name], **settings)
+        return subprocess.run([*git, *describe], **settings).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() or None
 
 
 def device_name(device: "torch.device") -> str:
@@ -121,11 +124,11 @@ def device_name(device: "torch.device") -> str:
 
         return torch.cuda.get_device_name(device)
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+        text = ""
+    name = re.search(r"^model name\s*: *(.+)$", text, re.MULTILINE)
+    return name[1] if name else platform.processor()
 
 
 # files
@@ -304,7 +307,7 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The result that :meth:`finish` was given."""
+        """The result of a finished run: how long it took, and how each seed ended."""
         return self._record()["result"]
 
     @property
@@ -360,10 +363,8 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """Return what is kept of a finished run: what it was and how it ended."""
-        end = self._record()
-        names = ("key", "config", "data", "environment")
-        record = {name: getattr(self, name) for name in names}
-        return record | {"result": end["result"], "finished": end["finished"]}
+        names = ("key", "config", "data", "environment", "result", "finished")
+        return {name: getattr(self, name) for name in names}
 
     def _read_checked(self, name: str) -> bytes:
         """Return the bytes of one of its files: of a finished run, those that it ended with."""
@@ -455,11 +456,10 @@ class KeptRun(Run):
     key = property(lambda self: self._kept["key"])
     done = property(lambda self: True)
 
-    def _record(self) -> dict[str, Any]:
-        return self._kept
-
     def record(self) -> dict[str, Any]:
         return self._kept
+
+    _record = record
 
     def rows(self) -> list[dict[str, Any]]:
         with _reading(self.folder, RESTORE):
@@ -467,7 +467,7 @@ class KeptRun(Run):
 
     def arrays(self) -> "dict[str, np.ndarray]":
         prefix = f"{self.key}/"
-        arrays = _kept_arrays(self.folder)
+        arrays = _read_kept_arrays(self.folder.with_name(f"{self.task}{KEPT_PICTURES}"))
         return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
     def weights(self) -> "dict[str, Tensor]":
@@ -484,15 +484,10 @@ def read_kept(path: Path) -> "list[KeptRun]":
         return [KeptRun(path, json.loads(record), rows) for record, rows in pairs]
 
 
-def _pictures_of(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(KEPT) + KEPT_PICTURES)
-
-
-def _kept_arrays(path: Path) -> "dict[str, np.ndarray]":
+def _read_kept_arrays(path: Path) -> "dict[str, np.ndarray]":
     """Return the arrays of an experiment's kept runs, by "key/seed/update/name"."""
     from safetensors.numpy import load
 
-    path = _pictures_of(path)
     if not path.exists():
         return {}
     with _reading(path, RESTORE):
@@ -508,19 +503,18 @@ def keep(run: Run, root: Path) -> Run:
 
     if not run.done:
         raise ValueError(f"{run.folder} is not done: only finished runs are kept.")
-    path = Path(root) / f"{run.task}{KEPT}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{run.task}.lock")):
-        arrays = _kept_arrays(path)
+    root = Path(root)
+    root.mkdir(parents=True, exist_ok=True)
+    path, pictures = (root / f"{run.task}{ending}" for ending in (KEPT, KEPT_PICTURES))
+    with FileLock(root / f".{run.task}.lock"):
+        arrays = _read_kept_arrays(pictures)
         arrays |= {f"{run.key}/{name}": array for name, array in run.arrays().items()}
         if arrays:
-            write_file(_pictures_of(path), lzma.compress(save(dict(sorted(arrays.items())))))
-        lines = {one.key: (json.dumps(one.record()), one._line) for one in read_kept(path)}
-        lines[run.key] = json.dumps(run.record()), json.dumps(run.rows()).encode()
-        text = b""
-        for _, (record, rows) in sorted(lines.items()):
-            text += record.encode() + b"\n" + rows + b"\n"
-        write_file(path, lzma.compress(text))
+            write_file(pictures, lzma.compress(save(dict(sorted(arrays.items())))))
+        runs = {one.key: one for one in (*read_kept(path), run)}
+        records = ((run.record(), run.rows()) for _, run in sorted(runs.items()))
+        text = "".join(f"{json.dumps(one)}\n{json.dumps(rows)}\n" for one, rows in records)
+        write_file(path, lzma.compress(text.encode()))
     return next(one for one in read_kept(path) if one.key == run.key)
 
 

@@ -32,7 +32,6 @@ class Stacked(nn.Module):
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
-        _same_shapes(models)
         self.count = len(models)
         self.module = copy.deepcopy(models[0])
         if self.count > 1:
@@ -156,20 +155,3 @@ def _fill(module: nn.Module, values: Sequence[Tensor]) -> None:
             is_parameter = isinstance(old, nn.Parameter)
             put[id(old)] = nn.Parameter(value, old.requires_grad) if is_parameter else value
         registry[name] = put[id(old)]
-
-
-def _same_shapes(models: Sequence[nn.Module]) -> None:
-    if not models:
-        raise ValueError("there are no models to stack: give at least one.")
-    first, *others = [
-        {name: tuple(t.shape) for name, t in (*m.named_parameters(), *m.named_buffers())}
-        for m in models
-    ]
-    for index, other in enumerate(others, start=1):
-        for name in first | other:
-            shapes = first.get(name, "absent"), other.get(name, "absent")
-            if shapes[0] != shapes[1]:
-                raise ValueError(
-                    f"models to stack must have the same shapes: {name} is {shapes[0]} in the "
-                    f"first and {shapes[1]} in models[{index}]."
-                )

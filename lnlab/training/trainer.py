@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,9 +71,7 @@ class Trainer:
         self.learning_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.batches = experiment.batches(dataset, device, dtype)
         self.noise = Noise(f"noise of seeds {experiment.seeds}", device)
-        metric = experiment.best_metric
-        larger = metric in experiment.higher_is_better
-        self.best = BestWeights(metric, larger, self.model) if metric else None
+        self.best = BestWeights(experiment, self.model) if experiment.best_metric else None
         self.diverged: dict[int, int] = {}
         self.step = Step(0, 0.0, torch.full((len(experiment.seeds),), math.nan), 0.0, 0.0)
         if run.state is not None:
@@ -102,7 +101,8 @@ class Trainer:
                     output = mixed_forward(model, x) if self.mixed else model(x)
                     losses = experiment.loss(output, y)
                     losses.sum().backward()
-                    experiment.clip_(optimizer)
+                    if experiment.max_grad_norm:
+                        experiment.clip_(optimizer)
                     optimizer.step()
             update, seconds, cpu_seconds = self.step.update + 1, *self.step[3:]
             self.step = Step(
@@ -158,7 +158,7 @@ class Trainer:
         if self.best and evaluation is Evaluation.FINAL:
             self._evaluate(Evaluation.FULL, skipped)  # the last weights may be the best
             self.best.restore()
-            pairs = zip(skipped, self.best.values, strict=True)
+            pairs = zip(skipped, self.best.state["values"], strict=True)
             skipped = [gone and value is None for gone, value in pairs]
         self._evaluate(evaluation, skipped)
 
@@ -198,7 +198,7 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "noise": self.noise.state,
             "diverged": self.diverged,
-            "best": self.best.state_dict() if self.best else None,
+            "best": self.best.state if self.best else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -209,7 +209,8 @@ class Trainer:
         self.noise.state = state["noise"]
         self.diverged = dict(state["diverged"])
         if self.best:
-            self.best.load_state_dict(state["best"])
+            best = state["best"]
+            self.best.state = tree_map_only(Tensor, lambda w: w.to(self.device), best)
 
     def save_results(self) -> None:
         """Write the weights, by ``<seed>.<name>``, and the result of the run."""
@@ -235,58 +236,50 @@ class Trainer:
 
 
 class BestWeights:
-    """The weights of stacked models at the best value of a metric, each model's own."""
+    """The weights of stacked models at the best value of a metric, each model's own.
 
-    def __init__(self, metric: str, higher_is_better: bool, model: Stacked) -> None:
-        self.metric, self.sign, self.model = metric, 1 if higher_is_better else -1, model
-        self.values: list[float | None] = [None] * model.count
-        self.updates = [0] * model.count
-        self.weights = {name: value.clone() for name, value in model.state_dict().items()}
+    Attributes:
+        state: the values, the updates they were measured after, and the weights.
+    """
+
+    def __init__(self, experiment: Experiment, model: Stacked) -> None:
+        self.metric, self.model = experiment.best_metric, model
+        self.sign = 1 if self.metric in experiment.higher_is_better else -1
+        self.state: dict[str, Any] = {
+            "values": [None] * model.count,
+            "updates": [0] * model.count,
+            "weights": {name: value.clone() for name, value in model.state_dict().items()},
+        }
 
     def update(
         self, update: int, metrics: Mapping[str, Sequence[Any]], skipped: Sequence[bool]
     ) -> None:
         """Keep the weights of models whose metric is better than before; NaN never is."""
-        if self.metric not in metrics:
-            raise ValueError(
-                f"best_metric is {self.metric!r}, and only {', '.join(metrics)} were measured "
-                f"after update {update}: name one of them, or let evaluate() give it there."
-            )
+        values = self.state["values"]
         for index, value in enumerate(map(float, metrics[self.metric])):
-            best = self.values[index]
             if skipped[index] or math.isnan(value):
                 continue
-            if best is None or self.sign * value > self.sign * best:
-                self.values[index], self.updates[index] = value, update
+            if values[index] is None or self.sign * value > self.sign * values[index]:
+                values[index], self.state["updates"][index] = value, update
                 self._copy(index)
 
     def restore(self) -> None:
         """Give the model its best weights; one that never had a value keeps its own."""
-        for index, value in enumerate(self.values):
+        for index, value in enumerate(self.state["values"]):
             if value is None:
                 self._copy(index)
-        self.model.load_state_dict(self.weights)
+        self.model.load_state_dict(self.state["weights"])
 
     def _copy(self, index: int) -> None:
         """Keep the weights that one model has now, a slice of a stack of several."""
         which = index if self.model.count > 1 else ...
         for name, weights in self.model.state_dict().items():
-            self.weights[name][which] = weights[which]
+            self.state["weights"][name][which] = weights[which]
 
     def report(self, index: int) -> dict[str, Any]:
         """Return the entry in a result: metric, value, and the update it was measured after."""
-        value, update = self.values[index], self.updates[index]
+        value, update = self.state["values"][index], self.state["updates"][index]
         return {"metric": self.metric, "value": value, "update": update}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to go on."""
-        return {"values": self.values, "updates": self.updates, "weights": self.weights}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where a :meth:`state_dict` was taken."""
-        self.values, self.updates = list(state["values"]), list(state["updates"])
-        for name, best in self.weights.items():
-            best.copy_(state["weights"][name])
 
 
 def mixed_forward(model: nn.Module, x: Any) -> Any:
@@ -334,22 +327,20 @@ def train(experiment: Experiment, label: str = "", **settings: Any) -> Run:
         >>> run = lnlab.train(experiment, root="runs")
         >>> print(run.metrics())
     """
-    steps, label = train_steps(experiment, **settings), label or experiment.name
-    try:
-        step = next(steps)
-    except StopIteration as stop:
-        when = f", trained {stop.value.finished} UTC" if stop.value.finished else ""
-        print(f"{label}: read back from run {stop.value.key}{when}", flush=True)
-        return stop.value
     run: Any = None
 
-    def remaining() -> Generator[Step, None, None]:
+    def finish() -> Generator[Step, None, None]:
         nonlocal run
-        yield step
-        run = yield from steps
+        run = yield from train_steps(experiment, **settings)
 
-    last = experiment.num_updates(round(step.update / step.epoch))
-    for _ in progress(remaining(), last - step.update + 1, label):
+    steps, label = finish(), label or experiment.name
+    step = next(steps, None)
+    if step is None:
+        when = f", trained {run.finished} UTC" if run.finished else ""
+        print(f"{label}: read back from run {run.key}{when}", flush=True)
+        return run
+    left = experiment.num_updates(round(step.update / step.epoch)) - step.update + 1
+    for _ in progress(chain([step], steps), left, label):
         pass
     return run
 

@@ -110,7 +110,7 @@ def test_batch_4_has_fewer_epochs_and_the_unbiased_variance():
         ({"norm": "layr"}, "norm is 'layr': choose from none, layer, layer everywhere, batch"),
         ({"batch_size": 0}, "batch_size is 0: give a whole number, at least 1, like 128"),
         ({"seeds": ()}, "seeds is .*: give a tuple of at least one"),
-        ({"units": (8.5,)}, "units is .*: give a tuple of at least one: whole numbers"),
+        ({"units": (8.5,)}, "units is .*: give a tuple of at least one: each a whole number"),
         ({"learning_rate": float("nan")}, "learning_rate is nan: give a number, at least 0"),
         ({"fused": 1}, "fused is 1: give True or False"),
         ({"best_metric": "train_nl"}, "choose from train_nll, test_nll, test_error"),

@@ -15,7 +15,7 @@ class Fields(Tiny):
     """The small experiment with fields of every sort."""
 
     norm: str = setting("layer", choices=("none", "layer"))
-    gain: float = setting(1.0, above=0, most=2)
+    gain: float = setting(1.0, least=0.1)
     cells: tuple[str, ...] = ("lstm",)
     cut: float = 0.5
     swapped: bool = False
@@ -29,13 +29,16 @@ class Fields(Tiny):
     ("changes", "message"),
     [
         ({"norm": "lawyer"}, r"^norm is 'lawyer': choose from none, layer\.$"),
-        ({"gain": 0.0}, r"^gain is 0\.0: give a number, above 0 and at most 2, like 1\.0\.$"),
+        ({"gain": 0.0}, r"^gain is 0\.0: give a number, at least 0\.1, like 1\.0\.$"),
         ({"gain": float("inf")}, "^gain is inf: give a number"),
-        ({"seeds": (8.5,)}, "^seeds is .*tuple of at least one: whole numbers, at least 0"),
+        (
+            {"seeds": (8.5,)},
+            "^seeds is .*tuple of at least one: each a whole number, at least 0",
+        ),
         ({"seeds": ()}, "^seeds is .*at least one"),
         ({"seeds": (1, 1)}, "each once"),
         ({"epochs": True}, "^epochs is True: give a whole number, at least 1, like 3"),
-        ({"cells": (3,)}, "^cells is .*texts"),
+        ({"cells": (3,)}, "^cells is .*each text"),
         ({"cut": "short"}, "^cut is 'short': give a number"),
         ({"best_metric": "nll"}, "^best_metric is 'nll': choose from train_nll, train_error"),
     ],

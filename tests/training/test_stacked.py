@@ -142,19 +142,6 @@ def test_inputs_and_outputs_may_be_containers(kind, S):
         stack(models)((x[0], torch.randn(S + 1, 5, 1)))
 
 
-@pytest.mark.parametrize(
-    ("models", "message"),
-    [
-        ([], "no models to stack"),
-        ([nn.Linear(2, 3), nn.Linear(2, 4)], r"weight is \(3, 2\) in the first and \(4, 2\)"),
-        ([nn.Linear(2, 3), nn.Linear(2, 3, bias=False)], r"bias is \(3,\).*absent in models"),
-    ],
-)
-def test_what_cannot_be_stacked_is_named(models, message):
-    with pytest.raises(ValueError, match=message):
-        stack(models)
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_model_that_is_not_finite_is_named_and_replaced_by_another(count):
     models = [nn.BatchNorm1d(3) for _ in range(count)]

@@ -21,7 +21,7 @@ from lnlab.training import (
     train_steps,
 )
 from lnlab.training.runs import Run, read
-from lnlab.training.trainer import BestWeights, initial_models
+from lnlab.training.trainer import initial_models
 from tests.training.conftest import Noisy, Tiny, random_numbers
 
 TIMES = ["seconds", "cpu_seconds"]
@@ -330,9 +330,6 @@ def test_a_seed_that_has_diverged_has_the_best_weights_it_had(tmp_path):
     assert all(weight.isfinite().all() for weight in run.weights().values())
     rows = run.metrics().query("seed == 3")
     assert rows["test"].iloc[-1] == rows.query("update == 7")["nll"].iloc[0]
-    best = BestWeights("valid", False, stack([nn.Linear(2, 2)]))
-    with pytest.raises(ValueError, match="best_metric is 'valid', and only nll were measured"):
-        best.update(0, {"nll": [0.0]}, [False])
 
 
 # without a run

@@ -68,7 +68,7 @@ class Experiment(training.Experiment):
     initialisation: str = setting("published", choices=STARTS)
     """"published" draws every matrix from the same random numbers, "paper" from those that
     follow, "modern" from N(0, 1/fan-in)."""
-    max_grad_norm: float = setting(10.0, above=0)
+    max_grad_norm: float = setting(10.0, least=0)
     """The norm to which longer gradients are clipped."""
     clipping: str = setting("published", choices=CLIPS)
     """The rule by which gradients longer than ``max_grad_norm`` are clipped."""
@@ -89,7 +89,7 @@ class Experiment(training.Experiment):
     units: tuple[int, ...] = setting((240,), least=1, count=1)
     """H, the size of both LSTMs, of the attention and of the layer before the answer."""
     embedding_size: int = setting(240, least=1)  # the size of a word vector
-    dropout: float = setting(0.5, least=0, most=1)
+    dropout: float = setting(0.5, least=0)
     """The probability with which a number of a word vector, or of s, is dropped."""
     eval_every: int = setting(1000, least=1)  # updates from one validation to the next
 

@@ -43,7 +43,7 @@ class Experiment(training.Experiment):
     batch_size: int = setting(128, least=1)
     epochs: int = 200
     learning_rate: float = 1e-3
-    max_grad_norm: float = setting(10.0, above=0)  # the norm to which gradients are clipped
+    max_grad_norm: float = setting(10.0, least=0)  # the norm to which gradients are clipped
     glimpses: int = setting(64, least=1)  # T
     units: tuple[int, ...] = setting((256,), least=1, count=1)  # H, of both LSTMs
     latent_size: int = setting(100, least=1)  # Z, the size of the latent variable of a glimpse

@@ -39,7 +39,7 @@ class Experiment(training.Experiment):
     """
 
     norm: str = setting("layer", choices=ARMS)
-    gain: float = setting(1.0, above=0)  # the initial gain of the normalizers of W_h h
+    gain: float = setting(1.0, least=0)  # the initial gain of the normalizers of W_h h
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     data: str = "iam"  # ``pen`` (generated), ``unipen=PATH`` or ``iam=PATH``

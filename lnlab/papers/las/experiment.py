@@ -90,13 +90,13 @@ class Experiment(training.Experiment):
     """LSTMs of the listener; before all but the last, time is halved."""
     decoder_layers: int = setting(1, least=1)  # LSTMs of the speller
     learning_rate: float = 2e-3
-    learning_rate_decay: float = setting(0.1, above=0, most=1)
+    learning_rate_decay: float = setting(0.1, least=0)
     """The factor by which the learning rate falls, exponentially, until the end."""
-    max_grad_norm: float = setting(1.0, above=0)
+    max_grad_norm: float = setting(1.0, least=0)
     """Norm to which a gradient is clipped; the study's code clips each element to 1."""
-    scheduled_sampling: float = setting(0.0, least=0, most=1)
+    scheduled_sampling: float = setting(0.0, least=0)
     """The probability that the speller reads a unit of its own instead of the right one."""
-    dropout: float = setting(0.0, least=0, most=1)
+    dropout: float = setting(0.0, least=0)
     """The probability with which an output of an LSTM is dropped while training."""
     input_noise: float = setting(0.0, least=0)
     """Standard deviation of the noise on the features, whose own is 1."""

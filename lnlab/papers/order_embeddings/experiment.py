@@ -51,9 +51,9 @@ class Experiment(training.Experiment):
     batch_size: int = setting(128, least=2)
     epochs: int = 100
     learning_rate: float = 1e-3
-    max_grad_norm: float = setting(2.0, above=0)
+    max_grad_norm: float = setting(2.0, least=0)
     """Norm to which the gradient of each tensor is clipped."""
-    margin: float = setting(0.05, above=0)
+    margin: float = setting(0.05, least=0)
     """The margin of the loss, between the violations of a true and of a false pair."""
     units: tuple[int, ...] = setting((1024,), least=1, count=1)
     """H, the size of the GRU and of the space."""

@@ -58,7 +58,7 @@ class Experiment(training.Experiment):
     batch_size: int = setting(64, least=2)
     epochs: int = 5
     learning_rate: float = THEIR_RATE
-    max_grad_norm: float = setting(5.0, above=0)
+    max_grad_norm: float = setting(5.0, least=0)
     """Norm to which the gradient of the whole network is clipped."""
     units: tuple[int, ...] = setting((2400,), least=1, count=1)
     """H, the size of all three GRUs and of a sentence's vector."""

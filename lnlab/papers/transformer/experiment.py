@@ -56,7 +56,7 @@ class Experiment(training.Experiment):
     """The number of heads, which divides the width."""
     context_length: int = setting(64, least=1)
     """T, the characters of an example."""
-    warmup: float = setting(0.1, least=0, most=1)
+    warmup: float = setting(0.1, least=0)
     """The fraction of the updates in which the learning rate rises from 0 to its value."""
     initialisation: str = setting("equal", choices=("equal", "scaled"))
     """Scaled: the last matrix of each of the 2 L branches starts 1/sqrt(2 L) as large."""
