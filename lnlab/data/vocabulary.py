@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,11 +56,6 @@ class Vocabulary:
         Nothing is cut off; the length of a sentence counts the number that ends it.
         """
         return pad([self.encode(sentence) for sentence in sentences])
-
-    def unknown_fraction(self, sentences: Iterable[str]) -> float:
-        """Return the fraction of the words of sentences that are not in the vocabulary."""
-        words = [word for sentence in sentences for word in sentence.split()]
-        return sum(word not in self._numbers for word in words) / max(1, len(words))
 
 
 def by_frequency(counts: Mapping[str, int], min_count: int = 1) -> list[str]:

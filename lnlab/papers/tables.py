@@ -222,9 +222,9 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
     """Return a row for each number of Table 3: means over seeds, baselines, the paper's.
 
     "layer − none" is the interval of the difference at the end over seeds, with C chosen by
-    inner folds; "over folds" is half the interval over the folds of one model. "start → end" is
-    the score before the first update and at the end. For generated tasks C is 256 there, for a
-    bag of words and for TF-IDF. Empty unless both arms have runs.
+    inner folds. "start → end" is the score before the first update and at the end. For
+    generated tasks C is 256 there, for a bag of words and for TF-IDF. Empty unless both arms
+    have runs.
     """
     arms, table = select_pair(runs, task), {}
     # runs of one update from the other start have the scores of an untrained model and TF-IDF
@@ -247,7 +247,6 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
         if generated:
             values |= {f"{arm}, C chosen": rounded_mean(arms[arm], chosen) for arm in BOTH}
         values["layer − none"] = f"{low:.3g} to {high:.3g}"
-        values["over folds"] = over_folds(arms["layer"], score)
         for arm in BOTH:
             values[f"{arm}, start → end{with_C}"] = start_and_end(arms[arm], score, C)
         words = score_at(score + WORDS, -1, C)
@@ -260,14 +259,6 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
                 values[f"{arm}, modern start, untrained{with_C}"] = untrained
         table[title] = values | {"paper, none": row.none, "paper, layer": row.layer}
     return pd.DataFrame(table).T
-
-
-def over_folds(runs: Mapping[int, Run], metric: str) -> str:
-    """Return half of the interval over folds, "± 0.9"; empty where it was not measured."""
-    try:
-        return f"± {rounded_mean(runs, final(f'{metric}_within')):.2g}"
-    except KeyError:
-        return ""
 
 
 def score_at(metric: str, row: int, C: float = 0.0) -> Measure:

@@ -141,7 +141,6 @@ def test_every_source_says_what_it_is_and_is_found_by_its_name():
         ("idx", None, {}, "idx=PATH"),
         ("digits=/tmp", None, {}, "digits=/tmp: digits is embedded, give no path"),
         ("embedded", None, {"classes": 10}, "digits has no option classes: it has none"),
-        ("spoken", None, {"unit": "letters"}, "spoken has no letters: choose from phones"),
         ("coco-boxes=.", None, {"split": -1}, "split is -1: which pictures train"),
     ],
 )

@@ -14,7 +14,7 @@ from lnlab.papers import skip_thoughts
 from lnlab.papers.skip_thoughts import data as books
 from lnlab.papers.skip_thoughts import downstream
 from lnlab.papers.skip_thoughts.data import EACH, GLAD, GOOD, STRETCH, EncodedBooks
-from lnlab.papers.skip_thoughts.downstream import FOLDS, NAMES, SentenceTask, assign_folds
+from lnlab.papers.skip_thoughts.downstream import FOLDS, NAMES, assign_folds
 from tests.data import layouts
 
 
@@ -38,7 +38,6 @@ def test_a_folder_of_books_is_read_line_by_line(tmp_path):
     assert longer.books[2] == expected
     expected[3] = []
     assert corpus.books[2] == expected
-    assert (corpus.left_out, longer.left_out) == (3, 0)
     assert corpus.name == "bookcorpus, 3 of 24 sentences of more than 29 words left out"
     assert longer.name == "bookcorpus"
     assert corpus.checksum != longer.checksum
@@ -46,9 +45,7 @@ def test_a_folder_of_books_is_read_line_by_line(tmp_path):
 
 def test_novels_are_their_texts_in_sentences_cut_once_on_a_machine(tmp_path, monkeypatch):
     novels = load(f"novels={layouts.novels(tmp_path)}").books
-    folder = tmp_path / "gutenberg"
     assert len(novels) == 12
-    assert novels[2:] == load(f"cbt-books={tmp_path / 'cbt' / 'CBTest'}").books
     opening = (
         "`` did mr. {} go ? ''|asked dr. bell .|`` no -- never ; she ca n't do it , '' said i ."
     )
@@ -62,8 +59,8 @@ def test_novels_are_their_texts_in_sentences_cut_once_on_a_machine(tmp_path, mon
     lines = "|".join(" ".join(words) for words in books.split_sentences(text))
     assert lines == "chapter 1|mrs. hill saw st. paul 's .|it rained !|( twice . )|well"
     monkeypatch.setattr(books, "split_sentences", None)
-    os.utime(folder / "0.txt", ns=(1, 1))
-    assert load(f"gutenberg={folder}").books == novels[:2]
+    os.utime(tmp_path / "gutenberg" / "0.txt", ns=(1, 1))
+    assert load(f"novels={tmp_path}").books == novels
     file = tmp_path / "cbt" / "CBTest" / "data" / "cbt_valid.txt"
     file.write_text("_BOOK_TITLE_ : A\n" + "He -LRB- Tom -RRB- ran .\n" * 3)
     words = ["he", "(", "tom", ")", "ran", "."]
@@ -71,22 +68,12 @@ def test_novels_are_their_texts_in_sentences_cut_once_on_a_machine(tmp_path, mon
 
 
 def test_a_damaged_book_is_named(tmp_path):
-    file = layouts.gutenberg(tmp_path) / "0.txt"
+    file = layouts.novels(tmp_path) / "gutenberg" / "0.txt"
     file.write_bytes(file.read_bytes().partition(b"End of the Project")[0])
     with pytest.raises(ValueError, match=r"0\.txt is no whole book of Project Gutenberg"):
-        _ = load(f"gutenberg={tmp_path}").books
-    folder = tmp_path / "corpus"
+        _ = load(f"novels={tmp_path}").books
     with pytest.raises(FileNotFoundError, match=r"\.txt files, a book each"):
-        load(f"bookcorpus={folder}")
-    for content, message in {
-        "one sentence .\n": r"bookcorpus: a\.txt has fewer than three sentences"
-    }.items():
-        layouts.put(folder / "a.txt", text=content)
-        with pytest.raises(ValueError, match=message):
-            _ = load(f"bookcorpus={folder}").books
-
-
-# --- stories ----------------------------------------------------------------------------------
+        load(f"bookcorpus={tmp_path / 'corpus'}")
 
 
 # --- books by number --------------------------------------------------------------------------
@@ -101,7 +88,6 @@ class Written:
     kind: str = "synthetic"
     licence: str = "none"
     checksum: str = "1"
-    left_out: int = 7
 
 
 def random_books(count=12, each=110, words=30, longest=9):
@@ -173,7 +159,7 @@ def test_the_vocabulary_is_the_most_frequent_training_words():
 
 def test_books_that_cannot_be_used_are_errors_that_say_so():
     for sentences, message in (
-        ([["a"], ["b"], []] * 500, "none to train on; 7 were too long.*max_length"),
+        ([["a"], ["b"], []] * 500, "none to train on.*max_length"),
         ([["a"]] * 100, "100 sentences in 1 books, none to validate on"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -187,7 +173,6 @@ def test_the_official_files_are_read_in_one_file_or_several(tmp_path):
     folder = layouts.sentence_tasks(tmp_path)
     tasks = load_tasks(f"sentence-tasks={folder}")
     assert tuple(tasks) == NAMES == tasks.names
-    assert tasks.name == "sentence-tasks, 8 blank lines left out"
     sick = tasks["SICK"]
     assert sick.sentences[5] == ["a", "trial", "dog", ",", "1"]
     assert sick.others[5] == ["the", "man", "is", "n't", "there"]
@@ -205,7 +190,6 @@ def test_the_official_files_are_read_in_one_file_or_several(tmp_path):
         assert words.startswith(accent), words
         assert words.endswith("2 , is n't it ?")
         assert {*task.splits.tolist()} == {*range(FOLDS)}
-        assert task.blank == 2
     assert "plot.tok.gt9.5000" in tasks["SUBJ"].sentences[0]  # objective is class 0
     checksum = tasks.checksum
     lines = ["sentence_A\tsentence_B\trelatedness_score\tSemEval_set"]
@@ -215,18 +199,15 @@ def test_the_official_files_are_read_in_one_file_or_several(tmp_path):
     layouts.put(folder / "SICK.txt", text="\n".join(lines) + "\n")
     assert load_tasks(f"sentence-tasks={folder}").checksum == checksum
     next(folder.rglob("custrev.pos")).unlink()
-    with pytest.raises(FileNotFoundError, match=r"CR is not whole .* no custrev.pos or cr.pos"):
+    with pytest.raises(FileNotFoundError, match=r"not whole in .* there is no custrev.pos"):
         load_tasks(f"sentence-tasks={folder}")
-    assert [*load_tasks(f"sentence-tasks={folder}", only="SICK, MPQA")] == ["SICK", "MPQA"]
-    with pytest.raises(ValueError, match="has no 'TREC': choose from SICK, MR, CR"):
-        load_tasks(f"sentence-tasks={folder}", only="TREC")
 
 
 def test_damaged_tasks_are_named(tmp_path):
     for number, (file, old, new, message) in enumerate(
         [
-            ("SICK_trial.txt", b"relatedness", b"", "line 2: expected sentence_A, sentence_B"),
-            ("SICK_train.txt", b"\t2.5", b"\tnan", "SICK_train.txt, line 3: expected"),
+            ("SICK_trial.txt", b"relatedness", b"", "expected the columns sentence_A, sent"),
+            ("SICK_train.txt", b"\t2.5", b"\tnan", "SICK_train.txt: a related.* not from 1"),
             ("rt-polarity.pos", b"isn", b"\x81", "no text in utf-8 or windows-1252: convert"),
         ]
     ):
@@ -242,13 +223,6 @@ def test_folds_are_even_and_mix_the_classes():
     assert sorted(np.bincount(folds)) == [100] * 7 + [101] * 3
     halves = [np.mean(np.flatnonzero(folds == fold) < 500) for fold in range(FOLDS)]
     assert 0.3 < min(halves) < max(halves) < 0.7
-    sentences = [[f"w{n}"] for n in range(120)]
-    for few in (0, 1):
-        targets = np.eye(120)[0] if few else 1 - np.eye(120)[0]
-        with pytest.raises(
-            ValueError, match=r"too few .* every fold some of both classes: give"
-        ):
-            SentenceTask("one", sentences, [], targets, assign_folds("one", 120))
 
 
 # --- generated tasks --------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Sentences = list[list[str]]  # the words of each sentence
 Library = dict[str, Sentences]  # books by title
 
-STORIES, BOOKCORPUS, GUTENBERG, CBT_BOOKS, NOVELS = SOURCES = read_sources("books")
+STORIES, BOOKCORPUS, NOVELS = SOURCES = read_sources("books")
 
 # Text cut into sentences and words by NLTK, with the tools of Kiros et al. (2015): Punkt (Kiss
 # and Strunk, 2006), and the tokenizer of the Penn Treebank. nltk is an extra, imported late.
@@ -364,22 +364,10 @@ class Books(Dataset[Library]):
         """The sentences of each book."""
         return [*self.library.values()]
 
-    @property
-    def left_out(self) -> int:
-        """The number of sentences that are too long."""
-        return sum(not words for book in self.books for words in book)
-
     def _shorten(self) -> tuple[dict[str, Library], str]:
-        library = self._read_library()
-        for title, book in library.items():
-            if sum(map(bool, book)) < 3:
-                raise ValueError(
-                    f"{self.source.name}: {title} has fewer than three sentences, and needs "
-                    "one before and one behind another: take it out."
-                )
         library = {
             title: [words if len(words) <= self.max_length else [] for words in book]
-            for title, book in library.items()
+            for title, book in self._read_library().items()
         }
         sentences = [*chain.from_iterable(library.values())]
         out = sentences.count([])
@@ -404,11 +392,24 @@ class Books(Dataset[Library]):
 def load(source: Source, path: Path | None = None, *, max_length: int = MAX_LENGTH) -> Books:
     """Return the books of a source; the options are those of ``sources.toml``.
 
-    The path is a folder: of ``.txt`` files, below it too for BookCorpus; CBTest; or both.
+    The path is a folder: of ``.txt`` files for BookCorpus, below it too; for the novels, of
+    ``gutenberg/*.txt`` and ``cbt/CBTest``.
     """
     if source is STORIES:
         return Books(source, _number_stories, lambda: str(COUNT), max_length=max_length)
-    files, read = _reader(source, path or data_folder() / source.name)
+    folder = path or data_folder() / source.name
+    if source is NOVELS:
+        novels, cbt = _text_files(source, folder / "gutenberg", "*.txt"), folder / "cbt/CBTest"
+        files = novels + require_files(source, cbt, CBT_FILES)
+
+        def read() -> Library:
+            return {file.name: read_novel(file) for file in novels} | _read_children(cbt)
+    else:
+        files = _text_files(source, folder, "**/*.txt")
+
+        def read() -> Library:
+            return {file.relative_to(folder).as_posix(): _read_lines(file) for file in files}
+
     return Books(source, read, lambda: file_stamp(files), max_length=max_length)
 
 
@@ -416,23 +417,14 @@ def _number_stories() -> Library:
     return {f"story {n}": book for n, book in enumerate(make_stories(COUNT, 0))}
 
 
-def _reader(source: Source, folder: Path) -> tuple[list[Path], Callable[[], Library]]:
-    """Return the files of a source in a folder, and a function that reads them."""
-    if source is NOVELS:
-        files, novels = _reader(GUTENBERG, folder / "gutenberg")
-        others, children = _reader(CBT_BOOKS, folder / "cbt" / "CBTest")
-        return files + others, lambda: novels() | children()
-    if source is CBT_BOOKS:
-        return require_files(source, folder, CBT_FILES), partial(_read_children, folder)
-    paths = folder.rglob("*.txt") if source is BOOKCORPUS else folder.glob("*.txt")
-    files = sorted(filter(Path.is_file, paths))
+def _text_files(source: Source, folder: Path, pattern: str) -> list[Path]:
+    files = sorted(filter(Path.is_file, folder.glob(pattern)))
     if not files:
         raise FileNotFoundError(
             f"{source.name}: {folder} is no folder with .txt files, a book each "
             f"({source.citation}). Name it, {source.name}=PATH."
         )
-    read = _read_lines if source is BOOKCORPUS else read_novel
-    return files, lambda: {file.relative_to(folder).as_posix(): read(file) for file in files}
+    return files
 
 
 def _read_lines(file: Path) -> Sentences:
@@ -459,22 +451,14 @@ class EncodedBooks:
     A sentence with a neighbour on both sides is trained on if none of the three is held out,
     and validated on if all are. An empty sentence is no neighbour.
 
-    Args:
-        books: as :func:`lnlab.data.load` gives them.
-        vocab_size: V, the most frequent training words, with the end and the unknown word.
-        max_sentences: the number to read, in whole books; 0: all.
-        tasks: by name, on which sentence vectors are scored.
-        shuffled: whether the sentences are in a random order, in which neighbours say nothing
-            about each other. The vocabulary is that of the books in order, so that a model
-            starts with the same vector for each word.
+    The vocabulary is the ``vocab_size`` most frequent training words, with the end and the
+    unknown word. At most ``max_sentences`` are read, in whole books; 0: all. ``tasks`` are
+    those that sentence vectors are scored on. If ``shuffled``, sentences are in a random order,
+    in which neighbours say nothing about each other; the vocabulary is that of the books in
+    order, so that a model starts with the same vector for each word.
 
-    Attributes:
-        vocabulary: the words.
-        lengths: words of each sentence (N,).
-        train, valid: indices of sentences with two neighbours.
-
-    Raises:
-        ValueError: if the books have no sentence to train or to validate on.
+    ``lengths`` (N,) are words of each sentence; ``train`` and ``valid`` indices of sentences
+    with two neighbours.
     """
 
     def __init__(
@@ -521,8 +505,8 @@ class EncodedBooks:
             if not len(indices):
                 raise ValueError(
                     f"{self.name}: {len(sentences)} sentences in {len(ends)} books, none to "
-                    f"{name} on; {books.left_out} were too long. Give a thousand sentences or "
-                    "more that follow each other, or allow longer ones (max_length)."
+                    f"{name} on: give a thousand sentences or more that follow each other, or "
+                    "allow longer ones (max_length)."
                 )
 
     @property
@@ -561,6 +545,6 @@ class EncodedBooks:
 
     def __str__(self) -> str:
         return (
-            f"{self.books}; {len(self.train):,} train and {len(self.valid):,} validate, "
-            f"{self.books.left_out:,} left out as too long; {len(self.vocabulary):,} words"
+            f"{self.books}; {len(self.train):,} train and {len(self.valid):,} validate; "
+            f"{len(self.vocabulary):,} words"
         )

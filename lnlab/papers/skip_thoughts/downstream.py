@@ -11,11 +11,13 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from random import Random
 
 import numpy as np
+import pandas as pd
 
 from lnlab.data.cache import file_stamp
 from lnlab.data.dataset import Dataset, Source, by_hash, read_sources, read_text
@@ -54,11 +56,6 @@ class SentenceTask:
         others: the second sentence of each pair (N); empty for single sentences.
         targets: float64 (N,): the relatedness of a pair, from 1 to 5; else the class, 0 or 1.
         splits: int64 (N,): of pairs :data:`TRAIN`, :data:`TRIAL`, :data:`TEST`; else the fold.
-        blank: the number of lines without words, which were left out.
-
-    Raises:
-        ValueError: for a split without examples, or a fold, outer or inner, whose training
-            examples are of one class.
     """
 
     name: str
@@ -66,20 +63,6 @@ class SentenceTask:
     others: Sentences
     targets: np.ndarray
     splits: np.ndarray
-    blank: int = 0
-
-    def __post_init__(self) -> None:
-        missing = {*range(3 if self.pairs else FOLDS)} - {*self.splits.tolist()}
-        one_class = False
-        if not (missing or self.pairs):
-            train, _ = nested_folds(self)
-            ones = self.targets @ train
-            one_class = not ((ones > 0) & (ones < train.sum(0))).all()
-        if missing or one_class:
-            raise ValueError(
-                f"{self.name} has {len(self)} examples, too few for every split to have some, "
-                "and every fold some of both classes: give more."
-            )
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -293,22 +276,18 @@ GENERATORS: dict[str, Callable[[Random, bool], str]] = {
 
 # Tasks in files.
 
-CLASSES = {
-    "MR": (("rt-polarity.neg", "mr.neg"), ("rt-polarity.pos", "mr.pos")),
-    "CR": (("custrev.neg", "cr.neg"), ("custrev.pos", "cr.pos")),
-    "SUBJ": (
-        ("plot.tok.gt9.5000", "subj.objective"),
-        ("quote.tok.gt9.5000", "subj.subjective"),
-    ),
-    "MPQA": (("mpqa.neg",), ("mpqa.pos",)),
-}
-"""The names of the files of classes 0 and 1, official ones first; ``.txt`` may follow."""
-ENCODINGS = {"MR": "windows-1252", "SUBJ": "windows-1252"}
-"""The encodings of official files that are not in UTF-8."""
-SICK = (("SICK_train.txt",), ("SICK_trial.txt",), ("SICK_test_annotated.txt", "SICK_test.txt"))
+SICK = ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")
 """The files of SemEval-2014; ``SICK.txt`` has all pairs, and the split of each in a column."""
 SICK_SPLITS = {"TRAIN": TRAIN, "TRIAL": TRIAL, "TEST": TEST}
+CLASSES = {
+    "MR": ("rt-polarity.neg", "rt-polarity.pos"),
+    "CR": ("custrev.neg", "custrev.pos"),
+    "SUBJ": ("plot.tok.gt9.5000", "quote.tok.gt9.5000"),
+    "MPQA": ("mpqa.neg", "mpqa.pos"),
+}
+"""The files of classes 0 and 1."""
 NAMES = "SICK", *CLASSES
+ENCODINGS = "utf-8", "windows-1252"  # MR and SUBJ are in the second
 
 
 class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
@@ -321,14 +300,7 @@ class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
         read: Callable[[], Mapping[str, SentenceTask]],
         key: Callable[[], str],
     ) -> None:
-        def read_and_note() -> tuple[Mapping[str, SentenceTask], str]:
-            tasks = read()
-            blank = sum(task.blank for task in tasks.values())
-            return tasks, f"{blank} blank lines left out" if blank else ""
-
-        super().__init__(
-            source, read_and_note, lambda: f"{','.join(names)} {key()}", noted=True
-        )
+        super().__init__(source, lambda: (read(), ""), key)
         self.names = tuple(names)
 
     def __getitem__(self, name: str) -> SentenceTask:
@@ -351,94 +323,69 @@ class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
         return f"{self.kind} data: {self.name}: {counts} examples"
 
 
-def load(source: Source, path: Path | None = None, *, only: str = "") -> SentenceTasks:
-    """Return the tasks of a source; the options are those of ``sources.toml``.
+def load(source: Source, path: Path | None = None) -> SentenceTasks:
+    """Return the tasks of a source.
 
     The files of :data:`SICK` and :data:`CLASSES` are in the folder or two below.
     """
-    every = ("relatedness", *GENERATORS) if source is STORY_TASKS else NAMES
-    names = [name.strip() for name in only.split(",")] if only else [*every]
-    if unknown := sorted({*names} - {*every}):
-        raise ValueError(
-            f"{source.name} has no {unknown[0]!r}: choose from {', '.join(every)}."
-        )
     if source is STORY_TASKS:
-        return SentenceTasks(
-            source, names, lambda: {n: t for n, t in make_tasks().items() if n in names}, str
-        )
-    folder = path or data_folder() / source.name
-    # "**" would not follow links to folders
-    paths = [path for depth in ("*", "*/*", "*/*/*") for path in sorted(folder.glob(depth))]
-    by_name = {path.name.lower(): path for path in paths if path.is_file()}
-    files = {name: _find_files(name, by_name, folder) for name in names}
+        return SentenceTasks(source, ("relatedness", *GENERATORS), make_tasks, str)
+    files = _find_files(path or data_folder() / source.name)
     return SentenceTasks(
         source,
-        names,
+        NAMES,
         lambda: {name: _read_task(name, paths) for name, paths in files.items()},
         lambda: file_stamp(chain(*files.values())),
     )
 
 
-def _find_files(name: str, by_name: Mapping[str, Path], folder: Path) -> list[Path]:
-    """Return the files of a task, its classes or splits in their order."""
-    if name == "SICK" and "sick.txt" in by_name:
-        return [by_name["sick.txt"]]
-    files = []
-    for names in SICK if name == "SICK" else CLASSES[name]:
-        known = [f"{one}{end}".lower() for one in names for end in ("", ".txt")]
-        paths = [by_name[one] for one in known if one in by_name]
-        if not paths:
-            raise FileNotFoundError(
-                f"{name} is not whole in {folder}: there is no {' or '.join(names)} "
-                f"({SENTENCE_TASKS.citation}). Put it there, or name the folder that has the "
-                "files of all tasks: sentence-tasks=PATH."
-            )
-        files.append(paths[0])
-    return files
+def _find_files(folder: Path) -> dict[str, list[Path]]:
+    """Return the files of each task, its classes or splits in their order."""
+    # "**" would not follow links to folders
+    found = chain.from_iterable(sorted(folder.glob(depth)) for depth in ("*", "*/*", "*/*/*"))
+    paths = {path.name: path for path in found}
+    names = {"SICK": ("SICK.txt",) if "SICK.txt" in paths else SICK, **CLASSES}
+    if missing := [file for files in names.values() for file in files if file not in paths]:
+        raise FileNotFoundError(
+            f"sentence-tasks are not whole in {folder}: there is no {missing[0]} "
+            f"({SENTENCE_TASKS.citation}). Put it there, or name the folder that has the files "
+            "of all tasks: sentence-tasks=PATH."
+        )
+    return {task: [paths[file] for file in files] for task, files in names.items()}
 
 
 def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
-    """Read a task from its files; an error names them."""
-    encodings = ["utf-8", *([ENCODINGS[name]] if name in ENCODINGS else [])]
-    texts = [read_text(file, encodings).removeprefix("\ufeff") for file in files]
-    all_lines = [text.removesuffix("\n").split("\n") for text in texts]
-    lines = [[line for line in some if line.strip()] for some in all_lines]
-    blank = sum(map(len, all_lines)) - sum(map(len, lines))
+    """Read a task from its files; blank lines are left out."""
+    texts = [read_text(file, ENCODINGS).removeprefix("\ufeff") for file in files]
     if name == "SICK":
-        first, second, targets, splits = _parse_sick(files, all_lines)
+        tables = map(_parse_sick, files, texts, range(3))
+        table = pd.concat([*tables])
+        first, second = [*table.sentence_A], [*table.sentence_B]
+        targets, splits = table.relatedness_score.to_numpy(), table.split.to_numpy(np.int64)
     else:
+        lines = [[line for line in text.split("\n") if line.strip()] for text in texts]
         first, second = [*chain(*lines)], []
         targets = np.repeat([0.0, 1.0], [*map(len, lines)])
         splits = assign_folds(name, len(first))
+    return SentenceTask(name, _tokens(first), _tokens(second), targets, splits)
+
+
+def _parse_sick(file: Path, text: str, number: int) -> pd.DataFrame:
+    """Return the pairs of a file, each with its split; those of SemEval's are one each."""
+    table = pd.read_csv(StringIO(text), sep="\t", quoting=csv.QUOTE_NONE, na_filter=False)
     try:
-        return SentenceTask(name, _tokens(first), _tokens(second), targets, splits, blank)
-    except ValueError as error:
-        raise ValueError(f"{', '.join(map(str, files))}: {error}") from error
-
-
-def _parse_sick(
-    files: Sequence[Path], all_lines: Sequence[Sequence[str]]
-) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
-    """Return both sentences, the relatedness and the split of each pair."""
-    rows = []
-    for number, (file, lines) in enumerate(zip(files, all_lines, strict=True)):
-        filled = [line if line.strip() else "" for line in lines]
-        table = csv.DictReader(filled, delimiter="\t", quoting=csv.QUOTE_NONE)
-        for row in table:
-            try:
-                first, second = row["sentence_A"], row["sentence_B"]
-                score = float(row["relatedness_score"])
-                split = SICK_SPLITS[row["SemEval_set"]] if len(files) == 1 else number
-                if not (1 <= score <= 5 and first.strip() and second.strip()):
-                    raise ValueError
-            except (KeyError, TypeError, ValueError, AttributeError):
-                raise ValueError(
-                    f"{file}, line {table.line_num}: expected sentence_A, sentence_B and a "
-                    f"relatedness_score from 1 to 5, found {str(row)[:200]}."
-                ) from None
-            rows.append((first, second, score, split))
-    first, second, scores, splits = map(list, zip(*rows, strict=True)) if rows else ([],) * 4
-    return first, second, np.array(scores, float), np.array(splits, np.int64)
+        one_file = "SemEval_set" in table
+        table["split"] = table.SemEval_set.map(SICK_SPLITS) if one_file else number
+        table = table[["sentence_A", "sentence_B", "relatedness_score", "split"]]
+        table = table.astype({"relatedness_score": float, "split": int})
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            f"{file}: expected the columns sentence_A, sentence_B and relatedness_score, found "
+            f"{error}."
+        ) from None
+    if not table.relatedness_score.between(1, 5).all():
+        raise ValueError(f"{file}: a relatedness_score is not from 1 to 5.")
+    return table
 
 
 def _tokens(lines: Sequence[str]) -> Sentences:

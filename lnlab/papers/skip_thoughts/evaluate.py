@@ -15,15 +15,14 @@ scikit-learn is imported when it is needed: claims are read without it.
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy import sparse, stats
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import expit, stdtrit
+from scipy.special import expit
 
 from lnlab.data.cache import cache_arrays
 from lnlab.data.vocabulary import Vocabulary
@@ -34,7 +33,6 @@ from lnlab.papers.skip_thoughts.downstream import (
     TRAIN,
     TRIAL,
     SentenceTask,
-    assign_folds,
     nested_folds,
 )
 from lnlab.papers.skip_thoughts.model import SkipThoughts, group_by_length
@@ -52,22 +50,16 @@ WEIGHTS = "weights "  # the beginning of the names of pictures that are weights
 
 @torch.no_grad()
 def held_out_nats(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
-    """Return ``valid_nll``, nats a word of the neighbours of held-out sentences, and of each
-    neighbour ``valid_nll_before`` and ``valid_nll_after``."""
+    """Return ``valid_nll``, nats a word of the neighbours of held-out sentences."""
     chosen = books.valid[:: max(1, len(books.valid) // HELD_OUT)][:HELD_OUT]
     lengths = books.lengths[chosen].tolist()
     device = net.word.device
-    nats, words = torch.zeros(2, dtype=torch.float64), torch.zeros(2)
+    nats, words = 0.0, 0
     for batch in group_by_length([range(length) for length in lengths]):
         triples = to_device(books.triples(chosen[batch]), device)
-        nats += net(triples).double().cpu()
-        words += triples.counts.sum(0)
-    before, after = (nats / words).tolist()
-    return {
-        "valid_nll": float(nats.sum() / words.sum()),
-        "valid_nll_before": before,
-        "valid_nll_after": after,
-    }
+        nats += float(net(triples).double().sum())
+        words += int(triples.counts.sum())
+    return {"valid_nll": nats / words}
 
 
 # Logistic regressions of two classes, in a fraction of scikit-learn's time.
@@ -157,26 +149,11 @@ def _models(
 # Scores.
 
 
-@dataclass(frozen=True)
-class VectorScore:
-    """The score of vectors on a task.
+class VectorScores(NamedTuple):
+    """The scores of vectors on a task: accuracy in percent; of pairs pearson, spearman, mse."""
 
-    The variance behind ``margin`` is corrected for the examples that models of two folds share
-    (Nadeau and Bengio, 2003).
-    """
-
-    metrics: Mapping[str, float]  # accuracy in percent; of pairs pearson, spearman and mse
-    folds: tuple[float, ...]  # the first metric on each fold, or tenth of the test pairs
-    margin: float  # half of a 95 % interval around the first metric
-    C: tuple[float, ...]  # of each fold, or of all
-
-
-@dataclass(frozen=True)
-class VectorScores:
-    """The scores with one C for all folds, by C, and the score with the selected C."""
-
-    by_C: Mapping[float, VectorScore]
-    chosen: VectorScore
+    by_C: Mapping[float, Mapping[str, float]]  # with one C for all folds
+    chosen: Mapping[str, float]  # with the selected C
 
 
 Featurizer = Callable[[SentenceTask, np.ndarray], Any]
@@ -206,8 +183,6 @@ def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
     """Score frozen vectors (N, D) of all sentences; inner folds select C of each outer fold."""
     from sklearn.preprocessing import normalize
 
-    if not np.isfinite(vectors).all():
-        raise ValueError(f"vectors of {task.name} are not finite: has the model diverged?")
     vectors = normalize(np.asarray(vectors, np.float64))
     if task.pairs:
         return _score_pairs(task, vectors)
@@ -220,12 +195,13 @@ def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
     )
     outer, inner = correct[:, :FOLDS], correct[:, FOLDS:].reshape(len(CS), FOLDS, FOLDS)
     best = inner.sum(2).argmax(0)  # of equals the smallest C
-    chosen = _accuracy(task, outer[best, range(FOLDS)], [CS[index] for index in best])
-    return VectorScores(_by_C(task, outer), chosen)
+    return VectorScores(
+        _by_C(outer.sum(1), task), _accuracy(outer[best, range(FOLDS)].sum(), task)
+    )
 
 
 def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
-    """Score bags of words; the selected C is the smallest of the best on the outer folds."""
+    """Score bags of words; the selected C is the best on the outer folds."""
     if task.pairs:
         return _score_pairs(task, featurizer(task, np.flatnonzero(task.splits == TRAIN)))
     correct = []
@@ -236,21 +212,17 @@ def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
         correct.append(
             [(m.predict(features[test]) == task.targets[test]).sum() for m in models]
         )
-    by_C = _by_C(task, np.array(correct).T)
-    return VectorScores(by_C, by_C[CS[int(np.sum(correct, axis=0).argmax())]])
+    total = np.sum(correct, axis=0)
+    return VectorScores(_by_C(total, task), _accuracy(total.max(), task))
 
 
-def _by_C(task: SentenceTask, correct: np.ndarray) -> dict[float, VectorScore]:
-    """Return the scores by C, from numbers of correct examples (C, FOLDS)."""
-    return {C: _accuracy(task, row, [C] * FOLDS) for C, row in zip(CS, correct, strict=True)}
+def _by_C(correct: np.ndarray, task: SentenceTask) -> dict[float, Mapping[str, float]]:
+    """Return the scores by C, from numbers of correct examples (C,)."""
+    return {C: _accuracy(count, task) for C, count in zip(CS, correct, strict=True)}
 
 
-def _accuracy(task: SentenceTask, correct: np.ndarray, Cs: Sequence[float]) -> VectorScore:
-    sizes = np.bincount(task.splits, minlength=FOLDS)
-    folds = (100 * correct / sizes).tolist()
-    metrics = {"accuracy": float(np.average(folds, weights=sizes))}
-    margin = _margin(folds, 1 / FOLDS + 1 / (FOLDS - 1))
-    return VectorScore(metrics, tuple(folds), margin, tuple(Cs))
+def _accuracy(correct: float, task: SentenceTask) -> Mapping[str, float]:
+    return {"accuracy": float(100 * correct / len(task))}
 
 
 def _score_pairs(task: SentenceTask, vectors: Any) -> VectorScores:
@@ -262,21 +234,13 @@ def _score_pairs(task: SentenceTask, vectors: Any) -> VectorScores:
     for C, model in zip(CS, models, strict=True):
         predicted = model.predict_proba(features) @ model.classes_
         agreement[C] = pearson(predicted[trial], task.targets[trial])
-        by_C[C] = _relatedness(task, predicted[test], task.targets[test], C)
+        guess, true = predicted[test], task.targets[test]
+        by_C[C] = {
+            "pearson": pearson(guess, true),
+            "spearman": pearson(stats.rankdata(guess), stats.rankdata(true)),
+            "mse": float(np.mean((guess - true) ** 2)),
+        }
     return VectorScores(by_C, by_C[max(agreement, key=agreement.__getitem__)])
-
-
-def _relatedness(
-    task: SentenceTask, predicted: np.ndarray, true: np.ndarray, C: float
-) -> VectorScore:
-    tenths = assign_folds(task.name, len(true))
-    folds = [pearson(predicted[tenths == k], true[tenths == k]) for k in range(FOLDS)]
-    metrics = {
-        "pearson": pearson(predicted, true),
-        "spearman": pearson(stats.rankdata(predicted), stats.rankdata(true)),
-        "mse": float(np.mean((predicted - true) ** 2)),
-    }
-    return VectorScore(metrics, tuple(folds), _margin(folds, 1 / FOLDS), (C,))
 
 
 def pair_features(u: Any, v: Any) -> Any:
@@ -307,11 +271,6 @@ def pearson(predicted: np.ndarray, true: np.ndarray) -> float:
     return float(np.corrcoef(predicted, true)[0, 1])
 
 
-def _margin(folds: Sequence[float], factor: float) -> float:
-    """Return half of a 95 % interval of a mean, whose variance is the folds' times a factor."""
-    return float(stdtrit(len(folds) - 1, 0.975) * np.sqrt(factor * np.var(folds, ddof=1)))
-
-
 # Metrics.
 
 
@@ -326,8 +285,7 @@ def scores_by_metric(
 
     A metric is called by the task's name in small letters, of pairs followed by ``_r``,
     ``_rho`` and ``_mse``: accuracy in percent; Pearson's r, Spearman's rho and the mean squared
-    error. There is ``<metric>_nested``, whose C inner folds select; ``<metric>_within``, half
-    of a 95 % interval around it, of accuracy and r; and ``<metric>_C1`` ...
+    error. There is ``<metric>_nested``, whose C inner folds select, and ``<metric>_C1`` ...
     ``<metric>_C256``, one C for all folds. ``end`` stands behind the name of a metric,
     ``chosen`` in place of ``_nested``.
     """
@@ -336,10 +294,8 @@ def scores_by_metric(
         scores = score(task)
         every = {f"{BY}{C:g}": one for C, one in scores.by_C.items()} | {chosen: scores.chosen}
         for suffix, one in every.items():
-            for metric, value in one.metrics.items():
+            for metric, value in one.items():
                 values[f"{task_name.lower()}{ENDS[metric]}{end}{suffix}"] = value
-        first = next(iter(scores.chosen.metrics))
-        values[f"{task_name.lower()}{ENDS[first]}{end}_within"] = scores.chosen.margin
     return values
 
 
@@ -390,29 +346,18 @@ def bag_of_words_scores(books: EncodedBooks) -> dict[str, float]:
     return {name: value.item() for name, value in arrays.items()}
 
 
-def unknown_words(books: EncodedBooks) -> dict[str, float]:
-    """Return ``<task>_unknown``, the part of its words that the vocabulary lacks (%)."""
-    unknown = books.vocabulary.unknown_fraction
-    return {
-        f"{name.lower()}_unknown": 100 * unknown(map(" ".join, task.all_sentences))
-        for name, task in books.tasks.items()
-    }
-
-
 def measure(
     net: Any, books: EncodedBooks, evaluation: Evaluation, *, snapshot: bool
 ) -> dict[str, Any]:
     """Return the metrics of a model.
 
     A light evaluation has :func:`held_out_nats` alone; a full one also the scores of its
-    vectors, and with ``snapshot`` its weights; the final one also how many words are unknown.
+    vectors, and with ``snapshot`` its weights.
     """
     values: dict[str, Any] = held_out_nats(net.eval(), books)
     if evaluation is Evaluation.LIGHT:
         return values
     values |= vector_scores(net, books)
-    if evaluation is Evaluation.FINAL:
-        values |= unknown_words(books)
     if snapshot:
         values |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}
     return values

@@ -47,8 +47,7 @@ class Experiment(training.Experiment):
     is, and its first hundred updates are 3 to 6.6 times as long
     (:mod:`lnlab.training.optim`)."""
     data: str = "bookcorpus"
-    """``stories``, generated here, ``bookcorpus=PATH``, ``gutenberg=PATH``,
-    ``cbt-books=PATH``, or both of these as ``novels=PATH``."""
+    """``stories``, generated here, ``bookcorpus=PATH`` or ``novels=PATH``."""
     downstream_tasks: str = "sentence-tasks"
     """The tasks of the vectors: ``story-tasks``, ``sentence-tasks=PATH``, or ``none``."""
     max_sentences: int = setting(0, least=0)
