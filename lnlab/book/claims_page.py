@@ -6,6 +6,7 @@ It takes records as :func:`lnlab.papers.claims.results.judged` makes them.
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -77,12 +78,9 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
     measured = bool(record["settings"])
     parts = {"Checked on": "" if measured else record["setting"]}
     if measured:
-        declared = record["declared"]
         where = [record["used"], record["nearness"], count(record)]
         parts["Measured on"] = f"{record['setting']} ({'; '.join(filter(None, where))})"
-        parts["Shown because"] = record.get("shown", "")
-        read = record["read"]
-        parts["What is compared"] = read
+        parts["What is compared"] = read = record["read"]
         if read and not record["shares"]:
             parts["What is compared"] = f"{record['quantity']}, {read}"
         parts["The two sides"] = record["levels"]
@@ -91,42 +89,53 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
             compared = any(not (one["shares"] or one["asks"]) for one in record["settings"])
             matters = f"where all networks learned, {matters}" if compared else ""
         parts["The smallest effect that matters"] = matters
-        if rejected := rejects(record):
-            parts["False discovery rate"] = (
-                f"q = {record['q']:.2g}, of the test that {rejected}"
-                + ", for the first result above" * record["several"]
-            )
-        if learned := what_counts(record["settings"]):
-            parts["To learn"] = (
-                f"{learned}; where some networks did not, the shares of those that did are "
-                "compared, and no effect"
-            )
-        before = f"before the runs, in commit {declared}"
-        after = "after the runs: exploratory, without q"
-        parts["Written down"] = after if " " in declared else before
-    parts |= {
-        "The word": explain_word(record) if measured else "",
-        "Other settings": record.get("contrary", ""),
-        "Note": record["note"],
-    }
-    below = [f"{one['asks']} {one['name']} {one['effect']}" for one in record["settings"]]
-    terms = find_terms(" ".join([record["says"], record["effect"], *parts.values(), *below]))
+        parts["To learn"] = f"to reach {record['learned']}" if record["learned"] else ""
+        parts["How sure"] = how_sure(record)
+        parts["Why this one is shown"] = record["shown"]
+    parts["Note"] = record["note"]
+    terms = find_terms(" ".join([record["says"], record["effect"], *parts.values()]))
     parts["Terms"] = "; ".join(f"{term}: {meaning}" for term, meaning in terms.items())
     sentences = {label: _sentence(text) for label, text in parts.items() if text}
-    return {"The paper": quote, **sentences}
+    all_settings = count_answers(record)
+    first = {"Quotation": quote} | (
+        {"All settings": f"{all_settings}."} if all_settings else {}
+    )
+    return first | sentences
 
 
-def what_counts(settings: Sequence[Mapping[str, Any]]) -> str:
-    """Return what counts as having learned, and on which data."""
-    on: dict[str, list[str]] = {}
-    for one in settings:
-        if one["learned"]:
-            on.setdefault(one["learned"], []).append(one["data"])
-    asked = [one["asks"] for one in settings if one["learned"]]
-    texts = [f"on {' and '.join(dict.fromkeys(on[text]))}: to reach {text}" for text in on]
-    if asked and all(asked) and any(not one["asks"] for one in settings):
-        texts[0] = f"for other questions alone, {texts[0]}"
-    return "; ".join(texts)
+def how_sure(record: Mapping[str, Any]) -> str:
+    """Return why the word follows, when it was declared, and the false discovery rate."""
+    declared = f"it was declared before its runs, in commit {record['declared']}"
+    if " " in record["declared"]:
+        declared = "it was declared after its runs (exploratory, so without q)"
+    text = f"{explain_word(record)}; {declared}"
+    if rejected := rejects(record):
+        text += f"; q = {record['q']:.2g} (false discovery rate) for the test that {rejected}"
+        text += ", for the first result above" * record["several"]
+    return f"{text}; {record['contrary']}" if "contrary" in record else text
+
+
+def count_answers(record: Mapping[str, Any]) -> str:
+    """Return the words of all settings: "1 inconclusive; against BN: 2 supported"."""
+    if len(record["settings"]) < 2:
+        return ""
+    answers = []
+    for asks, settings in by_question(record).items():
+        words = Counter(one["word"] for one in settings)
+        untested = words.pop("not tested", 0)
+        said = [f"{n} {word}" for word, n in words.most_common()]
+        said += [f"nothing learned in {untested}"] * (untested > 0)
+        answers.append(f"{asks}: {', '.join(said)}" if asks else ", ".join(said))
+    return "; ".join(answers)
+
+
+def by_question(record: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the settings of a statement by question: its own, "", with the one shown first."""
+    of: dict[str, list[Mapping[str, Any]]] = {"": []}
+    for one in record["settings"]:
+        of.setdefault(one["asks"], []).append(one)
+    of[""].sort(key=lambda one: not one.get("headline"))
+    return of
 
 
 def place(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
@@ -158,12 +167,8 @@ def questions(record: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, An
 
     An effect that compares what the title or the line of the statement names is cut short.
     """
-    of: dict[str, list[Mapping[str, Any]]] = {"": []}
-    for one in record["settings"]:
-        of.setdefault(one["asks"], []).append(one)
-    of[""].sort(key=lambda one: not one.get("headline"))
     groups = []
-    for asks, settings in of.items():
+    for asks, settings in by_question(record).items():
         first = settings[0] if settings else {}
         title, shown = "", record.get("matters")
         if asks:

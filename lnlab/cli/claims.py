@@ -62,7 +62,8 @@ def select(records: Sequence[dict[str, Any]], field: str, text: str) -> list[dic
 
 @claims.command()
 @click.argument("id")
-def show(id: str) -> None:
+@click.option("--all", "every", is_flag=True, help="Also settings that ask another question.")
+def show(id: str, every: bool) -> None:
     """One statement in sentences: quotation, effect, other settings, command."""
     from lnlab.papers import claims
     from lnlab.papers.claims.table import paragraph
@@ -74,7 +75,8 @@ def show(id: str) -> None:
         more = f" and {len(similar) - MOST_IDS} more" if len(similar) > MOST_IDS else ""
         hint = f"Like it: {', '.join(similar[:MOST_IDS])}{more}. " if similar else ""
         raise ValueError(f"There is no claim {id!r}. {hint}`lnlab claims` lists all.")
-    click.echo(paragraph(records[id], get_terminal_size((WIDTH, 24)).columns))
+    width = get_terminal_size((WIDTH, 24)).columns
+    click.echo(paragraph(records[id], width, every=every))
 
 
 @claims.command()

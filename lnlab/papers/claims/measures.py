@@ -106,7 +106,10 @@ def fit_falling(curve: np.ndarray) -> np.ndarray:
     return isotonic_regression(curve, increasing=False).x
 
 
-@of_one("the end of the falling curve that is closest to it, so that chance lows do not count")
+@of_one(
+    "read at the end of the closest curve through the evaluations that never rises, so that "
+    "chance lows do not count"
+)
 def least(metrics: pd.DataFrame, metric: str) -> float:
     """Return the least value of the trend of a metric."""
     return float(fit_falling(metrics[metric].to_numpy(float))[-1])
@@ -124,7 +127,10 @@ def off_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
     return abs(float(np.log({"start": initial, "end": final}[when](metrics, metric))))
 
 
-@of_one("the area over {1} from the start of training until the training loss is a tenth")
+@of_one(
+    "the area under it over {1}, from the start of training until the training loss is a tenth "
+    "of what it was at the start"
+)
 def until_a_tenth(metrics: pd.DataFrame, metric: str, over: str) -> float:
     """Return the area under a metric from the start until the loss is at a tenth.
 
@@ -235,7 +241,10 @@ def lead(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     return sign * final(rows, metric) - base
 
 
-@of_one("the mean over all tasks at the end of training, less that after 59 % of it")
+@of_one(
+    "the mean over the tasks (accuracies in %, correlations times 100, minus the squared "
+    "error) at the end of training, less that after 59 % of it"
+)
 def gain_of_the_last(metrics: pd.DataFrame, C: float, *names: str) -> float:
     """Return the points that scores gain, on average, after 1/1.7 of the updates."""
 
@@ -288,8 +297,8 @@ def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.0
 
 
 @together(
-    "counted until one value for both sides: where the side that ends worse has made 95 % of "
-    "its way to its end (the mean of its last quarter)"
+    "counted until each side first reaches the same value: the one at which the side that ends "
+    "worse has made 95 % of its way to its end (the mean of its last quarter)"
 )
 def time_to_level(
     frames: Sequence[pd.DataFrame], metric: str, of: str = "update"

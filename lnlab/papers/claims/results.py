@@ -6,9 +6,9 @@ that it follows from: the kept runs, the entries and the code of this folder.
 
 import hashlib
 import json
+import math
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -139,10 +139,8 @@ def _record(claim: Statement, runs: Any) -> Record:
     every = [decision, *same, *rest]
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
-    record["shown"] = _why_shown(
-        headline, [one for one, _, _ in tested], len(asked) - len(tested)
-    )
-    record["effect"] += wording.describe_bound(headline, decision)
+    record["shown"] = _why_shown(headline, [one for one, _, _ in tested])
+    record["effect"] += wording.describe_bound(headline, decision, record["bound"])
     contrary = [
         one for one in others if one[1].word == OPPOSITE.get(decision.word) and not one[0].asks
     ]
@@ -155,18 +153,9 @@ def _record(claim: Statement, runs: Any) -> Record:
         )
         why = f"another setting says the opposite, with {_adjusted(against, every)}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": why}
-    count = len(asked) - 1
-    words = Counter(d.word for s, d, _ in others if not s.asks and d.word in OPPOSITE)
-    if contrary:
-        said = (
-            f"{len(contrary)} of {count} say the opposite; as near to the paper: {len(nearest)}"
-        )
-        if nearest and record["word"] != MIXED:
-            reasons = "; ".join(_adjusted(one, every) for _, one, _ in nearest)
-            said += f"; not “mixed”: {reasons}"
-        record["contrary"] = said
-    elif decision.word not in OPPOSITE:
-        record["contrary"] = "; ".join(f"{n} of {count}: {w}" for w, n in words.items())
+    if nearest and record["word"] != MIXED:
+        reasons = "; ".join(_adjusted(one, every) for _, one, _ in nearest)
+        record["contrary"] = f"not “mixed”, as the opposite has {reasons}"
     notes = [claim.note, headline.note, OVERLAP if headline.shared else ""]
     if headline.numbers:
         notes.append(f"The runs are not kept; values are from commit {headline.numbers_from}.")
@@ -185,35 +174,30 @@ def _record(claim: Statement, runs: Any) -> Record:
     return record
 
 
-def _why_shown(headline: Comparison, tested: Sequence[Comparison], untested: int) -> str:
+def _why_shown(headline: Comparison, tested: Sequence[Comparison]) -> str:
     """Return which step of :meth:`Statement.rank` left the headline alone."""
-    passed = "; those in which nothing learned are passed over" if untested else ""
-    if len(tested) == 1:
-        return "nothing learned in the other settings" if untested else ""
     rates = {"validation": "by held-out loss", "training": "by training loss"}
-    steps = {
-        "it is the nearest to the paper": "nearness to the paper",
-        f"each side has its best learning rate {rates.get(headline.tuned_on)}":
-            "how rates were chosen",
-        f"it has the most seeds ({len(headline.seeds)})": "number of seeds",
-        "it was written down before its runs": "being written down before the runs",
-        "it is the first in the file of the claims": "",
-    }  # fmt: skip
-    best, left, before, step = Statement.rank(headline), tested, tested, 0
-    while len(left) > 1 and step < len(best):
-        step += 1
-        before = left
-        left = [one for one in left if Statement.rank(one)[:step] == best[:step]]
-    if len(left) > 1:
-        step, before = step + 1, left
-    because = [*steps][step - 1]
-    if step > 1:
-        others = len(before) - 1
-        settings = "another setting is" if others == 1 else f"{others} other settings are"
-        *most, last = [*steps.values()][: step - 1]
-        equal = " and ".join(filter(None, [", ".join(most), last]))
-        because += f"; {settings} equal in {equal if step < len(steps) else 'all that counts'}"
-    return because + passed
+    reasons = (
+        "it is the nearest to the paper",
+        f"each side has its best learning rate, {rates.get(headline.tuned_on)}",
+        f"it has the most seeds ({len(headline.seeds)})",
+        "it was written down before its runs",
+        "it comes first in the file of the claims",
+    )
+    equals = (
+        "",
+        "as near to the paper",
+        "as near to the paper and with rates chosen alike",
+        "as near to the paper, with rates chosen alike and as many seeds",
+        "as near to the paper, with rates chosen alike and as many seeds",
+    )
+    best = Statement.rank(headline)
+    for step, (reason, alike) in enumerate(zip(reasons, equals, strict=True)):
+        equal = [one for one in tested if Statement.rank(one)[:step] == best[:step]]
+        left = [one for one in equal if Statement.rank(one)[: step + 1] == best[: step + 1]]
+        if len(equal) > 1 and (len(left) == 1 or reason == reasons[-1]):
+            return f"of {len(equal)} settings {alike}, {reason}" if alike else reason
+    return ""
 
 
 def _name_data(of: Comparison) -> str:
@@ -268,7 +252,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
         "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
         "n": decision.n, "claims": of.claims, "pairs": of.pairs,
-        "expected": of.expect, "why": wording.explain(of, decision, matters),
+        "expected": of.expect, "bound": matters, "why": wording.explain(of, decision, matters),
         "used": used, "levels": levels, "data": _name_data(of),
         "quantity": wording.name_quantity(of), "read": read, "shares": bool(decision.shares),
         "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
@@ -299,11 +283,31 @@ def write_command(runs: Iterable[Any]) -> str:
         experiment = EXPERIMENTS[run.task].from_config(run.config)
         one = seeds.setdefault(replace(experiment, seeds=(0,)), [])
         one += [seed for seed in experiment.seeds if seed not in one]
-    runs = (replace(one, seeds=tuple(numbers)) for one, numbers in seeds.items())
-    return " && ".join(map(_train, runs))
+    runs = [replace(one, seeds=tuple(numbers)) for one, numbers in seeds.items()]
+    commands = [_train(one) for one in runs]
+    return write_loop(commands) or " && ".join(map(shlex.join, commands))
 
 
-def _train(experiment: Any) -> str:
+def write_loop(commands: Sequence[Sequence[str]]) -> str:
+    """Return a shell loop that runs four or more commands, "" unless they make up a grid."""
+    columns = [list(dict.fromkeys(words)) for words in zip(*commands, strict=False)]
+    varied = [words for words in columns if len(words) > 1]
+    count = math.prod(map(len, varied))
+    if len({*map(len, commands)}) > 1 or not 4 <= len(commands) == count:
+        return ""
+    begin = body = ""
+    for words in columns:
+        name = words[0].partition("=")[0]
+        if len(words) > 1:
+            values = shlex.join(word.partition("=")[2] for word in words)
+            begin += f"for {name} in {values}; do "
+            body += f' {name}="${name}"'
+        else:
+            body += f" {shlex.quote(words[0])}"
+    return f"{begin}{body.strip()}; {'; '.join(['done'] * len(varied))}"
+
+
+def _train(experiment: Any) -> list[str]:
     config = experiment.config()
     budgets = _budgets(type(experiment), config["batch_size"])
     changes = {
@@ -316,7 +320,7 @@ def _train(experiment: Any) -> str:
         # a field at its default is not in the configuration
         value = config.get(key, getattr(experiment, key))
         words += ["--set", f"{key}={_plain_value(key, value)}"]
-    return shlex.join(words)
+    return words
 
 
 @cache

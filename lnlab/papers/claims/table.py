@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from lnlab.papers.claims.judge import NOT_TESTED
 from lnlab.papers.claims.results import Record, judged
 
 if TYPE_CHECKING:
@@ -108,8 +109,12 @@ def findings(page: str = "") -> str:
     return text.replace("](#", f"]({page}#").replace("](errata.md)", f"]({errata})")
 
 
-def paragraph(record: Record, width: int = WIDTH) -> str:
-    """Return what is known of one statement: the outcome, details, all settings, command."""
+def paragraph(record: Record, width: int = WIDTH, *, every: bool = True) -> str:
+    """Return what is known of one statement: the outcome, details, settings, command.
+
+    Args:
+        every: whether settings that ask another question are listed, too.
+    """
     from lnlab.book.claims_page import details, place, questions
 
     outcome = f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}"
@@ -120,15 +125,28 @@ def paragraph(record: Record, width: int = WIDTH) -> str:
         fill(f"{label}: {text}", width, subsequent_indent="  ")
         for label, text in details(record).items()
     ]
+    left_out = 0
+    untested = Counter(one["data"] for one in record["settings"] if one["word"] == NOT_TESTED)
     for title, settings in questions(record):
         others = [one for one in settings if not one.get("headline")]
-        if others:
-            lines = [fill(f"{title or 'All other settings'}:", width, subsequent_indent="  ")]
+        others = [one for one in others if one["word"] != NOT_TESTED]
+        if title and not every:
+            left_out += len(others)
+        elif others:
+            lines = [fill(f"{title or 'Other settings'}:", width, subsequent_indent="  ")]
             for one in others:
                 text = f"- {one['name']} ({place(one, record)}): "
                 text += f"{one['effect']}; {one['verdict']}. {one['note']}"
                 lines.append(fill(text, width, initial_indent="  ", subsequent_indent="    "))
             blocks.append("\n".join(lines))
+    if untested and record["word"] != NOT_TESTED:
+        where = ", ".join(
+            f"{data} ({n} setting{'s' * (n > 1)})" for data, n in untested.items()
+        )
+        text = f"Not tested, as none of the networks learned: {where}."
+        blocks.append(fill(text, width, subsequent_indent="  "))
+    if left_out:
+        blocks.append(f"`--all` lists {left_out} more, which ask another question.")
     if record["command"]:
         blocks.append(f"To compute it again:\n{record['command']}")
     blocks.append("How the numbers are made, and what the words mean: `lnlab claims --help`.")

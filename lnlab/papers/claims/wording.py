@@ -29,13 +29,22 @@ def name_setting(of: Comparison) -> str:
     name = of.name if of.on.casefold() in of.name.casefold() else f"{of.on}: {of.name}"
     rates = of.rates or [one for one in [of.runs.get("learning_rate")] if one]
     shown = ", ".join(f"{rate:g}" for rate in rates)
-    if len(rates) > 2:  # whose is whose
+    if len(rates) == 4 and len({*rates}) > 1:  # whose is whose
+        pairs = [dict.fromkeys(rates[:2]), dict.fromkeys(rates[2:])]
+        numbers = [" and ".join(f"{rate:g}" for rate in pair) for pair in pairs]
+        shown = "; ".join(map(" ".join, zip(numbers, name_sides(of), strict=True)))
+    elif len(rates) > 2:
         arms = map(name_arm, of.arms)
         shown = "; ".join(f"{rate:g} {arm}" for rate, arm in zip(rates, arms, strict=True))
+    if len({*rates}) == 1:
+        shown = f"{rates[0]:g}"
     if not rates or of.over or "before" in name:
         return name
     named = RATES.sub(rf"\g<0> ({shown})", name)
-    return named if named != name else f"{name}, learning rate {shown}"
+    if named != name:
+        return named
+    alone = f"{name}, learning rate {shown}"
+    return alone if len(of.arms) == 1 else f"{name}, one learning rate for all ({shown})"
 
 
 def shown_value(of: Comparison, value: float) -> float:
@@ -80,7 +89,7 @@ def _less_and_more(unit: str) -> tuple[str, str]:
     return NATURAL.get(unit.partition(" ")[0], LOWER)
 
 
-def describe_bound(of: Comparison, decision: Decision) -> str:
+def describe_bound(of: Comparison, decision: Decision, matters: float) -> str:
     """Return what a claim is held against in place of no effect, and a bound that decides."""
     if decision.shares:
         return ""
@@ -95,6 +104,8 @@ def describe_bound(of: Comparison, decision: Decision) -> str:
         return f"; smallest effect that matters: {100 * (most - 1):.0f} % {more}"
     if of.expect is not None:
         return f"; claimed: {of.claims} than {of.expect:g}"
+    if decision.word == INCONCLUSIVE and (excluded := _excluded(of, decision, matters)):
+        return f"; {excluded[1]} is ruled out"
     bounded = of.claims in ("equal", "not more") or decision.word == NO_DIFFERENCE
     if bounded or decision.size == "small":
         return f"; smallest effect that matters: {_smallest(of)}"
@@ -244,7 +255,7 @@ def explain(of: Comparison, decision: Decision, matters: float) -> str:
     if of.claims == "not more":
         return _explain_not_more(of, low, high, word)
     if of.expect is None:
-        return _explain_open(of, low, high, matters) if word == INCONCLUSIVE else ""
+        return _explain_open(of, decision, matters) if word == INCONCLUSIVE else ""
     if low <= 0 <= high:
         near = " and nothing far from it" if word == NO_DIFFERENCE else ""
         return f"the 95 % interval includes {of.expect:g}{near}"
@@ -252,17 +263,28 @@ def explain(of: Comparison, decision: Decision, matters: float) -> str:
     return f"the 95 % interval lies wholly {side} {of.expect:g}"
 
 
-def _explain_open(of: Comparison, low: float, high: float, matters: float) -> str:
+def _explain_open(of: Comparison, decision: Decision, matters: float) -> str:
     """Return which effects that matter an interval around 0 includes, and which it excludes."""
-    inside = [side for side, end in ((-1, low), (1, high)) if side * end < matters]
-    claimed = -1 if of.claims == "less" else 1
-    names = {claimed: "the claimed direction", -claimed: "the other direction"}
     text = "the 95 % interval includes 0 (no effect) and effects that matter"
-    if not inside:
+    excluded = _excluded(of, decision, matters)
+    if not excluded:
         return f"{text} in both directions"
-    out = inside[0]
-    size = describe(of, out * matters, None).removesuffix(name_compared(of))
-    return f"{text} in {names[-out]}; in {names[out]} it excludes them ({size})"
+    direction, size = excluded
+    names = ["the claimed direction", "the other direction"]
+    claimed, other = names if direction == (-1 if of.claims == "less" else 1) else names[::-1]
+    return f"{text} in {other}; in {claimed} it excludes them ({size})"
+
+
+def _excluded(of: Comparison, decision: Decision, matters: float) -> tuple[int, str] | None:
+    """Return the direction in which an interval around 0 excludes what matters, and that."""
+    low, high = decision.low, decision.high
+    if low is None or high is None or decision.n < PAIRS or decision.shares:
+        return None
+    for direction, end in ((-1, low), (1, high)):
+        if direction * end < matters:
+            size = describe(of, direction * matters, None)
+            return direction, size.removesuffix(name_compared(of))
+    return None
 
 
 def _explain_not_more(of: Comparison, low: float, high: float, word: str) -> str:
@@ -293,9 +315,11 @@ def describe_levels(of: Comparison, by_arm: Any) -> str:
     means = [math.exp(one.mean()) if ratio else float(one.mean()) for one in by_arm]
     sign = "over" if ratio else "less"
 
+    percent = " %" * (not ratio and of.unit.startswith("percentage points"))
+
     def size(x: float) -> str:
         if not ratio:
-            return f"{x:.{of.digits}f}"
+            return f"{x:.{of.digits}f}{percent}"
         return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
 
     if len(means) == 4:
@@ -308,8 +332,10 @@ def describe_levels(of: Comparison, by_arm: Any) -> str:
         texts = [f"{size(x)} {side}" for x, side in zip(means, name_sides(of), strict=True)]
     else:
         texts = [f"{size(x)} {name_arm(arm)}" for x, arm in zip(means, of.arms, strict=True)]
-    over = f"{'geometric ' * ratio}means over the {of.pairs}"
-    return f"{', '.join(texts)}; {over}" if len(means) > 1 else ""
+    unit, _, quantity = of.unit.partition(" of ")
+    in_unit = f"in {unit}; " if not ratio and quantity and not percent else ""
+    over = f"{in_unit}{'geometric ' * ratio}means over the {of.pairs}"
+    return f"{', '.join(texts)} ({over})" if len(means) > 1 else ""
 
 
 def describe_data(configs: Sequence[Mapping[str, Any]]) -> str:

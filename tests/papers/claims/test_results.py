@@ -10,7 +10,7 @@ from lnlab.book.claims_page import MEANINGS, details, dot, fragment, questions
 from lnlab.papers.claims import claims, findings
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
-from lnlab.papers.claims.results import ROOT, judged, source
+from lnlab.papers.claims.results import ROOT, judged, source, write_loop
 from lnlab.papers.claims.wording import describe
 
 RECORDS = judged()
@@ -50,12 +50,19 @@ def test_a_fork_of_rates_is_shown_on_both_sides():
 
 
 def test_a_statement_says_why_its_setting_is_shown():
-    shown = {id: details(one).get("Shown because", "") for id, one in BY_ID.items()}
+    shown = {id: details(one).get("Why this one is shown", "") for id, one in BY_ID.items()}
     assert shown["ziaee2022-4-cifar-1"] == "It is the nearest to the paper."
-    assert shown["kim2025-lower"].startswith("It has the most seeds (20); another")
+    assert shown["kim2025-lower"].endswith("alike, it has the most seeds (20).")
     assert "written down before its runs" in shown["ba2016-3-gradients"]
-    assert "nothing learned are passed over" in shown["ba2016-6.2-faster"]
+    assert shown["ba2016-6.2-faster"].startswith("Of 2 settings as near to the paper")
     assert not shown["benothman2018-4.1-steps"]
+
+
+def test_the_words_of_all_settings_are_counted_by_question():
+    assert details(BY_ID["ba2016-6.6-faster-4"])["All settings"] == (
+        "4 supported; against no normalization: 1 supported; lower test error: 3 supported."
+    )
+    assert "nothing learned in 2" in details(BY_ID["ba2016-6.2-faster"])["All settings"]
 
 
 def test_nothing_learned_is_not_tested():
@@ -71,11 +78,11 @@ def test_nothing_learned_is_not_tested():
 
 
 def test_q_stands_only_where_a_test_rejects():
-    shown = {one["word"] for one in RECORDS if "False discovery rate" in details(one)}
+    shown = {one["word"] for one in RECORDS if "q = " in details(one).get("How sure", "")}
     assert shown == {"supported", "contradicted", "mixed"}
     dyt, warmup = details(BY_ID["zhu2025-match"]), details(BY_ID["xiong2020-without"])
-    assert "includes 0.03 nats per character higher test loss with DyT" in dyt["The word"]
-    assert "as large as the smallest effect" in warmup["False discovery rate"]
+    assert "includes 0.03 nats per character higher test loss with DyT" in dyt["How sure"]
+    assert "as large as the smallest effect" in warmup["How sure"]
 
 
 def test_a_lower_bound_is_rounded_down():
@@ -115,17 +122,22 @@ def test_levels_of_both_sides_give_the_effect():
     )
 
 
-def test_what_counts_as_learned_names_its_data():
-    text = details(BY_ID["ba2016-6.4-bound"])["To learn"]
-    assert "16 x 16 digits: to reach a variational bound below 100.5 nats" in text
-    assert details(BY_ID["ba2016-6.3-faster"])["To learn"].startswith(
-        "For other questions alone"
-    )
-
-
 def test_an_inconclusive_interval_says_what_it_rules_out():
-    word = details(BY_ID["benothman2018-4.2-encoder"])["The word"]
-    assert "in the claimed direction it excludes them (18 % fewer)" in word
+    one = BY_ID["benothman2018-4.2-encoder"]
+    assert one["effect"].endswith("18 % fewer is ruled out")
+    assert "in the claimed direction it excludes them (18 % fewer)" in details(one)["How sure"]
+
+
+def test_a_grid_of_trainings_is_one_loop():
+    commands = [
+        [f"norm={a}", f"data={b}", "x"] for a in ("layer", "batch pooled") for b in "cd"
+    ]
+    assert write_loop(commands) == (
+        "for norm in layer 'batch pooled'; do for data in c d; do "
+        'norm="$norm" data="$data" x; done; done'
+    )
+    assert not write_loop(commands[:3])
+    assert not write_loop([*commands[:3], ["norm=layer", "data=e", "x"]])
 
 
 def comparison(**given):
