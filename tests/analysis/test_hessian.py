@@ -81,39 +81,33 @@ def test_the_whole_space_gives_the_whole_spectrum(curves):
     torch.testing.assert_close(found.vectors @ found.vectors.T, torch.eye(len(curves)))
 
 
-def test_trace_is_within_its_error():
-    objective = net()
-    found, expected = hessian_trace(objective, draws=400), float(dense(objective).trace())
-    assert abs(found.mean - expected) < 4 * found.standard_error
-    assert found.standard_error < 0.2 * abs(expected)
-
-
-def test_spectrum_integrates_what_the_eigenvalues_do():
+def test_trace_and_spectrum_integrate_what_the_eigenvalues_do():
     objective = net()
     H = dense(objective)
-    values = torch.linalg.eigvalsh(H)
-    found = hessian_spectrum(objective, draws=200, steps=12)
-    torch.testing.assert_close(found.weights.sum(1), torch.ones(200))
-    v = torch.stack([normal(0, number, len(H)) for number in range(200)])
+    trace = hessian_trace(objective, draws=100)
+    assert abs(trace.mean - float(H.trace())) < 4 * trace.standard_error
+    assert trace.standard_error < 0.4 * abs(float(H.trace()))
+    found = hessian_spectrum(objective, draws=50, steps=12)
+    torch.testing.assert_close(found.weights.sum(1), torch.ones(50))
+    v = torch.stack([normal(0, number, len(H)) for number in range(50)])
     v = v / v.norm(dim=1, keepdim=True)
     # each draw's quadrature is exact of polynomials up to degree 2 * 12 - 1
     first, second = ((found.nodes**n * found.weights).sum(1) for n in (1, 2))
     torch.testing.assert_close(first, ((v @ H) * v).sum(1))
     torch.testing.assert_close(second, (v @ H).square().sum(1))
-    assert found.standard_error == pytest.approx(float(first.std()) / 200**0.5)
-    assert abs(found.mean - float(values.mean())) < 4 * found.standard_error
-    negative = float((values < -1e-9).double().mean())
+    assert found.standard_error == pytest.approx(float(first.std()) / 50**0.5)
+    negative = float((torch.linalg.eigvalsh(H) < -1e-9).double().mean())
     assert found.negative_fraction == pytest.approx(negative, abs=0.1)
 
 
 def test_density_of_a_quadratic_shows_its_eigenvalues():
-    found = hessian_spectrum(quadratic(), draws=300)
+    found = hessian_spectrum(quadratic(), draws=100)
     at = torch.linspace(-4, 7, 2201)
     blurred = found.density(at, 0.1)
     assert float(torch.trapezoid(blurred, at)) == pytest.approx(1, abs=1e-6)
     bells = torch.exp(-((at[:, None] - CURVES) / 0.1).square() / 2) / (0.1 * 6.283185307**0.5)
-    # 300 draws: each eigenvalue has a mass of 1/7 within a tenth of that
-    torch.testing.assert_close(blurred, bells.mean(1), rtol=0, atol=0.1)
+    # 100 draws: each eigenvalue has a mass of 1/7 within a fifth of that
+    torch.testing.assert_close(blurred, bells.mean(1), rtol=0, atol=0.2)
     assert found.plot().data[0].y.max() == pytest.approx(float(blurred.max()), rel=0.5)
 
 

@@ -44,26 +44,19 @@ def dense(norm: nn.Module) -> nn.Sequential:
 
 
 @pytest.mark.parametrize(
-    ("norm", "row"),
+    ("norm", "row", "mode"),
     [
-        (nn.Identity(), "none"),
-        (nn.LayerNorm(H), "layer"),
-        (nn.RMSNorm(H, eps=0.0), "rms"),
-        (nn.GroupNorm(4, H), "group"),
-        (DyT(H), "dyt"),
+        (nn.LayerNorm(H), "layer", ""),
+        (nn.RMSNorm(H, eps=0.0), "rms", ""),
+        (nn.GroupNorm(4, H), "group", ""),
+        (nn.BatchNorm1d(H), "batch", "train"),
+        (nn.BatchNorm1d(H), "batch, frozen", "running"),
+        (nn.BatchNorm1d(H), "batch, recomputed", "recomputed"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_torchs_normalizers_get_their_rows(norm, row):
-    agrees(dense(norm), torch.randn(B, D), "0.weight", row)
-
-
-@pytest.mark.parametrize(
-    ("mode", "row"),
-    [("train", "batch"), ("running", "batch, frozen"), ("recomputed", "batch, recomputed")],
-)
-def test_torchs_batch_norm_gets_a_row_for_each_mode(mode, row):
-    agrees(dense(nn.BatchNorm1d(H)), torch.randn(B, D), "0.weight", row, mode)
+def test_torchs_normalizers_get_their_rows(norm, row, mode):
+    agrees(dense(norm), torch.randn(B, D), "0.weight", row, mode)
 
 
 # The one-case-at-a-time row is no module; eps of WeightStandardization would be of no use here.
@@ -175,24 +168,19 @@ class Returns(nn.Module):
         return self.make(x)
 
 
-LINEAR, X = nn.Linear(3, 2), torch.randn(2, 3)
-
-
-@pytest.mark.parametrize(
-    ("net", "x", "settings", "error", "match"),
-    [
-        (Returns(lambda x: "no tensor"), X, {}, TypeError, "give read="),
-        (Returns(lambda x: x.argmax(1)), X, {}, ValueError, "floating point"),
-        (LINEAR, torch.full((2, 3), math.nan), {}, ValueError, "^x is nan at"),
-        (LINEAR, torch.randn(2, 4), {}, ValueError, r"Linear does not take .*\(2, 4\)"),
-        (LINEAR, X, {"weights": ["W"]}, ValueError, "there are weight"),
-        (LINEAR, X, {"modes": "train"}, ValueError, r"the model has \['evaluation'\]"),
+def test_errors_say_what_to_do():
+    linear, x = nn.Linear(3, 2), torch.randn(2, 3)
+    for net, inputs, settings, error, message in (
+        (Returns(lambda x: "no tensor"), x, {}, TypeError, "give read="),
+        (Returns(lambda x: x.argmax(1)), x, {}, ValueError, "floating point"),
+        (linear, torch.full((2, 3), math.nan), {}, ValueError, "^x is nan at"),
+        (linear, torch.randn(2, 4), {}, ValueError, r"Linear does not take .*\(2, 4\)"),
+        (linear, x, {"weights": ["W"]}, ValueError, "there are weight"),
+        (linear, x, {"modes": "train"}, ValueError, r"the model has \['evaluation'\]"),
         (nn.Embedding(5, 2), torch.tensor([1, 2]), {}, ValueError, "after the embedding"),
-    ],
-)
-def test_errors_say_what_to_do(net, x, settings, error, match):
-    with pytest.raises(error, match=match):
-        check_invariances(net, x, **settings)
+    ):
+        with pytest.raises(error, match=message):
+            check_invariances(net, inputs, **settings)
 
 
 def test_an_input_that_nothing_depends_on_is_said():

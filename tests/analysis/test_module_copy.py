@@ -77,8 +77,8 @@ def everything(net):
     """All that an analysis must leave alone, to be compared."""
     return {
         "tensors": {name: v.tolist() for name, v in net.state_dict().items()},
-        "slopes": [None if p.grad is None else p.grad.tolist() for p in net.parameters()],
-        "places": [v.data_ptr() for v in net.state_dict().values()],
+        "gradients": [None if p.grad is None else p.grad.tolist() for p in net.parameters()],
+        "memory": [v.data_ptr() for v in net.state_dict().values()],
         "versions": [(p.requires_grad, p._version) for p in net.parameters()],
         "modes": [module.training for module in net.modules()],
         "hooks": [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in net.modules()],
