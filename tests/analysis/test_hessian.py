@@ -11,23 +11,9 @@ from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessia
 from lnlab.analysis.module_copy import BN_STATS
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.random import normal
+from tests.analysis.models import loss_of_w
 
 CURVES = torch.tensor([5.0, 3.0, 3.0, 1.0, 0.5, 0.0, -2.0], dtype=torch.float64)
-
-
-class Itself(nn.Module):
-    """w -> w, so that a loss of it is any function of w."""
-
-    def __init__(self, w):
-        super().__init__()
-        self.w = nn.Parameter(w)
-
-    def forward(self, x):
-        return self.w
-
-
-def of_w(loss_fn, w):
-    return Objective(Itself(w), torch.ones(2), None, loss_fn)
 
 
 def quadratic(curves=CURVES, *, turned=True):
@@ -35,7 +21,7 @@ def quadratic(curves=CURVES, *, turned=True):
     if turned:
         Q = torch.linalg.qr(torch.randn(P, P)).Q
         A = Q @ A @ Q.T
-    return of_w(lambda out, y: 0.5 * out @ A @ out + out.sum(), torch.randn(P))
+    return loss_of_w(lambda out, y: 0.5 * out @ A @ out + out.sum(), torch.randn(P))
 
 
 def net(bn_stats: Any = "batch", dtype=None):

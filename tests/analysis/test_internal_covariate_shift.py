@@ -1,7 +1,6 @@
 """Covariate shift is what definition 2.1 says, gradient by gradient."""
 
 import copy
-from typing import Any
 
 import pytest
 import torch
@@ -9,20 +8,11 @@ from torch import nn
 from torch.nn import functional as F
 
 import lnlab.nn
-from lnlab.analysis.internal_covariate_shift import (
-    covariate_shift,
-    group_by_layer,
-)
+from lnlab.analysis.internal_covariate_shift import covariate_shift, group_by_layer
 from lnlab.analysis.objective import Objective
+from tests.analysis.models import three_layers
 
 B, D, H, CLASSES = 12, 5, 6, 3
-
-
-def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
-    return nn.Sequential(
-        lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
-        lnlab.nn.Linear(H, CLASSES, bias=True),
-    )  # fmt: skip
 
 
 def batch():
@@ -43,20 +33,14 @@ def stepped(module, x, y, rate=0.5):
     return moved
 
 
-def gradients(module, x, y, layer):
-    return torch.cat(
-        [
-            slope.reshape(-1)
-            for slope in torch.autograd.grad(
-                F.cross_entropy(module(x), y), list(module[layer].parameters())
-            )
-        ]
-    )
+def gradient(module, x, y, layer):
+    grads = torch.autograd.grad(F.cross_entropy(module(x), y), list(layer.parameters()))
+    return torch.cat([g.flatten() for g in grads])
 
 
 @pytest.mark.parametrize("norm", [lnlab.nn.LayerNorm, lnlab.nn.BatchNorm, lnlab.nn.WeightNorm])
 def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
-    module, (x, y) = net(norm), batch()
+    module, (x, y) = three_layers(norm), batch()
     moved = stepped(module, x, y)
     found = objective(module, x, y)
     shifts = covariate_shift(found, after=found.flat(list(moved.parameters())))
@@ -65,7 +49,7 @@ def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
         below = copy.deepcopy(module)
         for lower in range(0, layer, 2):
             below[lower] = copy.deepcopy(moved[lower])
-        G, shifted = (gradients(m, x, y, layer) for m in (module, below))
+        G, shifted = (gradient(m, x, y, m[layer]) for m in (module, below))
         assert shift.distance == pytest.approx(float((G - shifted).norm()), abs=1e-15)
         assert shift.relative == pytest.approx(shift.distance / float(G.norm()))
         assert shift.cosine == pytest.approx(float(F.cosine_similarity(G, shifted, dim=0)))

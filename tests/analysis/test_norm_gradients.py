@@ -10,12 +10,9 @@ from torch.nn import functional as F
 
 import lnlab.nn
 from lnlab.analysis.module_copy import BN_STATS
-from lnlab.analysis.norm_gradients import (
-    gradient_norms,
-    gradient_parts,
-    norm_call,
-)
+from lnlab.analysis.norm_gradients import gradient_norms, gradient_parts, norm_call
 from lnlab.analysis.objective import Objective
+from tests.analysis.models import three_layers
 
 B, D, H, CLASSES = 7, 4, 6, 3
 
@@ -36,15 +33,7 @@ def test_the_parts_are_those_of_the_closed_form():
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lnlab.nn.LayerNorm,
-        lnlab.nn.BatchNorm,
-        lnlab.nn.RMSNorm,
-        lnlab.nn.WeightNorm,
-        nn.LayerNorm,
-        nn.BatchNorm1d,
-    ],
+    "make", [lnlab.nn.RMSNorm, lnlab.nn.WeightNorm, nn.LayerNorm, nn.BatchNorm1d]
 )
 def test_the_parts_add_up_to_the_gradient(make, randomize):
     norm, W = randomize(make(H)), torch.randn(H, D)
@@ -71,13 +60,6 @@ def test_parts_are_missing_where_statistics_are_constant(what, norm, randomize):
     torch.testing.assert_close(slope, gradient_parts(plain, a, r).detached()[what])
 
 
-def net(norm: Any = lnlab.nn.LayerNorm) -> Any:
-    return nn.Sequential(
-        lnlab.nn.Linear(D, H, norm), nn.Tanh(), lnlab.nn.Linear(H, H, norm), nn.Tanh(),
-        lnlab.nn.Linear(H, CLASSES, bias=True),
-    )  # fmt: skip
-
-
 def objective(module, **given):
     x, y = torch.randn(B, D), torch.randint(CLASSES, (B,))
     return Objective(module, x, y, F.cross_entropy, **{"bn_stats": "batch", **given})
@@ -85,7 +67,7 @@ def objective(module, **given):
 
 @pytest.mark.parametrize("bn_stats", BN_STATS)
 def test_the_parts_are_those_with_the_statistics_of_the_objective(bn_stats):
-    module = net(lnlab.nn.BatchNorm)
+    module = three_layers(lnlab.nn.BatchNorm, D, H, CLASSES)
     module(torch.randn(B, D) * 3 + 1)  # what is remembered is something else
     found = objective(module, bn_stats=bn_stats)
     total = norm_call(found, "2.norm").parts.total
@@ -120,7 +102,7 @@ def test_torch_s_layer_norm_can_be_looked_at_and_each_of_its_calls():
 
 
 def test_norms_of_gradients_are_autograd_s():
-    module = net()
+    module = three_layers(lnlab.nn.LayerNorm, D, H, CLASSES)
     found = objective(module)
     F.cross_entropy(module(found.x), found.y).backward()
     for name, size in gradient_norms(found).items():

@@ -31,26 +31,20 @@ def test_float32_has_the_sizes_that_float64_has(exponent):
 def test_defect_is_the_largest_change_over_the_largest_output():
     given = random_given(3, 2, 4)
     a, shift = given.x @ given.W.T, random_shift(given)
-    moved = given.x @ (given.W + shift[:2]).T - a
+    change = given.x @ (given.W + shift[:2]).T - a
     none = NormalizedLayer(ROWS["none"], given)
-    expected = float(moved.abs().max() / a.abs().max())
+    expected = float(change.abs().max() / a.abs().max())
     assert none.defect(WEIGHTS_SHIFTED) == pytest.approx(expected, rel=1e-12)
     assert none.defect(WEIGHTS_SCALED, 3.0) == pytest.approx(2, rel=1e-12)
 
 
-def test_table_agrees_at_eps_0_and_shows_where_eps_breaks_it():
-    exact = measure_table1().to_frame()
-    assert len(exact) == 12 * len(ROWS) - 2  # two rows have no column 12
-    assert exact.agrees.all(), exact[~exact.agrees]
-    with_eps = measure_table1({"layer": ROWS["layer"]}, eps=1e-2).to_frame()
-    assert with_eps[~with_eps.agrees].column.tolist() == [1, 4, 6]
+def test_eps_breaks_re_scaling_of_layer_norm_alone():
+    table = measure_table1({"layer": ROWS["layer"]}, eps=1e-2).to_frame()
+    assert table[~table.agrees].column.tolist() == [1, 4, 6]
 
 
 def test_what_leaves_the_precision_is_never_a_silent_zero():
-    single = cast(random_given(), torch.float32)
-    assert NormalizedLayer(ROWS["layer"], single, eps=1e-5).defect(WEIGHTS_SCALED, 1e-30) > 0.9
-    underflow = NormalizedLayer(ROWS["layer"], single).defect(WEIGHTS_SCALED, 1e-30)
-    assert not math.isfinite(underflow)
-    assert NormalizedLayer(ROWS["layer"], random_given()).defect(WEIGHTS_SCALED, 1e-30) < 1e-12
+    single = NormalizedLayer(ROWS["layer"], cast(random_given(), torch.float32))
+    assert not math.isfinite(single.defect(WEIGHTS_SCALED, 1e-30))
     alone = NormalizedLayer(ROWS["batch"], random_given(cases=1))
     assert math.isnan(alone.defect(WEIGHTS_SCALED, 2.0))  # 0/0, and shown as such

@@ -14,6 +14,7 @@ import lnlab.nn
 from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.module_copy import BN_STATS
 from lnlab.analysis.objective import Objective
+from tests.analysis.models import Checkpointed
 
 X, Y = (20, 5), (20,)
 
@@ -195,24 +196,11 @@ def test_a_loss_without_gradient_says_so():
             call()
 
 
-class Checkpointed(nn.Module):
-    def __init__(self, use_reentrant=None):
-        super().__init__()
-        self.first, self.part = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-        self.use_reentrant = use_reentrant
-
-    def forward(self, x):
-        h = self.first(x)
-        if self.use_reentrant is None:
-            return self.part(h)
-        return checkpoint(self.part, h, use_reentrant=self.use_reentrant)
-
-
 @pytest.mark.parametrize("use_reentrant", [False, True])
 def test_a_checkpointed_module_has_the_derivatives_of_the_plain_one(use_reentrant):
-    net, x = Checkpointed(), torch.randn(7, 4)
-    objectives = []
-    for net.use_reentrant in (None, use_reentrant):
+    net, x, objectives = Checkpointed(), torch.randn(7, 4), []
+    for run in (net.run, partial(checkpoint, use_reentrant=use_reentrant)):
+        net.run = run
         objectives.append(Objective(net, x, None, lambda y, _: y.square().mean()))
     v = torch.ones_like(objectives[0].start)
     for derivative in (Objective.gradient, lambda o: (o.value(), o.hessian_product()(v))):

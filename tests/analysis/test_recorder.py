@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from lnlab.analysis.recorder import choose_modules, mean_cosine, record, stable_rank, summary
 from lnlab.training import stack
+from tests.analysis.models import Checkpointed
 
 
 def net() -> Any:
@@ -148,19 +149,6 @@ def test_modules_are_chosen_by_name_class_or_predicate():
         record(net(), ["7"])
     assert set(choose_modules(net(), [nn.Linear])) == {"0", "2"}
     assert set(choose_modules(net(), lambda name, module: name == "1")) == {"1"}
-
-
-class Checkpointed(nn.Module):
-    def __init__(self, calls):
-        super().__init__()
-        self.first, self.part = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-        self.calls, self.run = calls, lambda part, x: part(x)
-
-    def forward(self, x):
-        x = self.first(x)
-        for _ in range(self.calls):
-            x = self.run(self.part, x)
-        return x
 
 
 @pytest.mark.parametrize(("use_reentrant", "calls"), [(False, 2), (True, 1)])

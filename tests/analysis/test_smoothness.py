@@ -7,21 +7,11 @@ from torch.nn import functional as F
 
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
-
-
-class Itself(nn.Module):
-    """w -> w, so that a loss of it is any function of w."""
-
-    def __init__(self, w):
-        super().__init__()
-        self.w = nn.Parameter(w)
-
-    def forward(self, x):
-        return self.w
+from tests.analysis.models import loss_of_w
 
 
 def quadratic(A, w):
-    return Objective(Itself(w), torch.ones(2), None, lambda out, y: 0.5 * out @ A @ out)
+    return loss_of_w(lambda out, y: 0.5 * out @ A @ out, w)
 
 
 def test_a_quadratic_is_as_smooth_as_its_matrix_says():

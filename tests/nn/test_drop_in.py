@@ -1,4 +1,7 @@
-"""Each layer and norm in the place of torch's: the same network, state and gradients."""
+"""Each layer and norm in the place of torch's: the same network, state and gradients.
+
+For recurrent layers see test_recurrent.py.
+"""
 
 import pytest
 import torch
@@ -7,22 +10,6 @@ from torch import nn
 import lnlab
 
 B, T, D, H = 4, 5, 6, 8
-
-
-class Recurrent(nn.Module):
-    def __init__(self, kind, **settings):
-        super().__init__()
-        self.rnn = kind(D, H, 2, bias=True, batch_first=True, bidirectional=True, **settings)
-        self.out = nn.Linear(2 * H, 3)
-
-    def forward(self, x):
-        return self.out(self.rnn(x)[0])
-
-
-def recurrent(name, **settings):
-    plain = {"norm_layer": lnlab.nn.Identity, **settings}
-    theirs, ours = getattr(nn, name), getattr(lnlab.nn, name)
-    return Recurrent(theirs, **settings), Recurrent(ours, **plain), (B, T, D)
 
 
 def convolution(torchs_norm, our_norm):
@@ -47,9 +34,6 @@ def dense(torchs_norm, our_norm, *cases):
 
 
 PAIRS = {
-    "LSTM": recurrent("LSTM"),
-    "GRU": recurrent("GRU"),
-    "RNN": recurrent("RNN", nonlinearity="relu"),
     "LayerNorm": dense(nn.LayerNorm(H, 1e-3), lnlab.nn.LayerNorm(H, 1e-3)),
     "LayerNorm of a sequence": dense(nn.LayerNorm([H]), lnlab.nn.LayerNorm([H]), B, T),
     "LayerNorm without bias": dense(

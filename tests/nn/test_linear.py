@@ -41,23 +41,6 @@ def test_convolution_without_normalization_is_torchs(
     torch.testing.assert_close(outcome(layer(x), x=x, W=layer.W, b=layer.b_inside), expected)
 
 
-@pytest.mark.parametrize("norm", ["weight", "weight standardization"])
-def test_rules_on_weights_reach_a_convolution(norm):
-    """By weights of torch's own: its weight_norm, and rows of mean 0 and variance 1."""
-    layer = Conv2d(3, 4, 3, partial(NORMS[norm], space=2), stride=2, padding=1, dilation=2)
-    x = torch.randn(2, 3, 7, 8)
-    rows = layer.W.flatten(1)
-    if norm == "weight":
-        nn.init.uniform_(layer.norm.g)
-        nn.init.uniform_(layer.norm.b)
-        W = torch._weight_norm(layer.W, layer.norm.g.view(4, 1, 1, 1), 0)
-    else:
-        mean, var = rows.mean(1, keepdim=True), rows.var(1, correction=0, keepdim=True)
-        W = ((rows - mean) / (var + layer.norm.eps).sqrt()).view_as(layer.W)
-    b = getattr(layer.norm, "b", None)
-    torch.testing.assert_close(layer(x), F.conv2d(x, W, b, 2, 1, 2))
-
-
 def test_first_weights_are_uniform_and_the_same_for_every_normalizer():
     weights = []
     for make in (Identity, LayerNorm, BatchNorm, NORMS["spectral"]):
