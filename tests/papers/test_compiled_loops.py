@@ -291,15 +291,6 @@ def test_what_the_loop_has_no_form_for_is_left_to_the_reference(subject, change)
     torch.testing.assert_close(values, expected)
 
 
-@pytest.mark.parametrize("settings", [{"form": "softplus"}, {"peepholes": True}])
-@pytest.mark.filterwarnings("ignore::lnlab.kernels.NotFusedWarning")
-def test_other_windows_and_cells_of_handwriting_run_on_the_reference(settings):
-    net, batch = Write.make(**settings)
-    fused = fuse_handwriting(net)
-    assert fused.loop(batch.text) is None
-    assert_same(Write.run(fused, batch), Write.run(net, batch))
-
-
 @every_subject
 def test_other_dtypes_run_on_the_reference(subject):
     net, x = subject.make()

@@ -4,8 +4,7 @@ import hashlib
 import json
 import re
 import string
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from xml.etree import ElementTree
@@ -22,7 +21,6 @@ from lnlab.paths import data_folder
 PEN, UNIPEN, IAM = SOURCES = read_sources("strokes")
 SPLITS = ("train", "valid", "test")
 OTHER = 0  # the number of all characters that an alphabet lacks
-FAR = 60.0  # the length of an offset above which it is counted: the pen changed lines
 FARTHEST = 1e6  # the largest coordinate in pixels: no tablet is as large
 ALPHABETS = {
     "pen": " " + pen.LETTERS,
@@ -31,9 +29,8 @@ ALPHABETS = {
 }
 """The characters of each source, from number 1 on; IAM-OnDB's are 57 with :data:`OTHER`, as
 many as in the paper, which does not say which."""
-LEFT_OUT = {"without text", "of one point", "of symbols only"}
-Read = Callable[[Counter[str]], Mapping[str, Sequence[Line]]]
-"""Reads the lines of each split; counts faults of lines in its argument."""
+Read = Callable[[], tuple[Mapping[str, Sequence[Line]], int]]
+"""Reads the lines of each split, and counts those that it leaves out."""
 
 
 class Alphabet:
@@ -62,18 +59,12 @@ class Alphabet:
             )
         return [self._numbers.get(character, OTHER) for character in text]
 
-    @property
-    def digest(self) -> str:
-        """A hash of the characters in their order."""
-        return hashlib.sha256(self.characters.encode()).hexdigest()
-
 
 class Strokes(Dataset[Sequence[Line]]):
     """Lines of handwriting.
 
-    ``name`` says how many lines were left out (without text, of one point, of symbols only) and
-    how many points (off the tablet), and how many long offsets were not. At most
-    ``max_train`` lines train.
+    ``name`` says how many lines were left out: those without text, of one point, or of symbols
+    only. At most ``max_train`` lines train.
     """
 
     def __init__(
@@ -91,23 +82,13 @@ class Strokes(Dataset[Sequence[Line]]):
         return splits, arrays["note"].tobytes().decode()
 
     def _to_arrays(self) -> Arrays:
-        faults: Counter[str] = Counter()
-        splits = self._read_lines(faults)
         arrays: Arrays = {}
+        splits, left_out = self._read_lines()
         for split, lines in splits.items():
             if not lines:
                 raise ValueError(f"{self.source.name}: there are no lines to {split}.")
             arrays |= to_arrays(split, lines)
-            for line in lines:
-                far = np.abs(line.offsets[:, :2]).max(1) > FAR
-                faults[f"offsets longer than {FAR:.0f} kept"] += int(far.sum())
-                unknown = {*self.alphabet.unknown(line.text)}
-                faults.update(f"times the unknown {c!r}" for c in line.text if c in unknown)
-        note = ", ".join(
-            f"{count} lines {what} left out" if what in LEFT_OUT else f"{count} {what}"
-            for what, count in sorted(faults.items())
-            if count
-        )
+        note = f"{left_out} lines left out" if left_out else ""
         return arrays | {"note": np.frombuffer(note.encode(), np.uint8)}
 
     @cached_property
@@ -172,7 +153,9 @@ def load(source: Source, path: Path | None = None, *, max_train: int | None = No
     """Return the handwriting of a source; the path is a folder, or UNIPEN's archive."""
     if source is PEN:
         sizes = pen.SIZES | {"train": min(pen.SIZES["train"], max_train or pen.SIZES["train"])}
-        return Strokes(source, lambda _: pen.make_splits(sizes), lambda: str(sizes), max_train)
+        return Strokes(
+            source, lambda: (pen.make_splits(sizes), 0), lambda: str(sizes), max_train
+        )
     path = path or data_folder() / source.name
     if source is UNIPEN:
         place, files = find_unipen(path)
@@ -212,13 +195,13 @@ def find_unipen(path: Path) -> tuple[Path, list[Path]]:
     return archives[0], archives[:1]
 
 
-def read_unipen(path: Path, faults: Counter[str]) -> dict[str, list[Line]]:
+def read_unipen(path: Path) -> tuple[dict[str, list[Line]], int]:
     """Read UNIPEN's lines; a hash of the names decides which writers validate and test."""
     folder = path if path.is_dir() else unipen_folder(unpack(path))
     files = sorted((folder / "data" / "8").glob("*/*/*.dat")) if folder else []
     if folder is None or not files:
         raise ValueError(f"unipen: there are no lines, data/8/*/*/*.dat, in {path}.")
-    read = (_read_unipen_line(file, folder, faults) for file in files)
+    read = (_read_unipen_line(file, folder) for file in files)
     lines = [line for line in read if line is not None]
     writers = by_hash({line.writer for line in lines})
     count = max(1, len(writers) // HELD_OUT)
@@ -227,10 +210,10 @@ def read_unipen(path: Path, faults: Counter[str]) -> dict[str, list[Line]]:
     split_of |= dict.fromkeys(writers[count : 2 * count], "valid")
     return {
         split: [line for line in lines if split_of[line.writer] == split] for split in SPLITS
-    }
+    }, len(files) - len(lines)
 
 
-def _read_unipen_line(path: Path, folder: Path, faults: Counter[str]) -> Line | None:
+def _read_unipen_line(path: Path, folder: Path) -> Line | None:
     """Read one line; None if it is left out."""
     label = path.read_text("latin-1")
     included = re.search(r"^\.INCLUDE\s+(\S+/data/\S+)\s*$", label, re.M)
@@ -242,7 +225,6 @@ def _read_unipen_line(path: Path, folder: Path, faults: Counter[str]) -> Line | 
         raise FileNotFoundError(f"{path} names {included[1]}, which is not in {folder}.")
     text = "" if quoted is None else " ".join(re.sub(r"\\(.)", r"\1", quoted[1]).split())
     if not any(letter.isalnum() for letter in text):
-        faults["of symbols only" if text else "without text"] += 1
         return None
     content = points.read_text("latin-1")
     # Eric_Behnke_1 and _2 are one writer, who came twice
@@ -255,9 +237,9 @@ def _read_unipen_line(path: Path, folder: Path, faults: Counter[str]) -> Line | 
             raise ValueError(
                 f"{points}: a stroke has something else than pairs x y: {error}"
             ) from None
-        strokes.append(_keep_on_tablet(stroke, faults))
-    strokes = [stroke for stroke in strokes if len(stroke)]
-    if not _is_ink(strokes, faults):
+        strokes.append(stroke)
+    strokes = _keep_on_tablet(strokes)
+    if not _is_ink(strokes):
         return None
     step = length(strokes) / (PER_CHARACTER * len(text))
     ink = [resample(stroke, step) / step for stroke in strokes]
@@ -265,18 +247,15 @@ def _read_unipen_line(path: Path, folder: Path, faults: Counter[str]) -> Line | 
     return Line(name, writer[1] if writer else path.parent.name, text, offsets(ink))
 
 
-def _keep_on_tablet(stroke: Stroke, faults: Counter[str]) -> Stroke:
-    """Return the points that lie on a tablet, and count the others."""
-    on_tablet = (np.abs(stroke) < FARTHEST).all(1)  # false for nan, too
-    faults["points without a place"] += int((~on_tablet).sum())
-    return stroke[on_tablet]
+def _keep_on_tablet(strokes: Iterable[Stroke]) -> list[Stroke]:
+    """Return strokes without the points that lie on no tablet."""
+    kept = (stroke[(np.abs(stroke) < FARTHEST).all(1)] for stroke in strokes)  # not nan, too
+    return [stroke for stroke in kept if len(stroke)]
 
 
-def _is_ink(strokes: Sequence[Stroke], faults: Counter[str]) -> bool:
-    """Return True if strokes are more than a point, and count those that are not."""
-    enough = sum(map(len, strokes)) >= 2 and length(strokes) > 0
-    faults["of one point"] += not enough
-    return enough
+def _is_ink(strokes: Sequence[Stroke]) -> bool:
+    """Return True if strokes are more than a point."""
+    return sum(map(len, strokes)) >= 2 and length(strokes) > 0
 
 
 # IAM-OnDB (Liwicki and Bunke, 2005), in its official layout: the file ``a01-000u-01.xml`` in
@@ -316,18 +295,20 @@ def _list_of_forms(folder: Path, name: str) -> Path:
     return lists[0] if lists and not (folder / name).is_file() else folder / name
 
 
-def read_iam(folder: Path, faults: Counter[str]) -> dict[str, list[Line]]:
+def read_iam(folder: Path) -> tuple[dict[str, list[Line]], int]:
     """Read IAM-OnDB's lines by split."""
-    splits: dict[str, list[Line]] = {split: [] for split in SPLITS}
+    splits, left_out = {split: list[Line]() for split in SPLITS}, 0
     for split, names in LISTS.items():
         for path in (_list_of_forms(folder, name) for name in names):
             for form in path.read_text("ascii", "replace").split():
-                splits[split] += _read_form(folder, form, path, faults)
-    return splits
+                lines = [*_read_form(folder, form, path)]
+                splits[split] += filter(None, lines)
+                left_out += lines.count(None)
+    return splits, left_out
 
 
-def _read_form(folder: Path, form: str, path: Path, faults: Counter[str]) -> Iterator[Line]:
-    """Read the lines of one form that have a text."""
+def _read_form(folder: Path, form: str, path: Path) -> Iterator[Line | None]:
+    """Read the lines of one form; None where one has no text or no ink."""
     name = re.fullmatch(r"(([a-z]\d\d)-\d{3})[a-z]?", form)
     if name is None:
         raise ValueError(f"{path}: {form!r} is no form: expected a01-000u.")
@@ -340,11 +321,10 @@ def _read_form(folder: Path, form: str, path: Path, faults: Counter[str]) -> Ite
     texts = _read_texts(folder / "ascii" / subfolder / f"{form}.txt")
     for file in files:
         text = texts.get(int(file.stem.rpartition("-")[2]), "")
-        strokes = _read_xml(file, faults)
-        if not text:
-            faults["without text"] += 1
-        elif _is_ink(strokes, faults):
-            yield Line(file.stem, form, text, offsets([stroke / STEP for stroke in strokes]))
+        strokes = _read_xml(file)
+        used = text and _is_ink(strokes)
+        ink = [stroke / STEP for stroke in strokes]
+        yield Line(file.stem, form, text, offsets(ink)) if used else None
 
 
 def _read_texts(path: Path) -> dict[int, str]:
@@ -358,7 +338,7 @@ def _read_texts(path: Path) -> dict[int, str]:
     return {number: " ".join(line.split()) for number, line in enumerate(lines, start=1)}
 
 
-def _read_xml(path: Path, faults: Counter[str]) -> list[Stroke]:
+def _read_xml(path: Path) -> list[Stroke]:
     """Return the strokes of a line, y upwards."""
     content = path.read_bytes()
     # entities can make a small file fill the memory
@@ -373,5 +353,4 @@ def _read_xml(path: Path, faults: Counter[str]) -> list[Stroke]:
         ]
     except (ElementTree.ParseError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is no line of IAM-OnDB: {error!r}.") from None
-    strokes = [_keep_on_tablet(stroke, faults) for stroke in strokes]
-    return [stroke for stroke in strokes if len(stroke)]
+    return _keep_on_tablet(strokes)

@@ -34,7 +34,6 @@ class LineScores(NamedTuple):
     nats: Tensor  # of each line (N,), the sum over its points
     points: Tensor  # the number of points of each (N,)
     window_error: float  # mean distance of the window from the true character; NaN if unknown
-    window_hit: float  # the fraction of points at which it is on the true character
     windows: list[Tensor]  # phi (T, U) of the first SHOWN lines
 
     def per_point(self, indices: Sequence[int] | None = None) -> float:
@@ -67,9 +66,8 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineS
             if line.char_indices is not None:
                 errors[index] = window_errors(window, line)
     known = np.concatenate([*errors.values()]) if errors else np.full(1, np.nan)
-    hit = float((known == 0).mean()) if errors else float("nan")
     shown = [windows[k] for k in sorted(windows)]
-    return LineScores(nats, torch.tensor(steps), float(known.mean()), hit, shown)
+    return LineScores(nats, torch.tensor(steps), float(known.mean()), shown)
 
 
 def window_errors(phi: Tensor, line: Line) -> np.ndarray:
@@ -87,11 +85,10 @@ def measure(
 ) -> dict[str, Any]:
     """Return the metrics of a model, in nats per point where nothing else is said.
 
-    ``valid_nll``, ``valid_nll_per_line`` (nats per line), and ``window_error`` and
-    ``window_hit`` of :class:`LineScores` where the true characters are known. With ``test``
-    among the lines also ``test_nll``, and ``test_nll_unseen`` of lines whose text no training
-    line has. Pictures: ``window 0``, and ``written``, the offsets of a text that the model
-    writes.
+    ``valid_nll``, ``valid_nll_per_line`` (nats per line), and ``window_error`` where the true
+    characters are known. With ``test`` among the lines also ``test_nll``, and
+    ``test_nll_unseen`` of lines whose text no training line has. Pictures: ``window 0``, and
+    ``written``, the offsets of a text that the model writes.
     """
     valid = score_lines(net, lines["valid"], floor)
     values: dict[str, Any] = {
@@ -100,7 +97,7 @@ def measure(
         **{f"window {k}": phi.half() for k, phi in enumerate(valid.windows)},
     }
     if not np.isnan(valid.window_error):
-        values |= {"window_error": valid.window_error, "window_hit": valid.window_hit}
+        values["window_error"] = valid.window_error
     line = write(
         net, TEXTS[source], lines["valid"].scale, bias=BIAS, floor=floor, max_points=300
     )
@@ -142,8 +139,6 @@ def write(
     text and a space. ``scale`` and ``floor`` are those of the training; ``max_points`` limits
     points.
     """
-    if bias < 0:
-        raise ValueError(f"bias is {bias}: give 0 or more.")
     net.eval()
     numbers = net.alphabet.encode(text, strict=True)
     before = net.alphabet.encode(f"{primer.text} ") if primer else []

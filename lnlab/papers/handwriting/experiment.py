@@ -14,7 +14,6 @@ from lnlab.papers.handwriting.data import Alphabet, Strokes
 from lnlab.papers.handwriting.evaluate import measure
 from lnlab.papers.handwriting.kernels import fuse_handwriting
 from lnlab.papers.handwriting.model import (
-    WINDOWS,
     EncodedLines,
     HandwritingNet,
     Target,
@@ -35,7 +34,7 @@ class Experiment(training.Experiment):
 
     Fig. 5 of the paper has no numbers. The paper states the architecture of Graves (2013),
     section 5, batches of 8, sequences of 500 points, Adam, and 3.7 million weights. All else is
-    as in Graves where he states it, and chosen here otherwise.
+    as in Graves where he states it, but for his peepholes, and chosen here otherwise.
     """
 
     norm: str = setting("layer", choices=ARMS)
@@ -54,11 +53,8 @@ class Experiment(training.Experiment):
     layers: int = setting(3, least=1)  # the number of LSTMs; the lowest moves the window
     components: int = setting(20, least=1)  # M, the components of the mixture
     window_components: int = setting(10, least=1)  # K, the Gaussians of the window
-    window: str = setting("exp", choices=WINDOWS)
-    """Graves (2013) moves the window by exp, the most used code by softplus."""
     pace: float = setting(0.0, least=0)
     """The window's initial speed in characters per point; 0: that of the training lines."""
-    peepholes: bool = False  # True: the gates see the cell, as in Graves (2013)
     std_floor: float = setting(0.0, least=0)
     """Added to every standard deviation; 1e-4 in the most used code. Offsets of equal length
     lie on a circle, where a density without a floor has no upper bound."""
@@ -93,7 +89,7 @@ class Experiment(training.Experiment):
         )
         with seeded(seed):
             net = self.net(dataset.alphabet, pace)
-        return fuse_handwriting(net) if self.fused and not self.peepholes else net
+        return fuse_handwriting(net) if self.fused else net
 
     def net(self, alphabet: Alphabet, pace: float) -> HandwritingNet:
         """Return the reference network of these sizes, drawn from torch's random numbers.
@@ -111,8 +107,6 @@ class Experiment(training.Experiment):
             cell_init(self.initialisation, gain),
             layers=self.layers,
             pace=pace,
-            form=self.window,
-            peepholes=self.peepholes,
         )
 
     def batches(

@@ -20,7 +20,7 @@ from lnlab.kernels.compiled_loop import (
 )
 from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
 from lnlab.nn import State
-from lnlab.papers.handwriting.model import WINDOWS, HandwritingNet, WriterState
+from lnlab.papers.handwriting.model import HandwritingNet, WriterState
 
 
 class WriteProblem(ctypes.Structure):
@@ -84,9 +84,9 @@ class TextLoop(CompiledLoop):
 class FusedHandwriting(HandwritingNet):
     """:class:`HandwritingNet` as a compiled loop computes it, with the same parameters.
 
-    The reference serves whatever the loop has no form for: the softplus window, peepholes,
-    hooks, a user's own method or module, other normalizers, other devices and dtypes, single
-    points, and a machine without a compiler. There is no second derivative.
+    The reference serves whatever the loop has no form for: hooks, a user's own method or
+    module, other normalizers, other devices and dtypes, single points, and a machine without a
+    compiler. There is no second derivative.
     """
 
     def _run_window(
@@ -123,7 +123,7 @@ class FusedHandwriting(HandwritingNet):
 
     def loop(self, text: Tensor) -> TextLoop | None:
         """Return the loop for these texts (B, U); None if this model has no form."""
-        if not is_exactly(self, FusedHandwriting) or self.form != WINDOWS["exp"]:
+        if not is_exactly(self, FusedHandwriting):
             return None
         if has_hooks(self.move) or not is_affine(self.move):
             return None

@@ -1,7 +1,7 @@
 """Three LSTMs, a window that moves along a text, and a mixture for the next point."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from lnlab.nn import CarriedCellState, CellInit, Identity, Linear, LSTMCell, NormLayer, State
+from lnlab.nn import CellInit, Identity, Linear, NormLayer, State
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.handwriting.data import Alphabet, Strokes
 from lnlab.papers.handwriting.pen import Line
@@ -90,63 +90,12 @@ class LineBatch(NamedTuple):
     text: Tensor  # characters by number (B, U); -1 behind the end
 
 
-class WindowForm(NamedTuple):
-    """The functions from pre-activations to alpha and beta, and to the steps of kappa."""
-
-    width: Callable[[Tensor], Tensor]
-    step: Callable[[Tensor], Tensor]
-    start: Callable[[float], float]  # the bias for an initial step of that size
-
-
-WINDOWS = {
-    "exp": WindowForm(torch.exp, torch.exp, math.log),
-    "softplus": WindowForm(
-        lambda a: F.softplus(a).clamp(min=0.01),
-        lambda a: F.softplus(a) / 25,
-        lambda step: math.log(math.expm1(25 * step)),  # the inverse of softplus
-    ),
-}
-"""The window of Graves (2013), eq. 48-51, and that of the most used code, sjvasquez's."""
-
-
 class WriterState(NamedTuple):
     """The state of a model between two points."""
 
     states: tuple[State, ...]  # (h, c) of each LSTM, each (B, H)
     kappa: Tensor  # the positions of the window's components (B, K)
     w: Tensor  # the window, a soft character (B, V)
-
-
-class PeepholeCell(LSTMCell):
-    """An LSTM whose gates see the cell: f and i the old c, o the new, as in Graves (2013).
-
-    Peepholes are added after the normalization; the state is c, not LN(c).
-    """
-
-    def __init__(
-        self, inputs: int, units: int, norm: NormLayer = Identity, **settings: Any
-    ) -> None:
-        super().__init__(inputs, units, norm, **settings)
-        if self.cell_state is not CarriedCellState.RAW:
-            raise ValueError(
-                f"cell_state is {self.cell_state}: peepholes read c itself, "
-                "give CarriedCellState.RAW."
-            )
-        self.peep = nn.Parameter(torch.zeros(3, units))
-
-    def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
-        h, c = state
-        f, i, o, g = self.pre_activations(x, h, t).chunk(4, dim=-1)
-        f, i = (f + self.peep[0] * c).sigmoid(), (i + self.peep[1] * c).sigmoid()
-        c = f * c + i * g.tanh()
-        o = (o + self.peep[2] * c).sigmoid()
-        return o * self.norm_c(c, self.I, t).tanh(), c
-
-
-class PeepholeLSTM(LSTM):
-    """:class:`PeepholeCell` over time."""
-
-    cell = PeepholeCell
 
 
 class HandwritingNet(nn.Module):
@@ -169,8 +118,6 @@ class HandwritingNet(nn.Module):
         norm, initial: The normalizers and the initialisation of the LSTMs.
         layers: The number of LSTMs.
         pace: The initial speed of the window in characters per point.
-        form: One of :data:`WINDOWS`.
-        peepholes: True: the gates see the cell.
     """
 
     opaque = True  # the upper LSTMs may have compiled loops
@@ -186,17 +133,14 @@ class HandwritingNet(nn.Module):
         *,
         layers: int = 3,
         pace: float = 0.05,
-        form: str = "exp",
-        peepholes: bool = False,
     ) -> None:
         super().__init__()
-        self.alphabet, self.form, self.window = alphabet, WINDOWS[form], window
-        kind = PeepholeLSTM if peepholes else LSTM
+        self.alphabet, self.window = alphabet, window
         V = len(alphabet)
         below = [0] + [units] * (layers - 1)
         settings: dict[str, Any] = {} if initial is None else {"initial": initial}
         self.lstms: Any = nn.ModuleList(
-            kind(3 + V + D, units, norm_layer=norm, **settings) for D in below
+            LSTM(3 + V + D, units, norm_layer=norm, **settings) for D in below
         )
         self.move = Linear(units, 3 * window, bias=True)
         self.out = Linear(layers * units, 1 + 6 * components, bias=True)
@@ -212,7 +156,7 @@ class HandwritingNet(nn.Module):
         alpha, beta, kappa = self.move.b_inside.chunk(3)
         alpha.fill_(-1.0)
         beta.fill_(-1.0)
-        kappa.fill_(self.form.start(pace))
+        kappa.fill_(math.log(pace))
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
         theirs = state_dict.get(f"{prefix}known")
@@ -269,10 +213,10 @@ class HandwritingNet(nn.Module):
         for x_t in x:
             state = cell(torch.cat([x_t, w], -1), state)
             alpha, beta, step = self.move(state[0]).chunk(3, -1)
-            kappa = kappa + self.form.step(step)
-            alpha, beta = self.form.width(alpha), self.form.width(beta)
-            near = (-beta.unsqueeze(-1) * (kappa.unsqueeze(-1) - u).square()).exp()
-            phi = torch.bmm(alpha.unsqueeze(1), near)  # (B, 1, U + 1)
+            kappa = kappa + step.exp()
+            distance = (kappa.unsqueeze(-1) - u).square()
+            near = (-beta.exp().unsqueeze(-1) * distance).exp()
+            phi = torch.bmm(alpha.exp().unsqueeze(1), near)  # (B, 1, U + 1)
             w = torch.bmm(phi[..., :-1], characters).squeeze(1)
             hs.append(state[0])
             ws.append(w)
