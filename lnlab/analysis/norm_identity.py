@@ -691,7 +691,7 @@ MEANS = {
     (True, False): "removed, but not from the variance",
     (False, True): "kept, but not in the variance",
 }
-"""What becomes of the mean, by whether d and var are less it."""
+"""The words for the mean, by whether d is less it, and whether var is about it."""
 
 
 def _compare_divisor(divisor: Divisor, over: Extent, operator: Operator) -> Iterator[Property]:
