@@ -1,6 +1,6 @@
 """The inputs of the nonlinearities of a module, and the outputs of its normalizers.
 
-A ReLU that is shut keeps its output, whatever happens to its input. Whether a change has an
+A ReLU below 0 keeps its output, whatever happens to its input. Whether a change has an
 effect is therefore asked in two places: at the outputs, and at the inputs of each f.
 """
 
@@ -46,18 +46,18 @@ only if it clamps at 0; those inside nn.LSTM and nn.GRU are not seen."""
 _CLAMPS = {torch.clamp, torch.clamp_min, Tensor.clamp, Tensor.clamp_, Tensor.clamp_min}
 
 
-class Site(NamedTuple):
+class Activation(NamedTuple):
     """One nonlinearity or normalizer in one evaluation."""
 
     name: str  # the module and the function
     a: Tensor  # what goes into f, or comes out of a normalizer
     h: Tensor | None  # the output of f; None for a normalizer
     # where f does not respond to a small change of ``a``; None for a normalizer
-    shut: Tensor | None
+    flat: Tensor | None
 
 
-class SiteRecorder(TorchFunctionMode):
-    """Records the sites of a module, in the order of the computation, while it is active.
+class ActivationRecorder(TorchFunctionMode):
+    """Records the activations of a module, in the order in which they are computed.
 
     The module is a copy of the user's: the hooks that tell where a function is called stay on
     it. ``called`` has the names of the modules that were called.
@@ -80,19 +80,19 @@ class SiteRecorder(TorchFunctionMode):
         same = norm_output if norm_output and norm_output[0] is args[0] else None
         a = same[1] if same else args[0].clone()
         h = func(*args, **kwargs)
-        shut = _shut(func, a, args[1:], kwargs, h) if self.find_shut else None
-        self.sites.append(Site(self._site_name(f), a, h.clone(), shut))
+        flat = _find_flat(func, a, args[1:], kwargs, h) if self.find_flat else None
+        self.activations.append(Activation(self._name_of(f), a, h.clone(), flat))
         return h
 
-    def _site_name(self, function: str) -> str:
+    def _name_of(self, function: str) -> str:
         path = self._stack[-1] if self._stack else ""
         return f"{path}: {function}" if path else function
 
     @contextmanager
-    def recording(self, *, find_shut: bool = False) -> Iterator[Self]:
-        """Record one evaluation; with ``find_shut``, also where each f is shut."""
-        self.find_shut = find_shut
-        self.sites: list[Site] = []
+    def recording(self, *, find_flat: bool = False) -> Iterator[Self]:
+        """Record one evaluation; with ``find_flat``, also where each f is flat."""
+        self.find_flat = find_flat
+        self.activations: list[Activation] = []
         self.called: set[str] = set()
         self._stack: list[str] = []
         self._norm_output: tuple[Tensor, Tensor] | None = None
@@ -103,10 +103,10 @@ class SiteRecorder(TorchFunctionMode):
         finally:
             self.active, self._norm_output = False, None
 
-    def take_sites(self) -> list[Site]:
-        """Return the sites of the last evaluation, and forget them."""
-        sites, self.sites = self.sites, []
-        return sites
+    def take_activations(self) -> list[Activation]:
+        """Return the activations of the last evaluation, and forget them."""
+        activations, self.activations = self.activations, []
+        return activations
 
     def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
         if self.active:
@@ -118,9 +118,11 @@ class SiteRecorder(TorchFunctionMode):
             return
         if isinstance(module, NORMALIZERS) and isinstance(output, Tensor):
             with torch._C.DisableTorchFunction():  # the copy is no part of the computation
-                site = Site(self._site_name(type(module).__name__), output.clone(), None, None)
-            self.sites.append(site)
-            self._norm_output = output, site.a
+                activation = Activation(
+                    self._name_of(type(module).__name__), output.clone(), None, None
+                )
+            self.activations.append(activation)
+            self._norm_output = output, activation.a
         self._stack.pop()
 
 
@@ -134,7 +136,7 @@ def _nonlinearity(func: Callable, args: tuple, kwargs: dict) -> str | None:
     return NONLINEARITIES.get(func)
 
 
-def _shut(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
+def _find_flat(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
     """Return where f responds neither to a small step up nor to one down."""
     # relative to a, so that no precision rounds it away; at a = 0 it is still not 0, and where
     # f is not 0 there (a sigmoid), large enough to be seen beside it
@@ -145,17 +147,17 @@ def _shut(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Te
     return (up == h) & (down == h)
 
 
-def dead_units(sites: list[Site]) -> dict[str, tuple[int, int]]:
-    """Return, for each f with units shut in all cases, how many, and of how many.
+def dead_units(activations: list[Activation]) -> dict[str, tuple[int, int]]:
+    """Return, for each f with units flat in all cases, how many, and of how many.
 
     Units are along the last axis, in images (B, H, height, width) along the second.
     """
     dead = {}
-    for site in sites:
-        if site.shut is None or site.shut.dim() < 2:
+    for activation in activations:
+        if activation.flat is None or activation.flat.dim() < 2:
             continue
-        unit_axis = 1 if site.shut.dim() == 4 else site.shut.dim() - 1
-        shut = site.shut.movedim(unit_axis, 0).flatten(1).all(1)
-        if bool(shut.any()):
-            dead[site.name] = (int(shut.sum()), shut.numel())
+        unit_axis = 1 if activation.flat.dim() == 4 else activation.flat.dim() - 1
+        flat = activation.flat.movedim(unit_axis, 0).flatten(1).all(1)
+        if bool(flat.any()):
+            dead[activation.name] = (int(flat.sum()), flat.numel())
     return dead

@@ -3,7 +3,7 @@
 Every transformation is tried at every weight, at the pre-activations that a weight makes (the
 paper's summed inputs), and at the input, for factors delta over 60 decades. What the module
 computes is compared in two places: at its outputs, and inside, at the inputs of each
-nonlinearity f: a ReLU that is shut must not pass for an invariance.
+nonlinearity f: a ReLU below 0 must not pass for an invariance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from lnlab.analysis.activations import Site, dead_units
+from lnlab.analysis.activations import Activation, dead_units
 from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square
 from lnlab.analysis.module_copy import (
     ModuleCopy,
@@ -141,7 +141,7 @@ class InvarianceReport(TextResult):
     shape: tuple[int, ...]  # of the input
     dtype: str  # the precision of the outputs, "float64" and so on
     invariances: tuple[Invariance, ...]  # one for each place, transformation and mode
-    # for each f with units that are shut in all cases: how many, of how many
+    # for each f with units that are dead in all cases: how many, of how many
     dead: dict[str, tuple[int, int]]
     not_tried: dict[str, str]  # why a mode or change could not be tried
     evaluations: int  # how often the module was evaluated
@@ -375,8 +375,8 @@ class DefectsAtDelta(NamedTuple):
     delta: float  # the scale, or the size of a shift
     outputs: float  # the defect of the outputs
     inside: float  # the largest defect inside
-    # whether the last site that moved is in front of an f that lets nothing pass
-    swallowed: bool
+    # whether the last activation that changed goes into an f which is flat
+    hidden: bool
 
 
 class InvarianceTester:
@@ -467,8 +467,8 @@ class InvarianceTester:
         inside = self._grade({p.delta: p.inside for p in points}, scales)
         changed = [p for p in points if p.inside > self.exact]
         # Nothing came out, but something moved inside, and the f behind the last of it was
-        # shut: what dead units hide says nothing about the normalizer.
-        hidden = outputs is Grade.EXACT and changed and all(p.swallowed for p in changed)
+        # flat: what dead units hide says nothing about the normalizer.
+        hidden = outputs is Grade.EXACT and changed and all(p.hidden for p in changed)
         T = change.transformation
         return Invariance(
             change.where,
@@ -477,7 +477,7 @@ class InvarianceTester:
             T.formula,
             mode,
             grade=Grade.NOT_JUDGED if hidden else outputs,
-            inside=inside if self.base.sites else Grade.NOT_JUDGED,
+            inside=inside if self.base.activations else Grade.NOT_JUDGED,
             defect=usual.outputs,
             knee=self._knee(change, points) if outputs is Grade.APPROXIMATE else math.nan,
             exact_without="",
@@ -507,22 +507,24 @@ class InvarianceTester:
         changed, base = self._compared(change, delta)
         outputs = relative_change(changed.y, base.y)
         inside = self._inside(changed, base)
-        swallowed = not inside <= self.exact and self._swallowed(changed.sites, base.sites)
-        return DefectsAtDelta(delta, outputs, inside, swallowed)
+        hidden = not inside <= self.exact and self._hidden(
+            changed.activations, base.activations
+        )
+        return DefectsAtDelta(delta, outputs, inside, hidden)
 
     def _inside(self, now: Observation, before: Observation | None = None) -> float:
-        """Return the largest defect at a site; infinite if they are not what they were."""
+        """Return the largest defect of an activation; infinite if there are others now."""
         before = before or self.base
-        if len(now.sites) != len(before.sites):
+        if len(now.activations) != len(before.activations):
             return math.inf
         defects = (
             relative_change(new.a, old.a) if new.a.shape == old.a.shape else math.inf
-            for new, old in zip(now.sites, before.sites, strict=True)
+            for new, old in zip(now.activations, before.activations, strict=True)
         )
         return max(defects, key=_badness, default=0.0)
 
-    def _swallowed(self, now: list[Site], before: list[Site]) -> bool:
-        """Return True if the last site that moved is in front of an f which is shut."""
+    def _hidden(self, now: list[Activation], before: list[Activation]) -> bool:
+        """Return True if the last one that changed goes into an f which is flat."""
         for new, old in reversed(list(zip(now, before, strict=False))):
             if new.a.shape != old.a.shape:
                 continue
@@ -551,8 +553,8 @@ class InvarianceTester:
 
 
 def _first_case(seen: Observation) -> Observation:
-    sites = [s._replace(a=s.a[:1], h=None) for s in seen.sites]
-    return seen._replace(y=seen.y[:1], sites=sites)
+    activations = [s._replace(a=s.a[:1], h=None) for s in seen.activations]
+    return seen._replace(y=seen.y[:1], activations=activations)
 
 
 # All modes.
@@ -629,7 +631,7 @@ def check_invariances(
         except ValueError as error:
             not_tried[mode] = str(error)
             continue
-        dead = dead or dead_units(module.run(find_shut=True).sites)
+        dead = dead or dead_units(module.run(find_flat=True).activations)
         precision = tester.base.y.dtype
         plainer = _plainer(tester) if mode != "running" else {}
         changes = _changes_to_try(tester, columns, not_tried)

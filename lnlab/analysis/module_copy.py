@@ -19,7 +19,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
-from lnlab.analysis.activations import NORMALIZERS, Site, SiteRecorder
+from lnlab.analysis.activations import NORMALIZERS, Activation, ActivationRecorder
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.nn import (
     BatchLayerNorm,
@@ -328,10 +328,10 @@ class Replacement(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """The output of one evaluation, the sites inside, and the names of called modules."""
+    """The output of one evaluation, its activations, and the names of called modules."""
 
     y: Tensor
-    sites: list[Site]
+    activations: list[Activation]
     called: set[str]
 
 
@@ -373,11 +373,11 @@ class ModuleCopy:
         self._buffers = Buffers(self.module)
         self._devices = [x.device] if x.is_cuda else []
         self.parameters = dict(self.module.named_parameters())
-        self._recorder = SiteRecorder(self.module)
+        self._recorder = ActivationRecorder(self.module)
 
     @torch.no_grad()
     def run(
-        self, replacement: Replacement | None = None, *, find_shut: bool = False
+        self, replacement: Replacement | None = None, *, find_flat: bool = False
     ) -> Observation:
         """Evaluate the module with ``replacement`` in the place of its own numbers."""
         new = Replacement(self.x) if replacement is None else replacement
@@ -387,7 +387,7 @@ class ModuleCopy:
             try:
                 if self.bn_stats == "recomputed":
                     recompute_bn_stats(self.module, new.x)
-                with self._recorder.recording(find_shut=find_shut):
+                with self._recorder.recording(find_flat=find_flat):
                     output = self.module(x)
             except Exception as error:  # whatever a module of the user's may raise
                 raise ValueError(
@@ -396,7 +396,9 @@ class ModuleCopy:
                 ) from error
             y = self.read(output)
             check_type("what read= returns", y, Tensor, "a function that returns a tensor")
-            return Observation(y.clone(), self._recorder.take_sites(), self._recorder.called)
+            return Observation(
+                y.clone(), self._recorder.take_activations(), self._recorder.called
+            )
 
     def gradients(
         self,

@@ -429,10 +429,10 @@ def _activation_findings(rows: list[dict], inputs_alike: bool) -> Iterator[Findi
 def _saturation_findings(subject: AuditSubject) -> Iterator[Finding]:
     """Each bounded f that is flat for most of its inputs."""
     flat = {}
-    for site in subject.seen().sites:
-        f = site.name.rpartition(": ")[2]
-        if f in FLAT and site.h is not None:
-            flat[site.name] = float((site.a.abs() > FLAT[f]).double().mean())
+    for activation in subject.seen().activations:
+        f = activation.name.rpartition(": ")[2]
+        if f in FLAT and activation.h is not None:
+            flat[activation.name] = float((activation.a.abs() > FLAT[f]).double().mean())
     where = [f"{name} ({share:.0%})" for name, share in flat.items() if share > SATURATED]
     if where:
         message = "more than half of the inputs of a bounded f are where it is flat"

@@ -11,7 +11,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from lnlab.analysis.activations import Site, dead_units, is_known_norm
+from lnlab.analysis.activations import Activation, dead_units, is_known_norm
 from lnlab.analysis.magnitudes import max_abs, relative_change
 from lnlab.analysis.module_copy import (
     ModuleCopy,
@@ -597,11 +597,11 @@ a third or more, one time in three."""
 
 def check_dead_units(subject: AuditSubject) -> list[Finding]:
     """Find units in front of an f that is flat in all cases of the input."""
-    sites = [s for s in subject.seen().sites if s.shut is not None]
-    if not sites:
+    activations = [a for a in subject.seen().activations if a.flat is not None]
+    if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
-    values = {site.name: _values_a_unit(site) for site in reversed(sites)}
-    dead = dead_units(sites)
+    values = {a.name: _values_a_unit(a) for a in reversed(activations)}
+    dead = dead_units(activations)
     subject.show(
         [
             {"where": name, "dead": n, "units": units, "cases": values[name]}
@@ -616,7 +616,7 @@ def check_dead_units(subject: AuditSubject) -> list[Finding]:
     if some:
         n, units = (sum(column) for column in zip(*some.values(), strict=True))
         is_one_case = bool((subject.x == subject.x[:1]).all())
-        least = 1 if is_one_case else min(map(_values_a_unit, sites))
+        least = 1 if is_one_case else min(map(_values_a_unit, activations))
         where = [f"{name} ({n} of {units})" for name, (n, units) in some.items()]
         message = (
             f"{n} of {units} units are shut in all cases ({least} values of each at least)"
@@ -627,12 +627,12 @@ def check_dead_units(subject: AuditSubject) -> list[Finding]:
     return findings
 
 
-def _values_a_unit(site: Site) -> int:
+def _values_a_unit(activation: Activation) -> int:
     """Return the number of values of one unit that were seen."""
-    shut = site.shut
-    assert shut is not None
-    units = shut.shape[1] if shut.dim() == 4 else shut.shape[-1]
-    return shut.numel() // max(units, 1)
+    flat = activation.flat
+    assert flat is not None
+    units = flat.shape[1] if flat.dim() == 4 else flat.shape[-1]
+    return flat.numel() // max(units, 1)
 
 
 # Running statistics: whether evaluation is what was trained.

@@ -167,7 +167,7 @@ class CallTrace(TorchFunctionMode):
             each, and the module that called it.
         used: the memory of what functions of torch were called on.
         lowers: whether float64 numbers were cast to a lower precision, or rounded to steps.
-        seen: the outputs and sites of the evaluation; None where there is no output to read.
+        seen: outputs and activations of the evaluation; None where there is no output to read.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -186,7 +186,7 @@ class CallTrace(TorchFunctionMode):
         recording = hooks(self.module, self._enter, self._leave, with_kwargs=True)
         # a TypeError: of an output without numbers
         with recording, self, restored_random_state(), suppress(TypeError):
-            self.seen = evaluated.run(Replacement(x), find_shut=True)
+            self.seen = evaluated.run(Replacement(x), find_flat=True)
         self._alive.clear()
         return self
 
@@ -723,7 +723,7 @@ class AuditSubject:
         return CallTrace(evaluated.module).run(evaluated, x)
 
     def seen(self, bn_stats: str | None = None) -> Observation:
-        """Return outputs and sites of one evaluation; as the module trains, by default.
+        """Return outputs and activations of one evaluation; as the module trains, by default.
 
         Raises:
             CannotCheck: where no floating point numbers are returned.
