@@ -65,16 +65,6 @@ class KernelLibrary(NamedTuple):
         """The folders of its sources, the one with NAME.cpp first."""
         return [SOURCES] if self.folder is None else [self.folder, SOURCES]
 
-    @property
-    def sources(self) -> list[Path]:
-        """All files that it may depend on."""
-        return [
-            path
-            for folder in self.folders
-            for path in sorted(folder.iterdir())
-            if path.suffix in (".cpp", ".h")
-        ]
-
 
 RECURRENCE = KernelLibrary("recurrence", "recurrent layers", Problem)
 
@@ -105,24 +95,25 @@ def cache() -> Path:
 
 def build(folder: Path, kernels: KernelLibrary = RECURRENCE) -> Path:
     """Return the path of a library in ``folder``, compiled unless it is there already."""
-    command = [*compiler(), *FLAGS, native_flag()]
+    x86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
+    # for the processor of this machine
+    command = [*compiler(), *FLAGS, "-march=native" if x86 else "-mcpu=native"]
     target = folder / f"{kernels.name}-{cache_key(command, kernels)}.so"
     if target.is_file():
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.mkdtemp(dir=folder)
+        temporary = tempfile.TemporaryDirectory(dir=folder)
     except OSError:  # read-only: for this process only
-        return compile_into(Path(_process_folder().name) / target.name, command, kernels)
-    try:
-        built = compile_into(Path(temporary) / target.name, command, kernels)
+        target = Path(_process_folder().name) / target.name
+        temporary = tempfile.TemporaryDirectory(dir=target.parent)
+    with temporary:
+        built = compile_into(Path(temporary.name) / target.name, command, kernels)
         with built.open("rb") as file:
             os.fsync(file.fileno())
         # on the disk and moved as a whole: whoever looks finds all of it or nothing
         os.replace(built, target)
-        return target
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    return target
 
 
 def compiler() -> list[str]:
@@ -133,12 +124,6 @@ def compiler() -> list[str]:
         if found := shutil.which(name):
             return [found]
     raise BuildError("No C++ compiler was found: install g++ or clang++, or set CXX.")
-
-
-def native_flag() -> str:
-    """Return the flag that compiles for the processor of this machine."""
-    x86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
-    return "-march=native" if x86 else "-mcpu=native"
 
 
 def cache_key(command: list[str], kernels: KernelLibrary) -> str:
@@ -152,8 +137,9 @@ def cache_key(command: list[str], kernels: KernelLibrary) -> str:
             f"The compiler {command[0]} cannot be run ({error}): set CXX."
         ) from error
     digest = hashlib.sha256("\0".join([*command, version, describe_processor()]).encode())
-    for source in kernels.sources:
-        digest.update(source.name.encode() + source.read_bytes())
+    for source in (path for folder in kernels.folders for path in sorted(folder.iterdir())):
+        if source.suffix in (".cpp", ".h"):
+            digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()[:24]
 
 
