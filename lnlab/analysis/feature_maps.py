@@ -40,7 +40,7 @@ class MapStatistics(AnalysisResult):
         return make_frame({**columns, **values})
 
 
-class Contrast(NamedTuple):
+class BorderContrast(NamedTuple):
     """The border of a map, its outermost ring, beside its middle half."""
 
     # the fraction of cases in which a unit of the ring is on, on average over units
@@ -86,7 +86,7 @@ def map_statistics(
     return statistics
 
 
-def contrast(maps: MapStatistics) -> Contrast:
+def border_contrast(maps: MapStatistics) -> BorderContrast:
     """Return the border of a map (H, height, width) beside its middle."""
     height, width = maps.on.shape[1:]
     if min(height, width) < 4:
@@ -100,7 +100,7 @@ def contrast(maps: MapStatistics) -> Contrast:
     # Cohen's d with var = (var_ring + var_middle) / 2; a unit that never changes has none
     apart = torch.where(pooled > 0, (mean_r - mean_m).abs() / pooled, 0.0)
     on = [float(maps.on[:, where].mean()) for where in (ring, middle)]
-    return Contrast(on[0], on[1], float(apart.mean()))
+    return BorderContrast(on[0], on[1], float(apart.mean()))
 
 
 def mean_over_units(maps: MapStatistics) -> dict[str, Tensor]:

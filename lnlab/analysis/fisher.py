@@ -196,7 +196,7 @@ def metric(glm: GLM) -> Tensor:
     return F.reshape(theta.shape + theta.shape)
 
 
-def metric_of_paper(glm: GLM) -> Tensor:
+def paper_metric(glm: GLM) -> Tensor:
     """Return the metric (H, K, H, K) of eq. 13 and 14, or, without a normalizer, of eq. 12.
 
     As printed: the output of unit k depends on the parameters of unit k alone.
@@ -243,7 +243,7 @@ def divergence(glm: GLM, delta: Tensor) -> float:
     return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
 
 
-class Gap(NamedTuple):
+class MetricError(NamedTuple):
     """The distance of eq. 13 from the metric; all 0 where it is exact."""
 
     own: float  # the relative error of the block of a unit with itself, a mean over the units
@@ -252,12 +252,12 @@ class Gap(NamedTuple):
     cross: float
 
 
-def gap(glm: GLM) -> Gap:
+def metric_error(glm: GLM) -> MetricError:
     """Return the distance of eq. 13 from the metric, for a model with independent outputs.
 
     NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
     """
-    exact, paper = metric(glm), metric_of_paper(glm)
+    exact, paper = metric(glm), paper_metric(glm)
     H, D = glm.W.shape
     if H < 2:
         raise ValueError("one unit has no others to share its statistics with: give H >= 2.")
@@ -266,7 +266,7 @@ def gap(glm: GLM) -> Gap:
     sizes = vector_norm(exact[:, :D, :, :D], (1, 3))  # (H, H)
     diagonal = sizes.diagonal().mean()
     cross = (sizes.sum() - sizes.trace()) / (H * (H - 1))
-    return Gap(float(error.mean()), float(cross / diagonal))
+    return MetricError(float(error.mean()), float(cross / diagonal))
 
 
 def gain_metric(glm: GLM) -> Tensor:
@@ -281,7 +281,7 @@ def gain_metric(glm: GLM) -> Tensor:
     return torch.einsum("nij,ni,nj->ij", cov, h, h) / len(glm.x)
 
 
-def gain_metric_32(glm: GLM) -> Tensor:
+def gain_metric_eq_32(glm: GLM) -> Tensor:
     """Return the metric (H, H) along the gains by eq. 32: E[Cov[y | x]]/phi².
 
     It is the exact one only where outputs are independent of each other and, given x, of the
@@ -313,17 +313,17 @@ class FisherInformation(Objective, AnalysisResult):
         # approximation.
         return self.hessian_product()
 
-    def predicted(self, delta: Tensor) -> float:
+    def predicted_divergence(self, delta: Tensor) -> float:
         """Return eq. 8, 1/2 delta^T F delta in nats, of a step delta (P,)."""
         self.check_vector("delta", delta)
         return float(delta @ self.product()(delta) / 2)
 
-    def happened(self, delta: Tensor) -> float:
+    def actual_divergence(self, delta: Tensor) -> float:
         """Return the divergence in nats that a step delta (P,) makes."""
         self.check_vector("delta", delta)
         return self.value(self.start + delta)
 
-    def dense(self) -> Tensor:
+    def matrix(self) -> Tensor:
         """Return F (P, P), at the price of a product for each parameter."""
         # F times each unit vector is a column of F
         return self.product()(torch.eye(len(self.start)).to(self.start))

@@ -90,7 +90,7 @@ class Invariance:
     @property
     def worst(self) -> float:
         """The largest defect at any delta that was tried."""
-        return max((defect for _, defect in self.curve), key=_badness)
+        return max((defect for _, defect in self.curve), key=_sort_key)
 
 
 def _name_places(alike: Sequence[Invariance]) -> str:
@@ -105,7 +105,7 @@ def _describe(alike: Sequence[Invariance]) -> str:
     if first.grade is Grade.NOT_JUDGED:
         return "not judged: dead units only"
     exact = first.grade is Grade.EXACT
-    sizes = sorted((v.worst if exact else v.defect for v in alike), key=_badness)
+    sizes = sorted((v.worst if exact else v.defect for v in alike), key=_sort_key)
     low, high = _size(sizes[0]), _size(sizes[-1])
     text = low if low == high else f"{low} to {high}"
     if len(alike) == 1 and math.isfinite(first.knee):
@@ -121,7 +121,7 @@ def _size(defect: float) -> str:
     return f"{defect:.2g}" if 0.01 <= defect < 1000 else f"{defect:.0e}" if defect else "0"
 
 
-def _badness(defect: float) -> float:
+def _sort_key(defect: float) -> float:
     """Return a defect for comparison: ``max`` alone would lose NaN, worse than any number."""
     return math.inf if math.isnan(defect) else defect
 
@@ -257,7 +257,7 @@ class Change:
         return USUAL if self.transformation.scales else 1.0
 
 
-def changes_of(
+def list_changes(
     weights: Collection[Weight], module: ModuleCopy, called: Collection[str]
 ) -> Iterator[Change]:
     """Yield all changes that can be tried on ``module``, those of weights first.
@@ -268,14 +268,17 @@ def changes_of(
     for weight in weights:
         summed = weight.summed and weight.owner in called
         for column in sorted(OF_WEIGHTS + (OF_SUMMED if summed else ())):
-            make = partial(_of_summed if column in OF_SUMMED else _of_weight, weight=weight)
+            make = partial(
+                _change_pre_activations if column in OF_SUMMED else _change_weight,
+                weight=weight,
+            )
             yield _change(weight.name, column, make)
     # the inputs of a case: channels of images and where the first weight is a kernel, else last
     layout = [convolves(module.module.get_submodule(w.owner)) for w in weights]
     axis = 1 if (layout[0] if layout else module.x.dim() == 4) else -1
     for column in OF_INPUTS:
         if column in (4, 6) or module.x.dim() > 1:
-            yield _change("x", column, partial(_of_input, axis=axis))
+            yield _change("x", column, partial(_change_input, axis=axis))
     # recomputed statistics are those of the other cases too: of them there is no column 11
     if len(module.x) > 1 and module.bn_stats != "recomputed":
         yield _change("x", OTHERS.column, _others_replaced)
@@ -291,7 +294,7 @@ def convolves(owner: nn.Module) -> bool:
     return isinstance(owner, _ConvNd | Conv2d)
 
 
-def _of_weight(
+def _change_weight(
     module: ModuleCopy, delta: float, *, weight: Weight, transformation: Transformation
 ) -> Replacement:
     W = module.parameters[weight.name].data.movedim(weight.unit_axis, 0)
@@ -314,7 +317,7 @@ def _shift(like: Tensor, size: float, length: int) -> Tensor:
     return (size * rms * normal(0, 3, length)).to(like.dtype).to(like.device)
 
 
-def _of_input(
+def _change_input(
     module: ModuleCopy, delta: float, *, transformation: Transformation, axis: int
 ) -> Replacement:
     x = module.x if module.x.dim() < 2 else module.x.movedim(axis, 1)
@@ -324,7 +327,7 @@ def _of_input(
     return Replacement(changed if x.dim() < 2 else changed.movedim(1, axis).contiguous())
 
 
-def _of_summed(
+def _change_pre_activations(
     module: ModuleCopy, size: float, *, weight: Weight, transformation: Transformation
 ) -> Replacement:
     image = convolves(module.module.get_submodule(weight.owner))
@@ -411,9 +414,9 @@ class InvarianceTester:
         self.exact = EXACT[self.precision]
         # a deep module makes more of a rounding than a layer does; to half the digits at most
         off = self.run(self._rounded())
-        rounding = max(relative_change(off.y, y), self._inside(off), key=_badness)
+        rounding = max(relative_change(off.y, y), self._inside(off), key=_sort_key)
         limit = min(self.exact**0.5, VISIBLE)
-        self.exact = max(self.exact, min(ROUNDINGS * _badness(rounding), limit))
+        self.exact = max(self.exact, min(ROUNDINGS * _sort_key(rounding), limit))
 
     def run(self, new: Replacement | None) -> Observation:
         """Evaluate the module, see :meth:`.ModuleCopy.run`; counted."""
@@ -521,7 +524,7 @@ class InvarianceTester:
             relative_change(new.a, old.a) if new.a.shape == old.a.shape else math.inf
             for new, old in zip(now.activations, before.activations, strict=True)
         )
-        return max(defects, key=_badness, default=0.0)
+        return max(defects, key=_sort_key, default=0.0)
 
     def _hidden(self, now: list[Activation], before: list[Activation]) -> bool:
         """Return True if the last one that changed goes into an f which is flat."""
@@ -633,7 +636,7 @@ def check_invariances(
             continue
         dead = dead or dead_units(module.run(find_flat=True).activations)
         precision = tester.base.y.dtype
-        plainer = _plainer(tester) if mode != "running" else {}
+        plainer = _copies_without_eps_or_bias(tester) if mode != "running" else {}
         changes = _changes_to_try(tester, columns, not_tried)
         for change in bar(changes, len(changes), mode, shown=progress):
             try:
@@ -680,7 +683,7 @@ def _changes_to_try(
             not_tried[name] = "nothing that can be seen depends on it"
     weights = [w for name, w in tester.weights.items() if name in used]
     module, changes = tester.module, []
-    for change in changes_of(weights, module, tester.base.called):
+    for change in list_changes(weights, module, tester.base.called):
         T = change.transformation
         if T.column not in columns or (change.where == "x" and "x" not in used):
             continue
@@ -696,7 +699,7 @@ def _changes_to_try(
     return changes
 
 
-def _plainer(tester: InvarianceTester) -> dict[str, InvarianceTester]:
+def _copies_without_eps_or_bias(tester: InvarianceTester) -> dict[str, InvarianceTester]:
     """Return testers of the module without what commonly prevents an invariance."""
     testers: dict[str, InvarianceTester] = {}
     for without in ("eps", "bias inside", "eps and bias inside"):

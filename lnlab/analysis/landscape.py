@@ -37,8 +37,8 @@ class LossLandscape(AnalysisResult):
     cases: int  # how many the loss is a mean of
     seed: int | None = None  # of random directions; None for others
 
-    def readout(self, training_loss: float | None = None) -> dict[str, float | str]:
-        """Return what to look at before one believes the picture.
+    def summary(self, training_loss: float | None = None) -> dict[str, float | str]:
+        """Return the numbers to check before believing the picture.
 
         ``training_loss`` is what the training reported for the same cases: if the centre is
         another loss, statistics or cases are not what one thinks.

@@ -101,7 +101,7 @@ def first_tensor(output: Any) -> Tensor:
     return first
 
 
-class Buffers:
+class SavedBuffers:
     """The buffers of a module, restored at the end of each ``with`` block.
 
     So is what it keeps in other attributes, as a cache of keys and values.
@@ -370,7 +370,7 @@ class ModuleCopy:
         self.x = x.detach().clone()
         if dtype is not None and x.is_floating_point():
             self.x = self.x.to(dtype)
-        self._buffers = Buffers(self.module)
+        self._buffers = SavedBuffers(self.module)
         self._devices = [x.device] if x.is_cuda else []
         self.parameters = dict(self.module.named_parameters())
         self._recorder = ActivationRecorder(self.module)
@@ -485,7 +485,9 @@ class ModuleCopy:
         other = deepcopy_module(self, memo)
         changed = [eps and _drop_eps(m) for m in other.module.modules()]
         changed += [bias and _drop_bias(m) for m in other.module.modules()]
-        other._buffers = Buffers(other.module)  # an eps is an attribute that it would restore
+        other._buffers = SavedBuffers(
+            other.module
+        )  # an eps is an attribute that it would restore
         return other if any(changed) else None
 
     @contextmanager

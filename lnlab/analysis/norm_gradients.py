@@ -25,7 +25,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.analysis.activations import is_known_norm
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import Buffers, check_names, copy_module
+from lnlab.analysis.module_copy import SavedBuffers, check_names, copy_module
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import (
@@ -99,20 +99,22 @@ class GradientParts(NamedTuple):
 
 @in_one_thread
 def gradient_parts(
-    norm: nn.Module, a: Tensor, slope: Tensor, W: Tensor | None = None, t: int | None = None
+    norm: nn.Module, a: Tensor, grad_h: Tensor, W: Tensor | None = None, t: int | None = None
 ) -> GradientParts:
     """Return the parts of a gradient after the backward pass of a normalizer.
 
     Args:
         norm: as :func:`as_affine_norm` takes it, in the mode it is in.
         a: its input (*cases, H, *space).
-        slope: dL/dh (*cases, H, *space) of its output.
+        grad_h: dL/dh (*cases, H, *space) of its output.
         W, t: the weights that made ``a`` and the time step, if the rule reads them.
     """
     rule = copy_module(as_affine_norm(norm, max(a.dim() - 2, 0)))
     assert isinstance(rule, AffineNormalizer)
-    if slope.shape != a.shape:
-        raise ValueError(f"slope is {tuple(slope.shape)}, a {tuple(a.shape)}: give one shape.")
+    if grad_h.shape != a.shape:
+        raise ValueError(
+            f"grad_h is {tuple(grad_h.shape)}, a {tuple(a.shape)}: give one shape."
+        )
     rule.check(a)
     with torch.enable_grad():
         a = at_least_float32(a.detach()).requires_grad_()
@@ -120,7 +122,7 @@ def gradient_parts(
 
         def backward(mu: Tensor, sigma: Tensor) -> Tensor:
             h = rule.affine(a - mu, sigma)
-            return torch.autograd.grad(h, a, slope.to(h), retain_graph=True)[0]
+            return torch.autograd.grad(h, a, grad_h.to(h), retain_graph=True)[0]
 
         direct = backward(mu.detach(), sigma.detach())
         # the gradient is a sum over the paths on which a reaches h: a path is what it adds
@@ -133,13 +135,13 @@ class NormCall(NamedTuple):
 
     norm: nn.Module  # a copy of it, with the statistics that it had then
     a: Tensor  # its input
-    slope: Tensor  # dL/dh of its output
+    grad_h: Tensor  # dL/dh of its output
     rest: tuple  # the arguments after ``a``: W and t, of one of ours
 
     @property
     def parts(self) -> GradientParts:
         """The parts of dL/da."""
-        return gradient_parts(self.norm, self.a, self.slope, *self.rest)
+        return gradient_parts(self.norm, self.a, self.grad_h, *self.rest)
 
 
 def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
@@ -167,7 +169,7 @@ def norm_calls(
     One backward pass serves all. Those by whose output the loss has no gradient are left out.
     """
     modules = {n: m for n, m in objective.module.named_modules() if n in names}
-    calls: dict[str, list[tuple[tuple, Buffers, Tensor]]] = {name: [] for name in modules}
+    calls: dict[str, list[tuple[tuple, SavedBuffers, Tensor]]] = {name: [] for name in modules}
 
     def keep(name: str, module: nn.Module, args: tuple, h: Any) -> Any:
         # without gradients, statistics are being recomputed
@@ -175,7 +177,7 @@ def norm_calls(
             return h
         h = h if h.requires_grad else h.detach().requires_grad_()
         # recomputed statistics are gone afterwards
-        calls[name].append((args, Buffers(module), h))
+        calls[name].append((args, SavedBuffers(module), h))
         return h.clone()  # which may be written into
 
     with ExitStack() as hooks, torch.enable_grad():
@@ -185,16 +187,16 @@ def norm_calls(
         loss = objective(objective.start.detach().requires_grad_())
     seen = {name: each[call] for name, each in calls.items() if 0 <= call < len(each)}
     outputs = [h for _, _, h in seen.values()]
-    slopes: Any = [None] * len(outputs)
+    grads: Any = [None] * len(outputs)
     if loss.requires_grad and outputs:
-        slopes = torch.autograd.grad(loss, outputs, allow_unused=True)
+        grads = torch.autograd.grad(loss, outputs, allow_unused=True)
     found = {}
-    for (name, ((a, *rest), buffers, _)), slope in zip(seen.items(), slopes, strict=True):
-        if slope is not None:
+    for (name, ((a, *rest), buffers, _)), grad_h in zip(seen.items(), grads, strict=True):
+        if grad_h is not None:
             norm = copy_module(modules[name])
             buffers.copy_to(norm)
             # the rest is W and t, of a normalizer of ours
-            found[name] = NormCall(norm, a.detach(), slope, tuple(rest))
+            found[name] = NormCall(norm, a.detach(), grad_h, tuple(rest))
     return found
 
 
@@ -227,6 +229,8 @@ def gradient_norms(
     does not shrink with depth, that of a pre-LN one goes as 1/sqrt(L) for L layers.
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    _, slope = objective.gradient()
+    _, gradient = objective.gradient()
     slices = objective.slices().items()
-    return GradientNorms({name: float(vector_norm(slope[indices])) for name, indices in slices})
+    return GradientNorms(
+        {name: float(vector_norm(gradient[indices])) for name, indices in slices}
+    )

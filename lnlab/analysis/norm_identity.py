@@ -58,7 +58,7 @@ class BlackBox:
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
         return self.module.run(Replacement(x, {**self.weights, **weights})).y
 
-    def odd(self, x: Tensor, **weights: Tensor) -> Tensor:
+    def odd_part(self, x: Tensor, **weights: Tensor) -> Tensor:
         """Return half of y(x) - y(-x), x (B, ...): what is left without the bias."""
         return (self(x, **weights) - self(-x, **weights)) / 2
 
@@ -205,15 +205,15 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     # that of a gain of 1 is the gain, whatever x. What acts before the statistics changes n,
     # and with it the ratio. Ratios are compared crosswise, as n(x) may be near 0.
     elsewhere, random = 2 * x.flip(0) + 1, {name: box.random_parameter(name)}
-    odd, odd_elsewhere = (box.odd(each, **{name: one}) for each in (x, elsewhere))
-    scaled, scaled_elsewhere = (box.odd(each, **random) for each in (x, elsewhere))
+    odd, odd_elsewhere = (box.odd_part(each, **{name: one}) for each in (x, elsewhere))
+    scaled, scaled_elsewhere = (box.odd_part(each, **random) for each in (x, elsewhere))
     same_ratio = _alike(scaled * odd_elsewhere, scaled_elsewhere * odd, box.close)
     if not same_ratio or _alike(scaled, odd, box.close):
         return None
     larger = odd.abs() > odd_elsewhere.abs()
     ratio = torch.where(larger, scaled / odd, scaled_elsewhere / odd_elsewhere)
     axes = _varying_axes(ratio, box.close)
-    at_zero = box.odd(x, **{name: zero})
+    at_zero = box.odd_part(x, **{name: zero})
     if float(at_zero.abs().max()) <= box.same * float(odd.abs().max()):
         return ParameterRole(name, "gain", axes)
     one_plus = _alike(odd, 2 * at_zero, box.same)
@@ -262,7 +262,7 @@ SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
 
 def find_divisor(box: BlackBox, x: Tensor, over: Extent) -> Divisor | None:
     """Return the law by which s (B, ...) grows with var; None if y is not of the form d / s."""
-    outputs = {scale: box.odd(scale * x) for scale in SCALES}
+    outputs = {scale: box.odd_part(scale * x) for scale in SCALES}
     mean = over.mean(x)
     for centred in (True, False):
         d = x - mean if centred else x

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import EXACT, relative_change
-from lnlab.analysis.module_copy import Buffers, recompute_bn_stats
+from lnlab.analysis.module_copy import SavedBuffers, recompute_bn_stats
 from lnlab.analysis.random import normal, uniform
 from lnlab.analysis.result import AnalysisResult, Frame, make_frame
 from lnlab.nn import Normalizer, SpectralNorm
@@ -38,7 +38,7 @@ DELTA = 3.7
 # What a layer is given: random weights and inputs.
 
 
-def random_given(
+def random_layer_inputs(
     units: int = 12,
     inputs: int = 7,
     cases: int = 8,
@@ -118,7 +118,7 @@ class NormalizedLayer:
             _draw_gains(self.norm, seed)
         if self.statistics is Statistics.FROZEN:
             recompute_bn_stats(_OfGiven(self.norm), given)
-        self._buffers = Buffers(self.norm)
+        self._buffers = SavedBuffers(self.norm)
         self.y = self.output(given)
 
     def output(self, given: LayerInputs) -> Tensor:
@@ -154,7 +154,7 @@ class NormalizedLayer:
         shift = random_shift(self.given) if shift is None else shift.to(self.given.x.dtype)
         return relative_change(self.output(transformation(self.given, delta, shift)), self.y)
 
-    def against_delta(
+    def defects(
         self,
         transformation: Transformation,
         deltas: Iterable[float],
@@ -165,7 +165,7 @@ class NormalizedLayer:
         changes = ((delta, delta * shift) for delta in map(float, deltas))
         return np.array([self.defect(transformation, *change) for change in changes])
 
-    def dependence(self) -> float:
+    def batch_dependence(self) -> float:
         """Return column 11: the defect of the first case when all the others are replaced.
 
         Statistics of a population stay those of the cases before.
@@ -178,7 +178,7 @@ class NormalizedLayer:
         )
         return relative_change(changed[:1], y[:1])
 
-    def gap(self) -> float:
+    def train_eval_gap(self) -> float:
         """Return column 12: the defect of evaluation against training on the same cases.
 
         Evaluation knows a population that holds other cases too.
@@ -243,13 +243,13 @@ def measure_table1(
     """
     measured = []
     for name, row in rows.items():
-        given = random_given(place=row.layer_kind, seed=seed)
+        given = random_layer_inputs(place=row.layer_kind, seed=seed)
         layer = NormalizedLayer(row, given, eps=eps, seed=seed)
         shift = random_shift(given, seed=seed)
         defects = [(T.column, T.name, layer.defect(T, DELTA, shift)) for T in TRANSFORMATIONS]
-        defects.append((11, "independence of the other cases", layer.dependence()))
+        defects.append((11, "independence of the other cases", layer.batch_dependence()))
         if row.letters[11] != "-":
-            defects.append((12, "training = evaluation", layer.gap()))
+            defects.append((12, "training = evaluation", layer.train_eval_gap()))
         for column, what, defect in defects:
             claimed = row.claims(column)
             agrees = (defect < EXACT[torch.float64]) == claimed

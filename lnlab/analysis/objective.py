@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.analysis.module_copy import (
-    Buffers,
+    SavedBuffers,
     as_list,
     batch_norms,
     check_bn_stats,
@@ -74,7 +74,7 @@ class Objective:
                 for v in (self.x, self.y)
             )
         self.module.train(self.bn_stats == "batch")
-        self._buffers = Buffers(self.module)
+        self._buffers = SavedBuffers(self.module)
         self._devices = [x.device] if x.is_cuda else []
         self._random_state = torch.get_rng_state()
         parameters = dict(self.module.named_parameters())

@@ -110,7 +110,7 @@ def mean_cosine(A: Tensor) -> float:
     return float((summed - len(rows)) / (N * (N - 1))) if N > 1 else nan
 
 
-def recomputes() -> bool:
+def is_recomputing() -> bool:
     """Return True inside a backward pass, where a checkpoint computes its part again."""
     return torch._C._current_graph_task_id() != -1
 
@@ -256,7 +256,7 @@ class Recorder(HookContext, AnalysisResult):
 
     def _begin(self, model: nn.Module, inputs: tuple) -> None:
         """Count a step; hooks of the modules, which slow down every call, are there if due."""
-        if not self._is_recording or recomputes() or torch.compiler.is_compiling():
+        if not self._is_recording or is_recomputing() or torch.compiler.is_compiling():
             return
         self.step += 1
         for hook in self._hooks[1:]:
@@ -283,7 +283,7 @@ class Recorder(HookContext, AnalysisResult):
                 return
             # a checkpoint computes its part again in the backward pass: the same call, which
             # a reentrant one makes without gradients at first
-            again = recomputes()
+            again = is_recomputing()
             key = f"{name}, again" if again else name
             call = self._calls[key] = self._calls.get(key, -1) + 1
             tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]

@@ -29,7 +29,7 @@ class Dynamics(AnalysisResult):
     gradient: Tensor
 
     @property
-    def rate(self) -> float:
+    def gradient_factor(self) -> float:
         """The factor of the gradient in a step backwards, on average over the steps."""
         # the last is 1 by definition: the first is the product of T - 1 factors, one a step
         T = len(self.gradient)
@@ -89,7 +89,7 @@ def dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> Dynamics:
 # Recurrent cells that have one name and are different functions.
 
 
-def same_weights(
+def make_cells(
     makers: Mapping[str, Callable[..., Any]], W_x: Tensor, W_h: Tensor, b: Tensor
 ) -> dict[str, Any]:
     """Return a cell of each maker with these weights, and ``b`` in the place of its bias.

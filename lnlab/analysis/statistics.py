@@ -39,8 +39,8 @@ def standard_error(values: Sequence[float], shared: float = 0.0) -> float:
     return float(np.std(values, ddof=1)) * (1 / len(values) + shared) ** 0.5
 
 
-def ends(interval: Sequence[float | None] | None) -> str:
-    """Return both ends of an interval in words, in two digits; "none" without one.
+def format_interval(interval: Sequence[float | None] | None) -> str:
+    """Return an interval as text, "0.1 to 0.3", in two digits; "none" without one.
 
     An end that is None or infinite stands for no bound on that side.
     """

@@ -15,7 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.internal_covariate_shift import group_by_layer
-from lnlab.analysis.invariances import USUAL, Change, changes_of, convolves
+from lnlab.analysis.invariances import USUAL, Change, convolves, list_changes
 from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm
 from lnlab.analysis.module_copy import (
     ModuleCopy,
@@ -157,7 +157,7 @@ def _find_invariances(subject: AuditSubject) -> Invariances:
     }
     changes = {
         (change.where, change.transformation.column): change
-        for change in changes_of(weights.values(), evaluated, base.called)
+        for change in list_changes(weights.values(), evaluated, base.called)
     }
 
     def unchanged(pairs: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
@@ -192,10 +192,10 @@ def _cosines(evaluated: ModuleCopy, weights: dict[str, Weight]) -> dict[str, dic
             a.register_hook(partial(note, weight))
         return a
 
-    def note(weight: Weight, slope: Tensor) -> None:
+    def note(weight: Weight, grad_W: Tensor) -> None:
         image = convolves(evaluated.module.get_submodule(weight.owner))
-        of_units = slope.movedim(1 if image else -1, 0)
-        for column, g in ((7, slope), (8, of_units)):
+        of_units = grad_W.movedim(1 if image else -1, 0)
+        for column, g in ((7, grad_W), (8, of_units)):
             g = g.flatten(1)
             cosine = _largest(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
             cosines[weight.name][column] = max(cosine, cosines[weight.name].get(column, 0.0))
@@ -480,10 +480,10 @@ def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
     """
     objective, start = subject.objective, subject.objective.start
     step = 10 * torch.finfo(start.dtype).eps * torch.linspace(-1, 1, len(start)).to(start)
-    slope, (_, moved) = subject.gradient, objective.gradient(start + start * step)
-    norms = {name: float(vector_norm(slope[i])) for name, i in objective.slices().items()}
+    gradient, (_, moved) = subject.gradient, objective.gradient(start + start * step)
+    norms = {name: float(vector_norm(gradient[i])) for name, i in objective.slices().items()}
     for name, i in objective.slices().items():
-        if vector_norm(moved[i] - slope[i]) > 0.5 * norms[name]:
+        if vector_norm(moved[i] - gradient[i]) > 0.5 * norms[name]:
             norms[name] = 0.0
     return norms
 
@@ -558,7 +558,7 @@ def check_backward(subject: AuditSubject) -> list[Finding]:
         try:
             seen = calls[name]
             norm = like_ours(seen.norm, reports[name], seen.a)
-            parts = gradient_parts(norm, seen.a, seen.slope, *seen.rest)
+            parts = gradient_parts(norm, seen.a, seen.grad_h, *seen.rest)
         except (TypeError, ValueError) as error:
             why = why or str(error)
             continue
@@ -571,7 +571,7 @@ def check_backward(subject: AuditSubject) -> list[Finding]:
                     "taken by mu": 1 - (without_mu / direct) ** 2,
                     "taken by sigma": (without_mu**2 - total**2) / direct**2,
                     "left": (total / direct) ** 2,
-                    "gradient before / behind": total / float(vector_norm(seen.slope)),
+                    "gradient before / behind": total / float(vector_norm(seen.grad_h)),
                 }
             )
     if not rows:

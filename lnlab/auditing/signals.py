@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.activations import NONLINEARITIES, is_known_norm
 from lnlab.analysis.magnitudes import relative_change, root_mean_square
-from lnlab.analysis.module_copy import SUMMING, Buffers, Replacement, deepcopy_module
+from lnlab.analysis.module_copy import SUMMING, Replacement, SavedBuffers, deepcopy_module
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import CannotCheck, Finding, Severity, count, digits, make_finding
 from lnlab.auditing.norms import find_norms
@@ -670,7 +670,7 @@ def _dropouts_that_change_the_mean(subject: AuditSubject) -> Iterator[str]:
             inputs.setdefault(name, args[0].detach().clone())
 
     handles = [m.register_forward_pre_hook(partial(keep, n)) for n, m in parts]
-    with torch.no_grad(), restored_random_state(), Buffers(copy):
+    with torch.no_grad(), restored_random_state(), SavedBuffers(copy):
         copy.eval()(subject.x.clone())
         for handle in handles:
             handle.remove()

@@ -11,7 +11,12 @@ import numpy as np
 import torch
 
 from lnlab.analysis.magnitudes import EXACT, relative_change
-from lnlab.analysis.normalized_layer import NormalizedLayer, cast, random_given, random_shift
+from lnlab.analysis.normalized_layer import (
+    NormalizedLayer,
+    cast,
+    random_layer_inputs,
+    random_shift,
+)
 from lnlab.figures.style import (
     GREY,
     INK,
@@ -171,7 +176,7 @@ class InvarianceState:
 @lru_cache(maxsize=32)
 def weights_and_inputs(dtype: torch.dtype, batch: int) -> LayerInputs:
     """Return the weights and inputs, always the same."""
-    given = cast(random_given(UNITS, INPUTS, CASES), dtype)
+    given = cast(random_layer_inputs(UNITS, INPUTS, CASES), dtype)
     return replace(given, x=given.x[:batch])
 
 
@@ -215,7 +220,7 @@ def depends_on_batch(row: Row) -> bool:
 def defect(layer: NormalizedLayer, column: int, amount: float) -> float:
     """Return the defect of a layer: :mod:`lnlab.analysis.normalized_layer`."""
     shift = unit_shift(layer.given.x.dtype)
-    return float(layer.against_delta(TRANSFORMATIONS[column - 1], [amount], shift)[0])
+    return float(layer.defects(TRANSFORMATIONS[column - 1], [amount], shift)[0])
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.analysis.feature_maps import MapStatistics, contrast, mean_over_units
+from lnlab.analysis.feature_maps import MapStatistics, border_contrast, mean_over_units
 from lnlab.figures.style import (
     QUIET,
     SIZES,
@@ -88,7 +88,7 @@ def positions(
         words: float(max(of[words].max() for of in arrays.values())) or 1.0
         for words in WORDS.values()
     }
-    contrasts = {key: contrast(of) for key, of in maps.items()}
+    contrasts = {key: border_contrast(of) for key, of in maps.items()}
 
     def show(state: PositionsState) -> Shown:
         key = astuple(state)

@@ -130,7 +130,7 @@ def show(state: RecurrenceState) -> Shown:
         text = f"{title}. Choose a normalizer to see its gradient."
         return Shown(figure, title, text)
     factors = ", ".join(
-        f"{name} {format_number(float(each.gradient[0]))} ({each.rate:.2f} per step)"
+        f"{name} {format_number(float(each.gradient[0]))} ({each.gradient_factor:.2f} per step)"
         for name, each in courses.items()
     )
     text = f"Gradient at step 1, relative to step {state.steps}: {factors}."

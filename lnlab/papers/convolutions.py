@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.analysis.feature_maps import (
+    border_contrast,
     coefficient_of_variation,
-    contrast,
     map_statistics,
     unit_contributions,
 )
@@ -304,16 +304,16 @@ def measure_units(
 
     On the first ``count`` test examples, means over layers. ``border_active`` and
     ``center_active`` are fractions of examples, ``border_shift`` is Cohen's d
-    (:class:`~lnlab.analysis.feature_maps.Contrast`). ``map_deviation`` and ``dense_deviation``
-    are the relative deviations of the units' shares in the loss, of convolutions and of dense
-    layers.
+    (:class:`~lnlab.analysis.feature_maps.BorderContrast`). ``map_deviation`` and
+    ``dense_deviation`` are the relative deviations of the units' shares in the loss, of
+    convolutions and of dense layers.
     """
     assert isinstance(net, ConvNet)
     device = next(net.parameters()).device
     x, y = dataset.test.x[:count].to(device), dataset.test.y[:count].to(device)
     convolutions, dense = net.rectified_layers(Conv2d), net.rectified_layers(Linear)
     maps = map_statistics(net, x, layers=convolutions)
-    contrasts = [contrast(statistics) for statistics in maps.values()]
+    contrasts = [border_contrast(statistics) for statistics in maps.values()]
     border, center, shift = (sum(v) / len(contrasts) for v in zip(*contrasts, strict=True))
     total_loss = partial(F.cross_entropy, reduction="sum")
     shares = unit_contributions(net, x, y, total_loss, layers=[*convolutions, *dense])

@@ -69,10 +69,10 @@ class DigitReader(nn.Module):
     def gradient_factor(self, x: Tensor) -> float:
         """Return the factor by which a gradient grows per step back in time, for x (B, T D).
 
-        It is :attr:`.Dynamics.rate` in evaluation mode, in float64.
+        It is :attr:`.Dynamics.gradient_factor` in evaluation mode, in float64.
         """
         cell = deepcopy(self.layer.cells[0]).double().eval()
-        return dynamics(cell, self.steps(x).to(cell.W_h)).rate
+        return dynamics(cell, self.steps(x).to(cell.W_h)).gradient_factor
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lnlab.analysis.statistics import ends, interval
+from lnlab.analysis.statistics import format_interval, interval
 from lnlab.nn import CONFIGURATIONS
 from lnlab.papers import (
     attentive_reader,
@@ -140,7 +140,7 @@ def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
         table[f"{printed.name}, {printed.query} retrieval"] = {
             "none": round(none.mean(), 2),
             "layer": round(layer.mean(), 2),
-            "layer − none": f"{(layer - none).mean():.2f} ({ends(bounds)})",
+            "layer − none": f"{(layer - none).mean():.2f} ({format_interval(bounds)})",
             "guessing": round(guessing[metric], 2),
             "words alone": printed.words,
             "paper, none": printed.none,
@@ -180,7 +180,7 @@ def compare_with_figure_2(
         shared = sorted(ours.keys() & by_seed.keys())
         if curve != "layer" and len(shared) > 1:
             paired = [ours[seed] - errors["batch"][seed] for seed in shared]
-            table[curve]["LN less it"] = ends(interval(paired))
+            table[curve]["LN less it"] = format_interval(interval(paired))
     return pd.DataFrame(table).T
 
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from lnlab.analysis.feature_maps import (
     MapStatistics,
-    contrast,
+    border_contrast,
     map_statistics,
     unit_contributions,
 )
@@ -77,10 +77,10 @@ def test_border_and_middle_are_told_apart():
     for place, values in ((ring, (0.1, 1.0, 2.0)), (middle, (0.4, 4.0, 1.0))):
         for whole, value in zip((on, mean, deviation), values, strict=True):
             whole[:, place] = value
-    found = contrast(MapStatistics(on, mean, deviation))
+    found = border_contrast(MapStatistics(on, mean, deviation))
     assert found == pytest.approx((0.1, 0.4, 3 / ((4 + 1) / 2) ** 0.5))
     with pytest.raises(ValueError, match="a map of 3 x 8 has no middle"):
-        contrast(MapStatistics(*torch.ones(3, 2, 3, 8)))
+        border_contrast(MapStatistics(*torch.ones(3, 2, 3, 8)))
 
 
 def test_shares_are_what_leaving_out_a_unit_costs_where_the_loss_is_linear():

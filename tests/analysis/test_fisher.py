@@ -22,10 +22,10 @@ from lnlab.analysis.fisher import (
     ds2,
     fisher_information,
     gain_metric,
-    gain_metric_32,
-    gap,
+    gain_metric_eq_32,
+    metric_error,
     metric,
-    metric_of_paper,
+    paper_metric,
 )
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, RMSNorm, WeightNorm
 
@@ -85,20 +85,21 @@ def test_the_metric_is_its_definition(norm, family):
 @pytest.mark.parametrize("norm", [Identity, BatchNorm, WeightNorm])
 def test_eq_13_is_exact_but_for_layer_norm(norm, family):
     model = glm(norm, family)
-    torch.testing.assert_close(metric_of_paper(model), metric(model))
+    torch.testing.assert_close(paper_metric(model), metric(model))
 
 
 def test_under_layer_norm_eq_13_is_off_by_one_over_h():
     """Derived: a foreign w_i moves output k by -(1 + ĥ_k ĥ_i)/H as much as its own."""
     gaps = {
-        units: gap(glm(LayerNorm, GAUSSIAN, units, inputs=8, cases=64)) for units in (8, 64)
+        units: metric_error(glm(LayerNorm, GAUSSIAN, units, inputs=8, cases=64))
+        for units in (8, 64)
     }
     assert gaps[8].own > 0.03
     assert gaps[8].cross > 0.1
     for small, large in zip(gaps[8], gaps[64], strict=True):
         assert 4 < small / large < 16  # 8, up to what is random in W and x
-    assert gap(glm(BatchNorm, GAUSSIAN)).own < 1e-14
-    assert gap(glm(WeightNorm, GAUSSIAN)).cross < 1e-14
+    assert metric_error(glm(BatchNorm, GAUSSIAN)).own < 1e-14
+    assert metric_error(glm(WeightNorm, GAUSSIAN)).cross < 1e-14
 
 
 @pytest.mark.parametrize(
@@ -124,10 +125,10 @@ def test_eq_33_and_34_hold_and_eq_32_of_gaussian_outputs_alone():
         model = glm(norm)
         torch.testing.assert_close(gain_metric(model), metric(model)[:, D + 1, :, D + 1])
     gaussian = glm(BatchNorm, SCALED)
-    exact, simple = gain_metric(gaussian), gain_metric_32(gaussian)
+    exact, simple = gain_metric(gaussian), gain_metric_eq_32(gaussian)
     torch.testing.assert_close(exact, simple)
     bernoulli = replace(gaussian, family=BERNOULLI)
-    assert gain_metric_32(bernoulli)[0, 0] > 1.1 * gain_metric(bernoulli)[0, 0]
+    assert gain_metric_eq_32(bernoulli)[0, 0] > 1.1 * gain_metric(bernoulli)[0, 0]
 
 
 def test_divergences_are_torch_s():
@@ -172,7 +173,7 @@ def test_products_are_those_of_the_definition(make, bn_stats):
     model, x = make(), torch.randn(B, D)
     found = fisher_information(model, x, bn_stats=bn_stats)
     dense = of_network(model.train(bn_stats == "batch"), x)
-    torch.testing.assert_close(found.dense(), dense)
+    torch.testing.assert_close(found.matrix(), dense)
     v = torch.randn(len(found.start), 2)
     torch.testing.assert_close(found.product()(v), dense @ v)
 
@@ -183,18 +184,18 @@ def test_a_large_step_costs_torch_s_divergence_from_here_to_there():
     assert found.value() == 0
     delta = torch.randn_like(found.start)
     # of a small step the next term of the expansion is of the step's size
-    predicted = found.predicted(1e-4 * delta)
-    assert found.happened(1e-4 * delta) == pytest.approx(predicted, rel=5e-3)
+    predicted = found.predicted_divergence(1e-4 * delta)
+    assert found.actual_divergence(1e-4 * delta) == pytest.approx(predicted, rel=5e-3)
     here = Categorical(logits=model(x))
     there = Categorical(logits=functional_call(model, found.split(found.start + delta), (x,)))
     forth, back = (kl_divergence(*pair).mean() for pair in ((here, there), (there, here)))
-    assert found.happened(delta) == pytest.approx(forth.item())
+    assert found.actual_divergence(delta) == pytest.approx(forth.item())
     assert abs(forth / back - 1) > 0.01  # the other way round it is another one
 
 
 def test_traces_are_those_of_the_blocks():
     found = fisher_information(theirs(), torch.randn(B, D))
-    diagonal = found.dense().diagonal()
+    diagonal = found.matrix().diagonal()
     expected = [float(diagonal[place].sum()) for place in found.slices().values()]
     # 500 draws; the smallest have few numbers to average over
     traces = [*found.traces(draws=500).values()]
@@ -207,4 +208,4 @@ def test_what_has_no_fisher_information_is_refused():
     with pytest.raises(ValueError, match='"batch", which are statistics of x too'):
         fisher_information(theirs(nn.BatchNorm1d), torch.ones(B, D), bn_stats="recomputed")
     with pytest.raises(ValueError, match=r"delta has shape \(3,\)"):
-        fisher_information(theirs(), torch.ones(B, D)).predicted(torch.ones(3))
+        fisher_information(theirs(), torch.ones(B, D)).predicted_divergence(torch.ones(3))

@@ -82,11 +82,11 @@ def test_a_line_goes_from_one_solution_to_the_other():
 def test_readout_answers_whether_the_plot_is_right():
     loss = objective(plain())
     drawn = loss_landscape(loss, points=5, extent=0.5, seed=4)
-    answer = drawn.readout(training_loss=drawn.centre + 0.25)
+    answer = drawn.summary(training_loss=drawn.centre + 0.25)
     assert answer["centre - loss of the training"] == pytest.approx(-0.25)
     assert answer["statistics over cases"] == "batch"
     assert answer["largest loss on the grid"] == drawn.losses.max()
     assert (answer["seed of the directions"], answer["cases"]) == (4, 30)
     drawn = evaluate_grid(loss, random_directions(loss, 1), [torch.linspace(-3, 1, 5)])
-    reach = drawn.readout()["reach of direction 1, in lengths of w"]
+    reach = drawn.summary()["reach of direction 1, in lengths of w"]
     assert reach == pytest.approx(3 * drawn.lengths[0] / drawn.weights)

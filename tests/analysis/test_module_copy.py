@@ -91,7 +91,9 @@ def everything(net):
 def analyzed(name, net, bn_stats):
     x, y = torch.linspace(-1, 1, 36).sin().view(9, 4), torch.arange(9) % 3
     if name == "fisher":
-        return fisher_information(net, x, bn_stats=bn_stats).predicted(torch.ones(38))
+        return fisher_information(net, x, bn_stats=bn_stats).predicted_divergence(
+            torch.ones(38)
+        )
     if name == "scale-invariant":
         return scale_invariant_weights(net, x)
     return ANALYSES[name](Objective(net, x, y, F.cross_entropy, bn_stats=bn_stats))

@@ -10,7 +10,7 @@ from lnlab.analysis.normalized_layer import (
     NormalizedLayer,
     cast,
     measure_table1,
-    random_given,
+    random_layer_inputs,
     random_shift,
 )
 from lnlab.nn.table1 import ROWS, TRANSFORMATIONS
@@ -29,7 +29,7 @@ def test_float32_has_the_sizes_that_float64_has(exponent):
 
 
 def test_defect_is_the_largest_change_over_the_largest_output():
-    given = random_given(3, 2, 4)
+    given = random_layer_inputs(3, 2, 4)
     a, shift = given.x @ given.W.T, random_shift(given)
     change = given.x @ (given.W + shift[:2]).T - a
     none = NormalizedLayer(ROWS["none"], given)
@@ -44,7 +44,7 @@ def test_eps_breaks_re_scaling_of_layer_norm_alone():
 
 
 def test_what_leaves_the_precision_is_never_a_silent_zero():
-    single = NormalizedLayer(ROWS["layer"], cast(random_given(), torch.float32))
+    single = NormalizedLayer(ROWS["layer"], cast(random_layer_inputs(), torch.float32))
     assert not math.isfinite(single.defect(WEIGHTS_SCALED, 1e-30))
-    alone = NormalizedLayer(ROWS["batch"], random_given(cases=1))
+    alone = NormalizedLayer(ROWS["batch"], random_layer_inputs(cases=1))
     assert math.isnan(alone.defect(WEIGHTS_SCALED, 2.0))  # 0/0, and shown as such

@@ -8,7 +8,7 @@ from lnlab.analysis.random import normal
 from lnlab.analysis.rnn_dynamics import (
     dynamics,
     hidden_states,
-    same_weights,
+    make_cells,
 )
 from lnlab.nn import (
     MODERN_INIT,
@@ -36,7 +36,7 @@ def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
     seen = dynamics(cell, x)
     expected = 1.5 ** torch.arange(T - 1, -1, -1.0)
     torch.testing.assert_close(seen.gradient, expected)
-    assert seen.rate == pytest.approx(1.5)
+    assert seen.gradient_factor == pytest.approx(1.5)
 
 
 def test_summed_inputs_and_states_are_those_of_the_equation():
@@ -79,7 +79,7 @@ PAPER, THEANO, _, TF, SUPERCELL, _, ADDONS, HASTE, _ = PUBLISHED_LSTMS
 @pytest.fixture
 def cells_with_bias():
     W_x, W_h = torch.randn(4 * H, D), torch.randn(4 * H, H)
-    return lambda b: same_weights(PUBLISHED_LSTMS, W_x, W_h, b)
+    return lambda b: make_cells(PUBLISHED_LSTMS, W_x, W_h, b)
 
 
 def test_without_a_bias_two_of_them_are_one_function(cells_with_bias):

@@ -5,7 +5,12 @@ import pytest
 import torch
 
 from lnlab.analysis.magnitudes import EXACT, relative_change
-from lnlab.analysis.normalized_layer import NormalizedLayer, cast, random_given, random_shift
+from lnlab.analysis.normalized_layer import (
+    NormalizedLayer,
+    cast,
+    random_layer_inputs,
+    random_shift,
+)
 from lnlab.nn.table1 import (
     ROWS,
     TABLE_1,
@@ -25,7 +30,7 @@ SHIFTED = [T for T in TRANSFORMATIONS if not T.scales]
 
 def layer(name: str, *, seed: int = 0, **settings) -> NormalizedLayer:
     row = ROWS[name]
-    given = random_given(place=row.layer_kind, seed=seed)
+    given = random_layer_inputs(place=row.layer_kind, seed=seed)
     return NormalizedLayer(row, given, seed=seed, **settings)
 
 
@@ -64,9 +69,9 @@ def test_every_cell_of_a_row(name):
     for seed in range(3):
         measured = layer(name, seed=seed)
         defects = {T.column: measured.defect(T, 3.7) for T in TRANSFORMATIONS}
-        defects[11] = measured.dependence()
+        defects[11] = measured.batch_dependence()
         if row.letters[11] != "-":
-            defects[12] = measured.gap()
+            defects[12] = measured.train_eval_gap()
         for column, defect in defects.items():
             assert defect < YES if row.claims(column) else defect > NO, column
         assert all(measured.defect(variant, 3.7) < YES for variant in row.variants)
@@ -86,7 +91,7 @@ def test_batch_layer_norm_moves_by_one_over_m(column):
     cases = np.array([16, 64, 256, 1024])
     layers = [
         [
-            NormalizedLayer(ROWS["batch layer"], random_given(cases=m, seed=seed))
+            NormalizedLayer(ROWS["batch layer"], random_layer_inputs(cases=m, seed=seed))
             for seed in range(6)
         ]
         for m in cases
@@ -104,7 +109,7 @@ def test_batch_layer_norm_moves_by_one_over_m(column):
 @pytest.mark.parametrize("name", ROWS)
 def test_yes_holds_over_60_decades_and_no_is_never_silently_zero(name):
     for T in SCALED:
-        defects = layer(name).against_delta(T, [1e-30, 1e-10, 0.5, 2.0, 1e10, 1e30])
+        defects = layer(name).defects(T, [1e-30, 1e-10, 0.5, 2.0, 1e10, 1e30])
         if ROWS[name].claims(T.column):
             assert defects.max() < YES
         else:
@@ -172,7 +177,9 @@ def test_centring_stays_exact_whatever_eps(name, transformation):
 @pytest.mark.parametrize("name", ["layer", "batch", "weight", "rms", "group", "instance"])
 def test_yes_and_no_in_lower_precision(name, dtype):
     row = ROWS[name]
-    measured = NormalizedLayer(row, cast(random_given(place=row.layer_kind), dtype), seed=0)
+    measured = NormalizedLayer(
+        row, cast(random_layer_inputs(place=row.layer_kind), dtype), seed=0
+    )
     for T in TRANSFORMATIONS:
         moved = measured.defect(T, 3.7, 0.1 * random_shift(measured.given))
         if row.claims(T.column):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lnlab import panels
-from lnlab.analysis.feature_maps import contrast, mean_over_units
+from lnlab.analysis.feature_maps import border_contrast, mean_over_units
 from lnlab.analysis.fisher import FAMILIES, gain_metric, metric
 from lnlab.analysis.recorder import record
 from lnlab.panels import geometry_panel
@@ -217,7 +217,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
                 )
                 highest = max(float(each[name].max()) for each in means)
                 assert current(panel, f"map {slot}", "zmax") == highest
-            border = contrast(statistics)
+            border = border_contrast(statistics)
             assert f"in {100 * border.border:.0f} % of the pictures" in panel.bar.sentence
             assert f"in {100 * border.middle:.0f} % in the middle" in panel.bar.sentence
     measured.pop(("none", "zeros", "after"))

@@ -27,7 +27,7 @@ from torch.nn.utils import skip_init
 from lnlab.analysis import fisher
 from lnlab.analysis.fisher import BERNOULLI, FAMILIES, GAUSSIAN, GLM, Family
 from lnlab.analysis.magnitudes import relative_change
-from lnlab.analysis.normalized_layer import NormalizedLayer, random_given, random_shift
+from lnlab.analysis.normalized_layer import NormalizedLayer, random_layer_inputs, random_shift
 from lnlab.analysis.random import normal
 from lnlab.nn import (
     CONFIGURATIONS,
@@ -160,7 +160,7 @@ def nonlinear_part(y: Tensor, x: Tensor) -> float:
 
 def layer(norm: str, seed: int) -> NormalizedLayer:
     """Return a layer with random weights, inputs, gains and biases, and the normalizer."""
-    return NormalizedLayer(ROWS[norm], random_given(H, D, B, seed=seed), seed=seed)
+    return NormalizedLayer(ROWS[norm], random_layer_inputs(H, D, B, seed=seed), seed=seed)
 
 
 def change(norm: str, *columns: int, seed: int) -> float:
@@ -183,19 +183,21 @@ def cut(seed: int, norm: str, cases: int) -> float:
 @check
 def train_and_test(seed: int) -> float:
     """Check that LN computes in evaluation what it computes in training; BN does not."""
-    return largest([layer("layer", seed).gap()], [layer("batch", seed).gap()])
+    return largest(
+        [layer("layer", seed).train_eval_gap()], [layer("batch", seed).train_eval_gap()]
+    )
 
 
 @check
 def other_cases(seed: int) -> float:
     """Check that LN of an example is the same beside others and in a batch of one."""
-    return largest([layer("layer", seed).dependence(), cut(seed, "layer", 1)])
+    return largest([layer("layer", seed).batch_dependence(), cut(seed, "layer", 1)])
 
 
 @check
 def lone_case(seed: int) -> float:
     """Compare BN of two batches of one example (eps = 1e-5: without it, 0/0)."""
-    given, other = (random_given(H, D, 1, seed=s) for s in (seed, seed + 100))
+    given, other = (random_layer_inputs(H, D, 1, seed=s) for s in (seed, seed + 100))
     one = NormalizedLayer(ROWS["batch"], given, eps=1e-5, seed=seed)
     return relative_change(one.output(replace(given, x=other.x)), one.y)
 
@@ -257,7 +259,7 @@ def eq_6_and_7(seed: int) -> float:
 @check
 def norm_of_inputs(seed: int) -> float:
     """Compare W LN(x) with delta W LN(x) and (W + 1 gamma^T) LN(x)."""
-    given, norm = random_given(H, D, B, seed=seed), ROWS["layer"].make(D).double()
+    given, norm = random_layer_inputs(H, D, B, seed=seed), ROWS["layer"].make(D).double()
     plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
     shift = random_shift(given, seed=seed)
     return min(plain.defect(TRANSFORMATIONS[k - 1], DELTA, shift) for k in (1, 2))
@@ -446,7 +448,7 @@ def eq_12_and_13(seed: int, *norms: str) -> float:
     """Check that F is eq. 12, or under a norm eq. 13 with the chi of eq. 14."""
 
     families = ALL if norms == ("none",) else INDEPENDENT
-    return worst_glm(fisher.metric_of_paper, fisher.metric, norms, families, seed)
+    return worst_glm(fisher.paper_metric, fisher.metric, norms, families, seed)
 
 
 @check
@@ -473,7 +475,7 @@ def eq_32(seed: int, norm: str, families: str) -> float:
     """Check F = E[Cov[y | x]]/phi^2 along the gains."""
 
     chosen = {"all": ALL, "Gaussian": (GAUSSIAN, SPREAD)}[families]
-    return worst_glm(fisher.gain_metric_32, fisher.gain_metric, [norm], chosen, seed)
+    return worst_glm(fisher.gain_metric_eq_32, fisher.gain_metric, [norm], chosen, seed)
 
 
 @check
