@@ -126,14 +126,6 @@ def _needs_bias(norm: NormLayer, units: int) -> bool:
     return isinstance(norm(units), Identity)
 
 
-def _check_size(shape: tuple[int, ...], smallest: int, name: str, padding: str) -> None:
-    if min(shape[-2:]) < smallest:
-        raise ValueError(
-            f"pictures are {shape}: a {name} with padding {padding!r} needs "
-            f"{smallest} x {smallest}."
-        )
-
-
 class LeNet(ConvNet):
     """The LeNet of textbooks, after LeCun et al. (1998), with ReLU and 2 x 2 max pooling.
 
@@ -147,7 +139,6 @@ class LeNet(ConvNet):
     ) -> None:
         super().__init__(shape)
         shrinkage = 0 if PADDINGS[padding] is not None else 4
-        _check_size(shape, 5 * shrinkage or 8, "LeNet", padding)
         height, width = (((side - shrinkage) // 2 - shrinkage) // 2 for side in shape[-2:])
         channels = shape[0] if len(shape) == 3 else 1
         self.first = convolution(channels, 6, 5, arm.convolutions, padding)
@@ -199,7 +190,6 @@ class ResNet8(ConvNet):
         self, shape: tuple[int, ...], classes: int, arm: Normalizers, padding: str
     ) -> None:
         super().__init__(shape)
-        _check_size(shape, 32 if PADDINGS[padding] is None else 16, "ResNet-8", padding)
         channels, norm = shape[0] if len(shape) == 3 else 1, arm.convolutions
         self.stem = convolution(channels, 16, 3, norm, padding)
         sizes = (16, 16), (16, 32), (32, 64)

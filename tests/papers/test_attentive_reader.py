@@ -71,7 +71,7 @@ def test_damaged_articles_are_named(tmp_path):
     text = file.read_text("utf-8")
     for content, message in {
         text[: len(text) // 2]: "has [1-4] parts, expected the address, the passage",
-        text.replace("@entity10:A : B\n", ""): "'@entity10' is no candidate",
+        text.replace("@entity10:A : B\n", ""): "answer '@entity10' is not among its entities",
     }.items():
         file.write_text(content, "utf-8")
         with pytest.raises(ValueError, match=f"{file.name}.*{message}"):

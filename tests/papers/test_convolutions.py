@@ -79,22 +79,6 @@ def test_the_shortcut_is_aligned_with_the_middle_of_the_kernels(units, padding):
 
 
 @pytest.mark.parametrize(
-    ("name", "padding", "side"),
-    [
-        ("lenet", "none", 20),
-        ("lenet", "zeros", 8),
-        ("resnet8", "none", 32),
-        ("resnet8", "zeros", 16),
-    ],
-)
-def test_images_below_the_smallest_size_are_refused(name, padding, side):
-    net = make_net(name, "none", padding, (side, side))
-    assert net(torch.rand(2, side * side)).shape == (2, 10)
-    with pytest.raises(ValueError, match=f"padding '{padding}' needs {side} x {side}"):
-        make_net(name, "none", padding, (side, side - 1))
-
-
-@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"data": "digits", "train_size": 100}, "digits has no option max_train"),

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from lnlab.analysis.rotation import effective_learning_rate, scale_invariant_weights
 from lnlab.nn import LayerNorm
 from lnlab.papers.transformer import Experiment, evaluate
-from lnlab.papers.transformer.model import ARMS, Embedding, RotationTracker, Transformer
+from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, stack, train_steps
 from lnlab.training.random_state import generator
 
@@ -183,15 +183,6 @@ def test_residual_streams_are_those_between_blocks():
     assert evaluate.fraction_along_ones(ones) == pytest.approx(1.0)
     assert evaluate.fraction_along_ones(ones * torch.tensor([1, -1.0] * (D // 2))) == 0
     assert evaluate.largest_activation(torch.tensor([[1.0, -1.0, 1.0, -50.0]])) == 50
-
-
-def test_sizes_that_do_not_fit_are_named():
-    with pytest.raises(ValueError, match="heads is 3: it must divide the width, 64"):
-        Experiment(heads=3)
-    with pytest.raises(ValueError, match="a case has 7 characters, the context is 6"):
-        Embedding(V, T, D)(text(1, 7))
-    with pytest.raises(ValueError, match=f"{D} units"):
-        make_net("none").blocks[0].attention.behind(torch.zeros(2, D + 1))
 
 
 def test_decay_is_of_matrices_alone_and_the_rate_rises_in_the_warmup(tmp_path):

@@ -141,11 +141,6 @@ class TanhLeNet(nn.Module):
         # side by side, convolutions of seeds would be one with many groups and take 1.5 times
         # as long; for single examples it takes half as long
         self.opaque = m > 1
-        if len(shape) != 3 or min(shape[1:]) < 12:
-            raise ValueError(
-                f"pictures have shape {tuple(shape)}: LeNet reads (channels, height, width), "
-                "of 12 pixels or more; take shapes or cifar10."
-            )
         self.after = position == "after"
         channels, height, width = shape
         first, second = CHANNELS

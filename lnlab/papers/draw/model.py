@@ -128,9 +128,6 @@ class DRAW(nn.Module):
             eq. 29 has none of the latter.
         initialisation: One of :data:`INITIALISATIONS`.
         mistake: One of :data:`MISTAKES`; "grey" concerns the data.
-
-    Raises:
-        ValueError: A window is larger than the image.
     """
 
     def __init__(
@@ -148,12 +145,6 @@ class DRAW(nn.Module):
         mistake: str = "none",
     ) -> None:
         super().__init__()
-        for name, size in (("read", read), ("write", write)):
-            if size > min(shape):
-                raise ValueError(
-                    f"{name} is {size}: images of {shape[0]} x {shape[1]} pixels have no "
-                    f"room for {size} x {size} filters, give at most {min(shape)}."
-                )
         self.shape, self.latent_size, self.glimpses = shape, latent_size, glimpses
         self.read, self.write, self.mistake = read, write, mistake
         H, initial = hidden_size, CellInit(INITIALISATIONS[initialisation], learned_state=True)
@@ -231,9 +222,6 @@ class DRAW(nn.Module):
         first = 0 if self.mistake == "grid" else 1
         height, width = self.shape
         grid = window.stride, window.variance, count
-        if height == width:  # both at once
-            both = filterbank(torch.stack([window.y, window.x]), *grid, height, first)
-            return both[0], both[1]
         return (
             filterbank(window.y, *grid, height, first),
             filterbank(window.x, *grid, width, first),

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.objective import Objective
 from lnlab.analysis.recorder import QUANTILES, record, summary
-from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
 from lnlab.extras import name_missing_extra
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
@@ -143,8 +141,6 @@ def errors(
 
 UTTERANCES = 16
 """The first training utterances, on which gradients and distributions are measured."""
-LENGTH = 0.1
-"""Steps along the gradient are from 1/2 to 4 times this, as Santurkar et al. (2018) have it."""
 SHOWN_QUANTILES = [name for name, q in QUANTILES.items() if q in (0.05, 0.25, 0.5, 0.75, 0.95)]
 
 
@@ -152,42 +148,21 @@ def measure_training(net: Any, dataset: Speech) -> dict[str, Any]:
     """Return the steepness of the loss and distributions, on the first training utterances.
 
     ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
-    ``loss_range``, between the least and the greatest loss along it, in nats;
-    ``beta_smoothness``, the effective smoothness (:mod:`lnlab.analysis.smoothness`);
     ``quantiles``, by the name of a parameter or of a layer (its outputs): five quantiles, 5,
     25, 50, 75 and 95 %.
     """
+    net.eval()
     weight = next(net.parameters())
     numbers = {unit: number for number, unit in enumerate(dataset.units)}
     utterances = dataset.train[:UTTERANCES]
     batch, counts = make_batch(utterances, numbers, weight.dtype, weight.device)
-
-    def loss(logits: Tensor, indices: Tensor) -> Tensor:
-        return cross_entropy(logits, batch.units[indices], counts[indices])
-
-    indices = torch.arange(len(utterances), device=weight.device)
-    objective = Objective(
-        UtteranceModel(net, batch), indices, indices, loss, bn_stats="running"
-    )
-    smoothness = gradient_smoothness(objective, eta=step_sizes(LENGTH))
-    low, high = smoothness.losses.aminmax()
+    with torch.enable_grad():
+        loss = cross_entropy(net(batch), batch.units, counts)
+        grads = torch.autograd.grad(loss, [*net.parameters()])
     return {
-        "lipschitz": smoothness.gradient,
-        "loss_range": float(high - low),
-        "beta_smoothness": smoothness.beta,
+        "lipschitz": float(nn.utils.get_total_norm(grads)),
         "quantiles": quantiles(net, batch),
     }
-
-
-class UtteranceModel(nn.Module):
-    """A model as a function of the indices (B,) of utterances in a batch."""
-
-    def __init__(self, net: nn.Module, batch: SpeechBatch) -> None:
-        super().__init__()
-        self.net, self.batch = net, batch
-
-    def forward(self, indices: Tensor) -> Tensor:
-        return self.net(SpeechBatch(*(v[indices.to(v.device)] for v in self.batch)))
 
 
 @torch.no_grad()
@@ -196,7 +171,6 @@ def quantiles(net: Any, batch: SpeechBatch) -> dict[str, list[float]]:
 
     Both directions of an LSTM are one.
     """
-    net.eval()
     layers = [f"listener.layers.{k}" for k in range(len(net.listener.layers))]
     with record(net, [*layers, "speller.readout"], evaluation=True) as recorded:
         net(batch)

@@ -68,26 +68,12 @@ def box_features(boxes: Boxes, categories: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class CaptionedImages:
-    """Images by their features, each with five captions.
-
-    Raises:
-        ValueError: if there are not five captions for each image, or one has no words.
-    """
+    """Images by their features, each with five captions."""
 
     names: tuple[str, ...]  # of the images (N,)
     features: np.ndarray  # (N, D), float32; of large sets part of a file, read when it is used
     captions: tuple[str, ...]  # (5 N,), image by image, words separated by spaces
     boxes: tuple[Boxes, ...] = ()  # the things in each image, where they are known
-
-    def __post_init__(self) -> None:
-        if len(self.captions) != PER_IMAGE * len(self.features):
-            raise ValueError(
-                f"{len(self.features)} images have {len(self.captions)} captions: give "
-                f"{PER_IMAGE} of each."
-            )
-        if "" in self.captions:
-            name = self.names[self.captions.index("") // PER_IMAGE]
-            raise ValueError(f"a caption of {name} has no words: correct it.")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -129,26 +115,20 @@ def read_coco(folder: Path) -> Splits:
         captions = tuple(" ".join(line.split()) for line in read_text(text).splitlines())
         features = _read_features(array)
         names = tuple(f"{name} {index}" for index in range(len(features)))
-        splits[split] = _make_images(f"{text} and {array}", names, features, captions)
+        if len(captions) != PER_IMAGE * len(features):
+            raise ValueError(
+                f"{text} and {array}: {len(features)} images have {len(captions)} captions, "
+                f"expected {PER_IMAGE} of each."
+            )
+        splits[split] = CaptionedImages(names, features, captions)
     return splits
 
 
 def _read_features(path: Path) -> np.ndarray:
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # of a damaged file numpy raises a dozen kinds
         raise ValueError(f"{path} is damaged, or no .npy file of numbers: {error}") from error
-    if array.ndim != 2 or array.dtype.kind != "f":
-        raise ValueError(f"{path} holds {array.dtype} {array.shape}: give floats (N, D).")
-    return array
-
-
-def _make_images(files: str, *fields: Any) -> CaptionedImages:
-    """Return captioned images; an error names their files."""
-    try:
-        return CaptionedImages(*fields)
-    except ValueError as error:
-        raise ValueError(f"{files}: {error}") from error
 
 
 def read_coco_boxes(folder: Path, split: int) -> Splits:
@@ -156,8 +136,7 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
 
     A thousand validate, a thousand test, the others train; ``split`` decides which.
     """
-    path = folder / "annotations" / "captions_val2017.json"
-    captions, sizes = _read_coco_captions(path)
+    captions, sizes = _read_coco_captions(folder / "annotations" / "captions_val2017.json")
     categories = read_coco_categories(folder)
     boxes = _read_coco_boxes(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
     order = by_hash(boxes, split)
@@ -169,8 +148,7 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
         "test": order[HELD_OUT : 2 * HELD_OUT],
     }
     return {
-        name: _make_images(
-            str(path),
+        name: CaptionedImages(
             tuple(chosen),
             np.stack([box_features(boxes[image], len(categories)) for image in chosen]),
             tuple(text for image in chosen for text in captions[image][:PER_IMAGE]),

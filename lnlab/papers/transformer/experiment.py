@@ -70,13 +70,6 @@ class Experiment(training.Experiment):
     name = "transformer"
     lower_is_better = ("train_nll", "valid_nll", "test_nll")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.units[0] % self.heads:
-            raise ValueError(
-                f"heads is {self.heads}: it must divide the width, {self.units[0]}."
-            )
-
     def dataset(self) -> Text:
         """Load the text in windows of T characters."""
         return load(self.data, "text", context=self.context_length)

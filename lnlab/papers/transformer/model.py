@@ -207,10 +207,6 @@ class Embedding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map characters (*S, B, T) to (*S, B T, D)."""
         T, (V, D) = x.shape[-1], self.E.shape[-2:]
-        if self.P.shape[-2] < T:
-            raise ValueError(
-                f"a case has {T} characters, the context is {self.P.shape[-2]}: cut it."
-            )
         if self.E.dim() > 2:  # the tables of S models, one after the other
             x = x + V * torch.arange(len(self.E), device=x.device).view(-1, 1, 1)
         positions = self.P[..., :T, :].unsqueeze(-3)
