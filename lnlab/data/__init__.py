@@ -12,32 +12,14 @@ those of one experiment are in its folder.
 
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any
 
 from lnlab.data.cache import cached_call
-from lnlab.data.dataset import (
-    Dataset,
-    File,
-    Source,
-    What,
-    find_source,
-    read_sources,
-    split_spec,
-)
+from lnlab.data.dataset import Dataset, File, Source, What, find_source, list_sources
 from lnlab.data.images import Images, Split
 from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
 from lnlab.paths import data_folder
-
-if TYPE_CHECKING:
-    from lnlab.papers.attentive_reader.data import Questions
-    from lnlab.papers.batch_layer_norm.data import Reviews
-    from lnlab.papers.handwriting.data import Strokes
-    from lnlab.papers.las.data import Speech
-    from lnlab.papers.order_embeddings.data import Captions
-    from lnlab.papers.skip_thoughts.data import Books
-    from lnlab.papers.skip_thoughts.downstream import SentenceTasks
 
 __all__ = [
     "Dataset",
@@ -68,29 +50,6 @@ MODULES: dict[What, str] = {
 """The module of each kind of data."""
 
 
-def module_of(what: What) -> ModuleType:
-    """Import the module of a kind of data."""
-    return import_module(MODULES[what])
-
-
-@overload
-def load(spec: str = ..., what: Literal["images"] = ..., **options: Any) -> Images: ...
-@overload
-def load(spec: str, what: Literal["speech"], **options: Any) -> "Speech": ...
-@overload
-def load(spec: str, what: Literal["text"], **options: Any) -> Text: ...
-@overload
-def load(spec: str, what: Literal["captions"], **options: Any) -> "Captions": ...
-@overload
-def load(spec: str, what: Literal["questions"], **options: Any) -> "Questions": ...
-@overload
-def load(spec: str, what: Literal["reviews"], **options: Any) -> "Reviews": ...
-@overload
-def load(spec: str, what: Literal["books"], **options: Any) -> "Books": ...
-@overload
-def load(spec: str, what: Literal["tasks"], **options: Any) -> "SentenceTasks": ...
-@overload
-def load(spec: str, what: Literal["strokes"], **options: Any) -> "Strokes": ...
 def load(spec: str = "embedded", what: What | None = None, **options: Any) -> Any:
     """Return the data set that ``spec`` names; it is read when a split is first used.
 
@@ -113,29 +72,27 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
     if what is not None and what not in MODULES:
         raise ValueError(f"what is {what!r}: choose from {', '.join(MODULES)}.")
     given = {name: value for name, value in options.items() if value}
-    name, path = split_spec(spec)
-    known: list[Source] = []
-    for each in (what,) if what else MODULES:
-        known += module_of(each).SOURCES
-        if name == "embedded" or name in [source.name for source in known]:
-            break
-    source = find_source(name, known, given)
+    name, equals, folder = spec.partition("=")
+    if not name or (equals and not folder):
+        raise ValueError(f"data {spec!r}: write embedded, NAME or NAME=PATH")
+    path = Path(folder).expanduser() if equals else None
+    source = find_source(name, [one for one in sources() if what in (None, one.offers)], given)
     for option, value in given.items():
         if isinstance(value, int) and value < 0:
             raise ValueError(f"{option} is {value}: {source.options[option]}, not below 0.")
     if path and source.kind in ("embedded", "synthetic"):
         raise ValueError(f"{spec}: {source.name} is {source.kind}, give no path.")
-    return module_of(source.offers).load(source, path, **given)
+    return import_module(MODULES[source.offers]).load(source, path, **given)
 
 
 def sources() -> tuple[Source, ...]:
-    """Return all sources, kind by kind.
+    """Return all sources.
 
     Examples:
         >>> for source in lnlab.data.sources():
         ...     print(source.name, source.kind, source.licence)
     """
-    return tuple(source for what in MODULES for source in read_sources(what))
+    return list_sources()
 
 
 def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Path:

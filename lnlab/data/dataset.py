@@ -81,35 +81,30 @@ class Source:
 
 
 @cache
-def read_sources(offers: What) -> tuple[Source, ...]:
-    """Return the sources of a kind of data that ``sources.toml`` beside this module lists."""
+def list_sources() -> tuple[Source, ...]:
+    """Return all sources, as ``sources.toml`` beside this module lists them."""
     tables = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
-    return tuple(
-        Source(
-            name,
-            **table
-            | {
-                "urls": tuple(table.get("urls", ())),
-                "files": tuple(File(**file) for file in table.get("files", ())),
-            },
-        )
-        for name, table in tables.items()
-        if table["offers"] == offers
-    )
+    for table in tables.values():
+        table["urls"] = tuple(table.get("urls", ()))
+        table["files"] = tuple(File(**file) for file in table.get("files", ()))
+    return tuple(Source(name, **table) for name, table in tables.items())
+
+
+def read_sources(offers: What) -> tuple[Source, ...]:
+    """Return the sources of a kind of data."""
+    return tuple(source for source in list_sources() if source.offers == offers)
 
 
 def find_source(name: str, sources: Iterable[Source], options: Iterable[str] = ()) -> Source:
     """Return the source called ``name``; the first one is also called ``embedded``."""
     by_name = {source.name: source for source in sources}
-    if name not in by_name and name != "embedded":
-        raise ValueError(f"unknown data {name!r}: choose from embedded, {', '.join(by_name)}")
-    source = next(iter(by_name.values())) if name == "embedded" else by_name[name]
-    unknown = sorted(set(options) - set(source.options))
-    if unknown:
-        raise ValueError(
-            f"{source.name} has no option {', '.join(unknown)}: it has "
-            f"{', '.join(source.options) or 'none'}."
-        )
+    by_name = {"embedded": next(iter(by_name.values()))} | by_name
+    if name not in by_name:
+        raise ValueError(f"unknown data {name!r}: choose from {', '.join(by_name)}")
+    source = by_name[name]
+    if unknown := sorted({*options} - {*source.options}):
+        known = ", ".join(source.options) or "none"
+        raise ValueError(f"{source.name} has no option {', '.join(unknown)}: it has {known}.")
     return source
 
 
@@ -148,14 +143,6 @@ def by_hash(items: Iterable[Item], *seed: object, sep: str = " ") -> list[Item]:
         return hashlib.sha256(sep.join(map(str, (*seed, item))).encode()).digest()
 
     return sorted(items, key=digest)
-
-
-def split_spec(spec: str) -> tuple[str, Path | None]:
-    """Return the name and the path in ``NAME`` or ``NAME=PATH``; ``~`` is expanded."""
-    name, equals, path = spec.partition("=")
-    if not name or (equals and not path):
-        raise ValueError(f"data {spec!r}: write embedded, NAME or NAME=PATH")
-    return name, Path(path).expanduser() if equals else None
 
 
 class Dataset(Generic[Split]):

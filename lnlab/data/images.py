@@ -20,7 +20,7 @@ import numpy as np
 
 from lnlab.data import shapes
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources
+from lnlab.data.dataset import Dataset, Source, read_sources, require_files
 from lnlab.data.downloads import unpack
 from lnlab.data.shapes import Pixels
 
@@ -55,12 +55,13 @@ class Facts(NamedTuple):
 class Images(Dataset[Split]):
     """Images as vectors. The checksum is over every pixel and label, split by split.
 
+    Labels count from the smallest one: those of EMNIST's letters are 1 to 26.
+
     Args:
         source, key, noted: as for :class:`Dataset`.
         read_pixels: reads the images and their labels, and a note.
         white: the value of white.
-        classes: their number; None: the training images have all of them.
-        names: the words for the classes; else their numbers.
+        names: the words for the classes, from label 0; else their numbers.
     """
 
     def __init__(
@@ -70,13 +71,11 @@ class Images(Dataset[Split]):
         key: Callable[[], str],
         *,
         white: int,
-        classes: int | None = None,
         names: Sequence[str] = (),
         noted: bool = False,
     ) -> None:
         super().__init__(source, lambda: self._facts[:2], key, noted=noted)
         self._read_pixels, self._white, self._names = read_pixels, white, names
-        self._stated_classes = len(names) or classes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,55 +102,25 @@ class Images(Dataset[Split]):
             total.update(f"{name} {x.shape} {self._white}".encode())
             total.update(x.data)
             total.update(y.data)
-        labels = {name: y for name, (_, y) in pixels.items()}
-        first, classes = find_classes(labels, self._stated_classes)
-        note = f"labels 1 to {classes}" if first else note
+        labels = np.concatenate([y for _, y in pixels.values()])
+        first, last = (0, len(self._names) - 1) if self._names else (labels.min(), labels.max())
+        note = f"labels {first} to {last}" if first else note
         splits = {}
         for name, (x, y) in pixels.items():
             scaled = np.divide(x.reshape(len(x), -1), self._white, dtype=np.float32)
             y = torch.from_numpy(y - np.uint8(first)).long()
             splits[name] = Split(torch.from_numpy(scaled), y)
         shape = pixels["train"][0].shape[1:]
-        return Facts(splits, note, shape, classes, total.digest())
+        return Facts(splits, note, shape, int(last) - int(first) + 1, total.digest())
 
     def _digest(self) -> bytes:
         return self._facts.digest
-
-
-def find_classes(labels: Mapping[str, np.ndarray], stated: int | None) -> tuple[int, int]:
-    """Return the label of the first class, and the number of classes.
-
-    Labels count from 0, or, if none is 0, from 1, as those of EMNIST's letters do.
-
-    Args:
-        labels: uint8 (N,) by split.
-        stated: the number of classes, from 0; None: each has a training image.
-    """
-    train = np.unique(labels["train"])
-    first = 0 if stated or any((y == 0).any() for y in labels.values()) else 1
-    known = np.arange(first, stated or int(train[-1]) + 1)
-    missing = [] if stated else np.setdiff1d(known, train)
-    if len(missing):
-        raise ValueError(
-            f"{MNIST_FILES['train'][1]}: labels go from {first} to {train[-1]}, but no image "
-            f"has {', '.join(map(str, missing))}: say how many classes there are, counted from "
-            "0, with classes=N."
-        )
-    for split, y in labels.items():
-        wrong = np.flatnonzero(~np.isin(y, known))
-        if len(wrong):
-            raise ValueError(
-                f"{MNIST_FILES[split][1]}: label {wrong[0]} is {y[wrong[0]]}, expected "
-                f"{known[0]} to {known[-1]}"
-            )
-    return first, len(known)
 
 
 def load(
     source: Source,
     path: Path | None = None,
     *,
-    classes: int | None = None,
     max_train: int | None = None,
     grey: bool = False,
 ) -> Images:
@@ -162,8 +131,7 @@ def load(
       not say who wrote which, and neighbours are often by one person.
     - ``mnist``: D = 784, pixels / 255; train is the first 55,000 as in Ba et al. (2016), 6.6,
       valid the other 5,000, test the official 10,000. Files may be gzipped or not.
-    - ``idx``: your own four files in MNIST's format and names, pixels / 255; see
-      :func:`find_classes`.
+    - ``idx``: your own four files in MNIST's format and names, pixels / 255.
     - ``shapes``: D = 3,072, ten shapes in colours, made here: :mod:`lnlab.data.shapes`.
     - ``cifar10``: D = 3,072, pixels / 255; train is the first 45,000, valid the other 5,000,
       test the official 10,000. The path is the archive, its folder, or the folder of either.
@@ -171,32 +139,25 @@ def load(
       labels: every y is 0. Each pixel is 0 or 1.
 
     Args:
-        classes: of ``idx``, how many classes there are, if some have no training image.
-        max_train: how many images to train on at most.
+        max_train: of binary images, how many to train on at most.
         grey: of ``digits-binary``, the grey levels of which black and white were drawn.
     """
-    if classes is not None and not 1 <= classes <= 256:
-        raise ValueError(f"classes is {classes}: give 1 to 256, labels are bytes.")
     if source is DIGITS:
         return Images(source, lambda: (read_digits(), ""), str, white=16)
     if source is SHAPES:
         return Images(
             source,
-            lambda: (shapes.make_shapes(max_train), ""),
-            lambda: f"{max_train} {shapes.SIZES}",
+            lambda: (shapes.make_shapes(), ""),
+            lambda: str(shapes.SIZES),
             white=255,
             names=shapes.NAMES,
         )
     if source is DIGITS_BINARY:
         return Images(
             source,
-            lambda: (
-                enlarge_digits(read_digits(), max_train, grey=grey),
-                "grey" if grey else "",
-            ),
+            lambda: (enlarge_digits(read_digits(), max_train, grey=grey), "grey" * grey),
             lambda: f"{max_train} {grey} {BINARY_PARTS}",
             white=255 if grey else 1,
-            classes=10,
             noted=True,
         )
     if source is IDX and path is None:
@@ -205,7 +166,7 @@ def load(
     names, white = (), 255
     if source is CIFAR10:
         files, names = find_cifar10(path), CIFAR10_NAMES
-        read = partial(read_cifar10, files, max_train)
+        read = partial(read_cifar10, files)
     elif source is MNIST_BINARY:
         files = find_files(source, path, (file.name for file in source.files))
         read, names, white = partial(read_mnist_binary, files, max_train), ("digit",), 1
@@ -215,9 +176,8 @@ def load(
     return Images(
         source,
         read,
-        lambda: f"{classes} {max_train} {file_stamp(files.values())}",
+        lambda: f"{max_train} {file_stamp(files.values())}",
         white=white,
-        classes=classes,
         names=names,
         noted=source is not MNIST,
     )
@@ -345,58 +305,38 @@ def find_cifar10(path: Path) -> dict[str, Path]:
     if path.is_file():
         path = unpack(path)
     folder = path / CIFAR10_FOLDER if (path / CIFAR10_FOLDER).is_dir() else path
-    files = {name: folder / name for name in CIFAR10_MD5}
-    missing = [name for name, file in files.items() if not file.is_file()]
-    if missing:
-        raise FileNotFoundError(
-            f"cifar10: no {missing[0]} in {folder}: it needs {', '.join(files)}, as "
-            f"{archive.name} has them."
-        )
-    return files
+    require_files(CIFAR10, folder, [*CIFAR10_MD5])
+    return {name: folder / name for name in CIFAR10_MD5}
 
 
-def read_cifar10(files: Mapping[str, Path], max_train: int | None = None) -> tuple[Pixels, str]:
+def read_cifar10(files: Mapping[str, Path]) -> tuple[Pixels, str]:
     """Read pictures (N, 3, 32, 32) and classes (N,) by split, and note unofficial files."""
     official, batches = True, {}
     for name, path in files.items():
         content = path.read_bytes()
         official = official and hashlib.md5(content).hexdigest() == CIFAR10_MD5[name]
-        batches[name] = parse_cifar10(content, name, path)
+        batches[name] = parse_cifar10(content, path)
     test = batches.pop("test_batch")
     x, y = (np.concatenate(arrays) for arrays in zip(*batches.values(), strict=True))
-    train = len(y) - VALID
-    used = min(train, max_train or train)
-    pixels = {"train": (x[:used], y[:used]), "valid": (x[train:], y[train:]), "test": test}
+    train, valid = np.s_[:-VALID], np.s_[-VALID:]
+    pixels = {"train": (x[train], y[train]), "valid": (x[valid], y[valid]), "test": test}
     return pixels, "" if official else "not the official files"
 
 
-def parse_cifar10(content: bytes, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
+def parse_cifar10(content: bytes, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the pictures and classes in a file of CIFAR-10."""
     try:
-        entries = ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
-        entries = {_text(key): value for key, value in entries.items()}
-        label = _text(entries["batch_label"])
-        labels = np.array(entries["labels"], np.int64)
-        data = np.asarray(entries["data"])
+        entries = ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
+        data, labels = np.asarray(entries["data"]), np.array(entries["labels"], np.int64)
+        wanted = (BATCH, 3072), np.uint8, (BATCH,)
+        if (data.shape, data.dtype, labels.shape) != wanted or not {*labels} <= {*range(10)}:
+            raise ValueError(
+                f"{data.shape} {data.dtype} pixels and {labels.shape} labels, expected "
+                f"{BATCH:,} x 3072 bytes and {BATCH:,} labels from 0 to 9"
+            )
     except Exception as error:  # a damaged pickle raises almost anything
         raise ValueError(f"{path} is damaged, or no pickle of CIFAR-10: {error!r}") from error
-    part = "testing batch 1 of 1" if name == "test_batch" else f"training batch {name[-1]} of 5"
-    if label != part:
-        raise ValueError(f"{path} calls itself {label!r}, expected {part!r}: is it renamed?")
-    if labels.shape != (BATCH,) or (data.shape, data.dtype) != ((BATCH, 3072), np.uint8):
-        raise ValueError(
-            f"{path}: {labels.shape} labels and {data.shape} {data.dtype} pixels, expected "
-            f"{BATCH:,} and {BATCH:,} x 3072 bytes"
-        )
-    if labels.min() < 0 or labels.max() >= len(CIFAR10_NAMES):
-        raise ValueError(
-            f"{path}: labels from {labels.min()} to {labels.max()}, expected 0 to 9"
-        )
     return data.reshape(BATCH, 3, 32, 32), labels.astype(np.uint8)
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode()
 
 
 def _reconstruct(*args: Any) -> np.ndarray:

@@ -116,20 +116,10 @@ def test_labels_count_from_0_or_from_1_as_those_of_letters(tmp_path):
     own = data.load(letters(tmp_path / "from 1"))
     assert (own.classes, own.name, own.note) == (26, "idx, labels 1 to 26", "labels 1 to 26")
     assert own.train.y.tolist() == (LETTERS - 1).tolist() == own.test.y.tolist()
-    other = data.load(letters(tmp_path / "from 0", LETTERS - 1, LETTERS[:3] - 1))
+    other = data.load(letters(tmp_path / "from 0", LETTERS[3:] - 1, LETTERS[:3] - 1))
     assert (other.classes, other.name, other.note) == (26, "idx", "")
+    assert other.test.y.tolist() == [0, 1, 2]
     assert other.checksum != own.checksum
-
-
-def test_a_class_without_a_training_image_is_named_or_stated(tmp_path):
-    spec = letters(tmp_path, np.array([0, 1, 3, 6], np.uint8), np.array([1, 3], np.uint8))
-    with pytest.raises(ValueError, match="labels go from 0 to 6, but no image has 2, 4, 5"):
-        _ = data.load(spec).train
-    assert data.load(spec, classes=9).train.y.tolist() == [0, 1, 3, 6]
-    with pytest.raises(ValueError, match="label 3 is 6, expected 0 to 4"):
-        _ = data.load(spec, classes=5).train
-    with pytest.raises(ValueError, match="give 1 to 256"):
-        data.load(spec, classes=300)
 
 
 # CIFAR-10.
@@ -144,14 +134,13 @@ def small_batches(monkeypatch):
 
 
 def parse(content: bytes):
-    return images.parse_cifar10(content, "data_batch_1", Path("data_batch_1"))
+    return images.parse_cifar10(content, Path("data_batch_1"))
 
 
-@pytest.mark.parametrize("encoded", [False, True])
-def test_a_pickle_gives_what_unpickling_gives(small_batches, encoded):
-    plain = pickle.loads(layouts.cifar_batch("data_batch_1"))
-    whole = {key.encode() if encoded else key: value for key, value in plain.items()}
-    pictures, labels = parse(pickle.dumps(whole, protocol=2))
+def test_a_pickle_gives_what_unpickling_gives(small_batches):
+    content = layouts.cifar_batch("data_batch_1")
+    pictures, labels = parse(content)
+    plain = pickle.loads(content)
     assert np.array_equal(pictures.reshape(BATCH, -1), plain["data"])
     assert labels.tolist() == plain["labels"]
 
@@ -169,15 +158,10 @@ def test_a_pickle_cannot_run_anything(small_batches, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"labels": [3, 10] * 10}, "labels from 3 to 10, expected 0 to 9"),
-        ({"data": np.zeros((BATCH, 3072), np.float32)}, "float32 pixels, expected"),
-        ({"batch_label": "training batch 2 of 5"}, "calls itself 'training batch 2 of 5'"),
-    ],
+    "changed", [{"labels": [3, 10] * 10}, {"data": np.zeros((BATCH, 3072), np.float32)}]
 )
-def test_a_wrong_batch_is_named(small_batches, changed, message):
-    with pytest.raises(ValueError, match=f"data_batch_1.*{message}"):
+def test_a_wrong_batch_is_named(small_batches, changed):
+    with pytest.raises(ValueError, match=r"data_batch_1 is damaged.*20 x 3072 bytes and 20"):
         parse(layouts.cifar_batch("data_batch_1", **changed))
     with pytest.raises(ValueError, match="data_batch_1 is damaged, or no pickle of CIFAR-10"):
         parse(layouts.cifar_batch("data_batch_1")[:-100])
@@ -195,13 +179,13 @@ def test_the_archive_and_its_folder_are_the_same(small_batches, tmp_path, monkey
     assert cifar.name == "cifar10, not the official files"
     assert cifar.valid is not None
     assert [len(part) for part in (cifar.train, cifar.valid, cifar.test)] == [80, 20, 20]
-    some = data.load(f"cifar10={inner}", max_train=30)
-    assert torch.equal(some.train.x, cifar.train.x[:30])
+    batch = images.parse_cifar10((inner / "data_batch_1").read_bytes(), inner)[0]
+    assert torch.equal(cifar.train.x[:20], torch.tensor(batch.reshape(20, -1) / 255).float())
     md5 = {name: hashlib.md5((inner / name).read_bytes()) for name in images.CIFAR10_MD5}
     monkeypatch.setattr(images, "CIFAR10_MD5", {n: h.hexdigest() for n, h in md5.items()})
     assert images.read_cifar10(images.find_cifar10(inner))[1] == ""
     (inner / "data_batch_4").unlink()
-    with pytest.raises(FileNotFoundError, match=r"cifar10: no data_batch_4 in .* it needs dat"):
+    with pytest.raises(FileNotFoundError, match=r"cifar10 is not whole in .*data_batch_4"):
         data.load(f"cifar10={inner}")
 
 

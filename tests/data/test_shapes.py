@@ -50,10 +50,7 @@ def test_a_shape_lies_in_the_unit_disc_and_is_no_other(name):
         assert (inside != (shapes.LEVELS[other](u, v) > 0)).sum() > 60
 
 
-def test_each_class_is_there_as_often_and_the_first_ones_are_taken(few):
-    whole, part = data.load("shapes"), data.load("shapes", max_train=120)
-    assert np.bincount(whole.train.y).tolist() == [100] * 10
-    assert (whole.shape, whole.classes, whole.names) == ((3, 32, 32), 10, shapes.NAMES)
-    assert part.train.x.equal(whole.train.x[:120])
-    assert part.test.x.equal(whole.test.x)
-    assert part.checksum != whole.checksum
+def test_each_class_is_there_as_often(few):
+    made = data.load("shapes")
+    assert np.bincount(made.train.y).tolist() == [100] * 10
+    assert (made.shape, made.classes, made.names) == ((3, 32, 32), 10, shapes.NAMES)
