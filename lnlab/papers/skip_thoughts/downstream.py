@@ -17,7 +17,6 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-import pandas as pd
 
 from lnlab.data.cache import file_stamp
 from lnlab.data.dataset import Dataset, Source, by_hash, read_sources, read_text
@@ -358,10 +357,9 @@ def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
     """Read a task from its files; blank lines are left out."""
     texts = [read_text(file, ENCODINGS).removeprefix("\ufeff") for file in files]
     if name == "SICK":
-        tables = map(_parse_sick, files, texts, range(3))
-        table = pd.concat([*tables])
-        first, second = [*table.sentence_A], [*table.sentence_B]
-        targets, splits = table.relatedness_score.to_numpy(), table.split.to_numpy(np.int64)
+        pairs = chain.from_iterable(map(_parse_sick, files, texts, range(3)))
+        first, second, scores, parts = zip(*pairs, strict=True)
+        targets, splits = np.array(scores), np.array(parts)
     else:
         lines = [[line for line in text.split("\n") if line.strip()] for text in texts]
         first, second = [*chain(*lines)], []
@@ -370,8 +368,10 @@ def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
     return SentenceTask(name, _tokens(first), _tokens(second), targets, splits)
 
 
-def _parse_sick(file: Path, text: str, number: int) -> pd.DataFrame:
-    """Return the pairs of a file, each with its split; those of SemEval's are one each."""
+def _parse_sick(file: Path, text: str, number: int) -> Iterator[tuple[str, str, float, int]]:
+    """Return the sentences, the relatedness and the split of each pair of a file."""
+    import pandas as pd  # late: listing experiments does not take it
+
     table = pd.read_csv(StringIO(text), sep="\t", quoting=csv.QUOTE_NONE, na_filter=False)
     try:
         one_file = "SemEval_set" in table
@@ -385,7 +385,7 @@ def _parse_sick(file: Path, text: str, number: int) -> pd.DataFrame:
         ) from None
     if not table.relatedness_score.between(1, 5).all():
         raise ValueError(f"{file}: a relatedness_score is not from 1 to 5.")
-    return table
+    return table.itertuples(index=False, name=None)
 
 
 def _tokens(lines: Sequence[str]) -> Sentences:
