@@ -344,7 +344,7 @@ def text_above(
 
 def title_above(text: str, domain: Sequence[float], color: str = INK) -> dict[str, Any]:
     """Return the bold title of a subplot, which stands above the middle of its axis of x."""
-    font = {"color": color, "size": 14}
+    font = {"color": color, "size": 13}
     return text_above(f"<b>{text}</b>", sum(domain) / 2, 4, "center", font)
 
 
@@ -431,5 +431,5 @@ def power_axis(low: float, high: float) -> dict[str, Any]:
     """Return a logarithmic axis from 10**low to 10**high, labelled at some six powers."""
     return {
         "type": "log", "range": [low, high], "exponentformat": "power",
-        "dtick": max(1, round((high - low) / 6)), "fixedrange": True,
+        "dtick": max(1, round((high - low) / 6)), "fixedrange": True, "tickfont": {"size": 12},
     }  # fmt: skip

@@ -42,7 +42,7 @@ STEP = 1e-4
 PARTS = {
     "turn": ("step of W", "W times", "curvature, nats"),
     "stretch": ("step of the gain, or ‖w‖", "x times", ""),
-    "error": ("error of eq. 13", "units H", "relative error"),
+    "error": ("relative error of eq. 13", "units H", ""),
 }
 """The subplots by the name of their traces: title, axis of x, axis of y."""
 

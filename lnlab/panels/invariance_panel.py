@@ -378,7 +378,7 @@ def movement_figure(
             "before": {"line": {"width": 0}, "fill": "tozeroy", "fillcolor": "#CBD0D8"},
             "strings": {"mode": "lines", "line": {"color": color, "width": 1.2}},
             "after": {"mode": "lines", "line": {"color": color, "width": 2}},
-            "note": {"mode": "text", "cliponaxis": False},
+            "note": {"mode": "text", "cliponaxis": False, "textfont": {"size": 12}},
         }
         data += [
             trace("scatter", f"{part} {slot}", slot, hoverinfo="skip", **look, **drawn[part])
@@ -386,9 +386,15 @@ def movement_figure(
         ]
         x_domain, y_domain = domains[slot]
         words = fill(escape(name), LETTERS // len(every)).replace("\n", "<br>")
-        font = {"color": color, "size": 15}
+        font = {"color": color, "size": 14}
         notes.append(text_above(f"<b>{words}</b>", sum(x_domain) / 2, 0, "center", font))
-        x = {"domain": x_domain, "range": [-edge, edge], "nticks": 5, "showgrid": False}
+        x = {
+            "domain": x_domain,
+            "range": [-edge, edge],
+            "nticks": 4,
+            "tickangle": 0,
+            "showgrid": False,
+        }
         y = {"domain": y_domain, "range": [-DEPTH, PEAK], "visible": False}
         fixed = {"fixedrange": True}
         layout |= axes(slot, x | fixed, y | fixed)
@@ -500,15 +506,10 @@ def table_figure(state: InvarianceState, rows: Mapping[str, Row]) -> Figure:
         f"{change.column}<br>" + escape(change.formula).replace("→ ", "→<br>")
         for change in TRANSFORMATIONS
     ]
-    powers = [-16, -12, -8, -4, 0]
-    colorbar = {
-        "tickvals": powers, "ticktext": [f"10<sup>{p}</sup>" if p else "1" for p in powers],
-        "title": {"text": "defect", "side": "right"}, "thickness": 12, "outlinewidth": 0,
-    }  # fmt: skip
     heat = trace(
         "heatmap", "defects", z=z, text=texts, x=headings, y=places,
         texttemplate="%{text}", textfont={"size": 11}, hovertemplate="%{text}<extra></extra>",
-        colorscale=SIZES, zmin=-17, zmax=2, xgap=1, ygap=1, colorbar=colorbar,
+        colorscale=SIZES, zmin=-17, zmax=2, xgap=1, ygap=1, showscale=False,
     )  # fmt: skip
     shown = []
     for name in state.normalizers:
@@ -520,11 +521,11 @@ def table_figure(state: InvarianceState, rows: Mapping[str, Row]) -> Figure:
             labels[name] = f"<b><span style='color:{look['color']}'>{labels[name]}</span></b>"
     column = state.transformation - 1
     bare = {"showline": False, "ticks": "", "fixedrange": True, "showgrid": False}
-    side, head, foot = 190, 70, 10
+    side, head, foot = 180, 70, 10
     layout = canvas(head + foot + 23 * len(TABLE), side, 10, head, foot) | {
-        "xaxis": bare | {"side": "top", "tickangle": 0, "tickfont": {"size": 12}},
+        "xaxis": bare | {"side": "top", "tickangle": 0, "tickfont": {"size": 11}},
         "yaxis": bare | {
-            "tickvals": places, "ticktext": [*labels.values()], "tickfont": {"size": 13},
+            "tickvals": places, "ticktext": [*labels.values()], "tickfont": {"size": 12},
             "range": [len(TABLE) - 0.5, -0.5],
         },
         "shapes": [

@@ -210,7 +210,7 @@ def landscape(
 
     return Panel(
         state, controls, show, alt=alt, late={"plane": show_plane}, notebook="16",
-        on_page=["statistics"], locks={"statistics": no_statistics}, least_width=600,
+        on_page=["statistics"], locks={"statistics": no_statistics},
     )  # fmt: skip
 
 
@@ -255,7 +255,8 @@ def stamped(
 ) -> dict[str, Any]:
     """Return a title with where statistics come from, if the network takes any over cases."""
     where = escape(stamp([surface])) if depends_on_batch else "No statistics over examples."
-    return note(f"<b>{title}</b> &nbsp; {where} {escape(more)}".strip(), 0, 1, 10)
+    text = f"<b>{title}</b> &nbsp; {where}<br>{escape(more)}".removesuffix("<br>")
+    return note(text, 0, 1, 4, size=12) | {"align": "left"}
 
 
 def outside(surfaces: Sequence[LossLandscape]) -> str:

@@ -25,6 +25,8 @@ from lnlab.panels.playable import Figure, PageControl, Shown, playable
 from lnlab.threads import in_one_thread
 
 HERE = Path(__file__).parent
+LEAST_WIDTH = 700
+"""Pixels of a plot: what a JupyterLab with its file browser has room for at 1280 pixels."""
 LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
 
@@ -72,7 +74,6 @@ class Panel(ipywidgets.VBox):
         columns: of the controls, 1 or 2.
         suggestions: things to try, as texts and the settings that each changes of ``state``:
             buttons above the controls, also on a page where its controls reach that state.
-        least_width: of a plot, in pixels.
 
     Raises:
         ValueError: a control cannot have the value of its field.
@@ -92,7 +93,6 @@ class Panel(ipywidgets.VBox):
         notebook: str = "",
         columns: int = 2,
         suggestions: Mapping[str, Mapping[str, Any]] | None = None,
-        least_width: int = 840,
     ) -> None:
         self.controls = {field.name: controls[field.name] for field in fields(state)}
         for name, control in self.controls.items():
@@ -111,7 +111,7 @@ class Panel(ipywidgets.VBox):
         with torch.no_grad():
             _, frames = self.view(self.start)
         self.plots = {
-            name: LivePlot(frame.figure, alt[name], least_width=least_width)
+            name: LivePlot(frame.figure, alt[name], LEAST_WIDTH)
             for name, frame in frames.items()
         }
         arrangement = arrange(controls.values(), columns)
@@ -271,13 +271,13 @@ class Panel(ipywidgets.VBox):
                 if each in positions
             }
             figures = []
-            for name, of_plot in frames.items():
+            for of_plot in frames.values():
                 if play:
                     figure = playable(settings, of_plot, suggestions)
                 else:
                     content, title, sentence = of_plot[()]
                     figure = add_title(go.Figure(content), title, f"{sentence} {LIVE}")
-                meta = (figure.layout.meta or {}) | {"width": self.plots[name].least_width}
+                meta = (figure.layout.meta or {}) | {"width": LEAST_WIDTH}
                 figures.append(figure.update_layout(meta=meta))
             return figures
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from math import prod
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ WORDS = {
 """The statistics, in the words above their maps."""
 
 SLOTS = 3
+LETTERS = 26
+"""Letters in a line above a map."""
 HOVER = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
 
 
@@ -127,7 +130,7 @@ def positions_figure(
 
 def maps_figure(maps: Mapping[str, np.ndarray], largest: Mapping[str, float]) -> Figure:
     """Return the figure of maps; a map alone is no wider than one of three."""
-    data, notes, layout = [], [], canvas(330, 20, 50, 44, 20)
+    data, notes, layout = [], [], canvas(346, 20, 50, 60, 20)
     for slot, (name, values) in enumerate(maps.items()):
         left, right = side_by_side(SLOTS, 0.09)[slot]
         height, width = np.shape(values)
@@ -136,7 +139,8 @@ def maps_figure(maps: Mapping[str, np.ndarray], largest: Mapping[str, float]) ->
             zmin=0, zmax=largest[name], hovertemplate=HOVER,
             colorbar={"x": right + 0.005, "len": 1.0, "thickness": 10, "xpad": 2},
         ))  # fmt: skip
-        notes.append(text_above(escape(name), (left + right) / 2, 8, "center", {}))
+        words = fill(escape(name), LETTERS).replace("\n", "<br>")
+        notes.append(text_above(words, (left + right) / 2, 8, "center", {}))
         x = {"domain": [left, right], "range": [-0.5, width - 0.5]}
         y = {"range": [height - 0.5, -0.5]}  # the first row on top
         layout |= axes(slot, QUIET | x, QUIET | y)

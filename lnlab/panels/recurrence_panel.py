@@ -163,7 +163,7 @@ def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
                 x=np.arange(1.0, len(y) + 1), y=y, showlegend=False,
                 hovertemplate="step %{x}: %{y:.3g}<extra></extra>",
             ))  # fmt: skip
-        domain = side_by_side(len(PARTS), 0.0725)[index]
+        domain = side_by_side(len(PARTS), 0.09)[index]
         time = {"domain": domain, "range": [0, steps + 1], "title": {"text": "time step t"}}
         layout |= axes(index, time | {"fixedrange": True}, power_axis(low, high))
         notes.append(title_above(title, domain))

@@ -30,7 +30,6 @@ from lnlab.training.runs import Run
 
 FIRST = 2
 """The number of spectrograms, whose axes come before those of the attentions."""
-COLORBAR = {"title": {"text": "attention"}, "len": 0.62, "y": 0, "yanchor": "bottom"}
 LONG = 16
 """The most units shown of what a recognizer heard: one that never learned talks on."""
 
@@ -185,8 +184,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
         data.append(trace(
             "heatmap", f"attention {slot}", slot + FIRST, z=alpha, x=at,
             y=np.arange(float(len(alpha))), colorscale=SIZES, zmin=0, zmax=1,
-            showscale=slot == 0, colorbar=COLORBAR,
-            hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>",
+            showscale=False, hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>",
         ))  # fmt: skip
         if known:
             boxes = unit_outlines(begins, ends)
@@ -200,7 +198,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
         }  # fmt: skip
         text = f"<b>{escape(name)}</b> {escape(score)}<br>{escape(share)}"
         corner = domains[x]["domain"][0], domains[y]["domain"][1]
-        notes.append(note(text, *corner, 6) | {"align": "left"})
+        notes.append(note(text, *corner, 6, size=12) | {"align": "left"})
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
@@ -229,13 +227,9 @@ def unit_outlines(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
 
 @cache
 def attention_domains() -> dict[str, dict[str, Any]]:
-    """Return the axes of the sound and two attentions in each of two columns.
-
-    Right of them stands the colour bar.
-    """
-    right, last = {"r": 0.08}, {"b": 0.03}
+    """Return the axes of the sound and two attentions in each of two columns."""
+    last = {"b": 0.03}
     return subplot_domains(
-        3, 2, specs=[[last, right | last], [{}, right], [last, right | last]],
-        column_widths=[0.43, 0.51], horizontal_spacing=0.06,
+        3, 2, specs=[[last, last], [{}, {}], [last, last]], horizontal_spacing=0.1,
         row_heights=[0.19, 0.3, 0.33], vertical_spacing=0.09,
     )  # fmt: skip

@@ -33,7 +33,7 @@ from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
 NEIGHBOURS = 5
 """Sentences that are written, the nearest first."""
-LETTERS = 116
+LETTERS = 94
 """Letters that a line may have, all columns together."""
 BOOKS = 12
 """Held-out passages whose sentences are on the map."""
@@ -202,7 +202,7 @@ def thoughts(
     )
     return Panel(
         state, controls, show, alt={"thoughts": alt}, notebook="10",
-        on_page=["update", sentences], columns=1, least_width=780,
+        on_page=["update", sentences], columns=1,
     )  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def thoughts_figure(
     columns, order = len(seen), [*book]
     every, letters = [escape(text) for text in texts], LETTERS // columns
     lowest = min([0.0, *(cosine for each in seen.values() for _, cosine in each.near)])
-    small = partial(note, size=13)
+    small = partial(note, size=12)
     data, notes = [], [small(f"<b>{escape(sentence)}</b>", 0, 1.09)]
     layout = canvas(720, 12, 12, 70, 36) | {"showlegend": False}
     fixed = {"fixedrange": True}

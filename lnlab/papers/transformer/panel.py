@@ -179,7 +179,7 @@ def transformer(**settings: Any) -> Panel:
     }
     return Panel(
         TransformerState(**settings), controls, show, alt=alt, late={"steps": show_steps},
-        notebook="19", on_page=["depth"], suggestions=suggestions, least_width=600,
+        notebook="19", on_page=["depth"], suggestions=suggestions,
     )  # fmt: skip
 
 
@@ -263,7 +263,6 @@ def over_depth(**settings: Any) -> Panel:
     return Panel(
         DepthState(**settings), controls, show_variance, alt=alt,
         late={"gradients": show_gradients}, notebook="20", on_page=["depth", "initialisation"],
-        least_width=600,
     )  # fmt: skip
 
 
