@@ -7,7 +7,7 @@ effect is therefore asked in two places: at the outputs, and at the inputs of ea
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -89,8 +89,8 @@ class ActivationRecorder(TorchFunctionMode):
         return f"{path}: {function}" if path else function
 
     @contextmanager
-    def recording(self, *, find_flat: bool = False) -> Iterator[Self]:
-        """Record one evaluation; with ``find_flat``, also where each f is flat."""
+    def recording(self, *, find_flat: bool = False) -> Iterator[list[Activation]]:
+        """Record one evaluation in a list; with ``find_flat``, also where each f is flat."""
         self.find_flat = find_flat
         self.activations: list[Activation] = []
         self.called: set[str] = set()
@@ -99,14 +99,10 @@ class ActivationRecorder(TorchFunctionMode):
         self.active = True
         try:
             with self:
-                yield self
+                yield self.activations
         finally:
-            self.active, self._norm_output = False, None
-
-    def take_activations(self) -> list[Activation]:
-        """Return the activations of the last evaluation, and forget them."""
-        activations, self.activations = self.activations, []
-        return activations
+            # what is large is not kept
+            self.active, self._norm_output, self.activations = False, None, []
 
     def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
         if self.active:

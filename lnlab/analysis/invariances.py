@@ -144,7 +144,6 @@ class InvarianceReport(TextResult):
     # for each f with units that are dead in all cases: how many, of how many
     dead: dict[str, tuple[int, int]]
     not_tried: dict[str, str]  # why a mode or change could not be tried
-    evaluations: int  # how often the module was evaluated
     whole = (1,)
 
     def to_frame(self) -> Frame:
@@ -165,22 +164,6 @@ class InvarianceReport(TextResult):
             for alike in curves or groups
         }
         return line_chart({f"{mode}, {self.dtype}": lines}, x="δ", y="defect", log_x=True)
-
-    def grade(self, where: str, column: int, *, mode: str | None = None) -> Grade:
-        """Return the grade of one cell, such as ``.grade("0.weight", 1)``.
-
-        ``where`` is "x" or the name of a weight, ``column`` the number of the transformation;
-        without ``mode`` the first. If there is no such row, a KeyError lists the places.
-        """
-        for v in self.invariances:
-            if (v.where, v.column) == (where, column) and mode in (None, v.mode):
-                return v.grade
-        places = ", ".join(dict.fromkeys(v.where for v in self.invariances))
-        in_mode = f" in mode {mode!r}" if mode else ""
-        raise KeyError(
-            f"nothing was found on column {column} at {where!r}{in_mode}: there are the places "
-            f"{places}."
-        )
 
     def _alike(self) -> Iterable[list[Invariance]]:
         """Return groups of invariances that differ in name and size alone."""
@@ -285,8 +268,7 @@ def list_changes(
 
 
 def _change(where: str, column: int, make: Callable[..., Replacement]) -> Change:
-    T = COLUMNS[column]
-    return Change(where, T, partial(make, transformation=T))
+    return Change(where, COLUMNS[column], partial(make, transformation=COLUMNS[column]))
 
 
 def convolves(owner: nn.Module) -> bool:
@@ -383,19 +365,11 @@ class DefectsAtDelta(NamedTuple):
 
 
 class InvarianceTester:
-    """Tries changes on one module copy and grades their defects.
-
-    Attributes:
-        base: the evaluation without any change.
-        evaluations: how often the module was evaluated.
-        precision: that which the outputs have.
-        exact: a defect below this is rounding.
-    """
+    """Tries changes on one module copy and grades their defects."""
 
     def __init__(self, module: ModuleCopy, weights: dict[str, Weight]) -> None:
         self.module, self.weights = module, weights
-        self.evaluations = 0
-        self.base = self.run(None)
+        self.base = module.run()  # without any change
         y = self.base.y
         if not y.is_floating_point() or not y.dim():
             raise ValueError(
@@ -404,24 +378,19 @@ class InvarianceTester:
             )
         if not bool(y.isfinite().all()):
             raise ValueError("the outputs hold NaN or an infinity before any change.")
-        if not torch.equal(self.run(None).y, y):
+        if not torch.equal(module.run().y, y):
             raise ValueError(
                 "two evaluations from one random state differ: the module draws random "
                 "numbers from elsewhere or keeps something from call to call, and no defect "
                 "could be distinguished from that."
             )
         self.precision = module.precision if module.precision in EXACT else torch.bfloat16
-        self.exact = EXACT[self.precision]
+        self.exact = EXACT[self.precision]  # a defect below this is rounding
         # a deep module makes more of a rounding than a layer does; to half the digits at most
-        off = self.run(self._rounded())
+        off = module.run(self._rounded())
         rounding = max(relative_change(off.y, y), self._inside(off), key=_sort_key)
         limit = min(self.exact**0.5, VISIBLE)
         self.exact = max(self.exact, min(ROUNDINGS * _sort_key(rounding), limit))
-
-    def run(self, new: Replacement | None) -> Observation:
-        """Evaluate the module, see :meth:`.ModuleCopy.run`; counted."""
-        self.evaluations += 1
-        return self.module.run(new)
 
     def _rounded(self) -> Replacement:
         """Return every input and weight off by one rounding."""
@@ -449,10 +418,9 @@ class InvarianceTester:
         if not values.is_floating_point():
             return True
         other = normal(2, int(tensor_name == "x"), values.numel()).view_as(values).to(values)
-        changed = self.run(
-            Replacement(x + other)
-            if tensor_name == "x"
-            else Replacement(x, {tensor_name: other})
+        at_x = tensor_name == "x"
+        changed = self.module.run(
+            Replacement(x + other if at_x else x, {} if at_x else {tensor_name: other})
         )
         return not torch.equal(changed.y, self.base.y) or self._inside(changed) != 0
 
@@ -461,10 +429,10 @@ class InvarianceTester:
         scales = change.transformation.scales
         usual = self._point(change, change.usual)
         deltas: Iterable[float] = (SCALES if scales else SHIFTS)[self.precision]
-        if not usual.outputs < VISIBLE:  # not `>=`: NaN is a break, too
-            deltas = AFTER_A_BREAK if scales else ()
-        elif change.first_case_only:
+        if change.first_case_only:
             deltas = ()
+        elif not usual.outputs < VISIBLE:  # not `>=`: NaN is a break, too
+            deltas = AFTER_A_BREAK if scales else ()
         points = [usual, *(self._point(change, delta) for delta in deltas)]
         outputs = self._grade({p.delta: p.outputs for p in points}, scales)
         inside = self._grade({p.delta: p.inside for p in points}, scales)
@@ -494,26 +462,20 @@ class InvarianceTester:
         counted = [d for delta, d in defects.items() if delta >= 1 or not scales]
         return Grade.APPROXIMATE if all(d < VISIBLE for d in counted) else Grade.BROKEN
 
-    def _compared(self, change: Change, delta: float) -> tuple[Observation, Observation]:
-        """Return the evaluation at one delta, and that before any change."""
-        changed, base = self.run(change.replacement(self.module, delta)), self.base
-        if change.first_case_only:
-            return _first_case(changed), _first_case(base)
-        return changed, base
-
-    def defect(self, change: Change, delta: float) -> float:
-        """Return the defect of the outputs at one delta."""
-        changed, base = self._compared(change, delta)
-        return relative_change(changed.y, base.y)
-
     def _point(self, change: Change, delta: float) -> DefectsAtDelta:
-        changed, base = self._compared(change, delta)
+        changed, base = self.module.run(change.replacement(self.module, delta)), self.base
+        if change.first_case_only:
+            changed, base = _first_case(changed), _first_case(base)
         outputs = relative_change(changed.y, base.y)
         inside = self._inside(changed, base)
         hidden = not inside <= self.exact and self._hidden(
             changed.activations, base.activations
         )
         return DefectsAtDelta(delta, outputs, inside, hidden)
+
+    def defect(self, change: Change, delta: float) -> float:
+        """Return the defect of the outputs at one delta."""
+        return self._point(change, delta).outputs
 
     def _inside(self, now: Observation, before: Observation | None = None) -> float:
         """Return the largest defect of an activation; infinite if there are others now."""
@@ -604,12 +566,6 @@ def check_invariances(
             has them; None: all.
         progress: whether to show a bar for each mode.
 
-    Raises:
-        TypeError: if ``model`` is no module, or x, or what is read from the output, no tensor.
-        ValueError: if x holds NaN or an infinity, or integers that no input transformation
-            fits; if the model does not take x, cannot be copied, or is not the same function
-            twice; for a weight or column that does not exist.
-
     Examples:
         >>> invariances = lnlab.check_invariances(net, x)
         >>> print(invariances)
@@ -626,7 +582,7 @@ def check_invariances(
     found: list[Invariance] = []
     dead: dict[str, tuple[int, int]] = {}
     not_tried: dict[str, str] = {}
-    evaluations, precision = 0, dtype
+    precision = dtype
     for mode in [mode for mode in has if mode in wanted]:
         try:
             module = ModuleCopy(model, x, dtype=dtype, bn_stats=has[mode], read=read)
@@ -642,34 +598,20 @@ def check_invariances(
             try:
                 invariance = tester.test(change, mode)
             except ValueError as error:
-                not_tried[f"{mode}, {change.where} {change.transformation.formula}"] = str(
-                    error
-                )
+                what = f"{mode}, {change.where} {change.transformation.formula}"
+                not_tried[what] = str(error)
                 continue
             imperfect = invariance.grade in (Grade.APPROXIMATE, Grade.BROKEN)
             if imperfect and change.transformation.scales:
                 without = next((w for w, t in plainer.items() if _holds(t, change)), "")
                 invariance = replace(invariance, exact_without=without)
             found.append(invariance)
-        evaluations += sum(t.evaluations for t in (tester, *plainer.values()))
     if not found:
         why = not_tried or "it has no matrix or kernel, and columns are of weights"
-        raise ValueError(
-            f"nothing of {type(model).__name__} could be tried in {_name(dtype)}: {why}."
-        )
-    return InvarianceReport(
-        type(model).__name__,
-        tuple(x.shape),
-        _name(precision),
-        tuple(found),
-        dead,
-        not_tried,
-        evaluations,
-    )
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+        raise ValueError(f"nothing of {type(model).__name__} could be tried in {dtype}: {why}.")
+    name = str(precision).removeprefix("torch.")
+    shape = tuple(x.shape)
+    return InvarianceReport(type(model).__name__, shape, name, tuple(found), dead, not_tried)
 
 
 def _changes_to_try(
@@ -691,9 +633,8 @@ def _changes_to_try(
         before = module.x, *(module.parameters[name].data for name in new.weights)
         # that a scale of 0 does not move anything would mean nothing
         if not new.shifts and all(map(torch.equal, before, (new.x, *new.weights.values()))):
-            not_tried[f"{change.where} {T.formula}"] = (
-                f"it changes nothing: {change.where} is 0"
-            )
+            reason = f"it changes nothing: {change.where} is 0"
+            not_tried[f"{change.where} {T.formula}"] = reason
         else:
             changes.append(change)
     return changes

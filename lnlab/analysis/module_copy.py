@@ -76,29 +76,16 @@ def as_list(value: Any, kind: type | tuple[type, ...]) -> list:
     return [value] if isinstance(value, kind) else list(value)
 
 
-def tensors(output: Any) -> Iterator[Tensor]:
-    """Yield the tensors (any shape) in nested tuples, lists, mappings and dataclasses."""
-    if isinstance(output, Tensor):
-        yield output
-        return
-    values: Any = output if isinstance(output, list | tuple) else ()
-    if isinstance(output, Mapping):
-        values = output.values()
-    elif is_dataclass(output):
-        values = vars(output).values()
-    for value in values:
-        yield from tensors(value)
-
-
 def first_tensor(output: Any) -> Tensor:
-    """Return the first of :func:`tensors` (any shape), which is analyzed by default."""
-    first = next(tensors(output), None)
-    if first is None:
-        raise TypeError(
-            f"the model returned {type(output).__name__}, which holds no tensor: give read=, "
-            "a function from what it returns to the tensor that is analyzed."
-        )
-    return first
+    """Return the first tensor (any shape) in what a model returns."""
+    # to torch a dataclass is no tree
+    for leaf in tree_leaves(vars(output) if is_dataclass(output) else output):
+        if isinstance(leaf, Tensor):
+            return leaf
+    raise TypeError(
+        f"the model returned {type(output).__name__}, which holds no tensor: give read=, "
+        "a function from what it returns to the tensor that is analyzed."
+    )
 
 
 class SavedBuffers:
@@ -108,7 +95,11 @@ class SavedBuffers:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self._saved = [(m, _clone_buffers(m)) for m in module.modules() if m._buffers]
+        self._saved = [
+            (m, {name: b if b is None else b.clone() for name, b in m._buffers.items()})
+            for m in module.modules()
+            if m._buffers
+        ]
         self._attributes = [(m, _attributes(m)) for m in module.modules()]
 
     def __enter__(self) -> Self:
@@ -123,9 +114,7 @@ class SavedBuffers:
         for module, attributes in self._attributes:
             for name in _attributes(module).keys() - attributes.keys():
                 del vars(module)[name]
-            for name, value in attributes.items():
-                is_container = isinstance(value, CONTAINERS)
-                vars(module)[name] = shallow_copy(value) if is_container else value
+            vars(module).update(_copy_containers(attributes))
 
     def copy_to(self, other: nn.Module) -> None:
         """Give ``other``, a copy of the module, the saved buffers."""
@@ -141,22 +130,15 @@ OF_TORCH = frozenset(vars(nn.Module()))
 
 def _attributes(module: nn.Module) -> dict[str, Any]:
     """Return the attributes of a module's own class, containers copied."""
-    return {
-        name: shallow_copy(value) if isinstance(value, CONTAINERS) else value
-        for name, value in vars(module).items()
-        if name not in OF_TORCH
-    }
+    return _copy_containers({n: v for n, v in vars(module).items() if n not in OF_TORCH})
 
 
-def _clone_buffers(module: nn.Module) -> dict[str, Tensor | None]:
-    return {name: None if b is None else b.clone() for name, b in module._buffers.items()}
+def _copy_containers(values: dict[str, Any]) -> dict[str, Any]:
+    return {n: shallow_copy(v) if isinstance(v, CONTAINERS) else v for n, v in values.items()}
 
 
 def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
-    """Return a copy of ``model`` without the user's hooks, whose parameters are not trained.
-
-    ``share`` is that of :func:`deepcopy_module`.
-    """
+    """Return :func:`deepcopy_module` without the user's hooks, with constant parameters."""
     model = original_module(model)
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
@@ -185,8 +167,9 @@ def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
     for module in copy.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             # torch's old weight_norm makes its weight in a hook: torch's own hooks stay
-            for key in [k for k, h in hooks.items() if not _is_torch(h)]:
-                del hooks[key]
+            for key, hook in list(hooks.items()):
+                if not type(hook).__module__.startswith("torch.nn."):
+                    del hooks[key]
     return copy.requires_grad_(False)
 
 
@@ -227,10 +210,6 @@ def _rebind(function: FunctionType, copies: Mapping[int, Any]) -> FunctionType:
     new = FunctionType(*parts, cells)
     new.__kwdefaults__ = function.__kwdefaults__
     return new
-
-
-def _is_torch(hook: Callable) -> bool:
-    return type(hook).__module__.startswith("torch.nn.")
 
 
 def original_module(model: nn.Module) -> nn.Module:
@@ -381,13 +360,12 @@ class ModuleCopy:
     ) -> Observation:
         """Evaluate the module with ``replacement`` in the place of its own numbers."""
         new = Replacement(self.x) if replacement is None else replacement
-        self.module.train(self.bn_stats == "batch")
-        with torch.random.fork_rng(self._devices), self._buffers, self._replaced(new):
+        with self._replaced(new):
             x = new.x.clone()  # a module may write into its input
             try:
                 if self.bn_stats == "recomputed":
                     recompute_bn_stats(self.module, new.x)
-                with self._recorder.recording(find_flat=find_flat):
+                with self._recorder.recording(find_flat=find_flat) as activations:
                     output = self.module(x)
             except Exception as error:  # whatever a module of the user's may raise
                 raise ValueError(
@@ -396,9 +374,7 @@ class ModuleCopy:
                 ) from error
             y = self.read(output)
             check_type("what read= returns", y, Tensor, "a function that returns a tensor")
-            return Observation(
-                y.clone(), self._recorder.take_activations(), self._recorder.called
-            )
+            return Observation(y.clone(), activations, self._recorder.called)
 
     def gradients(
         self,
@@ -413,17 +389,13 @@ class ModuleCopy:
         if that holds floating point numbers.
         """
         new = Replacement(self.x) if replacement is None else replacement
-        self.module.train(self.bn_stats == "batch")
         x = new.x.detach().clone()
         x.requires_grad_(by_input and x.is_floating_point())
         floating = {n: p for n, p in self.parameters.items() if p.is_floating_point()}
         try:
             for p in floating.values():
                 p.requires_grad_()
-            with (
-                torch.enable_grad(), torch.random.fork_rng(self._devices), self._buffers,
-                self._replaced(new),
-            ):  # fmt: skip
+            with torch.enable_grad(), self._replaced(new):
                 # not torch.autograd.grad, which checkpoints may refuse
                 function(self.read(self.module(x.clone()))).backward()
             tensors = floating | ({"": x} if x.requires_grad else {})
@@ -492,12 +464,15 @@ class ModuleCopy:
 
     @contextmanager
     def _replaced(self, new: Replacement) -> Iterator[None]:
+        """Put what is new in its place; restore that, buffers and the random state."""
+        self.module.train(self.bn_stats == "batch")
         values = {name: self.parameters[name].data for name in new.weights}
         hooks = [self._shift(owner, shift) for owner, shift in new.shifts.items()]
         try:
             for name, W in new.weights.items():
                 self.parameters[name].data = W
-            yield
+            with torch.random.fork_rng(self._devices), self._buffers:
+                yield
         finally:
             for name, W in values.items():
                 self.parameters[name].data = W
@@ -511,24 +486,18 @@ class ModuleCopy:
             return module.norm.register_forward_pre_hook(
                 lambda norm, args: (shift(args[0]), *args[1:])
             )
-
-        def after(layer: nn.Module, args: tuple, output: Tensor) -> Tensor:
-            return shift(output)
-
-        return module.register_forward_hook(after)
+        return module.register_forward_hook(lambda layer, args, output: shift(output))
 
 
 def _drop_eps(module: nn.Module) -> bool:
     """Return True if there was one."""
-    if isinstance(module, nn.RMSNorm) and module.eps is None:  # torch's: that of the precision
-        module.eps = NO_EPS
-        return True
-    names = [
-        n for n in EPS if isinstance(getattr(module, n, None), float) and getattr(module, n)
-    ]
-    for name in names:
+    values = {name: getattr(module, name, None) for name in EPS}
+    # torch's RMSNorm has that of the precision by default
+    default = isinstance(module, nn.RMSNorm) and module.eps is None
+    names = [n for n, eps in values.items() if eps and isinstance(eps, float)]
+    for name in [*names, *["eps"] * default]:
         setattr(module, name, NO_EPS)
-    return bool(names)
+    return default or bool(names)
 
 
 def _drop_bias(module: nn.Module) -> bool:

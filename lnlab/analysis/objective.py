@@ -144,12 +144,7 @@ class Objective:
         """Return the w (P,) of another model with parameters of the same names and shapes."""
         check_model(model)
         parameters = dict(model.named_parameters())
-        for name, shape in zip(self.names, self.shapes, strict=True):
-            if name not in parameters or parameters[name].shape != shape:
-                raise ValueError(
-                    f"{type(model).__name__} has no parameter {name} of shape {tuple(shape)}: "
-                    "give a model made as the first was."
-                )
+        check_names("parameter of the other model", self.names, parameters)
         return self.flat([parameters[name] for name in self.names]).to(self.start)
 
     @in_one_thread
@@ -170,14 +165,18 @@ class Objective:
 
         The gradient is computed once; each product is one backward pass through it.
         """
+        once = (
+            f"{type(self.module).__name__} or its loss can be differentiated once and not "
+            "twice: take modules that can (the reference of what was fused)."
+        )
         try:
             w, _, slope = self._differentiate(w, twice=True)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            raise ValueError(f"{self._only_once()} {error}") from error
+            raise ValueError(f"{once} {error}") from error
         if _has_gap(slope):
-            raise ValueError(self._only_once())
+            raise ValueError(once)
 
         @in_one_thread
         def product(v: Tensor) -> Tensor:
@@ -226,14 +225,8 @@ class Objective:
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             yield
 
-    def _only_once(self) -> str:
-        return (
-            f"{type(self.module).__name__} or its loss can be differentiated once and not "
-            "twice: take modules that can (the reference of what was fused)."
-        )
-
     def _check(self) -> None:
-        """Raise if the loss at the start is no function that can be analyzed."""
+        """Raise ValueError if the loss at the start is no function that can be analyzed."""
         name = type(self.module).__name__
         try:
             with torch.no_grad():
@@ -244,7 +237,7 @@ class Objective:
                 "The loss is called with all that the model returns, and y."
             ) from error
         if not isinstance(first, Tensor) or first.dim():
-            shape = tuple(first.shape) if isinstance(first, Tensor) else type(first).__name__
+            shape = tuple(getattr(first, "shape", ())) or type(first).__name__
             raise ValueError(f"the loss returned {shape}: let it return a scalar, a mean.")
         if not first.isfinite():
             raise ValueError(
@@ -252,11 +245,9 @@ class Objective:
                 "and the parameters."
             )
         # the second time from another random state
-        state = self._random_state
+        state, self._random_state = self._random_state, torch.Generator().get_state()
         with torch.random.fork_rng(self._devices):
             # torch.manual_seed would seed all devices, and only these are restored
-            torch.default_generator.manual_seed(1)
-            self._random_state = torch.get_rng_state()
             for device in self._devices:
                 torch.cuda.default_generators[device.index].manual_seed(1)
             other, self._random_state = self.value(), state
@@ -300,9 +291,8 @@ def as_objective(
 ) -> Objective:  # fmt: skip
     """Return the objective of these arguments; what is one already is itself.
 
-    Every analysis of a loss takes either: ``hessian_trace(model, x, y, loss_fn)``, or
-    ``hessian_trace(objective)`` with an :class:`Objective` that serves several of them. Both at
-    once are a ValueError.
+    So every analysis of a loss takes either: ``hessian_trace(model, x, y, loss_fn)``, or
+    ``hessian_trace(objective)`` with an :class:`Objective` that serves several of them.
     """
     if not isinstance(model, Objective):
         return Objective(model, x, y, loss_fn, bn_stats=bn_stats)  # type: ignore[arg-type]

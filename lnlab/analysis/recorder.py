@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from math import frexp, hypot, isfinite, nan, sqrt
 from typing import Any, Self
 
@@ -274,7 +275,7 @@ class Recorder(HookContext, AnalysisResult):
                 if "parameters" in self.what:
                     self._add((path, "parameters", 0), parameter.detach())
                 if "gradients" in self.what and parameter.requires_grad:
-                    hook = self._parameter_hook(path)
+                    hook = partial(self._add_gradient, (path, "gradients", 0))
                     self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
 
     def _output_hook(self, name: str) -> Callable:
@@ -307,12 +308,9 @@ class Recorder(HookContext, AnalysisResult):
 
         return hook
 
-    def _parameter_hook(self, name: str) -> Callable[[nn.Parameter], None]:
-        def hook(parameter: nn.Parameter) -> None:
-            if self._due and parameter.grad is not None:
-                self._add((name, "gradients", 0), parameter.grad.detach())
-
-        return hook
+    def _add_gradient(self, key: Key, parameter: nn.Parameter) -> None:
+        assert parameter.grad is not None
+        self._add(key, parameter.grad.detach())
 
     def _add(self, key: Key, tensor: Tensor, at: int | None = None) -> None:
         if is_batchedtensor(tensor):

@@ -134,10 +134,7 @@ def test_shut_units_are_seen_whatever_shuts_them(f):
     report = check_invariances(Net(), torch.randn(B, D), columns=[2])
     (v,) = (v for v in report.invariances if v.where == "dense.weight")
     assert (v.grade, v.inside) == (Grade.NOT_JUDGED, Grade.BROKEN)
-    assert report.grade("dense.weight", 2) is Grade.NOT_JUDGED
     assert "12 of 12 units are shut (constant) for all examples, at" in str(report)
-    with pytest.raises(KeyError, match=r"at 'dense': there are the places dense\.weight"):
-        report.grade("dense", 2)
     assert list(report.dead.values()) == [(H, H)]
 
 
@@ -155,7 +152,7 @@ def test_a_precision_that_the_module_cannot_compute_in_is_said():
 
     x = torch.randn(B, D, dtype=torch.float32)
     assert check_invariances(SinglePrecision(), x, dtype=torch.float32).dtype == "float32"
-    with pytest.raises(ValueError, match="could be tried in float64"):
+    with pytest.raises(ValueError, match=r"could be tried in torch\.float64"):
         check_invariances(SinglePrecision(), x)
 
 
