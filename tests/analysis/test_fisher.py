@@ -23,8 +23,8 @@ from lnlab.analysis.fisher import (
     fisher_information,
     gain_metric,
     gain_metric_eq_32,
-    metric_error,
     metric,
+    metric_error,
     paper_metric,
 )
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, RMSNorm, WeightNorm
