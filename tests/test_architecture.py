@@ -42,57 +42,36 @@ def tree(path: Path) -> ast.Module:
 
 
 @cache
-def imported(path: Path, *, types: bool = True) -> tuple[str, ...]:
-    """The dotted name of everything that a module imports, at its top or lazily.
-
-    Without ``types`` what only type checkers see is left out.
-    """
+def imported(path: Path) -> frozenset[str]:
+    """The dotted name of all that a module imports, but for what only type checkers see."""
     package = ["lnlab", *path.relative_to(PACKAGE).parts[:-1]]
-    checks = (n for n in ast.walk(tree(path)) if isinstance(n, ast.If) and not types)
+    checks = [node for node in ast.walk(tree(path)) if isinstance(node, ast.If)]
     unseen = {n for c in checks if "TYPE_CHECKING" in ast.dump(c.test) for n in ast.walk(c)}
-    names: list[str] = []
-    for node in ast.walk(tree(path)):
-        if node in unseen:
-            continue
+    names: set[str] = set()
+    for node in {*ast.walk(tree(path))} - unseen:
         if isinstance(node, ast.Import):
-            names += (alias.name for alias in node.names)
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*above, *filter(None, [node.module])])
-            names += (f"{module}.{alias.name}" for alias in node.names)
-    return tuple(names)
-
-
-def parts(path: Path) -> set[str]:
-    """The parts that a module imports from, its own and what type checkers see left out."""
-    known = imported(path, types=False)
-    others = {name.split(".")[1] for name in known if name.startswith("lnlab.")}
-    # `from lnlab import __version__` is everybody's
-    return others - {part(path), "__version__"}
+            names |= {f"{module}.{alias.name}" for alias in node.names}
+    return frozenset(names)
 
 
 def test_imports_run_one_way():
     assert {part(path) for path in MODULES} - {"__init__"} == {*ORDER}
-    before = {name: {*ORDER[:place]} for place, name in enumerate(ORDER)}
-    wrong = {
-        str(path): later
-        for path in MODULES
-        if part(path) in before and (later := parts(path) - before[part(path)])
-    }
-    assert not wrong, wrong
+    for path in MODULES:
+        known = {name.split(".")[1] for name in imported(path) if name.startswith("lnlab.")}
+        known -= {part(path), "__version__"}  # `from lnlab import __version__` is everybody's
+        if part(path) in ORDER:
+            assert known <= {*ORDER[: ORDER.index(part(path))]}, path
 
 
 def test_heavy_packages_have_one_owner():
-    known = {
-        path: {name.split(".")[0] for name in imported(path, types=False)} for path in MODULES
-    }
-    wrong = {
-        str(path): package
-        for path, packages in known.items()
-        for package, owners in OWNERS.items()
-        if package in packages and part(path) not in owners
-    }
-    assert not wrong, wrong
+    for path in MODULES:
+        packages = {name.split(".")[0] for name in imported(path)}
+        for package in packages & OWNERS.keys():
+            assert part(path) in OWNERS[package], (path, package)
 
 
 def test_modules_are_well_named():
@@ -118,7 +97,7 @@ def test_no_modules_import_each_other_in_a_circle():
     leads = {
         name: {
             known
-            for full in imported(path, types=False)
+            for full in imported(path)
             for known in (full, full.rpartition(".")[0])
             if known in names
         }

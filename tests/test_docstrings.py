@@ -2,32 +2,12 @@
 
 import ast
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import lnlab
+from tests.test_architecture import MODULES, PACKAGE, tree
 
-PACKAGE = Path(__file__).parents[1] / "lnlab"
-MODULES = sorted(PACKAGE.rglob("*.py"))
-QUESTIONS = {
-    "Of",
-    "Where",
-    "How",
-    "By",
-    "What",
-    "Whether",
-    "When",
-    "Which",
-    "From",
-    "For",
-    "In",
-}
+QUESTIONS = {*"Of Where How By What Whether When Which From For In".split()}  # noqa: SIM905
 COMPUTING = ("nn", "kernels", "data", "analysis", "training")
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -65,51 +45,44 @@ def public(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
             yield node
 
 
-def documented(function: ast.FunctionDef, overridden: set[str]) -> bool:
-    """True for a docstring, an override of what has one, and a property's setter."""
-    decorators = {ast.unparse(decorator) for decorator in function.decorator_list}
-    free = any(d == "overload" or d.endswith(".setter") for d in decorators)
-    return bool(ast.get_docstring(function)) or function.name in overridden or free
-
-
 OVERRIDDEN = {
     "forward", "backward", "extra_repr", "state_dict", "load_state_dict",  # torch's
     "stats", "update_running", "set_population", "initialize", "check", "weight", "sound",
     "pre_activations", "running_stats", "reset_parameters", "from_torch", "to_torch",
     "torch_state_dict", "features",  # norms', cells' and recordings'
 }  # fmt: skip
-ROOMS = [
-    p
-    for p in MODULES
-    if p.relative_to(PACKAGE).parts[0] in COMPUTING and p.name not in ("runs.py", "sweep.py")
+CALLED = [
+    path
+    for path in MODULES
+    if path.relative_to(PACKAGE).parts[0] in COMPUTING
+    and path.name not in ("runs.py", "sweep.py")
 ]
 
 
 def lacking(function: ast.FunctionDef) -> Iterator[str]:
     """What the docstring of a function does not say: what it is, its shapes, its errors."""
     text = ast.get_docstring(function)
-    if not documented(function, OVERRIDDEN):
-        yield "what is it?"
     if not text:
+        free = any(
+            ast.unparse(d).endswith(("overload", ".setter")) for d in function.decorator_list
+        )
+        if not free and function.name not in OVERRIDDEN:
+            yield "what is it?"
         return
     annotations = [argument.annotation for argument in function.args.args]
     kinds = " ".join(ast.unparse(a) for a in (*annotations, function.returns) if a)
     if "Tensor" in kinds and "(" not in text and "shape" not in text:
         yield "which shape?"
     raised = any(isinstance(n, ast.Raise) and n.exc for n in ast.walk(function))
-    if (
-        function.name in lnlab.__all__
-        and raised
-        and "Error" not in text
-        and "Raises:" not in text
-    ):
+    silent = "Error" not in text and "Raises:" not in text
+    if function.name in lnlab.__all__ and raised and silent:
         yield "which errors?"
 
 
 def test_what_is_public_says_what_it_is_its_shapes_and_its_errors():
     asked = [
         f"{path}:{function.lineno} {function.name}: {question}"
-        for path in ROOMS
+        for path in CALLED
         for function in public(tree(path).body)
         for question in lacking(function)
     ]

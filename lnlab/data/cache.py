@@ -45,9 +45,8 @@ def cache_arrays(name: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
         key: all that decides them besides the code of lnlab and its libraries.
         compute: its errors are raised here, and nothing is stored.
     """
-    path = (
-        data_folder() / "cache" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.npz"
-    )
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    path = data_folder() / "cache" / f"{name}-{digest[:32]}.npz"
     arrays = _read(path)
     if arrays is not None:
         return arrays
@@ -74,18 +73,13 @@ def file_stamp(paths: Iterable[Path]) -> str:
 
 
 @cache
-def package_hash() -> str:
-    """Return the SHA-256 of the package's sources: Python, C++ and tables."""
+def _code_stamp() -> str:
+    """Return a hash of the package's sources, and the versions of what computes for it."""
     package = Path(lnlab.__file__).parent
     total = hashlib.sha256()
-    for path in sorted(p for p in package.rglob("*") if p.suffix in SOURCES):
+    for path in sorted(path for path in package.rglob("*") if path.suffix in SOURCES):
         total.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())
-    return total.hexdigest()
-
-
-@cache
-def _code_stamp() -> str:
-    return " ".join([package_hash(), *(f"{name} {version(name)}" for name in LIBRARIES)])
+    return " ".join([total.hexdigest(), *(f"{name} {version(name)}" for name in LIBRARIES)])
 
 
 def _read(path: Path) -> Arrays | None:
@@ -128,7 +122,8 @@ def cached_call(function: Callable[..., Any], *args: Any) -> Any:
 
     key = "\n".join([_text("an argument", args), *_describe(function, set())])
     compute = in_one_thread(function)
-    return _from_arrays(cache_arrays("call", key, lambda: _to_arrays(compute(*args))))
+    arrays = cache_arrays("call", key, lambda: _to_arrays(compute(*args)))
+    return _from_arrays(arrays)
 
 
 def _describe(function: Any, seen: set[str]) -> Iterator[str]:
@@ -175,9 +170,9 @@ def _text(name: str, value: Any) -> str:
 
 def _is_plain(value: Any) -> bool:
     if is_dataclass(value) and not isinstance(value, type):
-        return _is_plain(vars(value))
+        value = vars(value)
     if isinstance(value, Mapping):
-        return _is_plain([*value, *value.values()])
+        value = [*value, *value.values()]
     if isinstance(value, tuple | list):
         return all(map(_is_plain, value))
     return isinstance(value, int | float | str | None)

