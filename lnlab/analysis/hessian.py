@@ -195,20 +195,14 @@ def extreme_eigenvalues(
             (those of x, as in training), "running" (as in evaluation) or "recomputed" from x.
         progress: whether to show a bar.
 
-    Raises:
-        ValueError: for a count or steps below 1, or if there is no finite H.
-
     Examples:
         >>> eigenvalues = lnlab.extreme_eigenvalues(net, x, y, F.cross_entropy, count=2)
         >>> print(eigenvalues.to_frame())
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    P = len(objective.start)
-    if not 1 <= count <= P or steps < 1:
-        raise ValueError(f"count is {count}, steps {steps}: give 1 to {P}, and 1 or more.")
     w = objective.start if w is None else w
     start = _random_vector(objective, seed, 0) if start is None else start
-    space = KrylovSpace(start, min(steps, P))
+    space = KrylovSpace(start, min(steps, len(start)))
     # the outermost come first: among all p(H) v are those of a p that is large at an end alone
     iterations = space.grow(_product(objective, w))
     for _ in bar(iterations, steps, "eigenvalues", shown=progress):
@@ -248,16 +242,11 @@ def hessian_trace(
     Args:
         draws: of random signs, a product each.
 
-    Raises:
-        ValueError: for less than one draw, or if there is no finite H.
-
     Examples:
         >>> trace = lnlab.hessian_trace(net, x, y, F.cross_entropy)
         >>> print(trace.mean, trace.standard_error)
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    if draws < 1:
-        raise ValueError(f"draws is {draws}: give 1 or more, 2 for an error.")
     product, values = _product(objective, w), []
     for number in bar(range(draws), draws, "trace", shown=progress):
         # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not normal
@@ -289,15 +278,10 @@ def hessian_spectrum(
     Args:
         draws: of random v (P,), each of which takes ``steps`` products.
 
-    Raises:
-        ValueError: for less than one draw or step, or if there is no finite H.
-
     Examples:
         >>> lnlab.hessian_spectrum(net, x, y, F.cross_entropy).plot()
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    if draws < 1 or steps < 1:
-        raise ValueError(f"draws is {draws}, steps {steps}: give 1 or more.")
     product = _product(objective, w)
     nodes, weights = [], []
     for number in bar(range(draws), draws, "spectrum", shown=progress):

@@ -6,7 +6,7 @@ where BatchNorm's statistics come from at each point: all of this is part of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,9 +52,8 @@ class LossLandscape(AnalysisResult):
             "points not finite": self.losses.numel() - len(finite),
             "cases": self.cases,
         }
-        for axis, (at, length) in enumerate(
-            zip(self.coordinates, self.lengths, strict=True), start=1
-        ):
+        directions = zip(self.coordinates, self.lengths, strict=True)
+        for axis, (at, length) in enumerate(directions, start=1):
             # If the scale of w does not matter, a short w looks sharp and a long one flat in
             # steps of the same length (Li et al., section 4): so in lengths of w.
             reach = float(at.abs().max()) * length / self.weights
@@ -112,16 +111,13 @@ def loss_landscape(
             (those of x, as in training), "running" (as in evaluation) or "recomputed" from x.
         progress: whether to show a bar.
 
-    Raises:
-        ValueError: for directions of another shape, or not finite, or an empty grid.
-
     Examples:
         >>> landscape = lnlab.loss_landscape(net, x, y, F.cross_entropy, points=9)
         >>> landscape.plot()
         >>> landscape.save("landscape.html")
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    at = _line(extent, points)
+    at = torch.linspace(-extent, extent, points, dtype=torch.float64)
     if directions is not None:
         return evaluate_grid(objective, directions, [at] * len(directions), progress=progress)
     random = random_directions(objective, 2, seed=seed)
@@ -146,12 +142,11 @@ def random_lines(
     Arguments as in :func:`loss_landscape`.
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    at = _line(extent, points)
-    lines = (
-        evaluate_grid(objective, direction[None], [at], progress=progress)
+    at = torch.linspace(-extent, extent, points, dtype=torch.float64)
+    return [
+        replace(evaluate_grid(objective, direction[None], [at], progress=progress), seed=seed)
         for direction in random_directions(objective, count, seed=seed)
-    )
-    return [replace(line, seed=seed) for line in lines]
+    ]
 
 
 def linear_interpolation(
@@ -176,12 +171,6 @@ def linear_interpolation(
     # beyond both ends, to see whether each is a minimum along the line
     at = torch.linspace(-0.5, 1.5, points, dtype=torch.float64)
     return evaluate_grid(objective, (end - objective.start)[None], [at], progress=progress)
-
-
-def _line(extent: float, points: int) -> Tensor:
-    if not extent > 0 or points < 2:
-        raise ValueError(f"extent is {extent}, points {points}: give more than 0, 2 or more.")
-    return torch.linspace(-extent, extent, points, dtype=torch.float64)
 
 
 @in_one_thread
@@ -220,22 +209,17 @@ def random_directions(objective: Objective, count: int, *, seed: int = 0) -> Ten
     (biases, gains) are 0 in it. The numbers depend on the seed and on the place of a parameter
     among the others alone.
     """
-    if not any(len(shape) > 1 for shape in objective.shapes):
-        raise ValueError("no parameter has rows: a filter-normalized direction would be 0.")
-    parameters = objective.split(objective.start).values()
+    parameters = list(objective.split(objective.start).values())
 
-    def direction(W: Tensor, stream: tuple[int, int]) -> Tensor:
-        if W.dim() < 2:
-            return torch.zeros_like(W).reshape(-1)
-        rows = normal(seed, stream, *W.shape).to(W).flatten(1)
-        # d_i <- d_i ||w_i|| / ||d_i|| for each filter i: a step of 1 changes every filter by
-        # its own length, so that models with weights of other lengths compare
-        length = vector_norm(W.detach().flatten(1), 1, keepdim=True)
-        rows = rows * (length / (vector_norm(rows, 1, keepdim=True) + TINY))
-        return rows.reshape(-1).to(W)
+    def direction(n: int) -> Iterator[Tensor]:
+        for i, W in enumerate(parameters):
+            if W.dim() < 2:
+                yield torch.zeros_like(W)
+                continue
+            rows = normal(seed, (n, i), *W.shape).to(W).flatten(1)
+            # d_i <- d_i ||w_i|| / ||d_i|| for each filter i: a step of 1 changes every filter
+            # by its own length, so that models with weights of other lengths compare
+            length = vector_norm(W.flatten(1), 1, keepdim=True)
+            yield (rows * (length / (vector_norm(rows, 1, keepdim=True) + TINY))).to(W)
 
-    pieces = [
-        torch.cat([direction(W, (n, i)) for i, W in enumerate(parameters)])
-        for n in range(count)
-    ]
-    return torch.stack(pieces)
+    return torch.stack([objective.flat(list(direction(n))) for n in range(count)])

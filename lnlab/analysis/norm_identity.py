@@ -530,11 +530,6 @@ def identify_norm(
             ``num_features``, ``num_channels`` or ``units``.
         read: from what the module returns to the tensor that is analyzed.
 
-    Raises:
-        TypeError: if ``model`` is no module, or x no tensor.
-        ValueError: if no input can be made up, the module does not take one, or its output has
-            another shape.
-
     Examples:
         >>> print(lnlab.identify_norm(nn.LayerNorm(16)))
     """

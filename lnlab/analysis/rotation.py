@@ -100,10 +100,6 @@ def effective_learning_rate(
         names: of the parameters to record; None: all that are trained.
         every: steps from one measurement to the next.
 
-    Raises:
-        ValueError: for names that do not exist, an optimizer that has none of them, or every
-            too small.
-
     Examples:
         >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         >>> invariant = lnlab.analysis.rotation.scale_invariant_weights(net, x)
@@ -119,8 +115,6 @@ def effective_learning_rate(
     check_type("invariant", invariant, Mapping, "the result of scale_invariant_weights")
     known = dict(model.named_parameters())
     check_names("parameter", {*(names or ()), *invariant}, known)
-    if every < 1:
-        raise ValueError(f"every is {every}: give at least 1.")
     groups = {p: group for group in optimizer.param_groups for p in group["params"]}
     parameters = {
         name: (p, groups[p], invariant.get(name, NONE))
