@@ -72,9 +72,8 @@ def _scale_W(given: LayerInputs, delta: float) -> LayerInputs:
     return replace(given, W=delta * given.W)
 
 
-def scale_rows(given: LayerInputs, delta: float, rows: int = 1) -> LayerInputs:
-    """Multiply the first ``rows`` weight vectors of W (H, D) by delta."""
-    return replace(given, W=torch.cat([delta * given.W[:rows], given.W[rows:]]))
+def _scale_row(given: LayerInputs, delta: float) -> LayerInputs:
+    return replace(given, W=torch.cat([delta * given.W[:1], given.W[1:]]))
 
 
 def _scale_x(given: LayerInputs, delta: float) -> LayerInputs:
@@ -113,16 +112,10 @@ _shift_cases, _shift_inputs = partial(_shift_x, axis=0), partial(_shift_x, axis=
 _shift_summed, _shift_units = partial(_shift_a, axis=0), partial(_shift_a, axis=1)
 
 
-def _shift_group(given: LayerInputs, shift: Tensor) -> LayerInputs:
-    one_group = torch.zeros_like(shift)
-    one_group[:MEMBERS] = shift[0]
-    return _shift_units(given, one_group)
-
-
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     Transformation(1, "weight matrix re-scaling", "W → δW", _scale_W, True),
     Transformation(2, "weight matrix re-centering", "W → W + 1γᵀ", _shift_W, False),
-    Transformation(3, "weight vector re-scaling", "w₁ → δw₁", scale_rows, True),
+    Transformation(3, "weight vector re-scaling", "w₁ → δw₁", _scale_row, True),
     Transformation(4, "dataset re-scaling", "X → δX", _scale_x, True),
     Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_inputs, False),
     Transformation(6, "single training case re-scaling", "x₁ → δx₁", _scale_case, True),
@@ -134,19 +127,8 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
 """Columns 1 to 10. Column 11, a case's output does not depend on the others, and 12,
 training and evaluation are the same function, are no transformations: see ``Row``."""
 
-GROUPS, MEMBERS, GHOST = 4, 3, 4
-"""Sizes for the rows with groups (12 units: 4 groups of 3) and ghosts (of 4 cases)."""
-
-ONE_GROUP = (
-    Transformation(
-        3, "re-scaling of all weight vectors of a group", "w₁…w₃ → δw₁…w₃",
-        partial(scale_rows, rows=MEMBERS), True,
-    ),
-    Transformation(
-        7, "shift of the summed inputs of a group", "aₙ₁…aₙ₃ → aₙ₁…aₙ₃ + c1",
-        _shift_group, False,
-    ),
-)  # fmt: skip
+GROUPS, GHOST = 4, 4
+"""The number of groups of units, and of cases in a ghost batch, in the rows with such."""
 
 
 class Statistics(Enum):
@@ -183,8 +165,6 @@ class Row:
     layer_kind: LayerKind = LayerKind.DENSE  # the layer that is normalized
     # what else a letter needs, by column
     conditions: dict[int, str] = field(default_factory=dict, hash=False)
-    # further transformations that change nothing, where the column's own does
-    variants: tuple[Transformation, ...] = ()
     # whether delta < 0 flips the sign of the output before b is added; else the output is not
     # even the same up to its sign
     odd: bool = True
@@ -225,7 +205,7 @@ ROWS: dict[str, Row] = {
     "rms": Row(NORMS["rms"], "YNNYNYNNNNYY", "removes the scale of a case, does not centre"),
     "scale": Row(NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant"),
     "group": Row(
-        partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group", variants=ONE_GROUP
+        partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group"
     ),
     "ghost batch": Row(
         partial(GhostBatchNorm, ghost=GHOST), _BATCH, "batch norm inside each ghost batch"
@@ -271,7 +251,7 @@ ROWS: dict[str, Row] = {
     ),
     "group, convolution": Row(
         partial(GroupNorm, GROUPS), "YNNYNYYNNNYY", "as layer, inside each group",
-        layer_kind=_CONVOLUTION, variants=ONE_GROUP,
+        layer_kind=_CONVOLUTION,
     ),
     "instance": Row(
         InstanceNorm, "YNYYYYYYYNYY", "each unit of each case over space",

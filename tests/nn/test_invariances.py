@@ -74,7 +74,6 @@ def test_every_cell_of_a_row(name):
             defects[12] = measured.train_eval_gap()
         for column, defect in defects.items():
             assert defect < YES if row.claims(column) else defect > NO, column
-        assert all(measured.defect(variant, 3.7) < YES for variant in row.variants)
 
 
 # Conditions: with them the cell holds (tested above), without them it does not.
