@@ -139,7 +139,7 @@ def load(
       labels: every y is 0. Each pixel is 0 or 1.
 
     Args:
-        max_train: of binary images, how many to train on at most.
+        max_train: of ``shapes``, CIFAR-10 and binary images, how many to train on at most.
         grey: of ``digits-binary``, the grey levels of which black and white were drawn.
     """
     if source is DIGITS:
@@ -147,8 +147,8 @@ def load(
     if source is SHAPES:
         return Images(
             source,
-            lambda: (shapes.make_shapes(), ""),
-            lambda: str(shapes.SIZES),
+            lambda: (shapes.make_shapes(max_train), ""),
+            lambda: f"{max_train} {shapes.SIZES}",
             white=255,
             names=shapes.NAMES,
         )
@@ -166,7 +166,7 @@ def load(
     names, white = (), 255
     if source is CIFAR10:
         files, names = find_cifar10(path), CIFAR10_NAMES
-        read = partial(read_cifar10, files)
+        read = partial(read_cifar10, files, max_train)
     elif source is MNIST_BINARY:
         files = find_files(source, path, (file.name for file in source.files))
         read, names, white = partial(read_mnist_binary, files, max_train), ("digit",), 1
@@ -309,7 +309,7 @@ def find_cifar10(path: Path) -> dict[str, Path]:
     return {name: folder / name for name in CIFAR10_MD5}
 
 
-def read_cifar10(files: Mapping[str, Path]) -> tuple[Pixels, str]:
+def read_cifar10(files: Mapping[str, Path], max_train: int | None = None) -> tuple[Pixels, str]:
     """Read pictures (N, 3, 32, 32) and classes (N,) by split, and note unofficial files."""
     official, batches = True, {}
     for name, path in files.items():
@@ -318,8 +318,12 @@ def read_cifar10(files: Mapping[str, Path]) -> tuple[Pixels, str]:
         batches[name] = parse_cifar10(content, path)
     test = batches.pop("test_batch")
     x, y = (np.concatenate(arrays) for arrays in zip(*batches.values(), strict=True))
-    train, valid = np.s_[:-VALID], np.s_[-VALID:]
-    pixels = {"train": (x[train], y[train]), "valid": (x[valid], y[valid]), "test": test}
+    (x, x_valid), (y, y_valid) = np.split(x, [-VALID]), np.split(y, [-VALID])
+    pixels = {
+        "train": (x[:max_train], y[:max_train]),
+        "valid": (x_valid, y_valid),
+        "test": test,
+    }
     return pixels, "" if official else "not the official files"
 
 

@@ -5,6 +5,7 @@ the class: from the border alone a classifier can only guess.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
@@ -71,16 +72,18 @@ LEVELS: dict[str, Level] = {
 NAMES = tuple(LEVELS)
 
 
-def make_shapes() -> Pixels:
+def make_shapes(max_train: int | None = None) -> Pixels:
     """Make pictures (N, 3, 32, 32) and their classes (N,), uint8, by split."""
     pixels = {}
-    for number, (split, size) in enumerate(SIZES.items()):
+    sizes = SIZES | {"train": min(SIZES["train"], max_train or SIZES["train"])}
+    for number, (split, size) in enumerate(sizes.items()):
         blocks = [_block(number, block) for block in range(-(-size // BLOCK))]
         pictures, classes = (np.concatenate(part)[:size] for part in zip(*blocks, strict=True))
         pixels[split] = pictures, classes
     return pixels
 
 
+@lru_cache(maxsize=16)  # 1.5 MB each: what a few thousand pictures to train on need
 def _block(number: int, block: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw the pictures and classes of a block of a split."""
     generator = np.random.default_rng([number, block])

@@ -54,3 +54,5 @@ def test_each_class_is_there_as_often(few):
     made = data.load("shapes")
     assert np.bincount(made.train.y).tolist() == [100] * 10
     assert (made.shape, made.classes, made.names) == ((3, 32, 32), 10, shapes.NAMES)
+    part = data.load("shapes", max_train=120)
+    assert part.train.x.equal(made.train.x[:120])
