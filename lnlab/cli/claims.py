@@ -84,7 +84,7 @@ def judge() -> None:
     """Judge all statements by the kept runs, and keep that beside them; nothing is trained."""
     from lnlab.papers.claims import results
 
-    click.echo(results.keep())
+    click.echo(results.save_records())
 
 
 @claims.command()

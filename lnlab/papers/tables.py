@@ -27,8 +27,8 @@ from lnlab.papers.claims.measures import (
     WORDS,
     common_level,
     common_levels,
-    least,
-    on_the_way,
+    minimum,
+    rows_in_order,
     scored,
     time_to,
 )
@@ -186,7 +186,7 @@ def compare_with_figure_2(
 
 def percent_error(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
     """Return the minimum of a smoothed error, in per cent, by seed."""
-    return numbers_by_seed(runs, lambda frame: 100 * least(frame, metric))
+    return numbers_by_seed(runs, lambda frame: 100 * minimum(frame, metric))
 
 
 # skip-thoughts
@@ -408,7 +408,7 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
 
 def last_epoch(metric: str) -> Measure:
     """Return a metric after the last epoch, not that of the weights that were chosen."""
-    return lambda frame: final(metric)(on_the_way(frame))
+    return lambda frame: final(metric)(rows_in_order(frame))
 
 
 def metric_over_rates(
@@ -437,7 +437,7 @@ def losses_in_own_batches(arms: Arms, epochs: int = 5) -> pd.DataFrame:
     """
 
     def late(frame: pd.DataFrame, metric: str) -> float:
-        return float(np.mean(on_the_way(frame)[metric].tail(epochs)))
+        return float(np.mean(rows_in_order(frame)[metric].tail(epochs)))
 
     return pd.DataFrame(
         {

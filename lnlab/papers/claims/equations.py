@@ -63,7 +63,7 @@ def check(function: Callable[..., float]) -> Callable[..., float]:
     return function
 
 
-def draws(text: str) -> list[float]:
+def run_draws(text: str) -> list[float]:
     """Return the numbers of the ten draws of a check, "name(argument, ...)"."""
     name, arguments = parse_call(text)
     with torch.no_grad():
@@ -75,7 +75,7 @@ def print_draws(id: str) -> None:
     (claim,) = (one for one in load() if one.id == id)
     print(claim.says)
     for reading in claim.all_readings:
-        values, least = draws(reading["check"]), reading.get("beyond")
+        values, least = run_draws(reading["check"]), reading.get("beyond")
         ok = min(values) >= least if least is not None else max(values) <= reading["within"]
         bound = f"at most {reading['within']:g}" if least is None else f"at least {least:g}"
         says = "" if reading["says"] == claim.says else f"{reading['says']}: "
@@ -85,7 +85,7 @@ def print_draws(id: str) -> None:
 
 def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
     """Return whether all draws of a check are within its bound, and the worst one in words."""
-    values = draws(reading["check"])
+    values = run_draws(reading["check"])
     worst = float(np.min(values) if "beyond" in reading else np.max(values))
     if "beyond" in reading:
         right = worst >= reading["beyond"]
@@ -158,14 +158,14 @@ def nonlinear_part(y: Tensor, x: Tensor) -> float:
 # --- Ba et al. (2016), sections 1 to 5.1: one layer -----------------------------------------
 
 
-def layer(norm: str, seed: int) -> NormalizedLayer:
+def random_layer(norm: str, seed: int) -> NormalizedLayer:
     """Return a layer with random weights, inputs, gains and biases, and the normalizer."""
     return NormalizedLayer(ROWS[norm], random_layer_inputs(H, D, B, seed=seed), seed=seed)
 
 
-def change(norm: str, *columns: int, seed: int) -> float:
+def output_change(norm: str, *columns: int, seed: int) -> float:
     """Return the change of a layer's output by transformations, one after the other."""
-    one = layer(norm, seed)
+    one = random_layer(norm, seed)
     given, shift = one.given, random_shift(one.given, seed=seed)
     for column in columns:
         given = TRANSFORMATIONS[column - 1](given, DELTA, shift)
@@ -173,29 +173,32 @@ def change(norm: str, *columns: int, seed: int) -> float:
 
 
 @check
-def cut(seed: int, norm: str, cases: int) -> float:
+def split_batch(seed: int, norm: str, cases: int) -> float:
     """Compare the output for a batch with those for its parts of so many examples."""
-    one = layer(norm, seed)
+    one = random_layer(norm, seed)
     y = [one.output(replace(one.given, x=x)) for x in one.given.x.split(cases)]
     return relative_change(torch.cat(y), one.y)
 
 
 @check
-def train_and_test(seed: int) -> float:
+def ln_in_evaluation(seed: int) -> float:
     """Check that LN computes in evaluation what it computes in training; BN does not."""
     return largest(
-        [layer("layer", seed).train_eval_gap()], [layer("batch", seed).train_eval_gap()]
+        [random_layer("layer", seed).train_eval_gap()],
+        [random_layer("batch", seed).train_eval_gap()],
     )
 
 
 @check
-def other_cases(seed: int) -> float:
+def ln_ignores_other_cases(seed: int) -> float:
     """Check that LN of an example is the same beside others and in a batch of one."""
-    return largest([layer("layer", seed).batch_dependence(), cut(seed, "layer", 1)])
+    return largest(
+        [random_layer("layer", seed).batch_dependence(), split_batch(seed, "layer", 1)]
+    )
 
 
 @check
-def lone_case(seed: int) -> float:
+def bn_of_one_case(seed: int) -> float:
     """Compare BN of two batches of one example (eps = 1e-5: without it, 0/0)."""
     given, other = (random_layer_inputs(H, D, 1, seed=s) for s in (seed, seed + 100))
     one = NormalizedLayer(ROWS["batch"], given, eps=1e-5, seed=seed)
@@ -218,7 +221,7 @@ def reparameterization(seed: int) -> float:
     """Check that g/sigma (W x - mu) + b is affine in x under WN and fixed BN, not LN."""
 
     def remainder(norm: str) -> float:
-        one, x = layer(norm, seed), normal(seed, 4, 8 * B, D)
+        one, x = random_layer(norm, seed), normal(seed, 4, 8 * B, D)
         y = [one.output(replace(one.given, x=batch)) for batch in x.split(B)]
         return nonlinear_part(torch.cat(y), x)
 
@@ -230,16 +233,16 @@ def table_1(seed: int, norm: str) -> float:
     """Check a row of Table 1; inf if a cell "No" changes nothing, either."""
     same, different = [], []
     for column, cell in enumerate(TABLE_1[norm], 1):
-        (same if cell == "Y" else different).append(change(norm, column, seed=seed))
+        (same if cell == "Y" else different).append(output_change(norm, column, seed=seed))
     return largest(same, different)
 
 
 @check
-def scalars(seed: int) -> float:
+def scaled_row(seed: int) -> float:
     """Check that w_1 -> delta w_1 multiplies mu_1 and sigma_1, no other, by delta."""
 
     def distance(name: str) -> float:
-        one = layer(name, seed)
+        one = random_layer(name, seed)
         W, x, norm = one.given.W, one.given.x, one.norm.train()
         scale = torch.ones(len(W), 1).double()
         scale[0] = DELTA
@@ -253,11 +256,13 @@ def scalars(seed: int) -> float:
 @check
 def eq_6_and_7(seed: int) -> float:
     """Check h' = h under LN for W' = delta W + 1 gamma^T, and for x' = delta x."""
-    return largest([change("layer", 1, 2, seed=seed), change("layer", 6, seed=seed)])
+    return largest(
+        [output_change("layer", 1, 2, seed=seed), output_change("layer", 6, seed=seed)]
+    )
 
 
 @check
-def norm_of_inputs(seed: int) -> float:
+def normalized_inputs(seed: int) -> float:
     """Compare W LN(x) with delta W LN(x) and (W + 1 gamma^T) LN(x)."""
     given, norm = random_layer_inputs(H, D, B, seed=seed), ROWS["layer"].make(D).double()
     plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
@@ -266,9 +271,9 @@ def norm_of_inputs(seed: int) -> float:
 
 
 @check
-def invariant(seed: int, column: int, *norms: str) -> float:
+def invariance(seed: int, column: int, *norms: str) -> float:
     """Check that a transformation (a column of the extended Table 1) changes nothing."""
-    return largest(change(norm, column, seed=seed) for norm in norms)
+    return largest(output_change(norm, column, seed=seed) for norm in norms)
 
 
 @check
@@ -321,7 +326,7 @@ def recurrent_scale(seed: int) -> float:
 
 
 @check
-def every_step(seed: int) -> float:
+def normalized_states(seed: int) -> float:
     """Compare each state under LN, f = 1, with one gain times its own standardized sums."""
     cell = RNNCell(D, UNITS, partial(LayerNorm, eps=0.0), nonlinearity=lambda a: a).double()
     g, x = normal(seed, 3, UNITS), normal(seed, 2, T, B, D)
@@ -332,7 +337,7 @@ def every_step(seed: int) -> float:
 
 
 @check
-def growth(seed: int, f: str, inputs: int) -> float:
+def recurrent_growth(seed: int, f: str, inputs: int) -> float:
     """Return the growth per step common to sums and gradients; 0 if they disagree.
 
     Without normalization, in the second half of 50 steps; the ten draws have recurrent gains
@@ -354,7 +359,7 @@ def growth(seed: int, f: str, inputs: int) -> float:
 
 
 @check
-def correlation(seed: int, over: str = "") -> float:
+def relu_correlation(seed: int, over: str = "") -> float:
     """Return the correlation of the changes behind a ReLU layer, over something.
 
     The mean size of the correlation of two units' V f(W x), over "chance" (independent changes
@@ -452,12 +457,12 @@ def eq_12_and_13(seed: int, *norms: str) -> float:
 
 
 @check
-def doubled(seed: int, what: str, factor: float) -> float:
+def with_doubled_weights(seed: int, what: str, factor: float) -> float:
     """Check that F_ww, or the turn by a step, at 2 W is ``factor`` of that at W."""
     toward = normal(seed, 5, B * H)
 
     def distance(name: str) -> float:
-        one = layer(name, seed)
+        one = random_layer(name, seed)
         norm, W, x = one.norm.train(), one.given.W, one.given.x
         J, J_2 = (
             jacobian(lambda V: norm(x @ V.T, V).flatten(), V, vectorize=True).flatten(1)
@@ -511,7 +516,7 @@ def eq_35(seed: int, left: str) -> float:
 
 
 @check
-def tenfold(seed: int, what: str, factor: float, *norms: str) -> float:
+def at_ten_times_the_scale(seed: int, what: str, factor: float, *norms: str) -> float:
     """Check that F along the gains, or lengths, is ``factor`` F for 10 x, or 10 W."""
 
     def after(model: GLM) -> Tensor:
@@ -616,7 +621,7 @@ def bln_of_one_case(seed: int, factor: str) -> float:
 
 
 @check
-def inference(seed: int, configuration: str) -> float:
+def bln_in_evaluation(seed: int, configuration: str) -> float:
     """Compare BLN in evaluation with BLN in training, after 100 batches of 25."""
     norm = BatchLayerNorm(H, M, population=configuration).double()
     for batch in range(100):
@@ -643,7 +648,7 @@ def batch_norm_gives(seed: int, what: str) -> float:
 
 
 @check
-def bad_input(seed: int, effect: str) -> float:
+def bn_of_outlier(seed: int, effect: str) -> float:
     """Check BN with one example a million times as large: a bound, or the other y."""
     norm, x = BatchNorm(H, eps=0.0).double(), normal(seed, 0, M, H)
     before, after = norm(x), norm(torch.cat([1e6 * x[:1], x[1:]]))
@@ -759,7 +764,7 @@ LAYERS, WIDTH = 32, 64
 """Sizes of the transformers whose stream and gradients are followed over depth."""
 
 
-def untrained(
+def untrained_transformer(
     seed: int, arm: str, layers: int = LAYERS, *, scaled: bool = False
 ) -> tuple[Transformer, Tensor, Tensor]:
     """Return a transformer before training, characters and the next ones (4, 16)."""
@@ -775,7 +780,7 @@ def untrained(
 
 def last_variance(seed: int, arm: str, *, scaled: bool = False) -> float:
     """Return the variance of the residual stream behind the last layer."""
-    net, x, _ = untrained(seed, arm, scaled=scaled)
+    net, x, _ = untrained_transformer(seed, arm, scaled=scaled)
     return float(residual_streams(net, x)[-1].var(1, correction=0).mean())
 
 
@@ -805,18 +810,18 @@ def lns_variance_scaled(seed: int) -> float:
 def gradient_over_depth(seed: int, arm: str, over: str) -> float:
     """Return ||dL/dW_2|| of the "first" layer over that of the last, or of the "last"."""
     with torch.enable_grad():
-        _, gradients = profile_over_depth(*untrained(seed, arm))
+        _, gradients = profile_over_depth(*untrained_transformer(seed, arm))
     ratio = gradients[0] / gradients[-1]
     return ratio if over == "first" else 1 / ratio
 
 
 @check
-def skipping_path(seed: int, arm: str) -> float:
+def residual_path_factor(seed: int, arm: str) -> float:
     """Return the factor per layer of a gradient that passes the norms and skips the branches.
 
     It is alpha / sigma at each norm behind a sum: a geometric mean.
     """
-    net, x, _ = untrained(seed, arm)
+    net, x, _ = untrained_transformer(seed, arm)
     logs = []
     for block, h in zip(net.blocks, residual_streams(net, x)[:-1], strict=True):
         for branch in (block.attention, block.feed_forward):
@@ -829,7 +834,7 @@ def skipping_path(seed: int, arm: str) -> float:
 @check
 def folded_gains(seed: int) -> float:
     """Multiply the matrices behind each gain of pre-LN by it, and set it to 1."""
-    net, x, _ = untrained(seed, "pre", 4)
+    net, x, _ = untrained_transformer(seed, "pre", 4)
     norms = [(net.top, [net.readout])]
     for block in net.blocks:
         attention, feed_forward = block.attention, block.feed_forward
@@ -862,7 +867,7 @@ def rms_forgets_length(seed: int) -> float:
 @check
 def radial_gradient(seed: int) -> float:
     """Return the part of the gradient of the last stream that lies along it."""
-    net, x, y = untrained(seed, "pre", 4)
+    net, x, y = untrained_transformer(seed, "pre", 4)
     stream = residual_streams(net, x)[-1].requires_grad_()
     with torch.enable_grad():
         (g,) = grad(nll(net.readout(net.top(stream)), y.flatten()), stream)
@@ -873,7 +878,7 @@ def radial_gradient(seed: int) -> float:
 @check
 def rescaled_matrix(seed: int, arm: str, *letters: str) -> float:
     """Return the largest change of the logits if one matrix of layer 2 of 4 is divided by 4."""
-    net, x, _ = untrained(seed, arm, 4)
+    net, x, _ = untrained_transformer(seed, arm, 4)
     before, changes = net(x), []
     for letter in map(str, letters):
         branch = net.blocks[1].feed_forward if letter in "12" else net.blocks[1].attention

@@ -49,7 +49,7 @@ def measure(kind: dict[str, Any], words: str) -> Callable[[Any], Any]:
 of_one, together, over_rates = (partial(measure, kind) for kind in (OF_ONE, TOGETHER, OVER))
 
 
-def on_the_way(metrics: pd.DataFrame) -> pd.DataFrame:
+def rows_in_order(metrics: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in order of time: a last row of the best model, read again, is not."""
     return metrics.loc[metrics["update"] > metrics["update"].shift(fill_value=-1)]
 
@@ -57,7 +57,7 @@ def on_the_way(metrics: pd.DataFrame) -> pd.DataFrame:
 def values(metrics: pd.DataFrame, metric: str) -> np.ndarray:
     """Return a metric along the training, an array (K,); with a minus before it, negated."""
     sign = -1 if metric.startswith("-") else 1
-    return sign * on_the_way(metrics)[metric.removeprefix("-")].to_numpy(float)
+    return sign * rows_in_order(metrics)[metric.removeprefix("-")].to_numpy(float)
 
 
 @of_one("read at the end of training")
@@ -67,7 +67,7 @@ def final(metrics: pd.DataFrame, metric: str) -> float:
 
 
 @of_one("read after the last update")
-def trained(metrics: pd.DataFrame, metric: str) -> float:
+def after_last_update(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric after the last update."""
     return float(values(metrics, metric)[-1])
 
@@ -79,7 +79,7 @@ def initial(metrics: pd.DataFrame, metric: str) -> float:
 
 
 @of_one("read after {1} epochs")
-def after(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
+def after_epochs(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
     """Return a metric at the first evaluation when so many epochs are over."""
     over = metrics["epoch"].to_numpy(float) >= epochs
     return float(metrics[metric].to_numpy(float)[over][0])
@@ -110,7 +110,7 @@ def fit_falling(curve: np.ndarray) -> np.ndarray:
     "read at the end of the closest curve through the evaluations that never rises, so that "
     "chance lows do not count"
 )
-def least(metrics: pd.DataFrame, metric: str) -> float:
+def minimum(metrics: pd.DataFrame, metric: str) -> float:
     """Return the least value of the trend of a metric."""
     return float(fit_falling(metrics[metric].to_numpy(float))[-1])
 
@@ -118,11 +118,11 @@ def least(metrics: pd.DataFrame, metric: str) -> float:
 @of_one("1 over the squared length of the weights, at the end relative to the start")
 def effective_rate(metrics: pd.DataFrame, metric: str) -> float:
     """Return 1 over the square of a norm at the end, relative to what it was at the start."""
-    return (initial(metrics, metric) / trained(metrics, metric)) ** 2
+    return (initial(metrics, metric) / after_last_update(metrics, metric)) ** 2
 
 
 @of_one("the size of the logarithm of the factor, read at the {1} of training")
-def off_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
+def distance_from_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
     """Return the distance of a factor from 1 at the "start" or the "end", in logarithms."""
     return abs(float(np.log({"start": initial, "end": final}[when](metrics, metric))))
 
@@ -131,7 +131,7 @@ def off_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
     "the area under it over {1}, from the start of training until the training loss is a tenth "
     "of what it was at the start"
 )
-def until_a_tenth(metrics: pd.DataFrame, metric: str, over: str) -> float:
+def area_until_tenth(metrics: pd.DataFrame, metric: str, over: str) -> float:
     """Return the area under a metric from the start until the loss is at a tenth.
 
     The end lies between two evaluations, where metric and updates are straight in the log loss.
@@ -178,7 +178,7 @@ def spread_of_layers(metrics: pd.DataFrame, metric: str) -> float:
 
 
 @of_one("the value farthest from 1 after update {1}")
-def settled(metrics: pd.DataFrame, metric: str, start: int) -> float:
+def worst_ratio_from(metrics: pd.DataFrame, metric: str, start: int) -> float:
     """Return the ratio farthest from 1: one from an update on, or the square of their change.
 
     The metric is the logarithm of the ratio.
@@ -189,7 +189,7 @@ def settled(metrics: pd.DataFrame, metric: str, start: int) -> float:
 
 
 @of_one("of the mean after update {1}")
-def distance(metrics: pd.DataFrame, metric: str, start: int) -> float:
+def distance_from_zero(metrics: pd.DataFrame, metric: str, start: int) -> float:
     """Return the distance of the mean of a metric, from an update on, from 0."""
     return float(abs(metrics.loc[metrics["update"] >= start, metric].to_numpy(float).mean()))
 
@@ -226,14 +226,14 @@ def score(metrics: pd.DataFrame, metric: str) -> float:
     "of a linear classifier of the sentence vectors, averaged over training like an area, less "
     "that of the untrained network"
 )
-def score_gained(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
+def mean_gain(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     """Return the mean of a score along the run, less what it is before the first update."""
     rows = scored(metrics, metric, C)
     return mean_along(rows, metric) - initial(rows, metric)
 
 
 @of_one("the lead over a bag of words and over the untrained network")
-def lead(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
+def lead_over_baselines(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     """Return the lead of a score over the better of a bag of words and the untrained model."""
     sign = -1 if metric.endswith("_mse") else 1
     rows, words = scored(metrics, metric, C), scored(metrics, metric + WORDS, C)
@@ -245,7 +245,7 @@ def lead(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
     "the mean over the tasks (accuracies in %, correlations times 100, minus the squared "
     "error) at the end of training, less that after 59 % of it"
 )
-def gain_of_the_last(metrics: pd.DataFrame, C: float, *names: str) -> float:
+def late_gain(metrics: pd.DataFrame, C: float, *names: str) -> float:
     """Return the points that scores gain, on average, after 1/1.7 of the updates."""
 
     def gain(metric: str) -> float:
@@ -337,7 +337,7 @@ def time_to_levels_below(
     frames: Sequence[pd.DataFrame], metric: str, start: float
 ) -> list[float]:
     """Return the same for levels from ``start`` to where the lowest run ends."""
-    end = min(least(on_the_way(frame), metric) for frame in frames)
+    end = min(minimum(rows_in_order(frame), metric) for frame in frames)
     return mean_time(frames, metric, np.linspace(start, end, LEVELS), "update")
 
 

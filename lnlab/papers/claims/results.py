@@ -49,7 +49,7 @@ OVERLAP = (
 Record = dict[str, Any]
 
 
-def source(root: Path = ROOT) -> str:
+def source_hash(root: Path = ROOT) -> str:
     """Return the hash of what the judged claims follow from."""
     here = Path(__file__).parent
     paths = [*root.glob(f"*{KEPT}"), *here.glob("*.toml"), *here.glob("*.py")]
@@ -59,7 +59,7 @@ def source(root: Path = ROOT) -> str:
     return total.hexdigest()
 
 
-def judged(root: Path = ROOT) -> list[Record]:
+def load_records(root: Path = ROOT) -> list[Record]:
     """Return a record of each claim, in the order of the files: kept ones if they are current.
 
     A record has id, paper, source, theme, quote, says, word, verdict, size, effect, interval,
@@ -68,15 +68,15 @@ def judged(root: Path = ROOT) -> list[Record]:
     path = root / NAME
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["source"] == source(root):
+        if kept["source"] == source_hash(root):
             return kept["claims"]
     return judge_all(root)
 
 
-def keep(root: Path = ROOT) -> Path:
+def save_records(root: Path = ROOT) -> Path:
     """Judge all claims and keep the records beside the runs."""
     text = json.dumps(
-        {"source": source(root), "claims": judge_all(root)}, indent=1, ensure_ascii=False
+        {"source": source_hash(root), "claims": judge_all(root)}, indent=1, ensure_ascii=False
     )
     write_file(root / NAME, (text + "\n").encode())
     return root / NAME

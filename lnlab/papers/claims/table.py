@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from lnlab.papers.claims.judge import NOT_TESTED
-from lnlab.papers.claims.results import Record, judged
+from lnlab.papers.claims.results import Record, load_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ def claims(*ids: str) -> Claims:
         >>> print(lnlab.claims("ba2016-6.6"))
         >>> table = lnlab.claims().to_frame()
     """
-    chosen = [one for one in judged() if not any(ids) or one["id"].startswith(ids)]
+    chosen = [one for one in load_records() if not any(ids) or one["id"].startswith(ids)]
     return Claims(chosen, controls=not any(ids))
 
 

@@ -168,7 +168,7 @@ def describe_learning(learned: str) -> str:
     """Return in words what counts as having learned."""
     if not learned:
         return ""
-    if learned.startswith("lead("):
+    if learned.startswith("lead_over_baselines("):
         return "a better score than a bag of words and than the untrained network"
     name, sign, bound = CONDITION.fullmatch(learned).groups()  # pyright: ignore
     metric = parse_call(name)[1][0]

@@ -34,8 +34,8 @@ def test_the_command_of_an_exact_statement_names_its_numbers(capsys):
 
 def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     readings = [
-        {"says": "for the inputs", "check": "invariant(9, layer)", "within": 1e-12},
-        {"says": "for the sums", "check": "invariant(7, layer)", "within": 1e-12},
+        {"says": "for the inputs", "check": "invariance(9, layer)", "within": 1e-12},
+        {"says": "for the sums", "check": "invariance(7, layer)", "within": 1e-12},
     ]
     exact = equations.judge(statement(readings=readings))
     assert exact.word == AMBIGUOUS
@@ -160,7 +160,7 @@ def test_an_erratum_is_wrong_as_printed(call):
 @pytest.mark.parametrize("call", RIGHT)
 def test_what_an_erratum_gives_instead_is_right(call):
     held = [equations.holds(one)[0] for one in readings(call)]
-    assert max(equations.draws(call)) < equations.ROUNDING or (held and all(held))
+    assert max(equations.run_draws(call)) < equations.ROUNDING or (held and all(held))
 
 
 def test_every_statement_that_is_wrong_has_an_erratum():

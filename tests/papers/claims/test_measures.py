@@ -76,8 +76,11 @@ def test_a_run_that_stays_on_a_plateau_is_not_the_faster_one():
 
 def test_the_last_row_of_the_best_model_is_no_moment_of_the_training():
     metrics = pd.DataFrame({"update": [0, 1, 3, 1], "nll": [4.0, 2.0, 0.0, 9.0]})
-    assert len(measures.on_the_way(metrics)) == 3
-    assert (measures.final(metrics, "nll"), measures.trained(metrics, "nll")) == (9.0, 0.0)
+    assert len(measures.rows_in_order(metrics)) == 3
+    assert (measures.final(metrics, "nll"), measures.after_last_update(metrics, "nll")) == (
+        9.0,
+        0.0,
+    )
     assert measures.mean_along(metrics, "nll") == pytest.approx((3 + 2) / 3)
 
 
@@ -85,8 +88,8 @@ def test_a_sum_until_a_tenth_does_not_depend_on_what_comes_later():
     """Of a loss exp(-t) a tenth is at t = log 10; a metric of 1 sums to the updates there."""
     at = np.linspace(0, 5, 501)
     metrics = pd.DataFrame({"update": at, "train_nll": np.exp(-at), "moved": np.ones(501)})
-    assert measures.until_a_tenth(metrics, "moved", "updates") == pytest.approx(np.log(10))
-    assert measures.until_a_tenth(metrics[:300], "moved", "updates") == pytest.approx(
+    assert measures.area_until_tenth(metrics, "moved", "updates") == pytest.approx(np.log(10))
+    assert measures.area_until_tenth(metrics[:300], "moved", "updates") == pytest.approx(
         np.log(10)
     )
-    assert measures.until_a_tenth(metrics, "moved", "progress") == pytest.approx(1)
+    assert measures.area_until_tenth(metrics, "moved", "progress") == pytest.approx(1)

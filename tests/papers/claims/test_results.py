@@ -10,10 +10,10 @@ from lnlab.book.claims_page import MEANINGS, details, dot, fragment, questions
 from lnlab.papers.claims import claims, findings
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
-from lnlab.papers.claims.results import ROOT, judged, source, write_loop
+from lnlab.papers.claims.results import ROOT, load_records, source_hash, write_loop
 from lnlab.papers.claims.wording import describe
 
-RECORDS = judged()
+RECORDS = load_records()
 BY_ID = {one["id"]: one for one in RECORDS}
 README = Path(__file__).parents[3] / "README.md"
 
@@ -22,7 +22,7 @@ def test_the_kept_records_are_current():
     import json
 
     kept = json.loads((ROOT / "claims.json").read_text(encoding="utf-8"))
-    assert kept["source"] == source(), "run `lnlab claims judge`"
+    assert kept["source"] == source_hash(), "run `lnlab claims judge`"
 
 
 def test_every_record_has_a_word_and_a_headline():
