@@ -16,7 +16,7 @@ from unittest import mock
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_map_only, tree_unflatten
 
 NAME = "pretend"
 COPIES = ("aten::copy_", "aten::_to_copy", "aten::_copy_from")
@@ -86,6 +86,15 @@ class Pretend(torch.Tensor):
         return self.raw.tolist()
 
     @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            if func.__name__ not in ("lstm", "gru"):
+                return func(*args, **(kwargs or {}))
+            # a build for the CPU has these of the CPU alone
+            found = func(*tree_map_only(torch.Tensor, lambda one: one.to("cpu"), args))
+            return tree_map(lambda one: one.to(NAME), found)
+
+    @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         return computed(func, args, kwargs or {})
 
@@ -124,7 +133,7 @@ def computed(func, args, kwargs):
     raws = [leaf.raw if isinstance(leaf, Pretend) else leaf for leaf in leaves]
     own = {id(leaf) for leaf in raws if isinstance(leaf, torch.Tensor)}
     raw_args, raw_kwargs = tree_unflatten(raws, structure)
-    found = MADE_HERE.get(name, func)(*raw_args, **raw_kwargs)
+    found = func(*raw_args, **raw_kwargs)
 
     def dressed(value):
         if not isinstance(value, torch.Tensor):
@@ -140,63 +149,6 @@ def computed(func, args, kwargs):
         return found
     # views share their storage, and what is squeezed in place changes its shape
     return return_and_correct_aliasing(func, args, kwargs, found)
-
-
-def lstm_cell(x_gates, h_gates, c, x_bias=None, h_bias=None):
-    """What torch fuses into one operator on any device but the CPU: h, c and the gates."""
-    gates = x_gates + h_gates
-    for bias in (x_bias, h_bias):
-        gates = gates if bias is None else gates + bias
-    i, f, g, o = gates.chunk(4, 1)
-    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-    c = f * c + i * g
-    return o * c.tanh(), c, torch.cat([i, f, g, o], 1)
-
-
-def lstm_cell_backward(grad_h, grad_c, c_before, c, gates, has_bias):
-    """The way back through :func:`lstm_cell`: to its gates, its cell and its bias."""
-    i, f, g, o = gates.chunk(4, 1)
-    grad_h = torch.zeros_like(c) if grad_h is None else grad_h
-    grad_c = torch.zeros_like(c) if grad_c is None else grad_c
-    grad_c = grad_c + grad_h * o * (1 - c.tanh().square())
-    slopes = (
-        grad_c * g * i * (1 - i),
-        grad_c * c_before * f * (1 - f),
-        grad_c * i * (1 - g.square()),
-        grad_h * c.tanh() * o * (1 - o),
-    )
-    grad_gates = torch.cat(slopes, 1)
-    return grad_gates, grad_c * f, grad_gates.sum(0) if has_bias else None
-
-
-def gru_cell(x_gates, h_gates, h, x_bias=None, h_bias=None):
-    """The same of a GRU: h, and what its way back needs."""
-    x_gates = x_gates if x_bias is None else x_gates + x_bias
-    h_gates = h_gates if h_bias is None else h_gates + h_bias
-    (x_r, x_z, x_n), (h_r, h_z, h_n) = x_gates.chunk(3, 1), h_gates.chunk(3, 1)
-    r, z = (x_r + h_r).sigmoid(), (x_z + h_z).sigmoid()
-    n = (x_n + r * h_n).tanh()
-    return n + z * (h - n), torch.cat([r, z, n, h, h_n], 1)
-
-
-def gru_cell_backward(grad_h, kept, has_bias):
-    """The way back through :func:`gru_cell`: to both gates, h and both biases."""
-    r, z, n, h, h_n = kept.chunk(5, 1)
-    grad_n = grad_h * (1 - z) * (1 - n.square())
-    grad_r, grad_z = grad_n * h_n * r * (1 - r), grad_h * (h - n) * z * (1 - z)
-    grad_x = torch.cat([grad_r, grad_z, grad_n], 1)
-    grad_gates = torch.cat([grad_r, grad_z, grad_n * r], 1)
-    biases = (grad_x.sum(0), grad_gates.sum(0)) if has_bias else (None, None)
-    return grad_x, grad_gates, grad_h * z, *biases
-
-
-MADE_HERE = {
-    "aten::_thnn_fused_lstm_cell": lstm_cell,
-    "aten::_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
-    "aten::_thnn_fused_gru_cell": gru_cell,
-    "aten::_thnn_fused_gru_cell_backward": gru_cell_backward,
-}
-"""Operators that a build of torch for the CPU lacks, as no CPU is asked for them."""
 
 
 def indexing(name, args):

@@ -28,23 +28,20 @@ LAYERS = {
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_fused_layer_is_that_of_the_cpu(name, ragged, device):
-    """Five times, as what comes again may be played from a recording."""
     # Triton's programs serve float32; of four cases, batch norm makes its rounding large
     torch.set_default_dtype(torch.float64 if "batch" in name else torch.float32)
-    layer = LAYERS[name](3, 5, 2, bidirectional=True)
+    layer, x = LAYERS[name](3, 5, 2, bidirectional=True), torch.randn(6, 4, 3)
     lengths = torch.tensor([6, 2, 6, 6]) if ragged else None
     # what of this is computed in TF32 is not what is looked at
     torch.backends.cuda.matmul.allow_tf32 = False
-    inputs = [torch.randn(6, 4, 3, requires_grad=True) for _ in range(5)]
-    expected = [outcome(layer, x, lengths) for x in inputs]
+    expected = outcome(layer, x.requires_grad_(), lengths)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoKernelWarning)
         fused = fuse(layer.to(device))
-        for x, values in zip(inputs, expected, strict=True):
-            found = outcome(fused, x.detach().to(device).requires_grad_(), lengths)
-            for one, other in zip(found, values, strict=True):
-                # float32, other orders of summation, sigmas of a tenth
-                torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-4)
+        found = outcome(fused, x.detach().to(device).requires_grad_(), lengths)
+    for one, other in zip(found, expected, strict=True):
+        # float32, other orders of summation, sigmas of a tenth
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-4)
 
 
 def outcome(layer, x, lengths):

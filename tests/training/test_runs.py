@@ -15,15 +15,7 @@ import pytest
 import torch
 
 import lnlab
-from lnlab.training.runs import (
-    Busy,
-    Run,
-    environment,
-    keep,
-    key,
-    read,
-    remove,
-)
+from lnlab.training.runs import Busy, Run, environment, keep, key, read, remove
 
 CONFIG = {"norm": "layer", "units": [8, 8], "learning_rate": 1e-3}
 DATA = {"name": "digits", "kind": "embedded", "checksum": "abc", "licence": "BSD"}
@@ -54,24 +46,15 @@ def check_pictures(run: Run, updates: list[int]) -> None:
     assert run.pictures(1) == {}
 
 
-# what a run is
-
-
-def test_key_is_the_hash_of_canonical_json():
+def test_a_finished_run_says_what_it_was_under_the_hash_of_canonical_json(tmp_path):
     text = '{"config":{"a":[1,2],"b":0.5},"data":"abc"}'
-    expected = hashlib.sha256(text.encode()).hexdigest()[:12]
-    assert key({"b": 0.5, "a": (1, 2)}, "abc") == expected
-    assert key({"b": 0.5, "a": (1, 2)}, "abd") != expected
-
-
-def test_a_finished_run_says_what_it_was(tmp_path):
+    assert key({"b": 0.5, "a": (1, 2)}, "abc") == hashlib.sha256(text.encode()).hexdigest()[:12]
     root = tmp_path / "mes données à moi"
     finish(root)
     run = begin(root)
     assert run.done
     assert run.folder == root / "mnist" / key(CONFIG, "abc")
-    assert (run.config, run.data) == (CONFIG, DATA)
-    assert run.environment == environment()
+    assert (run.config, run.data, run.environment) == (CONFIG, DATA, environment())
     assert run.result == {"seconds": 1.5}
     assert torch.equal(run.weights()["W"], torch.eye(3))
     columns = {"update": [1, 2], "seed": [0, 0], "nll": [1.0, 0.5]}
@@ -89,8 +72,8 @@ def test_environment_is_complete_and_names_no_machine():
     assert platform.node() not in json.dumps(here)
     assert str(Path.home()) not in json.dumps(here)
     head = ["git", "-C", str(Path(lnlab.__file__).parents[1]), "rev-parse", "HEAD"]
-    commit = subprocess.run(head, capture_output=True, text=True).stdout.strip() or None
-    assert (here["commit"].removesuffix("-dirty") if here["commit"] else None) == commit
+    commit = subprocess.run(head, capture_output=True, text=True).stdout.strip()
+    assert (here["commit"] or "").removesuffix("-dirty") == commit
 
 
 # resumed
@@ -122,7 +105,7 @@ def test_a_checkpoint_comes_back_and_later_rows_are_cut(tmp_path):
     assert not list(run.folder.glob("*.part"))
 
 
-@pytest.mark.parametrize("part", ["lnlab", "code", "torch", "cpu_capability"])
+@pytest.mark.parametrize("part", ["code", "cpu_capability"])
 def test_another_version_may_read_but_not_resume(part, tmp_path, monkeypatch):
     with begin(tmp_path) as run:
         run.log({"update": 1})
@@ -164,13 +147,6 @@ print("locked", flush=True), time.sleep(60)
 # damaged
 
 
-def damages(content: bytes, count: int = 15) -> list[bytes]:
-    """Return a file with its end torn off, or a bit flipped, at ``count`` places each."""
-    places = range(0, len(content), max(1, len(content) // count))
-    torn = [content[:n] for n in places]
-    return torn + [content[:n] + bytes([content[n] ^ 1]) + content[n + 1 :] for n in places]
-
-
 @pytest.mark.parametrize("name", ["config", "metrics", "pictures", "weights"])
 def test_a_damaged_file_of_a_finished_run_is_named_with_what_to_do(name, tmp_path):
     def read_all():
@@ -179,10 +155,15 @@ def test_a_damaged_file_of_a_finished_run_is_named_with_what_to_do(name, tmp_pat
 
     folder = finish(tmp_path).folder
     (path,) = folder.glob(f"{name}.*")
-    for damaged in damages(path.read_bytes()):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=rf"{path} is damaged.*Delete {folder} to start"):
-            read_all()
+    content = path.read_bytes()
+    for place in range(0, len(content), max(1, len(content) // 15)):
+        flipped = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        for damaged in (content[:place], flipped):
+            path.write_bytes(damaged)
+            with pytest.raises(
+                ValueError, match=rf"{path} is damaged.*Delete {folder} to start"
+            ):
+                read_all()
     path.unlink()
     with pytest.raises(ValueError, match=rf"{folder}.*(missing|is not done)"):
         read_all()
@@ -216,7 +197,7 @@ def test_a_checkpoint_that_is_torn_is_named_and_its_pickle_not_executed(tmp_path
 # many runs, and kept ones
 
 
-def test_runs_are_read_by_task_and_key_a_finished_one_first(tmp_path):
+def test_runs_are_read_in_order_a_finished_one_first_and_damaged_ones_left_out(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     begin(first).close()
     runs = [finish(second), finish(first, norm="batch"), finish(first, "draw")]
@@ -227,15 +208,11 @@ def test_runs_are_read_by_task_and_key_a_finished_one_first(tmp_path):
     assert {run.folder for run in both} == {run.folder for run in runs}
     assert [run.key for run in read([first, second], "draw")] == [runs[2].key]
     assert read(tmp_path / "nowhere") == []
-
-
-def test_a_damaged_run_is_left_out_with_a_warning_and_one_can_be_removed(tmp_path):
-    whole, damaged = (finish(tmp_path, norm=norm) for norm in ("layer", "batch"))
-    (damaged.folder / "config.json").write_bytes(b"{")
-    with pytest.warns(UserWarning, match=rf"{damaged.key}.*damaged.*left out"):
-        assert [run.key for run in read(tmp_path)] == [whole.key]
-    remove(whole)
-    assert not whole.folder.exists()
+    (runs[2].folder / "config.json").write_bytes(b"{")
+    with pytest.warns(UserWarning, match=rf"{runs[2].key}.*damaged.*left out"):
+        assert len(read([first, second])) == 2
+    remove(runs[0])
+    assert not runs[0].folder.exists()
 
 
 def test_kept_runs_are_the_same_without_weights(tmp_path):
@@ -243,8 +220,8 @@ def test_kept_runs_are_the_same_without_weights(tmp_path):
     runs = [finish(tmp_path / "runs", norm=norm) for norm in ("layer", "batch", "none")]
     for run in runs:
         kept = keep(run, results)
-        for name in ("task", "key", "config", "data", "environment", "result", "finished"):
-            assert getattr(kept, name) == getattr(run, name)
+        assert kept.task == run.task
+        assert kept.record() == run.record()
         assert kept.metrics().equals(run.metrics())
         check_pictures(kept, [1, 2])
         with pytest.raises(FileNotFoundError, match="without weights"):

@@ -59,16 +59,15 @@ class Turned(LayerNorm):
         return Stats(a.mean(0), a.std(0))
 
 
-def deep(norm) -> nn.Sequential:
-    # no bias before a norm: its gradient is the rounding of 0, which Adam would blow up
-    return nn.Sequential(
-        nn.Linear(6, 8, bias=False), norm(8), nn.ReLU(), nn.Linear(8, 3)
-    )  # fmt: skip
+def mlp(norm) -> nn.Module:
+    return MLP((6, 8, 8, 3), norm, Identity)
 
 
 NETWORKS = {
-    "LayerNorm": lambda: deep(nn.LayerNorm),
-    "BatchNorm1d": lambda: deep(nn.BatchNorm1d),
+    # no bias before a norm: its gradient is the rounding of 0, which Adam would blow up
+    "BatchNorm1d": lambda: nn.Sequential(
+        nn.Linear(6, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
+    ),
     "tied": Tied,
     "recurrent": Recurrent,
     "parametrized": lambda: nn.Sequential(
@@ -77,36 +76,35 @@ NETWORKS = {
     "convolution": lambda: nn.Sequential(
         nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten()
     ),
-    "our LayerNorm": lambda: MLP((6, 8, 8, 3), LayerNorm, Identity),
-    "our LayerNorm, fused": lambda: fuse(MLP((6, 8, 8, 3), LayerNorm, Identity)),
-    "our BatchNorm, fused": lambda: fuse(MLP((6, 8, 8, 3), BatchNorm, Identity)),
-    "our RMSNorm, fused": lambda: fuse(MLP((6, 8, 3), RMSNorm, Identity)),
-    "our GroupNorm, fused": lambda: fuse(MLP((6, 8, 3), partial(GroupNorm, 2), Identity)),
-    "a subclass": lambda: MLP((6, 8, 3), Turned, Identity),
+    "our LayerNorm": lambda: mlp(LayerNorm),
+    "our LayerNorm, fused": lambda: fuse(mlp(LayerNorm)),
+    "our BatchNorm, fused": lambda: fuse(mlp(BatchNorm)),
+    "our RMSNorm, fused": lambda: fuse(mlp(RMSNorm)),
+    "our GroupNorm, fused": lambda: fuse(mlp(partial(GroupNorm, 2))),
+    "a subclass": lambda: mlp(Turned),
 }
 
 # bmm sums in another order than mm
 close = partial(torch.testing.assert_close, rtol=0, atol=1e-12)
 
 
+def trained(model, batches):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for batch in batches:
+        optimizer.zero_grad()
+        model(batch).square().sum().backward()
+        optimizer.step()
+    return model
+
+
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 @pytest.mark.parametrize("S", [1, 3])
 def test_trained_together_equals_trained_alone(network, S):
-    models = [network() for _ in range(S)]
-    together, x = stack(models), torch.randn(20, S, 5, 6)
-    optimizer = torch.optim.Adam(together.parameters(), lr=0.01)
-    for batch in x:
-        optimizer.zero_grad()
-        together(batch).square().mean().mul(S).backward()
-        optimizer.step()
-    for index, model in enumerate(models):
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        for batch in x:
-            optimizer.zero_grad()
-            model(batch[index]).square().mean().backward()
-            optimizer.step()
-    outputs = together.eval()(x[0])
+    models, x = [network() for _ in range(S)], torch.randn(20, S, 5, 6)
+    together = trained(stack(models), x).eval()
+    outputs = together(x[0])
     for index, (model, unstacked) in enumerate(zip(models, together.unstack(), strict=True)):
+        trained(model, x[:, index])
         assert not any(part.training for part in unstacked.modules())
         close(dict(unstacked.state_dict()), dict(model.state_dict()))
         close(outputs[index], model.eval()(x[0, index]))
