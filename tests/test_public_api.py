@@ -7,9 +7,6 @@ from inspect import isfunction, ismodule
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
-from torch.nn import functional as F
 
 import lnlab
 
@@ -55,59 +52,3 @@ def test_no_function_has_the_name_of_a_module_that_would_replace_it(package):
     paths = Path(module.__file__).parent.iterdir()
     beside = {path.stem for path in paths if path.suffix in ("", ".py")}
     assert not beside & {*functions}
-
-
-class MyNorm(nn.Module):
-    def __init__(self, units):
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(units))
-
-    def forward(self, x):
-        return self.gain * x / (1 + x.abs().mean(-1, keepdim=True))
-
-
-def build(norm_layer):
-    return nn.Sequential(nn.Linear(8, 16), norm_layer(16), nn.ReLU(), nn.Linear(16, 4))
-
-
-@pytest.fixture
-def data():
-    return torch.randn(64, 8), torch.arange(64) % 4
-
-
-def test_norms_are_compared(data):
-    norms = {"LN": lnlab.nn.LayerNorm, "mine": MyNorm}
-    runs = lnlab.compare(build, norms, data, seeds=2, updates=4, device="auto")
-    assert list(runs.to_frame()["norm"]) == ["LN", "mine"]
-    assert len(runs.plot().data) == 4
-
-
-def test_a_module_is_analysed(data, tmp_path):
-    (x, y), net = data, build(nn.LayerNorm)
-    assert len(lnlab.check_invariances(net, x).to_frame())
-    assert "layer" in str(lnlab.identify_norm(net[1], torch.randn(32, 16))).lower()
-    with lnlab.record(net) as recorder:
-        F.cross_entropy(net(x), y).backward()
-    assert len(recorder.to_frame())
-    arguments = net, x, y, F.cross_entropy
-    results = [
-        lnlab.loss_landscape(*arguments, points=5),
-        lnlab.extreme_eigenvalues(*arguments),
-        lnlab.hessian_spectrum(*arguments, steps=5),
-    ]
-    for result in results:
-        assert len(result.to_frame())
-        assert result.plot().data
-    path = tmp_path / "audit.html"
-    lnlab.audit(*arguments).save(path)
-    assert path.stat().st_size
-
-
-def test_normalizers_are_swapped(data):
-    x, _ = data
-    plan = lnlab.swap(build(nn.BatchNorm1d), {nn.BatchNorm1d: lnlab.nn.LayerNorm}, x)
-    assert isinstance(plan.make()[1], lnlab.nn.LayerNorm)
-
-
-def test_claims_are_a_table():
-    assert len(lnlab.claims().to_frame()) > 100

@@ -11,7 +11,6 @@ from lnlab.analysis.invariances import check_invariances
 from lnlab.analysis.landscape import loss_landscape
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
-from lnlab.panels.landscape_panel import landscape
 from lnlab.training import Batches
 from lnlab.training.trainer import evaluate, fit
 
@@ -77,16 +76,3 @@ def test_large_work_keeps_the_users_number():
     assert objective(net).value() > 0
     assert set(seen) == {2}
     assert threads.is_large(torch.zeros(threads.LARGE + 1))
-
-
-def test_a_panel_looks_in_one_thread(monkeypatch):
-    network = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3))
-    shown = landscape({"a network": network}, X, Y)
-    show = shown._show
-    monkeypatch.setattr(
-        shown, "_show", lambda state: seen.append(torch.get_num_threads()) or show(state)
-    )
-    shown.controls["seed"].value = 1
-    assert not shown.bar.error
-    assert seen == [1]
-    assert torch.get_num_threads() == 2

@@ -40,12 +40,6 @@ def test_a_formula_that_is_not_understood_is_shown():
     assert r"a &lt; \nonsense</code> holds" in page
 
 
-def test_formulas_stand_inline_and_displayed():
-    page = markdown("Let $a<b$.\n\n$$a = W x$$", trusted=True)
-    assert page.count('<math display="block"') == page.count("<math>") == 1
-    assert "$" not in page
-
-
 @pytest.mark.parametrize(
     ("source", "together"),
     [
@@ -64,22 +58,9 @@ def test_links_lead_to_pages():
     assert 'href="02_what_stays_the_same.html#Claim"' in page
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<script>alert(1)</script>",
-        "<img src=x onerror=alert(1)>",
-        "[x](javascript:alert(1))",
-        "$\\text{<script>alert(1)</script>}$",
-        "$\\nonsense{<script>alert(1)</script>}$",
-    ],
-)
-def test_outputs_cannot_bring_html(text):
-    page = markdown(f"x {text} y", trusted=False)
-    assert not re.search(r"<(script|img)|href=\"javascript", page)
-
-
 def test_our_own_prose_may_fold_a_solution():
     source = "<details><summary>Solution</summary>\n\n$x^2$\n\n</details>"
-    page = markdown(source, trusted=True)
+    page = markdown(source + "\n\n$$a = W x$$", trusted=True)
     assert page.index("<details>") < page.index("<math>") < page.index("</details>")
+    assert page.count('<math display="block"') == page.count("<math>") == 1
+    assert "$" not in page

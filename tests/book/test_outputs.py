@@ -35,9 +35,13 @@ def test_figure_keeps_its_data_and_cannot_end_its_script_or_label():
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/markdown", "text/latex", "text/plain"])
-def test_no_output_brings_scripts_or_handlers(kind):
-    html = render_display({kind: HOSTILE}, {}, "output-1-0")
-    assert not re.search(r"<script|<img|<[^>]*onerror", html)
+@pytest.mark.parametrize(
+    "text",
+    [HOSTILE, "[x](javascript:alert(1))", f"$\\text{{{HOSTILE}}}$", f"$\\no{{{HOSTILE}}}$"],
+)
+def test_no_output_brings_scripts_or_handlers(kind, text):
+    html = render_display({kind: text}, {}, "output-1-0")
+    assert not re.search(r"<script|<img|<[^>\"]*onerror|href=\"javascript", html)
 
 
 def test_a_table_of_pandas_is_kept_without_its_style():

@@ -96,32 +96,24 @@ def test_pages_follow_each_other_by_track(tmp_path):
     assert "advanced ·" in (out / "03_c.html").read_text()
 
 
-def page_of(site, tmp_path, **run):
-    executed(site, "00_first", **run)
-    publish([tmp_path / "00_first.ipynb"], site)
-    return (site / "00_first.html").read_text()
-
-
-def test_a_run_that_failed_does_not_take_the_place_of_a_good_one(site, tmp_path):
-    failed = {"suffix": ".failed.ipynb", "error": "KeyError: x", "place": "in cell 2 (y)"}
-    page = page_of(site, tmp_path, **failed)
-    assert '<figure class="plot">' in page, "the page of the good run"
-
-
 def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     settings = {"budget": "smoke", "seeds": [], "seed": 0, "data": "", "sources": ""}
     settings["panel"] = {"delta": 3}
-    page = page_of(site, tmp_path, parameters=settings, hardware="A Chip, 2 cores")
+    executed(site, "00_first", figure(), parameters=settings, hardware="A Chip, 2 cores")
+    executed(site, "00_first", suffix=".failed.ipynb", error="KeyError: x", place="here")
+    publish([tmp_path / "00_first.ipynb"], site)
+    page = (site / "00_first.html").read_text()
     (banner,) = re.findall(r'<p class="run">(.*?)</p>', page)
     assert "budget: smoke · data: default · seed: 0 · seeds: default ·" in banner
     assert "sources" not in banner, "empty, and nothing that a budget has"
     assert "A Chip, 2 cores · 1.2 s" in banner
     assert "delta" not in banner
     assert "A smoke run" in page
+    assert '<figure class="plot">' in page, "one that failed takes no good run's place"
 
 
 def test_a_page_says_which_parameters_its_text_describes(site, tmp_path):
-    page_of(site, tmp_path, parameters={"seeds": [3], "panel": {}, "device": "cpu"})
+    executed(site, "00_first", parameters={"seeds": [3], "panel": {}, "device": "cpu"})
     notebook = nbformat.read(site / "00_first.ipynb", as_version=4)
     source = "seeds = [0]\npanel = {}\ndevice = 'auto'"
     cell = new_code_cell(source, metadata={"tags": ["parameters"]})

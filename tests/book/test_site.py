@@ -8,12 +8,11 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
+from plotly.subplots import make_subplots
 
-from lnlab import panels
 from lnlab.auditing.norm_survey import read_popular_norms
 from lnlab.book.html import PLOTLY, publish
 from lnlab.book.site import first_page, first_picture, norms_page, site
-from lnlab.panels.panel import to_json
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
@@ -39,15 +38,16 @@ def ran(tmp_path) -> tuple[list[Path], Path]:
 
 
 def test_the_picture_of_a_question_does_not_show_the_answer(tmp_path):
-    panel = panels.invariance(alone=True, transformation=4)
-    shown = new_output("display_data", {PLOTLY: to_json(panel.stills(play=True)[0])})
-    for tags, names in (([], "batch layer weight"), (["question"], "")):
+    figure = make_subplots(1, 2, subplot_titles=["question", "answer"])
+    figure.add_scatter(y=[0, 1], name="question", row=1, col=1)
+    figure.add_scatter(y=[1, 0], name="answer", row=1, col=2)
+    shown = new_output("display_data", {PLOTLY: figure.to_plotly_json()})
+    for tags, names in (([], ["question", "answer"]), (["question"], ["question"])):
         cell = new_code_cell("panel", outputs=[shown], metadata={"tags": tags})
         nbformat.write(new_notebook(cells=[cell]), tmp_path / "00.ipynb")
-        layout = (first_picture(tmp_path / "00.ipynb") or {})["layout"]
-        titles = [note["text"] for note in layout["annotations"]]
-        assert titles[0] == "<b>pre-activations a</b>"
-        assert sorted(re.findall(r"<b>(\w+)</b>", "".join(titles))) == names.split()
+        picture = first_picture(tmp_path / "00.ipynb") or {}
+        assert [note["text"] for note in picture["layout"]["annotations"]] == names
+        assert [trace["name"] for trace in picture["data"]] == names
 
 
 def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_path):
@@ -78,13 +78,6 @@ def test_the_first_page_has_playground_findings_and_tracks_with_pictures(ran, tm
     assert 'id="ba2016-6.5-faster"' in (tmp_path / "site/claims.html").read_text()
 
 
-def test_the_one_link_to_another_host_is_the_repository(ran, tmp_path):
-    address = "https://github.com/somebody/lnlab"
-    for repository, links in (("", []), (address, [address])):
-        page = site(*ran, tmp_path / "site", **CONTENT, repository=repository).read_text()
-        assert re.findall(r'href="(https?:[^"]+)"', page) == links
-
-
 def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
     sources, build = ran
     page = first_page(sources, build, build, **CONTENT).read_text()
@@ -96,12 +89,14 @@ def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
         assert (build / target).is_file(), target
 
 
-def test_the_first_page_counts_normalizers_and_its_pages_lead_back(ran, tmp_path):
+def test_the_first_page_leads_to_the_table_of_normalizers_and_the_repository(ran, tmp_path):
     norms = [
         {"name": f"p.{status}", "status": status, "package": "p 1"}
         for status in ("identified", "not a normalizer")
     ]
-    page = site(*ran, tmp_path / "site", **CONTENT, norms=norms).read_text()
+    address = "https://github.com/somebody/lnlab"
+    page = site(*ran, tmp_path / "site", **CONTENT, norms=norms, repository=address).read_text()
+    assert re.findall(r'href="(https?:[^"]+)"', page) == [address]
     assert ": 1 normalizers of 1 packages, searchable" in page
     for name in ("claims.html", "norms.html"):
         assert 'href="index.html"' in (tmp_path / "site" / name).read_text()
