@@ -89,7 +89,7 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
             compared = any(not (one["shares"] or one["asks"]) for one in record["settings"])
             matters = f"where all networks learned, {matters}" if compared else ""
         parts["The smallest effect that matters"] = matters
-        parts["To learn"] = f"to reach {record['learned']}" if record["learned"] else ""
+        parts["Counted as having learned"] = record["learned"]
         parts["How sure"] = how_sure(record)
         parts["Why this one is shown"] = record["shown"]
     parts["Note"] = record["note"]
@@ -142,9 +142,9 @@ def place(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     """Return how near a setting is, its seeds and n, and what differs from those above it."""
     near = setting["nearness"]
     if near == record["nearness"] and not setting.get("headline"):
-        near = "as near"
+        near = ""
     used = setting["used"] if setting["used"] != record["used"] else ""
-    parts = [*filter(None, [used]), near, count(setting)]
+    parts = [*filter(None, [used, near]), count(setting)]
     if setting["other_matters"]:
         size = setting["matters"].partition(" (")[0]
         parts.append(f"smallest effect that matters: {size}")

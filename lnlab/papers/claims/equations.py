@@ -99,7 +99,8 @@ def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
     if np.isfinite(worst) and worst and (unit is None or bound in ("at least", "at most")):
         amount = _round(worst, bound, unit)
     if "finds" in reading:
-        return right, reading["finds"].format(amount)
+        least = f"{100 * min(values):.2g} %"
+        return right, reading["finds"].format(amount, least=least)
     subject, *other = reading["compares"]
     equal = worst < ROUNDING and unit is None
     if other and equal:

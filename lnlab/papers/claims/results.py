@@ -27,6 +27,7 @@ from lnlab.papers.claims.entries import (
     load,
 )
 from lnlab.papers.claims.judge import (
+    CONTRADICTED,
     MIXED,
     NOT_TESTED,
     OPPOSITE,
@@ -145,6 +146,8 @@ def _record(claim: Statement, runs: Any) -> Record:
         one for one in others if one[1].word == OPPOSITE.get(decision.word) and not one[0].asks
     ]
     nearest = [one for one in contrary if one[1] in same]
+    if headline.numbers:
+        record["effect"] += "; its runs are not kept"
     if is_mixed(decision, same, rest):
         _, against, other = min(nearest, key=lambda one: claim.rank(one[0]))
         one, opposite = ("for", "against")[:: 1 if decision.word == SUPPORTED else -1]
@@ -153,6 +156,8 @@ def _record(claim: Statement, runs: Any) -> Record:
         )
         why = f"another setting says the opposite, with {_adjusted(against, every)}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": why}
+    else:
+        record["effect"] += _describe_others(decision, same)
     if nearest and record["word"] != MIXED:
         reasons = "; ".join(_adjusted(one, every) for _, one, _ in nearest)
         record["contrary"] = f"not “mixed”, as the opposite has {reasons}"
@@ -174,14 +179,26 @@ def _record(claim: Statement, runs: Any) -> Record:
     return record
 
 
+def _describe_others(shown: Decision, same: Sequence[Decision]) -> str:
+    """Return how many other settings, as near to the paper, have another word that decides."""
+    tested = [one.word for one in same if one.word != NOT_TESTED]
+    verbs = {SUPPORTED: "supports", CONTRADICTED: "contradicts"}
+    said = []
+    for word, verb in verbs.items():
+        if word != shown.word and (n := tested.count(word)):
+            said.append(f"{n} {verb if n == 1 else verb[:-1]} it")
+    others = f"{len(tested)} other settings" if len(tested) > 1 else "the one other setting"
+    return f"; of {others} as near, {' and '.join(said)}" if said else ""
+
+
 def _why_shown(headline: Comparison, tested: Sequence[Comparison]) -> str:
     """Return which step of :meth:`Statement.rank` left the headline alone."""
     rates = {"validation": "by held-out loss", "training": "by training loss"}
     reasons = (
         "it is the nearest to the paper",
-        f"each side has its best learning rate, {rates.get(headline.tuned_on)}",
+        f"in it each side has its best learning rate, {rates.get(headline.tuned_on)}",
         f"it has the most seeds ({len(headline.seeds)})",
-        "it was written down before its runs",
+        "it was declared before its runs",
         "it comes first in the file of the claims",
     )
     equals = (

@@ -120,7 +120,7 @@ def paragraph(record: Record, width: int = WIDTH, *, every: bool = True) -> str:
     outcome = f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}"
     if record["interval"] or record.get("shares"):
         outcome += f". In brackets: the 95 % interval{'s' * record['shares']}"
-    blocks = [fill(record["says"], width), fill(outcome.rstrip(".") + ".", width)]
+    blocks = [fill(f"Claim: {record['says']}", width), fill(outcome.rstrip(".") + ".", width)]
     blocks += [
         fill(f"{label}: {text}", width, subsequent_indent="  ")
         for label, text in details(record).items()

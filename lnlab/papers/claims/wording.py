@@ -57,7 +57,7 @@ def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> s
     """Return an effect in words: "27 % fewer updates with LN than with BN (21 to 32)"."""
     first, second = name_sides(of)
     if of.effect == "ratio" and (of.expect is not None or estimate > math.log(2)):
-        numbers = [f"{math.exp(x):.2g}" for x in (estimate, *(ends or ()))]
+        numbers = [f"{math.exp(x):.3g}" for x in (estimate, *(ends or ()))]
         text = f"{of.unit}: {numbers[0]}"
         if second:
             text = f"{first}, {numbers[0]} times the {of.unit} {second}"

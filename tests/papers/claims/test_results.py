@@ -53,7 +53,7 @@ def test_a_statement_says_why_its_setting_is_shown():
     shown = {id: details(one).get("Why this one is shown", "") for id, one in BY_ID.items()}
     assert shown["ziaee2022-4-cifar-1"] == "It is the nearest to the paper."
     assert shown["kim2025-lower"].endswith("alike, it has the most seeds (20).")
-    assert "written down before its runs" in shown["ba2016-3-gradients"]
+    assert "declared before its runs" in shown["ba2016-3-gradients"]
     assert shown["ba2016-6.2-faster"].startswith("Of 2 settings as near to the paper")
     assert not shown["benothman2018-4.1-steps"]
 
@@ -73,7 +73,7 @@ def test_nothing_learned_is_not_tested():
     assert one["effect"] == (
         "2 of 5 networks learned with LN (5 to 85 %), 4 of 5 without normalization (28 to 99 %)"
     )
-    assert "a variational bound below 201 nats" in details(one)["To learn"]
+    assert "a variational bound below 201 nats" in details(one)["Counted as having learned"]
     assert "where all" in details(one)["The smallest effect that matters"].lower()
 
 
