@@ -22,7 +22,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from lnlab.nn.normalizer import Normalizer, Stats, at_least_float32, check_eps
+from lnlab.nn.normalizer import Normalizer, Stats, at_least_float32
 
 
 class PopulationStatistics(nn.Module):
@@ -74,13 +74,9 @@ class PopulationStatistics(nn.Module):
             )
         return at_least_float32(self.mu), at_least_float32(self.spread)
 
-    def restart(self) -> None:
-        """Start again, in the same shape."""
-        self.batches.zero_()
-
     def clear(self) -> None:
         """Start again, with batches of any shape."""
-        self.restart()
+        self.batches.zero_()
         self.mu.resize_(0)
         self.spread.resize_(0)
 
@@ -181,7 +177,6 @@ class BatchLayerNorm(Normalizer):
             raise ValueError(f"terms is {terms!r}: choose from {', '.join(get_args(Terms))}.")
         self.m, self.population, self.variant = m, population, variant
         self.eps = variant.eps if eps is None else eps
-        check_eps(self.eps)
         self.g = nn.Parameter(torch.ones(units))
         self.b = nn.Parameter(torch.zeros(units))
         self.over_cases = PopulationStatistics(epoch)
@@ -212,31 +207,22 @@ class BatchLayerNorm(Normalizer):
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check(a)
         a_ = at_least_float32(a)
-        (mu_B, sigma_B), (mu_F, sigma_F) = self._term_stats(a_)
+        of_cases, of_features = self._from_population()[:2], self._from_population()[2:]
+        mu_B, sigma_B = self._stats_over(a_, 0, self.over_cases, *of_cases)
+        mu_F, sigma_F = self._stats_over(a_, self.unit_axis, self.over_features, *of_features)
         w_B, w_F = self.weights(len(a))
-        x_B = torch.zeros_like(a_) if self._batch_term_is_zero(a) else (a_ - mu_B) / sigma_B
+        # of one example by the statistics of its own batch: 0 whatever eps
+        alone = len(a) == 1 and not any(of_cases)
+        x_B = torch.zeros_like(a_) if alone else (a_ - mu_B) / sigma_B
         x_F = (a_ - mu_F) / sigma_F
         # Eq. 16 as printed, the sum of two standardized terms. As one (a - mu)/sigma its mu
         # could be far outside of the data (w_F < 0 past m = 1/eps), and cancel in float32.
         x = (w_B * x_B + w_F * x_F) / self.divisor
         return (self.broadcast_units(self.g) * x + self.broadcast_units(self.b)).to(a.dtype)
 
-    def _batch_term_is_zero(self, a: Tensor) -> bool:
-        """True for one example (1, H) that is normalized by its own batch statistics."""
-        mu_B, sigma_B, *_ = self._from_population()
-        return len(a) == 1 and not (mu_B or sigma_B)
-
     def _from_population(self) -> list[bool]:
         """Return True for each of the four that comes from the population: none in training."""
         return [letter == "T" and not self.training for letter in self.population]
-
-    def _term_stats(self, a: Tensor) -> tuple[Stats, Stats]:
-        """(mu_B, sigma_B), each (1, H), and (mu_F, sigma_F), each (B, 1), of a (B, H)."""
-        mu_B, sigma_B, mu_F, sigma_F = self._from_population()
-        return (
-            self._stats_over(a, 0, self.over_cases, mu_B, sigma_B),
-            self._stats_over(a, self.unit_axis, self.over_features, mu_F, sigma_F),
-        )
 
     def _stats_over(
         self,
@@ -246,10 +232,10 @@ class BatchLayerNorm(Normalizer):
         population_mu: bool,
         population_sigma: bool,
     ) -> Stats:
-        """(mu, sigma) over one axis, each from the batch or from the population.
+        """Return (mu, sigma) over one axis, each from the batch or from the population.
 
-        Over the examples, eq. 10, 11, 18 and 19; over the units, eq. 12, 13, 20 and 21. Shapes:
-        (1, H, *space) over the examples, (B, 1, *space) over the units.
+        Over the examples, eq. 10, 11, 18 and 19, they are (1, H, *space); over the units, eq.
+        12, 13, 20 and 21, (B, 1, *space).
         """
         # 1/m and 1/d, the biased variances of eq. 11 and 13
         var, mu = torch.var_mean(a, dim=axis, correction=0, keepdim=True)
@@ -297,11 +283,6 @@ class BatchLayerNorm(Normalizer):
             # one statistic for all: the examples at one position of the batch are unrelated
             mu, spread = mu.mean(0, keepdim=True), spread.mean(0, keepdim=True)
         average.update(mu, spread)
-
-    def restart_population(self) -> None:
-        """Start the population statistics again, in the shapes that they have."""
-        self.over_cases.restart()
-        self.over_features.restart()
 
     def clear_population(self) -> None:
         """Start the population statistics again, with batches of any shape."""

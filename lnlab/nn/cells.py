@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import partial
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +13,6 @@ from torch.nn import functional as F
 from lnlab.nn.layer import GroupNorm, LayerNorm
 from lnlab.nn.linear import NormLayer, make_norm
 from lnlab.nn.normalizer import Identity, Normalizer, outside_root
-
-Kind = TypeVar("Kind", bound=Enum)
 
 State = tuple[Tensor, ...]
 """(h,) of an RNN or a GRU, (h, c) of an LSTM: each (B, H)."""
@@ -100,15 +97,6 @@ class BiasPlacement(IntEnum):
     """As in labml_nn: inside the LN alone, which removes its mean and its scale again."""
 
 
-def as_member(name: str, value: Any, kind: type[Kind]) -> Kind:
-    """Return ``value`` as a member of an enumeration; if it is none, the error lists them."""
-    try:
-        return kind(value)
-    except ValueError:
-        names = ", ".join(f"lnlab.nn.{kind.__name__}.{member.name}" for member in kind)
-        raise ValueError(f"{name} is {value!r}: choose from {names}.") from None
-
-
 class UpdateGate(Enum):
     """The effect of an open update gate; the two differ by the sign of z."""
 
@@ -173,14 +161,11 @@ class Cell(nn.Module, ABC):
     def set_recurrent_gain(self, *norms: Normalizer) -> None:
         """Set the gain g (H,) of the normalizers of ``W_h h`` to the initial recurrent gain."""
         gain = self.initial.recurrent_gain
-        if gain is None:
-            return
-        for norm in norms:
+        for norm in norms if gain is not None else ():
             g = getattr(norm, "g", None)
-            if not isinstance(g, Tensor):
-                raise ValueError(
-                    f"recurrent_gain is {gain}, but {type(norm).__name__} has no gain g."
-                )
+            if g is None:
+                name = type(norm).__name__
+                raise ValueError(f"recurrent_gain is {gain}, but {name} has no gain g.")
             nn.init.constant_(g, gain)
 
     def extra_repr(self) -> str:
@@ -203,8 +188,8 @@ class Gated(Cell):
     ) -> None:
         super().__init__(input_size, hidden_size, initial)
         size = self.gates * hidden_size
-        self.norm_scope = as_member("norm_scope", norm_scope, NormScope)
-        self.bias = as_member("bias", bias, BiasPlacement)
+        self.norm_scope = NormScope(norm_scope)
+        self.bias = BiasPlacement(bias)
         self.norm_h = make_norm(norm_layer, size)
         self.norm_x = make_norm(norm_layer, size) if norm_scope is NormScope.SEPARATE else None
         self.b = nn.Parameter(torch.zeros(size)) if self.bias else None
@@ -344,7 +329,7 @@ class LSTMCell(Gated):
         gate_norm_layer = gate_norm_layer or norm_layer
         super().__init__(input_size, hidden_size, gate_norm_layer, norm_scope, bias, initial)
         self.norm_c = make_norm(norm_layer, hidden_size)
-        self.cell_state = as_member("cell_state", cell_state, CarriedCellState)
+        self.cell_state = CarriedCellState(cell_state)
         # c is its own pre-activation: rules that read weights read c = I c
         self.register_buffer("I", torch.eye(hidden_size), persistent=False)
         if initial.forget_bias and self.bias_after_norm is None:
@@ -465,7 +450,7 @@ class GRUCell(Cell):
         H = hidden_size
         self.norm_h, self.norm_x = make_norm(norm_layer, 2 * H), make_norm(norm_layer, 2 * H)
         self.norm_W, self.norm_U = make_norm(norm_layer, H), make_norm(norm_layer, H)
-        self.update_gate = as_member("update_gate", update_gate, UpdateGate)
+        self.update_gate = UpdateGate(update_gate)
         needs_bias = bias and not has_bias(self.norm_h)
         self.b_x = nn.Parameter(torch.zeros(3 * H)) if needs_bias else None
         self.b_h = nn.Parameter(torch.zeros(H)) if needs_bias else None

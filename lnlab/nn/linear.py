@@ -34,9 +34,7 @@ class Layer(nn.Module, ABC):
 
     def __init__(self, shape: tuple[int, ...], norm_layer: NormLayer, *, bias: bool) -> None:
         super().__init__()
-        units, inputs, *_ = shape
-        if min(units, inputs) < 1:
-            raise ValueError(f"{inputs} inputs, {units} outputs: give at least 1 of each.")
+        units = shape[0]
         self.W = nn.Parameter(torch.empty(shape))
         self.b_inside = nn.Parameter(torch.zeros(units)) if bias else None
         self.norm = make_norm(norm_layer, units)

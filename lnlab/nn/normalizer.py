@@ -55,12 +55,6 @@ def at_least_float32(a: Tensor) -> Tensor:
     return a if a.dtype in (torch.float32, torch.float64) else a.float()
 
 
-def check_eps(eps: float) -> None:
-    """Raise ValueError unless ``eps`` is 0 or more."""
-    if not eps >= 0:
-        raise ValueError(f"eps is {eps}: give 0 or a small positive number.")
-
-
 class Normalizer(nn.Module, ABC):
     """The base of all normalizers, called as ``norm(a, W, t)``; the shape of ``a`` stays.
 
@@ -79,8 +73,6 @@ class Normalizer(nn.Module, ABC):
         super().__init__()
         if units < 1:
             raise ValueError(f"units is {units}: a layer has at least one unit.")
-        if space < 0:
-            raise ValueError(f"space is {space}: give the number of spatial axes, 0 or more.")
         self.units, self.space = units, space
 
     @abstractmethod
@@ -168,7 +160,6 @@ class AffineNormalizer(Normalizer):
         space: int = 0,
     ) -> None:
         super().__init__(units, space=space)
-        check_eps(eps)
         self.eps, self.root = eps, root
         self.g = nn.Parameter(torch.ones(units)) if affine else None
         self.b = nn.Parameter(torch.zeros(units)) if affine and bias else None

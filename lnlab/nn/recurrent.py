@@ -155,10 +155,6 @@ class Recurrent(nn.Module):
         **settings,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"num_layers is {num_layers}: give at least 1.")
-        if not 0 <= dropout <= 1:
-            raise ValueError(f"dropout is {dropout}: give a probability.")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first = bool(bias), batch_first
         self.dropout, self.bidirectional = dropout, bidirectional

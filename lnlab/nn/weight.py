@@ -17,7 +17,6 @@ from lnlab.nn.normalizer import (
     Root,
     Stats,
     at_least_float32,
-    check_eps,
     inside_root,
 )
 
@@ -116,7 +115,6 @@ class WeightStandardization(Normalizer):
         behind: Callable[..., Normalizer] | None = None,
     ) -> None:
         super().__init__(units, space=space)
-        check_eps(eps)
         self.behind = behind(units, space=space) if behind else None
         self.eps, self.root, self.correction = eps, root, correction
 

@@ -144,7 +144,7 @@ def test_settings_that_cannot_be():
     for make, message in (
         (partial(LSTMCell, D, H, Identity, initial=gain), "no gain"),
         (partial(RNNCell, D, H, initial=gain), "SEPARATE"),
-        (partial(LSTMCell, D, H, norm_scope="JOINT"), r"NormScope\.SEPARATE, .*\.JOINT"),
+        (partial(LSTMCell, D, H, norm_scope="JOINT"), "'JOINT' is not a valid NormScope"),
     ):
         with pytest.raises(ValueError, match=message):
             make()

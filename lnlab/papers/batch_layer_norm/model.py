@@ -98,7 +98,8 @@ def allocate_population_(net: nn.Module, x: Tensor) -> None:
         with torch.no_grad():
             net.train()(x)
         for norm in norms:
-            norm.restart_population()
+            for average in (norm.over_cases, norm.over_features):
+                average.batches.zero_()
 
 
 def batch_layer_norms(net: nn.Module) -> list[BatchLayerNorm]:
