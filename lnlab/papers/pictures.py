@@ -14,7 +14,7 @@ Pictures = dict[str, dict[int, dict[str, np.ndarray]]]
 """Arrays by name of the run, by update and by name."""
 
 
-def of_first_seed(
+def read_first_seed(
     runs: Mapping[str, Run], who: str
 ) -> tuple[dict[str, pd.DataFrame], Pictures]:
     """Return the metrics of each run, and its pictures, both of its first seed.

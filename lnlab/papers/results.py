@@ -53,7 +53,7 @@ def final(metric: str) -> Measure:
     return lambda metrics: float(metrics[metric].iloc[-1])
 
 
-def log_of(number: Measure) -> Measure:
+def logarithm(number: Measure) -> Measure:
     """Return the logarithm of a number: its differences are logarithms of ratios."""
     return lambda metrics: float(np.log(number(metrics)))
 

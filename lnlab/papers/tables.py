@@ -32,14 +32,14 @@ from lnlab.papers.claims.measures import (
     scored,
     time_to,
 )
-from lnlab.papers.order_embeddings.evaluate import chance
+from lnlab.papers.order_embeddings.evaluate import chance_metrics
 from lnlab.papers.results import (
     Arms,
     Measure,
     confidence_interval,
     differences,
     final,
-    log_of,
+    logarithm,
     mean_along,
     numbers_by_seed,
     rows,
@@ -93,7 +93,7 @@ def rank_arms(arms: Arms) -> pd.DataFrame:
     """
     loss, table = mean_along("train_nll"), {}
     for arm, runs in arms.items():
-        ratios = differences(arms, arm, "batch", log_of(loss)).values()
+        ratios = differences(arms, arm, "batch", logarithm(loss)).values()
         low, high = np.exp(confidence_interval([*ratios]))
         (rate,) = {run.config["learning_rate"] for run in runs.values()}
         table[arm] = {
@@ -128,7 +128,7 @@ def paired_splits(runs: Sequence[Run]) -> dict[int, Arms]:
 def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     """Return a row for each number of Table 2: means over splits, their difference, baselines
     and the paper's, recall in per cent."""
-    guessing, table = chance(BOXES.fold_size), {}
+    guessing, table = chance_metrics(BOXES.fold_size), {}
     for printed in pd.read_csv(PAPERS / "order_embeddings/table_2.csv").itertuples():
         metric: Any = f"{printed.query}_{printed.metric}"
         number = final(f"test_{metric}")

@@ -22,11 +22,16 @@ from lnlab.papers.attentive_reader.data import (
     BLANK,
     EncodedQuestions,
     Question,
-    guesses,
+    guessing_accuracies,
+    guessing_candidates,
     nearest_sentences,
-    shortcuts,
 )
-from lnlab.papers.attentive_reader.model import AttentiveReader, QuestionBatch, glorot, reseeded
+from lnlab.papers.attentive_reader.model import (
+    AttentiveReader,
+    QuestionBatch,
+    glorot_,
+    glorot_reseeded_,
+)
 from lnlab.training.optim import clip_like_attentive_reader_
 from tests.data import layouts
 
@@ -134,7 +139,7 @@ def test_a_generated_question_names_everybody_twice_and_one_sentence_answers_it(
 
 def test_no_shortcut_answers_the_cloze():
     """A model that is right in more than half of the questions has read."""
-    scores = shortcuts(questions.make_cloze(None, (("test", 2000),))["test"])
+    scores = guessing_accuracies(questions.make_cloze(None, (("test", 2000),))["test"])
     assert scores.pop("ceiling") == 1
     assert scores.pop("any candidate") == pytest.approx(1 / 3)
     assert all(0.4 < score < 0.55 for score in scores.values()), scores
@@ -145,7 +150,9 @@ def test_no_shortcut_answers_the_cloze():
         tuple(f"@entity{k}" for k in range(4)),
         "@entity1",
     )
-    assert {name: [*candidates] for name, candidates in guesses(question).items()} == {
+    assert {
+        name: [*candidates] for name, candidates in guessing_candidates(question).items()
+    } == {
         "any candidate": [f"@entity{k}" for k in range(4)],
         "one that is there and not asked about": ["@entity2", "@entity0", "@entity1"],
         "the most frequent": ["@entity0"],
@@ -154,7 +161,7 @@ def test_no_shortcut_answers_the_cloze():
         "the nearest to who is asked about": ["@entity1"],
         "one of the sentence most like the question": ["@entity0", "@entity1"],
     }
-    assert shortcuts([question])["one of the sentence most like the question"] == 0.5
+    assert guessing_accuracies([question])["one of the sentence most like the question"] == 0.5
 
 
 # --- the model --------------------------------------------------------------------------------
@@ -246,10 +253,10 @@ def test_reseeding_makes_the_gates_the_same_and_glorot_does_not():
     U = gates["paper"][0]
     torch.testing.assert_close(U @ U.T, 0.05**2 * torch.eye(H))
     W = torch.empty(300, 10)
-    glorot(W)
+    glorot_(W)
     assert 0.98 * (6 / 311) ** 0.5 < float(W.max()) < (6 / 311) ** 0.5
     state = torch.get_rng_state()
-    reseeded(W)
+    glorot_reseeded_(W)
     assert torch.equal(state, torch.get_rng_state())
 
 

@@ -12,13 +12,13 @@ from lnlab.nn import LayerNorm
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
-    errors,
+    error_rates,
     evaluate_and_transcribe,
     measure,
     measure_training,
     quantile_curves,
 )
-from lnlab.papers.las.model import Listener, OverFeatures, OverTime, Speller, make_batch
+from lnlab.papers.las.model import Listener, NormOverFeatures, NormOverTime, Speller, make_batch
 from lnlab.papers.las.search import Hypothesis, attention_in_segments
 from lnlab.training import train_steps
 from lnlab.training.runs import read
@@ -42,7 +42,7 @@ def frames(padding=0.0, seed=1):
 @pytest.mark.parametrize("put", [lambda module: module, fuse])
 @pytest.mark.parametrize(
     ("layers", "after"),
-    [(1, None), (3, OverFeatures)],
+    [(1, None), (3, NormOverFeatures)],
 )
 def test_the_listener_halves_time_and_padding_enters_nothing(layers, after, put):
     listener = put(Listener(D, H, layers, LayerNorm, after))
@@ -67,10 +67,10 @@ def test_the_listener_halves_time_and_padding_enters_nothing(layers, after, put)
 
 def test_normalizers_over_time_and_over_features():
     h = 3 + torch.randn(2, 50, H)
-    y = OverTime(H)(h)
+    y = NormOverTime(H)(h)
     torch.testing.assert_close(y.mean(1), torch.zeros(2, H), rtol=0, atol=1e-12)
     torch.testing.assert_close(y.var(1, correction=0), torch.ones(2, H), rtol=1e-4, atol=0)
-    y = OverFeatures(H)(h)
+    y = NormOverFeatures(H)(h)
     torch.testing.assert_close(y.mean(2), torch.zeros(2, 50), rtol=0, atol=1e-12)
 
 
@@ -213,7 +213,7 @@ def test_errors_are_counted_as_by_hand():
     hypotheses = [
         Hypothesis(numbers, 0.0, torch.zeros(0), True) for numbers in ([0, 2], [1, 0])
     ]
-    counts = errors(right, hypotheses, ["a", "b", "c"])
+    counts = error_rates(right, hypotheses, ["a", "b", "c"])
     assert counts["test_error"] == pytest.approx(2 / 4)  # b left out, b put in
     assert counts["test_error_with_end"] == pytest.approx(2 / 6)
     assert counts["deletions"] == counts["insertions"] == pytest.approx(1 / 4)

@@ -16,8 +16,8 @@ from lnlab.papers.order_embeddings import data as captions
 from lnlab.papers.order_embeddings import evaluate
 from lnlab.papers.order_embeddings.data import Boxes, Meaning, Noun, Truth, parse
 from lnlab.papers.order_embeddings.model import (
+    ImageCaptionPairs,
     OrderEmbedding,
-    Pairs,
     contrastive_loss,
     order_violation,
 )
@@ -189,7 +189,7 @@ def test_points_are_the_formula_and_padding_enters_nothing(norm, unit):
     texts = ["a dog and a big cat", "cat", "a dog", "a new cat"]
     words, lengths = VOCABULARY.encode_batch(texts)
     features, model = torch.randn(4, D), make_model(norm, unit_captions=unit)
-    points, images = model(Pairs(features, words, lengths))
+    points, images = model(ImageCaptionPairs(features, words, lengths))
     for row, length in enumerate(lengths.tolist()):
         h = model.reader(model.word[words[row, :length]].unsqueeze(1))[1][-1, 0]
         expected = (h / h.norm() if unit else h).abs()
@@ -256,22 +256,24 @@ def test_ranks_are_those_of_sorting_and_a_diverged_model_has_none():
 
 
 def test_a_perfect_model_is_first_and_a_blind_one_is_chance():
-    perfect = evaluate.retrieval(1 - torch.eye(20).repeat_interleave(5, 0), "test", 10)
+    perfect = evaluate.retrieval_metrics(1 - torch.eye(20).repeat_interleave(5, 0), "test", 10)
     assert {perfect[f"test_{way}_r1"] for way in ("caption", "image")} == {100}
     assert perfect["test_image_mean_rank"] == 1
-    blind = evaluate.retrieval(torch.zeros(100, 20), "test", 20)
-    assert blind["test_image_mean_rank"] == evaluate.chance(20)["image_mean_rank"] == 10.5
+    blind = evaluate.retrieval_metrics(torch.zeros(100, 20), "test", 20)
+    assert (
+        blind["test_image_mean_rank"] == evaluate.chance_metrics(20)["image_mean_rank"] == 10.5
+    )
     assert blind["test_image_r10"] == blind["test_image_r1"] == 0
-    random_ones = [evaluate.retrieval(torch.rand(100, 20), "t", 20) for _ in range(300)]
-    for name, expected in evaluate.chance(20).items():
+    random_ones = [evaluate.retrieval_metrics(torch.rand(100, 20), "t", 20) for _ in range(300)]
+    for name, expected in evaluate.chance_metrics(20).items():
         mean = np.mean([metrics[f"t_{name}"] for metrics in random_ones])
         assert mean == pytest.approx(expected, rel=0.08), name  # 6,000 guesses
 
 
 def test_a_last_fold_that_is_smaller_is_left_out():
     violation = torch.rand(6, 3)  # two captions of each of three images
-    first = evaluate.retrieval(violation[:4, :2], "test", 2)
-    assert evaluate.retrieval(violation, "test", 2) == first
+    first = evaluate.retrieval_metrics(violation[:4, :2], "test", 2)
+    assert evaluate.retrieval_metrics(violation, "test", 2) == first
 
 
 def test_the_order_of_captions_is_their_violation_pair_by_pair():

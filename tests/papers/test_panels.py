@@ -329,7 +329,7 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
     arms = ("none", "layer")
     runs = [train(replace(smoke, norm=norm), norm, root=tmp_path) for norm in arms]
     writers = writing_panel.load_writers(runs)
-    writing_panel.pack(runs, tmp_path / "hands.safetensors")
+    writing_panel.save_writers(runs, tmp_path / "hands.safetensors")
     again = writing_panel.included_writers(tmp_path / "hands.safetensors")
     assert again.stages == writers.stages == (2,)
     assert again.floor == smoke.std_floor

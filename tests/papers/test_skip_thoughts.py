@@ -31,7 +31,7 @@ from lnlab.papers.skip_thoughts.evaluate import (
     NESTED,
     score_baseline,
     score_vectors,
-    with_ending,
+    select_by_ending,
 )
 from lnlab.papers.skip_thoughts.experiment import TripleBatches
 from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, group_by_length
@@ -164,7 +164,7 @@ def test_scores_have_the_names_of_their_tasks(tmp_path, monkeypatch):
     assert books.checksum != EncodedBooks(random_books(), 40, tasks={"Long": long}).checksum
     model = make_model(books)
     values = evaluate.vector_scores(model, books)
-    assert with_ending(values, NESTED).keys() == {"long", "near_r", "near_rho", "near_mse"}
+    assert select_by_ending(values, NESTED).keys() == {"long", "near_r", "near_rho", "near_mse"}
     scores = score_vectors(long, evaluate.sentence_vectors(model, books.vocabulary, long))
     for C, score in scores.by_C.items():
         assert values[f"long_C{C:g}"] == score["accuracy"]

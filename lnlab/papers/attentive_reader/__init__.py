@@ -11,6 +11,6 @@ __getattr__, __dir__ = lazy(
         "PADDING": ".model",
         "answer": ".evaluate",
         "recompute_statistics": ".evaluate",
-        "shortcuts": ".data",
+        "guessing_accuracies": ".data",
     },
 )

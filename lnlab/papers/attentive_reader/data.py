@@ -467,7 +467,7 @@ def load(
 # Guesses from places and counts alone: a model that is better than these has read.
 
 
-def guesses(question: Question) -> dict[str, Sequence[str]]:
+def guessing_candidates(question: Question) -> dict[str, Sequence[str]]:
     """Return the candidates between which each way of guessing cannot choose, by its name."""
     words, query = question.passage.split(), question.query.split()
     mentions, queried = entities(words), {*entities(query)}
@@ -497,14 +497,14 @@ def guesses(question: Question) -> dict[str, Sequence[str]]:
     }
 
 
-def shortcuts(questions: Sequence[Question]) -> dict[str, float]:
-    """Return the expected accuracy of each of the :func:`guesses`, by its name.
+def guessing_accuracies(questions: Sequence[Question]) -> dict[str, float]:
+    """Return the expected accuracy of each of the :func:`guessing_candidates`, by its name.
 
     ``ceiling`` is the fraction of questions whose answer is in the passage.
     """
     scores = defaultdict(float)
     for question in questions:
-        for name, chosen in guesses(question).items():
+        for name, chosen in guessing_candidates(question).items():
             scores[name] += (question.answer in chosen) / len(chosen)
         scores["ceiling"] += question.answer in question.passage.split()
     return {name: score / len(questions) for name, score in scores.items()}

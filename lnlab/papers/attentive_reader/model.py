@@ -32,7 +32,7 @@ class QuestionBatch(NamedTuple):
     on_cpu = ("passage_lengths", "query_lengths")
 
 
-def glorot(W: Tensor) -> None:
+def glorot_(W: Tensor) -> None:
     """Draw weights as the published code does: U(-r, r), r^2 = 6 / (H + D + 1).
 
     Square weights are orthogonal, divided by 20.
@@ -44,19 +44,19 @@ def glorot(W: Tensor) -> None:
         nn.init.uniform_(W, -bound, bound)
 
 
-def reseeded(W: Tensor) -> None:
-    """Draw weights by :func:`glorot` as the published code calls it.
+def glorot_reseeded_(W: Tensor) -> None:
+    """Draw weights by :func:`glorot_` as the published code calls it.
 
     Every call begins with the same random numbers, so that the four gates of an LSTM start with
     the same weights.
     """
     with seeded(torch.initial_seed()):
-        glorot(W)
+        glorot_(W)
 
 
 STARTS: dict[str, InitGate] = {
-    "published": reseeded,
-    "paper": glorot,
+    "published": glorot_reseeded_,
+    "paper": glorot_,
     "modern": init_unit_variance_,
 }
 """Rules by which weights are drawn; "modern" is N(0, 1/fan-in), words N(0, 1)."""

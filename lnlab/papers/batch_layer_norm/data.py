@@ -32,7 +32,7 @@ Labelled = list[tuple[str, int]]  # texts and their classes, 0 or 1
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class EncodedReviews:
     """Reviews of one split: ``x`` int64 (N, T), numbers of words, ``y`` int64 (N,), classes."""
 
     x: "torch.Tensor"
@@ -64,7 +64,7 @@ def encode(texts: Sequence[str], known: Sequence[str], max_length: int) -> np.nd
     return encoded
 
 
-class Reviews(Dataset[Words]):
+class Reviews(Dataset[EncodedReviews]):
     """Reviews as numbers of words. The checksum is over their texts and classes."""
 
     classes = 2
@@ -108,14 +108,16 @@ class Reviews(Dataset[Words]):
             arrays[f"{split}.y"] = np.array([label for _, label in reviews], np.int64)
         return arrays
 
-    def _to_words(self) -> tuple[Mapping[str, Words], str]:
+    def _to_words(self) -> tuple[Mapping[str, EncodedReviews], str]:
         import torch
 
         def tensor(name: str) -> "torch.Tensor":
             return torch.from_numpy(self._arrays[name].astype(np.int64))
 
         splits = ("train", "valid", "test")
-        return {name: Words(tensor(f"{name}.x"), tensor(f"{name}.y")) for name in splits}, ""
+        return {
+            name: EncodedReviews(tensor(f"{name}.x"), tensor(f"{name}.y")) for name in splits
+        }, ""
 
     def _digest(self) -> bytes:
         return self._arrays["digest"].tobytes()

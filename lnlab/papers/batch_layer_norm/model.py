@@ -55,7 +55,7 @@ class KerasBatchNorm(BatchNorm):
         update_average(self.running_var, var, self.momentum)
 
 
-def small_gain(units: int, **settings) -> Normalizer:
+def layer_norm_with_small_gain(units: int, **settings) -> Normalizer:
     """Return layer normalization with an initial gain of 1/sqrt(d), the scale of eq. 16."""
     norm = layer(units, **settings)
     assert norm.g is not None
@@ -82,7 +82,7 @@ ARMS: dict[str, Callable[[TrainingSetup], NormLayer]] = {
     "batch": lambda _: KerasBatchNorm,
     "layer": lambda _: layer,
     "batch layer": eq_16("both", True),
-    "layer, small gain": lambda _: small_gain,
+    "layer, small gain": lambda _: layer_norm_with_small_gain,
     "batch, axis 0": eq_16("cases", False),
     "batch, axis 0, small": eq_16("cases", True),
     "batch layer, full size": eq_16("both", False),

@@ -13,7 +13,7 @@ __all__ = ["Claims", "claims", "findings"]
 __getattr__, _ = lazy(
     __name__,
     {
-        "on_the_way": ".measures",
+        "rows_in_order": ".measures",
         "scored": ".measures",
         "unselectable": ".equations",
     },

@@ -93,7 +93,7 @@ def saved_glimpses(glimpses: int) -> list[int]:
 
 
 @torch.no_grad()
-def save_drawings(net: DRAW, x: Tensor) -> dict[str, Any]:
+def make_drawings(net: DRAW, x: Tensor) -> dict[str, Any]:
     """Return pictures of a model's drawings of images x (N, D) after K glimpses.
 
     Returns:
@@ -123,7 +123,7 @@ def _pixels(logits: Tensor, shape: tuple[int, int]) -> Tensor:
 def measure(net: DRAW, dataset: Any, *, pictures: bool, test: bool) -> dict[str, Any]:
     """Return the metrics of a model in nats per image.
 
-    ``valid_bound``, and its part ``valid_kl``; with ``pictures`` also :func:`save_drawings`;
+    ``valid_bound``, and its part ``valid_kl``; with ``pictures`` also :func:`make_drawings`;
     with ``test`` also ``test_bound``, and for the first :data:`ESTIMATED` test images
     ``test_nll``, the estimate of -log p(x), and ``test_bound_gap``, how far the bound is above
     it.
@@ -136,7 +136,7 @@ def measure(net: DRAW, dataset: Any, *, pictures: bool, test: bool) -> dict[str,
         "valid_kl": float(valid.kl.mean()),
     }
     if pictures:
-        values |= save_drawings(net, x)
+        values |= make_drawings(net, x)
     if test:
         x = dataset.test.x.to(net.first)
         total, estimate = bound(net, x).total, importance_estimate(net, x[:ESTIMATED])

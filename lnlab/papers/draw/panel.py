@@ -22,7 +22,7 @@ from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.draw.evaluate import saved_glimpses
-from lnlab.papers.pictures import LAST, nearest, of_first_seed
+from lnlab.papers.pictures import LAST, nearest, read_first_seed
 from lnlab.training.runs import Run
 
 COLUMNS = {
@@ -79,7 +79,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         pictures: the validation pictures of their data (N, height, width), 0 to 255.
         settings: fields of :class:`DrawingState` to start with; Reset returns to them.
     """
-    rows, arrays = of_first_seed(runs, "nets")
+    rows, arrays = read_first_seed(runs, "nets")
     lengths = {run.config["glimpses"] for run in runs.values()}
     if len(lengths) > 1:
         raise ValueError(

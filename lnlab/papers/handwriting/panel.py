@@ -125,7 +125,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> Writers:
         metrics: Any = run.metrics()
         update = int(metrics["update"].max())
         models.setdefault(task.norm, {})[update] = net
-        made.append(command(task))
+        made.append(train_command(task))
         floors.add(task.std_floor)
         scales[dataset.checksum] = dataset.scale
     if len(scales) != 1 or len(floors) != 1:
@@ -136,7 +136,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> Writers:
     return Writers(models, *scales.values(), *floors, "; ".join(made))
 
 
-def command(task: Experiment) -> str:
+def train_command(task: Experiment) -> str:
     """Return the command of a task: the budget ``notebook``, another arm, length or seed."""
     words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every,
              "seeds": ",".join(map(str, task.seeds))}  # fmt: skip
@@ -144,7 +144,7 @@ def command(task: Experiment) -> str:
     return f"lnlab train handwriting --budget notebook {options}"
 
 
-def pack(runs: Iterable[Run], path: Path = SHIPPED) -> None:
+def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
     """Write the weights of runs as :func:`included_writers` reads them, in float16."""
     runs = sorted(
         runs, key=lambda run: (run.config["norm"] != "none", run.config.get("updates", 0))
@@ -326,7 +326,7 @@ WINDOW = {
 """The look of the weights of characters at each point."""
 
 
-def weights_of(phi: np.ndarray) -> dict[str, Any]:
+def window_heatmap(phi: np.ndarray) -> dict[str, Any]:
     """Return the weight of each character at each point (T, U) as a heat map has them."""
     T, U = phi.shape
     return {"z": phi.T, "x": np.arange(1.0, T + 1), "y": np.arange(float(U))}
@@ -356,7 +356,7 @@ def traces_of_line(line: InkedLine, part: float) -> dict[str, dict[str, Any]]:
         "rest": {"x": whole[:, 0], "y": whole[:, 1]},
         "ink": {"x": written[:, 0], "y": written[:, 1]},
         "pen": {"x": written[-1:, 0], "y": written[-1:, 1]},
-        "window": weights_of(line.phi),
+        "window": window_heatmap(line.phi),
         "now": {"x": np.array([now, now], float), "y": np.array([-0.5, U - 0.5])},
     }
 
@@ -368,4 +368,6 @@ def join_strokes(strokes: Sequence[np.ndarray]) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    pack(run for place in sys.argv[1:] for run in read(Path(place), "handwriting") if run.done)
+    save_writers(
+        run for place in sys.argv[1:] for run in read(Path(place), "handwriting") if run.done
+    )

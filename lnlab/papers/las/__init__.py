@@ -6,8 +6,8 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Experiment": ".experiment",
-        "OverFeatures": ".model",
-        "OverTime": ".model",
+        "NormOverFeatures": ".model",
+        "NormOverTime": ".model",
         "make_batch": ".model",
         "measure_training": ".evaluate",
         "quantile_curves": ".evaluate",

@@ -92,7 +92,7 @@ def measure(
     ]
     values = {
         "test_nll": nll,
-        **errors(test, hypotheses, units),
+        **error_rates(test, hypotheses, units),
         "alignment": float(torch.cat(masses).mean()) if masses else math.nan,
         "monotonicity": sum(map(attention_monotonicity, alphas)) / len(alphas),
         "entropy": float(torch.cat([attention_entropy(alpha) for alpha in alphas]).mean()),
@@ -104,11 +104,11 @@ def measure(
         valid = dataset.valid or ()
         recognized = evaluate_and_transcribe(net, valid, units, **limits)
         values["valid_nll"] = recognized.nll
-        values["valid_error"] = errors(valid, recognized.hypotheses, units)["test_error"]
+        values["valid_error"] = error_rates(valid, recognized.hypotheses, units)["test_error"]
     return values
 
 
-def errors(
+def error_rates(
     utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], units: Sequence[str]
 ) -> dict[str, float]:
     """Return the error rates over all utterances, counted by jiwer.

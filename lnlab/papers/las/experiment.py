@@ -17,8 +17,8 @@ from lnlab.papers.las.evaluate import measure
 from lnlab.papers.las.model import (
     ListenAttendSpell,
     Listener,
-    OverFeatures,
-    OverTime,
+    NormOverFeatures,
+    NormOverTime,
     SpeechBatch,
     Speller,
     make_batch,
@@ -39,8 +39,8 @@ ARMS: dict[str, tuple[bool, bool]] = {
 
 ENCODER_NORMS = {
     "cell": None,
-    "features": OverFeatures,
-    "time": OverTime,
+    "features": NormOverFeatures,
+    "time": NormOverTime,
 }
 """The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
 features; over time, as the study's published code does."""

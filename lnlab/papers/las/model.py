@@ -27,8 +27,8 @@ class Listener(nn.Module):
             joins no frames.
         norm: makes the normalizers inside the LSTMs: with :class:`lnlab.nn.LayerNorm` eq. 7-9
             of Ben Othman (2018).
-        after: makes the normalizer of the outputs of a layer (B, T, 2 H); :class:`OverTime` in
-            the study's published code.
+        after: makes the normalizer of the outputs of a layer (B, T, 2 H);
+            :class:`NormOverTime` in the study's published code.
         dropout: the probability with which an output of a layer is dropped.
         noise: the standard deviation of what is added to x in training.
         settings: passed on to :class:`lnlab.nn.LSTMCell`.
@@ -98,14 +98,14 @@ class OutputNorm(nn.Module):
         self.g, self.b = nn.Parameter(torch.ones(units)), nn.Parameter(torch.zeros(units))
 
 
-class OverFeatures(OutputNorm):
+class NormOverFeatures(OutputNorm):
     """Layer norm of the outputs: statistics over the units of one time step."""
 
     def forward(self, h: Tensor) -> Tensor:
         return nn.functional.layer_norm(h, h.shape[-1:], self.g, self.b, self.eps)
 
 
-class OverTime(OutputNorm):
+class NormOverTime(OutputNorm):
     """Statistics of one unit over time, as the study's published code has in its listener.
 
     Its axes [1] of (B, T, H) are time, not features (commit 2d31ae8 of its repository), and

@@ -25,7 +25,7 @@ from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.search import attention_in_segments
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
-from lnlab.papers.pictures import LAST, nearest, of_first_seed
+from lnlab.papers.pictures import LAST, nearest, read_first_seed
 from lnlab.training.runs import Run
 
 FIRST = 2
@@ -65,7 +65,7 @@ def attention(
         utterances: the test utterances of their data, the first first.
         settings: fields of :class:`AttentionState` to start with; Reset returns to them.
     """
-    rows, pictures = of_first_seed(runs, "recognizers")
+    rows, pictures = read_first_seed(runs, "recognizers")
     steps = {name: HOP * 2 ** (run.config["encoder_layers"] - 1) for name, run in runs.items()}
     name, first = next(iter(rows.items()))
     epochs = first.epoch.tolist()
@@ -111,19 +111,19 @@ def attention(
 
 def quoted_words(units: Sequence[str]) -> str:
     """Return the words that phones of the synthesised speech spell, in quotes; else nothing."""
-    words = spell(tuple(units))
+    words = words_of_phones(tuple(units))
     return f"“{' '.join(words)}”" if words else ""
 
 
-def spell(units: tuple[str, ...]) -> list[str] | None:
+def words_of_phones(units: tuple[str, ...]) -> list[str] | None:
     """Return the words whose phones, with pauses between them, are ``units``, if any are."""
     if not units:
         return []
     if units[0] == SILENCE:
-        return spell(units[1:])
+        return words_of_phones(units[1:])
     for end in range(1, len(units) + 1):
         word = WORD_OF.get(units[:end])
-        rest = spell(units[end:]) if word else None
+        rest = words_of_phones(units[end:]) if word else None
         if word and rest is not None:
             return [word, *rest]
     return None

@@ -80,7 +80,7 @@ def rank_metrics(rank: Tensor, prefix: str) -> dict[str, float]:
     return metrics | {f"{prefix}_mean_rank": float(rank.double().mean())}
 
 
-def retrieval(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
+def retrieval_metrics(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
     """Return the metrics of both directions, ``<prefix>_caption_r1`` ...: means over folds.
 
     A fold has ``fold`` images; a smaller last fold is left out, unless it is the only one.
@@ -103,7 +103,7 @@ def recall(metrics: Mapping[str, float], prefix: str = "valid") -> float:
     return sum(metrics[f"{prefix}_image_r{K}"] for K in TOP_K)
 
 
-def chance(images: int) -> dict[str, float]:
+def chance_metrics(images: int) -> dict[str, float]:
     """Return the expected metrics of guessing in a fold of so many images."""
     captions = images * PER_IMAGE
     metrics = {}
@@ -145,8 +145,10 @@ def bag_of_words_baseline(dataset: Captions, fold: int = 1000) -> dict[str, floa
     models = [
         Ridge(alpha, solver="cholesky", fit_intercept=False).fit(x, y) for alpha in PENALTIES
     ]
-    best = max(models, key=lambda m: recall(retrieval(distances(m, valid), "valid", fold)))
-    return retrieval(distances(best, test), "test", fold)
+    best = max(
+        models, key=lambda m: recall(retrieval_metrics(distances(m, valid), "valid", fold))
+    )
+    return retrieval_metrics(distances(best, test), "test", fold)
 
 
 def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
@@ -186,9 +188,9 @@ def measure(
 
     assert dataset.valid is not None  # every source of captions has them
     violation = violations(dataset.valid)[: PER_IMAGE * fold, :fold]
-    metrics = retrieval(violation, "valid", fold)
+    metrics = retrieval_metrics(violation, "valid", fold)
     metrics["valid_recall"] = recall(metrics)
     metrics |= order_metrics(net, dataset)
     if test:
-        metrics |= retrieval(violations(dataset.test), "test", fold)
+        metrics |= retrieval_metrics(violations(dataset.test), "test", fold)
     return metrics

@@ -14,7 +14,11 @@ from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.papers.models import cell_init
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import measure
-from lnlab.papers.order_embeddings.model import OrderEmbedding, Pairs, contrastive_loss
+from lnlab.papers.order_embeddings.model import (
+    ImageCaptionPairs,
+    OrderEmbedding,
+    contrastive_loss,
+)
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
@@ -137,7 +141,7 @@ class CaptionBatches:
         """The number of updates in an epoch."""
         return len(self.images) // self.batch_size
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Pairs, Tensor]]:
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[ImageCaptionPairs, Tensor]]:
         """Yield the batches of an epoch from ``start`` on: pairs, and image numbers (S, B)."""
         orders = [self._order(seed, epoch) for seed in self.seeds]
         images, captions = (torch.stack(each) for each in zip(*orders, strict=True))
@@ -152,8 +156,10 @@ class CaptionBatches:
         which = torch.randint(PER_IMAGE, (len(order),), generator=random)
         return order, order * PER_IMAGE + which
 
-    def _batch(self, images: Tensor, captions: Tensor) -> tuple[Pairs, Tensor]:
+    def _batch(self, images: Tensor, captions: Tensor) -> tuple[ImageCaptionPairs, Tensor]:
         lengths = self.lengths[captions]
         words = self.words[captions][..., : int(lengths.max())]
         features = torch.from_numpy(np.asarray(self.images.features[images.numpy()]))
-        return to_device((Pairs(features, words, lengths), images), self.device, self.dtype)
+        return to_device(
+            (ImageCaptionPairs(features, words, lengths), images), self.device, self.dtype
+        )

@@ -12,7 +12,7 @@ from lnlab.nn.recurrent import GRU
 from lnlab.papers.models import VocabularyModel
 
 
-class Pairs(NamedTuple):
+class ImageCaptionPairs(NamedTuple):
     """Images, each with one of its captions."""
 
     features: Tensor  # of the images (B, D)
@@ -22,7 +22,7 @@ class Pairs(NamedTuple):
 
 
 class OrderEmbedding(VocabularyModel):
-    """Vendrov et al. (2016): :class:`Pairs` to captions and images (B, H), none negative.
+    """Vendrov et al. (2016): :class:`ImageCaptionPairs` to points (B, H), none negative.
 
     A caption is the last state of a GRU (Ba et al., 2016, eq. 26-28) over its words, an image
     a linear map of its features; both are divided by their norms, and signs are dropped.
@@ -63,7 +63,7 @@ class OrderEmbedding(VocabularyModel):
             CELL_INITS[initialisation].weight(self.W)
         self.reader = GRU(embedding_size, hidden_size, norm_layer=norm, **settings)
 
-    def forward(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    def forward(self, pairs: ImageCaptionPairs) -> tuple[Tensor, Tensor]:
         captions = self.embed_captions(pairs.words, pairs.lengths)
         return captions, self.embed_images(pairs.features)
 

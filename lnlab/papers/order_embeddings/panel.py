@@ -163,7 +163,7 @@ class CaptionSearch:
         less, more, unknown = [], [], []
         if meaning:
             less = [*map(str, meaning.generalizations())][:NEIGHBOURS]
-            more = special_captions(meaning, dataset.test.captions)
+            more = more_specific_captions(meaning, dataset.test.captions)
         else:
             words = state.caption.lower().split()
             unknown = [word for word in words if word not in dataset.vocabulary]
@@ -180,7 +180,7 @@ class CaptionSearch:
         )  # fmt: skip
 
 
-def special_captions(meaning: Meaning, texts: Iterable[str]) -> list[str]:
+def more_specific_captions(meaning: Meaning, texts: Iterable[str]) -> list[str]:
     """Return the first captions that say more than one, each once."""
     parsed = ((text, parse(text)) for text in dict.fromkeys(texts))
     special = (text for text, each in parsed if each != meaning and each.entails(meaning))
@@ -254,7 +254,7 @@ def order_figure(result: SearchResult) -> Figure:
         trace(
             "scatter", f"things {paint}", 0, **line, fill="toself" if paint else "none",
             fillcolor=colour, line={"color": colour, "width": 1.5},
-            **polygons(corner(slot) + outline(it) for slot, it in objects if it.paint == paint),
+            **join_polygons(corner(i) + outline(it) for i, it in objects if it.paint == paint),
         )
         for paint, colour in PAINTS.items()
     ]  # fmt: skip
@@ -272,7 +272,7 @@ def order_figure(result: SearchResult) -> Figure:
         frames = [corner(slot) + FRAME for slot, it in enumerate(result.nearest) if mine[it]]
         look = {"color": colour, "width": 2.5}
         data.append(
-            trace("scatter", f"frames {name}", 0, **line, line=look, **polygons(frames))
+            trace("scatter", f"frames {name}", 0, **line, line=look, **join_polygons(frames))
         )
         data.append(trace(
             "histogram", f"pictures {name}", 2, marker={"color": colour}, opacity=0.75,
@@ -372,7 +372,7 @@ def corner(slot: int) -> np.ndarray:
     return np.array([1.1 * (slot % 4), 1.32 * (slot // 4)])
 
 
-def polygons(parts: Iterable[np.ndarray]) -> dict[str, Any]:
+def join_polygons(parts: Iterable[np.ndarray]) -> dict[str, Any]:
     """Return polygons (K, 2) as one line that is broken between them."""
     gap = np.full((1, 2), np.nan)
     line = np.concatenate([piece for part in parts for piece in (part, gap)] or [gap])
@@ -390,7 +390,7 @@ def outline(scene_object: SceneObject) -> np.ndarray:
     return np.array([left, top]) + unit * np.array([right - left, bottom - top])
 
 
-def around(radii: np.ndarray) -> np.ndarray:
+def closed_curve(radii: np.ndarray) -> np.ndarray:
     """Return points at distances from the middle of the unit square, once around, closed."""
     angles = 2 * np.pi * (np.arange(len(radii)) / len(radii) - 0.25)
     points = 0.5 + 0.5 * radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
@@ -405,13 +405,13 @@ def heart() -> np.ndarray:
     return np.stack([(x + 16) / 32, (y - y.min()) / np.ptp(y)], 1)
 
 
-CIRCLE = around(np.ones(32))
+CIRCLE = closed_curve(np.ones(32))
 OUTLINES = {
     "circle": CIRCLE,
     "ring": np.concatenate([CIRCLE, 0.5 + 0.55 * (CIRCLE[::-1] - 0.5), CIRCLE[:1]]),
     "heart": heart(),
     "triangle": np.array([[0.5, 0], [1, 1], [0, 1], [0.5, 0]]),
     "square": FRAME,
-    "star": around(np.tile([1.0, 0.4], 5)),
+    "star": closed_curve(np.tile([1.0, 0.4], 5)),
 }
 """Outlines of shapes in the unit square, across and down."""

@@ -8,6 +8,6 @@ __getattr__, __dir__ = lazy(
         "Experiment": ".experiment",
         "bag_of_words_scores": ".evaluate",
         "load_snapshots": ".evaluate",
-        "with_ending": ".evaluate",
+        "select_by_ending": ".evaluate",
     },
 )

@@ -299,7 +299,7 @@ def scores_by_metric(
     return values
 
 
-def with_ending(values: Mapping[str, float], end: str) -> dict[str, float]:
+def select_by_ending(values: Mapping[str, float], end: str) -> dict[str, float]:
     """Return the scores of :func:`scores_by_metric` with an ending, without it."""
     return {
         name.removesuffix(end): value for name, value in values.items() if name.endswith(end)

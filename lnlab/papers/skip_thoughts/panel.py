@@ -186,7 +186,7 @@ def thoughts(
         sentence = held_out.tokens(state.sentence) or held_out.texts[book[0]]
         seen = {name: held_out.thought(name, state.update, sentence) for name in models}
         title = f"“{sentence}” after update {state.update}"
-        text = f"{title}. {in_words(held_out, sentence, book, seen)}"
+        text = f"{title}. {describe_neighbours(held_out, sentence, book, seen)}"
         return Shown(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
 
     def sentences(state: ThoughtsState) -> PageControl:
@@ -206,7 +206,7 @@ def thoughts(
     )  # fmt: skip
 
 
-def in_words(
+def describe_neighbours(
     held_out: SentenceMap, sentence: str, book: range, seen: Mapping[str, Thought]
 ) -> str:
     """Return which neighbour each net finds, and what it would let follow."""
