@@ -156,7 +156,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 """The rules that name each fault of the gallery. None: no rule of the audit is about it."""
 
 
-FACTS_ALONE = ("curvature", "invariances", "effective learning rates")
+FACTS_ALONE = ("curvature", "weight invariances", "effective learning rates")
 """Checks that take long and say next to nothing but facts: they are skipped."""
 
 KEPT = Path("bench-audit.json")

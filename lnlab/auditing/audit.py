@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -28,8 +27,9 @@ from lnlab.auditing.subject import AuditSubject, Loss
 from lnlab.progress import progress as progress_bar
 from lnlab.threads import in_one_thread
 
-Check = Callable[[AuditSubject], list[Finding]]
-"""A check: the findings of its rules in a module; the numbers behind them it shows."""
+Check = Callable[[AuditSubject], Iterator[Finding | None]]
+"""A check: the findings of its rules in a module, None for what it does not find; the numbers
+behind them it shows."""
 
 CHECKS: dict[str, Check] = {
     "registration": signals.check_registration,
@@ -45,10 +45,10 @@ CHECKS: dict[str, Check] = {
     "derivative": signals.check_wrong_derivative,
     "gradients over depth": learning.check_gradients,
     "parameters without effect": structure.check_idle_parameters,
-    "cases apart": structure.check_mixed_cases,
+    "cases apart": structure.check_dependent_cases,
     "precision": learning.check_precision,
     "mu and sigma in the backward pass": learning.check_backward,
-    "invariances": learning.check_invariances,
+    "weight invariances": learning.check_weight_invariances,
     "effective learning rates": learning.check_effective_rates,
     "curvature": learning.check_curvature,
 }
@@ -81,13 +81,11 @@ class Audit(AnalysisResult):
         Raises:
             ValueError: for another severity.
         """
-        severity = Severity.parse(severity)
-        return [f for f in self.findings if f.severity is severity]
+        return [f for f in self.findings if f.severity is Severity(severity)]
 
     def to_frame(self) -> Frame:
         """Return one row a finding: check, id, rule, severity, where, message, meaning, ..."""
-        columns = ["check", *(name for name in Finding.__annotations__ if name != "check")]
-        return make_frame([f.row() for f in self.findings], columns)
+        return make_frame([f.row() for f in self.findings], list(Finding.__annotations__))
 
     def table(self, check: str) -> Frame:
         """Return the numbers behind one check.
@@ -106,12 +104,14 @@ class Audit(AnalysisResult):
         from lnlab.figures.curves import over_depth
 
         if check is None:
-            check = next((name for name, data in self.data.items() if data.profile), "")
-        profile = self._data(check).profile
-        if profile is None:
+            check = next((name for name, data in self.data.items() if data.curve), "")
+        data = self._data(check)
+        if not data.curve:
             raise KeyError(f"{check!r} has no curve: `table({check!r})` has its numbers.")
-        curve = {profile.unit: profile.numbers}
-        return over_depth(profile.names, curve, y=profile.unit)
+        rows = [row for row in data.rows if row[data.curve]]
+        names = [next(iter(row.values())) or "output" for row in rows]
+        curve = {data.unit: [row[data.curve] for row in rows]}
+        return over_depth(names, curve, y=data.unit)
 
     def _data(self, check: str) -> CheckData:
         if check not in self.data:
@@ -121,20 +121,19 @@ class Audit(AnalysisResult):
 
     def to_json(self) -> str:
         """Return all of it as JSON; numbers that are not finite are null there."""
-        tables = {
-            name: [{k: _or_null(v) for k, v in row.items()} for row in data.rows]
-            for name, data in self.data.items()
-        }
         return json.dumps(
             {
                 "module": self.module,
                 "about": self.about,
                 "findings": [f.row() for f in self.findings],
-                "tables": tables,
+                "tables": {
+                    # which writes null for NaN and infinities
+                    name: json.loads(self.table(name).to_json(orient="records"))
+                    for name in self.data
+                },
                 "not_run": dict(self.not_run),
                 "seconds": self.seconds,
-            },
-            allow_nan=False,
+            }
         )
 
     def summary(self) -> str:
@@ -170,15 +169,6 @@ class Audit(AnalysisResult):
 
         page = Path(path).suffix == ".html"
         return write_page(self, Path(path)) if page else super().save(path)
-
-
-UNREGISTERED = (
-    "the module cannot be evaluated in float64, as parts of it are not registered: see LN206."
-)
-
-
-def _or_null(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @in_one_thread
@@ -234,7 +224,7 @@ def audit(
     for name in progress_bar(names, len(names), subject.name, shown=progress):
         subject.shown = CheckData()
         try:
-            made = [f for f in CHECKS[name](subject) if f.rule in rules]
+            made = [f for f in CHECKS[name](subject) if f and f.rule in rules]
             data[name] = subject.shown
         except CannotCheck as error:
             not_run[name] = _first_line(error)
@@ -244,10 +234,6 @@ def audit(
             findings += made
             for finding in made if on_finding else ():
                 on_finding(finding)
-    if any(finding.rule == "parameter-unregistered" for finding in findings):
-        for name, why in not_run.items():
-            if "cannot be evaluated in float64" in why:
-                not_run[name] = UNREGISTERED
     findings.sort(key=lambda f: f.severity)
     seconds = time.perf_counter() - start
     return Audit(subject.name, _about(subject), tuple(findings), data, not_run, seconds)

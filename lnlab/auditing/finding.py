@@ -15,24 +15,16 @@ if TYPE_CHECKING:
 
 
 class Severity(IntEnum):
-    """The weight of a finding, worst first."""
+    """The weight of a finding, worst first; ``Severity("fault")`` takes its name, too."""
 
     FAULT = 0
     RISK = 1
     FACT = 2
 
     @classmethod
-    def parse(cls, value: Severity | str) -> Severity:
-        """Return the severity of this name, in any case.
-
-        Raises:
-            ValueError: if there is none.
-        """
-        if isinstance(value, cls):
-            return value
-        for severity in cls:
-            if isinstance(value, str) and severity.word == value.lower():
-                return severity
+    def _missing_(cls, value: object) -> Severity:
+        if str(value).upper() in cls.__members__:
+            return cls[str(value).upper()]
         names = ", ".join(severity.word for severity in cls)
         raise ValueError(f"there is no severity {value!r}: choose from {names}.")
 
@@ -46,6 +38,7 @@ class Finding:
     """One thing that was seen in a module.
 
     Attributes:
+        check: the check that made it.
         id: of its rule, "LN114".
         rule: the name of its rule, "eps-missing".
         severity: FAULT, something does not do what its name or its place promises; RISK, it
@@ -55,9 +48,9 @@ class Finding:
         meaning: what that means, in one sentence.
         advice: what to do about it, in one sentence.
         claim: the address of the paper that says so; "" where none does.
-        check: the check that made it.
     """
 
+    check: str
     id: str
     rule: str
     severity: Severity
@@ -66,7 +59,6 @@ class Finding:
     meaning: str
     advice: str
     claim: str
-    check: str
 
     def __str__(self) -> str:
         where = f": {self.where}" if self.where else ""
@@ -76,16 +68,15 @@ class Finding:
         )
 
     def row(self) -> dict[str, str]:
-        """Return the fields as text, the check first."""
-        fields = asdict(self) | {"severity": self.severity.word}
-        return {"check": fields.pop("check"), **fields}
+        """Return the fields as text."""
+        return asdict(self) | {"severity": self.severity.word}
 
 
 RULES: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
 )
-"""The rules of an audit, by name: id, check, severity, meaning, advice, example and, of some,
-the claim of a paper."""
+"""The rules of an audit, by name: id, check, severity, message, meaning, advice, example and,
+of some, the claim of a paper."""
 
 EXAMPLE = """\
 import lnlab
@@ -105,11 +96,11 @@ def select_rules(words: Collection[str] | str) -> set[str]:
     """
     selected = set()
     for word in [words] if isinstance(words, str) else words:
-        ids = word.upper() if word[:2].upper() == "LN" else None
+        ids = word.upper() if word[:2].upper() == "LN" else "no id"
         names = {
             name
             for name, rule in RULES.items()
-            if word in (name, rule["check"]) or (ids and rule["id"].startswith(ids))
+            if word in (name, rule["check"]) or rule["id"].startswith(ids)
         }
         if not names:
             checks = ", ".join(dict.fromkeys(rule["check"] for rule in RULES.values()))
@@ -149,47 +140,36 @@ def explain(rule: str) -> str:
 
 def make_finding(
     rule: str,
-    where: Sequence[str],
-    message: str,
+    where: Collection[str] | None = None,
     severity: Severity | None = None,
     **values: Any,
-) -> Finding:
-    """Return a finding of a rule of :data:`RULES`.
+) -> Finding | None:
+    """Return a finding of a rule of :data:`RULES`; None if ``where`` has no name.
 
     Args:
         rule: its name.
-        where: names of modules or parameters; the first few are kept.
-        message: what was measured.
+        where: names of modules or parameters, of which the first few are kept; None: the
+            finding is about the module as a whole.
         severity: another than that of the rule.
-        values: what its sentences leave open.
+        values: what its sentences leave open; ``message`` where the rule has none.
     """
-    texts = RULES[rule]
-    return Finding(
-        id=texts["id"],
-        rule=rule,
-        severity=Severity[texts["severity"].upper()] if severity is None else severity,
-        where=list_names(where),
-        message=message,
-        meaning=texts["meaning"].format(**values),
-        advice=texts["advice"].format(**values),
-        claim=texts.get("claim", ""),
-        check=texts["check"],
+    if where is not None and not where:
+        return None
+    texts = {"message": "{message}", "claim": ""} | RULES[rule]
+    message, meaning, advice = (
+        texts[key].format(**values) for key in ("message", "meaning", "advice")
     )
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Numbers along the depth of a module, to be drawn.
-
-    Attributes:
-        unit: the label of their axis.
-        names: the modules or parameters, in the order of the computation.
-        numbers: one for each name.
-    """
-
-    unit: str
-    names: tuple[str, ...]
-    numbers: tuple[float, ...]
+    return Finding(
+        texts["check"],
+        texts["id"],
+        rule,
+        severity if severity is not None else Severity(texts["severity"]),
+        list_names(where or ()),
+        message,
+        meaning,
+        advice,
+        texts["claim"],
+    )
 
 
 @dataclass(frozen=True)
@@ -197,21 +177,23 @@ class CheckData:
     """The numbers behind the findings of one check.
 
     Attributes:
-        rows: of a table.
+        rows: of a table; what a row is about comes first.
         note: how they were measured, where that is not plain.
-        profile: what is drawn of them.
+        curve: the column that is drawn over the depth of the module, if one is.
+        unit: the label of its axis.
     """
 
     rows: Sequence[dict] = ()
     note: str = ""
-    profile: Profile | None = None
+    curve: str = ""
+    unit: str = ""
 
 
 class CannotCheck(ValueError):
     """A check does not apply, or cannot run; the message says why."""
 
 
-def list_names(names: Sequence[str], max_names: int = 3, separator: str = ", ") -> str:
+def list_names(names: Collection[str], max_names: int = 3, separator: str = ", ") -> str:
     """Return the first few names, and how many others: "a, b and 4 others"."""
     names = list(dict.fromkeys(name or "the module itself" for name in names))
     rest = len(names) - max_names

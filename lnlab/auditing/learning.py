@@ -35,7 +35,6 @@ from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
     CannotCheck,
     Finding,
-    Profile,
     Severity,
     count,
     digits,
@@ -55,6 +54,7 @@ from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
 
 FAULT, RISK, FACT = Severity
+Findings = Iterator[Finding | None]
 
 STAND_IN = (
     "No loss was given: this is of half the squared distance between the output and a random "
@@ -93,46 +93,40 @@ class Invariances:
     holds: set[tuple[str, int]]
     without_eps: bool
 
-    def of(self, column: int) -> list[str]:
+    def names(self, column: int) -> list[str]:
         """Return the weights whose change by a column changes nothing."""
         return [name for name in self.weights if (name, column) in self.holds]
 
 
-def check_invariances(subject: AuditSubject) -> list[Finding]:
+def check_weight_invariances(subject: AuditSubject) -> Findings:
     """Find the invariances of the weights to scales, of rows too, and to shifts."""
-    tried = invariances(subject)
+    tried = find_invariances(subject)
     exact = "exact without eps" if tried.without_eps else "exact"
-    rows = [
-        {"weight": name}
-        | {
-            FORMULAS[c]: exact if (name, c) in tried.holds else "broken"
-            for c in (1, 2, 3, 7, 8)
-        }
-        for name in tried.weights
-    ]
+    rows = []
+    for name in tried.weights:
+        grades = {c: exact if (name, c) in tried.holds else "broken" for c in (1, 2, 3, 7, 8)}
+        rows.append({"weight": name} | {FORMULAS[c]: grade for c, grade in grades.items()})
     subject.show(rows, "By derivatives; the changes that they allow were made, all at once.")
-    findings = []
     for column, rule in UNSEEN.items():
-        if names := tried.of(column):
-            up_to = ", up to eps" if tried.without_eps and column == 1 else ""
-            weights = count(len(tried.weights), "weight")
-            message = f"invariant{up_to}: {len(names)} of {weights}, {FORMULAS[column]}"
-            findings.append(make_finding(rule, names, message))
-    return findings
+        names = tried.names(column)
+        yield make_finding(
+            rule,
+            names,
+            up_to=", up to eps" if tried.without_eps and column == 1 else "",
+            some=len(names),
+            weights=count(len(tried.weights), "weight"),
+            formula=FORMULAS[column],
+        )
 
 
-def invariances(subject: AuditSubject) -> Invariances:
-    """Return the invariances of the weights, found out once for an audit.
+def find_invariances(subject: AuditSubject) -> Invariances:
+    """Return the invariances of the weights, found once for an audit.
 
     Raises:
         CannotCheck: where there is no weight to try.
     """
-    if "invariances" not in subject.cache:
-        subject.cache["invariances"] = _find_invariances(subject)
-    return subject.cache["invariances"]
-
-
-def _find_invariances(subject: AuditSubject) -> Invariances:
+    if "invariances" in subject.cache:
+        return subject.cache["invariances"]
     subject.require_wide()
     if subject.precision is torch.bfloat16:
         raise CannotCheck(HALF)
@@ -168,15 +162,12 @@ def _find_invariances(subject: AuditSubject) -> Invariances:
     scales = {
         name: 3 if 3 in columns else 1 for name, columns in possible.items() if columns & {1, 3}
     }
-    holds = unchanged(
-        [*scales.items(), *((n, 7) for n, columns in possible.items() if 7 in columns)]
-    )
-    holds |= unchanged(
-        (n, 1) for n, column in scales.items() if column == 3 and (n, 3) not in holds
-    )
+    holds = unchanged([*scales.items(), *((n, 7) for n, each in possible.items() if 7 in each)])
+    holds |= unchanged((n, 1) for n, c in scales.items() if c == 3 and (n, 3) not in holds)
     holds |= unchanged((n, c) for n, columns in possible.items() for c in columns & {2, 8})
     holds |= {(name, 1) for name, column in holds if column == 3}
-    return Invariances(list(possible), holds, evaluated is without_eps)
+    subject.cache["invariances"] = Invariances(list(possible), holds, evaluated is without_eps)
+    return subject.cache["invariances"]
 
 
 def _cosines(evaluated: ModuleCopy, weights: dict[str, Weight]) -> dict[str, dict[int, float]]:
@@ -262,57 +253,35 @@ RATES_APART = 30.0
 """Effective rates further apart than this have no learning rate that suits both."""
 
 
-def check_effective_rates(subject: AuditSubject) -> list[Finding]:
+def check_effective_rates(subject: AuditSubject) -> Findings:
     """Measure length and effective learning rate of every scale-invariant weight."""
-    tried = invariances(subject)
-    by_row = tried.of(3)
-    names = tried.of(1)
+    tried = find_invariances(subject)
+    by_row, names = tried.names(3), tried.names(1)
     if not names:
         raise CannotCheck("no weight is invariant to its scale.")
-    weights = dict(subject.module.named_parameters())
-    rows = []
+    rows, rates = [], dict[str, dict[str, float]]()
     for name in names:
-        W, rows_alone = weights[name].detach(), name in by_row
-        length = (
-            root_mean_square(vector_norm(W.flatten(1), 1)) if rows_alone else vector_norm(W)
-        )
-        inverse = 1 / float(length) if length else math.inf
-        kind = ROWS if rows_alone else WHOLE
-        rows.append(
-            {
-                "weight": name,
-                "invariant": kind,
-                "length": float(length),
-                "effective rate / rate": inverse * inverse,
-            }
-        )
-    rates = tuple(row["effective rate / rate"] for row in rows)
+        W, kind = subject.module.get_parameter(name).detach(), ROWS if name in by_row else WHOLE
+        lengths = vector_norm(W.flatten(1), 1) if kind == ROWS else vector_norm(W)
+        length = float(root_mean_square(lengths))
+        inverse = 1 / length if length else math.inf
+        row = {"weight": name, "invariant": kind, "length": length}
+        rows.append(row | {"effective rate / rate": inverse * inverse})
+        rates.setdefault(kind, {})[name] = inverse * inverse
     note = "Of weights whose rows are invariant, length is the root mean square of a row's."
-    profile = Profile("1 / ||w||²", tuple(names), rates) if len(rows) > 2 else None
-    subject.show(rows, note, profile)
-    return list(_rate_findings(rows))
-
-
-def _rate_findings(rows: list[dict]) -> Iterator[Finding]:
-    rates = [row["effective rate / rate"] for row in rows]
-    least, most = digits(min(rates)), digits(max(rates))
-    message = (
-        f"a step turns {count(len(rows), 'weight')} as if the learning rate were eta times "
-        f"{least if least == most else f'{least} to {most}'}"
-    )
-    yield make_finding("effective-rate", [row["weight"] for row in rows], message)
+    curve = "effective rate / rate" if len(rows) > 2 else ""
+    subject.show(rows, note, curve, "1 / ||w||²")
+    values = [row["effective rate / rate"] for row in rows]
+    least, most = digits(min(values)), digits(max(values))
+    factors = least if least == most else f"{least} to {most}"
+    weights = count(len(rows), "weight")
+    yield make_finding("effective-rate", names, weights=weights, factors=factors)
     for kind in (ROWS, WHOLE):
-        chosen = [row for row in rows if row["invariant"] == kind]
-        chosen.sort(key=lambda row: row["effective rate / rate"])
-        if not chosen:
-            continue
-        slow, fast = chosen[0], chosen[-1]
-        factor_limit = RATES_APART * slow["effective rate / rate"]
-        if fast["effective rate / rate"] > factor_limit:
-            factor = fast["effective rate / rate"] / slow["effective rate / rate"]
-            message = f"effective rates are apart by a factor of {digits(factor)}"
-            where = [f"{fast['weight']} and {slow['weight']}"]
-            yield make_finding("effective-rates-apart", where, message)
+        of_kind = rates.get(kind, {"": 1.0})
+        slow, fast = (pick(of_kind, key=of_kind.__getitem__) for pick in (min, max))
+        if of_kind[fast] > RATES_APART * of_kind[slow]:
+            factor = digits(of_kind[fast] / of_kind[slow])
+            yield make_finding("effective-rates-apart", [f"{fast} and {slow}"], factor=factor)
 
 
 # The numbers that pass: outlier channels, rank, saturation, growth with depth.
@@ -339,7 +308,7 @@ SATURATED = 0.5
 """A nonlinearity of which more than this fraction is flat passes little gradient."""
 
 
-def check_activations(subject: AuditSubject) -> list[Finding]:
+def check_activations(subject: AuditSubject) -> Findings:
     """Measure size, outliers, stable rank and mean cosine of what each module makes."""
     constant = _constant_parts(subject)
     rows = [
@@ -349,13 +318,34 @@ def check_activations(subject: AuditSubject) -> list[Finding]:
     ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
-    names = tuple(row["where"] or "output" for row in rows)
-    profile = Profile("root mean square", names, tuple(row["rms"] for row in rows))
-    subject.show(rows, profile=profile if len(rows) > 2 else None)
+    subject.show(rows, "", "rms" if len(rows) > 2 else "", "root mean square")
+    broken = [row["where"] for row in rows if not row["finite"]]
+    yield make_finding("output-not-finite", broken)
+    # where many are larger, the others are next to nothing: those of dead or saturated units
+    few = (row for row in rows if 0 < row["outliers"] <= FEW_OUTLIERS * row["units"])
+    if outliers := [row for row in few if row["of"] > 3]:
+        worst = max(outliers, key=lambda row: row["outlier"])
+        where = [f"{r['where']} ({count(r['outliers'], 'channel')})" for r in outliers]
+        severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
+        values = {"part": worst["where"], "times": digits(worst["outlier"])}
+        yield make_finding("outlier-channel", where, severity, **values)
     X = as_matrix(subject.x.double())
-    inputs_alike = bool((X[:1] == X).all()) or mean_cosine(X) > ALIKE
-    findings = _activation_findings(rows, inputs_alike)
-    return [*findings, *_saturation_findings(subject)]
+    inputs_are_alike = bool((X[:1] == X).all()) or mean_cosine(X) > ALIKE
+    alike = [row for row in rows if row["cosine"] > ALIKE and row["units"] > FEW_UNITS]
+    if alike and not inputs_are_alike:
+        # of a gate, or of a branch beside which others pass, that is nothing bad
+        last = alike[-1]["where"]
+        most = max(row["cosine"] for row in rows if row["where"] == last)
+        severity = RISK if last == rows[-1]["where"] and most > ALIKE_AT_END else FACT
+        where = [row["where"] for row in alike]
+        yield make_finding("cases-alike", where, severity, limit=f"{ALIKE:g}")
+    saturated = []
+    for activation in subject.seen().activations:
+        f = activation.name.rpartition(": ")[2]
+        if f in FLAT and activation.h is not None:
+            share = float((activation.a.abs() > FLAT[f]).double().mean())
+            saturated += [f"{activation.name} ({share:.0%})"] if share > SATURATED else []
+    yield make_finding("saturated", saturated)
 
 
 def _constant_parts(subject: AuditSubject) -> set[str]:
@@ -402,43 +392,6 @@ def _activation_row(call: ModuleCall) -> dict:
     }
 
 
-def _activation_findings(rows: list[dict], inputs_alike: bool) -> Iterator[Finding]:
-    broken = [row["where"] for row in rows if not row["finite"]]
-    if broken:
-        yield make_finding("output-not-finite", broken, "NaN or infinities come out")
-    # where many are larger, the others are next to nothing: those of dead or saturated units
-    few = (row for row in rows if 0 < row["outliers"] <= FEW_OUTLIERS * row["units"])
-    outliers = [row for row in few if row["of"] > 3]
-    if outliers:
-        worst = max(outliers, key=lambda row: row["outlier"])
-        times = digits(worst["outlier"])
-        where = [f"{r['where']} ({count(r['outliers'], 'channel')})" for r in outliers]
-        message = f"a channel of {worst['where']} is {times} times the median"
-        severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
-        yield make_finding("outlier-channel", where, message, severity)
-    alike = [row["where"] for row in rows if row["cosine"] > ALIKE and row["units"] > FEW_UNITS]
-    if alike and not inputs_alike:
-        message = f"all cases point the same way (mean cosine above {ALIKE:g})"
-        # of a gate, or of a branch beside which others pass, that is nothing bad
-        most = max(row["cosine"] for row in rows if row["where"] == alike[-1])
-        is_last = alike[-1] == rows[-1]["where"]
-        severity = RISK if is_last and most > ALIKE_AT_END else FACT
-        yield make_finding("cases-alike", alike, message, severity)
-
-
-def _saturation_findings(subject: AuditSubject) -> Iterator[Finding]:
-    """Each bounded f that is flat for most of its inputs."""
-    flat = {}
-    for activation in subject.seen().activations:
-        f = activation.name.rpartition(": ")[2]
-        if f in FLAT and activation.h is not None:
-            flat[activation.name] = float((activation.a.abs() > FLAT[f]).double().mean())
-    where = [f"{name} ({share:.0%})" for name, share in flat.items() if share > SATURATED]
-    if where:
-        message = "more than half of the inputs of a bounded f are where it is flat"
-        yield make_finding("saturated", where, message)
-
-
 # The profile of gradients over depth.
 
 STEEP = 100.0
@@ -448,7 +401,7 @@ FEW_LAYERS = 4
 """Fewer layers have no trend."""
 
 
-def check_gradients(subject: AuditSubject) -> list[Finding]:
+def check_gradients(subject: AuditSubject) -> Findings:
     """Measure ||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first called on."""
     objective = subject.objective
     norms = _gradient_norms(subject)
@@ -466,11 +419,23 @@ def check_gradients(subject: AuditSubject) -> list[Finding]:
         for name in names
     ]
     # a part that is never called has no place in the order of the calls, and no gradient
-    trained = [name for name in names if norms[name]]
-    profile = Profile("norm", tuple(trained), tuple(norms[name] for name in trained))
+    trained = {name: norms[name] for name in names if norms[name]}
     note = "" if subject.has_loss else STAND_IN
-    subject.show(rows, note, profile if trained else None)
-    return list(_gradient_findings(norms, trained))
+    subject.show(rows, note, "gradient" if trained else "", "norm")
+    infinite = [name for name, norm in norms.items() if not math.isfinite(norm)]
+    yield make_finding("gradient-not-finite", infinite)
+    if len(trained) < FEW_LAYERS or infinite:
+        return
+    trend, where = _trend(trained)
+    factor = math.exp(min(abs(trend), 700.0))
+    if factor > STEEP:
+        change, effect = ("grows", "less") if trend > 0 else ("shrinks", "more")
+        values = {"change": change, "effect": effect, "factor": digits(factor)}
+        yield make_finding("gradient-steep", [where], **values)
+    largest = max(trained, key=trained.__getitem__)
+    ratio = digits(trained[largest] / min(trained.values()))
+    where = [f"{largest} has the largest"]
+    yield make_finding("gradient-spread", where, layers=len(trained), ratio=ratio)
 
 
 def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
@@ -488,41 +453,21 @@ def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
     return norms
 
 
-def _gradient_findings(norms: dict[str, float], names: list[str]) -> Iterator[Finding]:
-    """Findings on gradients, by the ``names`` of layers in order, none of which is 0."""
-    infinite = [name for name, norm in norms.items() if not math.isfinite(norm)]
-    if infinite:
-        yield make_finding("gradient-not-finite", infinite, "gradients are not finite")
-    if len(names) < FEW_LAYERS or infinite:
-        return
-    values = [norms[name] for name in names]
-    trend, where = _trend(norms, names)
-    factor = math.exp(min(abs(trend), 700.0))
-    if factor > STEEP:
-        change, effect = ("grows", "less") if trend > 0 else ("shrinks", "more")
-        message = f"the gradient {change} by a factor of {digits(factor)} from first to last"
-        yield make_finding("gradient-steep", [where], message, effect=effect)
-    ratio = digits(max(values) / min(values))
-    message = f"gradients of {len(names)} layers are within a factor of {ratio}"
-    where = [f"{max(names, key=norms.__getitem__)} has the largest"]
-    yield make_finding("gradient-spread", where, message)
-
-
-def _trend(norms: dict[str, float], names: list[str]) -> tuple[float, str]:
+def _trend(norms: dict[str, float]) -> tuple[float, str]:
     """Return the logarithm of the last gradient over the first, and their names.
 
     Layers of one kind are compared, as those of queries have smaller gradients than others:
     the mean of each kind, of the first and the last quarter of its layers.
     """
     kinds: dict[str, list[str]] = {}
-    for name in names:
+    for name in norms:
         kinds.setdefault(re.sub(r"\d+", "*", name), []).append(name)
-    kinds = {kind: each for kind, each in kinds.items() if len(each) > 1} or {"": names}
+    groups = [names for names in kinds.values() if len(names) > 1] or [list(norms)]
     trends = []
-    for each in kinds.values():
-        logs, quarter = [math.log(norms[name]) for name in each], max(1, len(each) // 4)
+    for names in groups:
+        logs, quarter = [math.log(norms[name]) for name in names], max(1, len(names) // 4)
         trends.append((sum(logs[-quarter:]) - sum(logs[:quarter])) / quarter)
-    layers = [name for name in names if any(name in each for each in kinds.values())]
+    layers = [name for name in norms if any(name in names for names in groups)]
     return sum(trends) / len(trends), f"{layers[0]} to {layers[-1]}"
 
 
@@ -535,29 +480,25 @@ NOTHING_LEFT = 1e-6
 """The share of the squared gradient below which a part asks for what cannot change."""
 
 AMPLIFIED = 10.0
-"""A gradient that comes back so many times as long is worth telling, and a risk at ten times
-that: a start with a deviation of 0.02 makes it 50."""
+"""A gradient that comes back so many times as long is reported, as a risk at ten times that:
+a start with a deviation of 0.02 makes it 50."""
 
 
-def check_backward(subject: AuditSubject) -> list[Finding]:
+def check_backward(subject: AuditSubject) -> Findings:
     """Measure the part of the gradient that mu and sigma of each normalizer take away."""
-    objective = subject.objective
-    reports = {
-        name: norms.report
-        for norms in find_norms(subject)
-        for name in norms.names
-        # the gradient behind one that holds its activation is not that of its normalization
-        if not any(norms.module.children())
-    }
+    norms = find_norms(subject)
+    # the gradient behind one that holds its activation is not that of its normalization
+    plain = [each for each in norms if not any(each.module.children())]
+    reports = {name: each.report for each in plain for name in each.names}
     if not reports:
-        more = "each normalizer holds what follows it" if find_norms(subject) else ""
-        raise CannotCheck(f"{more or 'there is no normalizer'}.")
-    calls = norm_calls(objective, reports)
+        why = "each normalizer holds what follows it" if norms else "there is no normalizer"
+        raise CannotCheck(f"{why}.")
+    calls = norm_calls(subject.objective, reports)
     rows, why = [], ""
     for name in [call.name for call in subject.first_calls if call.name in calls]:
+        seen = calls[name]
         try:
-            seen = calls[name]
-            norm = like_ours(seen.norm, reports[name], seen.a)
+            norm = as_known_norm(seen.norm, reports[name], seen.a)
             parts = gradient_parts(norm, seen.a, seen.grad_h, *seen.rest)
         except (TypeError, ValueError) as error:
             why = why or str(error)
@@ -577,13 +518,23 @@ def check_backward(subject: AuditSubject) -> list[Finding]:
     if not rows:
         raise CannotCheck(why or "no gradient reaches a normalizer.")
     note = f"Fractions of ||dL/da||². {'' if subject.has_loss else STAND_IN}".strip()
-    names, left = (tuple(row[key] for row in rows) for key in ("where", "left"))
-    profile = Profile("fraction of ||dL/da||²", names, left)
-    subject.show(rows, note, profile if len(rows) > 2 else None)
-    return list(_backward_findings(rows))
+    subject.show(rows, note, "left" if len(rows) > 2 else "", "fraction of ||dL/da||²")
+    shares = [
+        sum(row[f"taken by {name}"] for row in rows) / len(rows) for name in ("mu", "sigma")
+    ]
+    mu, sigma = (f"{'takes' if share >= 0 else 'adds'} {abs(share):.1%}" for share in shares)
+    rule = "gradient-of-statistics" if min(shares) >= 0 else "gradient-of-few"
+    yield make_finding(rule, [row["where"] for row in rows], mu=mu, sigma=sigma)
+    taken = [row["where"] for row in rows if abs(row["left"]) < NOTHING_LEFT]
+    yield make_finding("gradient-taken", taken)
+    factors = {row["where"]: row["gradient before / behind"] for row in rows}
+    large = [name for name, factor in factors.items() if factor > AMPLIFIED]
+    most = max(factors.values())
+    severity = RISK if most > 10 * AMPLIFIED else FACT
+    yield make_finding("gradient-amplified", large, severity, times=digits(most))
 
 
-def like_ours(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Module:
+def as_known_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Module:
     """Return ``norm`` itself where its rule is known; one that turned out to be LayerNorm or
     RMSNorm of the units of ``a``, as ours with its gain, bias and eps.
 
@@ -609,14 +560,11 @@ def like_ours(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Modul
         if "added to sigma" in properties["eps"]:
             settings["root"] = outside_root
         units = a.shape[-1 - settings.get("space", 0)]
-        same = OURS[report.kind](units, eps=eps_of(norm), **settings)
-        same.g = next(
-            (p for n, p in parameters.items() if properties[n].startswith("multiplies")), None
-        )
-        same.b = next(
-            (p for n, p in parameters.items() if properties[n].startswith("added last")), None
-        )
-        return same
+        ours = OURS[report.kind](units, eps=eps_of(norm), **settings)
+        for name, words in (("g", "multiplies"), ("b", "added last")):
+            roles = (p for n, p in parameters.items() if properties[n].startswith(words))
+            setattr(ours, name, next(roles, None))
+        return ours
     return norm
 
 
@@ -629,30 +577,6 @@ def _layout(over: str, axes: int) -> dict[str, Any] | None:
     return None
 
 
-def _backward_findings(rows: list[dict]) -> Iterator[Finding]:
-    shares = {
-        name: sum(row[f"taken by {name}"] for row in rows) / len(rows)
-        for name in ("mu", "sigma")
-    }
-    mu, sigma = (
-        f"{name} {'takes' if share >= 0 else 'adds'} {abs(share):.1%}"
-        for name, share in shares.items()
-    )
-    rule = "gradient-of-statistics" if min(shares.values()) >= 0 else "gradient-of-few"
-    message = f"of the squared gradient {mu} and {sigma} in the backward pass, on average"
-    yield make_finding(rule, [row["where"] for row in rows], message)
-    taken = [row["where"] for row in rows if abs(row["left"]) < NOTHING_LEFT]
-    if taken:
-        yield make_finding("gradient-taken", taken, "all of the gradient is taken away")
-    factors = {row["where"]: row["gradient before / behind"] for row in rows}
-    factors = {name: factor for name, factor in factors.items() if factor > AMPLIFIED}
-    if factors:
-        most = max(factors.values())
-        message = f"the gradient comes out of the normalizer up to {digits(most)} times as long"
-        severity = RISK if most > 10 * AMPLIFIED else FACT
-        yield make_finding("gradient-amplified", list(factors), message, severity)
-
-
 # The curvature of the loss at the parameters as they are.
 
 PRODUCTS, PRODUCT_SECONDS = (3, 30), 6.0
@@ -660,7 +584,7 @@ PRODUCTS, PRODUCT_SECONDS = (3, 30), 6.0
 costs two gradients, and some vectors of all parameters."""
 
 
-def check_curvature(subject: AuditSubject) -> list[Finding]:
+def check_curvature(subject: AuditSubject) -> Findings:
     """Measure the extreme eigenvalues of the Hessian, and the rate that they allow."""
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
@@ -670,32 +594,28 @@ def check_curvature(subject: AuditSubject) -> list[Finding]:
     steps = max(least, min(most, int(PRODUCT_SECONDS / seconds)))
     # few products get further from the gradient than from a random direction
     start = subject.gradient if steps < 10 and bool(subject.gradient.any()) else None
-    row = extreme_eigenvalues(
+    eigenvalues = extreme_eigenvalues(
         subject.objective, steps=steps, tolerance=1e-2, start=start
-    ).summary()
+    )
+    row = eigenvalues.summary()
     subject.show([row])
     largest, smallest = row["largest"], row["smallest"]
     if not largest and not smallest:
-        message = "the Hessian is 0 in the directions that were tried"
-        return [make_finding("curvature-zero", [subject.name], message)]
+        yield make_finding("curvature-zero", [subject.name])
+        return
     error = abs(row["error"] / largest) if largest else 0.0
-    percent = 100 * error
     # what is left of a 0 is rounding, or the error of the largest
     bends_down = smallest < -max(error, 1e-6) * abs(largest)
-    within = f"± {digits(percent)}%" if percent >= 0.01 else "± less than 0.01%"
-    message = (
-        f"the largest eigenvalue of the Hessian is {digits(largest)} ({within}), the "
-        f"smallest {digits(smallest)} or less"
-    )
-    finding = make_finding(
+    yield make_finding(
         "curvature",
         [subject.name],
-        message,
+        largest=digits(largest),
+        within=f"± {digits(100 * error)}%" if error >= 1e-4 else "± less than 0.01%",
+        smallest=digits(smallest),
         rate=digits(row["critical_rate"]),
         bends="; the loss bends down somewhere as well" if bends_down else "",
         spherical=digits(row["scale_free"]),
     )
-    return [finding]
 
 
 # The digits that are lost in the module's own precision, and in half of it.
@@ -704,7 +624,7 @@ LOST = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 """A relative error above this is more than the rounding of a few layers."""
 
 
-def check_precision(subject: AuditSubject) -> list[Finding]:
+def check_precision(subject: AuditSubject) -> Findings:
     """Compare the outputs in lower precisions with those in float64, in evaluation."""
     subject.require_wide()
     if subject.is_random:
@@ -718,38 +638,32 @@ def check_precision(subject: AuditSubject) -> list[Finding]:
         raise CannotCheck("running statistics have seen no batch: evaluation is not yet known.")
     y = subject.seen("running").y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
-    rows, findings = [], []
+    dtypes.pop(torch.float64, None)
+    rows = []
     for dtype in dtypes:
-        if dtype is not torch.float64:
-            row = {"precision": str(dtype).removeprefix("torch.")}
-            rows.append(row | _output_error(subject, dtype, y))
-            findings += _precision_findings(rows[-1], dtype, dtype is subject.dtype)
+        error, remark = _output_error(subject, dtype, y)
+        name = str(dtype).removeprefix("torch.")
+        rows.append({"precision": name, "error": error, "remark": remark})
+        values = {"precision": name, "error": f"{error:.2g}"}
+        if remark == "not finite":
+            severity = FAULT if dtype is subject.dtype else RISK
+            yield make_finding("overflow", None, severity, effect="are not finite", **values)
+        elif error > LOST[dtype] and remark == "underflow":
+            yield make_finding("overflow", effect="underflow", **values)
+        elif error > LOST[dtype]:
+            yield make_finding("precision-lost", **values)
     subject.show(rows)
-    return findings
 
 
-def _output_error(subject: AuditSubject, dtype: torch.dtype, exact_y: Tensor) -> dict:
+def _output_error(
+    subject: AuditSubject, dtype: torch.dtype, exact_y: Tensor
+) -> tuple[float, str]:
     """Return the relative error of the outputs in a precision, and what hinders it."""
     try:
         low = subject.copy_in(dtype, "running").run().y
     except (ValueError, TypeError) as error:
-        return {"error": math.nan, "remark": str(error).splitlines()[0][:120]}
+        return math.nan, str(error).splitlines()[0][:120]
     if not bool(low.isfinite().all()):
-        return {"error": math.inf, "remark": "not finite"}
-    if dtype.is_floating_point and float(exact_y.abs().max()) < torch.finfo(dtype).tiny:
-        return {"error": relative_change(low.double(), exact_y), "remark": "underflow"}
-    return {"error": relative_change(low.double(), exact_y), "remark": ""}
-
-
-def _precision_findings(row: dict, dtype: torch.dtype, own: bool) -> list[Finding]:
-    precision = row["precision"]
-    if row["remark"] == "not finite":
-        message = f"in {precision} the outputs are not finite"
-        return [make_finding("overflow", [], message, FAULT if own else RISK)]
-    if row["error"] > LOST[dtype] and row["remark"] == "underflow":
-        message = f"in {precision} the outputs underflow"
-        return [make_finding("overflow", [], message)]
-    if row["error"] > LOST[dtype]:
-        message = f"in {precision} the outputs are off by {row['error']:.2g}"
-        return [make_finding("precision-lost", [], message)]
-    return []
+        return math.inf, "not finite"
+    is_tiny = dtype.is_floating_point and float(exact_y.abs().max()) < torch.finfo(dtype).tiny
+    return relative_change(low.double(), exact_y), "underflow" if is_tiny else ""

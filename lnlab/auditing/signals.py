@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.activations import NONLINEARITIES, is_known_norm
 from lnlab.analysis.magnitudes import relative_change, root_mean_square
-from lnlab.analysis.module_copy import SUMMING, Replacement, SavedBuffers, deepcopy_module
+from lnlab.analysis.module_copy import SUMMING, Replacement, deepcopy_module
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import CannotCheck, Finding, Severity, count, digits, make_finding
 from lnlab.auditing.norms import find_norms
@@ -31,6 +31,7 @@ from lnlab.auditing.subject import (
 )
 
 FAULT, RISK, FACT = Severity
+Findings = Iterator[Finding | None]
 
 FEW_CASES = 16
 """The values of a channel, of fewer of which nothing is said of all cases."""
@@ -41,10 +42,10 @@ class Operations(TorchFunctionMode):
 
     Attributes:
         sums: for sums of two tensors of one shape, the module and the sizes of both.
-        attention: for each attention, the module, the mean largest weight and the keys.
+        attention: for each attention, the module and the mean largest weight.
         sizes: of each module the class and the size of its first output.
-        lost: nonlinearities whose result nothing has read: the module and the name.
-        curved: whether a nonlinearity, a maximum or a product of activations was called.
+        unused: nonlinearities whose result nothing has read: the module and the name.
+        is_curved: whether a nonlinearity, a maximum or a product of activations was called.
         logits: input and target of a cross-entropy.
         broadcast: the shapes of the operands of a loss that made a larger result.
         sums_to: the mean sum of the exponentials that a likelihood was given.
@@ -53,10 +54,10 @@ class Operations(TorchFunctionMode):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.sums: list[tuple[str, float, float]] = []
-        self.attention: list[tuple[str, float, int]] = []
+        self.attention: list[tuple[str, float]] = []
         self.sizes: dict[str, tuple[type, float]] = {}
-        self.lost: dict[int, tuple[Tensor, str]] = {}
-        self.curved, self.in_loss, self.broadcast, self.sums_to = False, False, "", 1.0
+        self.unused: dict[int, tuple[Tensor, str]] = {}
+        self.is_curved, self.in_loss, self.broadcast, self.sums_to = False, False, "", 1.0
         self.logits: tuple[Tensor, Tensor] | None = None
         self._layer_scaled: list[Tensor] = []
         self._parameters = memory_of_parameters(module)
@@ -70,45 +71,40 @@ class Operations(TorchFunctionMode):
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
         name, made = self._stack.pop(), list_tensors(output)[:1]
-        self._read(output)
+        self.read(output)
         if made and made[0].is_floating_point() and name not in self.sizes:
             with torch._C.DisableTorchFunction():
                 self.sizes[name] = type(module), float(root_mean_square(made[0]))
 
-    def _read(self, tree: Any) -> None:
+    def read(self, tree: Any) -> None:
+        """Note that the tensors in a tree are used."""
         for tensor in list_tensors(tree):
-            self.lost.pop(id(tensor), None)
+            self.unused.pop(id(tensor), None)
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
-        result = func(*args, **kwargs or {})
-        self._read((args, kwargs))
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        self.read((args, kwargs))
         name = getattr(func, "__name__", "").strip("_")
         operands = [v for v in args[:2] if isinstance(v, Tensor)]
         if self.in_loss:
             self._note_loss(name, operands, result)
         elif name in ("add", "iadd", "radd") and len(operands) == 2:
-            one, other = operands
-            alike = one.shape[-2:] == other.shape[-2:] and min(one.dim(), other.dim()) > 1
-            # a mask has two values
-            masks = any(v.flatten()[:1000].unique().numel() < 3 for v in (one, other))
-            if alike and one.is_floating_point() and not masks:
-                memory = {v.untyped_storage()._cdata for v in self._layer_scaled}
-                known = any(v.untyped_storage()._cdata in memory for v in operands)
-                if not known:
-                    sizes = float(root_mean_square(one)), float(root_mean_square(other))
-                    self.sums.append((self._stack[-1], *sizes))
+            self._note_sum(*operands)
         elif name in ("mul", "imul", "rmul") and len(operands) == 2:
             gains = [v for v in operands if self._is_vector_of_parameter(v)]
             if any(bool((v == v.flatten()[0]).all()) for v in gains):
                 self._layer_scaled.append(result)  # one that starts small on purpose
-            self.curved |= not any(isinstance(v, nn.Parameter) for v in operands)
+            self.is_curved |= not any(isinstance(v, nn.Parameter) for v in operands)
         elif name == "softmax" and operands and result.dim() > 2:
             self._note_attention(result)
         elif name == "scaled_dot_product_attention":
-            self._note_attention(_attention_weights(*args[:4], **kwargs or {}))
+            with torch._C.DisableTorchFunction():
+                weights = torch._scaled_dot_product_attention_math(*args, **kwargs)[1]
+            self._note_attention(weights)
         if func in NONLINEARITIES and not self.in_loss and result is not args[0]:
-            self.lost[id(result)] = result, self._stack[-1]
-        self.curved |= func in NONLINEARITIES or any(
+            self.unused[id(result)] = result, self._stack[-1]
+        self.is_curved |= func in NONLINEARITIES or any(
             word in name for word in ("softmax", "pool", "lstm", "gru", "rnn", "attention")
         )
         return result
@@ -117,44 +113,36 @@ class Operations(TorchFunctionMode):
         memory = v.untyped_storage()._cdata
         return memory in self._parameters and v.numel() == max(v.shape, default=1)
 
+    def _note_sum(self, one: Tensor, other: Tensor) -> None:
+        alike = one.shape[-2:] == other.shape[-2:] and min(one.dim(), other.dim()) > 1
+        # a mask has two values
+        masks = any(v.flatten()[:1000].unique().numel() < 3 for v in (one, other))
+        if alike and one.is_floating_point() and not masks:
+            memory = {v.untyped_storage()._cdata for v in self._layer_scaled}
+            if memory.isdisjoint(v.untyped_storage()._cdata for v in (one, other)):
+                sizes = float(root_mean_square(one)), float(root_mean_square(other))
+                self.sums.append((self._stack[-1], *sizes))
+
     def _note_attention(self, weights: Tensor) -> None:
         with torch._C.DisableTorchFunction():
-            keys = (weights > 0).sum(-1)
-            rows = weights.amax(-1)[keys >= 4]
+            rows = weights.amax(-1)[(weights > 0).sum(-1) >= 4]
             if rows.numel():
-                self.attention.append((self._stack[-1], float(rows.mean()), weights.shape[-1]))
+                self.attention.append((self._stack[-1], float(rows.mean())))
 
     def _note_loss(self, name: str, operands: list[Tensor], result: Any) -> None:
-        if name in ("cross_entropy", "nll_loss") and len(operands) == 2:
-            if name == "cross_entropy" or self.logits is None:
-                self.logits = operands[0].detach(), operands[1].detach()
-            if name == "nll_loss":
-                axis = 1 if operands[0].dim() > 1 else 0
-                self.sums_to = float(operands[0].double().logsumexp(axis).exp().mean())
-        elif name in ("sub", "rsub", "mse_loss", "l1_loss", "mul") and len(operands) == 2:
-            one, other = operands
+        if len(operands) < 2:
+            return
+        one, other = operands
+        if name == "cross_entropy" or (name == "nll_loss" and self.logits is None):
+            self.logits = one.detach(), other.detach()
+        if name == "nll_loss":
+            axis = 1 if one.dim() > 1 else 0
+            self.sums_to = float(one.double().logsumexp(axis).exp().mean())
+        elif name in ("sub", "rsub", "mse_loss", "l1_loss", "mul"):
             same_size = one.numel() == other.numel() > 1 and one.shape != other.shape
             whole = torch.broadcast_shapes(one.shape, other.shape).numel()
             if same_size and whole > one.numel():
                 self.broadcast = f"{tuple(one.shape)} and {tuple(other.shape)}"
-
-
-def _attention_weights(
-    q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, **options: Any
-) -> Tensor:
-    """Return the weights of the first case of torch's fused attention."""
-    with torch._C.DisableTorchFunction():
-        q, k = q[:1].detach().float(), k[:1].detach().float()
-        if q.shape[-3] != k.shape[-3]:
-            k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
-        logits = q @ k.transpose(-1, -2) * (options.get("scale") or q.shape[-1] ** -0.5)
-        if options.get("is_causal"):
-            logits = logits.masked_fill(torch.ones_like(logits).triu(1) > 0, -math.inf)
-        if attn_mask is not None:
-            mask = attn_mask[:1] if attn_mask.dim() == 4 else attn_mask
-            is_bool = mask.dtype == torch.bool
-            logits = logits.masked_fill(~mask, -math.inf) if is_bool else logits + mask
-        return logits.softmax(-1)
 
 
 def operations(subject: AuditSubject) -> Operations:
@@ -164,7 +152,7 @@ def operations(subject: AuditSubject) -> Operations:
         seen = Operations(module)
         with torch.no_grad(), restored_random_state(), seen:
             output = module(subject.x.clone())
-            seen._read(output)
+            seen.read(output)
             if subject.has_loss:
                 seen.in_loss = True
                 subject.loss(output, subject.y)
@@ -178,25 +166,21 @@ LOW = 0.02
 """A loss that cannot go below this, whatever the weights, is worth a finding."""
 
 
-def check_loss(subject: AuditSubject) -> list[Finding]:
+def check_loss(subject: AuditSubject) -> Findings:
     """Look at what the loss receives: its size, its range, its shape, and the answers in x."""
     if not subject.has_loss:
         raise CannotCheck("no loss was given.")
     seen = operations(subject)
-    findings = []
     if seen.broadcast:
-        message = f"the loss takes tensors of shape {seen.broadcast} apart"
-        findings.append(make_finding("loss-broadcasts", [], message))
+        yield make_finding("loss-broadcasts", shapes=seen.broadcast)
     if abs(seen.sums_to - 1) > 0.01:
-        message = f"the probabilities of all classes sum to {digits(seen.sums_to)}, not 1"
-        findings.append(make_finding("loss-of-raw-logits", [], message))
+        yield make_finding("loss-of-raw-logits", sum=digits(seen.sums_to))
     if seen.logits is not None:
-        findings += _logit_findings(subject, *seen.logits)
-    findings += _leaks(subject)
-    return findings
+        yield from _logit_findings(subject, *seen.logits)
+    yield _leaks(subject)
 
 
-def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Iterator[Finding]:
+def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Findings:
     axis = 1 if logits.dim() > 1 else 0
     classes = logits.shape[axis]
     if classes < 2 or not bool(logits.isfinite().all()):
@@ -205,19 +189,17 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Iterato
     chance = math.log(classes)
     subject.show([{"loss": loss, "of a guess": chance, "classes": classes}])
     if loss > 2 * chance + 1:
-        message = f"the loss is {digits(loss)}, that of a guess ln {classes} = {digits(chance)}"
-        yield make_finding("over-confident", [], message)
-    low = logits == logits.amin()
-    if float(logits.amin()) == 0 and 0.1 < float(low.double().mean()) < 1:
-        share = float(low.double().mean())
-        message = f"{share:.0%} of the logits are exactly 0 and none is negative"
-        yield make_finding("logits-clipped", [], message)
+        values = {"loss": digits(loss), "chance": digits(chance)}
+        yield make_finding("over-confident", classes=classes, **values)
+    least = logits.amin()
+    share = float((logits == least).double().mean())
+    if float(least) == 0 and 0.1 < share < 1:
+        yield make_finding("logits-clipped", share=f"{share:.0%}")
     output = [v for v in list_tensors(subject.output) if v.shape == logits.shape]
     if len(output) == 1 and not _ends_in_linear(subject):
-        floor = _lowest_loss(subject, axis)
-        if floor > LOW:
-            message = f"with weights 1,000 times as large the loss stays above {digits(floor)}"
-            yield make_finding("logits-bounded", [], message)
+        lowest = _lowest_loss(subject, axis)
+        if lowest > LOW:
+            yield make_finding("logits-bounded", lowest=digits(lowest))
 
 
 def _ends_in_linear(subject: AuditSubject) -> bool:
@@ -246,24 +228,26 @@ def _lowest_loss(subject: AuditSubject, axis: int) -> float:
     return math.log1p((y.shape[axis] - 1) * math.exp(-ranges[1]))
 
 
-def _leaks(subject: AuditSubject) -> Iterator[Finding]:
+def _leaks(subject: AuditSubject) -> Finding | None:
     """An output that sees the token which it is to tell, of inputs that are one step behind."""
     x, y = subject.x, subject.y
     if not isinstance(y, Tensor) or y.is_floating_point() or y.shape != x.shape or x.dim() != 2:
-        return
+        return None
     steps = x.shape[1]
     if steps < 3 or not torch.equal(y[:, :-1], x[:, 1:]):
-        return
-    evaluated, t = subject.copy("running"), steps // 2
+        return None
+    t = steps // 2
     later = x.clone()
     later[:, t:] = x[:, t:].flip(0) if len(x) > 1 else x[:, t:].flip(1)
-    before, after = subject.seen("running").y, evaluated.run(Replacement(later)).y
+    before = subject.seen("running").y
+    after = subject.copy("running").run(Replacement(later)).y
     axes = [i for i, n in enumerate(before.shape) if i and n == steps]
-    if len(axes) == 1:
-        change = relative_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
-        if subject.has_moved(change):
-            message = f"outputs of earlier steps change by {digits(change)} with later tokens"
-            yield make_finding("answer-leaks", [], message)
+    if len(axes) != 1:
+        return None
+    change = relative_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
+    if not subject.has_moved(change):
+        return None
+    return make_finding("answer-leaks", change=digits(change))
 
 
 # Inputs that nothing depends on, and gradients that are not those of the function.
@@ -272,26 +256,29 @@ IGNORED = 0.1
 """A share of the input above this that nothing depends on is worth a finding."""
 
 BLOCKS = 8
-"""Parts of a sequence that are replaced, one after the other."""
+"""Parts of a sequence that are replaced, one in each case."""
 
 
-def check_ignored_inputs(subject: AuditSubject) -> list[Finding]:
+def check_ignored_inputs(subject: AuditSubject) -> Findings:
     """Find parts of the input that no output depends on, and padding that is not left out."""
-    findings = []
     share = _ignored(subject)
     subject.show([{"of the input without effect": share}])
-    if share == 1:
-        findings.append(make_finding("input-ignored", [], "no output depends on it", FAULT))
-    elif share > IGNORED:
-        message = f"nothing that is returned depends on {share:.0%} of it"
-        findings.append(make_finding("input-ignored", [], message))
-    return [*findings, *_padding(subject)]
+    if share > IGNORED:
+        whole = "no output depends on it"
+        part = f"nothing that is returned depends on {share:.0%} of it"
+        severity, message = (FAULT, whole) if share == 1 else (None, part)
+        yield make_finding("input-ignored", None, severity, message=message)
+    yield from _padding(subject)
 
 
 def _ignored(subject: AuditSubject) -> float:
     """Return the share of the input, beside the axis of cases, that has no effect."""
-    evaluated, y = subject.copy(), subject.seen().y
-    if subject.x.is_floating_point():
+    evaluated, x, y = subject.copy(), subject.x, subject.seen().y
+
+    def changed(other: Tensor) -> Tensor:
+        return evaluated.run(Replacement(other)).y
+
+    if x.is_floating_point():
         if "" not in subject.gradients:
             raise CannotCheck("it takes no input that requires a gradient.")
         flat = subject.gradients[""] == 0
@@ -299,39 +286,31 @@ def _ignored(subject: AuditSubject) -> float:
         if not bool(suspects.any()):
             return 0.0
         other = torch.where(suspects, other_input(evaluated.x), evaluated.x)
-        moved = subject.has_moved(relative_change(evaluated.run(Replacement(other)).y, y))
+        moved = subject.has_moved(relative_change(changed(other), y))
         return 0.0 if moved else float(suspects.double().mean())
-    if subject.x.dim() < 2 or len(subject.x) < 2:
+    if x.dim() < 2 or len(x) < 2:
         raise CannotCheck("the input has no steps.")
-    steps, cases = subject.x.shape[1], len(subject.x)
-    rolled = subject.x.roll(1, 0)
-    suspects = parts = torch.arange(steps).chunk(BLOCKS)
+    steps, cases = x.shape[1], len(x)
+    rolled = x.roll(1, 0)
+    blocks = torch.arange(steps).chunk(min(BLOCKS, cases))
     if y.dim() and len(y) == cases:
-        # a part in each case, in one evaluation: most have an effect on their case
-        suspects = []
-        for chosen in [parts[i : i + cases] for i in range(0, len(parts), cases)]:
-            other = subject.x.clone()
-            for case, part in enumerate(chosen):
-                other[case, part] = rolled[case, part]
-            changed = evaluated.run(Replacement(other)).y
-            suspects += [
-                part
-                for case, part in enumerate(chosen)
-                if not subject.has_moved(relative_change(changed[case], y[case]))
-            ]
+        # another block in each case, in one evaluation: most have an effect on their case
+        other = x.clone()
+        for case, block in enumerate(blocks):
+            other[case, block] = rolled[case, block]
+        pairs = list(zip(changed(other), y, blocks, strict=False))
+        blocks = [b for z, of, b in pairs if not subject.has_moved(relative_change(z, of))]
     unseen = 0
-    for part in suspects:
-        other = subject.x.clone()
-        other[:, part] = rolled[:, part]
-        changed = evaluated.run(Replacement(other)).y
-        if not torch.equal(other, subject.x) and not subject.has_moved(
-            relative_change(changed, y)
-        ):
-            unseen += len(part)
+    for block in blocks:
+        other = x.clone()
+        other[:, block] = rolled[:, block]
+        if not torch.equal(other, x):
+            moved = subject.has_moved(relative_change(changed(other), y))
+            unseen += 0 if moved else len(block)
     return unseen / steps
 
 
-def _padding(subject: AuditSubject) -> Iterator[Finding]:
+def _padding(subject: AuditSubject) -> Findings:
     """Sequences that end in zeros: whether more of them change what comes out, or go into
     statistics over cases."""
     x = subject.x
@@ -348,54 +327,45 @@ def _padding(subject: AuditSubject) -> Iterator[Finding]:
     except ValueError:  # the module takes one length
         return
     if y.shape == more.shape and subject.has_moved(relative_change(more, y)):
-        message = f"{share:.0%} of the steps are zeros at the end, and more of them change it"
-        yield make_finding("padding-read", [], message)
+        yield make_finding("padding-read", share=f"{share:.0%}")
     for call in subject.first_calls:
         if isinstance(call.module, TorchNorm) and call.inputs and call.inputs[0].dim() == 3:
             zeros = float((call.inputs[0] == 0).all(1).double().mean())
             if zeros > 0.05:
-                message = f"{zeros:.0%} of the steps that it averages over are zeros"
-                yield make_finding("statistics-of-padding", [call.name], message)
+                yield make_finding("statistics-of-padding", [call.name], share=f"{zeros:.0%}")
 
 
 WRONG = 0.03
 """A relative difference above this between a gradient and finite differences is one."""
 
 
-def check_wrong_derivative(subject: AuditSubject) -> list[Finding]:
+def check_wrong_derivative(subject: AuditSubject) -> Findings:
     """Compare the gradient along a random direction with finite differences of the loss."""
     # at a branch of zeros in front of a ReLU there is no derivative: half of all kinks are met
-    drawn = subject.without_zeros
-    objective = drawn.objective
+    nonzero = subject.without_zeros
+    objective = nonzero.objective
     w = objective.start
     subject.require_wide()
     if w.dtype != torch.float64 or subject.precision != torch.float64:
         why = "is large" if w.dtype != torch.float64 else "computes in a lower one inside"
         raise CannotCheck(f"finite differences need float64, and the module {why}.")
-    rows = []
+    slices = objective.slices()
+    rows, errors = [], []
     for draw in range(2):
         v = normal(13, draw, len(w)).to(w)
-        for part in objective.slices().values():
+        for part in slices.values():
             v[part] *= float(root_mean_square(w[part])) or 1.0
         for name, row in padding_rows(subject.module).items():
-            if name in objective.slices():
-                units = subject.module.get_parameter(name).shape[1]
-                start = objective.slices()[name].start + row * units
-                v[start : start + units] = 0
+            if name in slices:
+                v[slices[name]].view(subject.module.get_parameter(name).shape)[row] = 0
         step = 1e-6
         above, below = (objective.value(w + sign * step * v) for sign in (1, -1))
-        rows.append(
-            {"gradient": float(drawn.gradient @ v), "differences": (above - below) / 2 / step}
-        )
+        slope, expected = float(nonzero.gradient @ v), (above - below) / 2 / step
+        rows.append({"gradient": slope, "differences": expected})
+        errors.append(abs(slope - expected) / max(abs(slope), abs(expected), 1e-6))
     subject.show(rows)
-    wrong = []
-    for row in rows:
-        size = max(abs(row["gradient"]), abs(row["differences"]), 1e-6)
-        wrong.append(abs(row["gradient"] - row["differences"]) / size)
-    if min(wrong) <= WRONG:
-        return []
-    message = f"along a random direction the gradient is off by {min(wrong):.0%}"
-    return [make_finding("gradient-differs", [], message)]
+    if min(errors) > WRONG:
+        yield make_finding("gradient-differs", error=f"{min(errors):.0%}")
 
 
 # The scale of weights and branches, and attention that has decided.
@@ -403,55 +373,43 @@ def check_wrong_derivative(subject: AuditSubject) -> list[Finding]:
 APART = 1000.0
 """Sizes further apart than this."""
 
+STEEP, DEEP = 300.0, 6
+"""Outputs of at least so many layers of one class whose size changes by this factor."""
 
-def check_unequal_scales(subject: AuditSubject) -> list[Finding]:
+
+def check_unequal_scales(subject: AuditSubject) -> Findings:
     """Compare the sizes of weights, of the operands of sums, and of attention logits."""
     seen = operations(subject)
-    findings = []
+    layers = {n: m for n, m in subject.module.named_modules() if isinstance(m, SUMMING)}
     sizes = {}
-    for name, each in subject.module.named_modules():
-        if isinstance(each, SUMMING) and isinstance(
-            weight := getattr(each, "weight", None), Tensor
-        ):
+    for name, layer in layers.items():
+        if isinstance(weight := getattr(layer, "weight", None), Tensor):
             inputs = weight.numel() / max(weight.shape[0], 1)
-            if size := float(root_mean_square(weight.detach())) * inputs**0.5:
-                sizes[f"{name}.weight"] = size
-    if sizes:
-        least, most = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
-        if sizes[most] > APART * sizes[least]:
-            message = f"rows are {digits(sizes[most] / sizes[least])} times as long in one"
-            findings.append(make_finding("weights-apart", [most, least], message))
+            sizes[f"{name}.weight"] = float(root_mean_square(weight.detach())) * inputs**0.5
+    sizes = {name: size for name, size in sizes.items() if size} or {"": 1.0}
+    most, least = (pick(sizes, key=sizes.__getitem__) for pick in (max, min))
+    if sizes[most] > APART * sizes[least]:
+        factor = digits(sizes[most] / sizes[least])
+        yield make_finding("weights-apart", [most, least], factor=factor)
     apart = {
         name: max(one, other) / min(one, other)
         for name, one, other in seen.sums
         if min(one, other) > 0
     }
     far = {name: ratio for name, ratio in apart.items() if ratio > 30}
-    if far:
-        worst = max(far.values())
-        message = f"one of two branches that are added is up to {digits(worst)} times the other"
-        severity = RISK if worst > APART else FACT
-        findings.append(make_finding("branches-apart", list(far), message, severity))
-    findings += _steep_signals(subject)
-    decided = [name for name, top, _ in seen.attention if top > 0.95]
-    if decided and len(decided) >= len(seen.attention) / 2:
-        message = f"the largest attention weight is {seen.attention[0][1]:.2f} on average"
-        findings.append(make_finding("attention-saturated", decided, message))
-    if seen.lost:
-        where = [name for _, name in seen.lost.values()]
-        findings.append(make_finding("result-lost", where, "the result is not used"))
-    layers = [m for m in subject.module.modules() if isinstance(m, SUMMING)]
-    if not seen.curved and len(layers) > 1:
-        message = f"{len(layers)} layers and no activation function between them"
-        findings.append(make_finding("no-activation", [], message))
-    return findings
+    worst = max(far.values(), default=0.0)
+    severity = RISK if worst > APART else FACT
+    yield make_finding("branches-apart", far, severity, factor=digits(worst))
+    yield _steep_signals(subject)
+    saturated = [name for name, largest in seen.attention if largest > 0.95]
+    if saturated and len(saturated) >= len(seen.attention) / 2:
+        yield make_finding("attention-saturated", saturated, largest=seen.attention[0][1])
+    yield make_finding("result-lost", [name for _, name in seen.unused.values()])
+    if not seen.is_curved and len(layers) > 1:
+        yield make_finding("no-activation", layers=len(layers))
 
 
-STEEP, DEEP = 300.0, 6
-"""Outputs of at least so many layers of one class whose size changes by this factor."""
-
-
-def _steep_signals(subject: AuditSubject) -> Iterator[Finding]:
+def _steep_signals(subject: AuditSubject) -> Finding | None:
     """Signals that grow or shrink with depth."""
     kinds: dict[Any, list[tuple[str, float]]] = {}
     for name, (module_class, size) in operations(subject).sizes.items():
@@ -460,50 +418,41 @@ def _steep_signals(subject: AuditSubject) -> Iterator[Finding]:
     steep = {}
     for calls in kinds.values():
         (first, before), (last, after) = calls[0], calls[-1]
-        if len(calls) >= DEEP and before > 0 and after > 0 and math.isfinite(after):
+        if len(calls) >= DEEP and before > 0 and 0 < after < math.inf:
             ratio = after / before
             if max(ratio, 1 / ratio) > STEEP:
                 steep[f"{first} to {last}"] = ratio
-    if steep:
-        worst = max(steep.values(), key=lambda ratio: abs(math.log(ratio)))
-        change = "grows" if worst > 1 else "shrinks"
-        factor = digits(max(worst, 1 / worst))
-        message = f"the output of layers of one class {change} by a factor of {factor}"
-        yield make_finding("signal-steep", list(steep), message)
+    worst = max(steep.values(), key=lambda ratio: abs(math.log(ratio)), default=1.0)
+    change = "grows" if worst > 1 else "shrinks"
+    factor = digits(max(worst, 1 / worst))
+    return make_finding("signal-steep", steep, change=change, factor=factor)
 
 
 # What is the same where it should not be, and what no optimizer or checkpoint sees.
 
 
-def check_registration(subject: AuditSubject) -> list[Finding]:
+def check_registration(subject: AuditSubject) -> Findings:
     """Find parameters that are not registered, parts that are one object, equal weights."""
     model = subject.given
     known = {id(p) for p in (*model.parameters(), *model.buffers())}
-    modules = {id(m) for m in model.modules()}
     lost = [
         name
         for owner_name, owner in model.named_modules()
         for key, value in vars(owner).items()
         if not key.startswith("_")
-        for name in _unregistered(f"{owner_name}.{key}".strip("."), value, known, modules)
+        for name in _unregistered(f"{owner_name}.{key}".strip("."), value, known)
     ]
-    findings = []
-    if lost:
-        message = f"{count(len(lost), 'part')} that can be trained and that no optimizer sees"
-        findings.append(make_finding("parameter-unregistered", lost, message))
+    yield make_finding("parameter-unregistered", lost, parts=count(len(lost), "part"))
     names: dict[int, list[str]] = {}
     for name, each in model.named_modules(remove_duplicate=False):
         if next(each.parameters(), None) is not None:
             names.setdefault(id(each), []).append(name)
-    for same in names.values():
-        inner = any(_inside(same, others) for others in names.values())
-        if len(same) > 1 and not inner:
-            message = f"{len(same)} names for one object"
-            findings.append(make_finding("module-repeated", same, message))
+    repeated = [same for same in names.values() if len(same) > 1]
+    for same in repeated:
+        if not any(_contains(others, same) for others in repeated):
+            yield make_finding("module-repeated", same, names=len(same))
     equal = list(_duplicate_weights(model, subject.trainable))
-    if equal:
-        message = f"{count(len(equal), 'weight')} with the same random numbers as another"
-        findings.append(make_finding("weights-equal", equal, message))
+    yield make_finding("weights-equal", equal, weights=count(len(equal), "weight"))
     rows = [
         f"{owner}.{name}".strip(".")
         for owner, each in model.named_modules()
@@ -511,37 +460,29 @@ def check_registration(subject: AuditSubject) -> list[Finding]:
         for name, p in each.named_parameters(recurse=False)
         if p.dim() == 2 and min(p.shape) > 2 and bool((p == p[:1]).all()) and bool(p.any())
     ]
-    if rows:
-        findings.append(make_finding("units-equal", rows, "all rows of a weight are equal"))
-    frozen = [name for name, p in subject.trainable.items() if not p]
-    if frozen and len(frozen) < len(subject.trainable):
-        message = f"{count(len(frozen), 'parameter')} of {len(subject.trainable)}: no gradient"
-        findings.append(make_finding("parameter-frozen", frozen, message))
-    return findings
+    yield make_finding("units-equal", rows)
+    frozen = [name for name, is_trained in subject.trainable.items() if not is_trained]
+    if len(frozen) < len(subject.trainable):
+        parameters = f"{count(len(frozen), 'parameter')} of {len(subject.trainable)}"
+        yield make_finding("parameter-frozen", frozen, parameters=parameters)
 
 
-def _inside(same: list[str], others: list[str]) -> bool:
-    """Return True if the parts are repeated because what holds them is."""
-    return (
-        len(others) > 1
-        and others != same
-        and all(any(name.startswith(f"{other}.") for other in others) for name in same)
-    )
+def _contains(others: list[str], names: list[str]) -> bool:
+    """Return True if each of the modules ``names`` is inside one of the others."""
+    return all(any(name.startswith(f"{other}.") for other in others) for name in names)
 
 
-def _unregistered(name: str, value: Any, known: set[int], modules: set[int]) -> list[str]:
+def _unregistered(name: str, value: Any, known: set[int]) -> list[str]:
     """Return the names of parameters and layers in an attribute that torch does not see."""
     if isinstance(value, nn.Module):
-        own = [p for p in value.parameters() if p.requires_grad]
-        return [name] if own and not known & {id(p) for p in value.parameters()} else []
+        trained = any(p.requires_grad for p in value.parameters())
+        return [name] if trained and not known & {id(p) for p in value.parameters()} else []
     if isinstance(value, Tensor):
         trained = value.requires_grad and value.is_floating_point()
         return [name] if trained and id(value) not in known else []
     values: Any = value if isinstance(value, list | tuple) else ()
     values = value.values() if isinstance(value, dict) else values
-    return [
-        n for i, v in enumerate(values) for n in _unregistered(f"{name}.{i}", v, known, modules)
-    ]
+    return [n for i, v in enumerate(values) for n in _unregistered(f"{name}.{i}", v, known)]
 
 
 def _duplicate_weights(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
@@ -571,25 +512,20 @@ DRAWS = 64
 """Random states over which the mean of what is dropped is taken."""
 
 
-def check_train_and_eval_modes(subject: AuditSubject) -> list[Finding]:
+def check_train_and_eval_modes(subject: AuditSubject) -> Findings:
     """Compare both modes of the module as it was given, with its dropout."""
-    findings = [
-        *_unrepeatable_evaluation(subject),
-        *_misused_dropout(subject),
-        *_misused_running_statistics(subject),
-    ]
+    yield _unrepeatable_evaluation(subject)
+    yield from _misused_dropout(subject)
+    yield from _misused_running_statistics(subject)
     closed = [
         f"{name}.bias"
         for name, each in subject.module.named_modules()
-        if isinstance(each, nn.LSTM | nn.GRU) and _closed_gates(each)
+        if isinstance(each, nn.LSTM | nn.GRU) and _has_closed_gate(each)
     ]
-    if closed:
-        message = "the biases of a gate hold it shut or open, whatever comes in"
-        findings.append(make_finding("gate-saturated", closed, message))
-    return findings
+    yield make_finding("gate-saturated", closed)
 
 
-def _unrepeatable_evaluation(subject: AuditSubject) -> Iterator[Finding]:
+def _unrepeatable_evaluation(subject: AuditSubject) -> Finding | None:
     """An evaluation that is another the second time, or from another random state."""
     module = deepcopy_module(subject.original, share=True).eval()
 
@@ -600,31 +536,24 @@ def _unrepeatable_evaluation(subject: AuditSubject) -> Iterator[Finding]:
     with torch.no_grad(), restored_random_state():
         first, other = evaluate(0), evaluate(1)
         if first.shape != other.shape or not bool(first.isfinite().all()):
-            return
+            return None
         if torch.equal(first, other):
-            return
+            return None
         again = evaluate(1)
     if not torch.equal(other, again):
-        change = digits(relative_change(again, other))
-        message = f"the second evaluation of one input differs by {change}"
-        yield make_finding("state-kept", [], message)
-    else:
-        change = digits(relative_change(other, first))
-        message = f"two evaluations of one input differ by {change}"
-        yield make_finding("random-in-evaluation", [], message)
+        return make_finding("state-kept", change=digits(relative_change(again, other)))
+    return make_finding("random-in-evaluation", change=digits(relative_change(other, first)))
 
 
-def _misused_dropout(subject: AuditSubject) -> Iterator[Finding]:
-    modules = dict(subject.original.named_modules())
+def _misused_dropout(subject: AuditSubject) -> Findings:
     dropped = {
         name: each.p
-        for name, each in modules.items()
+        for name, each in subject.original.named_modules()
         if isinstance(each, _DropoutNd) and each.p
     }
     most = [f"{name} (p = {p:g})" for name, p in dropped.items() if p >= 0.95]
-    if most:
-        yield make_finding("dropout-of-all", most, "nothing, or next to nothing, is kept")
-    makers: dict[int, str] = {}
+    yield make_finding("dropout-of-all", most)
+    makers: dict[int, str] = {}  # by the memory of what they dropped
     norms = {n for group in find_norms(subject) for n in group.names}
     before, at_end = [], []
     for call in subject.trace.calls:
@@ -639,67 +568,46 @@ def _misused_dropout(subject: AuditSubject) -> Iterator[Finding]:
         elif not any(call.module.children()):
             for memory in call.output_memory:
                 makers.pop(memory, None)
-    if before:
-        message = "the variance is that of what is dropped, in training alone"
-        yield make_finding("dropout-before-batch-norm", before, message)
-    if at_end and subject.has_loss:
-        message = "what is returned has been dropped"
-        yield make_finding("dropout-at-end", at_end, message)
-    wrong = list(_dropouts_that_change_the_mean(subject))
-    if wrong:
-        message = "the mean in training is not what evaluation returns"
-        yield make_finding("dropout-unscaled", wrong, message)
+    yield make_finding("dropout-before-batch-norm", before)
+    yield make_finding("dropout-at-end", at_end if subject.has_loss else [])
+    yield make_finding("dropout-unscaled", list(_dropouts_that_change_the_mean(subject)))
 
 
 def _dropouts_that_change_the_mean(subject: AuditSubject) -> Iterator[str]:
     """Yield the parts that drop something and do not keep its mean."""
-    copy = deepcopy_module(subject.original, share=True)
-    parts = [
-        (name, module)
-        for name, module in copy.named_modules()
-        if name in {*subject.dropout, *subject.noise}
-        and not any(module.children())
-        and not type(module).__module__.startswith("torch.nn.")  # which are right
-    ]
-    if not parts:
-        return
-    inputs: dict[str, Tensor] = {}
-
-    def keep(name: str, module: nn.Module, args: tuple) -> None:
-        if args and isinstance(args[0], Tensor) and args[0].is_floating_point():
-            inputs.setdefault(name, args[0].detach().clone())
-
-    handles = [m.register_forward_pre_hook(partial(keep, n)) for n, m in parts]
-    with torch.no_grad(), restored_random_state(), SavedBuffers(copy):
-        copy.eval()(subject.x.clone())
-        for handle in handles:
-            handle.remove()
-        for name, module in parts:
-            if name not in inputs or next(module.parameters(), None) is not None:
-                continue
-            x = inputs[name][:, :4096] if inputs[name].dim() == 2 else inputs[name]
-            plain = module.eval()(x.clone())
+    for call in subject.first_calls:
+        module = call.module
+        if (
+            call.name not in {*subject.dropout, *subject.noise}
+            or type(module).__module__.startswith("torch.nn.")  # which are right
+            or any(module.children())
+            or next(module.parameters(), None) is not None
+            or not call.inputs
+            or not call.inputs[0].is_floating_point()
+        ):
+            continue
+        x = call.inputs[0][:, :4096] if call.inputs[0].dim() == 2 else call.inputs[0]
+        drop = deepcopy_module(subject.original.get_submodule(call.name))
+        with torch.no_grad(), restored_random_state(0):
+            plain = drop.eval()(x.clone())
             if not isinstance(plain, Tensor) or plain.shape != x.shape or not plain.any():
                 continue
-            torch.manual_seed(0)
-            module.train()
-            mean = sum(module(x.clone()) for _ in range(DRAWS)) / DRAWS
-            # the projection, as single numbers are noisy
-            ratio = float((mean * plain).sum() / plain.square().sum())
-            if not 0.67 < ratio < 1.5:
-                yield f"{name} ({digits(ratio)} times as large in training)"
+            drop.train()
+            mean = sum(drop(x.clone()) for _ in range(DRAWS)) / DRAWS
+        # the projection, as single numbers are noisy
+        ratio = float((mean * plain).sum() / plain.square().sum())
+        if not 0.67 < ratio < 1.5:
+            yield f"{call.name} ({digits(ratio)} times as large in training)"
 
 
-def _misused_running_statistics(subject: AuditSubject) -> Iterator[Finding]:
+def _misused_running_statistics(subject: AuditSubject) -> Findings:
     """Running statistics that are not averages, not saved, or of more than one place."""
     last = [
         f"{name} (momentum {each.momentum:g})"
         for name, each in subject.module.named_modules()
         if isinstance(each, TorchNorm) and each.momentum is not None and each.momentum > 0.9
     ]
-    if last:
-        message = "running statistics are those of the last batch"
-        yield make_finding("momentum-large", last, message)
+    yield make_finding("momentum-large", last)
     module = deepcopy_module(subject.module, share=True).train()
     with torch.no_grad(), restored_random_state():
         before = dict(_statistics(module))
@@ -712,38 +620,31 @@ def _misused_running_statistics(subject: AuditSubject) -> Iterator[Finding]:
         after = dict(_statistics(module))
     moved = {n for n, v in before.items() if n in after and not torch.equal(v, after[n])}
     unsaved = sorted(moved - saved)
-    if unsaved and _is_lost(subject, module):
-        message = "they change in training and no checkpoint has them"
-        yield make_finding("state-unsaved", unsaved, message)
+    if unsaved and not _is_restored(subject, module):
+        yield make_finding("state-unsaved", unsaved)
     trained = {n.rpartition(".")[0] for n, p in subject.trainable.items() if p}
     stuck = [
         n
         for n in before
         if n.endswith("running_var") and n not in moved and n.rpartition(".")[0] in trained
     ]
-    if stuck and subject.module.training:
-        message = "a batch in training mode does not change them"
-        yield make_finding("running-statistics-stuck", stuck, message)
+    yield make_finding("running-statistics-stuck", stuck if subject.module.training else [])
     calls: dict[str, list[Tensor]] = {}
     for call in subject.trace.calls:
         if isinstance(call.module, TorchNorm) and call.module.running_var is not None:
             calls.setdefault(call.name, []).append(call.inputs[0])
-    shared = [name for name, inputs in calls.items() if _differ(inputs)]
-    if shared:
-        message = "it is called several times, on inputs of different statistics"
-        yield make_finding("norm-of-several", shared, message)
+    yield make_finding("norm-of-several", [n for n, inputs in calls.items() if _differ(inputs)])
 
 
-def _is_lost(subject: AuditSubject, trained: nn.Module) -> bool:
-    """Return True if the state of a trained copy does not make another copy the same."""
+def _is_restored(subject: AuditSubject, trained: nn.Module) -> bool:
+    """Return True if the state of a trained copy makes another copy the same."""
     restored = deepcopy_module(subject.module)  # whose numbers are replaced
     restored.load_state_dict(trained.state_dict())
-    with torch.no_grad():
-        outputs = []
-        for module in (trained, restored):
-            with restored_random_state(0):
-                outputs.append(subject.read(module.eval()(subject.x.clone())))
-    return not torch.equal(*outputs)
+    outputs = []
+    for module in (trained, restored):
+        with torch.no_grad(), restored_random_state(0):
+            outputs.append(subject.read(module.eval()(subject.x.clone())))
+    return torch.equal(*outputs)
 
 
 def _statistics(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -766,7 +667,7 @@ def _differ(inputs: list[Tensor]) -> bool:
     return float(shift.median()) > 1 or float(ratio.median()) > 2
 
 
-def _closed_gates(rnn: nn.RNNBase) -> bool:
+def _has_closed_gate(rnn: nn.RNNBase) -> bool:
     """Return True if the median bias of a gate is beyond 10, where a sigmoid is 0 or 1."""
     if not rnn.bias:
         return False
@@ -778,47 +679,36 @@ def _closed_gates(rnn: nn.RNNBase) -> bool:
 # Axes: channels that are taken for steps, and gains that are those of another convention.
 
 
-def check_layout(subject: AuditSubject) -> list[Finding]:
+def check_layout(subject: AuditSubject) -> Findings:
     """Find normalizers along the wrong axis for the layers beside them, and odd gains."""
     is_one_case = bool((subject.x == subject.x[:1]).all())
     makers: dict[int, tuple[nn.Module, torch.Size]] = {}
+    by_channel: dict[int, str] = {}
     width, steps, zeros = [], [], []
-    normed: dict[int, str] = {}
     for call in subject.trace.calls:
         if any(call.module.children()) or not call.inputs or not call.outputs:
             continue
-        a, module = call.inputs[0], call.module
-        maker = makers.get(call.input_memory[0])
-        last = isinstance(module, nn.LayerNorm | nn.RMSNorm) and is_known_norm(module)
-        by_last = last and a.dim() == 4
+        a, module, memory = call.inputs[0], call.module, call.input_memory[0]
+        maker = makers.get(memory)
         of_pixels = maker and isinstance(maker[0], nn.Conv2d) and maker[1] == a.shape
-        if by_last and of_pixels and len(module.normalized_shape) == 1:
+        by_last = isinstance(module, nn.LayerNorm | nn.RMSNorm) and is_known_norm(module)
+        if by_last and of_pixels and a.dim() == 4 and len(module.normalized_shape) == 1:
             width.append(call.name)
-        by_channel = isinstance(module, TorchNorm | nn.GroupNorm)
-        if by_channel and a.dim() == 3:
-            normed |= dict.fromkeys(call.output_memory, call.name)
-        norm = normed.get(call.input_memory[0])
-        if isinstance(module, nn.Linear) and norm and a.dim() == 3 and a.is_contiguous():
-            steps.append(norm)
+        if isinstance(module, TorchNorm | nn.GroupNorm) and a.dim() == 3:
+            by_channel |= dict.fromkeys(call.output_memory, call.name)
+        if isinstance(module, nn.Linear) and a.dim() == 3 and a.is_contiguous():
+            steps += [by_channel[memory]] if memory in by_channel else []
         if isinstance(module, SUMMING) and a.dim() > 1 and a.is_floating_point():
             axis = a.dim() - 1 if isinstance(module, nn.Linear) else 1
             silent = (a == 0).movedim(axis, 0).flatten(1).all(1)
             # behind a ReLU they are dead units, which another check tells
             enough = a.numel() // a.shape[axis] >= FEW_CASES and not is_one_case
-            enough &= bool((a < 0).any())
-            if enough and 0.25 <= float(silent.double().mean()) < 1:
+            if enough and bool((a < 0).any()) and 0.25 <= float(silent.double().mean()) < 1:
                 zeros.append(f"{call.name} ({int(silent.sum())} of {len(silent)})")
         makers |= dict.fromkeys(call.output_memory, (module, call.outputs[0].shape))
-    findings = []
-    if width:
-        message = "it normalizes each row of pixels of what a convolution made"
-        findings.append(make_finding("norm-over-width", width, message))
-    if steps:
-        message = "its channels are axis 1, those of the layer behind it the last axis"
-        findings.append(make_finding("norm-over-steps", steps, message))
-    if zeros:
-        message = "channels of the input of a layer are 0 in all cases"
-        findings.append(make_finding("channels-of-zeros", zeros, message))
+    yield make_finding("norm-over-width", width)
+    yield make_finding("norm-over-steps", steps)
+    yield make_finding("channels-of-zeros", zeros)
     signs = [
         name
         for group in find_norms(subject)
@@ -828,7 +718,4 @@ def check_layout(subject: AuditSubject) -> list[Finding]:
         and p.numel() >= 16
         and 0.25 < float((p < 0).double().mean()) < 0.75
     ]
-    if signs:
-        message = "about half of the gains are negative"
-        findings.append(make_finding("gains-of-both-signs", signs, message))
-    return findings
+    yield make_finding("gains-of-both-signs", signs)

@@ -47,6 +47,7 @@ from lnlab.auditing.subject import (
 from lnlab.nn.batch import batch_moments
 
 FAULT, RISK, FACT = Severity
+Findings = Iterator[Finding | None]
 
 # The normalizers that there are, and whether each is what its name says.
 
@@ -62,6 +63,9 @@ DIFFERENCES = {
 PROMISES = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm", "InstanceNorm")
 """The operators of torch.nn that a class name may promise."""
 
+SPECIAL = {"GroupNorm": ("InstanceNorm", "LayerNorm"), "LayerNorm": ("GroupNorm(1)",)}
+"""What keeps such a promise as well: groups of one unit, or one of all."""
+
 FUNCTIONS = ("layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm")
 
 STEEP = 1e-6
@@ -74,33 +78,25 @@ SILENT = 1e-3
 """A gain that is this fraction of the largest one switches its unit off."""
 
 
-def check_normalizers(subject: AuditSubject) -> list[Finding]:
+def check_normalizers(subject: AuditSubject) -> Findings:
     """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
     subject.show([_norm_row(norms) for norms in groups])
-    findings = _merge(finding for norms in groups for finding in _norm_findings(norms))
-    findings += _merge(finding for norms in groups for finding in _differences(norms))
-    findings += [*_eps_decides(groups), *_gains_off(groups)]
+    alone = [f for norms in groups for f in _norm_findings(norms)]
+    yield from _merge([*alone, *(f for norms in groups for f in _differences(norms))])
+    yield _eps_decides(groups)
+    yield _gains_off(groups)
     known = {name for norms in groups for name in norms.names}
-    for function, callers in functional_calls(subject).items():
-        if callers := [name for name in callers if name not in known]:
-            norm = function.title().replace("_", "")
-            message = f"calls F.{function} itself"
-            findings.append(make_finding("norm-as-function", callers, message, norm=norm))
-    if not groups and not findings:
-        message = f"no part of {subject.name} is a normalizer"
-        findings.append(make_finding("no-norm", [], message))
-    return findings
-
-
-def functional_calls(subject: AuditSubject) -> dict[str, list[str]]:
-    """Return the modules that call each normalizing function of torch themselves."""
     modules = dict(subject.module.named_modules())
     callers: dict[str, list[str]] = {}
     for function, name in subject.trace.functions:
-        if function in FUNCTIONS and not is_known_norm(modules[name]):
+        if function in FUNCTIONS and name not in known and not is_known_norm(modules[name]):
             callers.setdefault(function, []).append(name)
-    return callers
+    for function, names in callers.items():
+        norm = function.title().replace("_", "")
+        yield make_finding("norm-as-function", names, function=function, norm=norm)
+    if not groups and not callers:
+        yield make_finding("no-norm", model=subject.name)
 
 
 def _norm_row(norms: NormGroup) -> dict:
@@ -116,27 +112,26 @@ def _norm_row(norms: NormGroup) -> dict:
     }
 
 
-def _norm_findings(norms: NormGroup) -> Iterator[Finding]:
+def _norm_findings(norms: NormGroup) -> Findings:
+    """What a normalizer computes beside what its name promises, and its eps."""
     if norms.report is None:
         return
-    if norms.report.kind != NOTHING:
-        yield from _misnamed(norms, norms.report.kind)
-        yield from _missing_or_small_eps(norms)
-    elif not is_known_norm(norms.module):
-        yield _name_alone(norms)
-
-
-def _name_alone(norms: NormGroup) -> Finding:
-    """A class that is called a normalizer and computes no (x - mu) / sigma."""
-    computes = "; ".join(f"{what} {found}" for what, found in norms.properties.items())
-    if computes.startswith("statistics none"):
-        message = f"{norms.kind} takes no statistics of its input"
-        return make_finding("norm-without-statistics", norms.names, message)
-    mixes = OVER_CASES.match(computes) and _promise(norms) not in (None, "BatchNorm")
-    rule = "norm-mixes-cases" if mixes else "norm-of-another-form"
-    severity = None if _promise(norms) else FACT
-    message = f"{norms.kind} is no normalizer of torch.nn: {computes}"
-    return make_finding(rule, norms.names, message, severity)
+    kind, promise, is_known = norms.report.kind, _promise(norms), is_known_norm(norms.module)
+    if kind != NOTHING:
+        kept = promise is None or promise in kind or kind.startswith(SPECIAL.get(promise, ()))
+        if not kept and not is_known:
+            message = f"{norms.kind} computes {kind}"
+            yield make_finding("norm-misnamed", norms.names, message=message, promise=promise)
+        yield _missing_or_small_eps(norms)
+    elif not is_known:
+        computes = "; ".join(f"{what} {found}" for what, found in norms.properties.items())
+        if computes.startswith("statistics none"):
+            yield make_finding("norm-without-statistics", norms.names, norm=norms.kind)
+            return
+        mixes = OVER_CASES.match(computes) and promise not in (None, "BatchNorm")
+        rule = "norm-mixes-cases" if mixes else "norm-of-another-form"
+        message = f"{norms.kind} is no normalizer of torch.nn: {computes}"
+        yield make_finding(rule, norms.names, None if promise else FACT, message=message)
 
 
 def _promise(norms: NormGroup) -> str | None:
@@ -146,41 +141,29 @@ def _promise(norms: NormGroup) -> str | None:
     return next(promises, None)
 
 
-def _misnamed(norms: NormGroup, kind: str) -> Iterator[Finding]:
-    """A class that promises one operator and is another."""
-    promise = _promise(norms)
-    if promise is None or is_known_norm(norms.module) or promise in kind:
-        return
-    # of as many groups as units, or of one
-    special = {"GroupNorm": ("InstanceNorm", "LayerNorm"), "LayerNorm": ("GroupNorm(1)",)}
-    if not kind.startswith(special.get(promise, ("none",))):
-        message = f"{norms.kind} computes {kind}"
-        yield make_finding("norm-misnamed", norms.names, message, promise=promise)
-
-
-def _merge(findings: Iterable[Finding]) -> list[Finding]:
+def _merge(findings: Iterable[Finding | None]) -> Findings:
     """Merge findings that mean the same, of normalizers of several sizes."""
     alike: dict[tuple, list[Finding]] = {}
     for f in findings:
-        alike.setdefault((f.rule, f.severity, f.meaning, f.advice), []).append(f)
-    return [
-        replace(
-            same[0],
-            where=list_names([f.where for f in same], separator="; "),
-            message=list_names([f.message for f in same], separator="; "),
+        if f:
+            alike.setdefault((f.rule, f.severity, f.meaning, f.advice), []).append(f)
+    for same in alike.values():
+        where, message = (
+            list_names([getattr(f, field) for f in same], separator="; ")
+            for field in ("where", "message")
         )
-        for same in alike.values()
-    ]
+        yield replace(same[0], where=where, message=message)
 
 
-def _differences(norms: NormGroup) -> Iterator[Finding]:
+def _differences(norms: NormGroup) -> Findings:
     """The properties that are otherwise than in torch, each by itself."""
     if norms.report is None or norms.report.kind == NOTHING:
         return
+    promise = _promise(norms)
     for f in norms.report.properties:
         if not f.wrong or f.name.startswith("differs"):
             continue
-        if (f.found, _promise(norms)) == ("kept", "RMSNorm"):  # the mean, as promised
+        if (f.found, promise) == ("kept", "RMSNorm"):  # the mean, as promised
             continue
         rule, severity = DIFFERENCES.get(f.name, "norm-differs"), None
         if f.name == "variance" and "unbiased" not in f.found:
@@ -190,36 +173,34 @@ def _differences(norms: NormGroup) -> Iterator[Finding]:
         if f.found.startswith(f"{f.torch} of") and " parts" in f.found:
             rule = "norm-misnamed"  # of groups of the right axis, as in Mamba-2
         if f.name == "evaluation" and "own batch" in f.found:
-            # the same in both modes: a fault where no batch is promised; see check_mixed_cases
-            if is_known_norm(norms.module) or _promise(norms) is None:
+            # the same in both modes: a fault where no batch is promised; see "cases apart"
+            if is_known_norm(norms.module) or promise is None:
                 continue
-            rule = "norm-differs" if _promise(norms) == "BatchNorm" else "norm-mixes-cases"
-        if rule == "norm-differs" and (
-            _promise(norms) is None or f.found.startswith(ROLES["gain, 1 + "])
-        ):
+            rule = "norm-differs" if promise == "BatchNorm" else "norm-mixes-cases"
+        is_one_plus = f.found.startswith(ROLES["gain, 1 + "])
+        if rule == "norm-differs" and (promise is None or is_one_plus):
             severity = FACT
         message = f"{norms.kind}: {f.name} {f.found}, not {f.torch}"
-        kind = norms.report.kind
-        promise = _promise(norms) or kind
-        yield make_finding(rule, norms.names, message, severity, kind=kind, promise=promise)
+        values = {"kind": norms.report.kind, "promise": promise or norms.report.kind}
+        yield make_finding(rule, norms.names, severity, message=message, **values)
 
 
-def _missing_or_small_eps(norms: NormGroup) -> Iterator[Finding]:
+def _missing_or_small_eps(norms: NormGroup) -> Finding | None:
     """No eps at all, or one so small that a constant case has a steep gradient."""
     words = norms.properties.get("eps", "")
     if words == "none":
         nan = _nan_at_a_constant(norms.calls[0])
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")
-        message = f"{norms.kind} has no eps"
-        yield make_finding("eps-missing", norms.names, message, severity, result=result)
-        return
+        return make_finding(
+            "eps-missing", norms.names, severity, norm=norms.kind, result=result
+        )
     eps = float(words.split()[0]) if words[:1].isdigit() else 1.0
-    if eps < STEEP:
-        factor = digits(1 / eps if "sigma" in words else eps**-0.5)
-        in_half = "0" if eps < 3e-8 else "hardly there"
-        message = f"eps is {digits(eps)}, torch's own 1e-5"
-        where = norms.names
-        yield make_finding("eps-small", where, message, factor=factor, in_half=in_half)
+    if eps >= STEEP:
+        return None
+    factor = digits(1 / eps if "sigma" in words else eps**-0.5)
+    in_half = "0" if eps < 3e-8 else "hardly there"
+    values = {"eps": digits(eps), "factor": factor, "in_half": in_half}
+    return make_finding("eps-small", norms.names, **values)
 
 
 def _nan_at_a_constant(call: ModuleCall) -> bool:
@@ -233,17 +214,14 @@ def _nan_at_a_constant(call: ModuleCall) -> bool:
             return False
 
 
-def _eps_decides(groups: list[NormGroup]) -> Iterator[Finding]:
+def _eps_decides(groups: list[NormGroup]) -> Finding | None:
     """An eps that is not small beside what the normalizers are given."""
     calls = [(norms, call) for norms in groups for call in norms.calls]
     shares = {call.name: _share_below(norms, call) for norms, call in calls}
-    shares = {name: share for name, share in shares.items() if share > 0}
-    if shares:
-        worst = max(shares.values())
-        severity = RISK if worst > 0.01 else FACT
-        share = f"{worst:.0%}" if worst > 0.01 else "1%"
-        message = f"up to {share} of the statistics have a variance below eps"
-        yield make_finding("eps-decides", list(shares), message, severity)
+    names = [name for name, share in shares.items() if share > 0]
+    worst = max(shares.values(), default=0.0)
+    severity, share = (RISK, f"{worst:.0%}") if worst > 0.01 else (FACT, "1%")
+    return make_finding("eps-decides", names, severity, share=share)
 
 
 def _share_below(norms: NormGroup, call: ModuleCall) -> float:
@@ -256,7 +234,7 @@ def _share_below(norms: NormGroup, call: ModuleCall) -> float:
     return float((square < eps).double().mean())
 
 
-def _gains_off(groups: list[NormGroup]) -> Iterator[Finding]:
+def _gains_off(groups: list[NormGroup]) -> Finding | None:
     """Units that learned gains have switched off."""
     off: dict[str, tuple[int, int]] = {}
     for call in [call for norms in groups for call in norms.calls]:
@@ -264,13 +242,10 @@ def _gains_off(groups: list[NormGroup]) -> Iterator[Finding]:
         g = next((g for g in gains if g is not None), None)
         if isinstance(g, Tensor) and g.dim() == 1 and bool(g.detach().any()):
             size = g.detach().double().abs()
-            silent = int((size < SILENT * size.max()).sum())
-            if silent:
+            if silent := int((size < SILENT * size.max()).sum()):
                 off[call.name] = silent, len(g)
-    if off:
-        silent, units = (sum(column) for column in zip(*off.values(), strict=True))
-        message = f"{silent} of {units} gains are below {SILENT:g} of the largest"
-        yield make_finding("gains-off", list(off), message)
+    silent, units = (sum(column[i] for column in off.values()) for i in (0, 1))
+    return make_finding("gains-off", off, silent=silent, units=units, limit=f"{SILENT:g}")
 
 
 # Parameters on which nothing depends: a bias in front of a normalizer, most often.
@@ -282,8 +257,11 @@ belong to what nothing depends on: it is then tried. In float32 rounding leaves 
 RANDOM_STATES = 8
 """The states an effect is looked for from, where a module draws random numbers."""
 
+MOST_CUT = 16
+"""Parameters that are tried for an effect without a gradient."""
 
-def check_idle_parameters(subject: AuditSubject) -> list[Finding]:
+
+def check_idle_parameters(subject: AuditSubject) -> Findings:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.without_zeros
     grads = _by_parameter(nonzero)
@@ -299,44 +277,42 @@ def check_idle_parameters(subject: AuditSubject) -> list[Finding]:
         noisy = deepcopy_module(subject.original, share=True)
         turn_dropout_off(noisy)
         noisy = ModuleCopy(noisy, subject.x, bn_stats="batch", read=subject.read)
-        names = ParameterEffects(subject, noisy, states).without_effect(
-            {n: masks[n] for n in names}
-        )
+        effects_of_noise = ParameterEffects(subject, noisy, states)
+        names = effects_of_noise.without_effect({n: masks[n] for n in names})
     idle = {name: (int(masks[name].sum()), masks[name].numel()) for name in names}
     # without effect on this input, and with one on another
     whole = {name: masks[name] for name in names if masks[name].all()}
-    other = other_input(effects.evaluated.x)
-    unseen = ParameterEffects(subject, effects.evaluated, tries, other).without_effect(whole)
-    here = [name for name in whole if name not in unseen]
+    other = ParameterEffects(
+        subject, effects.evaluated, tries, other_input(effects.evaluated.x)
+    )
+    here = whole.keys() - other.without_effect(whole)
     norms = _next_norms(subject)
     subject.show(
         [
-            {"parameter": name, "without effect": n, "of": size, "in front of": norm}
+            {"parameter": name, "without effect": n, "of": size}
+            | {"in front of": norms.get(_owner(name), "")}
             for name, (n, size) in idle.items()
-            for norm in [norms.get(_owner(name), "")]
         ]
     )
-    findings = list(_idle_findings(subject, idle, here, norms))
-    findings += _cut_findings(subject, effects.evaluated, grads, idle)
+    yield from _idle_findings(subject, idle, here, norms)
+    yield _cut_gradients(subject, effects.evaluated, grads, idle)
     if nonzero is not subject:
         flat = _flat_places(_by_parameter(subject), subject.exact)
-        waiting = [
-            n for n, m in flat.items() if m.all() and not (n in masks and masks[n].all())
-        ]
-        findings += _behind_zeros(subject, [name for name in waiting if name not in idle])
-    return findings
+        all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
+        waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
+        zeros = zero_weights(subject.module) if waiting else []
+        parameters = count(
+            waiting, "parameter in front of these has", "parameters in front of these have"
+        )
+        yield make_finding("branch-of-zeros", zeros, parameters=parameters)
 
 
-MOST_CUT = 16
-"""Parameters that are tried for an effect without a gradient."""
-
-
-def _cut_findings(
+def _cut_gradients(
     subject: AuditSubject,
     evaluated: ModuleCopy,
     grads: dict[str, Tensor],
     idle: Collection[str],
-) -> Iterator[Finding]:
+) -> Finding | None:
     """Parameters without a gradient whose change by a hundredth changes the outputs."""
     names = [
         name
@@ -349,10 +325,8 @@ def _cut_findings(
             masks[name][row] = False
     without = ParameterEffects(subject, evaluated, [(0, 0.01)]).without_effect(masks)
     cut = [name for name in masks if name not in without]
-    if cut:
-        has = "has" if len(cut) == 1 else "have"
-        message = f"{count(len(cut), 'parameter')} {has} an effect and no gradient"
-        yield make_finding("gradient-cut", cut, message)
+    parameters = count(len(cut), "parameter has", "parameters have")
+    return make_finding("gradient-cut", cut, parameters=parameters)
 
 
 def _owner(name: str) -> str:
@@ -411,7 +385,7 @@ class ParameterEffects:
         All are replaced at once. Where that moves the outputs, those that have a gradient then
         are left out (units that were dead, say), or each half is tried by itself.
         """
-        if not masks or not self._are_seen(masks):
+        if not masks or not self._have_effect(masks):
             return list(masks)
         half = len(masks) // 2
         if not half:
@@ -424,21 +398,24 @@ class ParameterEffects:
             if len(rest) < len(masks):
                 return self.without_effect(rest)
         items = list(masks.items())
-        parts = items[:half], items[half:]
-        return [n for part in parts for n in self.without_effect(dict(part), by_gradient=False)]
+        halves = items[:half], items[half:]
+        return [
+            n for each in halves for n in self.without_effect(dict(each), by_gradient=False)
+        ]
 
-    def _are_seen(self, masks: dict[str, Tensor]) -> bool:
+    def _have_effect(self, masks: dict[str, Tensor]) -> bool:
         """Return True if the outputs move when the masked numbers are replaced."""
         for draw, (state, _) in enumerate(self.tries):
-            with restored_random_state(state):
-                if state not in self.unchanged:
-                    self.unchanged[state] = self.evaluated.run(Replacement(self.x)).y
-            with restored_random_state(state):
-                new = Replacement(self.x, self._replaced(masks, draw))
-                changed = self.evaluated.run(new).y
+            if state not in self.unchanged:
+                self.unchanged[state] = self._run(state, {})
+            changed = self._run(state, self._replaced(masks, draw))
             if self.subject.has_moved(relative_change(changed, self.unchanged[state])):
                 return True
         return False
+
+    def _run(self, state: int, weights: dict[str, Tensor]) -> Tensor:
+        with restored_random_state(state):
+            return self.evaluated.run(Replacement(self.x, weights)).y
 
     def _replaced(self, masks: dict[str, Tensor], draw: int) -> dict[str, Tensor]:
         others = {}
@@ -458,10 +435,8 @@ def _next_norms(subject: AuditSubject) -> dict[str, str]:
     makers: dict[int, str] = {}  # by the memory of what they made
     following: dict[str, str] = {}
     for call in subject.trace.calls:
-        if call.name in names and call.input_memory:
-            maker = makers.get(call.input_memory[0])
-            if maker is not None:
-                following[maker] = call.name
+        if call.name in names and call.input_memory and call.input_memory[0] in makers:
+            following[makers[call.input_memory[0]]] = call.name
         if not any(call.module.children()):
             makers |= dict.fromkeys(call.output_memory, call.name)
     return following
@@ -472,52 +447,37 @@ def _idle_findings(
     idle: dict[str, tuple[int, int]],
     here: Collection[str],
     norms: dict[str, str],
-) -> Iterator[Finding]:
+) -> Findings:
     """Tell biases that cancel, parameters that are not used, and those of this input."""
-    called = {call.name for call in subject.trace.calls}
+    trace = subject.trace
+    called = {call.name for call in trace.calls}
     active = {_owner(name) for name in subject.copy().parameters if name not in idle}
-    biases: dict[str, str] = {}
+    biases: dict[str, int] = {}
     unused, some = [], []
     for name, (part, size) in idle.items():
         owner = _owner(name)
         share = "" if part == size else f" ({part} of {size})"
         if is_bias(name) and owner in called & active:
-            biases[name] = f" (before {norms[owner]})" if owner in norms else share
+            remark = f" (before {norms[owner]})" if owner in norms else share
+            biases[name + remark] = part
         elif share or name in here:
             some.append(name + share)
         else:
             unused.append(name)
     # another input or method may need what nothing is computed with
-    trace = subject.trace
     parameters = trace.module.named_parameters()
     used = {name for name, p in parameters if p.untyped_storage()._cdata in trace.used}
-    groups = {
-        FAULT: [n for n in unused if n in used],
-        RISK: [n for n in unused if n not in used],
-    }
-    for severity, names in groups.items():
-        has = "has" if len(names) == 1 else "have"
-        message = f"{count(len(names), 'parameter')} {has} no effect at all on what is returned"
-        if names:
-            yield make_finding("parameter-unused", names, message, severity)
-    if biases:
-        numbers = count(sum(idle[name][0] for name in biases), "number")
-        where = [name + remark for name, remark in biases.items()]
-        has = "has" if numbers == "1 number" else "have"
-        message = f"{numbers} of {count(len(biases), 'bias', 'biases')} {has} no effect"
-        yield make_finding("bias-without-effect", where, message)
-    if some:
-        message = "these parameters, or some of their numbers, have no effect on this input"
-        yield make_finding("parameter-partly-unused", some, message)
-
-
-def _behind_zeros(subject: AuditSubject, waiting: Collection[str]) -> Iterator[Finding]:
-    """The parameters that get no gradient yet, for what they feed is 0."""
-    if waiting and zero_weights(subject.module):
-        has = "has" if len(waiting) == 1 else "have"
-        parameters = count(len(waiting), "parameter")
-        message = f"all 0: {parameters} in front of these {has} no effect yet"
-        yield make_finding("branch-of-zeros", zero_weights(subject.module), message)
+    for severity, is_used in ((FAULT, True), (RISK, False)):
+        names = [name for name in unused if (name in used) is is_used]
+        has = count(len(names), "parameter has", "parameters have")
+        yield make_finding("parameter-unused", names, severity, parameters=has)
+    numbers, several = (
+        count(sum(biases.values()), "number"),
+        count(len(biases), "bias", "biases"),
+    )
+    has = "has" if numbers == "1 number" else "have"
+    yield make_finding("bias-without-effect", biases, biases=f"{numbers} of {several} {has}")
+    yield make_finding("parameter-partly-unused", some)
 
 
 # Cases of a batch that see each other in evaluation: an axis that was mistaken, most often.
@@ -526,28 +486,34 @@ CASES_TRIED = 0, 1
 """Two cases are tried, as one may have the largest value, which counts for all."""
 
 
-def check_mixed_cases(subject: AuditSubject) -> list[Finding]:
+def check_dependent_cases(subject: AuditSubject) -> Findings:
     """Find cases whose output changes, module by module, when the others become like them.
 
-    Evaluation is asked, where no statistics over cases are those of the batch.
+    It is evaluated in evaluation mode, where no statistics over cases are those of the batch.
     """
-    if len(subject.x) < 2:
+    batch_size = len(subject.x)
+    if batch_size < 2:
         raise CannotCheck("the input has one example.")
     calls = _last_calls(subject.trace_as("running"))
     # to other inputs, masks say, each case has its own
-    alone = not any(n.startswith("_given_") for n, _ in subject.module.named_buffers())
+    has_one_input = not any(n.startswith("_given_") for n, _ in subject.module.named_buffers())
     changes: dict[str, float] = {}
-    places = 0.0
+    by_index = 0.0
     for n in CASES_TRIED:
         others = _last_calls(subject.trace_as("running", case=n))
         for name in calls.keys() & others.keys():
-            change = _change_of_case(calls[name], others[name], n, len(subject.x))
-            if change is not None:
-                changes[name] = max(change, changes.get(name, 0.0))
-        if "" in changes and alone and not subject.is_random:
-            # they are equal now, and so are to be their outputs
-            outputs = [v for v in others[""].outputs if v.dim() and len(v) == len(subject.x)]
-            places = max(places, *(relative_change(v, v[n].expand_as(v)) for v in outputs))
+            changes_of_case = [
+                relative_change(b[n], a[n])
+                for a, b in zip(calls[name].outputs, others[name].outputs, strict=False)
+                if a.is_floating_point() and a.dim() and len(a) == batch_size == len(b)
+                if a.shape == b.shape
+            ]
+            if changes_of_case:
+                changes[name] = max(*changes_of_case, changes.get(name, 0.0))
+        if "" in changes and has_one_input and not subject.is_random:
+            # the inputs are equal now, and so are to be the outputs
+            outputs = [v for v in others[""].outputs if v.dim() and len(v) == batch_size]
+            by_index = max(by_index, *(relative_change(v, v[n].expand_as(v)) for v in outputs))
     if "" not in changes:
         raise CannotCheck(
             "no output has one entry for each example; examples are the first axis of inputs."
@@ -562,30 +528,17 @@ def check_mixed_cases(subject: AuditSubject) -> list[Finding]:
             f"in evaluation the output of a case moves by {changes['']:.2g} of its size when "
             "the others are replaced"
         )
-        return [make_finding("cases-mix", [first], message)]
-    if subject.has_moved(places):
+        yield make_finding("cases-mix", [first], message=message)
+    elif subject.has_moved(by_index):
         message = (
-            f"in evaluation outputs of equal cases differ by {places:.2g}, by their places"
+            f"in evaluation outputs of equal cases differ by {by_index:.2g}, by their places"
         )
-        return [make_finding("cases-mix", [], message)]
-    return []
+        yield make_finding("cases-mix", message=message)
 
 
 def _last_calls(trace: CallTrace) -> dict[str, ModuleCall]:
     """Return the last call of each module, in the order of the computation, its own last."""
     return {call.name: call for call in trace.calls}
-
-
-def _change_of_case(
-    one: ModuleCall, other: ModuleCall, case: int, batch_size: int
-) -> float | None:
-    """Return the change of what a module made of one example; None if there is none."""
-    changes = [
-        relative_change(b[case], a[case])
-        for a, b in zip(one.outputs, other.outputs, strict=False)
-        if a.is_floating_point() and a.dim() and len(a) == batch_size and a.shape == b.shape
-    ]
-    return max(changes, default=None)
 
 
 # Dead units: those that are shut in every case.
@@ -595,7 +548,7 @@ FEW_CASES = 16
 a third or more, one time in three."""
 
 
-def check_dead_units(subject: AuditSubject) -> list[Finding]:
+def check_dead_units(subject: AuditSubject) -> Findings:
     """Find units in front of an f that is flat in all cases of the input."""
     activations = [a for a in subject.seen().activations if a.flat is not None]
     if not activations:
@@ -608,23 +561,15 @@ def check_dead_units(subject: AuditSubject) -> list[Finding]:
             for name, (n, units) in dead.items()
         ]
     )
-    findings = []
-    whole = [name for name, (n, units) in dead.items() if n == units]
-    some = {name: value for name, value in dead.items() if name not in whole}
-    if whole:
-        findings.append(make_finding("layer-dead", whole, "every unit is shut in every case"))
-    if some:
-        n, units = (sum(column) for column in zip(*some.values(), strict=True))
-        is_one_case = bool((subject.x == subject.x[:1]).all())
-        least = 1 if is_one_case else min(map(_values_a_unit, activations))
-        where = [f"{name} ({n} of {units})" for name, (n, units) in some.items()]
-        message = (
-            f"{n} of {units} units are shut in all cases ({least} values of each at least)"
-        )
-        rule = "units-dead-in-few" if least < FEW_CASES else "units-dead"
-        severity = RISK if least >= FEW_CASES and n >= 0.25 * units else FACT
-        findings.append(make_finding(rule, where, message, severity))
-    return findings
+    yield make_finding("layer-dead", [name for name, (n, units) in dead.items() if n == units])
+    some = {name: of_units for name, of_units in dead.items() if of_units[0] < of_units[1]}
+    n, units = (sum(column[i] for column in some.values()) for i in (0, 1))
+    is_one_case = bool((subject.x == subject.x[:1]).all())
+    least = 1 if is_one_case else min(map(_values_a_unit, activations))
+    where = [f"{name} ({n} of {units})" for name, (n, units) in some.items()]
+    rule = "units-dead-in-few" if least < FEW_CASES else "units-dead"
+    severity = RISK if least >= FEW_CASES and n >= 0.25 * units else FACT
+    yield make_finding(rule, where, severity, dead=n, units=units, least=least)
 
 
 def _values_a_unit(activation: Activation) -> int:
@@ -642,57 +587,50 @@ APART = 0.5
 sigmas), or whose variance is larger or smaller by this power of e."""
 
 
-def check_running_statistics(subject: AuditSubject) -> list[Finding]:
+def check_running_statistics(subject: AuditSubject) -> Findings:
     """Find how far running statistics are from those of this input, and what it costs."""
     if not batch_norms(subject.module):
         raise CannotCheck("no part remembers statistics over cases.")
     if subject.bn_stats != "batch":
         raise CannotCheck("the module cannot be evaluated as in training on this input.")
-    rows = []
-    wanted = {id(module) for module in batch_norms(subject.trace.module)}
-    for call in subject.first_calls:
-        if id(call.module) in wanted and hasattr(call.module, "running_var"):
-            rows += _running_row(call)
+    norms = {id(module) for module in batch_norms(subject.trace.module)}
+    calls = [
+        call
+        for call in subject.first_calls
+        if id(call.module) in norms and hasattr(call.module, "running_var")
+    ]
+    rows = [row for row in map(_running_row, calls) if row]
     gap = relative_change(subject.seen("running").y, subject.seen("batch").y)
     subject.show(rows, f"evaluation differs by {gap:.2g}.")
-    return list(_running_findings(rows, gap))
+    least = min((row["values a unit"] for row in rows), default=0)
+    few = [row["where"] for row in rows if row["values a unit"] < FEW_CASES]
+    yield make_finding("statistics-of-few", few, least=least)
+    fresh = [row["where"] for row in rows if row["as at the start"]]
+    if math.isfinite(gap):
+        yield make_finding("running-statistics-fresh", fresh, gap=gap)
+    factors = {row["where"]: row["variance off by a factor"] for row in rows}
+    stale = [
+        row["where"]
+        for row in rows
+        if not row["as at the start"]
+        and (row["mean off by (sigma)"] > APART or factors[row["where"]] > math.exp(APART))
+    ]
+    worst = digits(max(factors.values(), default=1.0))
+    yield make_finding("running-statistics-stale", stale, worst=worst, gap=f"{gap:.0%}")
 
 
-def _running_row(call: ModuleCall) -> Iterator[dict]:
+def _running_row(call: ModuleCall) -> dict | None:
     a, module = call.inputs[0], call.module
     mu, var, m = batch_moments(a, getattr(module, "unit_axis", 1))
     mean, spread = module.get_buffer("running_mean"), module.get_buffer("running_var")
-    if mean.shape == mu.shape:
-        shift = ((mu - mean).abs() / (spread + 1e-12).sqrt()).median()
-        ratio = ((var + 1e-12) / (spread + 1e-12)).log().abs().median()
-        yield {
-            "where": call.name,
-            "as at the start": not bool(mean.any()) and bool((spread == 1).all()),
-            "values a unit": m,
-            "mean off by (sigma)": float(shift),
-            "variance off by a factor": float(ratio.exp()),
-        }
-
-
-def _running_findings(rows: list[dict], gap: float) -> Iterator[Finding]:
-    few = [r["where"] for r in rows if r["values a unit"] < FEW_CASES]
-    if few:
-        least = min(r["values a unit"] for r in rows)
-        yield make_finding("statistics-of-few", few, f"statistics of {least} values")
-    fresh = [r["where"] for r in rows if r["as at the start"]]
-    if fresh and math.isfinite(gap):
-        message = "no batch has been seen yet"
-        yield make_finding("running-statistics-fresh", fresh, message, gap=gap)
-    stale = [r["where"] for r in rows if r["where"] not in fresh and _is_stale(r)]
-    if stale:
-        worst = max(r["variance off by a factor"] for r in rows)
-        message = (
-            "the remembered statistics are not those of this input (variance off by a factor "
-            f"of up to {digits(worst)}); outputs in evaluation differ by {gap:.0%}"
-        )
-        yield make_finding("running-statistics-stale", stale, message)
-
-
-def _is_stale(row: dict) -> bool:
-    factor = math.log(max(row["variance off by a factor"], 1))
-    return row["mean off by (sigma)"] > APART or factor > APART
+    if mean.shape != mu.shape:
+        return None
+    shift = ((mu - mean).abs() / (spread + 1e-12).sqrt()).median()
+    ratio = ((var + 1e-12) / (spread + 1e-12)).log().abs().median()
+    return {
+        "where": call.name,
+        "as at the start": not bool(mean.any()) and bool((spread == 1).all()),
+        "values a unit": m,
+        "mean off by (sigma)": float(shift),
+        "variance off by a factor": float(ratio.exp()),
+    }

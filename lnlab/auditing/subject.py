@@ -32,7 +32,7 @@ from lnlab.analysis.module_copy import (
 )
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.random import normal
-from lnlab.auditing.finding import CannotCheck, CheckData, Profile
+from lnlab.auditing.finding import CannotCheck, CheckData
 from lnlab.training.random_state import default_dtype
 
 # The inputs of one call, and the tensors in them.
@@ -555,10 +555,10 @@ class AuditSubject:
                 self.x, self.output, self.is_single = self.x[None], output, True
 
     def show(
-        self, rows: Sequence[dict], note: str = "", profile: Profile | None = None
+        self, rows: Sequence[dict], note: str = "", curve: str = "", unit: str = ""
     ) -> None:
         """Keep the numbers behind the check that is running for the report."""
-        self.shown = CheckData(rows, note, profile)
+        self.shown = CheckData(rows, note, curve, unit)
 
     def loss(self, output: Any, y: Any) -> Tensor:
         """Return the user's loss, or the one that stands in."""

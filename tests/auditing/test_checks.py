@@ -347,15 +347,15 @@ def test_cases_that_depend_on_their_place_are_told():
 def test_numbers_made_inside_take_the_precision_of_the_parameters():
     times = module(lambda x: x + torch.exp(-torch.arange(6) * 0.5))
     with default_dtype(torch.float32):
-        checks = ["invariances", "precision", "normalizers"]
+        checks = ["weight invariances", "precision", "normalizers"]
         net = nn.Sequential(times, nn.Linear(6, 4), nn.LayerNorm(4))
         assert not audit(net, torch.randn(8, 6), only=checks).not_run
         assert torch.get_default_dtype() is torch.float32
 
 
 def test_a_weight_of_zeros_has_no_invariance():
-    net, checks = nn.Sequential(Branch(), nn.Linear(6, 2)), ["invariances"]
-    rows = audit(net, torch.randn(X), only=checks).table("invariances")
+    net, checks = nn.Sequential(Branch(), nn.Linear(6, 2)), ["weight invariances"]
+    rows = audit(net, torch.randn(X), only=checks).table("weight invariances")
     assert set(rows["weight"]) == {"0.first.weight", "1.weight"}
 
 
@@ -406,9 +406,9 @@ def test_gradients_are_those_of_autograd():
 
 
 def test_the_profile_of_gradients_has_no_part_that_is_never_called():
-    shown = audit(Forgetful(), torch.randn(9, 6)).data["gradients over depth"]
-    assert shown.profile.names == ("used.weight",)
-    assert "forgotten.weight" in [row["layer"] for row in shown.rows]
+    report = audit(Forgetful(), torch.randn(9, 6))
+    assert list(report.plot("gradients over depth").data[0].customdata) == ["used.weight"]
+    assert "forgotten.weight" in [*report.table("gradients over depth")["layer"]]
 
 
 def test_shares_of_mu_and_sigma_are_projections():
@@ -473,7 +473,7 @@ class Attended(nn.Module):
 def test_derivatives_tell_the_invariances_that_trying_each_finds(make):
     net, x = make(), torch.randn(16, 5, 6)
     x = x if type(net) is lnlab.nn.GRU else x[:, 0]
-    found = audit(net, x, only="invariances").table("invariances").set_index("weight")
+    found = audit(net, x, only="weight invariances").table("weight invariances").set_index("weight")
     expected = check_invariances(net, x, columns=(1, 2, 3, 7, 8))
     mode = expected.invariances[0].mode
     for v in expected.invariances:

@@ -83,13 +83,13 @@ def messages(net, x=None, check=None, **arguments):
 )
 def test_copies_of_functions_and_caches_are_their_own(make, inputs):
     x = tuple(torch.randn(16, 8) for _ in range(inputs))
-    checks = ["parameters without effect", "invariances", "precision"]
+    checks = ["parameters without effect", "weight invariances", "precision"]
     assert not {"parameter-unused", "precision-lost"} & {*messages(make(), x, checks)}
 
 
 def test_a_graph_of_several_inputs_is_audited():
     net, x = torch.fx.symbolic_trace(Net()), (torch.randn(16, 8), torch.randn(16, 8))
-    assert "weight-shift-unseen" in messages(net, x, "invariances")
+    assert "weight-shift-unseen" in messages(net, x, "weight invariances")
 
 
 def test_a_copy_that_runs_the_original_is_refused():
@@ -133,7 +133,7 @@ class CastingRMSNorm(nn.Module):
 
 def test_scales_are_unseen_by_a_module_that_casts_to_float32():
     net = nn.Sequential(nn.Linear(8, 16, bias=False), CastingRMSNorm(16), nn.Linear(16, 4))
-    found = messages(net, None, ["invariances", "effective learning rates"])
+    found = messages(net, None, ["weight invariances", "effective learning rates"])
     assert found["weight-scale-unseen"] == "invariant, up to eps: 1 of 2 weights, W → δW"
     assert "1 weight as if" in found["effective-rate"]
     assert "computed in float32" in audit(net, torch.randn(4, 8), only=[]).about
@@ -337,7 +337,7 @@ def test_a_norm_of_weights_is_no_norm_of_activations():
 
 def test_an_input_of_one_axis_is_one_case():
     net = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 3))
-    checks = ["normalizers", "invariances", "gradients over depth", "curvature"]
+    checks = ["normalizers", "weight invariances", "gradients over depth", "curvature"]
     found = messages(net, torch.randn(8), checks, y=torch.tensor(1), loss_fn=F.cross_entropy)
     assert "no-norm" not in found
     assert {"weight-shift-unseen", "curvature"} <= {*found}
@@ -418,7 +418,7 @@ def test_a_gradient_of_rounding_is_no_end_of_a_profile():
 
     check = "gradients over depth"
     report = audit(Shifted(), torch.randn(16, 8), only=check)
-    assert "shift" not in report.data[check].profile.names
+    assert "shift" not in report.plot(check).data[0].customdata
     assert not report.of(RISK)
 
 
@@ -494,7 +494,7 @@ class Weak(nn.Module):
 
 
 def test_a_small_effect_is_no_invariance():
-    assert "weight-scale-unseen" not in messages(Weak(), None, "invariances")
+    assert "weight-scale-unseen" not in messages(Weak(), None, "weight invariances")
 
 
 class OnePlusRMSNorm(CastingRMSNorm):
