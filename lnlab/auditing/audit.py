@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from lnlab.auditing.finding import (
     CheckData,
     Finding,
     Severity,
-    html_table,
     select_rules,
 )
 from lnlab.auditing.subject import AuditSubject, Loss
@@ -144,19 +142,22 @@ class Audit(AnalysisResult):
 
     def __str__(self) -> str:
         findings = [line for f in self.findings for line in ("", str(f))]
-        return "\n".join([self.conclusion(), *findings])
+        return "\n".join([*self._notes(), *findings])
+
+    def _notes(self) -> list[str]:
+        not_run = [f"not run: {check}: {why}" for check, why in self.not_run.items()]
+        return [f"{self.module}: {self.summary()}", self.about, *not_run]
 
     def conclusion(self) -> str:
         """Return the number of findings, how it was looked at, and what did not run."""
-        return "\n".join([f"{self.module}: {self.summary()}", self.about, *self._notes()])
-
-    def _notes(self) -> list[str]:
-        return [f"not run: {check}: {why}" for check, why in self.not_run.items()]
+        return "\n".join(self._notes())
 
     def _repr_html_(self) -> str:
-        lines = "<br>".join(map(escape, [self.summary(), self.about, *self._notes()]))
-        table = html_table(self.to_frame().drop(columns="claim"))
-        return f"<p><b>{escape(self.module)}</b>: {lines}</p>{table}"
+        table = self.to_frame().drop(columns="claim").to_html(index=False, border=0)
+        # the texts begin on the left: JupyterLab has cells end on the right
+        left = 'style="text-align: left"'
+        table = table.replace("<td>", f"<td {left}>").replace("<th>", f"<th {left}>")
+        return self._html_notes() + table
 
     def save(self, path: str | Path) -> Path:
         """Write a page that needs nothing beside it (``.html``), or the findings as a table.

@@ -8,10 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pandas as pd
+from typing import Any
 
 
 class Severity(IntEnum):
@@ -210,10 +207,3 @@ def count(number: int, one: str, several: str = "") -> str:
 def digits(value: float) -> str:
     """Return a number in three digits at most."""
     return f"{value:.3g}"
-
-
-def html_table(frame: pd.DataFrame) -> str:
-    """Return HTML of a frame of texts, which begin on the left."""
-    left = 'style="text-align: left"'  # JupyterLab has numbers end there
-    html = frame.to_html(index=False, border=0, justify="left")
-    return html.replace("<td>", f"<td {left}>").replace("<th>", f"<th {left}>")

@@ -11,6 +11,7 @@ import inspect
 import pkgutil
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from copy import deepcopy
@@ -27,20 +28,38 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.norm_identity import NOTHING, Divisor, NormReport, identify_norm
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult, Frame, make_frame
+from lnlab.analysis.result import Frame, TextResult, make_frame
 
 WIDTH = 64
 """The number of features with which a class is built."""
 
-SHAPES = ((8, 10, WIDTH), (8, WIDTH, 6, 6), (8, 6, 6, WIDTH), (8, WIDTH, 10), (8, WIDTH),
-          (8, WIDTH, 4, 4, 4), (8, 10, 4, WIDTH), (8, 4, 10, WIDTH))  # fmt: skip
+SHAPES = (
+    (8, 10, WIDTH),
+    (8, WIDTH, 6, 6),
+    (8, 6, 6, WIDTH),
+    (8, WIDTH, 10),
+    (8, WIDTH),
+    (8, WIDTH, 4, 4, 4),
+    (8, 10, 4, WIDTH),
+    (8, 4, 10, WIDTH),
+)
 """The shapes of input that are tried; the first one that a module keeps is taken."""
 
-SIZES = re.compile(
+SIZE = (
     r"(size|dim|dims|feat|features|channels?|chs|shape|hidden|units|width|embd|embed|model|"
     r"planes)$|(^|_)[dnc]$"
 )
 """Names of arguments that say how many features there are."""
+
+ARGUMENTS = {
+    r"(^|_)eps": 1e-5,
+    r"group|heads|^num_splits$": 4,
+    r"dropout": 0.0,
+    r"kernel|^(stride|padding|dilation|padding_idx)$": 1,
+    rf"{SIZE}|^(cin|cout)$": WIDTH,
+    r"^(num_|n_)|^steps$": 8,
+}
+"""A value for each argument of a constructor, by patterns of names, the first that fits."""
 
 STATUSES = ("identified", "another form", "other input", "not built", "not a normalizer")
 
@@ -77,7 +96,7 @@ class NormClass:
 
 
 @dataclass(frozen=True)
-class NormClassSurvey(AnalysisResult):
+class NormClassSurvey(TextResult):
     """The normalizers of a package.
 
     Attributes:
@@ -92,28 +111,23 @@ class NormClassSurvey(AnalysisResult):
     classes: tuple[NormClass, ...]
     not_imported: tuple[str, ...] = ()
 
+    whole = (0,)
+
     def to_frame(self) -> Frame:
         """Return one row per class."""
         return make_frame(self.classes).assign(package=f"{self.package} {self.version}")
 
-    def __str__(self) -> str:
-        lines = []
-        for status in STATUSES:
-            rows = [c for c in self.classes if c.status == status]
-            if rows:
-                lines.append(f"{status}: {len(rows)}")
-                lines += [f"  {c.name.rpartition('.')[2]:36s} {describe(c)}" for c in rows]
-        return "\n".join([f"{self.package} {self.version}", *lines])
+    def _notes(self) -> list[str]:
+        counts = Counter(c.status for c in self.classes)
+        return [f"{self.package} {self.version}", *(f"{s}: {n}" for s, n in counts.items())]
 
-
-def describe(row: NormClass) -> str:
-    """Return what a class computes in one line."""
-    parts = [row.computes]
-    if row.status == "identified":
-        parts += [f"gain {row.gain}".replace("gain none", "no gain")] if row.gain else []
-        parts += [f"eps {row.eps}"] if row.eps else []
-        parts += ["in float32"] if row.float32 else []
-    return ", ".join(parts)
+    def _rows(self) -> list[Sequence[str]]:
+        columns = ("status", "computes", "gain", "eps", "transfers")
+        rows = sorted(self.classes, key=lambda c: STATUSES.index(c.status))
+        return [
+            ("class", *columns),
+            *((c.name.rpartition(".")[2], *(getattr(c, n) for n in columns)) for c in rows),
+        ]
 
 
 def survey_norms(
@@ -217,7 +231,7 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
     except Exception as error:  # so may a forward pass
         return NormClass(name, "other input", _sentence(error))
     module, report = min(reports, key=lambda pair: len(pair[1].defects))
-    more = ", with a gate" if gated else place_of_activation(whole, module, activation, x)
+    more = ", with a gate" if gated else describe_activation(whole, module, activation, x)
     return _row(name, module, x, report, more)
 
 
@@ -252,57 +266,35 @@ def build(kind: type[nn.Module]) -> nn.Module:
     Raises:
         UnknownArgument: if an argument is of unknown meaning, or nothing says a size.
     """
-    if issubclass(kind, nn.modules.lazy.LazyModuleMixin):
-        raise UnknownArgument("a lazy module has no parameters before its first input")
-    arguments: dict[str, Any] = {}
     parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
-    for parameter in parameters:
-        optional = parameter.default is not parameter.empty
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or (
-            optional and not (parameter.default is None and _says_size(parameter.name))
-        ):
-            continue
-        arguments[parameter.name] = make_argument(kind, parameter.name)
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters) and not arguments:
-        # they are handed on to torch's class
+    variadic = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    required = [
+        p.name
+        for p in parameters
+        if p not in variadic
+        and (p.default is p.empty or (p.default is None and re.search(SIZE, p.name.lower())))
+    ]
+    if variadic and not required:  # they are handed on to torch's class
         return kind(4, WIDTH) if issubclass(kind, nn.GroupNorm) else kind(WIDTH)
-    choices = [{"config": config} for config in arguments.pop("config", [])]
+    arguments = {name: make_argument(name) for name in required if name != "config"}
     # a size may also be asked for as a shape
-    choices += [{}, {n: (4, WIDTH) for n, value in arguments.items() if value == WIDTH}]
+    choices = [arguments, {n: (4, v) if v == WIDTH else v for n, v in arguments.items()}]
+    if "config" in required:
+        choices = [{**arguments, "config": config} for config in configurations(kind)]
     first: Exception | None = None
     for choice in choices:
         try:
-            return kind(**{**arguments, **choice})
+            return kind(**choice)
         except Exception as error:  # the next choice may be the one
             first = first or error
     raise first or UnknownArgument("it needs a configuration")
 
 
-def _says_size(name: str) -> bool:
-    return bool(SIZES.search(name.lower()))
-
-
-def make_argument(kind: type[nn.Module], name: str) -> Any:
+def make_argument(name: str) -> Any:
     """Return a value for an argument of a constructor, by its name."""
-    lower = name.lower()
-    if lower == "config":
-        return list(configurations(kind)) or _refuse(name)
-    if re.search(r"(^|_)eps", lower):
-        return 1e-5
-    if "group" in lower or "heads" in lower or lower == "num_splits":
-        return 4
-    if "dropout" in lower:
-        return 0.0
-    if "kernel" in lower or lower in ("stride", "padding", "dilation", "padding_idx"):
-        return 1
-    if _says_size(lower) or lower in ("cin", "cout"):
-        return WIDTH
-    if lower.startswith(("num_", "n_")) or lower == "steps":
-        return 8
-    return _refuse(name)
-
-
-def _refuse(name: str) -> Any:
+    for pattern, value in ARGUMENTS.items():
+        if re.search(pattern, name.lower()):
+            return value
     raise UnknownArgument(f"its argument {name!r} has no default, and its meaning is not known")
 
 
@@ -336,7 +328,7 @@ def remove_activation(module: nn.Module) -> nn.Module | None:
 
 
 @torch.no_grad()
-def place_of_activation(
+def describe_activation(
     whole: nn.Module, norm: nn.Module, activation: nn.Module | None, x: Tensor
 ) -> str:
     """Return words for an activation: after the norm, or somewhere inside it."""
@@ -386,7 +378,7 @@ def _row(name: str, module: nn.Module, x: Tensor, report: NormReport, more: str)
         "identified",
         summarize(report, module, x) + more,
         gain,
-        "" if report.divisor is None else place_of_eps(report.divisor),
+        "" if report.divisor is None else describe_eps(report.divisor),
         report.float32,
         bfloat16_error(module, x),
         input=str(tuple(x.shape)),
@@ -416,7 +408,7 @@ def summarize(report: NormReport, module: nn.Module, x: Tensor) -> str:
     return "; ".join([report.kind, *(f"{p.name}: {p.found}" for p in differences)])
 
 
-def place_of_eps(divisor: Divisor) -> str:
+def describe_eps(divisor: Divisor) -> str:
     """Return the small number with its place."""
     places = {"inside": "in the root", "outside": "added to sigma", "at least": "least sigma"}
     return f"{divisor.eps:.0e} {places[divisor.place]}" if divisor.eps else "none"

@@ -245,7 +245,7 @@ def _leaks(subject: AuditSubject) -> Finding | None:
     if len(axes) != 1:
         return None
     change = relative_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
-    if not subject.has_moved(change):
+    if not subject.exceeds_rounding(change):
         return None
     return make_finding("answer-leaks", change=digits(change))
 
@@ -275,19 +275,19 @@ def _ignored(subject: AuditSubject) -> float:
     """Return the share of the input, beside the axis of cases, that has no effect."""
     evaluated, x, y = subject.copy(), subject.x, subject.seen().y
 
-    def changed(other: Tensor) -> Tensor:
-        return evaluated.run(Replacement(other)).y
+    def has_effect(other: Tensor) -> bool:
+        changed = evaluated.run(Replacement(other)).y
+        return subject.exceeds_rounding(relative_change(changed, y))
 
     if x.is_floating_point():
         if "" not in subject.gradients:
             raise CannotCheck("it takes no input that requires a gradient.")
         flat = subject.gradients[""] == 0
         suspects = flat.all(0) if flat.dim() > 1 else flat
-        if not bool(suspects.any()):
-            return 0.0
         other = torch.where(suspects, other_input(evaluated.x), evaluated.x)
-        moved = subject.has_moved(relative_change(changed(other), y))
-        return 0.0 if moved else float(suspects.double().mean())
+        if not bool(suspects.any()) or has_effect(other):
+            return 0.0
+        return float(suspects.double().mean())
     if x.dim() < 2 or len(x) < 2:
         raise CannotCheck("the input has no steps.")
     steps, cases = x.shape[1], len(x)
@@ -298,15 +298,16 @@ def _ignored(subject: AuditSubject) -> float:
         other = x.clone()
         for case, block in enumerate(blocks):
             other[case, block] = rolled[case, block]
-        pairs = list(zip(changed(other), y, blocks, strict=False))
-        blocks = [b for z, of, b in pairs if not subject.has_moved(relative_change(z, of))]
+        changed = evaluated.run(Replacement(other)).y
+        changes = [relative_change(changed[i], y[i]) for i in range(len(blocks))]
+        pairs = zip(blocks, changes, strict=True)
+        blocks = [block for block, change in pairs if not subject.exceeds_rounding(change)]
     unseen = 0
     for block in blocks:
         other = x.clone()
         other[:, block] = rolled[:, block]
-        if not torch.equal(other, x):
-            moved = subject.has_moved(relative_change(changed(other), y))
-            unseen += 0 if moved else len(block)
+        if not torch.equal(other, x) and not has_effect(other):
+            unseen += len(block)
     return unseen / steps
 
 
@@ -326,7 +327,7 @@ def _padding(subject: AuditSubject) -> Findings:
         y, more = subject.seen("running").y, evaluated.run(Replacement(longer)).y
     except ValueError:  # the module takes one length
         return
-    if y.shape == more.shape and subject.has_moved(relative_change(more, y)):
+    if y.shape == more.shape and subject.exceeds_rounding(relative_change(more, y)):
         yield make_finding("padding-read", share=f"{share:.0%}")
     for call in subject.first_calls:
         if isinstance(call.module, TorchNorm) and call.inputs and call.inputs[0].dim() == 3:
@@ -435,14 +436,15 @@ def check_registration(subject: AuditSubject) -> Findings:
     """Find parameters that are not registered, parts that are one object, equal weights."""
     model = subject.given
     known = {id(p) for p in (*model.parameters(), *model.buffers())}
-    lost = [
+    unregistered = [
         name
         for owner_name, owner in model.named_modules()
         for key, value in vars(owner).items()
         if not key.startswith("_")
         for name in _unregistered(f"{owner_name}.{key}".strip("."), value, known)
     ]
-    yield make_finding("parameter-unregistered", lost, parts=count(len(lost), "part"))
+    parts = count(len(unregistered), "part")
+    yield make_finding("parameter-unregistered", unregistered, parts=parts)
     names: dict[int, list[str]] = {}
     for name, each in model.named_modules(remove_duplicate=False):
         if next(each.parameters(), None) is not None:
@@ -618,15 +620,15 @@ def _misused_running_statistics(subject: AuditSubject) -> Findings:
         except Exception:  # a single case, say
             return
         after = dict(_statistics(module))
-    moved = {n for n, v in before.items() if n in after and not torch.equal(v, after[n])}
-    unsaved = sorted(moved - saved)
+    changed = {n for n, v in before.items() if n in after and not torch.equal(v, after[n])}
+    unsaved = sorted(changed - saved)
     if unsaved and not _is_restored(subject, module):
         yield make_finding("state-unsaved", unsaved)
     trained = {n.rpartition(".")[0] for n, p in subject.trainable.items() if p}
     stuck = [
         n
         for n in before
-        if n.endswith("running_var") and n not in moved and n.rpartition(".")[0] in trained
+        if n.endswith("running_var") and n not in changed and n.rpartition(".")[0] in trained
     ]
     yield make_finding("running-statistics-stuck", stuck if subject.module.training else [])
     calls: dict[str, list[Tensor]] = {}

@@ -64,7 +64,7 @@ PROMISES = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm", "InstanceNorm")
 """The operators of torch.nn that a class name may promise."""
 
 SPECIAL = {"GroupNorm": ("InstanceNorm", "LayerNorm"), "LayerNorm": ("GroupNorm(1)",)}
-"""What keeps such a promise as well: groups of one unit, or one of all."""
+"""Operators that keep such a promise as well: groups of one unit, or one of all."""
 
 FUNCTIONS = ("layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm")
 
@@ -113,7 +113,7 @@ def _norm_row(norms: NormGroup) -> dict:
 
 
 def _norm_findings(norms: NormGroup) -> Findings:
-    """What a normalizer computes beside what its name promises, and its eps."""
+    """A name that promises another operator, and an eps that is missing or small."""
     if norms.report is None:
         return
     kind, promise, is_known = norms.report.kind, _promise(norms), is_known_norm(norms.module)
@@ -409,7 +409,7 @@ class ParameterEffects:
             if state not in self.unchanged:
                 self.unchanged[state] = self._run(state, {})
             changed = self._run(state, self._replaced(masks, draw))
-            if self.subject.has_moved(relative_change(changed, self.unchanged[state])):
+            if self.subject.exceeds_rounding(relative_change(changed, self.unchanged[state])):
                 return True
         return False
 
@@ -522,14 +522,14 @@ def check_dependent_cases(subject: AuditSubject) -> Findings:
         raise CannotCheck("the outputs are not finite.")
     rows = [{"part": name, "moved": changes[name]} for name in calls if name in changes]
     subject.show(rows)
-    if subject.has_moved(changes[""]):
-        first = next(row["part"] for row in rows if subject.has_moved(row["moved"]))
+    if subject.exceeds_rounding(changes[""]):
+        first = next(row["part"] for row in rows if subject.exceeds_rounding(row["moved"]))
         message = (
             f"in evaluation the output of a case moves by {changes['']:.2g} of its size when "
             "the others are replaced"
         )
         yield make_finding("cases-mix", [first], message=message)
-    elif subject.has_moved(by_index):
+    elif subject.exceeds_rounding(by_index):
         message = (
             f"in evaluation outputs of equal cases differ by {by_index:.2g}, by their places"
         )

@@ -351,7 +351,9 @@ def turn_dropout_off(module: nn.Module) -> list[str]:
     return changed
 
 
-def turn_noise_off(module: nn.Module, drawing: set[str], x: Tensor) -> tuple[list[str], bool]:
+def turn_noise_off(
+    module: nn.Module, random_modules: set[str], x: Tensor
+) -> tuple[list[str], bool]:
     """Keep in evaluation mode what draws random numbers in training mode alone.
 
     Stochastic depth, say, which is no dropout.
@@ -360,15 +362,15 @@ def turn_noise_off(module: nn.Module, drawing: set[str], x: Tensor) -> tuple[lis
         The names of these modules, and whether others draw random numbers in evaluation, too.
     """
     modules = dict(module.named_modules())
-    for name in drawing:
+    for name in random_modules:
         base = type(modules[name])
         modules[name].__class__ = type(base.__name__, (base,), {"train": _train_but_itself})
         modules[name].training = False
-    left = (find_drawing(module, x) or set()) if drawing else set()
-    for name in drawing & left:
+    left = (find_random_modules(module, x) or set()) if random_modules else set()
+    for name in random_modules & left:
         modules[name].__class__ = type(modules[name]).__base__
         modules[name].training = module.training
-    return sorted(drawing - left), bool(left)
+    return sorted(random_modules - left), bool(left)
 
 
 def _train_but_itself(self: nn.Module, mode: bool = True) -> nn.Module:
@@ -377,19 +379,19 @@ def _train_but_itself(self: nn.Module, mode: bool = True) -> nn.Module:
     return self
 
 
-def find_drawing(module: nn.Module, x: Tensor) -> set[str] | None:
+def find_random_modules(module: nn.Module, x: Tensor) -> set[str] | None:
     """Return the names of the modules that draw random numbers themselves in training mode.
 
     None where it cannot be evaluated in that mode.
     """
-    drawing: set[str] = set()
+    random_modules: set[str] = set()
     with suppress(Exception), torch.no_grad(), restored_random_state():
-        evaluate(deepcopy_module(module, share=True).train(), x, drawing)
-        return drawing
+        evaluate(deepcopy_module(module, share=True).train(), x, random_modules)
+        return random_modules
     return None
 
 
-def evaluate(module: nn.Module, x: Tensor, drawing: set[str]) -> Any:
+def evaluate(module: nn.Module, x: Tensor, random_modules: set[str]) -> Any:
     """Return the output of a module, and note the names of what draws random numbers itself."""
     stack = [""]
 
@@ -403,7 +405,7 @@ def evaluate(module: nn.Module, x: Tensor, drawing: set[str]) -> Any:
     def note(*_: object) -> None:
         nonlocal last
         if (now := state()) != last:
-            drawing.add(stack[-1])
+            random_modules.add(stack[-1])
             last = now
 
     def enter(name: str, *_: object) -> None:
@@ -529,17 +531,19 @@ class AuditSubject:
         self.is_single, self._not_wide, self._traces = False, "", dict[Any, CallTrace]()
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
         self.dtype = next(floating, self.x.dtype)
-        drawing: set[str] | None = set()
+        random_modules: set[str] | None = set()
         try:
             copy = deepcopy_module(self.module, share=True)
             with torch.no_grad(), restored_random_state(), RefuseOriginals(self.given):
-                self.output = evaluate(copy, self.x, drawing)
+                self.output = evaluate(copy, self.x, random_modules)
         except Exception as error:  # a user's module may raise anything
             raise ValueError(f"{self.name} does not take the input: {error}") from error
         if not self.module.training:
-            drawing = find_drawing(self.module, self.x)
-        self.trains = drawing is not None
-        self.noise, self.is_random = turn_noise_off(self.module, drawing or set(), self.x)
+            random_modules = find_random_modules(self.module, self.x)
+        self.trains = random_modules is not None
+        self.noise, self.is_random = turn_noise_off(
+            self.module, random_modules or set(), self.x
+        )
         if self.x.dim() == 1 and self.x.is_floating_point():
             self._as_a_batch_of_one()
         sizes = (v.double().abs().nan_to_num().max() for v in floating_tensors(self.output))
@@ -632,10 +636,10 @@ class AuditSubject:
 
     @property
     def exact(self) -> float:
-        """The relative change of outputs below which nothing has moved but for rounding."""
+        """The relative change of outputs that rounding alone makes at most."""
         return ROUNDING.get(self.precision, ROUNDING[torch.bfloat16])
 
-    def has_moved(self, change: float) -> bool:
+    def exceeds_rounding(self, change: float) -> bool:
         """Return True if a relative change of outputs is no rounding."""
         if self.exact < change <= ROUNDING[torch.float32]:  # of what cancels it may be
             return change > ROUNDING.get(self.measured_precision, ROUNDING[torch.bfloat16])

@@ -7,12 +7,11 @@ new = plan.make()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from html import escape
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -22,7 +21,8 @@ from torch.nn.modules.batchnorm import _NormBase as TorchBatchOrInstanceNorm
 
 from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.module_copy import check_type, original_module
-from lnlab.auditing.finding import count, html_table
+from lnlab.analysis.result import Frame, TextResult, make_frame
+from lnlab.auditing.finding import count
 from lnlab.auditing.subject import AuditSubject, Call
 from lnlab.nn import Normalizer
 
@@ -110,8 +110,6 @@ def make_new(name: str, old: nn.Module, rule: Any, space: int | None) -> nn.Modu
     try:
         is_class = isinstance(maker, type)
         new = _make_of_class(old, rule, maker, space) if is_class else rule(old)
-    except CannotSwap as error:
-        raise CannotSwap(f"{name}: {error}") from error
     except Exception as error:  # a user's function may raise anything
         raise CannotSwap(f"{name}: {title} cannot take the place of {kind}: {error}") from error
     if not isinstance(new, nn.Module):
@@ -203,30 +201,20 @@ class Exchange:
     lost: dict[str, tuple[int, ...]]
     fresh: dict[str, tuple[int, ...]]
 
-    def row(self) -> dict[str, str]:
-        """Return name, old, new, and what is kept, lost and fresh, as text."""
-        kept = (f"{n} ← {o}" if n != o else n for n, o in self.kept.items())
-        lost, fresh = (
-            ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            for shapes in (self.lost, self.fresh)
-        )
-        names = {"part": self.name or "the module itself", "old": self.old, "new": self.new}
-        return names | {"kept": ", ".join(kept), "lost": lost, "fresh": fresh}
-
 
 @dataclass(frozen=True)
-class Swap:
+class Swap(TextResult):
     """The plan of a swap; prints as a table. Nothing has been changed yet.
 
     Attributes:
         exchanges: one for each module that is swapped.
         parameters: how many numbers are trained, before and after.
-        moved: the greatest change of an output, of the largest; None without an input.
+        output_change: the greatest change of an output, of the largest; None without an input.
     """
 
     exchanges: tuple[Exchange, ...]
     parameters: tuple[int, int]
-    moved: float | None
+    output_change: float | None
     _new: nn.Module
 
     def make(self) -> nn.Module:
@@ -264,26 +252,29 @@ class Swap:
     def summary(self) -> str:
         """Return the number of parts and parameters, and by how much the outputs move."""
         before, after = self.parameters
-        moved = "" if self.moved is None else f"; outputs move by {self.moved:.2g}"
+        change = self.output_change
+        outputs = "" if change is None else f"; outputs move by {change:.2g}"
         parts = count(len(self.exchanges), "part")
-        return f"{parts} exchanged; parameters {before:,} → {after:,}{moved}"
+        return f"{parts} exchanged; parameters {before:,} → {after:,}{outputs}"
 
-    def __repr__(self) -> str:
-        return str(self)
+    def _notes(self) -> list[str]:
+        return [self.summary()]
 
-    def __str__(self) -> str:
-        lines = [self.summary()]
-        for row in (e.row() for e in self.exchanges):
-            fate = "; ".join(f"{k} {row[k]}" for k in ("kept", "lost", "fresh") if row[k])
-            line = f"{row['part']}: {row['old']} → {row['new']}"
-            lines.append(f"{line} ({fate})" if fate else line)
-        return "\n".join(lines)
+    def _rows(self) -> list[Sequence[str]]:
+        rows: list[Sequence[str]] = [("part", "old", "new", "kept", "lost", "fresh")]
+        for e in self.exchanges:
+            kept = ", ".join(f"{n} ← {o}" if n != o else n for n, o in e.kept.items())
+            lost, fresh = (
+                ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+                for shapes in (e.lost, e.fresh)
+            )
+            rows.append((e.name or "the module itself", e.old, e.new, kept, lost, fresh))
+        return rows
 
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        table = html_table(pd.DataFrame([e.row() for e in self.exchanges]))
-        return f"<p>{escape(self.summary())}</p>{table}"
+    def to_frame(self) -> Frame:
+        """Return one row for each module that is swapped."""
+        header, *rows = self._rows()
+        return make_frame(rows, header)
 
 
 def swap(model: nn.Module, rules: Rules, x: Any = None) -> Swap:
@@ -330,8 +321,8 @@ def swap(model: nn.Module, rules: Rules, x: Any = None) -> Swap:
             new = made[id(old)]
     _leave_fast_path(new)
     sizes = [sum(p.numel() for p in each.parameters()) for each in (model, new)]
-    moved = None if before is None else _change_of_output(before, new, x)
-    return Swap(tuple(exchanges), (sizes[0], sizes[1]), moved, new)
+    change = None if before is None else _output_change(before, new, x)
+    return Swap(tuple(exchanges), (sizes[0], sizes[1]), change, new)
 
 
 def _choose(model: nn.Module, rules: Rules) -> dict[str, tuple[nn.Module, Any]]:
@@ -403,7 +394,7 @@ def _leave_fast_path(model: nn.Module) -> None:
             module.use_nested_tensor = False
 
 
-def _change_of_output(before: AuditSubject, new: nn.Module, x: Any) -> float:
+def _output_change(before: AuditSubject, new: nn.Module, x: Any) -> float:
     """Return the distance of the outputs of the new model from those of the old.
 
     Raises:

@@ -38,6 +38,24 @@ def resnet():
     return net, torch.randn(8, 3, 8, 8), lambda y: F.cross_entropy(y, torch.arange(8) % 5)
 
 
+class BatchNormAct2d(nn.BatchNorm2d):
+    """Batch norm that holds the activation behind it, as timm's."""
+
+    def __init__(self, units):
+        super().__init__(units)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.act(super().forward(x))
+
+
+class LayerNorm2d(nn.LayerNorm):
+    """Layer norm of the channels of an image, as torchvision's."""
+
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
 class ConvNeXtBlock(nn.Module):
     """Liu et al. (2022): depthwise convolution, LN over channels last, GELU, layer scale."""
 
