@@ -473,7 +473,9 @@ class Attended(nn.Module):
 def test_derivatives_tell_the_invariances_that_trying_each_finds(make):
     net, x = make(), torch.randn(16, 5, 6)
     x = x if type(net) is lnlab.nn.GRU else x[:, 0]
-    found = audit(net, x, only="weight invariances").table("weight invariances").set_index("weight")
+    found = (
+        audit(net, x, only="weight invariances").table("weight invariances").set_index("weight")
+    )
     expected = check_invariances(net, x, columns=(1, 2, 3, 7, 8))
     mode = expected.invariances[0].mode
     for v in expected.invariances:
