@@ -30,7 +30,7 @@ from lnlab.kernels.fused_cells import fused_cell
 from lnlab.kernels.recurrent import RecurrentLoop
 from lnlab.nn import Cell
 from lnlab.nn.recurrent import GRU, LSTM, Recurrent
-from lnlab.training.random_state import check_device
+from lnlab.training.random_state import read_device
 from lnlab.training.runs import device_name
 
 ROUNDS, SLOW_EVERY = 13, 4
@@ -57,8 +57,8 @@ Times = dict[str, list[float]]
 def main(json: bool, device: str = "cpu") -> None:
     """Print a table, or one JSON object; on another device, medians beside cuDNN's layers."""
     if device != "cpu":
-        rows = _device.compare(list(_device.measure(check_device(device), SIZES)))
-        result = {"hardware": device_name(check_device(device)), "rows": rows}
+        rows = _device.compare(list(_device.measure(read_device(device), SIZES)))
+        result = {"hardware": device_name(read_device(device)), "rows": rows}
         print(json_text.dumps(result, indent=1) if json else _device.table(rows))
         return
     if library() is None:

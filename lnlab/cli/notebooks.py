@@ -99,9 +99,9 @@ def run(
     if times:
         return show_times(list(wanted), out)
     if "device" in values:
-        from lnlab.training.random_state import check_device
+        from lnlab.training.random_state import read_device
 
-        check_device(values["device"])
+        read_device(values["device"])
     from joblib import cpu_count
 
     from lnlab.book.html import publish  # late, as it takes time

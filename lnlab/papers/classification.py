@@ -66,7 +66,7 @@ class Classification(training.Experiment):
     def eval_points(self, updates_per_epoch: int) -> set[int]:
         """Return 0, log-spaced updates of the first epoch, and then every half epoch."""
         first = {round(updates_per_epoch * 2.0**-k) for k in range(8)}
-        halves = 2 * self.num_epochs(updates_per_epoch)
+        halves = 2 * self.num_updates(updates_per_epoch) // updates_per_epoch
         return first | {half * updates_per_epoch // 2 for half in range(halves + 1)}
 
     def evaluate(

@@ -21,7 +21,7 @@ from lnlab.seeds import read_seeds
 from lnlab.threads import one_thread
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import Noise, check_device, seeded, to_device
+from lnlab.training.random_state import Noise, read_device, seeded, to_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +177,7 @@ def compare(
         >>> print(runs)
         >>> runs.plot()
     """
-    device = check_device(device)
+    device = read_device(device)
     seeds = [*read_seeds(seeds)]
     single = isinstance(learning_rate, float | int)
     rates = [float(rate) for rate in ((learning_rate,) if single else learning_rate)]

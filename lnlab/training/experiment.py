@@ -374,10 +374,6 @@ class Experiment(metaclass=ExperimentMeta):
         """Return the number of updates of the whole run."""
         return self.updates or self.epochs * updates_per_epoch
 
-    def num_epochs(self, updates_per_epoch: int) -> int:
-        """Return the number of epochs that the run begins."""
-        return math.ceil(self.num_updates(updates_per_epoch) / updates_per_epoch)
-
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the optimizer of all models' parameters, each (S, ...): Adam."""
         return Adam(parameters, lr=self.learning_rate, fused=True)

@@ -14,21 +14,19 @@ PINNED = ("cuda",)
 
 
 def read_device(device: str | torch.device) -> torch.device:
-    """Return the device of a name; of "auto" CUDA where there is one, else the CPU."""
+    """Return the device of a name; of "auto" CUDA where there is one, else the CPU.
+
+    Raises:
+        ValueError: if this machine has no such device.
+    """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
-
-
-def check_device(device: str | torch.device) -> torch.device:
-    """Return the device of a name, as :func:`read_device`, after a try."""
     try:
-        device = read_device(device)
         torch.empty(0, device=device)
+        return torch.device(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"device {str(device)!r} cannot be used here: {reason}") from error
-    return device
 
 
 @contextmanager

@@ -29,7 +29,6 @@ class Outcome:
     """The end of one run of a sweep."""
 
     experiment: Experiment  # its configuration
-    seconds: float = 0.0  # that it took here
     error: str | None = None  # what went wrong, if anything did
     updates: int = 0  # made here; 0 of a run that was there before, and is read back
 
@@ -54,9 +53,7 @@ def sweep(
     root: Path,
     jobs: int | None = None,
     cluster: str | None = None,
-    device: str = "auto",
-    precision: str = "float32",
-    save_every: float = 30.0,
+    **settings: Any,
 ) -> Iterator[Outcome]:
     """Train all experiments to their ends, and yield of each what became of it, as it comes.
 
@@ -72,14 +69,11 @@ def sweep(
         jobs: how many run at once on this machine; one on each core if not given.
         cluster: the address of a Dask scheduler, ``tls://host:8786``, whose workers run them
             instead; they need this lnlab and the same ``root``.
-        device: where each computes.
-        precision: float32, float64 or mixed.
-        save_every: seconds between checkpoints: what a kill costs at most.
+        settings: other arguments of :func:`lnlab.training.train_steps`.
     """
     pending = dict(enumerate(experiments))
     jobs = min(jobs or os.cpu_count() or 1, max(len(pending), 1))
-    settings: dict[str, Any] = {"root": Path(root).resolve(), "device": device}
-    settings |= {"precision": precision, "save_every": save_every}
+    settings["root"] = Path(root).resolve()
     deaths = 0
     with _backend(cluster):
         while pending:
@@ -111,16 +105,14 @@ def _finish(
     """Train one experiment to its end; None if another process is at it."""
     if os.getppid() == parent:  # the workers of a cluster have another
         _exit_with(parent)
-    began, updates = time.monotonic(), 0
     try:
         updates = sum(1 for _ in train_steps(experiment, **settings))
     except Busy:
         time.sleep(WAIT)
         return number, None
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        return number, Outcome(experiment, time.monotonic() - began, reason)
-    return number, Outcome(experiment, time.monotonic() - began, updates=updates)
+        return number, Outcome(experiment, f"{type(error).__name__}: {error}")
+    return number, Outcome(experiment, updates=updates)
 
 
 @cache

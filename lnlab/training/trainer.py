@@ -19,7 +19,6 @@ from lnlab.threads import in_one_thread, one_thread
 from lnlab.training.experiment import Epochs, Evaluation, Experiment, evaluations
 from lnlab.training.random_state import (
     Noise,
-    check_device,
     default_dtype,
     read_device,
     seeded,
@@ -384,7 +383,7 @@ def train_steps(
         >>> for step in lnlab.training.train_steps(experiment, root="runs"):
         ...     print(step.update, step.loss)
     """
-    device, dataset = check_device(device), experiment.dataset()
+    device, dataset = read_device(device), experiment.dataset()
     config, data = _identity(experiment, dataset, device, precision)
     root = paths.place("runs") if root is None else Path(root)
     # of any size: how sums are cut among threads shows in their last bits

@@ -87,16 +87,15 @@ def test_a_loader_gives_all_norms_the_same_batches(shuffle):
     torch.manual_seed(5)
     before = torch.get_rng_state()
     loader = DataLoader(TensorDataset(X, Y), batch_size=16, shuffle=shuffle)
-    settings = {"seeds": (4, 9), "updates": 10, "device": "cpu"}
-    result = lnlab.compare(build, {"a": nn.LayerNorm, "b": nn.LayerNorm}, loader, **settings)
+    norms, settings = {"a": nn.LayerNorm, "b": nn.LayerNorm}, {"seeds": (4, 9), "updates": 10}
+    result = lnlab.compare(build, norms, loader, **settings, device="cpu")
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(result.losses["a"], result.losses["b"])
     pairs = list(zip(seen[::2], seen[1::2], strict=True))
     assert len(pairs) == 20
     assert all(torch.equal(one, other) for one, other in pairs)
-    assert torch.equal(pairs[0][0], pairs[10][0]) == (not shuffle), (
-        "another seed, another order"
-    )
+    # another seed, another order
+    assert torch.equal(pairs[0][0], pairs[10][0]) == (not shuffle)
 
 
 def test_inputs_may_be_several_and_data_may_be_lnlabs():
@@ -181,9 +180,7 @@ def wider(norm_layer):
         ({"build": lambda norm: nn.Linear(6, 2)}, ValueError, "no module of norm_layer"),
         ({"norms": {"LN": nn.LayerNorm}}, ValueError, r"norms are \['LN'\]: give two"),
         ({"seeds": 1}, ValueError, r"seeds are \[0\]: give two"),
-        ({"data": (X[:4], Y)}, ValueError, "x and y hold 4, 120 examples"),
         ({"data": iter([(X, Y)])}, TypeError, "data is list_iterator: give tensors"),
-        ({"device": "cuda:99"}, ValueError, "device 'cuda:99' cannot be used here"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_in_words(arguments, error, message):

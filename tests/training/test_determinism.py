@@ -12,7 +12,6 @@ from lnlab.training.runs import read
 
 HERE = Path(__file__).parent
 MODELS = {
-    "layer": ("lnlab.papers.mnist:Experiment", {"norm": "layer"}),
     "running statistics": ("lnlab.papers.mnist:Experiment", {"norm": "batch"}),
     "recurrent": (
         "lnlab.papers.sequential_digits:Experiment",
