@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, read_sources
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text
 
 if TYPE_CHECKING:
     import torch
@@ -178,21 +178,4 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
     file = source.locate(path)
     if source is SHAKESPEARE and file.is_dir():
         file = source.locate(file / source.files[0].name)
-    return Text(
-        source,
-        lambda: read_checked_text(file, source),
-        lambda: file_stamp([file]),
-        context=context,
-    )
-
-
-def read_checked_text(file: Path, source: Source) -> str:
-    """Return the text of a file in UTF-8; an official one has to have its checksum."""
-    content = file.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    if source.checksum and digest != source.checksum:
-        raise ValueError(f"{file} has sha256 {digest}, expected {source.checksum}.")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is no UTF-8 at byte {error.start}: convert it.") from error
+    return Text(source, lambda: read_text(file), lambda: file_stamp([file]), context=context)

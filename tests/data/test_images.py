@@ -192,18 +192,19 @@ def test_the_archive_and_its_folder_are_the_same(small_batches, tmp_path, monkey
 # Binary images.
 
 
-def binary_lines(x: np.ndarray) -> bytes:
-    """Pictures (N, 784) as the official files write them."""
-    return "".join(" ".join(map(str, row)) + "\n" for row in x.tolist()).encode()
-
-
-def test_lines_of_digits_are_pictures_and_others_are_refused():
+def test_lines_of_digits_are_pictures(tmp_path, monkeypatch):
     x = np.random.default_rng(0).integers(0, 2, (3, 784))
-    lines = binary_lines(x)
-    assert (images.parse_binary(lines, Path("file")).reshape(3, -1) == x).all()
-    for wrong, line in [(lines[:-1], 2), (b"", 0), (lines[:2] + b"7" + lines[3:], 0)]:
-        with pytest.raises(ValueError, match=f"file: line {line} is not 784 digits 0 or 1"):
-            images.parse_binary(wrong, Path("file"))
+    lines = "".join(" ".join(map(str, row)) + "\n" for row in x.tolist()).encode()
+    for file in images.MNIST_BINARY.files:
+        (tmp_path / file.name).write_bytes(lines)
+    with pytest.raises(ValueError, match="not the official file"):
+        _ = data.load(f"mnist-binary={tmp_path}").train
+    monkeypatch.setattr(images, "read_bytes", lambda path, sha256: path.read_bytes())
+    files = {path.name: path for path in tmp_path.iterdir()}
+    pixels, note = images.read_mnist_binary(files, 2)
+    assert [len(y) for _, y in pixels.values()] == [2, 3, 3]
+    assert (pixels["test"][0].reshape(3, -1) == x).all()
+    assert note == "2 pictures to train on"
 
 
 def test_digits_are_split_before_they_are_moved():
