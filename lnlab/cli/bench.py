@@ -21,9 +21,10 @@ def bench(name: str, as_json: bool, device: str | None) -> None:
         raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(names)}")
     sys.path.insert(0, str(folder.parent))
     main = import_module(f"benchmarks.{name}").main
-    options = signature(main).parameters
-    if "json" not in options:
-        raise ValueError(f"{name} is a program of its own: python -m benchmarks.{name} --help")
-    if device is not None and "device" not in options:
-        raise ValueError(f"benchmark {name} is of the CPU: leave --device out.")
-    main(json=as_json, **({} if device is None else {"device": device}))
+    options = {"json": as_json, **({"device": device} if device else {})}
+    if unknown := sorted(options.keys() - signature(main).parameters.keys()):
+        raise ValueError(
+            f"{name} takes no --{' --'.join(unknown)}: leave it out, or run "
+            f"`python -m benchmarks.{name}`."
+        )
+    main(**options)

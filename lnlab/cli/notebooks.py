@@ -2,12 +2,15 @@
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from lnlab import paths
+from lnlab.book import notebooks as book
 from lnlab.seeds import read_seeds
 
 if TYPE_CHECKING:
@@ -19,29 +22,19 @@ TIMEOUT = 1800
 """Seconds of one cell: of the longest notebook it takes minutes."""
 
 
-def folder_option(name: str, default: str, help: str) -> Callable[[Callable], Callable]:
-    """Return an option that names a folder."""
-    kind = click.Path(path_type=Path)
-    return click.option(name, type=kind, default=default, show_default=True, help=help)
-
-
+folder_option = partial(click.option, type=click.Path(path_type=Path), show_default=True)
 names_argument = click.argument("names", nargs=-1, metavar="[NUMBER OR NAME]...")
 
 
 def workbook() -> list[Path]:
     """Return the notebooks of the checkout in reading order."""
-    from lnlab import paths
-    from lnlab.book import notebooks
-
-    return notebooks.list_notebooks(paths.root() / "notebooks")
+    return book.list_notebooks(paths.root() / "notebooks")
 
 
 @click.command("list")
 @names_argument
 def list_all(names: tuple[str, ...]) -> None:
     """List the notebooks and their parameters; of those named, the values, too."""
-    from lnlab.book import notebooks as book
-
     for path in book.select_notebooks(names, workbook()):
         number, (title, _) = path.stem.split("_")[0], book.read_opening(book.read(path))
         if names:
@@ -60,7 +53,7 @@ def list_all(names: tuple[str, ...]) -> None:
     metavar="NAME VALUE",
     help="Set a parameter, as in -p budget smoke -p seeds 3; may be repeated.",
 )
-@folder_option("--out", "build", "The folder of executed notebooks and pages.")
+@folder_option("--out", default="build", help="The folder of executed notebooks and pages.")
 @click.option(
     "--jobs", type=click.IntRange(1), help="Notebooks at a time [one a core, one thread each]."
 )
@@ -86,9 +79,6 @@ def run(
     One that fails, hangs or loses its kernel is kept as NAME.failed.ipynb; the others
     finish, and the exit code is 1.
     """
-    from lnlab import paths
-    from lnlab.book import notebooks as book
-
     if out.resolve() == (paths.root() / "notebooks").resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
     notebooks = workbook()
@@ -132,8 +122,8 @@ def run(
 
 
 @click.command()
-@folder_option("--pages", "build", "The folder that `lnlab run` filled.")
-@folder_option("--out", "site", "The folder for a static host.")
+@folder_option("--pages", default="build", help="The folder that `lnlab run` filled.")
+@folder_option("--out", default="site", help="The folder for a static host.")
 def site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
     from lnlab.book import site
@@ -143,7 +133,6 @@ def site(pages: Path, out: Path) -> None:
 
 def first_page_content() -> dict[str, Any]:
     """Return what the first page shows beside the notebooks."""
-    from lnlab import paths
     from lnlab.auditing.norm_survey import read_popular_norms
     from lnlab.papers import claims
 
@@ -157,8 +146,6 @@ def first_page_content() -> dict[str, Any]:
 
 def parse_parameter(name: str, text: str, default: Any = None) -> Any:
     """Return the value of ``-p NAME VALUE``; a text where its ``default`` is one."""
-    from lnlab.book import notebooks as book
-
     if name == "seeds":
         return [*read_seeds(text)]
     if name == "budget" and text not in BUDGETS:
@@ -195,12 +182,10 @@ def run_with_bar(
     return outcomes
 
 
-def show_times(paths: Sequence[Path], out: Path) -> None:
+def show_times(notebooks: Sequence[Path], out: Path) -> None:
     """Print how long each notebook took when it last ran into ``out``, and their sum."""
-    from lnlab.book import notebooks as book
-
     total = 0.0
-    for path in paths:
+    for path in notebooks:
         if not (out / path.name).exists():
             click.echo(f"{path.stem:<42} not run")
             continue

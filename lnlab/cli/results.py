@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lnlab import paths
 from lnlab.cli.tables import describe_progress, overview, show_run
 from lnlab.cli.train import find_experiment, root_option
 
@@ -22,7 +23,6 @@ def results() -> None:
 @root_option
 def list_runs(root: Path | None) -> None:
     """List the runs, the latest first: your own in runs/, then those kept in results/."""
-    from lnlab import paths
     from lnlab.training import runs
 
     own_runs, kept_runs = root or paths.place("runs"), paths.place("results")
@@ -39,7 +39,7 @@ def list_runs(root: Path | None) -> None:
 @root_option
 def show(key: str, root: Path | None) -> None:
     """Show a run: its settings, data, machine, and last numbers."""
-    show_run(find_run(key, root))
+    show_run(match_key(read_runs(root), key))
 
 
 @results.command()
@@ -59,9 +59,11 @@ def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
     if not csv:
         click.echo(overview(runs))
         return
-    heads = [{"key": run.key, "task": run.task, "done": run.done, **run.config} for run in runs]
-    pairs = zip(heads, runs, strict=True)
-    frame = pd.DataFrame([head | row for head, run in pairs for row in run.last()])
+    frame = pd.DataFrame(
+        {"key": run.key, "task": run.task, "done": run.done, **run.config, **row}
+        for run in runs
+        for row in run.last()
+    )
     click.echo(frame.to_csv(index=False), nl=False)
 
 
@@ -73,7 +75,7 @@ def resume(key: str, data: str | None, root: Path | None) -> None:
     """Go on with a run that was stopped, whatever its settings were."""
     from lnlab.training import train
 
-    run = find_run(key, root)
+    run = match_key(read_runs(root), key)
     if run.done:
         show_run(run)
         return
@@ -89,7 +91,6 @@ def resume(key: str, data: str | None, root: Path | None) -> None:
 @root_option
 def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
-    from lnlab import paths
     from lnlab.training import runs
 
     own_runs = runs.read(root or paths.place("runs"))
@@ -104,29 +105,24 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
 @root_option
 def keep(key: str, root: Path | None) -> None:
     """Copy a finished run to results/, small: without checkpoint and weights."""
-    from lnlab import paths
     from lnlab.training import runs
 
-    click.echo(runs.keep(find_run(key, root), paths.place("results")).folder)
+    click.echo(runs.keep(match_key(read_runs(root), key), paths.place("results")).folder)
 
 
 def read_runs(root: Path | None) -> "list[Run]":
     """Return the runs kept in git and those made here."""
-    from lnlab import paths
     from lnlab.training import runs
 
     return runs.read([paths.place("results"), root or paths.place("runs")])
-
-
-def find_run(key: str, root: Path | None) -> "Run":
-    """Return the run whose key begins so, wherever it is."""
-    return match_key(read_runs(root), key)
 
 
 def match_key(runs: "Sequence[Run]", key: str) -> "Run":
     """Return the run whose key begins so."""
     matching = [run for run in runs if run.key.startswith(key)]
     if len(matching) != 1:
-        reason = f"{len(matching)} runs have a key that begins with {key!r}"
-        raise ValueError(f"{reason}: `lnlab results list` shows the keys.")
+        raise ValueError(
+            f"{len(matching)} runs have a key that begins with {key!r}: `lnlab results list` "
+            "shows the keys."
+        )
     return matching[0]

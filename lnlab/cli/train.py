@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 import click
 
+from lnlab import paths
+from lnlab.book.notebooks import value as parse_literal
 from lnlab.cli.tables import overview, show_run, to_text
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
@@ -98,8 +100,6 @@ def parse_axes(
 
 def parse_value(field: "Field", text: str) -> Any:
     """Return the value of a field that a text stands for; a tuple is ``0,1,2``."""
-    from lnlab.book.notebooks import value as parse_literal
-
     if field.name == "seeds":
         return read_seeds(text)
     value = text if field.kind is str else parse_literal(text)
@@ -152,7 +152,7 @@ def train(
     `lnlab train TASK --help` lists the fields of a task.
     """
     experiment = find_experiment(name)
-    from lnlab import paths, training
+    from lnlab import training
 
     task = experiment.budget(budget, **parse_settings(experiment, settings, data))
     show_run(training.train(task, root=root or paths.place("runs"), **options))
@@ -188,7 +188,6 @@ def sweep(
 ) -> None:  # fmt: skip
     """Train every combination of settings; what is done stays, what was begun goes on."""
     experiment = find_experiment(name)
-    from lnlab import paths
     from lnlab.training.sweep import grid
 
     compared = [*arms, *([f"norm={norm}"] if norm else [])]
