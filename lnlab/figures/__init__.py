@@ -7,7 +7,7 @@ __getattr__, __dir__ = lazy(
     {
         "add_level": ".curves",
         "bands": ".landscape",
-        "configurations": ".tables",
+        "configuration_squares": ".tables",
         "line_chart": ".curves",
         "matrices": ".tables",
         "over_depth": ".curves",

@@ -17,8 +17,8 @@ from lnlab.figures.style import (
     band,
     escape,
     legend_rank,
+    line_styles,
     linear_axis,
-    lines,
     log_axis,
 )
 
@@ -64,7 +64,7 @@ def line_chart(
     heights = (values for _, values in every)
     figure.update_yaxes(log_axis(heights) if log_y else {"type": "linear"})
     figure.update_xaxes(title_text=escape(x)).update_yaxes(title_text=escape(y), col=1)
-    styles = lines(name for panel in panels.values() for name in panel)
+    styles = line_styles(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for name, (at, values) in panel.items():
             at, values = np.asarray(at), np.asarray(values)
@@ -183,7 +183,7 @@ def ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.Figure:
     titles = [escape(title) for title in frames]
     figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=titles)
     for column, (name, frame) in enumerate(frames.items(), start=1):
-        look = lines([name])[name]
+        look = line_styles([name])[name]
         step = frame["step"].to_numpy()
         for (low, high), opacity in ((LIGHT, 0.18), (DARK, 0.35)):
             edges = frame[low].to_numpy(), frame[high].to_numpy()
@@ -220,7 +220,7 @@ def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str
         len(rows), len(names), shared_xaxes=True, shared_yaxes=True,
         subplot_titles=[escape(name) for name in names], vertical_spacing=0.08,
     )  # fmt: skip
-    styles = lines(names)
+    styles = line_styles(names)
     for row, (y, ribbons) in enumerate(rows.items(), start=1):
         for column, name in enumerate(names, start=1):
             (at, low, high), color = ribbons[name], styles[name]["color"]

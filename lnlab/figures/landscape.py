@@ -18,7 +18,7 @@ from lnlab.figures.style import (
     band,
     escape,
     legend_rank,
-    lines,
+    line_styles,
     log_axis,
 )
 
@@ -39,7 +39,7 @@ Landscape = Any
 """A landscape as it is drawn: :class:`lnlab.analysis.landscape.LossLandscape`."""
 
 
-def stamp(landscapes: Sequence[Landscape]) -> str:
+def statistics_sources(landscapes: Sequence[Landscape]) -> str:
     """Return the sources of statistics over cases, each that is there once."""
     sources = dict.fromkeys(each.bn_stats for each in landscapes if each.bn_stats)
     words = "; ".join(BN_STATS[source] for source in sources)
@@ -75,9 +75,9 @@ def bands(
         title: [line for several in panel.values() for line in several]
         for title, panel in panels.items()
     }
-    titles = [subtitle(title, stamp(several)) for title, several in every.items()]
+    titles = [subtitle(title, statistics_sources(several)) for title, several in every.items()]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
-    styles = lines(name for panel in panels.values() for name in panel)
+    styles = line_styles(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for name, several in panel.items():
             figure.add_traces(band_traces(name, several, styles[name]), 1, column)
@@ -211,7 +211,7 @@ def path_on_plane(
         distances: from the plane (K,).
         made_on: the data's kind, printed below.
     """
-    titles = [subtitle("the plane", stamp([landscape])), "how far from it"]
+    titles = [subtitle("the plane", statistics_sources([landscape])), "how far from it"]
     figure = make_subplots(
         1, 2, subplot_titles=titles, column_widths=[0.6, 0.4], horizontal_spacing=0.2
     )

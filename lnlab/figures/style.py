@@ -184,7 +184,7 @@ def legend_rank(name: str) -> int:
     return 1 + 2 * order.index(base) + (name != base) if base else 1 + 2 * len(order)
 
 
-def lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return colour and width of the line of each of the names in one figure.
 
     A normalizer has its own colour in every figure. Variants of one have its colour too, but
@@ -355,7 +355,7 @@ def note(text: str, x: float, y: float, shift: int = 0, size: int = 14) -> dict[
 
 def legend(names: Iterable[str], above: int) -> dict[str, Any]:
     """Return the names in the colours of their lines, in the order of every legend."""
-    styles = lines(names)
+    styles = line_styles(names)
     text = " &nbsp; &nbsp; ".join(
         f"<span style='color:{styles[name]['color']}'>━━━ <b>{escape(name)}</b></span>"
         for name in sorted(styles, key=legend_rank)
@@ -382,7 +382,7 @@ QUIET = {"visible": False, "fixedrange": True}
 """An axis that is not seen."""
 
 
-def canvas(height: int, left: int, right: int, top: int, bottom: int) -> dict[str, Any]:
+def base_layout(height: int, left: int, right: int, top: int, bottom: int) -> dict[str, Any]:
     """Return the layout of a figure with a height and margins, in pixels."""
     margin = {"l": left, "r": right, "t": top, "b": bottom}
     return {"template": TEMPLATE, "height": height, "margin": margin}
@@ -418,9 +418,9 @@ def band(
     }  # fmt: skip
 
 
-def thinning_lines(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return :func:`lines`, each thinner than the one before: none is hidden behind another."""
-    styles = lines(names)
+def thinning_line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return :func:`line_styles`, each thinner than the one before, so that none is hidden."""
+    styles = line_styles(names)
     return {
         name: look | {"width": 2 + 1.5 * (len(styles) - 1 - slot)}
         for slot, (name, look) in enumerate(styles.items())

@@ -58,7 +58,7 @@ def matrices(
     cells = sum(widths) / (1 - GAP * (len(grids) - 1))
     for digits, size in LETTERINGS:
         texts = (f"{number:.{digits}f}" for array in grids for number in array.flat)
-        least = 2 + size * max(map(ems, texts))
+        least = 2 + size * max(map(width_in_ems, texts))
         if least * cells <= ROOM:
             break
     for column, array in enumerate(grids, start=1):
@@ -81,7 +81,7 @@ def matrices(
     )  # fmt: skip
 
 
-def ems(number: str) -> float:
+def width_in_ems(number: str) -> float:
     """Return the width of a printed number in a wide font, in multiples of its size."""
     return sum(0.35 if sign in ".-" else 0.65 for sign in number)
 
@@ -128,7 +128,7 @@ Means = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Means and both ends of their intervals, each (16,), from TTTT, TTTF, ... to FFFF."""
 
 
-def configurations(
+def configuration_squares(
     panels: Mapping[str, Means],
     *,
     value: str,

@@ -13,10 +13,10 @@ from lnlab.figures.style import (
     QUIET,
     axes,
     band,
-    canvas,
+    base_layout,
     escape,
     format_number,
-    lines,
+    line_styles,
     side_by_side,
     title_above,
     trace,
@@ -82,7 +82,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     @lru_cache(maxsize=1000)
     def sections(net: str, arms: tuple[str, ...], what: str, step: int) -> Sections:
         known = {arm: frames[net][arm] for arm in arms if arm in frames[net]}
-        return {arm: section(frame, what, step) for arm, frame in known.items()}
+        return {arm: layer_quantiles(frame, what, step) for arm, frame in known.items()}
 
     def y_limit(state: DistributionsState) -> float:
         """Return the limit of the axis, for activations over all steps."""
@@ -145,7 +145,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     )  # fmt: skip
 
 
-def section(frame: pd.DataFrame, what: str, step: int) -> pd.DataFrame:
+def layer_quantiles(frame: pd.DataFrame, what: str, step: int) -> pd.DataFrame:
     """Return the quantiles of one arm at one step, a row for each layer."""
     recorded: Any = frame
     layers = recorded.loc[recorded["what"] == "activations", "name"].unique()
@@ -173,8 +173,8 @@ def distributions_figure(sections: Sections, y_limit: float, y_title: str) -> Fi
         y_limit: the axis goes from minus this to this.
         y_title: what the quantiles are of, with its unit.
     """
-    styles, data, notes = lines(sections), [], []
-    layout = canvas(400, 64, 12, 34, 46) | {"showlegend": False}
+    styles, data, notes = line_styles(sections), [], []
+    layout = base_layout(400, 64, 12, 34, 46) | {"showlegend": False}
     if not sections:
         layout |= axes(0, QUIET, QUIET)
     domains = side_by_side(max(1, len(sections)), 0.03)

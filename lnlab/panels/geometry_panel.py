@@ -13,13 +13,13 @@ from lnlab.analysis.random import normal
 from lnlab.figures.style import (
     INK,
     axes,
-    canvas,
+    base_layout,
     format_number,
     legend,
     power_axis,
     powers_around,
     side_by_side,
-    thinning_lines,
+    thinning_line_styles,
     title_above,
     trace,
 )
@@ -73,7 +73,7 @@ def model(name: str, family: str, length: float, inputs: float, units: int) -> G
 
 
 @lru_cache(maxsize=20_000)
-def costs(
+def step_costs(
     name: str, family: str, length: float, inputs: float, units: int
 ) -> tuple[float, float]:
     """Return the cost of a step that turns W, and of one of the gains, in nats.
@@ -97,7 +97,7 @@ def curvature(glm: GLM, delta: torch.Tensor) -> float:
 
 
 @lru_cache(maxsize=200)
-def error(name: str, family: str, units: int) -> float:
+def block_error(name: str, family: str, units: int) -> float:
     """Return the relative distance of a block of eq. 13 from the metric."""
     return metric_error(model(name, family, 1.0, 1.0, units)).own
 
@@ -117,10 +117,10 @@ Costs = Mapping[str, tuple[CostCurve, CostCurve, CostCurve]]
 
 def cost_curves(name: str, s: GeometryState) -> tuple[CostCurve, CostCurve, CostCurve]:
     """Return the three curves of a normalizer."""
-    by_length = np.array([costs(name, s.family, c, s.inputs, s.units)[0] for c in SIZES])
-    by_inputs = np.array([costs(name, s.family, s.length, c, s.units)[1] for c in SIZES])
-    turn, stretch = costs(name, s.family, s.length, s.inputs, s.units)
-    errors, here = [error(name, s.family, units) for units in UNITS], float(s.units)
+    by_length = np.array([step_costs(name, s.family, c, s.inputs, s.units)[0] for c in SIZES])
+    by_inputs = np.array([step_costs(name, s.family, s.length, c, s.units)[1] for c in SIZES])
+    turn, stretch = step_costs(name, s.family, s.length, s.inputs, s.units)
+    errors, here = [block_error(name, s.family, units) for units in UNITS], float(s.units)
     return (
         CostCurve(SIZES, by_length, s.length, turn),
         CostCurve(SIZES, by_inputs, s.inputs, stretch),
@@ -140,7 +140,7 @@ def show(state: GeometryState) -> Shown:
         return Shown(geometry_figure(curves), title, text)
     factors, errors = [], []
     for name, (turn, stretch, off) in curves.items():
-        turn_at_1, stretch_at_1 = costs(name, state.family, 1.0, 1.0, state.units)
+        turn_at_1, stretch_at_1 = step_costs(name, state.family, 1.0, 1.0, state.units)
         ratios = (
             format_number(turn.value / turn_at_1),
             format_number(stretch.value / stretch_at_1),
@@ -156,8 +156,8 @@ def show(state: GeometryState) -> Shown:
 
 def geometry_figure(curves: Costs) -> Figure:
     """Return the figure of cost curves; what is 0 is drawn at the foot, 1e-17."""
-    styles, data, notes = thinning_lines(curves), [], []
-    layout = canvas(400, 60, 12, 62, 46)
+    styles, data, notes = thinning_line_styles(curves), [], []
+    layout = base_layout(400, 60, 12, 62, 46)
     common = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>", "showlegend": False}
     for index, (part, (title, x, y)) in enumerate(PARTS.items()):
         dots = []

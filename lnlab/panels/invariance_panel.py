@@ -25,10 +25,10 @@ from lnlab.figures.style import (
     VERMILLION,
     axes,
     axis_number,
-    canvas,
+    base_layout,
     escape,
     format_number,
-    lines,
+    line_styles,
     subplot_domains,
     text_above,
     trace,
@@ -242,7 +242,7 @@ def distribution(
     words = "unchanged" if change < EXACT[y.dtype] else change_in_words(change, EXACT[y.dtype])
     return {
         "before": {"x": x, "y": first / peak},
-        "strings": strings(before, after, edge),
+        "strings": movement_lines(before, after, edge),
         "after": {"x": x, "y": np.minimum(second / peak, CUT)},
         "note": {"x": np.zeros(1), "y": np.array([PEAK - 0.14]), "text": [escape(words)]},
     }
@@ -266,7 +266,7 @@ def histogram(values: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
 
 
-def strings(before: np.ndarray, after: np.ndarray, edge: float) -> dict[str, np.ndarray]:
+def movement_lines(before: np.ndarray, after: np.ndarray, edge: float) -> dict[str, np.ndarray]:
     """Return lines from values, spread evenly over all, to what became of them."""
     order = np.argsort(before, kind="stable")
     count = min(STRINGS, len(order))
@@ -277,7 +277,7 @@ def strings(before: np.ndarray, after: np.ndarray, edge: float) -> dict[str, np.
 
 
 @cache
-def spread() -> float:
+def pre_activation_std() -> float:
     """Return the standard deviation of the pre-activations."""
     return float(layer(ROWS["none"], 0.0, torch.float64).y.std())
 
@@ -285,7 +285,7 @@ def spread() -> float:
 @lru_cache(maxsize=16)
 def predicted_defects(eps: float) -> np.ndarray:
     """Return the defects that eps causes at each size of the sweep."""
-    var = torch.tensor(spread() ** 2, dtype=torch.float64)
+    var = torch.tensor(pre_activation_std() ** 2, dtype=torch.float64)
     return np.array([float(abs(eps_ratio(var, eps, size) - 1)) for size in SWEEP])
 
 
@@ -366,9 +366,9 @@ def movement_figure(
     """
     given = layer(ROWS["none"], state.eps, state.precision, state.batch)
     every = {"pre-activations a": given, **layers}
-    colors = [INK, *(look["color"] for look in lines(layers).values())]
+    colors = [INK, *(look["color"] for look in line_styles(layers).values())]
     domains, data, notes = movement_domains(len(every)), [], []
-    layout = canvas(488, 66, 16, 52, 48) | {"showlegend": False}
+    layout = base_layout(488, 66, 16, 52, 48) | {"showlegend": False}
     for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
         edge = x_limit(every[name].row)
         drawn = distribution(
@@ -418,7 +418,7 @@ def sweep_traces(
     state: InvarianceState, layers: Mapping[str, NormalizedLayer], here: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """Return the defects over the sizes of the change, and what eps is predicted to do."""
-    styles, column = lines(layers), state.transformation
+    styles, column = line_styles(layers), state.transformation
     data = [trace(
         "scatter", "now", SWEPT, mode="lines", line={"color": INK, "width": 1},
         x=np.array([abs(state.amount)] * 2), y=np.array([FLOOR / 10, CEILING * 10]),
@@ -426,7 +426,7 @@ def sweep_traces(
     )]  # fmt: skip
     for slot, (name, it) in enumerate(layers.items(), start=1):
         amounts = np.copysign(SWEEP, state.amount).tolist()
-        y = on_axis(np.array([defect(it, column, amount) for amount in amounts]))
+        y = to_axis_values(np.array([defect(it, column, amount) for amount in amounts]))
         data.append(trace(
             "scatter", f"defect {slot}", SWEPT, x=SWEEP, y=y, mode="lines", line=styles[name],
             hovertemplate="%{x:.3g}: %{y:.2e}",
@@ -435,13 +435,13 @@ def sweep_traces(
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
     if invariant and state.change.scales and state.eps > 0:
         predicted = predicted_defects(state.eps)
-        knee = state.eps**0.5 / spread()
+        knee = state.eps**0.5 / pre_activation_std()
     # a line of its own height lower: beside the curves, which it would lie under
     words = "<br>predicted from ε" if not np.isnan(predicted).all() else ""
     # over what was measured: where both agree, a dashed line would lie under a solid one
     text: dict[str, Any] = {"mode": "lines+text", "textfont": {"color": "#4B5563"}}
     data.append(trace(
-        "scatter", "predicted", SWEPT, x=SWEEP, y=on_axis(predicted), hoverinfo="skip",
+        "scatter", "predicted", SWEPT, x=SWEEP, y=to_axis_values(predicted), hoverinfo="skip",
         text=[""] * (len(SWEEP) - 1) + [words], textposition="bottom left",
         line={"color": INK, "width": 1.5} | PREDICTED, **text,
     ))  # fmt: skip
@@ -453,13 +453,13 @@ def sweep_traces(
     ))  # fmt: skip
     data.append(trace(
         "scatter", "here", SWEPT, mode="markers", hoverinfo="skip",
-        x=np.full(len(layers), abs(state.amount)), y=on_axis(np.array([*here.values()])),
+        x=np.full(len(layers), abs(state.amount)), y=to_axis_values(np.array([*here.values()])),
         marker={"size": 11, "color": [styles[name]["color"] for name in layers]},
     ))  # fmt: skip
     return data
 
 
-def on_axis(defects: np.ndarray) -> np.ndarray:
+def to_axis_values(defects: np.ndarray) -> np.ndarray:
     """Return defects on the axis: an exact 0 at its floor, where it says 0; NaN as a gap."""
     return np.clip(defects, FLOOR, CEILING)
 
@@ -499,7 +499,7 @@ def table_figure(state: InvarianceState, rows: Mapping[str, Row]) -> Figure:
     with np.errstate(divide="ignore"):
         z = np.clip(np.log10(defects), -17, None)
     texts = [
-        [cell(it, ROWS[name].claims(column), exact) for column, it in enumerate(row, 1)]
+        [cell_text(it, ROWS[name].claims(column), exact) for column, it in enumerate(row, 1)]
         for name, row in zip(TABLE, defects, strict=True)
     ]
     headings = [
@@ -516,21 +516,21 @@ def table_figure(state: InvarianceState, rows: Mapping[str, Row]) -> Figure:
         other = state.mode != "batch" and depends_on_batch(rows[name])
         shown.append(f"{name}, {state.mode}" if other else name)
     labels = {name: escape(name) for name in TABLE}
-    for name, look in lines(shown).items():
+    for name, look in line_styles(shown).items():
         if name in labels:
             labels[name] = f"<b><span style='color:{look['color']}'>{labels[name]}</span></b>"
     column = state.transformation - 1
     bare = {"showline": False, "ticks": "", "fixedrange": True, "showgrid": False}
     side, head, foot = 180, 70, 10
-    layout = canvas(head + foot + 23 * len(TABLE), side, 10, head, foot) | {
+    layout = base_layout(head + foot + 23 * len(TABLE), side, 10, head, foot) | {
         "xaxis": bare | {"side": "top", "tickangle": 0, "tickfont": {"size": 11}},
         "yaxis": bare | {
             "tickvals": places, "ticktext": [*labels.values()], "tickfont": {"size": 12},
             "range": [len(TABLE) - 0.5, -0.5],
         },
         "shapes": [
-            frame(0, 6, 0, len(PAPER), INK),  # the paper's own table
-            frame(column, column + 1, 0, len(TABLE), VERMILLION),
+            rectangle(0, 6, 0, len(PAPER), INK),  # the paper's own table
+            rectangle(column, column + 1, 0, len(TABLE), VERMILLION),
         ],
         "annotations": [{
             "text": "✓ claimed to stay · ✗ to move<br>for ε = 0, δ > 0<br>! measured otherwise",
@@ -542,7 +542,7 @@ def table_figure(state: InvarianceState, rows: Mapping[str, Row]) -> Figure:
     return {"data": [heat], "layout": layout}
 
 
-def cell(defect: float, claim: bool, exact: float) -> str:
+def cell_text(defect: float, claim: bool, exact: float) -> str:
     """Return ✓ 3e-16, ✗ 2.6, or in bold with an exclamation mark where they do not agree."""
     if np.isnan(defect):
         return format_number(defect)
@@ -550,7 +550,7 @@ def cell(defect: float, claim: bool, exact: float) -> str:
     return text if (defect < exact) == claim else f"<b>{text}!</b>"
 
 
-def frame(left: int, right: int, top: int, bottom: int, color: str) -> dict[str, Any]:
+def rectangle(left: int, right: int, top: int, bottom: int, color: str) -> dict[str, Any]:
     """Return a rectangle around cells, given by the edges of columns and rows."""
     edges = {"x0": left - 0.5, "x1": right - 0.5, "y0": top - 0.5, "y1": bottom - 0.5}
     return {"type": "rect", **edges, "line": {"color": color, "width": 2.5}}
@@ -615,7 +615,7 @@ def invariance(
         InvarianceState(**settings), controls, partial(show, rows=rows), alt=alt,
         late={"table": partial(show_table, rows=rows)}, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not alone else None,
-        on_page=[page_size, page_change, page_normalizers],
+        on_page=[size_control, change_control, normalizers_control],
         locks={
             "delta": lambda state: "" if state.change.scales else no_delta,
             "sign": lambda state: "" if state.change.scales else "without δ there is no sign",
@@ -623,25 +623,25 @@ def invariance(
         },
     )  # fmt: skip
     if alone:
-        fold(panel, controls["play"])
+        fold_controls(panel, controls["play"])
     return panel
 
 
-def page_size(state: InvarianceState) -> PageControl:
+def size_control(state: InvarianceState) -> PageControl:
     """Return the one slider that a page has for delta and the shift."""
     name = "size of δ < 0, or of the shift" if state.sign < 0 else "δ, or the shift"
     here = abs(state.amount)
     return PageControl(name, label_sizes(STOPS, here), here, InvarianceState.resized)
 
 
-def page_change(state: InvarianceState) -> PageControl:
+def change_control(state: InvarianceState) -> PageControl:
     """Return the list of changes, each of the same size."""
     changes = {f"{t.column}: {t.formula}, {t.name}": t.column for t in TRANSFORMATIONS}
     put = InvarianceState.with_change
     return PageControl("change", changes, state.transformation, put, slides=False)
 
 
-def page_normalizers(state: InvarianceState) -> PageControl:
+def normalizers_control(state: InvarianceState) -> PageControl:
     """Return the list of normalizers that can be chosen together."""
     families = dict.fromkeys((state.normalizers, *FAMILIES))
     names = {" · ".join(family): family for family in families}
@@ -652,7 +652,7 @@ def page_normalizers(state: InvarianceState) -> PageControl:
     return PageControl("normalizers", names, state.normalizers, put, slides=False)
 
 
-def fold(panel: Panel, play: ipywidgets.Play) -> None:
+def fold_controls(panel: Panel, play: ipywidgets.Play) -> None:
     """Show delta alone beside its picture, and all else after a press on a button."""
     delta, arrangement = panel.controls["delta"], panel.children[0]
     delta.layout.width, delta.style.description_width = "246px", "22px"

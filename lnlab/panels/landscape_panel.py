@@ -15,14 +15,20 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from lnlab.analysis.landscape import LossLandscape, evaluate_grid, random_directions
 from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.objective import Objective
-from lnlab.figures.landscape import LOSS, loss_surface, minimum_marker, scene, stamp
+from lnlab.figures.landscape import (
+    LOSS,
+    loss_surface,
+    minimum_marker,
+    scene,
+    statistics_sources,
+)
 from lnlab.figures.style import (
     INK,
     band,
-    canvas,
+    base_layout,
     escape,
     format_number,
-    lines,
+    line_styles,
     log_axis,
     note,
     trace,
@@ -179,7 +185,7 @@ def landscape(
         middle, end, largest = map(format_number, losses)
         sentence = (
             f"Loss in the middle: {middle} nats (at the end of training: {end}). Largest loss "
-            f"on the five lines: {largest}. {outside(cuts)}"
+            f"on the five lines: {largest}. {describe_values_outside(cuts)}"
         )
         return Shown(figure, title(state), sentence.strip())
 
@@ -218,7 +224,7 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: boo
     """Return the losses along lines through w, in the colour of a normalizer."""
     at = np.asarray(cuts[0].coordinates[0])
     losses = np.stack([np.asarray(cut.losses) for cut in cuts])
-    edge, color = float(np.abs(at).max()), lines([name])[name]["color"]
+    edge, color = float(np.abs(at).max()), line_styles([name])[name]["color"]
     area = band(at, losses.min(0), losses.max(0), color, 0.15)
     data = [trace("scatter", "band", **area | {"line": {"color": color, "width": 0}})]
     for i, y in enumerate(losses):
@@ -233,33 +239,41 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: boo
     ))  # fmt: skip
     x = {"range": [-edge, edge], "title": {"text": "along a random direction"}}
     y = log_axis([LOWEST, HIGHEST]) | {"range": list(HEIGHTS), "title": {"text": LOSS}}
-    layout = canvas(330, 60, 12, 44, 46) | {
+    layout = base_layout(330, 60, 12, 44, 46) | {
         "showlegend": False,
         "xaxis": x | {"fixedrange": True},
         "yaxis": y | {"fixedrange": True},
-        "annotations": [stamped(cuts[0], "five lines through w", depends_on_batch)],
+        "annotations": [
+            title_with_statistics(cuts[0], "five lines through w", depends_on_batch)
+        ],
     }
     return {"data": data, "layout": layout}
 
 
 def plane_figure(surface: LossLandscape, depends_on_batch: bool) -> Figure:
     """Return the losses on a plane through w, as a surface that can be turned."""
-    title = stamped(surface, "a plane through w", depends_on_batch, outside([surface]))
-    layout = canvas(470, 8, 8, 44, 8) | {"scene": scene(HEIGHTS), "annotations": [title]}
+    title = title_with_statistics(
+        surface, "a plane through w", depends_on_batch, describe_values_outside([surface])
+    )
+    layout = base_layout(470, 8, 8, 44, 8) | {"scene": scene(HEIGHTS), "annotations": [title]}
     traces = loss_surface(surface, HEIGHTS), minimum_marker(surface)
     return {"data": [trace.to_plotly_json() for trace in traces], "layout": layout}
 
 
-def stamped(
+def title_with_statistics(
     surface: LossLandscape, title: str, depends_on_batch: bool, more: str = ""
 ) -> dict[str, Any]:
     """Return a title with where statistics come from, if the network takes any over cases."""
-    where = escape(stamp([surface])) if depends_on_batch else "No statistics over examples."
+    where = (
+        escape(statistics_sources([surface]))
+        if depends_on_batch
+        else "No statistics over examples."
+    )
     text = f"<b>{title}</b> &nbsp; {where}<br>{escape(more)}".removesuffix("<br>")
     return note(text, 0, 1, 4, size=12) | {"align": "left"}
 
 
-def outside(surfaces: Sequence[LossLandscape]) -> str:
+def describe_values_outside(surfaces: Sequence[LossLandscape]) -> str:
     """Return a sentence that says which losses lie outside the axis; empty where none do."""
     losses = np.concatenate([np.asarray(each.losses).ravel() for each in surfaces])
     ends = {

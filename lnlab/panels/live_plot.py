@@ -66,7 +66,9 @@ class LivePlot(anywidget.AnyWidget):
 
     def show(self, figure: Figure) -> None:
         """Show another figure; of the same traces and axes only what differs is sent."""
-        if structure(figure) != structure({"data": self._traces, "layout": self._layout}):
+        if trace_and_axis_names(figure) != trace_and_axis_names(
+            {"data": self._traces, "layout": self._layout}
+        ):
             self._show_whole(figure)
             return
         patch = {}
@@ -117,7 +119,7 @@ class LivePlot(anywidget.AnyWidget):
         self.send(content, buffers)
 
 
-def structure(figure: Figure) -> tuple[list[str], set[str]]:
+def trace_and_axis_names(figure: Figure) -> tuple[list[str], set[str]]:
     """Return the names of the traces and of the axes of a figure."""
     names = [trace["name"] for trace in figure["data"]]
     return names, {name for name in figure["layout"] if "axis" in name}

@@ -31,7 +31,7 @@ LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
 
 
-class Bar(anywidget.AnyWidget):
+class StatusBar(anywidget.AnyWidget):
     """The sentence, the error, Reset and the command of a panel."""
 
     _esm = HERE / "panel.js"
@@ -99,7 +99,7 @@ class Panel(ipywidgets.VBox):
             check(name, getattr(state, name), control)
         self.start, self.defaults, self.notebook = replace_lists(state), type(state)(), notebook
         self.name = next(iter(alt))
-        self.bar = Bar()
+        self.bar = StatusBar()
         self._show, self._late, self._locks = show, late or {}, locks or {}
         self._on_page = on_page
         self.suggestions = {
@@ -282,10 +282,10 @@ class Panel(ipywidgets.VBox):
             return figures
 
     def _ipython_display_(self) -> None:
-        for bundle in self.bundles():
+        for bundle in self.mime_bundles():
             display(bundle, raw=True)
 
-    def bundles(self) -> list[dict[str, Any]]:
+    def mime_bundles(self) -> list[dict[str, Any]]:
         """Return the output in the notebook: figures, and the widget where a kernel lives."""
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
         text = {"text/plain": self.bar.sentence}

@@ -81,7 +81,11 @@ def playable(
         suggestions: things to try, as texts with the combination of stops of each.
     """
     longest = max(caption_lines(frame.sentence) for frame in frames.values())
-    padded = dict(zip(frames, pad([frame.figure for frame in frames.values()]), strict=True))
+    padded = dict(
+        zip(
+            frames, pad_to_same_traces([frame.figure for frame in frames.values()]), strict=True
+        )
+    )
     stops = {}
     for position, (_, title, sentence) in frames.items():
         layout = {k: v for k, v in padded[position]["layout"].items() if k not in SIZE}
@@ -106,7 +110,7 @@ def playable(
     return figure.update_layout(meta=layout.meta | meta)
 
 
-def pad(figures: Sequence[Figure]) -> list[Figure]:
+def pad_to_same_traces(figures: Sequence[Figure]) -> list[Figure]:
     """Return figures of which all have the traces and axes that any has, some not seen."""
     longest = max((figure["data"] for figure in figures), key=len)
     kinds = {trace["name"]: trace["type"] for trace in longest}

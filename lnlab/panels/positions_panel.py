@@ -14,7 +14,7 @@ from lnlab.figures.style import (
     QUIET,
     SIZES,
     axes,
-    canvas,
+    base_layout,
     escape,
     format_number,
     side_by_side,
@@ -130,7 +130,7 @@ def positions_figure(
 
 def maps_figure(maps: Mapping[str, np.ndarray], largest: Mapping[str, float]) -> Figure:
     """Return the figure of maps; a map alone is no wider than one of three."""
-    data, notes, layout = [], [], canvas(346, 20, 50, 60, 20)
+    data, notes, layout = [], [], base_layout(346, 20, 50, 60, 20)
     for slot, (name, values) in enumerate(maps.items()):
         left, right = side_by_side(SLOTS, 0.09)[slot]
         height, width = np.shape(values)

@@ -14,12 +14,12 @@ from lnlab.analysis.rnn_dynamics import Dynamics, dynamics
 from lnlab.figures.style import (
     EDGE,
     axes,
-    canvas,
+    base_layout,
     format_number,
     legend,
     power_axis,
     side_by_side,
-    thinning_lines,
+    thinning_line_styles,
     title_above,
     trace,
 )
@@ -101,7 +101,7 @@ def make_cell(name: str, cell: str, recurrent: float, inputs: float, gain: float
 
 
 @lru_cache(maxsize=2_000)
-def course(
+def run_dynamics(
     name: str, cell: str, recurrent: float, inputs: float, gain: float, steps: int
 ) -> Dynamics:
     """Return :func:`~lnlab.analysis.rnn_dynamics.dynamics` on inputs always the same."""
@@ -113,7 +113,7 @@ def measure(s: RecurrenceState) -> dict[str, Dynamics]:
     """Return summed inputs, hidden states and gradients under each normalizer of a state."""
     gains = {name: 1.0 if name == "none" else s.gain for name in s.normalizers}
     return {
-        name: course(name, s.cell, s.recurrent, s.inputs, gain, s.steps)
+        name: run_dynamics(name, s.cell, s.recurrent, s.inputs, gain, s.steps)
         for name, gain in gains.items()
     }
 
@@ -152,8 +152,8 @@ def leaves_axis(course: Dynamics) -> bool:
 
 def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
     """Return three subplots over the time steps: a line for each normalizer."""
-    styles, data, notes = thinning_lines(courses), [], []
-    layout = canvas(400, 50, 12, 62, 46)
+    styles, data, notes = thinning_line_styles(courses), [], []
+    layout = base_layout(400, 50, 12, 62, 46)
     steps = max((len(each.summed) for each in courses.values()), default=1)
     for index, (part, (title, low, high)) in enumerate(PARTS.items()):
         for slot, (name, each) in enumerate(courses.items()):

@@ -65,7 +65,7 @@ FIGURES: dict[Any, Any] = {
     landscape.surfaces: lambda t: landscape.surfaces({t: plane(AT, AT)}, made_on=t),
     style.add_footnote: lambda t: style.add_footnote(drawn(), t),
     style.add_title: lambda t: style.add_title(drawn(), t, t),
-    tables.configurations: lambda t: tables.configurations(
+    tables.configuration_squares: lambda t: tables.configuration_squares(
         {t: (np.arange(16.0),) * 3}, value=t, made_on=t, outlined={t: 3}
     ),
     tables.matrices: lambda t: tables.matrices({t: SEEDS}, rows=t, columns=t),

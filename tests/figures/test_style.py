@@ -11,8 +11,8 @@ from lnlab.figures.style import (
     OTHERS,
     base_name,
     legend_rank,
+    line_styles,
     linear_axis,
-    lines,
     log_axis,
 )
 from lnlab.nn import NORMS
@@ -51,8 +51,8 @@ def test_a_variant_has_the_colour_of_its_normalizer_or_a_shade_of_it():
     assert base_name("weight, mean-only batch, frozen") == "weight, mean-only batch"
     assert base_name("batch hidden") == "batch"
     assert base_name("layered") == ""
-    assert lines(["batch, frozen"])["batch, frozen"]["color"] == NORMALIZERS["batch"]
-    looks = lines(["batch, frozen", "layer", "batch", "batch, recomputed"])
+    assert line_styles(["batch, frozen"])["batch, frozen"]["color"] == NORMALIZERS["batch"]
+    looks = line_styles(["batch, frozen", "layer", "batch", "batch, recomputed"])
     assert looks["batch"]["color"] == NORMALIZERS["batch"]
     assert len({look["color"] for look in looks.values()}) == 4
     assert looks["batch, recomputed"]["color"] not in NAMED.values()

@@ -8,7 +8,7 @@ from plotly.colors import sample_colorscale
 
 from lnlab.figures.style import SIZES, text_color_on
 from lnlab.figures.tables import (
-    configurations,
+    configuration_squares,
     matrices,
     pictures,
 )
@@ -35,7 +35,7 @@ def test_cells_are_the_numbers_on_one_scale_or_on_their_own():
 def test_every_configuration_stands_in_its_cell_in_black_or_white():
     means = np.linspace(0.0, 1.0, 16)
     squares = {"validation": (means, means - 0.1, means + 0.1), "test": (means,) * 3}
-    figure: Any = configurations(
+    figure: Any = configuration_squares(
         squares, value="accuracy", made_on="synthetic data", outlined={"test": 6}
     )
     heat = figure.data[0]

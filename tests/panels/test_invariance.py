@@ -21,8 +21,8 @@ from lnlab.panels.invariance_panel import (
     defect,
     histogram,
     layers,
+    pre_activation_std,
     show,
-    spread,
     table_defects,
 )
 
@@ -136,9 +136,9 @@ def test_the_knee_is_where_eps_takes_half_the_variance():
     state = InvarianceState(eps=1e-4, normalizers=("layer",))
     curves = traces(state)
     knee = curves["knee"]["x"][0]
-    assert knee**2 * spread() ** 2 == pytest.approx(1e-4)
+    assert knee**2 * pre_activation_std() ** 2 == pytest.approx(1e-4)
     # delta^2 var = eps leaves 1/sqrt(2) of the output, but for eps beside var itself
-    ratio = eps_ratio(torch.tensor(spread() ** 2), 1e-4, knee)
+    ratio = eps_ratio(torch.tensor(pre_activation_std() ** 2), 1e-4, knee)
     assert float(ratio) == pytest.approx(0.5**0.5, rel=1e-4)
     # the prediction is of one variance, and each example has its own: a factor of two
     near = curves["defect 1"]["y"] / curves["predicted"]["y"]

@@ -36,7 +36,7 @@ def test_costs_are_the_curvatures_of_the_metric(name, family):
     state = (name, family, 0.5, 2.0, 4)
     glm = geometry_panel.model(*state)
     gain = gain_metric(glm).sum() / 4
-    turn, stretch = geometry_panel.costs(*state)
+    turn, stretch = geometry_panel.step_costs(*state)
     # the step of 1e-4 is small, the divergence of what is nearly the same has 8 digits
     assert stretch == pytest.approx(float(gain), rel=1e-2)
     F = metric(glm)
@@ -46,8 +46,10 @@ def test_costs_are_the_curvatures_of_the_metric(name, family):
 
 
 def test_more_units_bring_eq_13_closer_under_layer_norm_alone():
-    few, many = ([geometry_panel.error(n, "Gaussian", H) for n in geometry_panel.NORMALIZERS]
-                 for H in (4, 16))  # fmt: skip
+    few, many = (
+        [geometry_panel.block_error(n, "Gaussian", H) for n in geometry_panel.NORMALIZERS]
+        for H in (4, 16)
+    )
     assert 2 < few[LAYER] / many[LAYER] < 10
     assert many[BATCH] < 1e-14
     assert many[WEIGHT] < 1e-14

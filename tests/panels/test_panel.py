@@ -150,14 +150,14 @@ def test_headless_it_leaves_figures_to_play_with_and_else_a_still_beside_the_wid
 ):
     monkeypatch.setenv("LNLAB_HEADLESS", "1")
     shown = panel(delta=4.0)
-    line, square = shown.bundles()
+    line, square = shown.mime_bundles()
     stops = ["0.1", "0.316", "1", "3.16", "4", "10", "31.6"]
     assert square[PLOTLY]["layout"]["title"]["text"] == "its square, 16"
     frames = unpacked(line[PLOTLY]).values()
     assert [f["layout"]["title"]["text"] for f in frames] == [f"delta {stop}" for stop in stops]
     assert line["text/plain"] == "layer: 4"
     monkeypatch.delenv("LNLAB_HEADLESS")
-    live, still = shown.bundles()
+    live, still = shown.mime_bundles()
     assert live[WIDGET]["model_id"] == shown.model_id
     hint = "layer: 4 Run this cell for live controls."
     assert (live["text/plain"], still["text/plain"]) == ("layer: 4", hint)

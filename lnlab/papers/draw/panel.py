@@ -13,7 +13,7 @@ from lnlab.figures.style import (
     VERMILLION,
     axes,
     axis_number,
-    canvas,
+    base_layout,
     escape,
     note,
     trace,
@@ -141,7 +141,7 @@ def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Fig
         sketches: by net, what stands above its pictures, and their traces.
     """
     pixel_height = len(sketches) * (ROW + GAP) + HEAD
-    layout = canvas(pixel_height + 30, 12, 12, 20, 10) | {"showlegend": False}
+    layout = base_layout(pixel_height + 30, 12, 12, 20, 10) | {"showlegend": False}
     data, notes, edges = [], [], []
     window = {"mode": "lines+markers", "hoverinfo": "skip"}
     for slot, (name, (text, traces)) in enumerate(sketches.items()):

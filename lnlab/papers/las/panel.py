@@ -13,7 +13,7 @@ from lnlab.figures.style import (
     MARK,
     SIZES,
     axis_number,
-    canvas,
+    base_layout,
     escape,
     note,
     subplot_domains,
@@ -158,7 +158,10 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
         "showlegend": False,
     }  # fmt: skip
     domains, data = attention_domains(), []
-    notes, layout = [note(f"<b>{escape(title)}</b>", 0, 1.0, 34)], canvas(760, 60, 12, 56, 46)
+    notes, layout = (
+        [note(f"<b>{escape(title)}</b>", 0, 1.0, 34)],
+        base_layout(760, 60, 12, 56, 46),
+    )
     time = {"range": [0, HOP * T], "fixedrange": True}
     sound = {"z": bands.T, "x": HOP * np.arange(T), "y": np.arange(1.0, filters + 1)}
     above: dict[str, Any] = {}

@@ -18,7 +18,7 @@ from lnlab.figures.style import (
     ORANGE,
     QUIET,
     VERMILLION,
-    canvas,
+    base_layout,
     escape,
     subplot_domains,
     trace,
@@ -325,7 +325,7 @@ def order_layout(result: SearchResult) -> dict[str, Any]:
         "xaxis3": {"title": {"text": "penalty of the caption with each picture"}},
         "yaxis3": {"type": "log", "title": {"text": "pictures"}, "dtick": 1},
     }
-    return canvas(640, 50, 14, 50, 50) | {
+    return base_layout(640, 50, 14, 50, 50) | {
         "showlegend": False, "barmode": "overlay", "annotations": notes,
         "meta": {"light": True},  # "a red heart" is red on a dark page, too
         **{name: domains[name] | axis for name, axis in axes.items()},

@@ -20,7 +20,7 @@ from lnlab.figures.style import (
     VERMILLION,
     axes,
     axis_number,
-    canvas,
+    base_layout,
     escape,
     note,
     trace,
@@ -241,7 +241,7 @@ def thoughts_figure(
     lowest = min([0.0, *(cosine for each in seen.values() for _, cosine in each.near)])
     small = partial(note, size=12)
     data, notes = [], [small(f"<b>{escape(sentence)}</b>", 0, 1.09)]
-    layout = canvas(720, 12, 12, 70, 36) | {"showlegend": False}
+    layout = base_layout(720, 12, 12, 70, 36) | {"showlegend": False}
     fixed = {"fixedrange": True}
     bare = fixed | {"showticklabels": False, "zeroline": False}
     cosine = fixed | {

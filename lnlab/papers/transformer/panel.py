@@ -15,12 +15,12 @@ from lnlab.data import load
 from lnlab.figures.style import (
     EDGE,
     band,
-    canvas,
+    base_layout,
     format_number,
     legend,
     log_axis,
     powers_around,
-    thinning_lines,
+    thinning_line_styles,
     trace,
 )
 from lnlab.nn import NORMS
@@ -203,7 +203,7 @@ DEEP = (4, 12, 48, 200)
 
 
 @lru_cache(maxsize=100)
-def course(arm: str, depth: int, scaled: bool) -> tuple[list[float], list[float]]:
+def mean_profiles(arm: str, depth: int, scaled: bool) -> tuple[list[float], list[float]]:
     """Return the variance of the stream from the embedding on, and ||dL/dW_2|| by layer."""
     text = load("embedded", "text", context=CONTEXT)
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
@@ -216,7 +216,7 @@ def course(arm: str, depth: int, scaled: bool) -> tuple[list[float], list[float]
 def show_variance(state: DepthState) -> Shown:
     """Show the variance over depth, and say that behind the last layer."""
     scaled = state.initialisation == "scaled"
-    lines = {arm: np.array([course(arm, state.depth, scaled)[0]]) for arm in state.arms}
+    lines = {arm: np.array([mean_profiles(arm, state.depth, scaled)[0]]) for arm in state.arms}
     last = ", ".join(f"{arm} {format_number(values[0, -1])}" for arm, values in lines.items())
     sentence = f"Variance of the residual stream behind layer {state.depth}: {last}."
     if not lines:
@@ -235,7 +235,7 @@ def show_variance(state: DepthState) -> Shown:
 def show_gradients(state: DepthState) -> tuple[Figure, str]:
     """Show the gradient of W_2 in each layer."""
     scaled = state.initialisation == "scaled"
-    norms = {arm: np.array([course(arm, state.depth, scaled)[1]]) for arm in state.arms}
+    norms = {arm: np.array([mean_profiles(arm, state.depth, scaled)[1]]) for arm in state.arms}
     return profile_figure(norms), f"gradient of W₂, {_start(state)}"
 
 
@@ -302,7 +302,7 @@ def spread_figure(
 
     The axis of y is logarithmic, between two powers of ten.
     """
-    styles, data = thinning_lines(spread), []
+    styles, data = thinning_line_styles(spread), []
     for slot, (name, every) in enumerate(spread.items()):
         values, color = np.clip(every, 10.0**-EDGE, 10.0**EDGE), styles[name]["color"]
         area = band(at, values.min(0), values.max(0), color)
@@ -314,7 +314,7 @@ def spread_figure(
             hovertemplate=f"{hover}<extra></extra>",
         ))  # fmt: skip
     losses = log_axis([10.0**power for power in powers])
-    layout = canvas(380, 60, 12, 40, 46) | {
+    layout = base_layout(380, 60, 12, 40, 46) | {
         "annotations": [legend(spread, 10)],
         "xaxis": {**x, "fixedrange": True},
         "yaxis": losses | {"range": [*powers], "fixedrange": True, "title": {"text": y}},

@@ -45,7 +45,7 @@ def test_a_fork_of_rates_is_shown_on_both_sides():
         if "MNIST, each at its best" in s["name"]
     }
     assert words == {"validation": "contradicted", "training": "supported"}
-    assert "(26 to 30); for, in “MNIST, each at its best" in one["effect"]
+    assert "(26 to 30); its runs are not kept; for, in “MNIST" in one["effect"]
     assert not next(s for s in one["settings"] if s.get("headline"))["kept"]
 
 
