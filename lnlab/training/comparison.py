@@ -44,11 +44,11 @@ MADE_BY_NORM_LAYER = "_made_by_norm_layer"
 
 @dataclass(frozen=True)
 class NormComparison(AnalysisResult):
-    """Trainings of one network with several norms; the first is the one to compare with."""
+    """Trainings of one network with several norms, which are compared with the first."""
 
     losses: Mapping[str, Tensor]  # the training loss at each update, (seeds, updates), by norm
     seeds: tuple[int, ...]  # the seed of each row
-    learning_rates: Mapping[str, float]  # that of each norm: its best of those that were tried
+    learning_rates: Mapping[str, float]  # the rate of each norm
     device: str  # where they were trained
 
     @property
@@ -60,7 +60,7 @@ class NormComparison(AnalysisResult):
         """Return each norm's final losses minus the first norm's, and their 95 % interval.
 
         The form is ``{name: (values, (low, high))}``, a value for each seed. Negative
-        differences are better. The interval is NaN where a training diverged.
+        differences are better. The interval is NaN if a training diverged.
         """
         first, *others = self.losses
         differences = {}
@@ -71,11 +71,7 @@ class NormComparison(AnalysisResult):
         return differences
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return a row for each norm: rate, final loss, and difference with its interval.
-
-        The columns are norm, learning_rate, final_loss (a mean over seeds), difference, low and
-        high; ``.save("x.csv")`` writes them, and not the losses of single updates.
-        """
+        """Return a row for each norm: rate, mean final loss, difference with its interval."""
         import pandas as pd
 
         rows, differences = [], self.differences()
@@ -138,35 +134,30 @@ def compare(
 ) -> NormComparison:
     """Train a network with each norm, paired: the same initial weights, the same batches.
 
-    ``compare(build, {"LN": lnlab.nn.LayerNorm, "mine": MyNorm}, data)``. Weights outside of the
-    norms begin alike, and all networks see each batch before the next one is read. The loss is
-    that of training, nothing is held out. Interrupted (Ctrl-C, or the stop button of a
-    notebook), it returns what the finished seeds say.
-
-    ``.losses`` of the result has the training loss at each update, (seeds, updates), by norm;
-    ``.differences()`` is ``{name: (values, (low, high))}``; ``.save("x.csv")`` writes the table
-    that is printed.
+    All networks see each batch before the next one is read. The loss is that of training;
+    nothing is held out. Interrupted (Ctrl-C, or the stop button of a notebook), it returns the
+    result of the finished seeds.
 
     Args:
-        build: ``build(norm_layer)`` returns the network, in which modules are that
-            ``norm_layer(units)`` makes.
-        norms: the norms by name; the first one is what the others are compared with.
-        data: tensors ``(x, y)``, an object with ``x`` and ``y`` (or with ``train`` that has
-            them: what :func:`lnlab.data.load` gives), or a DataLoader of such pairs. x may be a
-            tuple or a dictionary of tensors, which become arguments of the network.
+        build: ``build(norm_layer)`` returns a network with modules that ``norm_layer(units)``
+            makes.
+        norms: the norms by name; the others are compared with the first one.
+        data: tensors ``(x, y)``, an object with ``x`` and ``y``, what :func:`lnlab.data.load`
+            gives, or a DataLoader of such pairs. x may be a tuple or a dictionary of tensors,
+            which become arguments of the network.
         loss_fn: ``loss_fn(output, y)``, a scalar.
         seeds: how many, or which; two at least.
         updates: of each training.
         batch_size: examples in a batch; a DataLoader has its own.
-        learning_rate: of all norms; of several each norm takes the one with which its final
-            loss is lowest on one more seed.
+        learning_rate: that of all norms; of several, each norm takes the one with which its
+            final loss is lowest on one more seed.
         optimizer: called with the parameters and ``lr=``.
         device: where to train; "auto" is CUDA where there is one, else the CPU.
 
     Raises:
-        TypeError: for data of another kind, or something else than a module from ``build``.
-        ValueError: where trainings cannot be paired: a network without the norm, weights of
-            another shape; fewer than two norms, seeds or updates; where all rates diverge.
+        TypeError: for data of another kind, or if ``build`` returns no module.
+        ValueError: if trainings cannot be paired: a network without the norm, weights of
+            another shape, fewer than two norms or seeds; if all rates diverge.
 
     Examples:
         >>> def build(norm_layer):

@@ -33,8 +33,6 @@ from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam, clip_grad_norm_
 from lnlab.training.random_state import to_device
 
-# The fields of an experiment: what each may be, and an error that says so where it is not.
-
 
 def setting(
     default: Any,
@@ -125,19 +123,19 @@ CPU = torch.device("cpu")
 
 
 class Epochs(Protocol):
-    """Batches that can be had again: :class:`lnlab.training.Batches`, or another source."""
+    """A source of batches such as :class:`lnlab.training.Batches`."""
 
     def __len__(self) -> int:
         """Return the number of updates in an epoch."""
         ...
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
-        """x and y of each batch from ``start`` on, trees of tensors (S, B, ...), S seeds."""
+        """Yield x and y of each batch from ``start`` on: trees of tensors (S, B, ...)."""
         ...
 
 
 class Evaluation(Enum):
-    """A kind of evaluation, which decides how much it may cost."""
+    """When an evaluation is made, which decides how much it may cost."""
 
     INITIAL = "before the first update"
     LIGHT = "on the way, often: what costs little"
@@ -160,19 +158,18 @@ class ExperimentMeta(ABCMeta):
 
 @dataclass(frozen=True)
 class Experiment(metaclass=ExperimentMeta):
-    """One arm of an experiment, its seeds trained side by side: its fields, its configuration.
+    """One arm of an experiment, whose seeds train side by side; its fields are its settings.
 
-    A subclass is a frozen dataclass too. Its fields are the hyper-parameters, the paper's
-    value the default; what else they may be is said by :func:`setting`, and a wrong value is
-    an error that names the field. What must be told besides stands in the class itself:
+    A subclass is a frozen dataclass, too. Defaults are the paper's values, and
+    :func:`setting` restricts a field.
 
     Attributes:
         name: what its runs are called.
-        lower_is_better: the metrics that every finished run of it has, and of which less is
-            better. What else :meth:`evaluate` gives is neither. Tables of runs show the last.
-        higher_is_better: likewise, of which more is better.
+        lower_is_better: metrics of every finished run of which less is better. Tables of runs
+            show the last one.
+        higher_is_better: the same, of which more is better.
         eval_every: updates from one full evaluation to the next; 0: an epoch.
-        max_grad_norm: the norm to which longer gradients are clipped; 0: none.
+        max_grad_norm: the norm to which gradients are clipped; 0: none.
 
     Examples:
         >>> Mnist = lnlab.papers.mnist.Experiment
@@ -183,22 +180,21 @@ class Experiment(metaclass=ExperimentMeta):
     norm: str = "layer"
     """The normalizer and its place: the arms of the paper."""
     seeds: tuple[int, ...] = setting((0,), least=0)
-    """A training each, from a start and with batches that all arms share; 3 is 0, 1, 2."""
+    """A training for each; all arms have its initial weights and batches. 3 is 0, 1, 2."""
     data: str = "embedded"
     """``embedded``, ``NAME`` or ``NAME=PATH``."""
     epochs: int = setting(1, least=1)
-    """The number of times that all training cases come."""
+    """Passes over the training examples."""
     updates: int = setting(0, least=0)
-    """The number of updates in all; 0: as many as ``epochs`` have."""
+    """All updates; 0: as many as ``epochs`` have."""
     batch_size: int = setting(1, least=1)
-    """The number of cases to an update."""
+    """Examples of an update."""
     learning_rate: float = setting(1e-3, least=0)
-    """The length of a step, as the optimizer has it."""
+    """The learning rate of the optimizer, before :meth:`schedule`."""
     best_metric: str = ""
-    """The weights that count: those at the best value of this metric (of a validation set), or,
-    where it is empty, the last."""
+    """The weights at the best value of this (validation) metric count; empty: the last ones."""
     fused: bool = True
-    """True if fast equivalents take the place of the reference, where there are any."""
+    """Use the fast forms of layers where there are any."""
 
     name: ClassVar[str]
     lower_is_better: ClassVar[tuple[str, ...]] = ()
@@ -229,8 +225,8 @@ class Experiment(metaclass=ExperimentMeta):
     def budgets(cls) -> Mapping[str, Self]:
         """Return the budgets: ``smoke`` (seconds, for tests), ``notebook`` and ``paper``.
 
-        They are the tables ``[NAME.smoke]`` and so on of ``presets.toml``, beside the class or
-        a class above it. A field that is not there has its default.
+        They are tables such as ``[NAME.smoke]`` of ``presets.toml`` beside the class or a class
+        above it. A field that is missing there has its default.
         """
         for kind in cls.__mro__:
             presets = _read_presets(kind.__module__).get(vars(kind).get("name", ""))
@@ -243,7 +239,7 @@ class Experiment(metaclass=ExperimentMeta):
 
     @classmethod
     def implied(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Changes that follow from those that were made, where nothing else is said."""
+        """Return changes that follow from other changes, unless these fields are given."""
         return {}
 
     @classmethod
@@ -306,10 +302,7 @@ class Experiment(metaclass=ExperimentMeta):
 
     @classmethod
     def completed(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a run's configuration with every field.
-
-        A field that is newer than the run has its default: it is what the code did before.
-        """
+        """Return a run's configuration with every field; newer ones have their defaults."""
         fields = {name: field.default for name, field in declared(cls).items()}
         return json.loads(json.dumps(fields)) | config
 
@@ -346,10 +339,7 @@ class Experiment(metaclass=ExperimentMeta):
         return model
 
     def fuse(self, model: nn.Module) -> nn.Module:
-        """Return a model with fast equivalents of its layers, if ``fused`` is set.
-
-        What has no equivalent stays as it is, without a warning.
-        """
+        """Return :func:`lnlab.fuse` of a model without its warnings, if ``fused`` is set."""
         if not self.fused:
             return model
         with warnings.catch_warnings():
@@ -363,10 +353,7 @@ class Experiment(metaclass=ExperimentMeta):
     def batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> Epochs:
-        """Return the training batches on a device, one order for each seed.
-
-        Floating-point numbers become ``dtype``; whole numbers remain as they are.
-        """
+        """Return training batches on a device, floats in ``dtype``; an order for each seed."""
         x, y = to_device((dataset.train.x, dataset.train.y), device, dtype)
         return Batches(x, y, self.batch_size, self.seeds)
 
@@ -389,27 +376,25 @@ class Experiment(metaclass=ExperimentMeta):
     # what is measured, and when
 
     def eval_points(self, updates_per_epoch: int) -> Collection[int]:
-        """Return the updates after which all is measured: 0, then every ``eval_every``.
-
-        The last update always is one, and those behind it are none.
-        """
+        """Return updates after which all is measured; the last update always is one of them."""
         return self.every(self.eval_every or updates_per_epoch, updates_per_epoch)
 
     def log_points(self, updates_per_epoch: int) -> Collection[int]:
-        """Further updates after which only what costs little is measured."""
+        """Return further updates, after which only what costs little is measured."""
         return ()
 
     def every(self, updates: int, updates_per_epoch: int) -> set[int]:
-        """0 and every so many updates after it, as long as the run lasts."""
+        """Return 0 and every so many updates after it, to the end of the run."""
         return set(range(0, self.num_updates(updates_per_epoch) + 1, updates))
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
     ) -> Mapping[str, Sequence[Any]]:
-        """Return metrics by name: for each seed a number, or a picture (an array with axes).
+        """Return metrics by name: for each seed a number, or a picture (an array).
 
-        ``model`` is a :class:`lnlab.training.Stacked`, which is left as it was; ``evaluation``
-        decides how much may be measured. By default :meth:`measure` of each network.
+        By default :meth:`measure` of each network. ``model`` is a
+        :class:`lnlab.training.Stacked`, which stays as it was; ``evaluation`` says how much
+        may be measured.
         """
         return collate([self.measure(net, dataset, evaluation) for net in model.unstack()])
 

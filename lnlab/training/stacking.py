@@ -16,18 +16,15 @@ Slot = tuple[dict[str, Any], str]
 class Stacked(nn.Module):
     """S models of one shape as one: x (S, B, ...), or a tree of tensors, to (S, B, ...).
 
-    The parameters and buffers of :attr:`module` carry a leading axis S, so that one matrix
+    The parameters and buffers of :attr:`module` have a leading axis S, so that one matrix
     product, and one step of the optimizer, serve all models. A single model keeps its own
-    shapes and is called as it is: to wrap it would only cost time.
+    shapes. Each model has its own buffers (running statistics) and random numbers (dropout).
 
-    What a model remembers in a buffer (running statistics) is kept for each of them apart;
-    random numbers (dropout) differ between them. Under the hood is ``torch.func.vmap``: a
-    model must not compute in Python from the values of its tensors (``.item()``), and a
-    forward hook cannot read them: to look inside, unstack, or hook a stack of one. Models
-    with a part that says it is ``opaque`` to vmap (a compiled loop) compute in turn. Models
-    all of whose parts say that they :attr:`~lnlab.nn.Normalizer.stacks` need no vmap,
-    which would cost more than the arithmetic of a small one: they are called on the stacked
-    tensors as they are.
+    By ``torch.func.vmap``: a model must not compute in Python from the values of its tensors
+    (``.item()``), and a forward hook cannot read them (unstack, or hook a stack of one).
+    Models with a part that is ``opaque`` to vmap (a compiled loop) are computed in turn.
+    Models all of whose parts have :attr:`~lnlab.nn.Normalizer.stacks` are called on the
+    stacked tensors: vmap would cost more than the arithmetic of a small model.
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:

@@ -55,13 +55,13 @@ def sweep(
     cluster: str | None = None,
     **settings: Any,
 ) -> Iterator[Outcome]:
-    """Train all experiments to their ends, and yield of each what became of it, as it comes.
+    """Train all experiments to their ends, and yield the outcome of each as it comes.
 
-    What is done is not done again, what was begun goes on from its checkpoint, and what
-    another process is writing is waited for: several sweeps over one root share the work.
+    Finished runs are not trained again, others continue from their checkpoints, and runs that
+    another process is writing are waited for: several sweeps over one root share the work.
     The bytes of a run do not depend on where it runs, how many run at once, or how often
-    they were killed. With one job the runs come in turn, in this process. If a process dies,
-    its run goes on in another; one whose process dies when it has one of its own is given up.
+    they were killed. With one job all runs are trained in this process. If a process dies,
+    its run continues in another; a run whose own process dies is given up.
 
     Args:
         experiments: the configurations.

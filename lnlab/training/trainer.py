@@ -44,13 +44,13 @@ class Step(NamedTuple):
 
 
 class Trainer:
-    """An experiment in training: model, optimizer, random numbers, and where they stand.
+    """An experiment in training: its model, optimizer, random numbers and last update.
 
-    Iterating goes on from there to the end; what is measured is logged to the run.
+    Iterating trains it to the end, and logs what is measured to the run.
 
     Attributes:
         diverged: the update after which a seed's loss or weights were not finite, by seed.
-        best: the best weights so far, where those count and not the last.
+        best: the best weights so far, if those count and not the last.
     """
 
     def __init__(
@@ -318,7 +318,7 @@ def train(experiment: Experiment, label: str = "", **settings: Any) -> Run:
 
     Args:
         experiment: what to train.
-        label: what it is called meanwhile; by default as the experiment is.
+        label: the name on the progress bar; by default that of the experiment.
         settings: arguments of :func:`train_steps`: ``root`` and ``device``, say.
 
     Examples:
@@ -354,25 +354,24 @@ def train_steps(
 ) -> Generator[Step, None, Run]:
     """Train an experiment to its end, yielding each :class:`Step`; return its run.
 
-    The seeds train side by side, in one thread. At evaluations a row for each seed goes to the
-    metrics of the run, with ``update``, ``epoch``, ``seconds``, ``cpu_seconds``, ``seed``,
-    ``loss`` (of the last batch) and what the experiment measures. Killed at any moment, the
-    next call goes on to the same bytes, times aside. If the run is done there are no steps.
+    The seeds train side by side, in one thread. Each evaluation logs a row for each seed:
+    ``update``, ``epoch``, ``seconds``, ``cpu_seconds``, ``seed``, ``loss`` (of the last batch)
+    and what the experiment measures. If the process is killed, the next call continues to the
+    same bytes, except for times. If the run is done there are no steps.
 
-    A seed whose loss is no longer finite has diverged, which is an ending like another: the
-    rows say ``diverged``, its update, and have nothing else of it; the other seeds are
-    trained on, to the very same weights. The result has ``outcomes``, by seed: "finished" or
-    "diverged", and after which update.
+    A seed whose loss or weights are not finite has diverged: its rows have only the update
+    at which it did, ``diverged``, and the other seeds train on to the same weights as without
+    it. ``outcomes`` in the result has "finished" or "diverged" and the update, by seed.
 
     Args:
         experiment: what to train.
         root: where runs are kept, the checkout's ``runs`` if not given; the run is
             ``root/<experiment>/<key>``.
-        device: where to compute; "auto" is CUDA where there is one, else the CPU. The one that
-            it is becomes part of the configuration, as results differ in the last bits.
-        precision: float32, float64, or mixed: float32, but for the products of matrices of a
-            training step, which are made in bfloat16; part of the configuration.
-        save_every: seconds between checkpoints; one is also kept when the iterator is closed.
+        device: where to compute; "auto" is CUDA where there is one, else the CPU. It is part of
+            the configuration, as results differ in the last bits.
+        precision: float32, float64, or mixed (float32, with matrix products of training steps
+            in bfloat16); part of the configuration.
+        save_every: seconds between checkpoints; another one is kept when the iterator closes.
 
     Raises:
         Busy: if the run is being written already.
@@ -402,7 +401,7 @@ def find_run(
     device: str | torch.device = "auto",
     precision: str = "float32",
 ) -> Run | None:
-    """Return the run that :func:`train` makes, to read; None if it was never begun.
+    """Return the run that :func:`train` makes; None if it was never begun.
 
     Examples:
         >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke")
@@ -415,7 +414,7 @@ def find_run(
 def _identity(
     experiment: Experiment, dataset: Any, device: torch.device, precision: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the configuration of a run and what is known of its data: its identity."""
+    """Return what identifies a run: its configuration and its data."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
     config = {**experiment.config(), "device": device.type, "precision": precision}
@@ -433,7 +432,7 @@ def fit(
 ) -> Iterator[Tensor]:
     """Train a stack of models without a run, yielding their losses (S,) at each update.
 
-    An update is made when its losses are asked for; between two the models may be measured.
+    Each update is made when its losses are read, so you can measure between two updates.
 
     Examples:
         >>> models = lnlab.training.stack([net])
