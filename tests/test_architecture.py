@@ -7,8 +7,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[1] / "lnlab"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -110,39 +108,37 @@ def test_no_modules_import_each_other_in_a_circle():
     assert not left, f"a circle in {sorted(left)}"
 
 
-HEAVY = {"plotly", "anywidget", "ipywidgets", "papermill", "nbconvert", "IPython", "click"}
+HEAVY = {"plotly", "anywidget", "ipywidgets", "papermill", "nbconvert", "IPython", "pandas"}
+LIGHT = (
+    ("import lnlab", HEAVY | {"torch", "numpy", "click"}),
+    (
+        "from lnlab.papers import EXPERIMENTS; [*EXPERIMENTS]",
+        HEAVY | {"torch", "numpy", "click"},
+    ),
+    ("import lnlab.cli", HEAVY | {"torch", "numpy", "tqdm"}),
+    ("import lnlab.training.runs", HEAVY | {"torch"}),
+    ("import lnlab.nn", HEAVY | {"sklearn"}),
+    ("[*EXPERIMENTS.values()]", HEAVY | {"sklearn", "tqdm.notebook"}),
+)
+"""Statements in an order in which they load ever more, and what none has loaded then."""
+
+
+def test_imports_are_light():
+    code = "\n".join(f"{statement}\nprint(*sys.modules)" for statement, _ in LIGHT)
+    for (statement, absent), loaded in zip(LIGHT, run_python(code), strict=True):
+        assert not absent & {*loaded.split()}, statement
 
 
 def test_the_first_panel_imports_no_experiment():
-    code = "from lnlab import panels; panels.invariance\nimport sys; print(*sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    ours = {name for name in run.stdout.split() if name.startswith("lnlab.")}
+    (loaded,) = run_python("from lnlab import panels; panels.invariance; print(*sys.modules)")
+    ours = {name for name in loaded.split() if name.startswith("lnlab.")}
     assert len(ours) < 40
     assert not {name.split(".")[1] for name in ours} & {"papers", "data", "auditing", "book"}
 
 
-@pytest.mark.parametrize(
-    ("statement", "absent"),
-    [
-        ("import lnlab", HEAVY | {"torch", "numpy", "pandas"}),
-        ("import lnlab.cli", (HEAVY | {"torch", "numpy", "pandas", "tqdm"}) - {"click"}),
-        ("import lnlab.training.runs", HEAVY | {"torch"}),
-        ("import lnlab.nn", HEAVY | {"pandas", "sklearn"}),
-        (
-            "from lnlab.papers import EXPERIMENTS; [*EXPERIMENTS]",
-            HEAVY | {"torch", "numpy", "pandas"},
-        ),
-        (
-            "from lnlab.papers import EXPERIMENTS; [*EXPERIMENTS.values()]",
-            HEAVY | {"pandas", "sklearn", "tqdm.notebook"},
-        ),
-    ],
-)
-def test_import_is_light(statement, absent):
-    code = f"{statement}\nimport sys\nprint(*sys.modules)"
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert not absent & set(run.stdout.split())
+def run_python(code: str) -> list[str]:
+    """The lines that code prints in a process of its own."""
+    command = [sys.executable, "-c", f"import sys\n{code}"]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.splitlines()

@@ -129,7 +129,10 @@ def test_help_lists_tasks_and_the_fields_of_one(root):
         (["claims", "--paper", "nobody"], "no statement has paper 'nobody': Ba .*Ben Othman"),
         (["claims", "show", "ba2016-6.6-fastr-128"], "Like it: ba2016-6.6-faster-128"),
         (["bench", "panel"], "There are: audit, draw, "),
-        (["bench", "first_panel", "--device", "cuda"], "first_panel takes no --device: leave it out"),
+        (
+            ["bench", "first_panel", "--device", "cuda"],
+            "first_panel takes no --device: leave it out",
+        ),
     ],
 )
 def test_wrong_input_ends_in_one_line_that_helps(root, monkeypatch, arguments, complaint):
