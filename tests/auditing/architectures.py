@@ -123,39 +123,13 @@ def unet():
     return UNet(), {"image": torch.randn(4, 1, 8, 8)}, lambda out: out["mask"].square().mean()
 
 
-class ViT(nn.Module):
-    """Dosovitskiy et al. (2021): patches, a class token, pre-LN blocks."""
+class Recurrent(nn.Module):
+    """An nn.LSTM that reads words, with a layer norm behind it."""
 
     def __init__(self):
         super().__init__()
-        self.patch = nn.Conv2d(3, 16, 4, 4)
-        self.cls = nn.Parameter(torch.zeros(1, 1, 16))
-        self.pos = nn.Parameter(0.02 * torch.randn(1, 5, 16))
-        block = nn.TransformerEncoderLayer(
-            16, 2, 32, 0.1, "gelu", batch_first=True, norm_first=True
-        )
-        self.blocks = nn.TransformerEncoder(
-            block, 2, nn.LayerNorm(16), enable_nested_tensor=False
-        )
-        self.head = nn.Linear(16, 4)
-
-    def forward(self, x):
-        x = self.patch(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1) + self.pos
-        return self.head(self.blocks(x)[:, 0])
-
-
-def vit():
-    return ViT(), torch.randn(6, 3, 8, 8), lambda y: F.cross_entropy(y, torch.arange(6) % 4)
-
-
-class Recurrent(nn.Module):
-    """An nn.LSTM or nn.GRU that reads words, with a layer norm behind it."""
-
-    def __init__(self, kind):
-        super().__init__()
         self.words = nn.Embedding(11, 8)
-        self.rnn = kind(8, 12, num_layers=2, batch_first=True, dropout=0.2)
+        self.rnn = nn.LSTM(8, 12, num_layers=2, batch_first=True, dropout=0.2)
         self.norm, self.out = nn.LayerNorm(12), nn.Linear(12, 11)
 
     def forward(self, words):
@@ -173,30 +147,7 @@ def next_word(y):
 
 
 def lstm():
-    return Recurrent(nn.LSTM), words(), next_word
-
-
-def gru():
-    return Recurrent(nn.GRU), words(), next_word
-
-
-class MixerBlock(nn.Module):
-    """Tolstikhin et al. (2021): an MLP over tokens, one over channels."""
-
-    def __init__(self, tokens, units):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(units), nn.LayerNorm(units)
-        self.tokens = nn.Sequential(nn.Linear(tokens, 16), nn.GELU(), nn.Linear(16, tokens))
-        self.units = nn.Sequential(nn.Linear(units, 24), nn.GELU(), nn.Linear(24, units))
-
-    def forward(self, x):
-        x = x + self.tokens(self.norm1(x).transpose(1, 2)).transpose(1, 2)
-        return x + self.units(self.norm2(x))
-
-
-def mixer():
-    net = nn.Sequential(nn.Linear(5, 12), MixerBlock(7, 12), MixerBlock(7, 12))
-    return net, torch.randn(4, 7, 5), lambda y: y.square().mean()
+    return Recurrent(), words(), next_word
 
 
 class GPTBlock(nn.Module):
@@ -308,57 +259,6 @@ def mamba():
     return nn.Sequential(Mamba(), Mamba(), RMS(8)), torch.randn(4, 5, 8), None
 
 
-class ActNorm(nn.Module):
-    """Kingma & Dhariwal (2018): called a norm, an affine map of each unit."""
-
-    def __init__(self, units):
-        super().__init__()
-        self.log_s, self.t = nn.Parameter(torch.zeros(units)), nn.Parameter(torch.zeros(units))
-
-    def forward(self, x):
-        return x * self.log_s.exp() + self.t
-
-
-class Coupling(nn.Module):
-    """Dinh et al. (2017): half of the units scaled and shifted by a function of the others."""
-
-    def __init__(self, units):
-        super().__init__()
-        self.act = ActNorm(units)
-        self.net = nn.Sequential(
-            nn.Linear(units // 2, 16), nn.LayerNorm(16), nn.Tanh(), nn.Linear(16, units)
-        )
-
-    def forward(self, x):
-        still, moved = self.act(x).chunk(2, -1)
-        log_s, t = self.net(still).chunk(2, -1)
-        log_s = torch.tanh(log_s)
-        return torch.cat([moved * log_s.exp() + t, still], -1), log_s.sum(-1)
-
-
-class Flow(nn.Module):
-    """Couplings after one another; z and log |det| come out."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList([Coupling(6), Coupling(6)])
-
-    def forward(self, x):
-        log_det = torch.zeros_like(x[:, 0])
-        for layer in self.layers:
-            x, each = layer(x)
-            log_det = log_det + each
-        return x, log_det
-
-
-def flow():
-    def nll(out):
-        z, log_det = out
-        return (z.square().sum(1) / 2 - log_det).mean()
-
-    return Flow(), torch.randn(16, 6), nll
-
-
 def transformer():
     """torch's own, with two inputs."""
     net = nn.Transformer(12, 2, 1, 1, 24, 0.1, batch_first=True)
@@ -381,29 +281,17 @@ def adaptive():
     return Block(), {"x": torch.randn(4, 5, 8), "condition": torch.randn(4, 4)}, None
 
 
-def perceptron():
-    """Batch norm behind layers that keep their bias, the commonest waste of all."""
-    net = nn.Sequential(
-        nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 12), nn.BatchNorm1d(12),
-        nn.ReLU(), nn.Linear(12, 3),
-    )  # fmt: skip
-    return net, torch.randn(32, 6), lambda y: F.cross_entropy(y, torch.arange(32) % 3)
-
-
-ARCHITECTURES = {
-    make.__name__: make
-    for make in (
-        transformer, resnet, convnext, unet, vit, lstm, gru, mixer, gpt, bert, mamba, flow,
-        adaptive, perceptron,
-    )
-}  # fmt: skip
-
 NORMALIZERS = {
-    "transformer": {"LayerNorm": 7}, "resnet": {"BatchNorm": 6},
-    "convnext": {"LayerNorm": 3}, "unet": {"GroupNorm(2)": 6}, "vit": {"LayerNorm": 5},
-    "lstm": {"LayerNorm": 1}, "gru": {"LayerNorm": 1}, "mixer": {"LayerNorm": 4},
-    "gpt": {"LayerNorm": 5}, "bert": {"LayerNorm": 5}, "mamba": {"RMSNorm": 3},
-    "flow": {"LayerNorm": 2, "no normalizer": 2}, "adaptive": {"LayerNorm or InstanceNorm": 1},
-    "perceptron": {"BatchNorm": 2},
-}  # fmt: skip
+    transformer: {"LayerNorm": 7},
+    resnet: {"BatchNorm": 6},
+    convnext: {"LayerNorm": 3},
+    unet: {"GroupNorm(2)": 6},
+    lstm: {"LayerNorm": 1},
+    gpt: {"LayerNorm": 5},
+    bert: {"LayerNorm": 5},
+    mamba: {"RMSNorm": 3},
+    adaptive: {"LayerNorm or InstanceNorm": 1},
+}
 """What each of them has, by what it computes."""
+
+ARCHITECTURES = {make.__name__: make for make in NORMALIZERS}

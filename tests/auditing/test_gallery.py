@@ -7,6 +7,8 @@ from tests.auditing import gallery
 from tests.auditing import gallery_of_later_faults as later  # noqa: F401
 from tests.auditing import gallery_of_published_faults as published
 
+pytestmark = pytest.mark.slow  # the gallery seldom changes
+
 
 @pytest.mark.parametrize("name", gallery.HOSTS)
 def test_healthy_hosts_learn(name):
