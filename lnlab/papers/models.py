@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.data.vocabulary import Vocabulary
-from lnlab.nn import CELL_INITS, CellInit, Normalizer
+from lnlab.nn import CELL_INITS, CellInit, Identity, Normalizer, NormLayer
 
 
 class VocabularyModel(nn.Module):
@@ -39,10 +39,10 @@ def _fingerprint(vocabulary: Vocabulary) -> Tensor:
     return torch.tensor([int(digest[at : at + 8], 16) for at in range(0, 64, 8)])
 
 
-def cell_init(initialisation: str, gain: float | None) -> CellInit:
-    """Return an initialisation by name, with a first gain of the normalizers of W_h h."""
-    initial = CELL_INITS[initialisation]
-    return initial if gain is None else replace(initial, recurrent_gain=gain)
+def cell_init(config: Any, norm: NormLayer) -> CellInit:
+    """Return an experiment's initialisation, with its gain of the normalizers of W_h h."""
+    initial = CELL_INITS[config.initialisation]
+    return initial if norm is Identity else replace(initial, recurrent_gain=config.gain)
 
 
 def set_gains_(model: nn.Module, gain: float) -> None:

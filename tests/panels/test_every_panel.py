@@ -16,10 +16,10 @@ import torch
 
 from lnlab import panels
 from lnlab.book.notebooks import value
-from lnlab.nn import LayerNorm
 from lnlab.panels.controls import Chips
 from lnlab.panels.live_plot import is_equal
 from lnlab.panels.panel import Panel
+from lnlab.papers import order_embeddings
 from lnlab.papers.attentive_reader.panel import reading
 from lnlab.papers.draw.panel import drawing
 from lnlab.papers.handwriting.panel import writing
@@ -195,7 +195,8 @@ def photographs(text) -> tuple[dict[str, Any], Captions]:
     part = CaptionedImages(names, vectors, (text,) * 45, (boxes,) * 9)
     parts = dict.fromkeys(("train", "valid", "test"), part)
     dataset = Captions(COCO_BOXES, lambda: parts, lambda: f"test {text}", (text,))
-    return {text: OrderEmbedding(dataset.vocabulary, 4, 8, 6, LayerNorm)}, dataset
+    config = order_embeddings.Experiment(units=(8,), embedding_size=6)
+    return {text: OrderEmbedding(config, dataset.vocabulary, 4)}, dataset
 
 
 TAGGED = {

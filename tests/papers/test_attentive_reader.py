@@ -4,7 +4,6 @@ import copy
 import random
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from itertools import product
 
 import pytest
@@ -13,7 +12,7 @@ from torch.nn import functional as F
 
 from lnlab import data
 from lnlab.data import Vocabulary
-from lnlab.nn import BatchNorm, Identity, LayerNorm, Mode, RecurrentBatchNorm
+from lnlab.nn import Mode
 from lnlab.nn.batch import BatchNormalizer
 from lnlab.papers import attentive_reader
 from lnlab.papers.attentive_reader import data as questions
@@ -27,6 +26,7 @@ from lnlab.papers.attentive_reader.data import (
     nearest_sentences,
 )
 from lnlab.papers.attentive_reader.model import (
+    ARMS,
     AttentiveReader,
     QuestionBatch,
     glorot_,
@@ -170,12 +170,6 @@ H, E = 6, 5
 NAMES = tuple(f"@entity{k}" for k in range(4))
 VOCABULARY = Vocabulary([BLANK, *NAMES, "met", "saw", "and", "."])
 SMOKE = attentive_reader.Experiment.budget("smoke", seeds=(0,))
-NORMS = {
-    "none": (Identity, Identity),
-    "layer": (LayerNorm, Identity),
-    "batch": (partial(RecurrentBatchNorm, steps=9), Identity),
-    "batch everywhere": (partial(RecurrentBatchNorm, steps=9), BatchNorm),
-}
 TEXTS = [
     ("@entity0 met @entity1 and @entity2 .", f"{BLANK} met @entity1 .", NAMES[:3], "@entity0"),
     ("@entity1 saw @entity3 .", f"@entity1 saw {BLANK}", NAMES, "@entity3"),
@@ -183,11 +177,11 @@ TEXTS = [
 ]
 
 
-def make_model(norm="layer", start="modern", **settings):
+def make_model(norm="layer", initialisation="modern", **settings):
     torch.manual_seed(3)
-    recurrent, everywhere = NORMS[norm]
-    norms = (recurrent, recurrent)
-    return AttentiveReader(VOCABULARY, H, E, norms, everywhere, start, **settings).double()
+    settings |= {"units": (H,), "embedding_size": E, "dropout": 0.0, "gain": 1.0}
+    config = attentive_reader.Experiment(norm=norm, initialisation=initialisation, **settings)
+    return AttentiveReader(config, VOCABULARY, (9, 9)).double()
 
 
 @pytest.fixture
@@ -219,13 +213,13 @@ def test_the_reader_is_its_formula_question_by_question(norm, x):
         expected[other] = -torch.inf
         torch.testing.assert_close(alphas[row, :T], alpha)
         torch.testing.assert_close(logits[row], expected)
-    every = make_model(norm, any_word=True)(x)
+    every = make_model(norm, answers="vocabulary")(x)
     assert every.isfinite().all()
     torch.testing.assert_close(every[logits.isfinite()], logits[logits.isfinite()])
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("norm", ARMS)
 def test_longer_padding_changes_nothing(norm, training, x):
     """Neither answers nor attention nor running statistics, but for the order of sums."""
     model, T, outputs = make_model(norm).train(training), x.passage.shape[1], []
@@ -245,7 +239,8 @@ def test_longer_padding_changes_nothing(norm, training, x):
 @torch.no_grad()
 def test_reseeding_makes_the_gates_the_same_and_glorot_does_not():
     cells = {
-        start: make_model(start=start).passage.cells[0] for start in ("published", "paper")
+        start: make_model(initialisation=start).passage.cells[0]
+        for start in ("published", "paper")
     }
     gates = {start: cell.W_h.split(H) for start, cell in cells.items()}
     assert all(torch.equal(gates["published"][0], gate) for gate in gates["published"])

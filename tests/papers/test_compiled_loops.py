@@ -8,16 +8,15 @@ import torch
 from torch import nn
 
 from lnlab.kernels.compilation import NoKernelWarning, library
-from lnlab.nn import Identity, LayerNorm, RMSNorm
-from lnlab.papers.draw.experiment import ARMS
+from lnlab.nn import RMSNorm
+from lnlab.papers import draw, handwriting
 from lnlab.papers.draw.kernels import DRAWING, fuse_draw
-from lnlab.papers.draw.model import DRAW, MISTAKES
+from lnlab.papers.draw.model import ARMS, DRAW, MISTAKES
 from lnlab.papers.handwriting import kernels
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.kernels import WRITING, fuse_handwriting
+from lnlab.papers.handwriting.model import ARMS as WRITERS
 from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
-
-NORMS = {"none": Identity, "layer": LayerNorm}
 
 
 def assert_same(values, expected, tolerance=1e-10):
@@ -48,12 +47,13 @@ class Draw:
     )
 
     @staticmethod
-    def make(size=sizes[0], arm="layer", kind=DRAW, **settings):
+    def make(size=sizes[0], arm="layer", kind=DRAW, mistake="none"):
         shape, H, Z, T, B, read, write = size
-        norm, gates = ARMS[arm]
+        sizes = {"units": (H,), "latent_size": Z, "glimpses": T}
+        sizes |= {"read_size": read, "write_size": write}
+        start = {"initialisation": "modern", "mistake": mistake}
         torch.manual_seed(3)
-        settings = {"initialisation": "modern"} | settings
-        net = perturb(kind(shape, H, Z, T, read, write, norm, gates, **settings))
+        net = perturb(kind(draw.Experiment(norm=arm, **sizes, **start), shape))
         return net, (torch.rand(B, shape[0] * shape[1]) < 0.3).double()
 
     @staticmethod
@@ -98,7 +98,7 @@ class Draw:
 class Write:
     """Networks of handwriting and lines, and all that they compute from them."""
 
-    library, name, arms, tolerance = WRITING, "handwriting", NORMS, 1e-5
+    library, name, arms, tolerance = WRITING, "handwriting", WRITERS, 1e-5
     fuse = staticmethod(fuse_handwriting)
     # H, K, T, B, U, alphabet: small; all 1; more than a vector everywhere, three slices of
     # examples, two chunks of points in the backward pass; the proportions of an update
@@ -110,11 +110,11 @@ class Write:
     )
 
     @staticmethod
-    def make(size=sizes[0], arm="layer", kind=HandwritingNet, **settings):
+    def make(size=sizes[0], arm="layer", kind=HandwritingNet):
         H, K, T, B, U, alphabet = size
+        sizes = {"units": (H,), "layers": 2, "components": 2, "window_components": K}
         torch.manual_seed(3)
-        net = kind(alphabet, H, 2, K, NORMS[arm], pace=0.5, **{"layers": 2} | settings)
-        net = perturb(net)
+        net = perturb(kind(handwriting.Experiment(norm=arm, **sizes), alphabet, pace=0.5))
         with torch.no_grad():
             net.move.W.mul_(10)  # or the window hardly depends on anything
         text = torch.randint(0, len(alphabet), (B, U))

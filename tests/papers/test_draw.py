@@ -8,7 +8,6 @@ from torch import distributions
 from torch.distributions import Bernoulli, Normal
 
 from lnlab import data
-from lnlab.nn import Identity, LayerNorm
 from lnlab.papers.draw import Experiment, evaluate
 from lnlab.papers.draw.experiment import check_drawable
 from lnlab.papers.draw.model import DRAW, MISTAKES, filterbank, kl_divergence, make_window
@@ -17,10 +16,11 @@ SHAPE, H, Z, T, B = (7, 6), 5, 3, 4, 6
 SMOKE = Experiment(preset="smoke", seeds=(0,))
 
 
-def make_net(mistake="none", norm=LayerNorm, shape=SHAPE, **settings):
+def make_net(mistake="none", norm="layer", shape=SHAPE, H=H, Z=Z, T=T, write=3):
     torch.manual_seed(3)
-    settings = {"latent_size": Z, "glimpses": T, "read": 2, "write": 3} | settings
-    net = DRAW(shape, H, norm=norm, initialisation="modern", mistake=mistake, **settings)
+    sizes = {"units": (H,), "latent_size": Z, "glimpses": T, "write_size": write}
+    config = Experiment(norm=norm, mistake=mistake, initialisation="modern", **sizes)
+    net = DRAW(config, shape)
     with torch.no_grad():  # biases and initial states other than 0
         for p in net.parameters():
             p.add_(0.3 * torch.randn_like(p))
@@ -57,7 +57,7 @@ def test_a_window_of_zeros_is_the_whole_image():
 
 
 @pytest.mark.parametrize("shape", [(7, 6), (6, 6)])
-@pytest.mark.parametrize("norm", [Identity, LayerNorm])
+@pytest.mark.parametrize("norm", ["none", "layer"])
 def test_a_drawing_is_its_equations_image_by_image(norm, shape):
     net, x = make_net(norm=norm, shape=shape), images(shape=shape)
     noise = torch.randn(T, B, Z)
@@ -153,7 +153,7 @@ def test_the_grid_counted_from_0_is_a_stride_beside_its_middle():
 def test_training_with_shared_noise_is_detected(mistake):
     """It learns to read z_2 - z_1, which no noise hides, at almost no cost."""
     torch.manual_seed(0)
-    net = DRAW((2, 2), 16, 2, 2, 2, 2, initialisation="modern", mistake=mistake).double()
+    net = make_net(mistake, "none", (2, 2), H=16, Z=2, T=2, write=2)
     optimizer, x = torch.optim.Adam(net.parameters(), 0.03), images(300, (2, 2))
     for _ in range(200):
         optimizer.zero_grad()

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import distributions as dist
 
-from lnlab.nn import Identity, LayerNorm
 from lnlab.papers.handwriting import Experiment, pen
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.evaluate import score_lines, write
 from lnlab.papers.handwriting.model import (
+    ARMS,
     EncodedLines,
     Gaussians,
     HandwritingNet,
@@ -25,7 +25,6 @@ from lnlab.papers.handwriting.model import (
 M, H = 3, 6
 ABC = Alphabet("abc ")
 SMOKE = Experiment(preset="smoke", seeds=(0,))
-NORMS = {"none": Identity, "layer": LayerNorm}
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +32,10 @@ def small(monkeypatch):
     monkeypatch.setattr(pen, "SIZES", {"train": 32, "valid": 6, "test": 6})
 
 
-def make_net(norm="layer", **settings):
+def make_net(norm="layer", alphabet=ABC, pace=0.05):
     torch.manual_seed(3)
-    return HandwritingNet(ABC, H, M, 2, NORMS[norm], **settings).double()
+    sizes = {"units": (H,), "components": M, "window_components": 2}
+    return HandwritingNet(Experiment(norm=norm, **sizes), alphabet, pace).double()
 
 
 def make_batch(B=2, T=7):
@@ -95,7 +95,7 @@ def test_samples_have_the_covariance_of_the_mixture():
     assert points[:, 2].mean() == pytest.approx(1 / (1 + math.exp(-1)), abs=0.005)
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("norm", ARMS)
 def test_the_network_is_its_formula_point_by_point(norm):
     net, batch = make_net(norm), make_batch()
     with torch.no_grad():
@@ -140,7 +140,7 @@ def test_point_by_point_is_the_same_as_at_once():
 
 
 def test_weights_of_another_alphabet_are_refused():
-    other = HandwritingNet(Alphabet("abd "), H, M, 2).double()
+    other = make_net(alphabet=Alphabet("abd "))
     with pytest.raises(ValueError, match="another alphabet"):
         make_net().load_state_dict(other.state_dict())
 

@@ -8,7 +8,6 @@ import torch
 
 from lnlab.kernels import fuse
 from lnlab.nn import PUBLISHED_LSTMS as CELLS
-from lnlab.nn import LayerNorm
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
@@ -41,11 +40,12 @@ def frames(padding=0.0, seed=1):
 
 @pytest.mark.parametrize("put", [lambda module: module, fuse])
 @pytest.mark.parametrize(
-    ("layers", "after"),
-    [(1, None), (3, NormOverFeatures)],
+    ("layers", "place"),
+    [(1, "cell"), (3, "features")],
 )
-def test_the_listener_halves_time_and_padding_enters_nothing(layers, after, put):
-    listener = put(Listener(D, H, layers, LayerNorm, after))
+def test_the_listener_halves_time_and_padding_enters_nothing(layers, place, put):
+    config = las.Experiment(units=(H, 8), encoder_layers=layers, encoder_norm=place)
+    listener = put(Listener(config, D))
     h, lengths = listener(frames(), LENGTHS)
     assert torch.equal(listener(frames(padding=9.0), LENGTHS)[0], h) or layers > 1
     for row, length in enumerate(LENGTHS):
@@ -60,7 +60,7 @@ def test_the_listener_halves_time_and_padding_enters_nothing(layers, after, put)
                 y = torch.cat([y, y.new_zeros(len(y) % 2, *y.shape[1:])])
                 y = torch.cat([y[0::2], y[1::2]], dim=-1)
             y, _ = layer(y)
-            if after:
+            if place == "features":
                 y = listener.after[index](y.transpose(0, 1)).transpose(0, 1)
         torch.testing.assert_close(y[:, 0], alone[0], rtol=0, atol=1e-12)
 
@@ -76,7 +76,7 @@ def test_normalizers_over_time_and_over_features():
 
 def make_speller(**settings):
     torch.manual_seed(2)
-    speller = Speller(V, 2 * H, 8, **settings)
+    speller = Speller(las.Experiment(norm="none", units=(H, 8), **settings), V)
     h = torch.randn(3, 6, 2 * H)
     y = torch.randint(V, (3, 4))
     return speller, speller.attention.annotate(h, torch.tensor([6, 4, 1])), y
@@ -84,7 +84,7 @@ def make_speller(**settings):
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_speller_is_its_formula(swapped):
-    speller, annotations, y = make_speller(layers=2, swapped=swapped)
+    speller, annotations, y = make_speller(decoder_layers=2, swap_states=swapped)
     logits, alphas = speller(annotations, y)
     h, attention = annotations.h, speller.attention
     states = [cell.initial_state(h[:, 0]) for cell in speller.cells]
@@ -107,7 +107,7 @@ def test_the_speller_is_its_formula(swapped):
 
 def test_sampling_replaces_right_units_by_those_of_the_speller():
     right, annotations, y = make_speller()
-    sampling, _, _ = make_speller(sampling=1.0)
+    sampling, _, _ = make_speller(scheduled_sampling=1.0)
     expected, logits = right(annotations, y)[0], sampling(annotations, y)[0]
     torch.testing.assert_close(logits[:, 0], expected[:, 0])
     assert (logits[:, 1:] - expected[:, 1:]).abs().max() > 1e-3
@@ -120,7 +120,8 @@ def test_sampling_replaces_right_units_by_those_of_the_speller():
 
 
 def test_noise_and_dropout_are_of_training_and_leave_padding_alone():
-    listener, inputs = Listener(D, H, 2, LayerNorm, dropout=0.5, noise=0.6), []
+    config = las.Experiment(units=(H, 8), encoder_layers=2, dropout=0.5, input_noise=0.6)
+    listener, inputs = Listener(config, D), []
     listener.layers[0].register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
     x = frames()
     (one, lengths), (other, _) = listener(x, LENGTHS), listener(x, LENGTHS)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lnlab.nn import Annotations
+from lnlab.papers.las import Experiment
 from lnlab.papers.las.model import Speller
 from lnlab.papers.las.search import (
     attention_entropy,
@@ -20,7 +21,7 @@ H, V = 4, 6
 
 
 def heard(T=6):
-    speller = Speller(V, 2 * H, 8)
+    speller = Speller(Experiment(norm="none", units=(H, 8)), V)
     h = torch.randn(3, T, 2 * H)
     return speller, speller.attention.annotate(h, torch.tensor([T, 4, 1]))
 

@@ -10,7 +10,6 @@ import torch
 
 from lnlab import data
 from lnlab.data import Vocabulary
-from lnlab.nn import Identity, LayerNorm
 from lnlab.papers import order_embeddings
 from lnlab.papers.order_embeddings import data as captions
 from lnlab.papers.order_embeddings import evaluate
@@ -162,9 +161,10 @@ VOCABULARY = Vocabulary(["a", "dog", "and", "cat", "big"])
 SMOKE = order_embeddings.Experiment.budget("smoke", seeds=(0,))
 
 
-def make_model(norm=LayerNorm, vocabulary=VOCABULARY, **settings):
+def make_model(vocabulary=VOCABULARY, **settings):
     torch.manual_seed(3)
-    return OrderEmbedding(vocabulary, D, H, E, norm, **settings).double()
+    config = order_embeddings.Experiment(units=(H,), embedding_size=E, **settings)
+    return OrderEmbedding(config, vocabulary, D).double()
 
 
 def test_violation_and_loss_are_their_formulas_pair_by_pair():
@@ -184,11 +184,11 @@ def test_violation_and_loss_are_their_formulas_pair_by_pair():
     assert float(contrastive_loss(points, images, indices, margin)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("norm", "unit"), [(Identity, True), (LayerNorm, False)])
+@pytest.mark.parametrize(("norm", "unit"), [("none", True), ("layer", False)])
 def test_points_are_the_formula_and_padding_enters_nothing(norm, unit):
     texts = ["a dog and a big cat", "cat", "a dog", "a new cat"]
     words, lengths = VOCABULARY.encode_batch(texts)
-    features, model = torch.randn(4, D), make_model(norm, unit_captions=unit)
+    features, model = torch.randn(4, D), make_model(norm=norm, normalize_captions=unit)
     points, images = model(ImageCaptionPairs(features, words, lengths))
     for row, length in enumerate(lengths.tolist()):
         h = model.reader(model.word[words[row, :length]].unsqueeze(1))[1][-1, 0]

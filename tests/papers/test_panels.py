@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lnlab.nn import NORMS, Identity, LayerNorm
+from lnlab.nn import NORMS
 from lnlab.papers import handwriting, las
 from lnlab.papers.attentive_reader import panel as reading_panel
 from lnlab.papers.draw import panel as drawing_panel
@@ -275,11 +275,12 @@ def untrained_writers(*arms) -> writing_panel.Writers:
     """Models of two stages that never learned."""
     models = {}
     for number, arm in enumerate(arms or ("none", "layer")):
-        norm = (Identity, LayerNorm)[number % 2]
+        sizes = {"units": (4,), "components": 2, "window_components": 2}
+        config = handwriting.Experiment(norm=("none", "layer")[number % 2], **sizes)
         with torch.random.fork_rng(devices=()), default_dtype(torch.float32):
             torch.manual_seed(number)
             models[arm] = {
-                stage: HandwritingNet(Alphabet(ALPHABETS["pen"]), 4, 2, 2, norm, pace=0.2)
+                stage: HandwritingNet(config, Alphabet(ALPHABETS["pen"]), pace=0.2)
                 for stage in (0, 7)
             }
     return writing_panel.Writers(models, (np.zeros(2), np.ones(2)), 0.01, "by hand")

@@ -12,7 +12,6 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_sco
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END, UNKNOWN
-from lnlab.nn import Identity, LayerNorm
 from lnlab.papers import skip_thoughts
 from lnlab.papers.skip_thoughts import evaluate
 from lnlab.papers.skip_thoughts.data import EncodedBooks
@@ -34,16 +33,15 @@ from lnlab.papers.skip_thoughts.evaluate import (
     select_by_ending,
 )
 from lnlab.papers.skip_thoughts.experiment import TripleBatches
-from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, group_by_length
+from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SkipThoughts, group_by_length
 from lnlab.training import train
 from tests.papers.test_skip_thoughts_data import random_books
 
-NORMS = {"none": Identity, "layer": LayerNorm}
 H, E = 6, 5
 SMALL = skip_thoughts.Experiment(
     units=(H,), embedding_size=E, vocab_size=40, updates=2, initialisation="modern"
 )
-every_form = pytest.mark.parametrize(("norm", "condition"), [*product(NORMS, CONDITIONS)])
+every_form = pytest.mark.parametrize(("norm", "condition"), [*product(ARMS, CONDITIONS)])
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +51,9 @@ def books():
 
 def make_model(books, norm="layer", condition="start"):
     torch.manual_seed(3)
-    return SkipThoughts(books.vocabulary, H, E, NORMS[norm], "modern", condition).double()
+    return SkipThoughts(
+        replace(SMALL, norm=norm, condition=condition), books.vocabulary
+    ).double()
 
 
 # --- the model --------------------------------------------------------------------------------

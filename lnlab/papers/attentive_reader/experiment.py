@@ -1,6 +1,6 @@
 """Normalizers in a reader of articles: Ba et al. (2016), section 6.2 and Fig. 2."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,30 +12,19 @@ from torch.nn import functional as F
 from lnlab import training
 from lnlab.data import load
 from lnlab.data.vocabulary import END
-from lnlab.nn import BatchNorm, Identity, LayerNorm, NormLayer, RecurrentBatchNorm
 from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
 from lnlab.papers.attentive_reader.evaluate import measure
-from lnlab.papers.attentive_reader.model import PADDING, STARTS, AttentiveReader, QuestionBatch
-from lnlab.papers.models import set_gains_
+from lnlab.papers.attentive_reader.model import (
+    ARMS,
+    PADDING,
+    STARTS,
+    AttentiveReader,
+    QuestionBatch,
+)
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import generator, seeded, to_device
-
-MakeNorm = Callable[[int], NormLayer]  # makes a normalizer for a number of time steps
-
-
-def _batch(steps: int) -> NormLayer:
-    return partial(RecurrentBatchNorm, steps=steps)
-
-
-ARMS: dict[str, tuple[MakeNorm, NormLayer, float]] = {
-    "none": (lambda steps: Identity, Identity, 1.0),
-    "layer": (lambda steps: LayerNorm, Identity, 1.0),
-    "batch": (_batch, Identity, 0.1),
-    "batch everywhere": (_batch, BatchNorm, 0.1),
-}
-"""The normalizer of the LSTMs, that of all other sums, and the first gain of both."""
 
 FIGURE_2: dict[str, dict[str, Any]] = {
     "none": {"norm": "none"},
@@ -105,21 +94,8 @@ class Experiment(training.Experiment):
         return load(self.data, "questions", **options)
 
     def model(self, seed: int, dataset: Questions) -> nn.Module:
-        recurrent, everywhere, gain = ARMS[self.norm]
-        passage, query = dataset.max_lengths
         with seeded(seed):
-            net = AttentiveReader(
-                dataset.vocabulary,
-                self.units[0],
-                self.embedding_size,
-                (recurrent(passage), recurrent(query)),
-                everywhere,
-                self.initialisation,
-                padding=self.padding,
-                dropout=self.dropout,
-                any_word=self.answers == "vocabulary",
-            )
-        set_gains_(net, self.gain or gain)
+            net = AttentiveReader(self, dataset.vocabulary, dataset.max_lengths)
         return self.fuse(net)
 
     def batches(

@@ -1,20 +1,48 @@
 """A passage and a question about it: two LSTMs, attention, and one of the candidates."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END, Vocabulary
-from lnlab.nn import Attention, CellInit, Identity, Linear, NormLayer, init_unit_variance_
+from lnlab.nn import (
+    Attention,
+    BatchNorm,
+    CellInit,
+    Identity,
+    LayerNorm,
+    Linear,
+    NormLayer,
+    RecurrentBatchNorm,
+    init_unit_variance_,
+)
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
-from lnlab.papers.models import VocabularyModel
+from lnlab.papers.models import VocabularyModel, set_gains_
 from lnlab.training.random_state import seeded
 
+if TYPE_CHECKING:
+    from lnlab.papers.attentive_reader.experiment import Experiment
+
 InitGate = Callable[[Tensor], object]
+MakeNorm = Callable[[int], NormLayer]  # makes a normalizer for a number of time steps
+
+
+def _batch(steps: int) -> NormLayer:
+    return partial(RecurrentBatchNorm, steps=steps)
+
+
+ARMS: dict[str, tuple[MakeNorm, NormLayer, float]] = {
+    "none": (lambda steps: Identity, Identity, 1.0),
+    "layer": (lambda steps: LayerNorm, Identity, 1.0),
+    "batch": (_batch, Identity, 0.1),
+    "batch everywhere": (_batch, BatchNorm, 0.1),
+}
+"""The normalizer of the LSTMs, that of all other sums, and the first gain of both."""
 
 
 class QuestionBatch(NamedTuple):
@@ -80,40 +108,26 @@ class AttentiveReader(VocabularyModel):
     candidates have the logit minus infinity.
 
     Args:
+        config: sizes, normalizers, initialisation, padding, dropout and answers.
         vocabulary: of the words; weights that were trained with another are refused.
-        hidden_size: H.
-        embedding_size: the size of a word vector.
-        norms: make the normalizers of the passage's LSTM, and of the question's.
-        everywhere: makes those of all other sums but the answer's.
-        initialisation: one of :data:`STARTS`.
-        padding: one of :data:`PADDING`.
-        dropout: the probability for word vectors and for s.
-        any_word: whether every word of the vocabulary is a candidate.
+        steps: the time steps of the passage's batch statistics, and of the question's.
     """
 
     opaque = True  # how long passages are decides what is computed
 
     def __init__(
-        self,
-        vocabulary: Vocabulary,
-        hidden_size: int,
-        embedding_size: int,
-        norms: tuple[NormLayer, NormLayer],
-        everywhere: NormLayer = Identity,
-        initialisation: str = "paper",
-        *,
-        padding: str = "apart",
-        dropout: float = 0.0,
-        any_word: bool = False,
+        self, config: "Experiment", vocabulary: Vocabulary, steps: tuple[int, int]
     ) -> None:
         super().__init__(vocabulary)
-        self.padding, self.dropout, self.any_word = padding, dropout, any_word
-        draw = STARTS[initialisation]
+        self.padding, self.dropout = config.padding, config.dropout
+        self.any_word = config.answers == "vocabulary"
+        recurrent, everywhere, gain = ARMS[config.norm]
+        draw = STARTS[config.initialisation]
         initial = CellInit(draw, learned_state=True)
-        H = hidden_size
+        embedding_size, (H,) = config.embedding_size, config.units
         self.word = nn.Parameter(torch.empty(len(vocabulary), embedding_size))
         self.passage, self.question = (
-            LSTM(embedding_size, H, norm_layer=norm, initial=initial) for norm in norms
+            LSTM(embedding_size, H, norm_layer=recurrent(T), initial=initial) for T in steps
         )
         self.attention = Attention(H, H, H, norm_layer=everywhere)
         self.W_r, self.W_s, self.W_m = (
@@ -129,6 +143,7 @@ class AttentiveReader(VocabularyModel):
                 if isinstance(module, Linear):  # the LSTMs have drawn theirs
                     draw(module.W)
                     module.norm.initialize(module.W)
+        set_gains_(self, config.gain or gain)
 
     def forward(self, batch: QuestionBatch) -> Tensor:
         return self.logits_and_attention(batch)[0]

@@ -7,19 +7,11 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import Images, load
-from lnlab.nn import Identity, LayerNorm, NormLayer
 from lnlab.papers.draw.evaluate import measure
 from lnlab.papers.draw.kernels import fuse_draw
-from lnlab.papers.draw.model import DRAW, INITIALISATIONS, MISTAKES
+from lnlab.papers.draw.model import ARMS, DRAW, INITIALISATIONS, MISTAKES
 from lnlab.training import Evaluation, setting
 from lnlab.training.random_state import seeded
-
-ARMS: dict[str, tuple[NormLayer, NormLayer]] = {
-    "none": (Identity, Identity),
-    "layer": (LayerNorm, Identity),
-    "layer everywhere": (LayerNorm, LayerNorm),
-}
-"""The normalizers of the cell (eq. 31) and of the gates' pre-activations, in both LSTMs."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +54,9 @@ class Experiment(training.Experiment):
         return check_drawable(load(self.data, "images", **options), grey)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        norm, gates = ARMS[self.norm]
         height, width = dataset.shape
         with seeded(seed):
-            net = DRAW(
-                (height, width),
-                self.units[0],
-                self.latent_size,
-                self.glimpses,
-                self.read_size,
-                self.write_size,
-                norm,
-                gates,
-                initialisation=self.initialisation,
-                mistake=self.mistake,
-            )
+            net = DRAW(self, (height, width))
         return fuse_draw(net) if self.fused else net
 
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:

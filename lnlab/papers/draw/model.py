@@ -1,13 +1,23 @@
 """DRAW: an encoder that looks at an image, a decoder that draws it, some glimpses long."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lnlab.nn import CellInit, Identity, Linear, LSTMCell, NormLayer, State
+from lnlab.nn import CellInit, Identity, LayerNorm, Linear, LSTMCell, NormLayer, State
+
+if TYPE_CHECKING:
+    from lnlab.papers.draw.experiment import Experiment
+
+ARMS: dict[str, tuple[NormLayer, NormLayer]] = {
+    "none": (Identity, Identity),
+    "layer": (LayerNorm, Identity),
+    "layer everywhere": (LayerNorm, LayerNorm),
+}
+"""The normalizers of the cell (eq. 31) and of the gates' pre-activations, in both LSTMs."""
 
 WINDOW = 5  # the number of parameters of a window
 
@@ -121,41 +131,29 @@ class DRAW(nn.Module):
     canvas are learned, starting from 0.
 
     Args:
+        config: Sizes, normalizers, initialisation and mistake.
         shape: Height and width of the images; D = height x width.
-        hidden_size, latent_size, glimpses: H of both LSTMs, Z and T.
-        read, write: N of the two windows.
-        norm, gates: Make the normalizers of the cells, and of the gates' pre-activations;
-            eq. 29 has none of the latter.
-        initialisation: One of :data:`INITIALISATIONS`.
-        mistake: One of :data:`MISTAKES`; "grey" concerns the data.
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        hidden_size: int,
-        latent_size: int,
-        glimpses: int,
-        read: int = 2,
-        write: int = 5,
-        norm: NormLayer = Identity,
-        gates: NormLayer = Identity,
-        *,
-        initialisation: str = "published",
-        mistake: str = "none",
-    ) -> None:
+    def __init__(self, config: "Experiment", shape: tuple[int, int]) -> None:
         super().__init__()
-        self.shape, self.latent_size, self.glimpses = shape, latent_size, glimpses
-        self.read, self.write, self.mistake = read, write, mistake
-        H, initial = hidden_size, CellInit(INITIALISATIONS[initialisation], learned_state=True)
+        self.shape, self.glimpses, self.latent_size = shape, config.glimpses, config.latent_size
+        self.read, self.write, self.mistake = (
+            config.read_size,
+            config.write_size,
+            config.mistake,
+        )
+        (norm, gates), (H,) = ARMS[config.norm], config.units
+        initialize = INITIALISATIONS[config.initialisation]
+        initial = CellInit(initialize, learned_state=True)
         settings = {"norm_layer": norm, "gate_norm_layer": gates, "initial": initial}
-        self.encoder = LSTMCell(2 * read**2 + H, H, **settings)
-        self.decoder = LSTMCell(latent_size, H, **settings)
-        self.q = Linear(H, 2 * latent_size, bias=True)
+        self.encoder = LSTMCell(2 * self.read**2 + H, H, **settings)
+        self.decoder = LSTMCell(self.latent_size, H, **settings)
+        self.q = Linear(H, 2 * self.latent_size, bias=True)
         self.reader = Linear(H, WINDOW, bias=True)
-        self.writer = Linear(H, WINDOW + write**2, bias=True)
+        self.writer = Linear(H, WINDOW + self.write**2, bias=True)
         for layer in (self.q, self.reader, self.writer):
-            INITIALISATIONS[initialisation](layer.W)
+            initialize(layer.W)
         self.first = nn.Parameter(torch.zeros(shape[0] * shape[1]))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,24 +8,22 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import load
-from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
+from lnlab.nn import CELL_INITS
 from lnlab.nn.padding import length_mask
 from lnlab.papers.handwriting.data import Alphabet, Strokes
 from lnlab.papers.handwriting.evaluate import measure
 from lnlab.papers.handwriting.kernels import fuse_handwriting
 from lnlab.papers.handwriting.model import (
+    ARMS,
     EncodedLines,
     HandwritingNet,
     Target,
     make_mixture,
     negative_log_likelihood,
 )
-from lnlab.papers.models import cell_init
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.random_state import seeded
-
-ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 
 
 @dataclass(frozen=True)
@@ -92,22 +90,8 @@ class Experiment(training.Experiment):
         return fuse_handwriting(net) if self.fused else net
 
     def net(self, alphabet: Alphabet, pace: float) -> HandwritingNet:
-        """Return the reference network of these sizes, drawn from torch's random numbers.
-
-        Args:
-            pace: Characters a point at the start.
-        """
-        gain = self.gain if self.norm == "layer" else None
-        return HandwritingNet(
-            alphabet,
-            self.units[0],
-            self.components,
-            self.window_components,
-            ARMS[self.norm],
-            cell_init(self.initialisation, gain),
-            layers=self.layers,
-            pace=pace,
-        )
+        """Return the reference network; ``pace`` is in characters a point at the start."""
+        return HandwritingNet(self, alphabet, pace)
 
     def batches(
         self, dataset: Strokes, device: torch.device = CPU, dtype: torch.dtype = torch.float32

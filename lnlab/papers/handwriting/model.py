@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +11,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from lnlab.nn import CellInit, Identity, Linear, NormLayer, State
+from lnlab.nn import Identity, LayerNorm, Linear, NormLayer, State
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.handwriting.data import Alphabet, Strokes
 from lnlab.papers.handwriting.pen import Line
+from lnlab.papers.models import cell_init
+
+if TYPE_CHECKING:
+    from lnlab.papers.handwriting.experiment import Experiment
+
+ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 
 # A mixture of bivariate Gaussians and a pen that is lifted or not: Graves (2013), eq. 15-26.
 #
@@ -113,37 +119,22 @@ class HandwritingNet(nn.Module):
     with u from 1 and :math:`c_u` the u-th character, one of V numbers 1.
 
     Args:
+        config: Sizes, normalizers and initialisation.
         alphabet: The alphabet of the texts; weights trained with another are refused.
-        units, components, window: H of an LSTM, M of the mixture, K of the window.
-        norm, initial: The normalizers and the initialisation of the LSTMs.
-        layers: The number of LSTMs.
         pace: The initial speed of the window in characters per point.
     """
 
     opaque = True  # the upper LSTMs may have compiled loops
 
-    def __init__(
-        self,
-        alphabet: Alphabet,
-        units: int = 400,
-        components: int = 20,
-        window: int = 10,
-        norm: NormLayer = Identity,
-        initial: CellInit | None = None,
-        *,
-        layers: int = 3,
-        pace: float = 0.05,
-    ) -> None:
+    def __init__(self, config: "Experiment", alphabet: Alphabet, pace: float) -> None:
         super().__init__()
-        self.alphabet, self.window = alphabet, window
-        V = len(alphabet)
-        below = [0] + [units] * (layers - 1)
-        settings: dict[str, Any] = {} if initial is None else {"initial": initial}
-        self.lstms: Any = nn.ModuleList(
-            LSTM(3 + V + D, units, norm_layer=norm, **settings) for D in below
-        )
-        self.move = Linear(units, 3 * window, bias=True)
-        self.out = Linear(layers * units, 1 + 6 * components, bias=True)
+        self.alphabet, self.window = alphabet, config.window_components
+        V, (units,), norm = len(alphabet), config.units, ARMS[config.norm]
+        settings: Any = {"norm_layer": norm, "initial": cell_init(config, norm)}
+        below = [0] + [units] * (config.layers - 1)
+        self.lstms: Any = nn.ModuleList(LSTM(3 + V + D, units, **settings) for D in below)
+        self.move = Linear(units, 3 * self.window, bias=True)
+        self.out = Linear(config.layers * units, 1 + 6 * config.components, bias=True)
         self.known: Tensor
         self.register_buffer("known", torch.tensor(list(alphabet.characters.encode())))
         with torch.no_grad():

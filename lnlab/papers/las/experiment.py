@@ -1,8 +1,7 @@
 """Layer norm in parts of a recognizer of speech: Ben Othman (2018), sections 3 and 4."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,49 +9,23 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import load
-from lnlab.nn import CELL_INITS, MODERN_INIT, GroupNorm, Identity, LayerNorm, NormScope
+from lnlab.nn import CELL_INITS
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
 from lnlab.papers.las.evaluate import measure
 from lnlab.papers.las.model import (
+    ARMS,
+    ENCODER_NORMS,
     ListenAttendSpell,
     Listener,
-    NormOverFeatures,
-    NormOverTime,
     SpeechBatch,
     Speller,
     make_batch,
 )
-from lnlab.papers.models import cell_init
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import seeded
-
-ARMS: dict[str, tuple[bool, bool]] = {
-    "none": (False, False),
-    "encoder": (True, False),
-    "decoder": (False, True),
-    "both": (True, True),
-}
-"""The four columns of the study: whether the listener and the speller are normalized."""
-
-ENCODER_NORMS = {
-    "cell": None,
-    "features": NormOverFeatures,
-    "time": NormOverTime,
-}
-"""The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
-features; over time, as the study's published code does."""
-
-PUBLISHED: dict[str, Any] = {
-    "norm": partial(LayerNorm, elementwise_affine=False, eps=1e-3),
-    "gate_norm_layer": partial(GroupNorm, 4, affine=False, eps=1e-3),
-    "norm_scope": NormScope.JOINT,
-    "initial": replace(MODERN_INIT, forget_bias=1.0),
-}
-"""The speller's cell in the study's published code, after hardmaru/supercell: each gate is
-normalized by itself, without gain or bias. Its weights are drawn as ours."""
 
 
 @dataclass(frozen=True)
@@ -123,39 +96,10 @@ class Experiment(training.Experiment):
         return speech
 
     def model(self, seed: int, dataset: Speech) -> nn.Module:
-        listener_normalized, speller_normalized = ARMS[self.norm]
-        in_cells = listener_normalized and self.encoder_norm == "cell"
-        after = ENCODER_NORMS[self.encoder_norm] if listener_normalized else None
-        published = speller_normalized and self.published_cell
-        D, (H, S) = dataset.train[0].features.shape[1], self.units
         with seeded(seed):
-            listener = Listener(
-                D,
-                H,
-                self.encoder_layers,
-                after=after,
-                dropout=self.dropout,
-                noise=self.input_noise,
-                **self._cell_settings(in_cells),
-            )
-            speller = Speller(
-                len(dataset.units) + 1,
-                2 * H,
-                S,
-                self.decoder_layers,
-                swapped=self.swap_states,
-                dropout=self.dropout,
-                sampling=self.scheduled_sampling,
-                **(PUBLISHED if published else self._cell_settings(speller_normalized)),
-            )
-        net = ListenAttendSpell(listener, speller)
-        return self.fuse(net)
-
-    def _cell_settings(self, normalized: bool) -> dict[str, Any]:
-        """Return the normalizer and the initialisation of the cells of an LSTM."""
-        gain = self.gain if normalized else None
-        norm = LayerNorm if normalized else Identity
-        return {"norm": norm, "initial": cell_init(self.initialisation, gain)}
+            listener = Listener(self, dataset.train[0].features.shape[1])
+            speller = Speller(self, len(dataset.units) + 1)
+        return self.fuse(ListenAttendSpell(listener, speller))
 
     def batches(
         self, dataset: Speech, device: torch.device = CPU, dtype: torch.dtype = torch.float32

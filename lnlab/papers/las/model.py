@@ -1,16 +1,50 @@
 """Listen, attend and spell: the listener, the speller, and the batches that they read."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from lnlab.nn import Annotations, Attention, Identity, Linear, LSTMCell, NormLayer, State
+from lnlab.nn import (
+    MODERN_INIT,
+    Annotations,
+    Attention,
+    GroupNorm,
+    Identity,
+    LayerNorm,
+    Linear,
+    LSTMCell,
+    NormScope,
+    State,
+)
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.las.recordings import Utterance
+from lnlab.papers.models import cell_init
+
+if TYPE_CHECKING:
+    from lnlab.papers.las.experiment import Experiment
+
+ARMS: dict[str, tuple[bool, bool]] = {
+    "none": (False, False),
+    "encoder": (True, False),
+    "decoder": (False, True),
+    "both": (True, True),
+}
+"""The four columns of the study: whether the listener and the speller are normalized."""
+
+PUBLISHED: dict[str, Any] = {
+    "norm_layer": partial(LayerNorm, elementwise_affine=False, eps=1e-3),
+    "gate_norm_layer": partial(GroupNorm, 4, affine=False, eps=1e-3),
+    "norm_scope": NormScope.JOINT,
+    "initial": replace(MODERN_INIT, forget_bias=1.0),
+}
+"""The speller's cell in the study's published code, after hardmaru/supercell: each gate is
+normalized by itself, without gain or bias. Its weights are drawn as ours."""
 
 # The listener: a pyramid of bidirectional LSTMs that halves time from layer to layer.
 
@@ -23,37 +57,25 @@ class Listener(nn.Module):
     later layer.
 
     Args:
-        inputs, units, layers: D, H of each direction, and the number of LSTMs; the last one
-            joins no frames.
-        norm: makes the normalizers inside the LSTMs: with :class:`lnlab.nn.LayerNorm` eq. 7-9
-            of Ben Othman (2018).
-        after: makes the normalizer of the outputs of a layer (B, T, 2 H);
-            :class:`NormOverTime` in the study's published code.
-        dropout: the probability with which an output of a layer is dropped.
-        noise: the standard deviation of what is added to x in training.
-        settings: passed on to :class:`lnlab.nn.LSTMCell`.
+        config: sizes, normalizers and their places, initialisation, dropout and noise.
+        inputs: D.
     """
 
-    def __init__(
-        self,
-        inputs: int,
-        units: int,
-        layers: int = 3,
-        norm: NormLayer = Identity,
-        after: "Callable[[int], OutputNorm] | None" = None,
-        *,
-        dropout: float = 0.0,
-        noise: float = 0.0,
-        **settings,
-    ) -> None:
+    def __init__(self, config: "Experiment", inputs: int) -> None:
         super().__init__()
-        self.dropout, self.noise = nn.Dropout(dropout), noise
+        normalized, _ = ARMS[config.norm]
+        in_cells = normalized and config.encoder_norm == "cell"
+        after = ENCODER_NORMS[config.encoder_norm] if normalized else None
+        norm = LayerNorm if in_cells else Identity
+        settings: Any = {"norm_layer": norm, "initial": cell_init(config, norm)}
+        (units, _), layers = config.units, config.encoder_layers
+        self.dropout, self.noise = nn.Dropout(config.dropout), config.input_noise
         self.joined = 2 ** (layers - 1)  # frames of one step of h
         # a layer but the last reads two steps of the layer below at once
         steps = [2] * (layers - 1) + [1]
         widths = [inputs] + [2 * units] * (layers - 1)
         self.layers = nn.ModuleList(
-            LSTM(count * width, units, bidirectional=True, norm_layer=norm, **settings)
+            LSTM(count * width, units, bidirectional=True, **settings)
             for count, width in zip(steps, widths, strict=True)
         )
         self.after = nn.ModuleList(after(2 * units) for _ in steps) if after else None
@@ -92,9 +114,10 @@ def join_pairs(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
 class OutputNorm(nn.Module):
     """A normalizer of the outputs (B, T, H) of a layer, with gain and bias for each unit."""
 
-    def __init__(self, units: int, *, eps: float = 1e-5) -> None:
+    eps = 1e-5
+
+    def __init__(self, units: int) -> None:
         super().__init__()
-        self.eps = eps
         self.g, self.b = nn.Parameter(torch.ones(units)), nn.Parameter(torch.zeros(units))
 
 
@@ -116,6 +139,10 @@ class NormOverTime(OutputNorm):
         var, mu = torch.var_mean(h, dim=1, correction=0, keepdim=True)
         return self.g * (h - mu) / (var + self.eps).sqrt() + self.b
 
+
+ENCODER_NORMS = {"cell": None, "features": NormOverFeatures, "time": NormOverTime}
+"""The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
+features; over time, as the study's published code does."""
 
 # The speller: an LSTM that attends to the listener's h and gives one unit after the other.
 
@@ -140,39 +167,28 @@ class Speller(nn.Module):
     are linear in [s_u; context_u].
 
     Args:
+        config: sizes, normalizers, initialisation, dropout, and the mistake of the study's
+            published code, by which h and c change places from each step to the next:
+            ``h, c = state`` there, and ``(new_c, new_h)`` given back.
         vocabulary: V, the number of units, the end symbol included.
-        annotations, units, layers: the size of h, that of the LSTMs and the attention, and the
-            number of LSTMs.
-        norm: makes the normalizers inside the LSTMs.
-        swapped: whether h and c change places from each step to the next, as in the study's
-            published code: ``h, c = state`` there, and ``(new_c, new_h)`` given back.
-        dropout: the probability with which an output of an LSTM is dropped.
-        sampling: the probability, in training, that the unit before is drawn from the
-            speller's own distribution instead of being the right one (Bengio et al., 2015).
-        settings: passed on to :class:`lnlab.nn.LSTMCell`.
     """
 
-    def __init__(
-        self,
-        vocabulary: int,
-        annotations: int,
-        units: int,
-        layers: int = 1,
-        norm: NormLayer = Identity,
-        *,
-        swapped: bool = False,
-        dropout: float = 0.0,
-        sampling: float = 0.0,
-        **settings,
-    ) -> None:
+    def __init__(self, config: "Experiment", vocabulary: int) -> None:
         super().__init__()
-        self.dropout, self.sampling = nn.Dropout(dropout), sampling
+        _, normalized = ARMS[config.norm]
+        norm = LayerNorm if normalized else Identity
+        settings: Any = {"norm_layer": norm, "initial": cell_init(config, norm)}
+        if normalized and config.published_cell:
+            settings = PUBLISHED
+        (half, units), layers = config.units, config.decoder_layers
+        annotations = 2 * half
+        self.dropout, self.sampling = nn.Dropout(config.dropout), config.scheduled_sampling
         self.embedding = nn.Embedding(vocabulary + 1, units)  # the last one begins
         sizes = [units + annotations] + [units] * (layers - 1)
-        self.cells: Any = nn.ModuleList(LSTMCell(D, units, norm, **settings) for D in sizes)
+        self.cells: Any = nn.ModuleList(LSTMCell(D, units, **settings) for D in sizes)
         self.attention = Attention(units, annotations, units)
         self.readout = Linear(units + annotations, vocabulary, Identity, bias=True)
-        self.vocabulary, self.swapped = vocabulary, swapped
+        self.vocabulary, self.swapped = vocabulary, config.swap_states
 
     def start(self, annotations: Annotations) -> SpellerState:
         """Return the state before the first unit."""

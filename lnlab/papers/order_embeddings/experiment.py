@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import Vocabulary, load
-from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
-from lnlab.papers.models import cell_init
+from lnlab.nn import CELL_INITS
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import measure
 from lnlab.papers.order_embeddings.model import (
+    ARMS,
     ImageCaptionPairs,
     OrderEmbedding,
     contrastive_loss,
@@ -23,9 +23,6 @@ from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
 from lnlab.training.random_state import generator, seeded, to_device
-
-ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
-"""The normalizer of the GRU that reads captions; images are not normalized."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +72,8 @@ class Experiment(training.Experiment):
         return load(self.data, "captions", split=self.split, max_train=self.train_size)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
-        gain = None if self.norm == "none" else self.gain
         with seeded(seed):
-            net = OrderEmbedding(
-                dataset.vocabulary,
-                dataset.feature_size,
-                self.units[0],
-                self.embedding_size,
-                ARMS[self.norm],
-                self.initialisation,
-                unit_captions=self.normalize_captions,
-                initial=cell_init(self.initialisation, gain),
-            )
+            net = OrderEmbedding(self, dataset.vocabulary, dataset.feature_size)
         return self.fuse(net)
 
     def batches(

@@ -1,15 +1,21 @@
 """Captions and images in one space: the more general, the nearer to the origin."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import Vocabulary
-from lnlab.nn import CELL_INITS, NormLayer
+from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.nn.recurrent import GRU
-from lnlab.papers.models import VocabularyModel
+from lnlab.papers.models import VocabularyModel, cell_init
+
+if TYPE_CHECKING:
+    from lnlab.papers.order_embeddings.experiment import Experiment
+
+ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
+"""The normalizer of the GRU that reads captions; images are not normalized."""
 
 
 class ImageCaptionPairs(NamedTuple):
@@ -28,40 +34,31 @@ class OrderEmbedding(VocabularyModel):
     a linear map of its features; both are divided by their norms, and signs are dropped.
 
     Args:
+        config: sizes, the normalizer of the GRU, initialisation, and whether captions are
+            divided by their norms.
         vocabulary: of the captions; weights that were trained with another are refused.
-        feature_size, hidden_size, embedding_size: D, H and the size of a word vector.
-        norm: makes the normalizers of the GRU's pre-activations; nothing else is normalized.
-        initialisation: "paper" is that of the authors' code, "modern" keeps unit variance.
-        unit_captions: whether captions are divided by their norms.
-        settings: passed on to :class:`lnlab.nn.GRUCell`.
+        feature_size: D.
     """
 
     opaque = True  # how long captions are decides what is computed
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        feature_size: int,
-        hidden_size: int,
-        embedding_size: int,
-        norm: NormLayer,
-        initialisation: str = "paper",
-        *,
-        unit_captions: bool = True,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, config: "Experiment", vocabulary: Vocabulary, feature_size: int) -> None:
         super().__init__(vocabulary)
-        self.unit_captions = unit_captions
+        self.unit_captions = config.normalize_captions
+        embedding_size, (hidden_size,) = config.embedding_size, config.units
         self.word = nn.Parameter(torch.empty(len(vocabulary), embedding_size))
         self.W = nn.Parameter(torch.empty(hidden_size, feature_size))
         self.b = nn.Parameter(torch.zeros(hidden_size))
-        if initialisation == "paper":
+        if config.initialisation == "paper":
             nn.init.uniform_(self.word, -0.1, 0.1)
             nn.init.xavier_uniform_(self.W)
         else:
             nn.init.normal_(self.word)
-            CELL_INITS[initialisation].weight(self.W)
-        self.reader = GRU(embedding_size, hidden_size, norm_layer=norm, **settings)
+            CELL_INITS[config.initialisation].weight(self.W)
+        norm = ARMS[config.norm]
+        self.reader = GRU(
+            embedding_size, hidden_size, norm_layer=norm, initial=cell_init(config, norm)
+        )
 
     def forward(self, pairs: ImageCaptionPairs) -> tuple[Tensor, Tensor]:
         captions = self.embed_captions(pairs.words, pairs.lengths)

@@ -9,18 +9,14 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import load
-from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
-from lnlab.papers.models import cell_init
+from lnlab.nn import CELL_INITS
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
-from lnlab.papers.skip_thoughts.model import CONDITIONS, SkipThoughts, Triples
+from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SkipThoughts, Triples
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam
 from lnlab.training.random_state import generator, seeded
-
-ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
-"""The normalizer of the three GRUs."""
 
 THEIR_RATE = 2e-4  # the rate of the authors' Adam, which ignores the 0.01 that it is given
 
@@ -86,17 +82,8 @@ class Experiment(training.Experiment):
         return EncodedBooks(books, *size, tasks, shuffled=self.shuffled)
 
     def model(self, seed: int, dataset: EncodedBooks) -> nn.Module:
-        gain = None if self.norm == "none" else self.gain
         with seeded(seed):
-            net = SkipThoughts(
-                dataset.vocabulary,
-                self.units[0],
-                self.embedding_size,
-                ARMS[self.norm],
-                self.initialisation,
-                self.condition,
-                initial=cell_init(self.initialisation, gain),
-            )
+            net = SkipThoughts(self, dataset.vocabulary)
         return self.fuse(net)
 
     def batches(

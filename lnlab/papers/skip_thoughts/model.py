@@ -1,18 +1,23 @@
 """Skip-thoughts: one GRU encodes a sentence, two more predict its neighbours."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
-from lnlab.nn import CELL_INITS, NormLayer
+from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.nn.padding import length_mask, true_indices
 from lnlab.nn.recurrent import GRU
-from lnlab.papers.models import VocabularyModel
+from lnlab.papers.models import VocabularyModel, cell_init
 
+if TYPE_CHECKING:
+    from lnlab.papers.skip_thoughts.experiment import Experiment
+
+ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
+"""The normalizer of the three GRUs."""
 CONDITIONS = ("start", "every step")
 """The use of a sentence's vector by a decoder: as its first state, as in the authors' code, or
 as an input beside every word, as Kiros et al. (2015) have it."""
@@ -42,44 +47,33 @@ class SkipThoughts(VocabularyModel):
     all three GRUs (Ba et al., 2016, eq. 26-28).
 
     Args:
+        config: sizes, normalizers, initialisation, and the use of a sentence's vector.
         vocabulary: of the words; weights that were trained with another are refused.
-        hidden_size, embedding_size: H, and the size of a word vector.
-        norm: makes the normalizers of all GRUs.
-        initialisation: "paper" is U(-0.1, 0.1), square weights orthogonal; "modern"
-            N(0, 1/fan-in) and words N(0, 1).
-        condition: one of :data:`CONDITIONS`.
-        settings: passed on to :class:`lnlab.nn.GRUCell`.
     """
 
     opaque = True  # how long sentences are decides what is computed
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        hidden_size: int,
-        embedding_size: int,
-        norm: NormLayer,
-        initialisation: str = "paper",
-        condition: str = "start",
-        **settings: Any,
-    ) -> None:
+    def __init__(self, config: "Experiment", vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
-        self.condition = condition
+        self.condition = config.condition
+        embedding_size, (hidden_size,) = config.embedding_size, config.units
         self.word = nn.Parameter(torch.empty(len(vocabulary), embedding_size))
         self.v = nn.Parameter(torch.empty(len(vocabulary), hidden_size))
         self.b = nn.Parameter(torch.zeros(len(vocabulary)))
         with torch.no_grad():
-            if initialisation == "paper":
+            if config.initialisation == "paper":
                 self.word.uniform_(-0.1, 0.1)
                 self.v.uniform_(-0.1, 0.1)
             else:
                 self.word.normal_()
-                CELL_INITS[initialisation].weight(self.v)
+                CELL_INITS[config.initialisation].weight(self.v)
+        norm = ARMS[config.norm]
+        settings: Any = {"norm_layer": norm, "initial": cell_init(config, norm)}
         self.encoder, *decoders = (
-            GRU(embedding_size, hidden_size, norm_layer=norm, **settings) for _ in ("", *SIDES)
+            GRU(embedding_size, hidden_size, **settings) for _ in ("", *SIDES)
         )
-        if condition == "every step":
-            decoders = [widen_decoder(decoder, norm, **settings) for decoder in decoders]
+        if self.condition == "every step":
+            decoders = [widen_decoder(decoder, **settings) for decoder in decoders]
         self.decoders = nn.ModuleList(decoders)
 
     def forward(self, triples: Triples) -> Tensor:
@@ -157,7 +151,7 @@ class SkipThoughts(VocabularyModel):
 
 
 @torch.no_grad()
-def widen_decoder(decoder: Any, norm: NormLayer, **settings: Any) -> GRU:
+def widen_decoder(decoder: Any, **settings: Any) -> GRU:
     """Return a decoder that also reads the vector of the sentence, beside every word.
 
     It keeps the weights of the narrow decoder: compared arms start alike.
@@ -165,7 +159,7 @@ def widen_decoder(decoder: Any, norm: NormLayer, **settings: Any) -> GRU:
     embedding_size, hidden_size = decoder.input_size, decoder.hidden_size
     # the wide decoder's first weights are replaced: drawing them must not move the generator
     with torch.random.fork_rng(devices=[]):
-        wide = GRU(embedding_size + hidden_size, hidden_size, norm_layer=norm, **settings)
+        wide = GRU(embedding_size + hidden_size, hidden_size, **settings)
     (narrow,), (cell,) = decoder.cells, wide.cells
     C = torch.empty(len(narrow.W_x), hidden_size)
     for gate in C.split(hidden_size):
