@@ -68,17 +68,17 @@ def test_a_deviation_far_from_0_is_not_lost(net):
 
 
 def test_border_and_middle_are_told_apart():
-    """On a map of 8 x 8 the ring has 28 places, the middle 16; the rest counts for neither."""
-    on, mean, deviation = torch.full((3, 2, 8, 8), 77.0)
-    ring = torch.ones(8, 8, dtype=torch.bool)
-    ring[1:7, 1:7] = False
-    middle = torch.zeros(8, 8, dtype=torch.bool)
-    middle[2:6, 2:6] = True
-    for place, values in ((ring, (0.1, 1.0, 2.0)), (middle, (0.4, 4.0, 1.0))):
-        for whole, value in zip((on, mean, deviation), values, strict=True):
-            whole[:, place] = value
+    """On a map of 12 x 12 the middle is 6 x 6; what is between counts for neither."""
+    on, mean, deviation = torch.full((3, 2, 12, 12), 77.0)
+    ring = torch.ones(12, 12, dtype=torch.bool)
+    ring[1:11, 1:11] = False
+    middle = torch.zeros(12, 12, dtype=torch.bool)
+    middle[3:9, 3:9] = True
+    for part, m, d in ((ring, 1.0, 2.0), (middle, 4.0, 1.0)):
+        on[:, part], mean[:, part], deviation[:, part] = torch.rand(2, int(part.sum())), m, d
     found = border_contrast(MapStatistics(on, mean, deviation))
-    assert found == pytest.approx((0.1, 0.4, 3 / ((4 + 1) / 2) ** 0.5))
+    fractions = float(on[:, ring].mean()), float(on[:, middle].mean())
+    assert found == pytest.approx((*fractions, 3 / ((4 + 1) / 2) ** 0.5))
     with pytest.raises(ValueError, match="a map of 3 x 8 has no middle"):
         border_contrast(MapStatistics(*torch.ones(3, 2, 3, 8)))
 

@@ -138,6 +138,7 @@ def test_replacements_are_evaluated_and_taken_back(bn_stats):
     net, x = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), torch.randn(6, 3)
     net(2 * x + 1)
     module = ModuleCopy(net, x, bn_stats=bn_stats)
+    state = copy.deepcopy(dict(module.module.state_dict()))
     first = module.run().y
     W, shift = torch.randn(4, 3), torch.randn(4)
     changed = module.run(Replacement(3 * x, {"0.weight": W}, {"0": lambda a: a + shift})).y
@@ -147,6 +148,7 @@ def test_replacements_are_evaluated_and_taken_back(bn_stats):
         norm.running_mean, norm.running_var = a.mean(0), a.var(0, correction=0)
     torch.testing.assert_close(changed, norm(a).detach())
     assert torch.equal(module.run().y, first)
+    torch.testing.assert_close(dict(module.module.state_dict()), state, rtol=0, atol=0)
 
 
 def test_weights_are_matrices_and_kernels_but_those_of_normalizers_and_embeddings():
