@@ -121,7 +121,7 @@ def count_answers(record: Mapping[str, Any]) -> str:
         return ""
     answers = []
     for asks, settings in by_question(record).items():
-        words = Counter(one["word"] for one in settings)
+        words = Counter(one["word"] for one in settings if not one["older"])
         untested = words.pop("not tested", 0)
         said = [f"{n} {word}" for word, n in words.most_common()]
         said += [f"nothing learned in {untested}"] * (untested > 0)
@@ -149,7 +149,8 @@ def place(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
         size = setting["matters"].partition(" (")[0]
         parts.append(f"smallest effect that matters: {size}")
     if setting["numbers_from"]:
-        parts.append(f"runs not kept, values from commit {setting['numbers_from']}")
+        older = "an older version, not counted; " * setting["older"]
+        parts.append(f"{older}runs not kept, values from commit {setting['numbers_from']}")
     return "; ".join(parts)
 
 

@@ -22,8 +22,8 @@ two things that ``compares`` names, or a change of one; with ``counts_in`` it is
 that unit. ``outcome`` says it in other words where it is correct. A statement that can be read
 in several ways lists ``readings``, each with ``says`` (a clause: "if added to the inputs"),
 ``check`` and a bound; it is ambiguous where they disagree. ``finds`` says what was found, with
-{} for the number, where ``compares`` would say it badly. ``checked`` says how, if not on random
-weights and inputs.
+{} for the number and {least} for the least of the ten, where ``compares`` would say it badly.
+``checked`` says how, if not on random weights and inputs.
 
 **Not tested**: ``needs = "BookCorpus, which is not given away any more"``.
 
@@ -87,7 +87,7 @@ NEAR = {
 }
 CLAIMS = ("less", "more", "equal", "not more")
 AFTER = "after the runs"
-DRAWN = "ten random draws of weights and inputs"
+DRAWN = "ten random draws of weights and inputs, in double precision, with eps = 0"
 CALL = re.compile(r"(\w+)(?:\(([^()]*)\))?")
 CONDITION = re.compile(r"(\w+\([^()]*\)) ([<>]) (-?[\d.]+)")
 

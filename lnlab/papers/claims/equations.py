@@ -134,7 +134,8 @@ def judge(claim: Statement) -> Exact:
     if not wrong:
         return Exact(CORRECT, claim.outcome or checked[0][2])
     if right:
-        return Exact(AMBIGUOUS, f"right {'; '.join(right)}. Wrong {'; '.join(wrong)}")
+        sentences = [f"Right {one}" for one in right] + [f"Wrong {one}" for one in wrong]
+        return Exact(AMBIGUOUS, ". ".join(sentences))
     text = "; ".join(number for _, _, number in checked)
     return Exact(WRONG, f"{text}. Right: {claim.right}" if claim.right else text)
 
@@ -517,15 +518,19 @@ def eq_35(seed: int, left: str) -> float:
 
 
 @check
-def at_ten_times_the_scale(seed: int, what: str, factor: float, *norms: str) -> float:
-    """Check that F along the gains, or lengths, is ``factor`` F for 10 x, or 10 W."""
+def at_ten_times_the_scale(seed: int, what: str, factor: float, *names: str) -> float:
+    """Check that F along the gains, or lengths, is ``factor`` F for 10 x, or 10 W.
+
+    The names are those of norms, and "Gaussian" for Gaussian outputs alone.
+    """
 
     def after(model: GLM) -> Tensor:
         changed = replace(model, **{what: 10 * getattr(model, what)})
         return fisher.gain_metric(changed) / factor
 
-    families = ALL if factor == 1 else [GAUSSIAN]
-    return worst_glm(after, fisher.gain_metric, norms, families, seed)
+    gaussian = factor != 1 or GAUSSIAN.name in names
+    norms = [name for name in names if name != GAUSSIAN.name]
+    return worst_glm(after, fisher.gain_metric, norms, [GAUSSIAN] if gaussian else ALL, seed)
 
 
 @check

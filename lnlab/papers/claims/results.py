@@ -126,6 +126,8 @@ def _record(claim: Statement, runs: Any) -> Record:
         return record | outcome | {"setting": claim.checked, "command": command}
     judged = [(one, *_setting(claim, one, runs)) for one in claim.settings]
     record["settings"] = [setting for _, _, setting in judged]
+    for one, _, setting in judged:
+        setting["older"] = any(_repeats(other, one) for other in claim.settings)
     asked = [one for one in judged if not one[0].asks]
     tested = [one for one in asked if one[1].word != NOT_TESTED] or asked
     headline, decision, setting = min(tested, key=lambda one: claim.rank(one[0]))
@@ -137,6 +139,7 @@ def _record(claim: Statement, runs: Any) -> Record:
         chosen = s.tuned_on and headline.tuned_on and s.tuned_on != headline.tuned_on
         near = rank(s.near) <= rank(headline.near) or chosen
         (same if near and not s.asks else rest).append(d)
+    counted = [d for _, d, setting in others if d in same and not setting["older"]]
     every = [decision, *same, *rest]
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
@@ -157,7 +160,7 @@ def _record(claim: Statement, runs: Any) -> Record:
         why = f"another setting says the opposite, with {_adjusted(against, every)}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": why}
     else:
-        record["effect"] += _describe_others(decision, same)
+        record["effect"] += _describe_others(decision, counted)
     if nearest and record["word"] != MIXED:
         reasons = "; ".join(_adjusted(one, every) for _, one, _ in nearest)
         record["contrary"] = f"not “mixed”, as the opposite has {reasons}"
@@ -177,6 +180,12 @@ def _record(claim: Statement, runs: Any) -> Record:
             answer = f"{one['verdict']}, {one['effect']}"
         record["effect"] += f"; {name}: {answer}"
     return record
+
+
+def _repeats(new: Comparison, old: Comparison) -> bool:
+    """Return True if a setting repeats one whose runs are not kept, with the same seeds."""
+    alike = new.asks == old.asks and new.seeds == old.seeds and old.name.startswith(new.name)
+    return bool(old.numbers) and not new.numbers and alike
 
 
 def _describe_others(shown: Decision, same: Sequence[Decision]) -> str:
@@ -260,7 +269,7 @@ def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Rec
     read = wording.describe_measure(of)
     if decision.shares:
         effect = wording.describe_shares(of, decision.shares, len(evidence.learned[0]))
-        ends, read = None, "the shares of networks that learned"
+        ends, read = None, "the shares of networks that learned, as not all did"
     effect += wording.describe_pairs(of, decision)
     record: Record = {
         "name": wording.name_setting(of), "word": decision.word, "verdict": verdict,

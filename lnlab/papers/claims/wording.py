@@ -57,7 +57,8 @@ def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> s
     """Return an effect in words: "27 % fewer updates with LN than with BN (21 to 32)"."""
     first, second = name_sides(of)
     if of.effect == "ratio" and (of.expect is not None or estimate > math.log(2)):
-        numbers = [f"{math.exp(x):.3g}" for x in (estimate, *(ends or ()))]
+        count = 2 if of.expect is None else 3  # digits: ends may be close to what is claimed
+        numbers = [f"{math.exp(x):.{count}g}" for x in (estimate, *(ends or ()))]
         text = f"{of.unit}: {numbers[0]}"
         if second:
             text = f"{first}, {numbers[0]} times the {of.unit} {second}"
