@@ -1,6 +1,5 @@
 """Batch layer normalization: both networks, the arms, and 16 configurations of statistics."""
 
-from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +24,6 @@ from lnlab.papers.batch_layer_norm.model import (
     ReviewReader,
     batch_layer_norms,
 )
-from lnlab.papers.classification import LOWER
 from lnlab.training import Evaluation, stack
 
 M = 5
@@ -321,47 +319,3 @@ def test_data_that_do_not_fit_are_named(monkeypatch):
     whole = SimpleNamespace(name="digits", valid=None)
     with pytest.raises(ValueError, match="digits has 0 valid examples"):
         take_first(whole, {"valid": 10}, lambda x: x)
-
-
-LAYERS = [
-    *(["convolutions.0", "norms.0"], ["convolutions.1", "norms.1"]),
-    *(["dense.0", "norms.2"], ["dense.1", "norms.3"], ["dense.2"]),
-]
-"""The parameters of LeNet by layer, each normalizer with the layer before it."""
-
-
-@pytest.mark.parametrize("norm", ["batch", "layer", "batch layer"])
-def test_the_gradient_angle_is_of_a_small_step_in_the_batches_of_the_training(norm):
-    task = image_task(norm, gradient_angle=True, fused=False)
-    data, model = dataset(valid=images(), test=images()), lenet(norm)
-    state = deepcopy(model.state_dict())
-    metrics = task.evaluate(stack([model]), data)
-    assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())
-    means = []
-    for index in range(4):
-        order = task.batches(data).order(0)[index * M : (index + 1) * M]
-        x, y = data.train.x[order].double(), data.train.y[order]
-        start = deepcopy(model).train()
-        value = F.cross_entropy(start(x), y)
-        grads = torch.autograd.grad(value, [*start.parameters()])
-        eta = LOWER * value.detach() / sum(g.square().sum() for g in grads)
-        angles = []
-        for layer, names in enumerate(LAYERS):
-            below = tuple(name for part in LAYERS[:layer] for name in part)
-            mixed = deepcopy(model).train()
-            with torch.no_grad():
-                for (name, p), g in zip(mixed.named_parameters(), grads, strict=True):
-                    p -= eta * g * name.startswith(below or ("-",))
-            mine = [name.startswith(tuple(names)) for name, _ in mixed.named_parameters()]
-            new = torch.autograd.grad(F.cross_entropy(mixed(x), y), [*mixed.parameters()])
-            G, G_ = (
-                torch.cat(
-                    [g.ravel() for g, is_mine in zip(all_g, mine, strict=True) if is_mine]
-                )
-                for all_g in (grads, new)
-            )
-            angles.append(F.cosine_similarity(G, G_, dim=0).clamp(-1, 1).arccos().item())
-        means.append(sum(angles[1:]) / (len(angles) - 1))
-    assert metrics["gradient_angle"][0] == pytest.approx(sum(means) / len(means), rel=1e-4)
-    plain = image_task(norm, fused=False).evaluate(stack([model]), data)
-    assert "gradient_angle" not in plain

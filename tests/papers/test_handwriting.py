@@ -71,7 +71,7 @@ def test_the_loss_is_that_of_torch_distributions(floor, bias):
     torch.testing.assert_close(negative_log_likelihood(mixture, points), expected)
 
 
-@pytest.mark.parametrize(("scale", "floor"), [(30.0, 0.0), (30.0, 0.01), (200.0, 0.0)])
+@pytest.mark.parametrize(("scale", "floor"), [(30.0, 0.01), (200.0, 0.0)])
 def test_outputs_of_any_size_have_a_finite_loss_and_gradient(scale, floor):
     """In float32, where a density underflows and a correlation rounds to 1."""
     y = random_outputs(50, scale=scale).float().requires_grad_()

@@ -15,12 +15,9 @@ from lnlab.papers.las.evaluate import (
     evaluate_and_transcribe,
     measure,
     measure_training,
-    quantile_curves,
 )
 from lnlab.papers.las.model import Listener, NormOverFeatures, NormOverTime, Speller, make_batch
 from lnlab.papers.las.search import Hypothesis, attention_in_segments
-from lnlab.training import train_steps
-from lnlab.training.runs import read
 
 D, H, V = 5, 4, 6
 LENGTHS = torch.tensor([13, 7, 1])
@@ -160,26 +157,7 @@ def test_the_published_cell_is_hardmaru_s_without_gain_and_bias(corpus):
     assert {"norm_h.g", "norm_x.g", "norm_c.g"} <= {*dict(paper.named_parameters())}
 
 
-def train_all(experiment, root, **settings):
-    for _ in train_steps(experiment, root=root, **settings):
-        pass
-    return read(root, "las")
-
-
-# --- metrics ----------------------------------------------------------------------------------
-
-
-def test_quantiles_of_a_parameter_are_a_table_by_update(tmp_path):
-    (run,) = train_all(replace(SMALL, norm="both", epochs=1), tmp_path)
-    rows = run.metrics()
-    curves = quantile_curves(rows, "speller.readout.W")
-    assert curves.step.tolist() == rows["update"].tolist()
-    assert curves.q95.iloc[-1] == rows.quantiles.iloc[-1]["speller.readout.W"][-1]
-    with pytest.raises(ValueError, match="choose from listener"):
-        quantile_curves(rows, "speller.readout.W_x")
-
-
-def test_validation_data_are_measured_as_test_data_are(corpus, monkeypatch):
+def test_validation_data_are_measured_as_test_data_are(corpus):
     net, limits = SMALL.model(3, corpus), {"width": 1, "max_length": 20}
     swapped = SimpleNamespace(
         units=corpus.units, train=corpus.train, test=corpus.valid, valid=corpus.test
@@ -202,11 +180,6 @@ def test_validation_data_are_measured_as_test_data_are(corpus, monkeypatch):
     assert test["alignment"] == pytest.approx(float(torch.cat(masses).mean()))
     entropies = [-(a * a.clamp(min=1e-300).log()).sum(-1) for a in alphas]
     assert test["entropy"] == pytest.approx(float(torch.cat(entropies).mean()))
-    monkeypatch.setattr(
-        "lnlab.papers.las.experiment.load", lambda *args, **options: SimpleNamespace(valid=None)
-    )
-    with pytest.raises(ValueError, match="embedded has no validation cases: validate=False"):
-        replace(SMALL, validate=True).dataset()
 
 
 def test_errors_are_counted_as_by_hand():

@@ -243,8 +243,7 @@ def test_folds_are_scored_and_c_is_selected_as_scikit_learn_does(monkeypatch):
     assert scores.chosen["accuracy"] == pytest.approx(100 * correct / N)
 
 
-@pytest.mark.parametrize("shift", [0, 40])
-@pytest.mark.parametrize("steps", [evaluate.NEWTON_STEPS, 1])
+@pytest.mark.parametrize(("shift", "steps"), [(0, 1), (40, evaluate.NEWTON_STEPS)])
 def test_each_model_of_each_c_has_its_optimum(monkeypatch, shift, steps):
     """Shifted vectors are nearly parallel. Models that do not converge are fitted alone."""
     monkeypatch.setattr(evaluate, "NEWTON_STEPS", steps)

@@ -1,7 +1,6 @@
 """Books and sentence tasks: files, whole and damaged, and what is generated."""
 
 import os
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -237,16 +236,6 @@ def test_the_class_is_who_feels_who_has_it_now_and_what_is_denied():
     for words, target in zip(tasks["teller"].sentences, tasks["teller"].targets, strict=True):
         if "," in words:
             assert (words[0] in ("luckily", "sadly")) == bool(target)
-    task, both = tasks["customer"], 0
-    for words, target in zip(task.sentences, task.targets, strict=True):
-        gift, *moods = " ".join(words).split(" , ")
-        match = re.match(r"(\w+) gave (?:the \w+ to )?(\w+)", gift)
-        customer = match[2] if match else gift.split()[0]
-        happy = {m.split()[0]: bool({*GLAD, "liked"} & {*m.split()}) for m in moods}
-        assert happy.pop(customer) == bool(target)
-        assert [*happy.values()] == [not target] * len(happy)
-        both += len(happy)
-    assert 0.3 < both / len(task) < 0.5
     for name in ("opinion", "phrase"):
         for words, target in zip(tasks[name].sentences, tasks[name].targets, strict=True):
             if "although" not in words:  # these praise and blame

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.analysis.rotation import effective_learning_rate, scale_invariant_weights
-from lnlab.nn import LayerNorm
+from lnlab.analysis.rotation import effective_learning_rate
 from lnlab.papers.transformer import Experiment, evaluate
 from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, stack, train_steps
@@ -74,16 +73,6 @@ def test_a_character_depends_on_those_before_it_alone(arm):
     assert same.tolist() == [True] * 4 + [False] * 2
 
 
-def test_normalizers_are_at_the_positions_of_the_arm():
-    positions = {}
-    for arm in ("pre", "post", "sandwich", "none"):
-        branch = make_net(arm).blocks[0].attention
-        norms = branch.before, branch.behind, branch.after
-        positions[arm] = "".join("FT"[isinstance(norm, LayerNorm)] for norm in norms)
-    assert positions == {"pre": "TFF", "post": "FFT", "sandwich": "TTF", "none": "FFF"}
-    assert branch.behind.factor == pytest.approx((2 * L) ** -0.5)
-
-
 def test_the_blocks_since_2024_are_their_formulas(outcome):
     """Sun et al. (2025): x + f(LN(x) / sqrt(l)); Chen & Wei (2026): LN(2 L x + f(LN(x)))."""
     for arm in ("lns", "keel"):
@@ -122,22 +111,6 @@ def test_the_profile_is_of_the_stream_and_of_the_gradient():
     torch.testing.assert_close(torch.tensor(variances), torch.stack(expected))
     loss = evaluate.objective(net, x, y)
     assert gradients == pytest.approx(evaluate.gradient_norms_by_layer(loss))
-
-
-def test_a_part_of_the_training_data_is_its_beginning():
-    task = Experiment.budget("smoke", train_size=9, batch_size=3, seeds=(0,))
-    batches = task.batches(TALES).epoch(0)
-    seen = {tuple(row) for x, _ in batches for row in x[0].tolist()}
-    assert seen == {tuple(row) for row in TALES.train.x[:9].tolist()}
-
-
-def test_the_weights_before_a_normalizer_are_scale_invariant():
-    """Without biases, W_V and W_1 pass a scale on to W_O and W_2."""
-    letters = {f"blocks.0.attention.f.W_{m}.W": m for m in "QKVO"}
-    letters |= {f"blocks.0.feed_forward.f.W_{m}.W": m for m in "12"}
-    for arm, expected in (("qk", "QK"), ("sandwich", "VO12"), ("pre", "")):
-        names = scale_invariant_weights(make_net(arm, layers=1), text(3, T))
-        assert {letters[name] for name in names} == set(expected), arm
 
 
 def test_rotations_are_those_that_effective_learning_rate_sees():
