@@ -1,28 +1,22 @@
-"""The packages of each extra of pyproject.toml, to name the extra where one is missing."""
+"""The extra of pyproject.toml that brings a package, named where the package is missing."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, requires
 
-EXTRAS = {
-    "workbook": (
-        "IPython",
-        "anywidget",
-        "ipywidgets",
-        "jupyter_client",
-        "jupyter_core",
-        "math_core",
-        "nbclient",
-        "nbconvert",
-        "nbformat",
-        "papermill",
-        "traitlets",
-        "ziamath",
-    ),
-    "speech": ("jiwer", "soundfile"),
-    "text": ("nltk",),
-    "cluster": ("distributed",),
-}
-"""The packages that are imported of each extra."""
+
+def find_extra(package: str) -> str | None:
+    """Return the extra of this installation that brings a package, by its name in an import."""
+    try:
+        requirements = requires("lnlab") or ()
+    except PackageNotFoundError:  # a checkout that is not installed
+        return None
+    name = re.escape(package.replace("_", "-"))
+    for requirement in requirements:
+        if extra := re.match(rf"""(?i){name}[^\w-].*extra == ["'](\w+)["']""", requirement):
+            return extra[1]
+    return None
 
 
 @contextmanager
@@ -36,10 +30,9 @@ def name_missing_extra() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        for extra, packages in EXTRAS.items():
-            if package in packages:
-                raise ModuleNotFoundError(
-                    f'{package} is not installed: pip install "lnlab[{extra}]" brings it.',
-                    name=package,
-                ) from error
+        if extra := package and find_extra(package):
+            raise ModuleNotFoundError(
+                f'{package} is not installed: pip install "lnlab[{extra}]" brings it.',
+                name=package,
+            ) from error
         raise

@@ -18,7 +18,6 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import lnlab
-from lnlab import extras
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -139,22 +138,15 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_used():
     assert not DECLARED - used - SERVED - {"ziamath"}
 
 
-def test_the_extra_of_every_package_that_is_imported_can_be_named():
-    distributions = installed()
-    for extra, packages in extras.EXTRAS.items():
-        owners = {canonicalize_name(o) for package in packages for o in distributions[package]}
-        assert owners == {canonicalize_name(r.name) for r in EXTRAS[extra]} - SERVED
-
-
-WITHOUT_EXTRAS = """
+WITHOUT_EXTRAS = f"""
 import sys
 import lnlab
-from lnlab.extras import EXTRAS
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if any(name.partition(".")[0] in packages for packages in EXTRAS.values()):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        package = name.partition(".")[0].replace("_", "-").lower()
+        if package in {sorted(r.name for r in LOCKED)}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Missing())
 """

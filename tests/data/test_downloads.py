@@ -6,7 +6,6 @@ import io
 import random
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,59 +20,40 @@ from lnlab.data.dataset import File, Source
 CONTENT = random.Random(3).randbytes(300_000)
 FILE = File("numbers.bin", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
 
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
-class Server(ThreadingHTTPServer):
-    """Answers the n-th request with the n-th of `answers`, and then with the last one."""
-
-    daemon_threads = True
-
-    def __init__(self, *answers: Answer):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answers, self.requests = answers, []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/"
-
 
 class Handler(BaseHTTPRequestHandler):
-    server: Server
+    """Answers the n-th request with the n-th of the server's answers, then with the last."""
 
     def do_GET(self):
         self.server.requests.append(self.path)
         n = min(len(self.server.requests), len(self.server.answers))
-        self.server.answers[n - 1](self)
+        content, status, sent = self.server.answers[n - 1]
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[:sent])
 
     def log_message(self, format, *args):
         pass
 
 
 @contextmanager
-def serving(*answers: Answer) -> Iterator[Server]:
-    server = Server(*answers)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def serving(*answers):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.answers, server.requests = answers, []
+        server.url = f"http://127.0.0.1:{server.server_port}/"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
-def send(content: bytes = CONTENT, status: int = 200, sent: int | None = None) -> Answer:
+def send(content: bytes = CONTENT, status: int = 200, sent: int | None = None):
     """An answer with some content, of which only the first `sent` bytes arrive."""
-
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(status)
-        request.send_header("Content-Length", str(len(content)))
-        request.end_headers()
-        request.wfile.write(content[:sent])
-        request.close_connection = True
-
-    return answer
+    return content, status, sent
 
 
 def source(*urls: str) -> Source:

@@ -103,6 +103,17 @@ def test_files_must_be_there_official_and_fit_each_other(tmp_path):
         _ = data.load(f"idx={tmp_path}").train
 
 
+def test_mnist_validates_with_the_last_5000_training_images(monkeypatch):
+    def read(name, ndim, sha256):
+        assert len(sha256) == 64
+        return np.arange(60_000 if "train" in name else 10_000, dtype=np.uint16)
+
+    monkeypatch.setattr(images, "read_idx", read)
+    pixels, _ = images.read_mnist({name: name for name in FILES}, images.MNIST)
+    sizes = {split: (y[0], len(y)) for split, (_, y) in pixels.items()}
+    assert sizes == {"train": (0, 55_000), "test": (0, 10_000), "valid": (55_000, 5_000)}
+
+
 LETTERS = np.tile(np.arange(1, 27, dtype=np.uint8), 2)
 
 
