@@ -12,7 +12,6 @@ HEAVY = ("browser", "slow")
 
 def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="where gpu tests run: cuda, mps, pretend")
-    parser.addoption("--full", action="store_true", help="slow tests at their full size")
     parser.addoption("--pages", default="", help="what `lnlab run` left, to move its sliders")
     parser.addoption("--network", action="store_true", help="also run tests that download")
 
@@ -87,12 +86,6 @@ def same_numbers():
     yield
     torch.set_default_dtype(before[0])
     torch.set_num_threads(before[1])
-
-
-@pytest.fixture
-def full(request):
-    """Whether a slow test is wanted at its full size, which takes minutes."""
-    return request.config.getoption("--full")
 
 
 @pytest.fixture

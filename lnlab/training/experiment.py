@@ -135,7 +135,7 @@ class Epochs(Protocol):
 
 
 class Evaluation(Enum):
-    """When an evaluation is made, which decides how much it may cost."""
+    """A kind of evaluation: when it is made, and so how much it may cost."""
 
     INITIAL = "before the first update"
     LIGHT = "on the way, often: what costs little"

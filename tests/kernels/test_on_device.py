@@ -8,7 +8,7 @@ import torch
 
 from lnlab.kernels import fuse
 from lnlab.kernels.compilation import NoKernelWarning
-from lnlab.nn import BatchNorm, Identity, RecurrentBatchNorm
+from lnlab.nn import BatchNorm, Identity
 from lnlab.nn.recurrent import GRU, LSTM, RNN
 
 pytestmark = pytest.mark.gpu
@@ -21,7 +21,6 @@ LAYERS = {
     "LSTM without": partial(LSTM, norm_layer=Identity),
     "GRU without": partial(GRU, norm_layer=Identity),
     "batch norm": partial(LSTM, norm_layer=BatchNorm),
-    "recurrent batch norm": partial(LSTM, norm_layer=partial(RecurrentBatchNorm, steps=6)),
 }
 
 

@@ -16,15 +16,12 @@ from lnlab.papers import mnist
 from lnlab.training.runs import read
 from lnlab.training.sweep import grid, sweep
 
+AXES = {"norm": ["none", "layer", "batch"], "batch_size": [4], "seeds": [(0,), (1,)]}
 
-def experiments(full: bool) -> list[mnist.Experiment]:
-    """24 runs, or 6: about half a second each."""
-    axes = {
-        "norm": ["none", "layer", "batch"],
-        "batch_size": [4, 128] if full else [4],
-        "seeds": [(0,), (1,), (2,), (3,)] if full else [(0,), (1,)],
-    }
-    return grid(mnist.Experiment, "smoke", axes)
+
+def experiments() -> list[mnist.Experiment]:
+    """6 runs of about half a second each."""
+    return grid(mnist.Experiment, "smoke", AXES)
 
 
 def contents(root: Path) -> dict[str, tuple[bytes, str]]:
@@ -44,18 +41,12 @@ def errors(outcomes) -> list[str]:
     return [outcome.error for outcome in outcomes if outcome.error]
 
 
-def workers() -> list[psutil.Process]:
-    """The processes in which this one has runs trained."""
-    children = psutil.Process().children(recursive=True)
-    return [p for p in children if "popen_loky_posix" in " ".join(p.cmdline())]
-
-
 @pytest.fixture(scope="module")
-def serial(tmp_path_factory, request):
+def serial(tmp_path_factory):
     """What every way must end in."""
-    root, full = tmp_path_factory.mktemp("serial"), request.config.getoption("--full")
-    assert errors(sweep(experiments(full), root=root, jobs=1)) == []
-    assert len(contents(root)) == len(experiments(full))
+    root = tmp_path_factory.mktemp("serial")
+    assert errors(sweep(experiments(), root=root, jobs=1)) == []
+    assert len(contents(root)) == 6
     return contents(root)
 
 
@@ -76,7 +67,7 @@ class Fatal(mnist.Experiment):
 
 
 def test_a_run_that_fails_stops_no_other_and_nothing_is_done_twice(tmp_path):
-    first, second, *_ = experiments(False)
+    first, second, *_ = experiments()
     some = [first, Broken.budget("smoke", epochs=1), second]
     outcomes = list(sweep(some, root=tmp_path, jobs=1))
     assert [one.error for one in outcomes] == [None, "ArithmeticError: no", None]
@@ -88,17 +79,17 @@ def test_a_run_that_fails_stops_no_other_and_nothing_is_done_twice(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_processes_cost_no_run_and_a_fatal_one_is_given_up(serial, full, tmp_path):
+def test_killed_processes_cost_no_run_and_a_fatal_one_is_given_up(serial, tmp_path):
     fatal, outcomes = Fatal.budget("smoke", epochs=1), []
-    some = [*experiments(full), fatal]
-    for outcome in sweep(some, root=tmp_path, jobs=2, save_every=0.05):
+    for outcome in sweep([*experiments(), fatal], root=tmp_path, jobs=2, save_every=0.05):
         outcomes.append(outcome)
         if len(outcomes) == 1:
             assert not psutil.Process().net_connections()  # pipes alone
-            workers()[0].kill()
+            children = psutil.Process().children(recursive=True)
+            next(p for p in children if "popen_loky_posix" in " ".join(p.cmdline())).kill()
     assert errors(outcomes) == ["TerminatedWorkerError: its process died"]
     assert [one.experiment for one in outcomes if one.error] == [fatal]
-    assert len(outcomes) == len(some)
+    assert len(outcomes) == 7
     assert contents(tmp_path) == serial
 
 
@@ -124,12 +115,12 @@ def scheduler(folder: Path):
 
 
 @pytest.mark.slow
-def test_a_cluster_gives_the_same_bytes(serial, full, tmp_path):
+def test_a_cluster_gives_the_same_bytes(serial, tmp_path):
     """One of its workers is killed on the way."""
     pytest.importorskip("distributed")
     root, outcomes = tmp_path / "runs", []
     with scheduler(tmp_path) as (address, pids):
-        for outcome in sweep(experiments(full), root=root, cluster=address, save_every=0.05):
+        for outcome in sweep(experiments(), root=root, cluster=address, save_every=0.05):
             outcomes.append(outcome)
             if len(outcomes) == 1:
                 psutil.Process(pids[0]).children()[0].kill()
@@ -138,34 +129,25 @@ def test_a_cluster_gives_the_same_bytes(serial, full, tmp_path):
     assert contents(root) == serial
 
 
-PROGRAM = """
+PROGRAM = f"""
 import sys
 from pathlib import Path
 from lnlab.training.sweep import grid, sweep
 from lnlab.papers.mnist import Experiment
 
 if __name__ == "__main__":
-    root, sizes, seeds, jobs = Path(sys.argv[1]), *map(eval, sys.argv[2:])
-    axes = {"norm": ["none", "layer", "batch"], "batch_size": sizes, "seeds": seeds}
-    some = grid(Experiment, "smoke", axes)
-    for outcome in sweep(some, root=root, jobs=jobs, save_every=0.05):
+    some = grid(Experiment, "smoke", {AXES!r})
+    for outcome in sweep(some, root=Path(sys.argv[1]), jobs=2, save_every=0.05):
         print("ended", outcome.error, flush=True)
 """
 
 
-def program(root: Path, full: bool, jobs: int) -> subprocess.Popen:
-    """The sweep as a program of its own."""
-    path = root.parent / "program.py"
-    path.write_text(PROGRAM)
-    size = ["[4, 128]", "[(0,), (1,), (2,), (3,)]"] if full else ["[4]", "[(0,), (1,)]"]
-    command = [sys.executable, str(path), str(root), *size, str(jobs)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
 @pytest.mark.slow
-def test_a_killed_sweep_trains_no_more_and_goes_on_when_it_is_run_again(serial, full, tmp_path):
-    root = tmp_path / "runs"
-    first = program(root, full, 2)
+def test_a_killed_sweep_trains_no_more_and_goes_on_when_it_is_run_again(serial, tmp_path):
+    root, path = tmp_path / "runs", tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    command = [sys.executable, str(path), str(root)]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None
     first.stdout.readline()
     children = psutil.Process(first.pid).children()
@@ -175,5 +157,5 @@ def test_a_killed_sweep_trains_no_more_and_goes_on_when_it_is_run_again(serial, 
     assert not left, "orphans after 10 s"
     first.communicate()
     assert sum(run.done for run in read(root)) < len(serial)
-    assert errors(sweep(experiments(full), root=root, jobs=2 if full else 1)) == []
+    assert errors(sweep(experiments(), root=root, jobs=1)) == []
     assert contents(root) == serial
