@@ -111,10 +111,6 @@ def gradient_parts(
     """
     rule = copy_module(as_affine_norm(norm, max(a.dim() - 2, 0)))
     assert isinstance(rule, AffineNormalizer)
-    if grad_h.shape != a.shape:
-        raise ValueError(
-            f"grad_h is {tuple(grad_h.shape)}, a {tuple(a.shape)}: give one shape."
-        )
     rule.check(a)
     with torch.enable_grad():
         a = at_least_float32(a.detach()).requires_grad_()
@@ -144,31 +140,18 @@ class NormCall(NamedTuple):
         return gradient_parts(self.norm, self.a, self.grad_h, *self.rest)
 
 
-def norm_call(objective: Objective, name: str, *, call: int = 0) -> NormCall:
-    """Return one call of a normalizer inside a model, with the gradient by its output.
-
-    The loss is evaluated at the model's own parameters. ``name`` is as ``named_modules`` gives
-    it, ``call`` counts its calls from 0.
-    """
-    check_names("module", [name], dict(objective.module.named_modules()))
-    calls = norm_calls(objective, [name], call=call)
-    if name not in calls:
-        raise ValueError(
-            f"the loss has no gradient by the output of call {call} of {name}: choose another "
-            "module, or a call that there is."
-        )
-    return calls[name]
-
-
 @in_one_thread
 def norm_calls(
     objective: Objective, names: Collection[str], *, call: int = 0
 ) -> dict[str, NormCall]:
-    """Return one call of each normalizer, by name; see :func:`norm_call`.
+    """Return one call of each normalizer, by its name as ``named_modules`` gives it.
 
-    One backward pass serves all. Those by whose output the loss has no gradient are left out.
+    The loss is evaluated at the model's own parameters, and ``call`` counts the calls of a
+    normalizer from 0. Those by whose output the loss has no gradient are left out.
     """
-    modules = {n: m for n, m in objective.module.named_modules() if n in names}
+    known = dict(objective.module.named_modules())
+    check_names("module", names, known)
+    modules = {name: known[name] for name in names}
     calls: dict[str, list[tuple[tuple, SavedBuffers, Tensor]]] = {name: [] for name in modules}
 
     def keep(name: str, module: nn.Module, args: tuple, h: Any) -> Any:
@@ -185,7 +168,7 @@ def norm_calls(
             hooks.enter_context(module.register_forward_hook(partial(keep, name)))
         # as in training: a reentrant checkpoint lets no gradient in where it sees none
         loss = objective(objective.start.detach().requires_grad_())
-    seen = {name: each[call] for name, each in calls.items() if 0 <= call < len(each)}
+    seen = {name: each[call] for name, each in calls.items() if call < len(each)}
     outputs = [h for _, _, h in seen.values()]
     grads: Any = [None] * len(outputs)
     if loss.requires_grad and outputs:
@@ -195,7 +178,6 @@ def norm_calls(
         if grad_h is not None:
             norm = copy_module(modules[name])
             buffers.copy_to(norm)
-            # the rest is W and t, of a normalizer of ours
             found[name] = NormCall(norm, a.detach(), grad_h, tuple(rest))
     return found
 

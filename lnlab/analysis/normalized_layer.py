@@ -8,10 +8,9 @@ inputs is still no special case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -146,24 +145,11 @@ class NormalizedLayer:
     ) -> float:
         """Return max|y' - y| / max|y| for one change; NaN if y' holds one.
 
-        Args:
-            transformation: the change.
-            delta: the scale, for a transformation that scales.
-            shift: what the others cut theirs from (N,); None: :func:`random_shift`.
+        ``delta`` is the scale, for a transformation that scales, and ``shift`` what the others
+        cut theirs from (N,); None: :func:`random_shift`.
         """
         shift = random_shift(self.given) if shift is None else shift.to(self.given.x.dtype)
         return relative_change(self.output(transformation(self.given, delta, shift)), self.y)
-
-    def defects(
-        self,
-        transformation: Transformation,
-        deltas: Iterable[float],
-        shift: Tensor | None = None,
-    ) -> np.ndarray:
-        """Return the defect for each delta; shifts are by delta times ``shift`` (N,)."""
-        shift = random_shift(self.given) if shift is None else shift.to(self.given.x.dtype)
-        changes = ((delta, delta * shift) for delta in map(float, deltas))
-        return np.array([self.defect(transformation, *change) for change in changes])
 
     def batch_dependence(self) -> float:
         """Return column 11: the defect of the first case when all the others are replaced.

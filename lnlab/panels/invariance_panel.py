@@ -219,8 +219,8 @@ def depends_on_batch(row: Row) -> bool:
 @lru_cache(maxsize=20_000)
 def defect(layer: NormalizedLayer, column: int, amount: float) -> float:
     """Return the defect of a layer: :mod:`lnlab.analysis.normalized_layer`."""
-    shift = unit_shift(layer.given.x.dtype)
-    return float(layer.defects(TRANSFORMATIONS[column - 1], [amount], shift)[0])
+    shift = amount * unit_shift(layer.given.x.dtype)
+    return layer.defect(TRANSFORMATIONS[column - 1], amount, shift)
 
 
 @lru_cache(maxsize=64)
