@@ -5,19 +5,8 @@ import torch
 
 from lnlab.analysis.magnitudes import root_mean_square
 from lnlab.analysis.random import normal
-from lnlab.analysis.rnn_dynamics import (
-    dynamics,
-    hidden_states,
-    make_cells,
-)
-from lnlab.nn import (
-    MODERN_INIT,
-    PUBLISHED_LSTMS,
-    GRUCell,
-    Identity,
-    LSTMCell,
-    RNNCell,
-)
+from lnlab.analysis.rnn_dynamics import dynamics, hidden_states, make_cells
+from lnlab.nn import MODERN_INIT, PUBLISHED_LSTMS, GRUCell, Identity, LSTMCell, RNNCell
 from lnlab.nn.recurrent import unroll
 
 T, B, D, H = 12, 4, 3, 5

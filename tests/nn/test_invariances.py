@@ -11,13 +11,7 @@ from lnlab.analysis.normalized_layer import (
     random_layer_inputs,
     random_shift,
 )
-from lnlab.nn.table1 import (
-    ROWS,
-    TABLE_1,
-    TRANSFORMATIONS,
-    Statistics,
-    eps_ratio,
-)
+from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, Statistics, eps_ratio
 
 YES = 1e-12
 """Rounding: the worst over six seeds is 1e-14."""
