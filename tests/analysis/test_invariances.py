@@ -193,21 +193,15 @@ def test_an_input_that_nothing_depends_on_is_said():
 # How it is read.
 
 
-def test_it_prints_frames_and_draws(tmp_path):
+def test_it_prints_escapes_names_and_draws():
     net = nn.Sequential()
     net.add_module("<img src=x>", nn.Linear(D, H, bias=False))
     net.add_module("norm", nn.BatchNorm1d(H, eps=1e-300))
     report = check_invariances(net, torch.randn(B, D), columns=[1, 2, 3])
-    first, blank, *table = str(report).splitlines()
+    first, _, *table = str(report).splitlines()
     assert first == "Sequential of x (8, 7): 4 of 9 invariances are exact, 5 broken in float64."
-    assert not blank
     assert max(map(len, table)) <= 100
     assert all(any(v.formula in line for line in table) for v in report.invariances)
-    page = report._repr_html_()
-    assert "<img" not in page
-    assert "&lt;img src=x&gt;" in page
-    frame = report.to_frame()
-    assert set(frame["mode"]) == {"train", "running", "recomputed"}
-    assert len(frame) == len(report.invariances)
+    assert "&lt;img src=x&gt;" in report._repr_html_()
+    assert set(report.to_frame()["mode"]) == {"train", "running", "recomputed"}
     assert len(report.plot().data) == 2  # of shifts there is one size, and no curve
-    assert "broken (" in report.save(tmp_path / "page.html").read_text(encoding="utf-8")

@@ -11,7 +11,6 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from lnlab.analysis.recorder import choose_modules, mean_cosine, record, stable_rank, summary
-from lnlab.training import stack
 from tests.analysis.models import Checkpointed
 
 
@@ -123,13 +122,6 @@ def test_drift_is_how_far_the_moments_of_units_have_moved():
     assert moved["drift_mean"] == pytest.approx(float(by_hand))
     by_hand = (second.var(0, correction=0) - first.var(0, correction=0)).abs().mean()
     assert moved["drift_var"] == pytest.approx(float(by_hand))
-
-
-def test_a_stack_of_several_is_refused_and_of_one_is_recorded():
-    x = torch.randn(2, 4, 5)
-    assert len(recorded(stack([net()]), x[:1], where=["module.0"])) == 1
-    with pytest.raises(ValueError, match="unstack"):
-        recorded(stack([net(), net()]), x, where=["module.0"])
 
 
 def test_one_frame_has_what_is_dead_zero_and_not_finite():

@@ -137,22 +137,20 @@ def test_code_is_what_the_code_does(letters, shape, randomize, outcome):
 
 
 @pytest.mark.parametrize("variant", [PAPER, CODE])
-@configurations
-def test_one_case_allows_four_of_sixteen(letters, variant):
+def test_one_case_allows_four_of_sixteen(variant):
     """At m = 1, m/(m-1) is infinite: the code gives NaN or a constant, we say so."""
-    norm = BatchLayerNorm(D, m=1, variant=variant)
-    x = torch.randn(1, D)
+    norm, x = BatchLayerNorm(D, m=1, variant=variant), torch.randn(1, D)
     norm(x)
-    norm.population = letters
     norm.eval()
-    assert is_computable(letters, 1, variant) == (letters in ("TFTF", "TFFF", "FFTF", "FFFF"))
-    if is_computable(letters, 1, variant):
-        assert norm(x).isfinite().all()
-    else:
-        with pytest.raises(ValueError, match=r"m/\(m-1\), which is infinite"):
-            norm(x)
+    for norm.population in LETTERS:
+        computable = norm.population in ("TFTF", "TFFF", "FFTF", "FFFF")
+        assert is_computable(norm.population, 1, variant) == computable
+        if computable:
+            assert norm(x).isfinite().all()
+        else:
+            with pytest.raises(ValueError, match=r"m/\(m-1\), which is infinite"):
+                norm(x)
     norm.variant = replace(variant, corrected=False)
-    assert is_computable(letters, 1, norm.variant)
     assert norm(x).isfinite().all()
 
 
@@ -192,15 +190,10 @@ def test_smaller_last_batch_is_dropped_by_the_code():
     assert norm.over_cases.batches == 0
 
 
-@pytest.mark.parametrize(
-    ("variant", "shape"),
-    [(PAPER, (M, 4, D)), (CODE, (M, 4, D)), (CODE, (M + 1, 3, D))],
-    ids=["paper, place", "code, place", "code, slot"],
-)
-def test_a_population_that_was_not_seen_or_has_another_shape_is_refused(variant, shape):
-    norm = BatchLayerNorm(D, population="FFTT", variant=variant)
+def test_a_population_that_was_not_seen_or_has_another_shape_is_refused():
+    norm = BatchLayerNorm(D, population="FFTT")
     with pytest.raises(RuntimeError, match="no population statistics yet"):
         norm.eval()(torch.randn(M, 3, D))
     norm.train()(torch.randn(M, 3, D))
     with pytest.raises(ValueError, match=r"\(., 3, 1\) do not fit"):
-        norm.eval()(torch.randn(shape))
+        norm.eval()(torch.randn(M, 4, D))
