@@ -74,7 +74,9 @@ def unroll(
     if lib is None and fused is not None and fused.unnormalized:
         return unroll_torch_layer(cell, x.to(dtype), state, lengths, reverse)
     if lib is None:
-        if fused is None or not has_triton_program(x.device, dtype, cell.hidden_size):
+        if fused is None or not has_triton_program(
+            fused.kernel, cell.hidden_size, x.device, dtype
+        ):
             return reference.unroll(*given)
         from lnlab.kernels.triton_programs import unroll_triton
 
@@ -265,13 +267,16 @@ MAX_UNITS = 2048
 """Units up to which a program keeps its example in registers, which a test checks."""
 
 
-def has_triton_program(device: torch.device, dtype: torch.dtype, units: int) -> bool:
+def has_triton_program(
+    kernel: Kernel, units: int, device: torch.device, dtype: torch.dtype
+) -> bool:
     """Return True if Triton computes a layer with H units.
 
-    It does in float32, on a GPU that torch calls "cuda", for at most ``MAX_UNITS`` units.
+    It computes layers with layer norm in float32, on a GPU that torch calls "cuda", with at
+    most ``MAX_UNITS`` units; not those that normalize c alone.
     """
-    single = device.type == "cuda" and dtype == torch.float32
-    return single and units <= MAX_UNITS and has_triton()
+    known = kernel is not Kernel.DRAW and units <= MAX_UNITS
+    return known and device.type == "cuda" and dtype == torch.float32 and has_triton()
 
 
 @functools.cache

@@ -55,10 +55,9 @@ def terms_of_x(cell: Cell, fused: FusedCell, x: Tensor) -> tuple[Tensor, tuple[T
     # W_x x does not depend on h: one product for all T steps, and one layer norm if it has its
     # own. Each step then computes W_h h alone.
     a = F.linear(x, cell.W_x)
-    if fused.kernel in (Kernel.LSTM, Kernel.DRAW):
+    if fused.kernel is Kernel.LSTM:
         g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
-        rest = g_h, g_c, b_c
-        return a + b if fused.kernel is Kernel.DRAW else layer_norm(a, g_x, b, eps[1]), rest
+        return layer_norm(a, g_x, b, eps[1]), (g_h, g_c, b_c)
     if fused.kernel in GRUS:
         g_h, g_U, g_x, g_W, b, b_W, b_U = p.split([2 * H, H, 2 * H, H, 2 * H, H, H])
         zr, candidate = a.split([2 * H, H], -1)
@@ -134,11 +133,7 @@ class Pass:
     def launch(self, program: Any, *arguments: Any) -> None:
         """Launch one program for each example."""
         B, H = self.first[0].shape
-        flag = {}
-        if self.kernel in GRUS:
-            flag["KEEPS"] = self.kernel is Kernel.GRU_KEEPS
-        elif self.kernel is not Kernel.RNN:
-            flag["NORMED"] = self.kernel is Kernel.LSTM
+        flag = {"KEEPS": self.kernel is Kernel.GRU_KEEPS} if self.kernel in GRUS else {}
         program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **shape(H))
 
     def backward(self, y: Tensor, dy: Tensor, dlast: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -147,8 +142,8 @@ class Pass:
         # gradients of the state behind a step; after the last step, of the first state
         dstate = [a.clone(memory_format=torch.contiguous_format) for a in dlast]
         dA = torch.empty_like(A)
-        # of the products W_h h: where no norm stands between, that of A
-        dP = torch.empty_like(A) if self.kernel in (Kernel.LSTM, *GRUS) else dA
+        # of the products W_h h; an RNN has no norm between them and A
+        dP = dA if self.kernel is Kernel.RNN else torch.empty_like(A)
         # of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)
         dN = torch.empty_like(dy)
         if self.kernel is Kernel.RNN:
@@ -172,8 +167,7 @@ class Pass:
             dg, _ = affine(dA[..., : 2 * H], P[..., : 2 * H], gates)
             return dA, dW, dg, *affine(dN, P[..., 2 * H :], other), *dstate
         assert C is not None
-        normed = self.kernel is Kernel.LSTM
-        dg = affine(dA, P, gates)[0] if normed else torch.zeros_like(rest[0])
+        dg, _ = affine(dA, P, gates)
         return dA, dW, dg, *affine(dN, C, other), *dstate
 
 
@@ -278,25 +272,23 @@ def is_inside(lengths, case, t, RAGGED: tl.constexpr):
 def lstm(
     A, P, C, stats, y, last, c_last, c_first, g_h, g_c, b_c, lengths,
     t, B, eps_h, eps_c,
-    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, NORMED: tl.constexpr,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Eq. 20 to 22; with NORMED false eq. 29 to 31, where c alone is normalized."""
+    """Eq. 20 to 22."""
     case = tl.program_id(0).to(tl.int64)
     row = t * B + case
     i = tl.arange(0, BLOCK)
     m = i < H
     going = is_inside(lengths, case, t, RAGGED)
     p_f, p_i, p_o, p_g = load_gates(P + row * 4 * H, i, m, H)
-    mu_h, r_h = 0.0, 1.0
-    if NORMED:
-        mu_h = sum_gates(p_f, p_i, p_o, p_g) / (4 * H)
-        p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
-        p_o, p_g = tl.where(m, p_o - mu_h, 0.0), tl.where(m, p_g - mu_h, 0.0)
-        squares = sum_gates(p_f * p_f, p_i * p_i, p_o * p_o, p_g * p_g)
-        r_h = 1.0 / tl.sqrt(squares / (4 * H) + eps_h)
-        g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
-        p_f, p_i = p_f * r_h * g_f, p_i * r_h * g_i
-        p_o, p_g = p_o * r_h * g_o, p_g * r_h * g_g
+    mu_h = sum_gates(p_f, p_i, p_o, p_g) / (4 * H)
+    p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
+    p_o, p_g = tl.where(m, p_o - mu_h, 0.0), tl.where(m, p_g - mu_h, 0.0)
+    squares = sum_gates(p_f * p_f, p_i * p_i, p_o * p_o, p_g * p_g)
+    r_h = 1.0 / tl.sqrt(squares / (4 * H) + eps_h)
+    g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
+    p_f, p_i = p_f * r_h * g_f, p_i * r_h * g_i
+    p_o, p_g = p_o * r_h * g_o, p_g * r_h * g_g
     a_f, a_i, a_o, a_g = load_gates(A + row * 4 * H, i, m, H)
     f, w = tl.sigmoid(p_f + a_f), tl.sigmoid(p_i + a_i)
     o, g = tl.sigmoid(p_o + a_o), tanh(p_g + a_g)
@@ -317,7 +309,7 @@ def lstm(
 def lstm_back(
     A, P, C, stats, dy, dh, dc, c_first, dA, dP, dN, g_h, g_c, b_c, lengths,
     t, B,
-    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, NORMED: tl.constexpr,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """The backward pass of one step of :func:`lstm`.
 
@@ -331,12 +323,10 @@ def lstm_back(
     going = is_inside(lengths, case, t, RAGGED)
     s = stats + row * 4
     n_f, n_i, n_o, n_g = load_gates(P + row * 4 * H, i, m, H)
-    g_f, g_i, g_o, g_g = 1.0, 1.0, 1.0, 1.0
-    if NORMED:
-        mu, r = tl.load(s), tl.load(s + 1)
-        n_f, n_i = tl.where(m, (n_f - mu) * r, 0.0), tl.where(m, (n_i - mu) * r, 0.0)
-        n_o, n_g = tl.where(m, (n_o - mu) * r, 0.0), tl.where(m, (n_g - mu) * r, 0.0)
-        g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
+    mu, r = tl.load(s), tl.load(s + 1)
+    n_f, n_i = tl.where(m, (n_f - mu) * r, 0.0), tl.where(m, (n_i - mu) * r, 0.0)
+    n_o, n_g = tl.where(m, (n_o - mu) * r, 0.0), tl.where(m, (n_g - mu) * r, 0.0)
+    g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
     a_f, a_i, a_o, a_g = load_gates(A + row * 4 * H, i, m, H)
     f, w = tl.sigmoid(n_f * g_f + a_f), tl.sigmoid(n_i * g_i + a_i)
     o, g = tl.sigmoid(n_o * g_o + a_o), tanh(n_g * g_g + a_g)
@@ -358,16 +348,15 @@ def lstm_back(
     d_f, d_i = d_c * old * f * (1.0 - f), d_c * g * w * (1.0 - w)
     d_o, d_g = d * v * o * (1.0 - o), d_c * w * (1.0 - g * g)
     store_gates(dA + row * 4 * H, i, m, H, d_f, d_i, d_o, d_g)
-    if NORMED:
-        d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
-        # LN_1 of eq. 20 runs over the four gates at once: so do both means of `norm_backward`
-        mean = sum_gates(d_f, d_i, d_o, d_g) / (4 * H)
-        slant = sum_gates(d_f * n_f, d_i * n_i, d_o * n_o, d_g * n_g) / (4 * H)
-        store_gates(
-            dP + row * 4 * H, i, m, H,
-            norm_backward(d_f, n_f, mean, slant, r), norm_backward(d_i, n_i, mean, slant, r),
-            norm_backward(d_o, n_o, mean, slant, r), norm_backward(d_g, n_g, mean, slant, r),
-        )  # fmt: skip
+    d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
+    # LN_1 of eq. 20 runs over the four gates at once: so do both means of `norm_backward`
+    mean = sum_gates(d_f, d_i, d_o, d_g) / (4 * H)
+    slant = sum_gates(d_f * n_f, d_i * n_i, d_o * n_o, d_g * n_g) / (4 * H)
+    store_gates(
+        dP + row * 4 * H, i, m, H,
+        norm_backward(d_f, n_f, mean, slant, r), norm_backward(d_i, n_i, mean, slant, r),
+        norm_backward(d_o, n_o, mean, slant, r), norm_backward(d_g, n_g, mean, slant, r),
+    )  # fmt: skip
     tl.store(dh + case * H + i, tl.where(going, 0.0, slope_h), m)
     tl.store(dc + case * H + i, tl.where(going, d_c * f, slope_c), m)
 

@@ -58,9 +58,8 @@ def resources(binary, folder):
 
 
 PROGRAMS = [
-    *product([programs.lstm, programs.lstm_back], [{"NORMED": True}, {"NORMED": False}]),
+    *product([programs.lstm, programs.lstm_back, programs.rnn, programs.rnn_back], [{}]),
     *product([programs.gru, programs.gru_back], [{"KEEPS": False}]),
-    *product([programs.rnn, programs.rnn_back], [{}]),
 ]
 
 
