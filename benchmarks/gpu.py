@@ -29,7 +29,7 @@ import torch
 
 from benchmarks import _device
 from lnlab.data import data_folder
-from lnlab.training.runs import commit, device_name, read
+from lnlab.training.runs import device_name, git_commit, read
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "benchmarks" / "gpu.json"
@@ -330,16 +330,18 @@ def run_steps(plan: Plan, out: Path, chosen: list[str], resume: bool = False) ->
         )
     if resume:
         done = report["steps"]
+        now = git_commit()
         names = [
-            name for name in names
-            if name not in done or "failure" in done[name] or done[name]["commit"] != commit()
-        ]  # fmt: skip
+            name
+            for name in names
+            if name not in done or "failure" in done[name] or done[name]["commit"] != now
+        ]
     until = time.monotonic() + 60 * MINUTES * plan.patience
     failed = []
     for name in names:
         began = time.monotonic()
         limit = min(known[name].limit * plan.patience, until - began)
-        figures: dict[str, Any] = {"date": date.today().isoformat(), "commit": commit()}
+        figures: dict[str, Any] = {"date": date.today().isoformat(), "commit": git_commit()}
         try:
             if limit < 1:
                 raise StepFailed(f"not begun: the {MINUTES} minutes were over")

@@ -24,8 +24,8 @@ from lnlab.nn.table1 import (
     TRANSFORMATIONS,
     LayerInputs,
     LayerKind,
-    Row,
     Statistics,
+    TableRow,
     Transformation,
 )
 from lnlab.threads import in_one_thread
@@ -98,7 +98,7 @@ class NormalizedLayer:
 
     def __init__(
         self,
-        row: Row,
+        row: TableRow,
         given: LayerInputs,
         *,
         eps: float = 0.0,
@@ -220,7 +220,7 @@ class MeasuredTable(AnalysisResult):
 
 @in_one_thread
 def measure_table1(
-    rows: Mapping[str, Row] = ROWS, *, eps: float = 0.0, seed: int = 0
+    rows: Mapping[str, TableRow] = ROWS, *, eps: float = 0.0, seed: int = 0
 ) -> MeasuredTable:
     """Measure every cell of ``rows`` in float64, with ``eps`` in every normalizer.
 

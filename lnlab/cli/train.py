@@ -50,10 +50,10 @@ def experiment_title(name: str) -> str:
 
 def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
     """Return name and type of each field, then its value at each budget and its choices."""
-    from lnlab.training.experiment import declared
+    from lnlab.training.experiment import experiment_fields
 
     budgets, descriptions = experiment.budgets(), []
-    for field in declared(experiment).values():
+    for field in experiment_fields(experiment).values():
         values = {
             name: to_text(field.name, getattr(task, field.name))
             for name, task in budgets.items()
@@ -83,9 +83,9 @@ def parse_axes(
     Between values of several numbers stands ";". With an empty separator each setting has one
     value.
     """
-    from lnlab.training.experiment import declared
+    from lnlab.training.experiment import experiment_fields
 
-    fields = declared(experiment)
+    fields = experiment_fields(experiment)
     axes: dict[str, list[Any]] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -136,7 +136,7 @@ def read_text(file: Path, encodings: Sequence[str] = ("utf-8",)) -> str:
 Item = TypeVar("Item")
 
 
-def by_hash(items: Iterable[Item], *seed: object, sep: str = " ") -> list[Item]:
+def sort_by_hash(items: Iterable[Item], *seed: object, sep: str = " ") -> list[Item]:
     """Return items in an order that looks random, and is the same on every machine."""
 
     def digest(item: Item) -> bytes:

@@ -42,7 +42,7 @@ class Split:
         return len(self.y)
 
 
-class Facts(NamedTuple):
+class LoadedImages(NamedTuple):
     """Images that were read, and what is known of them."""
 
     splits: dict[str, Split]
@@ -93,7 +93,7 @@ class Images(Dataset[Split]):
         return self._facts.classes
 
     @cached_property
-    def _facts(self) -> Facts:
+    def _facts(self) -> LoadedImages:
         import torch
 
         pixels, note = self._read_pixels()
@@ -111,7 +111,7 @@ class Images(Dataset[Split]):
             y = torch.from_numpy(y - np.uint8(first)).long()
             splits[name] = Split(torch.from_numpy(scaled), y)
         shape = pixels["train"][0].shape[1:]
-        return Facts(splits, note, shape, int(last) - int(first) + 1, total.digest())
+        return LoadedImages(splits, note, shape, int(last) - int(first) + 1, total.digest())
 
     def _digest(self) -> bytes:
         return self._facts.digest

@@ -58,7 +58,7 @@ class Vocabulary:
         return pad([self.encode(sentence) for sentence in sentences])
 
 
-def by_frequency(counts: Mapping[str, int], min_count: int = 1) -> list[str]:
+def frequent_words(counts: Mapping[str, int], min_count: int = 1) -> list[str]:
     """Return the words that occur often enough, the most frequent first, then by letters."""
     words = [word for word, count in counts.items() if count >= min_count]
     return sorted(words, key=lambda word: (-counts[word], word))

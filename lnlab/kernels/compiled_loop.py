@@ -171,7 +171,7 @@ def require_bias(layer: Linear) -> Tensor:
     return layer.b_inside
 
 
-def form_of(cell: LSTMCell) -> FusedCell:
+def fused_form(cell: LSTMCell) -> FusedCell:
     """Return the fast form of a cell that has one."""
     found = fused_cell(cell)
     assert found is not None

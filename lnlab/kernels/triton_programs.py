@@ -80,7 +80,7 @@ class TritonRecurrence(torch.autograd.Function):
     ):
         A, W_h, *others = (a.detach().contiguous() for a in inputs)
         with torch.autocast(A.device.type, enabled=False):
-            pass_ = Pass(fused, lengths, A, W_h, others[:-states], others[-states:])
+            pass_ = SequencePass(fused, lengths, A, W_h, others[:-states], others[-states:])
             y, *last = pass_.forward()
         if keep:
             ctx.pass_ = pass_
@@ -95,7 +95,7 @@ class TritonRecurrence(torch.autograd.Function):
             return None, None, None, None, *ctx.pass_.backward(y, dy.contiguous(), dlast)
 
 
-class Pass:
+class SequencePass:
     """One pass over a sequence: its inputs, and what it keeps for the backward pass."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Pass:
         """Launch one program for each example."""
         B, H = self.first[0].shape
         flag = {"KEEPS": self.kernel is Kernel.GRU_KEEPS} if self.kernel in GRUS else {}
-        program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **shape(H))
+        program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **block_shape(H))
 
     def backward(self, y: Tensor, dy: Tensor, dlast: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Return the gradients of A (T, B, n), W_h, ``rest`` and ``first``."""
@@ -162,16 +162,16 @@ class Pass:
         dW.addmm_(dP[1:].flatten(0, 1).t(), y[:-1].flatten(0, 1))
         H, (gates, other) = dN.shape[2], stats.split(2, -1)
         if self.kernel is Kernel.RNN:
-            return dA, dW, *affine(dN, P, gates), *dstate
+            return dA, dW, *affine_grads(dN, P, gates), *dstate
         if self.kernel in GRUS:
-            dg, _ = affine(dA[..., : 2 * H], P[..., : 2 * H], gates)
-            return dA, dW, dg, *affine(dN, P[..., 2 * H :], other), *dstate
+            dg, _ = affine_grads(dA[..., : 2 * H], P[..., : 2 * H], gates)
+            return dA, dW, dg, *affine_grads(dN, P[..., 2 * H :], other), *dstate
         assert C is not None
-        dg, _ = affine(dA, P, gates)
-        return dA, dW, dg, *affine(dN, C, other), *dstate
+        dg, _ = affine_grads(dA, P, gates)
+        return dA, dW, dg, *affine_grads(dN, C, other), *dstate
 
 
-def shape(H: int) -> dict[str, int]:
+def block_shape(H: int) -> dict[str, int]:
     """Return the units, the power of two that holds them, and warps.
 
     Four units a thread, eight of 2,048: with sixteen warps the compiler leaves each thread too
@@ -181,7 +181,7 @@ def shape(H: int) -> dict[str, int]:
     return {"H": H, "BLOCK": BLOCK, "num_warps": min(8, max(1, BLOCK // 128))}
 
 
-def affine(slope: Tensor, a: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
+def affine_grads(slope: Tensor, a: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of g and b of g (a - mu) / sigma + b, given its own (T, B, n)."""
     mu, r = stats.split(1, -1)
     # the difference first: a r - mu r, which torch's operator has, cancels where sigma is small

@@ -153,7 +153,7 @@ class LayerKind(Enum):
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """The claims of one normalizer, a row of the table."""
 
     norm: Callable[..., Normalizer]  # the factory
@@ -187,50 +187,52 @@ _WHOLE = dict.fromkeys((4, 5), "the whole population changes, not the batch alon
 _PADDING = "zero padding stays 0 where the data are shifted"
 _CONVOLUTION = LayerKind.CONVOLUTION
 
-ROWS: dict[str, Row] = {
-    "none": Row(NORMS["none"], "NNNNNNNNNNYY", "the identity"),
-    "batch": Row(BatchNorm, _BATCH, "standardizes each unit over the cases"),
-    "batch, frozen": Row(
+ROWS: dict[str, TableRow] = {
+    "none": TableRow(NORMS["none"], "NNNNNNNNNNYY", "the identity"),
+    "batch": TableRow(BatchNorm, _BATCH, "standardizes each unit over the cases"),
+    "batch, frozen": TableRow(
         BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", Statistics.FROZEN
     ),
-    "batch, recomputed": Row(
+    "batch, recomputed": TableRow(
         BatchNorm, "YNYYYNNYNNY-", "as batch, given the population", Statistics.RECOMPUTED,
         conditions={**_WHOLE, 11: "given the population"},
     ),
-    "layer": Row(LayerNorm, _LAYER, "standardizes each case over its units"),
-    "weight": Row(NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only"),
-    "weight, mean-only batch": Row(
+    "layer": TableRow(LayerNorm, _LAYER, "standardizes each case over its units"),
+    "weight": TableRow(NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only"),
+    "weight, mean-only batch": TableRow(
         NORMS["weight, mean-only batch"], "YNYNYNNYNNNN", "weight norm, each unit centred"
     ),
-    "rms": Row(NORMS["rms"], "YNNYNYNNNNYY", "removes the scale of a case, does not centre"),
-    "scale": Row(NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant"),
-    "group": Row(
+    "rms": TableRow(
+        NORMS["rms"], "YNNYNYNNNNYY", "removes the scale of a case, does not centre"
+    ),
+    "scale": TableRow(NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant"),
+    "group": TableRow(
         partial(GroupNorm, GROUPS), _LAYER, "layer norm inside each group"
     ),
-    "ghost batch": Row(
+    "ghost batch": TableRow(
         partial(GhostBatchNorm, ghost=GHOST), _BATCH, "batch norm inside each ghost batch"
     ),
-    "batch renorm, clips off": Row(
+    "batch renorm, clips off": TableRow(
         partial(BatchRenorm, r_max=float("inf"), d_max=float("inf")), "NNNNNNNNNNYY",
         "forward, the running statistics alone",
     ),
-    "batch renorm, r = 1, d = 0": Row(
+    "batch renorm, r = 1, d = 0": TableRow(
         partial(BatchRenorm, r_max=1.0, d_max=0.0), _BATCH, "batch norm"
     ),
-    "ada": Row(NORMS["ada"], _LAYER, "a function of LN(a)", odd=False),
-    "weight standardization": Row(
+    "ada": TableRow(NORMS["ada"], _LAYER, "a function of LN(a)", odd=False),
+    "weight standardization": TableRow(
         NORMS["weight standardization"], "YNYNNNNNYYYY", "each wᵢ centred and scaled"
     ),
-    "spectral": Row(
+    "spectral": TableRow(
         NORMS["spectral"], "YNNNNNNNNNYY", "removes the scale of W as a whole",
         conditions={12: "power iteration converged"},
     ),
-    "dyt": Row(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics"),
-    "derf": Row(NORMS["derf"], "NNNNNNNNNNYY", "no statistics", odd=False),
-    "recurrent batch": Row(
+    "dyt": TableRow(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics"),
+    "derf": TableRow(NORMS["derf"], "NNNNNNNNNNYY", "no statistics", odd=False),
+    "recurrent batch": TableRow(
         NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself"
     ),
-    "batch layer": Row(
+    "batch layer": TableRow(
         partial(BatchLayerNorm, population="TTFF"), "YNNYNNNNNNNN",
         "a sum of batch and layer norm: what both keep",
         conditions={
@@ -238,33 +240,33 @@ ROWS: dict[str, Row] = {
             12: "batch statistics from the population in evaluation, here TTFF",
         },
     ),
-    "batch layer, m = 1": Row(
+    "batch layer, m = 1": TableRow(
         BatchLayerNorm, _LAYER, "one case at a time it is 0.9999 LN(a)/√d", batch_size=1
     ),
-    "layer, convolution": Row(
+    "layer, convolution": TableRow(
         LayerNorm, "YNNYNYYNNNYY", "γ∗x varies over space: one mean cannot remove it",
         layer_kind=_CONVOLUTION,
     ),
-    "layer per position, convolution": Row(
+    "layer per position, convolution": TableRow(
         partial(LayerNorm, per_position=True), _LAYER, "the dense row at each position",
         layer_kind=_CONVOLUTION,
     ),
-    "group, convolution": Row(
+    "group, convolution": TableRow(
         partial(GroupNorm, GROUPS), "YNNYNYYNNNYY", "as layer, inside each group",
         layer_kind=_CONVOLUTION,
     ),
-    "instance": Row(
+    "instance": TableRow(
         InstanceNorm, "YNYYYYYYYNYY", "each unit of each case over space",
         layer_kind=_CONVOLUTION, conditions=dict.fromkeys((5, 9), "no zero padding"),
     ),
-    "instance, padded": Row(
+    "instance, padded": TableRow(
         InstanceNorm, "YNYYNYYYNNYY", _PADDING, layer_kind=LayerKind.PADDED
     ),
-    "batch, convolution": Row(
+    "batch, convolution": TableRow(
         BatchNorm, _BATCH, "as dense, over space too", layer_kind=_CONVOLUTION,
         conditions={5: "no zero padding"},
     ),
-    "batch, padded": Row(BatchNorm, "YNYYNNNYNNNN", _PADDING, layer_kind=LayerKind.PADDED),
+    "batch, padded": TableRow(BatchNorm, "YNYYNNNYNNNN", _PADDING, layer_kind=LayerKind.PADDED),
 }  # fmt: skip
 
 TABLE_1 = {name: ROWS[name].letters[:6] for name in ("batch", "weight", "layer")}

@@ -39,8 +39,8 @@ from lnlab.nn.table1 import (
     TRANSFORMATIONS,
     LayerInputs,
     LayerKind,
-    Row,
     Statistics,
+    TableRow,
     Transformation,
     eps_ratio,
 )
@@ -188,7 +188,7 @@ def unit_shift(dtype: torch.dtype) -> torch.Tensor:
 
 @lru_cache(maxsize=128)
 def layer(
-    row: Row,
+    row: TableRow,
     eps: float,
     dtype: torch.dtype,
     batch: int = CASES,
@@ -200,7 +200,7 @@ def layer(
 
 
 def layers(
-    state: InvarianceState, rows: Mapping[str, Row] = NORMALIZERS
+    state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS
 ) -> dict[str, NormalizedLayer]:
     """Return the layers of the state's normalizers."""
     made = {}
@@ -211,7 +211,7 @@ def layers(
 
 
 @cache
-def depends_on_batch(row: Row) -> bool:
+def depends_on_batch(row: TableRow) -> bool:
     """Return True if a row has statistics over cases, and so a mode."""
     return isinstance(row.make(UNITS), BatchNormalizer)
 
@@ -249,7 +249,7 @@ def distribution(
 
 
 @cache
-def x_limit(row: Row) -> float:
+def x_limit(row: TableRow) -> float:
     """Return a limit of the axis that holds a row's outputs; the state does not move it."""
     y = layer(row, 1e-5, torch.float64).y
     return 1.4 * float(y.abs().flatten().quantile(0.998))
@@ -304,7 +304,7 @@ def table_defects(
 # What is shown of a state.
 
 
-def show(state: InvarianceState, rows: Mapping[str, Row] = NORMALIZERS) -> Shown:
+def show(state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS) -> Shown:
     """Show the outputs before and after a change, and say how far each has moved."""
     of, formula = layers(state, rows), state.change.formula
     here = {name: defect(it, state.transformation, state.amount) for name, it in of.items()}
@@ -325,7 +325,7 @@ def show(state: InvarianceState, rows: Mapping[str, Row] = NORMALIZERS) -> Shown
     return Shown(movement_figure(state, of, here), title, sentence)
 
 
-def show_table(state: InvarianceState, rows: Mapping[str, Row]) -> tuple[Figure, str]:
+def show_table(state: InvarianceState, rows: Mapping[str, TableRow]) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
     delta, shift = three_digits(state.sign * state.delta), three_digits(state.shift)
     by = f"δ = {delta}, shifts of {shift}"
@@ -486,7 +486,7 @@ def sweep_axes(
     return axes(SWEPT, x | both, y | both)
 
 
-def table_figure(state: InvarianceState, rows: Mapping[str, Row]) -> Figure:
+def table_figure(state: InvarianceState, rows: Mapping[str, TableRow]) -> Figure:
     """Return a heat map of log10 of the defects, each cell with its claim (✓ or ✗).
 
     An exclamation mark stands where the measurement is not on the claimed side of rounding.
@@ -589,7 +589,7 @@ def invariance(
                 f"own normalizer {name!r} is {norm!r}: give a factory such as LayerNorm, which "
                 "makes a Normalizer of a number of units."
             )
-        rows[name] = Row(norm, "-" * 12, "a user's")
+        rows[name] = TableRow(norm, "-" * 12, "a user's")
     changes = {f"{t.column}   {t.formula}   {t.name}": t.column for t in TRANSFORMATIONS}
     delta = log_slider("δ", -4, 4)
     controls = {

@@ -253,7 +253,7 @@ class Experiment(Classification):
 
     def eval_points(self, updates_per_epoch: int) -> set[int]:
         """Return 0 and the last update of every epoch."""
-        return self.every(updates_per_epoch, updates_per_epoch)
+        return self.every_n_updates(updates_per_epoch, updates_per_epoch)
 
     def log_points(self, updates_per_epoch: int) -> set[int]:
         """Return log-spaced updates of the first epoch, and then every half epoch."""

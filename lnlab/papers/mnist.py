@@ -96,7 +96,7 @@ class Experiment(Classification):
     name = "mnist"
 
     @classmethod
-    def implied(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    def implied_changes(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return fewer epochs and the unbiased variance for batch size 4.
 
         An epoch then has 32 times as many updates.
@@ -122,7 +122,11 @@ class Experiment(Classification):
     def eval_points(self, updates_per_epoch: int) -> set[int]:
         """Return those of every classification, and every ``eval_every`` updates."""
         points = super().eval_points(updates_per_epoch)
-        further = self.every(self.eval_every, updates_per_epoch) if self.eval_every else set()
+        further = (
+            self.every_n_updates(self.eval_every, updates_per_epoch)
+            if self.eval_every
+            else set()
+        )
         return points | further
 
     def evaluate(

@@ -10,7 +10,7 @@ import pandas as pd
 from lnlab import paths
 from lnlab.analysis.statistics import interval
 from lnlab.training import Experiment
-from lnlab.training.experiment import declared
+from lnlab.training.experiment import experiment_fields
 from lnlab.training.runs import Run, read
 
 Measure = Callable[[pd.DataFrame], float]
@@ -106,7 +106,7 @@ def group_runs(
         rest = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *extra)}
         key = json.dumps([rest, run.data["checksum"]], sort_keys=True)
         sets[key][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
-    order = list(declared(type(experiment))["norm"].allowed.get("choices", ()))
+    order = list(experiment_fields(type(experiment))["norm"].allowed.get("choices", ()))
     return [
         {
             arm: dict(sorted(arms[arm].items()))
@@ -118,7 +118,7 @@ def group_runs(
 
 def _measuring_fields(experiment: Experiment) -> list[str]:
     """Return the fields that add measurements and change nothing else."""
-    fields = declared(type(experiment))
+    fields = experiment_fields(type(experiment))
     return [name for name, field in fields.items() if field.allowed.get("measured")]
 
 

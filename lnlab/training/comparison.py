@@ -21,7 +21,7 @@ from lnlab.seeds import read_seeds
 from lnlab.threads import one_thread
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import Noise, read_device, seeded, to_device
+from lnlab.training.random_state import RunRandomState, read_device, seeded, to_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,7 +239,7 @@ def _train(
     weight = next(models[0].parameters())
     optimizers = [optimizer(m.parameters(), lr=r) for m, r in zip(models, rates, strict=True)]
     # dropout draws the same in all models
-    noises = [Noise(f"noise of seed {seed}", weight.device) for _ in models]
+    noises = [RunRandomState(f"noise of seed {seed}", weight.device) for _ in models]
     for batch in batches:
         x, y = to_device(batch, weight.device, weight.dtype)
         keywords = x if isinstance(x, Mapping) else {}
@@ -285,7 +285,9 @@ def _tensors(data: Any) -> tuple[Any, Any]:
 
 
 def _batches_of_loader(loader: Any, seed: int) -> Iterator[tuple[Any, Any]]:
-    order = Noise(f"order of seed {seed}", CPU)  # a loader shuffles by torch's generator
+    order = RunRandomState(
+        f"order of seed {seed}", CPU
+    )  # a loader shuffles by torch's generator
     while True:
         with order:
             epoch = iter(loader)

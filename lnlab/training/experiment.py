@@ -66,7 +66,7 @@ class Field(NamedTuple):
 
 
 @cache
-def declared(experiment: type) -> dict[str, Field]:
+def experiment_fields(experiment: type) -> dict[str, Field]:
     """Return the fields of a class of experiments by name.
 
     Where a class gives a field another default only, it may be what it may be above.
@@ -122,7 +122,7 @@ WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "
 CPU = torch.device("cpu")
 
 
-class Epochs(Protocol):
+class EpochSource(Protocol):
     """A source of batches such as :class:`lnlab.training.Batches`."""
 
     def __len__(self) -> int:
@@ -206,7 +206,7 @@ class Experiment(metaclass=ExperimentMeta):
     def __post_init__(self) -> None:
         if isinstance(self.seeds, int | str):
             object.__setattr__(self, "seeds", read_seeds(self.seeds))
-        for name, one in declared(type(self)).items():
+        for name, one in experiment_fields(type(self)).items():
             object.__setattr__(self, name, check_field(getattr(self, name), one))
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds is {self.seeds}: each once, or intervals are too narrow.")
@@ -238,7 +238,7 @@ class Experiment(metaclass=ExperimentMeta):
         raise ValueError(f"{cls.__name__} has no presets: write them into presets.toml.")
 
     @classmethod
-    def implied(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    def implied_changes(cls, budget: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return changes that follow from other changes, unless these fields are given."""
         return {}
 
@@ -253,7 +253,7 @@ class Experiment(metaclass=ExperimentMeta):
             raise ValueError(f"no budget is called {name!r}: choose from {', '.join(budgets)}.")
         empty = (None, "", (), [])
         changes = {field: value for field, value in changes.items() if value not in empty}
-        return replace(budgets[name], **{**cls.implied(name, changes), **changes})
+        return replace(budgets[name], **{**cls.implied_changes(name, changes), **changes})
 
     @classmethod
     def arms(
@@ -285,7 +285,7 @@ class Experiment(metaclass=ExperimentMeta):
 
     @classmethod
     def _choices(cls, name: str) -> Sequence[Any]:
-        known = declared(cls)
+        known = experiment_fields(cls)
         if name not in known:
             raise ValueError(
                 f"{cls.name} has no field {name!r}: choose from {', '.join(known)}."
@@ -303,7 +303,7 @@ class Experiment(metaclass=ExperimentMeta):
     @classmethod
     def completed(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return a run's configuration with every field; newer ones have their defaults."""
-        fields = {name: field.default for name, field in declared(cls).items()}
+        fields = {name: field.default for name, field in experiment_fields(cls).items()}
         return json.loads(json.dumps(fields)) | config
 
     @classmethod
@@ -312,7 +312,9 @@ class Experiment(metaclass=ExperimentMeta):
 
         What an experiment no longer has, and what is of the machine alone, is left out.
         """
-        fields = {name: value for name, value in config.items() if name in declared(cls)}
+        fields = {
+            name: value for name, value in config.items() if name in experiment_fields(cls)
+        }
         return cls(**{**fields, **changes})
 
     # what it trains, and on what
@@ -352,7 +354,7 @@ class Experiment(metaclass=ExperimentMeta):
 
     def batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
-    ) -> Epochs:
+    ) -> EpochSource:
         """Return training batches on a device, floats in ``dtype``; an order for each seed."""
         x, y = to_device((dataset.train.x, dataset.train.y), device, dtype)
         return Batches(x, y, self.batch_size, self.seeds)
@@ -377,13 +379,13 @@ class Experiment(metaclass=ExperimentMeta):
 
     def eval_points(self, updates_per_epoch: int) -> Collection[int]:
         """Return updates after which all is measured; the last update always is one of them."""
-        return self.every(self.eval_every or updates_per_epoch, updates_per_epoch)
+        return self.every_n_updates(self.eval_every or updates_per_epoch, updates_per_epoch)
 
     def log_points(self, updates_per_epoch: int) -> Collection[int]:
         """Return further updates, after which only what costs little is measured."""
         return ()
 
-    def every(self, updates: int, updates_per_epoch: int) -> set[int]:
+    def every_n_updates(self, updates: int, updates_per_epoch: int) -> set[int]:
         """Return 0 and every so many updates after it, to the end of the run."""
         return set(range(0, self.num_updates(updates_per_epoch) + 1, updates))
 

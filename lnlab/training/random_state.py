@@ -77,7 +77,7 @@ def generator(purpose: str, device: torch.device | str = "cpu") -> torch.Generat
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
-class Noise:
+class RunRandomState:
     """Torch's random numbers (dropout, sampling), lent to a run.
 
     Inside ``with noise:`` torch's generators go on from where the last such block left them;

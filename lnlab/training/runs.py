@@ -57,7 +57,7 @@ MALFORMED = (ValueError, TypeError, KeyError, AttributeError, EOFError, RuntimeE
 """The errors of reading a file that was not written by lnlab, or was changed."""
 
 
-class Busy(RuntimeError):
+class RunLockedError(RuntimeError):
     """The folder of a run is being written by another process, or by this one."""
 
 
@@ -73,8 +73,8 @@ def environment(device: "torch.device | str" = "cpu") -> dict[str, Any]:
     device = torch.device(device)
     return {
         "lnlab": lnlab.__version__,
-        "commit": commit(),
-        "code": code(),
+        "commit": git_commit(),
+        "code": code_hash(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": numpy.__version__,
@@ -87,7 +87,7 @@ def environment(device: "torch.device | str" = "cpu") -> dict[str, Any]:
 
 
 @cache
-def code() -> str:
+def code_hash() -> str:
     """Return 12 digits of the SHA-256 of the package's sources, Python and C++."""
     package, total = Path(lnlab.__file__).parent, hashlib.sha256()
     for path in sorted(package.rglob("*")):
@@ -98,7 +98,7 @@ def code() -> str:
 
 
 @cache
-def commit() -> str | None:
+def git_commit() -> str | None:
     """Return the commit of the checkout that lnlab is run from; None outside one."""
     here = Path(__file__)
     settings: dict[str, Any] = {
@@ -134,7 +134,7 @@ def device_name(device: "torch.device") -> str:
 # files
 
 
-def key(config: Mapping[str, Any], checksum: str) -> str:
+def run_key(config: Mapping[str, Any], checksum: str) -> str:
     """Return 12 digits of the SHA-256 of a configuration and the checksum of its data."""
     whole = {"config": config, "data": checksum}
     text = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -181,7 +181,7 @@ def _locked(folder: Path) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise Busy(
+        raise RunLockedError(
             f"{folder} is being written by another run of the same experiment, in this process "
             "or another: wait for it, or stop it (close() its iterator)."
         ) from None
@@ -213,7 +213,7 @@ class Run:
             self.config: dict[str, Any] = record["config"]
             self.data: dict[str, Any] = record["data"]
             self.environment: dict[str, Any] = record["environment"]
-            if key(self.config, self.data["checksum"]) != self.folder.name:
+            if run_key(self.config, self.data["checksum"]) != self.folder.name:
                 raise ValueError("its folder has the key of another configuration")
 
     @classmethod
@@ -229,7 +229,7 @@ class Run:
 
         After a kill, rows that are newer than the checkpoint are cut off.
         """
-        folder = Path(root) / task / key(config, data["checksum"])
+        folder = Path(root) / task / run_key(config, data["checksum"])
         if (folder / RESULT).is_file():  # its folder may be read-only: no lock
             return cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -256,7 +256,7 @@ class Run:
         cls, task: str, config: Mapping[str, Any], data: Mapping[str, Any], root: Path
     ) -> "Run | None":
         """Return the run of this configuration on this data, to read; None without one."""
-        folder = Path(root) / task / key(config, data["checksum"])
+        folder = Path(root) / task / run_key(config, data["checksum"])
         if (folder / CONFIG).is_file():
             return cls(folder)
         runs = read_kept(Path(root) / f"{task}{KEPT}")

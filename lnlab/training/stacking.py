@@ -88,7 +88,7 @@ class Stacked(nn.Module):
             _fill(model, [registry[name][index] for registry, name in _slots(model)])
         return models
 
-    def finite(self) -> Tensor:
+    def finite_models(self) -> Tensor:
         """Return True for each model (S,) whose parameters are all finite."""
         each = [
             p.isfinite().reshape(self.count, p.numel() // self.count).all(1)
@@ -96,7 +96,7 @@ class Stacked(nn.Module):
         ]
         return torch.stack(each).all(0)
 
-    def without(self, lost: Sequence[bool]) -> "Stacked":
+    def replace_diverged(self, lost: Sequence[bool]) -> "Stacked":
         """Return a copy in which lost models have the weights of the first other one.
 
         What the others compute is the same to the last bit, which in a smaller stack it would

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed, parallel_config
 
 from lnlab.extras import name_missing_extra
 from lnlab.training import Experiment, train_steps
-from lnlab.training.runs import Busy
+from lnlab.training.runs import RunLockedError
 
 WAIT = 0.5
 """Seconds from one look at a run that another process is writing to the next."""
@@ -25,7 +25,7 @@ DEATHS = 3
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepOutcome:
     """The end of one run of a sweep."""
 
     experiment: Experiment  # its configuration
@@ -54,7 +54,7 @@ def sweep(
     jobs: int | None = None,
     cluster: str | None = None,
     **settings: Any,
-) -> Iterator[Outcome]:
+) -> Iterator[SweepOutcome]:
     """Train all experiments to their ends, and yield the outcome of each as it comes.
 
     Finished runs are not trained again, others continue from their checkpoints, and runs that
@@ -96,23 +96,23 @@ def sweep(
                 deaths += 1
                 if alone:
                     reason = f"{type(error).__name__}: its process died"
-                    yield Outcome(pending.pop(chosen[0]), error=reason)
+                    yield SweepOutcome(pending.pop(chosen[0]), error=reason)
 
 
 def _finish(
     number: int, experiment: Experiment, parent: int, settings: Mapping[str, Any]
-) -> tuple[int, Outcome | None]:
+) -> tuple[int, SweepOutcome | None]:
     """Train one experiment to its end; None if another process is at it."""
     if os.getppid() == parent:  # the workers of a cluster have another
         _exit_with(parent)
     try:
         updates = sum(1 for _ in train_steps(experiment, **settings))
-    except Busy:
+    except RunLockedError:
         time.sleep(WAIT)
         return number, None
     except Exception as error:
-        return number, Outcome(experiment, f"{type(error).__name__}: {error}")
-    return number, Outcome(experiment, updates=updates)
+        return number, SweepOutcome(experiment, f"{type(error).__name__}: {error}")
+    return number, SweepOutcome(experiment, updates=updates)
 
 
 @cache

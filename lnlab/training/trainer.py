@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_map_only
 from lnlab import paths
 from lnlab.progress import progress
 from lnlab.threads import in_one_thread, one_thread
-from lnlab.training.experiment import Epochs, Evaluation, Experiment, evaluations
+from lnlab.training.experiment import EpochSource, Evaluation, Experiment, evaluations
 from lnlab.training.random_state import (
-    Noise,
+    RunRandomState,
     default_dtype,
     read_device,
     seeded,
@@ -69,7 +69,7 @@ class Trainer:
         self.optimizer = experiment.optimizer(self.model.parameters())
         self.learning_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.batches = experiment.batches(dataset, device, dtype)
-        self.noise = Noise(f"noise of seeds {experiment.seeds}", device)
+        self.noise = RunRandomState(f"noise of seeds {experiment.seeds}", device)
         self.best = BestWeights(experiment, self.model) if experiment.best_metric else None
         self.diverged: dict[int, int] = {}
         self.step = Step(0, 0.0, torch.full((len(experiment.seeds),), math.nan), 0.0, 0.0)
@@ -116,7 +116,7 @@ class Trainer:
             if update in points or self.device.type == "cpu":
                 self.check_finite(torch.isfinite(self.step.loss))
             if update in points:  # the loss is of before the update, which may be the last
-                self.check_finite(model.finite())
+                self.check_finite(model.finite_models())
             if update in points or all(self.has_diverged):
                 began = time.perf_counter()
                 if self.device.type != "cpu":  # wait until it has done what it was given
@@ -164,7 +164,7 @@ class Trainer:
     def _evaluate(self, evaluation: Evaluation, skipped: list[bool]) -> None:
         metrics: Mapping[str, Sequence[Any]] = {}
         if not all(skipped):
-            model = self.model.without(skipped) if any(skipped) else self.model
+            model = self.model.replace_diverged(skipped) if any(skipped) else self.model
             with self.noise:
                 metrics = self.experiment.evaluate(model, self.dataset, evaluation)
             if self.best and evaluation in (Evaluation.INITIAL, Evaluation.FULL):
@@ -374,7 +374,7 @@ def train_steps(
         save_every: seconds between checkpoints; another one is kept when the iterator closes.
 
     Raises:
-        Busy: if the run is being written already.
+        RunLockedError: if the run is being written already.
         ValueError: if this machine has no such device, or the precision is unknown.
 
     Examples:
@@ -428,7 +428,11 @@ def _identity(
 
 
 def fit(
-    model: nn.Module, batches: Epochs, loss: Loss, optimizer: torch.optim.Optimizer, epochs: int
+    model: nn.Module,
+    batches: EpochSource,
+    loss: Loss,
+    optimizer: torch.optim.Optimizer,
+    epochs: int,
 ) -> Iterator[Tensor]:
     """Train a stack of models without a run, yielding their losses (S,) at each update.
 
@@ -466,7 +470,7 @@ def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
     """Put a model in evaluation mode, without gradients; afterwards each module as it was."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -494,7 +498,7 @@ def evaluate(
         raise ValueError("there are no examples to evaluate on.")
     weight = next(model.parameters())
     nll = wrong = torch.zeros((), dtype=torch.float64)
-    with evaluating(model):
+    with evaluation_mode(model):
         for some_x, some_y in zip(x.split(size), y.split(size), strict=True):
             count = len(some_x)
             some_x, some_y = to_device((some_x, some_y), weight.device, weight.dtype)

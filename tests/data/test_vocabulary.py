@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from lnlab.data import Vocabulary
-from lnlab.data.vocabulary import END, UNKNOWN, by_frequency
+from lnlab.data.vocabulary import END, UNKNOWN, frequent_words
 
 
 def test_the_most_frequent_come_first_and_equals_in_order_of_letters():
     counts = Counter(["b", "a", "c", "b", "a", "b", "d"])
-    assert by_frequency(counts) == ["b", "a", "c", "d"]
-    assert by_frequency(counts, min_count=2) == ["b", "a"]
+    assert frequent_words(counts) == ["b", "a", "c", "d"]
+    assert frequent_words(counts, min_count=2) == ["b", "a"]
 
 
 def test_a_sentence_ends_is_padded_and_loses_nothing():

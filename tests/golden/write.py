@@ -45,7 +45,7 @@ LNLAB = {
     "from_samples": "lnlab.papers.las.recordings:from_samples",
     "Utterance": "lnlab.papers.las.recordings:Utterance",
     "experiments": "lnlab.papers:EXPERIMENTS",
-    "declared": "lnlab.training.experiment:declared",
+    "declared": "lnlab.training.experiment:experiment_fields",
     "initial_models": "lnlab.training.trainer:initial_models",
     "side_by_side": "lnlab.training:stack",
     "train": "lnlab.training:train_steps",

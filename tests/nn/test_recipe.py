@@ -7,7 +7,7 @@ import torch
 from lnlab import panels
 from lnlab.analysis.normalized_layer import measure_table1
 from lnlab.nn import NORMS, AffineNormalizer, Identity, Stats
-from lnlab.nn.table1 import ROWS, Row
+from lnlab.nn.table1 import ROWS, TableRow
 from lnlab.papers import mnist
 from lnlab.training import train_steps
 
@@ -23,7 +23,7 @@ def test_a_normalizer_of_the_recipe_is_found_everywhere(monkeypatch, tmp_path):
     recipe = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
     for place in ("`NORMS` (`nn/__init__.py`)", "`ROWS` (`nn/table1.py`)", "`ARMS`"):
         assert place in recipe, "the recipe names every place that is edited here"
-    row = Row(LargestNorm, "YNNYNYNNNNYY", "divides by the largest of a case")
+    row = TableRow(LargestNorm, "YNNYNYNNNNYY", "divides by the largest of a case")
     monkeypatch.setitem(NORMS, "largest", LargestNorm)
     monkeypatch.setitem(ROWS, "largest", row)
     # in the place of an arm, as the choices of a field are read with its class

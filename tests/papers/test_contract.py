@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from lnlab.nn.normalizer import at_least_float32
 from lnlab.papers import EXPERIMENTS, mnist
 from lnlab.training import Evaluation, Experiment, find_run, stack, train_steps
-from lnlab.training.experiment import declared
-from lnlab.training.random_state import Noise
+from lnlab.training.experiment import experiment_fields
+from lnlab.training.random_state import RunRandomState
 from lnlab.training.runs import read
 from lnlab.training.trainer import initial_models, mixed_forward
 
@@ -42,7 +42,7 @@ def fields_with_choices(kind):
     """The fields of an experiment that have a list to choose from."""
     choices = {
         field.name: field.allowed.get("choices", (True, False) * (field.kind is bool))
-        for field in declared(kind).values()
+        for field in experiment_fields(kind).values()
     }
     return {name: None for name, values in choices.items() if len(values) > 1}
 
@@ -146,7 +146,7 @@ def test_fused_it_is_the_same_function_with_the_same_gradients(kind):
         experiment = replace(kind.budget("smoke", seeds=(0,)), fused=fused)
         model = stack([experiment.model(seed, dataset) for seed in experiment.seeds]).double()
         x, y = next(experiment.batches(dataset, dtype=torch.float64).epoch(0))
-        with Noise("the same for both", torch.device("cpu")):
+        with RunRandomState("the same for both", torch.device("cpu")):
             loss = experiment.loss(model(x), y)
             loss.sum().backward()
         grads = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
@@ -185,7 +185,7 @@ def test_mixed_precision_changes_products_alone(kind, monkeypatch):
     for mixed in (False, True):
         model, products = stack(initial_models(task, dataset)), ProductDtypes()
         x, y = next(task.batches(dataset).epoch(0))
-        with products, Noise("the same for both", torch.device("cpu")):
+        with products, RunRandomState("the same for both", torch.device("cpu")):
             losses.append(task.loss(mixed_forward(model, x) if mixed else model(x), y))
             losses[-1].sum().backward()
         assert (torch.bfloat16 in products.dtypes) == mixed

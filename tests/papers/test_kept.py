@@ -6,7 +6,7 @@ import pytest
 
 from lnlab import paths
 from lnlab.papers import EXPERIMENTS
-from lnlab.training.runs import KEPT, key, read
+from lnlab.training.runs import KEPT, read, run_key
 
 RESULTS = paths.place("results")
 NAMES = sorted(path.name.removesuffix(KEPT) for path in RESULTS.glob(f"*{KEPT}"))
@@ -22,7 +22,7 @@ def test_kept_runs_have_the_configuration_the_key_and_the_metrics_of_their_exper
     assert runs
     for run in runs:
         task = EXPERIMENTS[name].from_config(run.config)
-        assert key(run.config, run.data["checksum"]) == run.key
+        assert run_key(run.config, run.data["checksum"]) == run.key
         config = json.loads(json.dumps(task.config()))
         # the fields that there were then, and still are
         assert all(run.config[name] == config[name] for name in run.config.keys() & config)

@@ -21,7 +21,7 @@ class Fields(Tiny):
     swapped: bool = False
 
     @classmethod
-    def implied(cls, budget, changes):
+    def implied_changes(cls, budget, changes):
         return {"epochs": 9} if changes.get("batch_size") == 2 else {}
 
 
@@ -119,4 +119,4 @@ def test_it_is_evaluated_lightly_and_fully_and_for_its_length(tmp_path):
     short = evaluations(replace(experiment, updates=6), 7)
     assert short == {0: Evaluation.INITIAL, 5: light, 6: Evaluation.FINAL}
     assert [one.num_updates(7) for one in (Tiny(), Tiny(updates=8))] == [21, 8]
-    assert Tiny().every(7, 7) == {0, 7, 14, 21}
+    assert Tiny().every_n_updates(7, 7) == {0, 7, 14, 21}

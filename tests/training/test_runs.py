@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import lnlab
-from lnlab.training.runs import Busy, Run, environment, keep, key, read, remove
+from lnlab.training.runs import Run, RunLockedError, environment, keep, read, remove, run_key
 
 CONFIG = {"norm": "layer", "units": [8, 8], "learning_rate": 1e-3}
 DATA = {"name": "digits", "kind": "embedded", "checksum": "abc", "licence": "BSD"}
@@ -48,12 +48,15 @@ def check_pictures(run: Run, updates: list[int]) -> None:
 
 def test_a_finished_run_says_what_it_was_under_the_hash_of_canonical_json(tmp_path):
     text = '{"config":{"a":[1,2],"b":0.5},"data":"abc"}'
-    assert key({"b": 0.5, "a": (1, 2)}, "abc") == hashlib.sha256(text.encode()).hexdigest()[:12]
+    assert (
+        run_key({"b": 0.5, "a": (1, 2)}, "abc")
+        == hashlib.sha256(text.encode()).hexdigest()[:12]
+    )
     root = tmp_path / "mes données à moi"
     finish(root)
     run = begin(root)
     assert run.done
-    assert run.folder == root / "mnist" / key(CONFIG, "abc")
+    assert run.folder == root / "mnist" / run_key(CONFIG, "abc")
     assert (run.config, run.data, run.environment) == (CONFIG, DATA, environment())
     assert run.result == {"seconds": 1.5}
     assert torch.equal(run.weights()["W"], torch.eye(3))
@@ -131,16 +134,16 @@ print("locked", flush=True), time.sleep(60)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         try:
             assert writer.stdout.readline() == "locked\n"
-            with pytest.raises(Busy, match="is being written"):
+            with pytest.raises(RunLockedError, match="is being written"):
                 begin(tmp_path)
             (reader,) = read(tmp_path)  # does not wait
-            with pytest.raises(Busy):
+            with pytest.raises(RunLockedError):
                 remove(reader)
             with pytest.raises(ValueError, match="is not done"):
                 _ = reader.result
         finally:
             writer.kill()
-    with begin(tmp_path) as run:  # at once, or it would be Busy
+    with begin(tmp_path) as run:  # at once, or it would be locked
         assert run.state == {"update": 1}
 
 

@@ -146,9 +146,12 @@ def test_a_model_that_is_not_finite_is_named_and_replaced_by_another(count):
     with torch.no_grad():
         models[-1].weight[0] = models[-1].running_mean[0] = math.nan
     together = stack(models)
-    assert together.finite().tolist() == [True] * (count - 1) + [False]
+    assert together.finite_models().tolist() == [True] * (count - 1) + [False]
     if count > 1:
-        other, x = together.without([False, False, True]), torch.randn(1, 5, 3).expand(3, 5, 3)
+        other, x = (
+            together.replace_diverged([False, False, True]),
+            torch.randn(1, 5, 3).expand(3, 5, 3),
+        )
         y = other.eval()(x)
         assert torch.equal(y[2], y[0])
         assert torch.equal(y[:2], together.eval()(x)[:2])

@@ -13,7 +13,7 @@ from lnlab.training import (
     Batches,
     cross_entropy,
     evaluate,
-    evaluating,
+    evaluation_mode,
     find_run,
     fit,
     stack,
@@ -359,6 +359,6 @@ def test_evaluate_is_the_mean_over_all_cases_and_leaves_no_trace():
         assert metrics["error"][index] == error.item()
         alone = evaluate(one, x.float(), y, F.cross_entropy, size=7)
         assert alone["nll"][0] == pytest.approx(nll.item(), rel=1e-5)
-    with pytest.raises(KeyError), evaluating(model):
+    with pytest.raises(KeyError), evaluation_mode(model):
         raise KeyError
     assert [module.training for module in model.modules()] == modes

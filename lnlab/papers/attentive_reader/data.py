@@ -18,12 +18,12 @@ from lnlab.data.cache import Arrays, cache_arrays, file_stamp
 from lnlab.data.dataset import (
     Dataset,
     Source,
-    by_hash,
     read_sources,
     read_text,
     require_files,
+    sort_by_hash,
 )
-from lnlab.data.vocabulary import SPECIAL, Vocabulary, by_frequency, pad
+from lnlab.data.vocabulary import SPECIAL, Vocabulary, frequent_words, pad
 from lnlab.papers.attentive_reader.model import QuestionBatch
 from lnlab.paths import data_folder
 
@@ -123,7 +123,7 @@ def make_cbt_questions(folder: Path, sentences: int, split: int) -> Splits:
     books = read_cbt_books(folder)
     counts = Counter(word.lower() for book in books.values() for line in book for word in line)
     common = {word for word, _ in counts.most_common(COMMON)}
-    order = by_hash(books, split, sep="\0")
+    order = sort_by_hash(books, split, sep="\0")
     test, valid, train = order[:HELD_OUT], order[HELD_OUT : 2 * HELD_OUT], order[2 * HELD_OUT :]
     splits = {}
     for name, titles in (("train", train), ("valid", valid), ("test", test)):
@@ -146,10 +146,10 @@ def _book_questions(
         passage, query = book[index - sentences : index], book[index]
         for kind, words in kinds.items():
             present = {word for line in passage for word in line if word in words}
-            answers = by_hash(
+            answers = sort_by_hash(
                 {w for w in present if query.count(w) == 1}, title, index, sep="\0"
             )
-            others = by_hash(present.difference(query), title, index, sep="\0")
+            others = sort_by_hash(present.difference(query), title, index, sep="\0")
             if answers and len(others) >= CANDIDATES - 1:
                 candidates = [answers[0], *others[: CANDIDATES - 1]]
                 name = f"{title}, line {index + 1}, {kind}"
@@ -183,7 +183,7 @@ def answer_words(book: Book, common: set[str]) -> dict[str, set[str]]:
 
 def _anonymous(name: str, passage: Book, query: list[str], words: Sequence[str]) -> Question:
     """Return the question whose candidates are ``words``, as entities; the first is right."""
-    order = by_hash({*words}, name, 0, sep="\0")
+    order = sort_by_hash({*words}, name, 0, sep="\0")
     entity = {word: f"@entity{number}" for number, word in enumerate(order)}
 
     def text(line: Sequence[str]) -> str:
@@ -355,7 +355,7 @@ class Questions(Dataset[Sequence[Question]]):
                 counts.update(passage + query)
                 if split == "train":
                     longest = max(longest[0], len(passage)), max(longest[1], len(query))
-        frequent = by_frequency(counts, self.min_count)
+        frequent = frequent_words(counts, self.min_count)
         words = [word for word in frequent if word != BLANK and not ENTITY.fullmatch(word)]
         return {
             "words": np.frombuffer("\n".join(words).encode(), np.uint8),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, by_hash, read_sources, read_text
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text, sort_by_hash
 from lnlab.data.downloads import unpack
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _read_split(folder: Path) -> Labelled:
                 f"classes, {' and '.join(CLASSES)}."
             )
         reviews |= {f"{label} {path.name}": (path, label) for path in files}
-    chosen = (reviews[name] for name in by_hash(reviews, folder.name))
+    chosen = (reviews[name] for name in sort_by_hash(reviews, folder.name))
     return [(read_text(path), label) for path, label in chosen]
 
 

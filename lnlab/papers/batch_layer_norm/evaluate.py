@@ -17,7 +17,7 @@ from lnlab.nn import (
     use_statistics,
 )
 from lnlab.papers.batch_layer_norm.model import batch_layer_norms
-from lnlab.training import evaluating
+from lnlab.training import evaluation_mode
 from lnlab.training.random_state import to_device
 
 UNCHANGED = ""  # the name for no configuration: each normalizer keeps its own
@@ -56,7 +56,7 @@ def score_configurations(
     encode, classify = getattr(model, "encode", None), getattr(model, "classify", model)
     nll, correct = dict.fromkeys(configurations, 0.0), dict.fromkeys(configurations, 0)
     chunks = zip(*(tensor.split(max(1, CHUNK_SIZE // m)) for tensor in (x, y)), strict=True)
-    with evaluating(model):
+    with evaluation_mode(model):
         for chunk in chunks:
             chunk_x, chunk_y = to_device(chunk, weight.device, weight.dtype)
             h = chunk_x if encode is None else vmap(encode)(chunk_x)

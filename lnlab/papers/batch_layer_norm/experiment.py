@@ -129,7 +129,7 @@ class BatchLayerNormExperiment(training.Experiment):
 
     def eval_points(self, updates_per_epoch: int) -> set[int]:
         """Return the last update of each epoch; as in the authors' code, not 0."""
-        return self.every(updates_per_epoch, updates_per_epoch) - {0}
+        return self.every_n_updates(updates_per_epoch, updates_per_epoch) - {0}
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL

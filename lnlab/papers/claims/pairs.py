@@ -14,7 +14,7 @@ from lnlab.papers import EXPERIMENTS
 from lnlab.papers.claims import measures
 from lnlab.papers.claims.entries import CONDITION, Comparison, parse_call
 from lnlab.papers.claims.judge import Decision, judge, judge_shares
-from lnlab.training.experiment import declared
+from lnlab.training.experiment import experiment_fields
 from lnlab.training.runs import Run
 
 OPERATIONAL = ("seeds", "device", "precision")
@@ -76,7 +76,7 @@ class Runs:
     @staticmethod
     def fields(experiment: str) -> list[str]:
         """Return the fields that runs of an experiment are selected by."""
-        return [*declared(EXPERIMENTS[experiment]), "checksum"]
+        return [*experiment_fields(EXPERIMENTS[experiment]), "checksum"]
 
 
 class PairedRuns:
@@ -125,7 +125,7 @@ class PairedRuns:
 
     def _check_alike(self, runs: Sequence[Run]) -> None:
         of = self.of
-        measured = declared(EXPERIMENTS[of.experiment])
+        measured = experiment_fields(EXPERIMENTS[of.experiment])
         free = {
             *OPERATIONAL, "learning_rate", *(name for arm in of.arms for name in arm),
             *of.over, *of.blocks, *of.seed_fields,

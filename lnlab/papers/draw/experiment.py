@@ -71,7 +71,7 @@ class Experiment(training.Experiment):
 
     def log_points(self, updates_per_epoch: int) -> set[int]:
         """Return every ``eval_every`` updates, at which the bound is measured."""
-        return self.every(self.eval_every, updates_per_epoch)
+        return self.every_n_updates(self.eval_every, updates_per_epoch)
 
     def measure(self, net: Any, dataset: Images, evaluation: Evaluation) -> dict[str, Any]:
         test = evaluation is Evaluation.FINAL

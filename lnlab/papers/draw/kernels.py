@@ -13,7 +13,7 @@ from lnlab.kernels.compilation import KernelLibrary, ctypes_fields
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     Tensors,
-    form_of,
+    fused_form,
     is_affine,
     library_for,
     require_bias,
@@ -140,7 +140,7 @@ class FusedDRAW(DRAW):
         of_cells = [
             tensor
             for cell in (self.encoder, self.decoder)
-            for tensor in (cell.W_x, cell.W_h, form_of(cell).parameters, *cell.first)
+            for tensor in (cell.W_x, cell.W_h, fused_form(cell).parameters, *cell.first)
         ]
         of_maps = [tensor for layer in self._maps for tensor in (layer.W, require_bias(layer))]
         return [*of_cells, *of_maps, self.first]

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, file_stamp
-from lnlab.data.dataset import Dataset, Source, by_hash, read_sources
+from lnlab.data.dataset import Dataset, Source, read_sources, sort_by_hash
 from lnlab.data.downloads import unpack
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.pen import Line, Stroke, length, offsets, resample
@@ -203,7 +203,7 @@ def read_unipen(path: Path) -> tuple[dict[str, list[Line]], int]:
         raise ValueError(f"unipen: there are no lines, data/8/*/*/*.dat, in {path}.")
     read = (_read_unipen_line(file, folder) for file in files)
     lines = [line for line in read if line is not None]
-    writers = by_hash({line.writer for line in lines})
+    writers = sort_by_hash({line.writer for line in lines})
     count = max(1, len(writers) // HELD_OUT)
     split_of = dict.fromkeys(writers, "train")
     split_of |= dict.fromkeys(writers[:count], "test")

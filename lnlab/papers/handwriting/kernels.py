@@ -13,7 +13,7 @@ from lnlab.kernels.compilation import KernelLibrary, ctypes_fields
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     Tensors,
-    form_of,
+    fused_form,
     is_affine,
     library_for,
     require_bias,
@@ -144,7 +144,7 @@ class FusedHandwriting(HandwritingNet):
         return [
             cell.W_x,
             cell.W_h,
-            form_of(cell).parameters,
+            fused_form(cell).parameters,
             self.move.W,
             require_bias(self.move),
         ]

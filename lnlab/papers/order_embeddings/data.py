@@ -22,12 +22,12 @@ from lnlab.data.cache import file_stamp
 from lnlab.data.dataset import (
     Dataset,
     Source,
-    by_hash,
     read_sources,
     read_text,
     require_files,
+    sort_by_hash,
 )
-from lnlab.data.vocabulary import Vocabulary, by_frequency
+from lnlab.data.vocabulary import Vocabulary, frequent_words
 from lnlab.paths import data_folder
 
 SCENES, COCO, COCO_BOXES = SOURCES = read_sources("captions")
@@ -139,7 +139,7 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
     captions, sizes = _read_coco_captions(folder / "annotations" / "captions_val2017.json")
     categories = read_coco_categories(folder)
     boxes = _read_coco_boxes(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
-    order = by_hash(boxes, split)
+    order = sort_by_hash(boxes, split)
     if len(order) <= 2 * HELD_OUT:
         raise ValueError(f"{folder}: {len(order)} images, {2 * HELD_OUT} of them held out.")
     splits = {
@@ -451,7 +451,7 @@ class Captions(Dataset[CaptionedImages]):
         """The words of the training and validation captions, as the authors have it."""
         assert self.valid is not None  # every source of captions has them
         captions = (*self.train.captions, *self.valid.captions)
-        return Vocabulary(by_frequency(Counter(" ".join(captions).split())))
+        return Vocabulary(frequent_words(Counter(" ".join(captions).split())))
 
     @cached_property
     def entailments(self) -> tuple[tuple[str, str], ...]:

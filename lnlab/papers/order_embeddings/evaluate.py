@@ -11,7 +11,7 @@ from torch import Tensor
 from lnlab.data import Vocabulary
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.model import OrderEmbedding
-from lnlab.training import evaluating
+from lnlab.training import evaluation_mode
 
 TOP_K = (1, 5, 10)  # K of R@K
 BATCH = 500  # captions that are read at once
@@ -27,7 +27,7 @@ def embed_captions(
     words, lengths = vocabulary.encode_batch(captions)
     order = lengths.argsort(stable=True)
     points = []
-    with evaluating(net):
+    with evaluation_mode(net):
         for chosen in order.split(BATCH):
             longest = int(lengths[chosen].max())
             batch = words[chosen, :longest].to(net.W.device)
@@ -37,7 +37,7 @@ def embed_captions(
 
 def embed_images(net: OrderEmbedding, images: CaptionedImages) -> Tensor:
     """Return images as points (P, H)."""
-    with evaluating(net):
+    with evaluation_mode(net):
         features = torch.from_numpy(np.array(images.features))
         return net.embed_images(features.to(net.W.device, net.W.dtype)).cpu()
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from lnlab.data.cache import cache_arrays, file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
 from lnlab.data.text import CHARACTERS
-from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, by_frequency
+from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, frequent_words
 from lnlab.extras import name_missing_extra
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
 from lnlab.papers.skip_thoughts.model import Triples
@@ -480,7 +480,7 @@ class EncodedBooks:
         held_out = torch.arange(len(sentences)) // STRETCH % EACH == EACH - 1
         trained = zip(sentences, held_out.tolist(), strict=True)
         counts = Counter(word for words, out in trained if not out for word in words)
-        self.vocabulary = Vocabulary(by_frequency(counts)[: vocab_size - len(SPECIAL)])
+        self.vocabulary = Vocabulary(frequent_words(counts)[: vocab_size - len(SPECIAL)])
         if shuffled:
             rng = generator("sentences out of their order")
             order = torch.randperm(len(sentences), generator=rng)

@@ -19,7 +19,7 @@ from random import Random
 import numpy as np
 
 from lnlab.data.cache import file_stamp
-from lnlab.data.dataset import Dataset, Source, by_hash, read_sources, read_text
+from lnlab.data.dataset import Dataset, Source, read_sources, read_text, sort_by_hash
 from lnlab.papers.skip_thoughts import data
 from lnlab.papers.skip_thoughts.data import (
     BAD,
@@ -87,7 +87,7 @@ class SentenceTask:
 def assign_folds(name: str, count: int) -> np.ndarray:
     """Assign examples to folds of nearly equal size by a hash, and return the folds (N,)."""
     folds = np.empty(count, np.int64)
-    folds[by_hash(range(count), name)] = np.arange(count) * FOLDS // max(1, count)
+    folds[sort_by_hash(range(count), name)] = np.arange(count) * FOLDS // max(1, count)
     return folds
 
 

@@ -106,11 +106,11 @@ class Experiment(training.Experiment):
 
     def eval_points(self, updates_per_epoch: int) -> set[int]:
         """After every ``downstream_every`` updates."""
-        return self.every(self.downstream_every, updates_per_epoch)
+        return self.every_n_updates(self.downstream_every, updates_per_epoch)
 
     def log_points(self, updates_per_epoch: int) -> set[int]:
         """After every ``eval_every`` updates."""
-        return self.every(self.eval_every, updates_per_epoch)
+        return self.every_n_updates(self.eval_every, updates_per_epoch)
 
     def measure(
         self, net: Any, dataset: EncodedBooks, evaluation: Evaluation

@@ -22,7 +22,7 @@ from lnlab.papers.transformer.evaluate import (
 )
 from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
-from lnlab.training.experiment import CPU, Epochs, collate
+from lnlab.training.experiment import CPU, EpochSource, collate
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
 
@@ -91,7 +91,7 @@ class Experiment(training.Experiment):
 
     def batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
-    ) -> Epochs:
+    ) -> EpochSource:
         count = self.train_size or None
         first = Windows(dataset.train.x[:count], dataset.train.y[:count])
         return super().batches(SimpleNamespace(train=first), device, dtype)
