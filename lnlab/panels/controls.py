@@ -1,6 +1,5 @@
 """The controls of panels: those of ipywidgets, and several choices at once."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,12 +12,7 @@ from lnlab.nn.table1 import Statistics
 WIDTH = "84px"
 """The width of every description, so that the controls stand in line."""
 
-COLUMN = {"flex": "none", "width": "484px"}
-LABELLED = {"description_width": WIDTH}
-NARROW: dict[str, Any] = {"style": LABELLED, "layout": {"width": "376px"}}
-"""A slider: the number that it has stands beside it."""
-WIDE: dict[str, Any] = {"style": LABELLED, "layout": {"width": "476px"}}
-"""A list or a text box: the whole width of a column."""
+LABELLED: dict[str, Any] = {"style": {"description_width": WIDTH}, "layout": {"width": "auto"}}
 
 MODES = {statistics.name.lower(): statistics for statistics in Statistics}
 """The sources of statistics over cases, by name."""
@@ -39,8 +33,8 @@ class Chips(ipywidgets.HBox):
             name: ipywidgets.ToggleButton(description=name, layout=layout) for name in options
         }
         label = ipywidgets.Label(description, layout={"width": WIDTH, "flex": "none"})
-        self.why = ipywidgets.Label(layout={"flex": "none"})
-        buttons = [*self.buttons.values(), self.why]
+        self.full = ipywidgets.Label(layout={"flex": "none"})
+        buttons = [*self.buttons.values(), self.full]
         super().__init__([label, ipywidgets.Box(buttons, layout={"flex_flow": "row wrap"})])
         self.add_class("lnlab-chips")
         for button in self.buttons.values():
@@ -66,102 +60,89 @@ class Chips(ipywidgets.HBox):
 
     def _update_buttons(self, _: object) -> None:
         full = self.max_chosen <= len(self.value) < len(self.buttons)
-        self.why.value = (
-            f"{self.max_chosen} at most: release one to choose another" if full else ""
-        )
+        words = f"{self.max_chosen} at most: release one to choose another"
+        self.full.value = words if full else ""
         for name, button in self.buttons.items():
             button.value = name in self.value
             button.disabled = full and name not in self.value
-            button.tooltip = self.why.value if button.disabled else ""
 
 
 def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.FloatLogSlider:
     """Return a slider from 10**smallest to 10**largest in tenths of a decade."""
     return ipywidgets.FloatLogSlider(
         value=1.0, min=smallest, max=largest, step=0.1, description=description,
-        readout_format=".3r", **NARROW,
+        readout_format=".3r", **LABELLED,
     )  # fmt: skip
 
 
-def sign_buttons(description: str) -> ipywidgets.ToggleButtons:
-    """Return two buttons for the sign of a number: 1 or -1."""
-    return ipywidgets.ToggleButtons(
-        options=[(f"{description} > 0", 1), (f"{description} < 0", -1)],
-        style={"button_width": "60px"},
-        layout={"margin": f"2px 2px 2px {WIDTH}", "width": "auto"},
+def choice_slider(
+    description: str, options: Options, *, at_end: bool = False
+) -> ipywidgets.SelectionSlider:
+    """Return a slider over the given values, which starts at the first or the last."""
+    labels = label_options(options)
+    index = len(labels) - 1 if at_end else 0
+    return ipywidgets.SelectionSlider(
+        options=labels, index=index, description=description, **LABELLED
     )
-
-
-def choice_slider(description: str, options: Options) -> ipywidgets.SelectionSlider:
-    """Return a slider over the given values."""
-    labelled = [*label_options(options).items()]
-    return ipywidgets.SelectionSlider(options=labelled, description=description, **NARROW)
 
 
 def choice(description: str, options: Options) -> ipywidgets.Dropdown:
     """Return a list of values to choose from."""
-    labelled = [*label_options(options).items()]
-    return ipywidgets.Dropdown(options=labelled, description=description, **WIDE)
+    return ipywidgets.Dropdown(
+        options=label_options(options), description=description, **LABELLED
+    )
 
 
 def text_box(description: str, suggestions: Iterable[str]) -> ipywidgets.Combobox:
-    """Return a field to type in, with texts to choose from."""
+    """Return a field to type in, with texts to choose from, the first of which it has."""
+    texts = [*dict.fromkeys(suggestions)]
     return ipywidgets.Combobox(
-        options=[*dict.fromkeys(suggestions)], description=description,
-        continuous_update=False, placeholder=f"type a {description}", **WIDE,
+        value=texts[0], options=texts, description=description, continuous_update=False,
+        placeholder=f"type a {description}", **LABELLED,
     )  # fmt: skip
 
 
-def label_options(options: Options) -> dict[str, Any]:
-    """Return values by their labels."""
+def label_options(options: Options) -> list[tuple[str, Any]]:
+    """Return pairs of a label and its value; two labels may be equal."""
     if isinstance(options, Mapping):
-        return dict(options)
-    values = [*options]
-    texts = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-    return dict(zip(make_distinct(texts), values, strict=True))
+        return [*options.items()]
+    return [(f"{v:g}" if isinstance(v, float) else str(v), v) for v in options]
 
 
-def make_distinct(labels: Iterable[str]) -> list[str]:
-    """Return labels that all differ: "five", "five (2)"; no option hides another."""
-    seen: Counter[str] = Counter()
-    different = []
-    for label in labels:
-        seen[label] += 1
-        different.append(f"{label} ({seen[label]})" if seen[label] > 1 else label)
-    return different
+def player(slider: Any, step: int, interval: int) -> ipywidgets.Play:
+    """Return the buttons that move a slider from end to end, a step each ``interval`` ms."""
+    every = slider_values(slider)
+    play = ipywidgets.Play(min=0, max=len(every) - 1, step=step, interval=interval)
+    play.observe(lambda change: setattr(slider, "value", every[change["new"]]), "value")
+    traitlets.dlink((slider, "disabled"), (play, "disabled"))
+    return play
 
 
 # The values that controls can have.
 
 
-def is_slider(control: Any) -> bool:
-    """Return True if the values of a control are places on a scale."""
-    return isinstance(control, ipywidgets.SelectionSlider | ipywidgets.FloatLogSlider)
-
-
 def slider_values(slider: Any) -> list[Any]:
-    """Return every value that a slider can have."""
-    if isinstance(slider, ipywidgets.SelectionSlider):
-        return [value for _, value in slider.options]
+    """Return every value that a slider between two numbers can have."""
     if isinstance(slider, ipywidgets.FloatLogSlider):
         count = round((slider.max - slider.min) / slider.step) + 1
         return np.logspace(slider.min, slider.max, count, base=slider.base).tolist()
     return [*range(slider.min, slider.max + 1)]
 
 
-def list_stops(control: Any, value: Any) -> dict[str, Any]:
-    """Return what a control can be set to, by words, ``value`` among it."""
+def list_stops(control: Any, value: Any, values: Iterable[Any] = ()) -> dict[str, Any]:
+    """Return what a control can be set to where no kernel runs, by words.
+
+    These are ``values``, or all that it can be set to, and ``value`` among them: in place of a
+    number that is almost the same, before texts.
+    """
     if isinstance(control, ipywidgets.FloatLogSlider):
-        return label_sizes(slider_values(control), value)
-    if isinstance(control, ipywidgets.Combobox):
-        return {text: text for text in dict.fromkeys((value, *control.options))}
+        values = values or slider_values(control)
+        others = [each for each in values if abs(each / value - 1) > 0.01]
+        return {three_digits(each): each for each in sorted([*others, value])}
+    if isinstance(control, ipywidgets.Combobox | Chips):
+        texts = dict.fromkeys((value, *(values or control.options)))
+        return {text if isinstance(text, str) else " · ".join(text): text for text in texts}
     return dict(control.options)
-
-
-def label_sizes(values: Iterable[float], value: float) -> dict[str, float]:
-    """Return numbers by their first three digits, with ``value`` in place of its equals."""
-    others = [each for each in values if abs(each / value - 1) > 0.01]
-    return {three_digits(each): each for each in sorted([*others, value])}
 
 
 def three_digits(value: float) -> str:
@@ -177,7 +158,7 @@ def check(name: str, value: Any, control: Any) -> None:
         every = slider_values(control)
         if not every[0] <= value <= every[-1]:
             raise ValueError(f"{name} is {value}: give {every[0]:.10g} to {every[-1]:.10g}.")
-    elif not isinstance(control, ipywidgets.Text | ipywidgets.Combobox):
+    elif not isinstance(control, ipywidgets.Text):
         check_option(name, value, [option for _, option in control.options])
 
 
@@ -185,42 +166,3 @@ def check_option(name: str, value: object, allowed: Iterable[Any]) -> None:
     """Raise ValueError unless ``value`` is among ``allowed``."""
     if value not in [*allowed]:
         raise ValueError(f"{name} is {value!r}: choose from {', '.join(map(str, allowed))}.")
-
-
-# Arranging and moving them.
-
-
-def arrange(controls: Iterable[Any], columns: int) -> ipywidgets.VBox:
-    """Return the controls in columns, below each other where a window is narrow.
-
-    Chips stand above the others, over the whole width.
-    """
-    others = [control for control in controls if not isinstance(control, Chips)]
-    half = len(others) // 2 if columns == 2 else 0
-    parts = [part for part in (others[:half], others[half:]) if part]
-    boxes = [ipywidgets.VBox([*map(add_reason, part)], layout=COLUMN) for part in parts]
-    chips = [control for control in controls if isinstance(control, Chips)]
-    return ipywidgets.VBox([*chips, ipywidgets.Box(boxes, layout={"flex_flow": "row wrap"})])
-
-
-def add_reason(control: Any) -> ipywidgets.VBox:
-    """Return a control, and below it room for the reason why it cannot be moved."""
-    control.why = ipywidgets.Label(layout={"display": "none", "margin": f"-4px 0 2px {WIDTH}"})
-    control.why.add_class("lnlab-why")
-    return ipywidgets.VBox([control, control.why])
-
-
-def lock(control: Any, why: str) -> None:
-    """Grey a control out and say why; with no reason, let it be moved again."""
-    control.disabled = bool(why)
-    control.why.value = why
-    control.why.layout.display = "" if why else "none"
-
-
-def player(slider: Any, step: int, interval: int) -> ipywidgets.Play:
-    """Return the buttons that move a slider from end to end, a step each ``interval`` ms."""
-    every = slider_values(slider)
-    play = ipywidgets.Play(min=0, max=len(every) - 1, step=step, interval=interval)
-    play.observe(lambda change: setattr(slider, "value", every[change["new"]]), "value")
-    traitlets.dlink((slider, "disabled"), (play, "disabled"))
-    return play

@@ -38,19 +38,12 @@ Sections = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class DistributionsState:
-    """Recorded nets at one moment.
+    """Recorded nets at one moment."""
 
-    Attributes:
-        net: which of the recorded kinds; "" is the first.
-        arms: of that net, at most four; none: the first four.
-        what: activations or gradients.
-        step: the nearest one that was recorded is shown.
-    """
-
-    net: str = ""
-    arms: tuple[str, ...] = ()
-    what: str = "activations"
-    step: int = 0
+    net: str | None = None  # which of the recorded kinds; None is the first
+    arms: tuple[str, ...] = ()  # of that net, at most four; none: the first four
+    what: str = "activations"  # or gradients
+    step: int | None = None  # one of those that were recorded; None is the first
 
 
 def distributions(frames: Frames, **settings: Any) -> Panel:
@@ -114,10 +107,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     check_option("net", net, frames)
     for arm in state.arms:
         check_option("an arm", arm, frames[net])
-    state = replace(
-        state, net=net, arms=tuple(state.arms or [*frames[net]][:SLOTS]),
-        step=min(steps, key=lambda recorded: abs(recorded - state.step)),
-    )  # fmt: skip
+    state = replace(state, arms=tuple(state.arms or [*frames[net]][:SLOTS]))
     all_arms = dict.fromkeys(arm for arms in frames.values() for arm in arms)
     controls = {
         "arms": Chips("normalizers", all_arms, SLOTS),

@@ -49,21 +49,13 @@ PARTS = {
 
 @dataclass(frozen=True)
 class GeometryState:
-    """H linear models of the same inputs, at a random W.
-
-    Attributes:
-        normalizers: at most four.
-        family: the distribution of the outputs.
-        length: W is this many times N(0, 1); 0.1 to 10.
-        inputs: the inputs are this many times N(0, 1/D); 0.1 to 10.
-        units: H.
-    """
+    """H linear models of the same inputs, at a random W."""
 
     normalizers: tuple[str, ...] = ("none", "layer", "batch", "weight")
-    family: str = "Gaussian"
-    length: float = 1.0
-    inputs: float = 1.0
-    units: int = 16
+    family: str = "Gaussian"  # the distribution of the outputs
+    length: float = 1.0  # W is this many times N(0, 1); 0.1 to 10
+    inputs: float = 1.0  # the inputs are this many times N(0, 1/D); 0.1 to 10
+    units: int = 16  # H
 
 
 def model(name: str, family: str, length: float, inputs: float, units: int) -> GLM:

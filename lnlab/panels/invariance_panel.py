@@ -1,6 +1,6 @@
 """The panel of notebooks 00 and 02: what stays the same when weights or inputs change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from textwrap import fill
@@ -24,12 +24,11 @@ from lnlab.figures.style import (
     SIZES,
     VERMILLION,
     axes,
-    axis_number,
     base_layout,
     escape,
     format_number,
     line_styles,
-    subplot_domains,
+    side_by_side,
     text_above,
     trace,
 )
@@ -49,14 +48,12 @@ from lnlab.panels.controls import (
     Chips,
     choice,
     choice_slider,
-    label_sizes,
     log_slider,
     player,
-    sign_buttons,
     three_digits,
 )
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, PageControl, Shown
+from lnlab.panels.playable import Figure, Shown
 
 UNITS, INPUTS, CASES, MOST = 64, 16, 128, 4
 
@@ -79,7 +76,7 @@ SUGGESTIONS: dict[str, dict[str, Any]] = {
         "transformation": 1, "delta": 1e-4,
     },
     "The same with ε = 0": {"transformation": 1, "delta": 1e-4, "eps": 0.0},
-    "Change 2: which of the three is invariant?": {"transformation": 2, "shift": 2.51},
+    "Change 2: which of the three is invariant?": {"transformation": 2},
     "Change 3, one row of W: which of the three is invariant now?": {"transformation": 3},
     "Other normalizers: which of them have the invariances of layer norm?": {
         "normalizers": ("layer", "rms", "group", "scale"),
@@ -120,31 +117,17 @@ LETTERS = 76
 
 @dataclass(frozen=True)
 class InvarianceState:
-    """A transformation, and the layers that it is tried on.
+    """A transformation, and the layers that it is tried on."""
 
-    Attributes:
-        normalizers: at most four rows of Table 1 and its extension.
-        transformation: the column, 1 to 10.
-        delta: the size of what re-scales; 1e-4 to 1e4.
-        sign: of it, 1 or -1.
-        shift: what is shifted is shifted by so many times a fixed standard normal vector;
-            1e-4 to 1e4.
-        eps: of every normalizer that has one.
-        dtype: the precision of weights, inputs, statistics and outputs.
-        batch: B; frozen and recomputed statistics are those of all 128 cases.
-        mode: where statistics over cases come from: "batch", "frozen" as they were before
-            the change, or "recomputed" after it.
-    """
-
-    normalizers: tuple[str, ...] = PAPER
-    transformation: int = 1
-    delta: float = 2.51
-    sign: int = 1
-    shift: float = 1.0
-    eps: float = 1e-5
-    dtype: str = "float64"
-    batch: int = 32
-    mode: str = "batch"
+    normalizers: tuple[str, ...] = PAPER  # at most four rows of Table 1 and its extension
+    transformation: int = 1  # the column, 1 to 10
+    delta: float = 2.51  # the factor, or the multiple of a fixed vector that is added
+    sign: int = 1  # of delta, 1 or -1
+    eps: float = 1e-5  # of every normalizer that has one
+    dtype: str = "float64"  # of weights, inputs, statistics and outputs
+    batch: int = 32  # B; frozen and recomputed statistics are those of all 128 cases
+    mode: str = "batch"  # statistics over cases: "batch", "frozen" before the change, or
+    # "recomputed" after it
 
     @property
     def change(self) -> Transformation:
@@ -153,21 +136,13 @@ class InvarianceState:
 
     @property
     def amount(self) -> float:
-        """Delta or the shift, whichever the transformation reads."""
-        return self.sign * self.delta if self.change.scales else self.shift
+        """Delta with its sign."""
+        return self.sign * self.delta
 
     @property
     def precision(self) -> torch.dtype:
         """The dtype of torch that ``dtype`` names."""
         return DTYPES[self.dtype]
-
-    def resized(self, size: float) -> "InvarianceState":
-        """Return the state with a change of another size, of the same sign."""
-        return replace(self, **{"delta" if self.change.scales else "shift": size})
-
-    def with_change(self, transformation: int) -> "InvarianceState":
-        """Return the state under another change of the same size."""
-        return replace(self, transformation=transformation).resized(abs(self.amount))
 
 
 # Measurements, each made once.
@@ -225,15 +200,15 @@ def defect(layer: NormalizedLayer, column: int, amount: float) -> float:
 
 @lru_cache(maxsize=64)
 def distribution(
-    layer: NormalizedLayer, column: int, delta: float, shift: float
+    layer: NormalizedLayer, column: int, amount: float
 ) -> dict[str, dict[str, Any]]:
     """Return the histograms of a layer's outputs before and after a change, and strings.
 
     Of a change of one unit or one case only that unit or case is drawn.
     """
     touched: Any = {3: (slice(None), 0), 6: (0,)}.get(column, ())
-    vector = shift * unit_shift(layer.given.x.dtype)
-    y = layer.output(TRANSFORMATIONS[column - 1](layer.given, delta, vector))
+    vector = amount * unit_shift(layer.given.x.dtype)
+    y = layer.output(TRANSFORMATIONS[column - 1](layer.given, amount, vector))
     before, after = (v[touched].flatten().double().numpy() for v in (layer.y, y))
     edge = x_limit(layer.row)
     (x, first), (_, second) = histogram(before, edge), histogram(after, edge)
@@ -290,15 +265,11 @@ def predicted_defects(eps: float) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def table_defects(
-    delta: float, shift: float, eps: float, dtype: torch.dtype, batch: int
-) -> np.ndarray:
+def table_defects(amount: float, eps: float, dtype: torch.dtype, batch: int) -> np.ndarray:
     """Return the defects of Table 1 and its extension, rows with statistics of their own."""
-    amounts = [delta if change.scales else shift for change in TRANSFORMATIONS]
     rows = [layer(ROWS[name], eps, dtype, batch, ROWS[name].statistics) for name in TABLE]
-    return np.array(
-        [[defect(row, n, amount) for n, amount in enumerate(amounts, 1)] for row in rows]
-    )
+    columns = range(1, len(TRANSFORMATIONS) + 1)
+    return np.array([[defect(row, column, amount) for column in columns] for row in rows])
 
 
 # What is shown of a state.
@@ -308,7 +279,7 @@ def show(state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS) -> 
     """Show the outputs before and after a change, and say how far each has moved."""
     of, formula = layers(state, rows), state.change.formula
     here = {name: defect(it, state.transformation, state.amount) for name, it in of.items()}
-    by = f"δ = {state.amount:g}" if state.change.scales else f"a shift of {state.shift:g}"
+    by = f"{'δ =' if state.change.scales else 'a shift of'} {state.amount:g}"
     changes = []
     for name, moved in here.items():
         words = change_in_words(moved, EXACT[state.precision])
@@ -327,12 +298,9 @@ def show(state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS) -> 
 
 def show_table(state: InvarianceState, rows: Mapping[str, TableRow]) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
-    delta, shift = three_digits(state.sign * state.delta), three_digits(state.shift)
-    by = f"δ = {delta}, shifts of {shift}"
-    return (
-        table_figure(state, rows),
-        f"Table 1 and its extension, {by}: {conditions(state)}",
-    )
+    by = f"δ and shift = {three_digits(state.amount)}"
+    title = f"Table 1 and its extension, {by}: {conditions(state)}"
+    return table_figure(state, rows), title
 
 
 def conditions(state: InvarianceState) -> str:
@@ -367,13 +335,11 @@ def movement_figure(
     given = layer(ROWS["none"], state.eps, state.precision, state.batch)
     every = {"pre-activations a": given, **layers}
     colors = [INK, *(look["color"] for look in line_styles(layers).values())]
-    domains, data, notes = movement_domains(len(every)), [], []
+    domains, data, notes = side_by_side(len(every), 0.025), [], []
     layout = base_layout(488, 66, 16, 52, 48) | {"showlegend": False}
     for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
         edge = x_limit(every[name].row)
-        drawn = distribution(
-            every[name], state.transformation, state.sign * state.delta, state.shift
-        )
+        drawn = distribution(every[name], state.transformation, state.amount)
         looks = {
             "before": {"line": {"width": 0}, "fill": "tozeroy", "fillcolor": "#CBD0D8"},
             "strings": {"mode": "lines", "line": {"color": color, "width": 1.2}},
@@ -384,34 +350,22 @@ def movement_figure(
             trace("scatter", f"{part} {slot}", slot, hoverinfo="skip", **look, **drawn[part])
             for part, look in looks.items()
         ]
-        x_domain, y_domain = domains[slot]
         words = fill(escape(name), LETTERS // len(every)).replace("\n", "<br>")
         font = {"color": color, "size": 14}
-        notes.append(text_above(f"<b>{words}</b>", sum(x_domain) / 2, 0, "center", font))
+        notes.append(text_above(f"<b>{words}</b>", sum(domains[slot]) / 2, 0, "center", font))
         x = {
-            "domain": x_domain,
+            "domain": domains[slot],
             "range": [-edge, edge],
             "nticks": 4,
             "tickangle": 0,
             "showgrid": False,
         }
-        y = {"domain": y_domain, "range": [-DEPTH, PEAK], "visible": False}
+        y = {"domain": [0.575, 1], "range": [-DEPTH, PEAK], "visible": False}
         fixed = {"fixedrange": True}
         layout |= axes(slot, x | fixed, y | fixed)
     data += sweep_traces(state, layers, here)
-    layout |= sweep_axes(state, *domains[-1]) | {"annotations": notes}
+    layout |= sweep_axes(state) | {"annotations": notes}
     return {"data": data, "layout": layout}
-
-
-@cache
-def movement_domains(count: int) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-    """Return the places of ``count`` distributions side by side, and of the sweep below."""
-    domains = subplot_domains(
-        2, count, specs=[[{}] * count, [{"colspan": count}, *[None] * (count - 1)]],
-        horizontal_spacing=0.025, row_heights=[0.425, 0.44], vertical_spacing=0.135,
-    )  # fmt: skip
-    numbers = map(axis_number, range(count + 1))
-    return [(domains[f"xaxis{n}"]["domain"], domains[f"yaxis{n}"]["domain"]) for n in numbers]
 
 
 def sweep_traces(
@@ -464,20 +418,18 @@ def to_axis_values(defects: np.ndarray) -> np.ndarray:
     return np.clip(defects, FLOOR, CEILING)
 
 
-def sweep_axes(
-    state: InvarianceState, x_domain: Sequence[float], y_domain: Sequence[float]
-) -> dict[str, dict[str, Any]]:
+def sweep_axes(state: InvarianceState) -> dict[str, dict[str, Any]]:
     """Return the logarithmic axes of the sweep."""
     scales, formula = state.change.scales, state.change.formula
     name = f"size of {'δ' if scales else 'the shift'} in {formula}"
-    negative = ", δ < 0" if state.amount < 0 else ""
+    negative = ", negative" if state.sign < 0 else ""
     x = {
-        "domain": x_domain, "dtick": 1, "exponentformat": "power",
+        "domain": [0, 1], "dtick": 1, "exponentformat": "power",
         "range": [float(np.log10(SWEEP[0])), float(np.log10(SWEEP[-1]))],
         "title": {"text": escape(name + negative), "standoff": 4},
     }  # fmt: skip
     y = {
-        "domain": y_domain, "title": {"text": "outputs change by"},
+        "domain": [0, 0.44], "title": {"text": "outputs change by"},
         "range": [float(np.log10(FLOOR)) - 0.5, float(np.log10(CEILING))],
         "tickvals": [FLOOR, 1e-16, 1e-12, 1e-8, 1e-4, 1.0, 1e4],
         "ticktext": ["0", "10⁻¹⁶", "10⁻¹²", "10⁻⁸", "10⁻⁴", "1", "10⁴"],
@@ -493,9 +445,7 @@ def table_figure(state: InvarianceState, rows: Mapping[str, TableRow]) -> Figure
     The column of the state is framed, and the names of its normalizers have their colours.
     """
     exact, places = EXACT[state.precision], [*range(len(TABLE))]
-    defects = table_defects(
-        state.sign * state.delta, state.shift, state.eps, state.precision, state.batch
-    )
+    defects = table_defects(state.amount, state.eps, state.precision, state.batch)
     with np.errstate(divide="ignore"):
         z = np.clip(np.log10(defects), -17, None)
     texts = [
@@ -591,14 +541,15 @@ def invariance(
             )
         rows[name] = TableRow(norm, "-" * 12, "a user's")
     changes = {f"{t.column}   {t.formula}   {t.name}": t.column for t in TRANSFORMATIONS}
-    delta = log_slider("δ", -4, 4)
+    delta = log_slider("δ or shift", -4, 4)
+    sign = ipywidgets.ToggleButtons(options=[("δ > 0", 1), ("δ < 0", -1)])
+    sign.style.button_width = "60px"
     controls = {
         "normalizers": Chips("normalizers", rows, MOST),
         "transformation": choice("change", changes),
         "delta": delta,
-        "sign": sign_buttons("δ"),
+        "sign": sign,
         "play": player(delta, step=2, interval=120),
-        "shift": log_slider("shift", -4, 4),
         "eps": choice_slider("ε", EPS),
         "batch": choice_slider("batch size", BATCHES),
         "dtype": choice("precision", DTYPES.keys()),
@@ -609,66 +560,29 @@ def invariance(
         "and how far outputs move against the size of the change",
         "table": "Table 1 and its extension: the measured defect and the claim of every cell",
     }
-    no_delta = "this change adds a number and has no factor δ"
-    no_shift = "this change multiplies by δ and adds nothing"
     panel = Panel(
         InvarianceState(**settings), controls, partial(show, rows=rows), alt=alt,
         late={"table": partial(show_table, rows=rows)}, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not alone else None,
-        on_page=[size_control, change_control, normalizers_control],
-        locks={
-            "delta": lambda state: "" if state.change.scales else no_delta,
-            "sign": lambda state: "" if state.change.scales else "without δ there is no sign",
-            "shift": lambda state: no_shift if state.change.scales else "",
-        },
+        on_page=["delta", "transformation", "normalizers"],
+        stops={"delta": STOPS, "normalizers": FAMILIES},
     )  # fmt: skip
     if alone:
-        fold_controls(panel, controls["play"])
+        show_alone(panel, delta)
     return panel
 
 
-def size_control(state: InvarianceState) -> PageControl:
-    """Return the one slider that a page has for delta and the shift."""
-    name = "size of δ < 0, or of the shift" if state.sign < 0 else "δ, or the shift"
-    here = abs(state.amount)
-    return PageControl(name, label_sizes(STOPS, here), here, InvarianceState.resized)
-
-
-def change_control(state: InvarianceState) -> PageControl:
-    """Return the list of changes, each of the same size."""
-    changes = {f"{t.column}: {t.formula}, {t.name}": t.column for t in TRANSFORMATIONS}
-    put = InvarianceState.with_change
-    return PageControl("change", changes, state.transformation, put, slides=False)
-
-
-def normalizers_control(state: InvarianceState) -> PageControl:
-    """Return the list of normalizers that can be chosen together."""
-    families = dict.fromkeys((state.normalizers, *FAMILIES))
-    names = {" · ".join(family): family for family in families}
-
-    def put(state: InvarianceState, family: tuple[str, ...]) -> InvarianceState:
-        return replace(state, normalizers=family)
-
-    return PageControl("normalizers", names, state.normalizers, put, slides=False)
-
-
-def fold_controls(panel: Panel, play: ipywidgets.Play) -> None:
+def show_alone(panel: Panel, delta: ipywidgets.FloatLogSlider) -> None:
     """Show delta alone beside its picture, and all else after a press on a button."""
-    delta, arrangement = panel.controls["delta"], panel.children[0]
-    delta.layout.width, delta.style.description_width = "246px", "22px"
+    delta.description, delta.layout.width, delta.style.description_width = "δ", "246px", "22px"
     delta.add_class("lnlab-large")
-    chips, columns = arrangement.children
-    boxes = [box for column in columns.children for box in column.children]
-    others = [box for box in boxes if box.children[0] not in (delta, play)]
+    panel.add_class("lnlab-alone")
     more = ipywidgets.ToggleButton(description="More", layout={"width": "90px"})
 
-    def toggle(_: object = None) -> None:
-        (panel.remove_class if more.value else panel.add_class)("lnlab-beside")
-        for part in (chips, *others, panel.plots["table"]):
-            part.layout.display = "" if more.value else "none"
+    def toggle(_: object) -> None:
+        (panel.remove_class if more.value else panel.add_class)("lnlab-alone")
         more.description = "Less" if more.value else "More"
         panel.bar.answers += 1  # the page waits for one after every press of a button
 
     more.observe(toggle, "value")
-    arrangement.children = [chips, columns, more]
-    toggle()
+    panel.children[0].children += (more,)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -34,7 +34,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.nn import BatchNormalizer
-from lnlab.panels.controls import MODES, check_option, choice, choice_slider, log_slider
+from lnlab.panels.controls import MODES, choice, choice_slider, log_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 
@@ -64,24 +64,16 @@ HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
 
 @dataclass(frozen=True)
 class LandscapeState:
-    """A trained network, and in which way one looks at the loss around it.
+    """A trained network, and in which way one looks at the loss around it."""
 
-    Attributes:
-        normalizer: the name of the network, that of its normalizer; "" is the first.
-        statistics: where BatchNorm's come from: "batch", "frozen" or "recomputed".
-        size: the weights of the hidden layers are multiplied by it; 0.1 to 10.
-        lengths: of the directions: "follow" W, by Li et al.'s filter normalization, or
-            "stay" as they were at size 1.
-        extent: how far the plane goes, in lengths of the directions.
-        seed: of the directions.
-    """
-
-    normalizer: str = ""
-    statistics: str = "batch"
-    size: float = 1.0
+    normalizer: str | None = None  # the name of the network; None is the first
+    statistics: str = "batch"  # BatchNorm's: "batch", "frozen" or "recomputed"
+    size: float = 1.0  # what the weights of the hidden layers are multiplied by; 0.1 to 10
+    # the lengths of the directions: "follow" W, by Li et al.'s filter normalization, or
+    # "stay" as they were at size 1
     lengths: str = "follow"
-    extent: float = 1.0
-    seed: int = 0
+    extent: float = 1.0  # how far the plane goes, in lengths of the directions
+    seed: int = 0  # of the directions
 
 
 class TrainedNetworks:
@@ -194,9 +186,6 @@ def landscape(
         depends_on_batch = trained.depends_on_batch(state.normalizer)
         return plane_figure(trained.plane(state), depends_on_batch), title(state)
 
-    state = LandscapeState(**settings)
-    state = replace(state, normalizer=state.normalizer or next(iter(networks)))
-    check_option("normalizer", state.normalizer, networks)
     controls = {
         "normalizer": choice("normalizer", networks.keys()),
         "statistics": choice("statistics", {mode.value: name for name, mode in MODES.items()}),
@@ -215,8 +204,8 @@ def landscape(
         return "" if taken else "only batch norm uses statistics over examples"
 
     return Panel(
-        state, controls, show, alt=alt, late={"plane": show_plane}, notebook="16",
-        on_page=["statistics"], locks={"statistics": no_statistics},
+        LandscapeState(**settings), controls, show, alt=alt, late={"plane": show_plane},
+        notebook="16", on_page=["statistics"], locks={"statistics": no_statistics},
     )  # fmt: skip
 
 

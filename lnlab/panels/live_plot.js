@@ -1,7 +1,7 @@
 // A plotly figure that is patched in place, and drawn anew where it has other traces.
 
 // One plotly.js per page: the script arrives, compressed, in the state of one model per
-// kernel (panels/widgets/live_plot.py), so no request has to wait for a busy kernel.
+// kernel (live_plot.py), so no request has to wait for a busy kernel.
 async function evaluate(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const source = await new Response(stream).text();
@@ -106,7 +106,7 @@ function painter(Plotly, plot) {
     busy = true;
     try {
       await draw(Plotly, plot, patch);
-      plot.dataset.frames = Number(plot.dataset.frames ?? 0) + 1;
+      plot.dataset.frames = Number(plot.dataset.frames) + 1;
     } finally {
       busy = false;
       schedule();
@@ -162,6 +162,7 @@ async function render({ model, el }) {
     modeBarButtonsToRemove: ["lasso2d", "select2d"],
   });
 
+  plot.dataset.frames = 0;
   const frame = painter(Plotly, plot);
   const message = (content, buffers) => {
     if (content.kind === "patch") frame.paint(content, buffers);

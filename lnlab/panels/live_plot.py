@@ -62,7 +62,7 @@ class LivePlot(anywidget.AnyWidget):
     def __init__(self, figure: Figure, label: str = "", least_width: int = 0) -> None:
         super().__init__(label=label, least_width=least_width, script=plotly_script())
         self._show_whole(figure)
-        self.on_msg(self._resend_when_ready)
+        self.on_msg(self._when_ready)
 
     def show(self, figure: Figure) -> None:
         """Show another figure; of the same traces and axes only what differs is sent."""
@@ -71,25 +71,18 @@ class LivePlot(anywidget.AnyWidget):
         ):
             self._show_whole(figure)
             return
-        patch = {}
+        buffers: list[bytes] = []
+        traces = []
         for index, wanted in enumerate(figure["data"]):
             if new := update_known(self._traces[index], wanted):
-                patch[index] = new
-                self._sent[index].update(new)
-        layout = update_known(self._layout, figure["layout"])
-        self._sent_layout |= layout
-        if patch or layout:
-            self._send_patch(patch, layout)
+                traces.append([index, encode(new, buffers)])
+        layout = encode(update_known(self._layout, figure["layout"]), buffers)
+        if traces or layout:
+            self.send({"kind": "patch", "traces": traces, "layout": layout}, buffers)
 
     def _show_whole(self, figure: Figure) -> None:
         self._traces = [dict(trace) for trace in figure["data"]]
         self._layout = dict(figure["layout"])
-        # what a page that was opened late has to be told; arrays, so that it has them as such
-        self._sent = [
-            {key: value for key, value in trace.items() if isinstance(value, np.ndarray)}
-            for trace in self._traces
-        ]
-        self._sent_layout: dict[str, Any] = {}
         self.figure = to_json(go.Figure(figure))
 
     def reset_camera(self) -> None:
@@ -101,22 +94,10 @@ class LivePlot(anywidget.AnyWidget):
         (trace,) = (trace for trace in self._traces if trace["name"] == name)
         return trace
 
-    def _resend_when_ready(self, _: object, content: dict[str, Any], __: object) -> None:
-        # A page that was opened or reloaded late has only the figure that was whole last.
+    def _when_ready(self, _: object, content: dict[str, Any], __: object) -> None:
+        # a page that was opened or reloaded late has only the figure that was whole last
         if content.get("kind") == "ready":
-            sent = {index: new for index, new in enumerate(self._sent) if new}
-            self._send_patch(sent, self._sent_layout)
-
-    def _send_patch(
-        self, traces: Mapping[int, Mapping[str, Any]], layout: Mapping[str, Any]
-    ) -> None:
-        buffers: list[bytes] = []
-        content = {
-            "kind": "patch",
-            "traces": [[index, encode(new, buffers)] for index, new in traces.items()],
-            "layout": encode(layout, buffers),
-        }
-        self.send(content, buffers)
+            self._show_whole({"data": self._traces, "layout": self._layout})
 
 
 def trace_and_axis_names(figure: Figure) -> tuple[list[str], set[str]]:

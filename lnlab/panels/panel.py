@@ -6,7 +6,6 @@ import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import traitlets
 from IPython.display import display
 
 from lnlab.figures.style import add_title
-from lnlab.panels.controls import arrange, check, is_slider, list_stops, lock
+from lnlab.panels.controls import check, list_stops
 from lnlab.panels.live_plot import LivePlot, to_json
 from lnlab.panels.playable import Figure, PageControl, Shown, playable
 from lnlab.threads import in_one_thread
@@ -55,8 +54,8 @@ class Panel(ipywidgets.VBox):
     time: what is seen when the notebook was saved and is opened again.
 
     Args:
-        state: what the panel starts with and Reset returns to, of a frozen dataclass; its
-            values are those that the controls can have.
+        state: what the panel starts with and Reset returns to, of a frozen dataclass. Where a
+            field is None it has the value of its control.
         controls: for each field of the state a widget with a ``value``, in the order of the
             page; one under another name is only shown among them.
         show: returns the figure of a state, its title and the sentence about it; pure.
@@ -65,13 +64,12 @@ class Panel(ipywidgets.VBox):
         late: by name the plots that need not follow a slider: functions of the state that
             return a figure and its title. They are drawn once the state has been still for a
             moment, or at once where there is no page.
-        on_page: what can be set where no kernel runs: fields, or functions of the state that
-            return a :class:`PageControl`.
+        on_page: the fields that can be set where no kernel runs.
+        stops: by field the values that it can have there, if not all of its control.
         locks: by field a function of the state that says why its control cannot be moved; ""
             where it can.
         notebook: number of the notebook whose parameter ``panel`` takes the state; where it is
             empty none does, and there is no command.
-        columns: of the controls, 1 or 2.
         suggestions: things to try, as texts and the settings that each changes of ``state``:
             buttons above the controls, also on a page where its controls reach that state.
 
@@ -88,20 +86,18 @@ class Panel(ipywidgets.VBox):
         *,
         alt: Mapping[str, str],
         late: Mapping[str, Callable[[Any], tuple[Figure, str]]] | None = None,
-        on_page: Sequence[str | Callable[[Any], PageControl]] = (),
+        on_page: Sequence[str] = (),
+        stops: Mapping[str, Sequence[Any]] | None = None,
         locks: Mapping[str, Callable[[Any], str]] | None = None,
         notebook: str = "",
-        columns: int = 2,
         suggestions: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.controls = {field.name: controls[field.name] for field in fields(state)}
-        for name, control in self.controls.items():
-            check(name, getattr(state, name), control)
-        self.start, self.defaults, self.notebook = replace_lists(state), type(state)(), notebook
-        self.name = next(iter(alt))
+        self.start = complete(state, self.controls)
+        self.defaults, self.notebook, self.name = type(state)(), notebook, next(iter(alt))
         self.bar = StatusBar()
         self._show, self._late, self._locks = show, late or {}, locks or {}
-        self._on_page = on_page
+        self._on_page, self._stops = on_page, stops or {}
         self.suggestions = {
             text: replace(self.start, **settings)
             for text, settings in (suggestions or {}).items()
@@ -109,15 +105,14 @@ class Panel(ipywidgets.VBox):
         self._lock, self._held, self._on_a_page = threading.RLock(), False, False
         self._last: Any = None
         with torch.no_grad():
-            _, frames = self.view(self.start)
+            frames = self.view(self.start)
         self.plots = {
             name: LivePlot(frame.figure, alt[name], LEAST_WIDTH)
             for name, frame in frames.items()
         }
-        arrangement = arrange(controls.values(), columns)
+        self.reasons = {name: ipywidgets.Label() for name in self._locks}
+        arrangement = ipywidgets.VBox([*self._suggestion_buttons(), self._columns(controls)])
         arrangement.add_class("lnlab-controls")
-        if self.suggestions:
-            arrangement.children = (self._suggestion_buttons(), *arrangement.children)
         super().__init__(children=[arrangement, self.bar, *self.plots.values()])
         self.add_class("lnlab-panel")
         self._set_controls(self.start)
@@ -126,7 +121,7 @@ class Panel(ipywidgets.VBox):
             control.observe(self._on_control, "value")
         self.bar.on_msg(self._on_message)
 
-    def _suggestion_buttons(self) -> ipywidgets.VBox:
+    def _suggestion_buttons(self) -> list[ipywidgets.VBox]:
         """Return a button for each suggestion, which sets the state."""
         buttons = []
         for text, state in self.suggestions.items():
@@ -135,15 +130,23 @@ class Panel(ipywidgets.VBox):
             buttons.append(button)
         box = ipywidgets.VBox([ipywidgets.Label("Things to try:"), *buttons])
         box.add_class("lnlab-suggestions")
-        return box
+        return [box] if buttons else []
 
-    def view(self, state: Any) -> tuple[str, dict[str, Shown]]:
-        """Return the sentence about a state, and the figure and title of each plot."""
+    def _columns(self, controls: Mapping[str, Any]) -> ipywidgets.VBox:
+        """Return the controls, below each the reason why it cannot be moved."""
+        cells = []
+        for name, control in controls.items():
+            reason = self.reasons.get(name)
+            cells.append(ipywidgets.VBox([control, reason] if reason else [control]))
+        columns = ipywidgets.VBox(cells)
+        columns.add_class("lnlab-columns")
+        return columns
+
+    def view(self, state: Any) -> dict[str, Shown]:
+        """Return what each plot shows of a state."""
         first = self._show(state)
-        frames = {self.name: first}
-        for name, make in self._late.items():
-            frames[name] = Shown(*make(state), first.sentence)
-        return first.sentence, frames
+        late = {name: Shown(*make(state), first.sentence) for name, make in self._late.items()}
+        return {self.name: first} | late
 
     @property
     def state(self) -> Any:
@@ -166,21 +169,16 @@ class Panel(ipywidgets.VBox):
             plot.reset_camera()
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """The settings that are not the defaults: with ``**`` they make the same panel."""
-        defaults, state = asdict(self.defaults), asdict(self.state)
-        return {name: value for name, value in state.items() if value != defaults[name]}
-
-    @property
     def command(self) -> str:
         """The command that runs the notebook with this state; "" where no notebook takes it."""
-        parameters = self.parameters
         if not self.notebook:
             return ""
         # a panel that starts elsewhere needs even an empty dictionary
-        if not parameters and self.start == self.defaults:
+        if self.state == self.start == self.defaults:
             return f"lnlab run {self.notebook}"
-        return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(parameters))}"
+        defaults, state = asdict(self.defaults), asdict(self.state)
+        settings = {name: value for name, value in state.items() if value != defaults[name]}
+        return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(settings))}"
 
     def _set_controls(self, state: Any) -> None:
         self._held = True
@@ -212,22 +210,21 @@ class Panel(ipywidgets.VBox):
     def _draw(self) -> None:
         self._last = self.state
         for field, why in self._locks.items():
-            lock(self.controls[field], why(self._last))
+            self.reasons[field].value = why(self._last)
+            self.controls[field].disabled = bool(self.reasons[field].value)
         figure, _, sentence = self._show(self._last)
         self.plots[self.name].show(figure)
         with self.bar.hold_sync():
             self.bar.sentence, self.bar.command = sentence, self.command
             self.bar.error = ""
-        self._waiting = {name: partial(make, self._last) for name, make in self._late.items()}
         if not self._on_a_page:
             self._draw_late()
 
     @in_one_thread
     @torch.no_grad()
     def _draw_late(self) -> None:
-        late, self._waiting = self._waiting, {}
-        for name, make in late.items():
-            self.plots[name].show(make()[0])
+        for name, make in self._late.items():
+            self.plots[name].show(make(self._last)[0])
 
     def _on_message(self, _: object, content: dict[str, Any], __: object) -> None:
         kind = content.get("kind")
@@ -238,48 +235,47 @@ class Panel(ipywidgets.VBox):
         elif kind == "rest":
             self._guarded(self._draw_late)
 
-    def settings(self, state: Any) -> list[PageControl]:
-        """Return what can be set where no kernel runs."""
-        return [
-            self._setting(each, state) if isinstance(each, str) else each(state)
-            for each in self._on_page
-        ]
-
-    def _setting(self, field: str, state: Any) -> PageControl:
-        control, value = self.controls[field], getattr(state, field)
-        put = lambda state, value: replace(state, **{field: value})  # noqa: E731
-        every = list_stops(control, value)
-        return PageControl(control.description, every, value, put, is_slider(control))
+    def page_stops(self, state: Any) -> dict[str, dict[str, Any]]:
+        """Return by field what it can be set to where no kernel runs, by words."""
+        return {
+            name: list_stops(self.controls[name], getattr(state, name), self._stops.get(name))
+            for name in self._on_page
+        }
 
     @in_one_thread
     def stills(self, play: bool) -> list[go.Figure]:
         """Return the figures of its state; with ``play``, something can be set in them."""
         with self._lock, torch.no_grad():
-            state, settings = self.state, self.settings(self.state) if play else []
+            state = self.state
+            stops = self.page_stops(state) if play else {}
             frames: dict[str, dict[tuple[int, ...], Shown]] = {name: {} for name in self.plots}
-            positions = {}
-            for position in product(*(range(len(each.stops)) for each in settings)):
-                moved = state
-                for setting, stop in zip(settings, position, strict=True):
-                    moved = setting.put(moved, [*setting.stops.values()][stop])
-                positions[moved] = position
-                for name, frame in self.view(moved)[1].items():
+            states = {}
+            for position in product(*(range(len(every)) for every in stops.values())):
+                chosen = zip(stops.items(), position, strict=True)
+                values = {name: [*every.values()][stop] for (name, every), stop in chosen}
+                states[replace(state, **values)] = position
+            for moved, position in states.items():
+                for name, frame in self.view(moved).items():
                     frames[name][position] = frame
-            suggestions = {
-                text: positions[each]
-                for text, each in self.suggestions.items()
-                if each in positions
-            }
-            figures = []
-            for of_plot in frames.values():
-                if play:
-                    figure = playable(settings, of_plot, suggestions)
-                else:
-                    content, title, sentence = of_plot[()]
-                    figure = add_title(go.Figure(content), title, f"{sentence} {LIVE}")
-                meta = (figure.layout.meta or {}) | {"width": LEAST_WIDTH}
-                figures.append(figure.update_layout(meta=meta))
-            return figures
+        if play:
+            at = states[state]
+            choices = [
+                PageControl(self.controls[name].description, [*every], at[i],
+                            is_slider(self.controls[name]))
+                for i, (name, every) in enumerate(stops.items())
+            ]  # fmt: skip
+            tries = {text: states[s] for text, s in self.suggestions.items() if s in states}
+            figures = [playable(choices, of_plot, tries) for of_plot in frames.values()]
+        else:
+            figures = [
+                add_title(go.Figure(it.figure), it.title, f"{it.sentence} {LIVE}")
+                for of_plot in frames.values()
+                for it in of_plot.values()
+            ]
+        for figure in figures:
+            layout: Any = figure.layout
+            figure.update_layout(meta=(layout.meta or {}) | {"width": LEAST_WIDTH})
+        return figures
 
     def _ipython_display_(self) -> None:
         for bundle in self.mime_bundles():
@@ -298,10 +294,24 @@ class Panel(ipywidgets.VBox):
         return [(self._repr_mimebundle_() or {}) | text, stills[0]]
 
 
-def replace_lists(state: Any) -> Any:
-    """Return a state with tuples in place of lists, which a command line gives."""
-    lists = {name: value for name, value in vars(state).items() if isinstance(value, list)}
-    return replace(state, **{name: tuple(value) for name, value in lists.items()})
+def complete(state: Any, controls: Mapping[str, Any]) -> Any:
+    """Return a state with the value of its control for None, and tuples for lists.
+
+    Raises:
+        ValueError: a control cannot have the value of its field.
+    """
+    values = {}
+    for name, control in controls.items():
+        value = getattr(state, name)
+        value = control.value if value is None else value
+        values[name] = tuple(value) if isinstance(value, list) else value
+        check(name, values[name], control)
+    return replace(state, **values)
+
+
+def is_slider(control: Any) -> bool:
+    """Return True if the values of a control are places on a scale."""
+    return isinstance(control, ipywidgets.SelectionSlider | ipywidgets.FloatLogSlider)
 
 
 def round_like_slider(value: Any) -> Any:

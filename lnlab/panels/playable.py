@@ -3,8 +3,7 @@
 import base64
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,28 +39,20 @@ class Shown(NamedTuple):
     sentence: str
 
 
-@dataclass(frozen=True)
-class PageControl:
+class PageControl(NamedTuple):
     """A control of a panel that is there without a kernel too.
 
     Attributes:
         name: what stands beside it.
-        stops: what it can be set to, by words, in order.
-        value: the one of ``stops`` that the state has.
-        put: returns a state with another value.
+        stops: the words of what it can be set to, in order.
+        at: the index of the stop that the figure shows as it is.
         slides: whether the stops are places on a scale, else a list.
     """
 
     name: str
-    stops: Mapping[str, Any]
-    value: Any
-    put: Callable[[Any, Any], Any]
+    stops: Sequence[str]
+    at: int
     slides: bool = True
-
-    @property
-    def at(self) -> int:
-        """The index of the stop that the figure shows as it is."""
-        return [*self.stops.values()].index(self.value)
 
 
 def playable(
@@ -93,14 +84,11 @@ def playable(
         stops[",".join(map(str, position))] = padded[position]["data"], layout
     meta: dict[str, Any] = {
         "choices": [
-            {
-                "name": escape(choice.name), "stops": [*map(escape, choice.stops)],
-                "at": choice.at, "slides": choice.slides,
-            }
-            for choice in choices
+            {"name": escape(name), "stops": [*map(escape, words)], "at": at, "slides": slides}
+            for name, words, at, slides in choices
         ],
         "frames": pack_frames(stops),
-    }  # fmt: skip
+    }
     if suggestions:
         texts = suggestions.items()
         meta["suggestions"] = [{"text": escape(text), "stops": at} for text, at in texts]

@@ -43,19 +43,12 @@ HOVER = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
 
 @dataclass(frozen=True)
 class PositionsState:
-    """One of the maps; "" is the first there is.
+    """One of the maps; None is the first there is."""
 
-    Attributes:
-        norm: the arm.
-        padding: what stands around the maps.
-        time: before or after the training.
-        layer: which convolution.
-    """
-
-    norm: str = ""
-    padding: str = ""
-    time: str = ""
-    layer: str = ""
+    norm: str | None = None  # the arm
+    padding: str | None = None  # what stands around the maps
+    time: str | None = None  # before or after the training
+    layer: str | None = None  # which convolution
 
 
 def positions(
@@ -104,14 +97,13 @@ def positions(
         title = f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
         return Shown(maps_figure(arrays[key], largest), title, sentence)
 
-    given = vars(PositionsState(**settings))
-    state = PositionsState(**{field: given[field] or options[field][0] for field in LABELS})
     alt = (
         "How often the units of a convolution are on at each place of its map, and how the "
         "mean and the deviation of their pre-activations differ from those of the whole map"
     )
     return Panel(
-        state, {field: choice(LABELS[field], options[field]) for field in LABELS}, show,
+        PositionsState(**settings),
+        {field: choice(LABELS[field], options[field]) for field in LABELS}, show,
         alt={"positions": alt}, notebook="05", on_page=[*LABELS],
     )  # fmt: skip
 

@@ -61,23 +61,14 @@ On an axis that follows a net which explodes, all others are flat.
 
 @dataclass(frozen=True)
 class RecurrenceState:
-    """A recurrent net at its start, and the normalizers that it is tried with.
+    """A recurrent net at its start, and the normalizers that it is tried with."""
 
-    Attributes:
-        normalizers: at most four.
-        cell: one of :data:`CELLS`.
-        recurrent: the recurrent weights are this many times N(0, 1/H); 0.1 to 10.
-        inputs: the input weights are this many times N(0, 1/D); 0.1 to 10.
-        gain: of what normalizes W_h h; in eq. 4 the only one; 0.1 to 10.
-        steps: T.
-    """
-
-    normalizers: tuple[str, ...] = ("none", "layer", "recurrent batch")
-    cell: str = "RNN, relu"
-    recurrent: float = 2.0
-    inputs: float = 1.0
-    gain: float = 1.0
-    steps: int = 100
+    normalizers: tuple[str, ...] = ("none", "layer", "recurrent batch")  # at most four
+    cell: str = "RNN, relu"  # one of CELLS
+    recurrent: float = 2.0  # the recurrent weights are this many times N(0, 1/H); 0.1 to 10
+    inputs: float = 1.0  # the input weights are this many times N(0, 1/D); 0.1 to 10
+    gain: float = 1.0  # of what normalizes W_h h; in eq. 4 the only one; 0.1 to 10
+    steps: int = 100  # T
 
 
 @torch.no_grad()

@@ -8,8 +8,6 @@ import pandas as pd
 
 from lnlab.training.runs import Run
 
-LAST = -1  # the value of a panel's state for the last update
-
 Pictures = dict[str, dict[int, dict[str, np.ndarray]]]
 """Arrays by name of the run, by update and by name."""
 
@@ -35,8 +33,5 @@ def read_first_seed(
 
 
 def nearest(values: Iterable[Any], wanted: Any) -> Any:
-    """Return the value nearest to ``wanted``; the last one for -1."""
-    values = [*values]
-    if wanted == LAST:
-        return values[-1]
+    """Return the value nearest to ``wanted``."""
     return min(values, key=lambda value: abs(value - wanted))

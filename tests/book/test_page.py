@@ -23,8 +23,8 @@ def output(figure) -> nbformat.NotebookNode:
 def figure():
     """A heat map with two choices, whose title, caption and colours follow them."""
     choices = [
-        PageControl("<b>", {"1": 1, "5": 5}, 1, max),
-        PageControl("of", {"a": 0, "b": 1}, 0, max, slides=False),
+        PageControl("<b>", ["1", "5"], 0),
+        PageControl("of", ["a", "b"], 0, slides=False),
     ]
     heat = {"type": "heatmap", "name": "map", "zmin": 0, "zmax": 9, "showscale": False}
     layout = {"height": 300, "margin": {"t": 30, "b": 40}}

@@ -109,7 +109,7 @@ def test_an_error_is_shown_as_text_and_goes_away(page):
 
 
 def test_a_reloaded_page_shows_the_state_of_the_kernel(page):
-    slider(page, "δ").press("End")
+    slider(page, "δ or shift").press("End")
     settled(page, "δ = 10000")
     before = lines(page, 0)
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
@@ -118,7 +118,7 @@ def test_a_reloaded_page_shows_the_state_of_the_kernel(page):
     plotted(page, 2)
     settled(page, "δ = 10000")
     assert lines(page, 0) == before
-    slider(page, "δ").press("ArrowLeft")
+    slider(page, "δ or shift").press("ArrowLeft")
     settled(page, "δ = 7940")
 
 

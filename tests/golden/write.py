@@ -109,7 +109,8 @@ def shown(panel: Any) -> tuple[str, Mapping[str, str], Mapping[str, Any]]:
     """What a panel shows: a sentence, and the titles and the figures of its plots."""
     import plotly.graph_objects as go
 
-    sentence, frames = panel.view(panel.state)
+    frames = panel.view(panel.state)
+    sentence = next(iter(frames.values())).sentence
     titles = {name: frame.title for name, frame in frames.items()}
     return sentence, titles, {name: go.Figure(it.figure) for name, it in frames.items()}
 
@@ -357,7 +358,7 @@ def panels_given() -> dict[str, tuple[tuple, list[dict[str, Any]]]]:
             {"normalizers": ("batch", "ghost batch", "recurrent batch", "batch layer"),
              "transformation": 2, "delta": 10.0, "sign": -1, "mode": "recomputed"},
             {"normalizers": ("layer", "rms", "group", "scale"), "transformation": 4,
-             "shift": 0.1, "eps": 0.0},
+             "eps": 0.0},
             {"normalizers": ("weight", "weight, mean-only batch", "weight standardization",
                              "spectral"), "transformation": 6, "delta": 0.01},
             {"normalizers": ("none", "layer", "ada", "dyt"), "transformation": 9,
@@ -412,7 +413,7 @@ def panels_given() -> dict[str, tuple[tuple, list[dict[str, Any]]]]:
             {}, {"sentence": "the king went home", "book": 1, "update": 0},
         ]),
         "writing": ((lnlab.shipped_writers(), []), [
-            {}, {"text": "quick fox", "bias": 2.0, "update": 0, "pen": 40},
+            {}, {"text": "quick fox", "bias": 2.0, "update": 150, "pen": 40},
         ]),
     }  # fmt: skip
 

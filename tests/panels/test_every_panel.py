@@ -84,7 +84,9 @@ def made(name: str, **settings: Any) -> Panel:
 
 @pytest.fixture(scope="module", params=FUNCTIONS)
 def shared(request) -> tuple[str, Panel]:
-    return request.param, made(request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lnlab.papers.transformer.panel.DEEP", (4, 12))  # 200 layers take long
+        return request.param, made(request.param)
 
 
 @pytest.fixture
@@ -120,9 +122,8 @@ def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
         assert panel.bar.error == ""
         assert panel.bar.command != before
         assert states == [panel.state], "drawn once"
-        sentence, frames = panel.view(panel.state)
-        assert panel.bar.sentence == sentence
-        for plot, frame in frames.items():
+        for plot, frame in panel.view(panel.state).items():
+            assert panel.bar.sentence == frame.sentence
             moved = panel.plots[plot]
             assert is_equal(moved._traces, frame.figure["data"])
             assert is_equal(moved._layout, frame.figure["layout"])
@@ -142,29 +143,27 @@ def test_suggestions_can_be_shown(panel):
         assert panel.state == state, "the sliders reach it"
 
 
-def test_on_a_page_every_stop_has_its_frame(panel):
+def test_on_a_page_every_stop_has_its_frame(panel, monkeypatch):
     """At the ends of every choice alone: all together are many."""
-    settings = [
-        replace(each, stops={w: v for w, v in each.stops.items() if w in ends(each)})
-        for each in panel.settings(panel.state)
-    ]
-    panel._on_page = [lambda state, each=each: each for each in settings]
+    stops = {
+        field: {words: value for words, value in every.items() if value in ends(panel, field)}
+        for field, every in panel.page_stops(panel.state).items()
+    }
+    monkeypatch.setattr(panel, "page_stops", lambda state: stops)
     for figure, name in zip(panel.stills(play=True), panel.plots, strict=True):
         frames = unpacked(json.loads(figure.to_json()))
-        for place in product(*(range(len(each.stops)) for each in settings)):
-            state = panel.state
-            for each, stop in zip(settings, place, strict=True):
-                state = each.put(state, [*each.stops.values()][stop])
-            sentence, views = panel.view(state)
+        for place in product(*(range(len(every)) for every in stops.values())):
+            chosen = {f: [*stops[f].values()][at] for f, at in zip(stops, place, strict=True)}
+            frame = panel.view(replace(panel.state, **chosen))[name]
             layout = frames[",".join(map(str, place))]["layout"]
-            assert layout["title"]["text"] == html.escape(views[name].title, quote=False)
-            assert layout["meta"]["caption"] == html.escape(sentence, quote=False)
+            assert layout["title"]["text"] == html.escape(frame.title, quote=False)
+            assert layout["meta"]["caption"] == html.escape(frame.sentence, quote=False)
 
 
-def ends(setting):
-    """The first and the last words of a setting, and those of its value."""
-    words = [*setting.stops]
-    return {words[0], words[-1], words[setting.at]}
+def ends(panel, field):
+    """The first and the last value that a field can have on a page, and the one it has."""
+    values = [*panel.page_stops(panel.state)[field].values()]
+    return [values[0], values[-1], getattr(panel.state, field)]
 
 
 def test_a_first_view_depends_on_no_default_and_disturbs_no_generator(name):

@@ -11,7 +11,7 @@ from tests.unpacked import unpacked
 
 
 def choice(name, words, at=0, slides=True):
-    return PageControl(name, {word: word for word in words}, words[at], max, slides)
+    return PageControl(name, words, at, slides)
 
 
 DELTAS = choice("δ", ("1", "2", "4"), at=1)
@@ -61,7 +61,7 @@ def test_what_is_equal_in_several_frames_is_stored_once():
 def test_a_frame_keeps_the_size_of_the_figure_and_hides_what_it_does_not_have():
     one, more = frame(0, height=100), frame(1, xaxis2={"range": [0, 1]})
     more.figure["data"].append({"type": "bar", "name": "bars", "xaxis": "x2", "y": [1]})
-    two = PageControl("δ", {"0": 0, "1": 1}, 0, max)
+    two = PageControl("δ", ["0", "1"], 0)
     figure: Any = playable([two], {(0,): one, (1,): more})
     assert [trace.visible for trace in figure.data] == [True, True, False, False]
     assert not figure.layout.xaxis2.visible

@@ -1,7 +1,7 @@
 """The panel of notebook 09: where readers look for an answer while they learn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.attentive_reader.data import Question
-from lnlab.papers.pictures import LAST, nearest, read_first_seed
+from lnlab.papers.pictures import read_first_seed
 from lnlab.training.runs import Run
 
 LETTERS = 92
@@ -42,15 +42,10 @@ INKS = (BLUE, VERMILLION, GREEN, PURPLE, "#7B3FA0", "#8C6D1F", "#C2185B", "#0066
 
 @dataclass(frozen=True)
 class ReadingState:
-    """One question at one moment of the training.
+    """One question at one moment of the training."""
 
-    Attributes:
-        question: which one, from 0.
-        update: of the training; the nearest at which it was looked at. -1 is the last.
-    """
-
-    question: int = 0
-    update: int = LAST
+    question: int = 0  # which one, from 0
+    update: int | None = None  # one at which attention was kept; None is the last
 
 
 def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: Any) -> Panel:
@@ -91,18 +86,18 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         title = f"after update {state.update}"
         return Shown(reading_figure(question, attentions), title, sentence)
 
-    state = ReadingState(**settings)
     queries = {f"{k + 1}: {each.query}": k for k, each in enumerate(questions)}
     controls = {
-        "question": choice("question", queries), "update": choice_slider("update", updates),
-    }  # fmt: skip
+        "question": choice("question", queries),
+        "update": choice_slider("update", updates, at_end=True),
+    }
     alt = (
         "The words of a passage for each reader, marked where it looks for the word that is"
         " missing in the question, the stronger the more; entities have colours"
     )
     return Panel(
-        replace(state, update=nearest(updates, state.update)), controls, show,
-        alt={"reading": alt}, notebook="09", on_page=["update", "question"], columns=1,
+        ReadingState(**settings), controls, show,
+        alt={"reading": alt}, notebook="09", on_page=["update", "question"],
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The panel of notebook 11: how nets draw a picture, glimpse by glimpse, while they learn."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.draw.evaluate import saved_glimpses
-from lnlab.papers.pictures import LAST, nearest, read_first_seed
+from lnlab.papers.pictures import nearest, read_first_seed
 from lnlab.training.runs import Run
 
 COLUMNS = {
@@ -41,17 +41,11 @@ AROUND = 0.3
 
 @dataclass(frozen=True)
 class DrawingState:
-    """One picture after one of its glimpses, at one moment of the training.
+    """One picture after one of its glimpses, at one moment of the training."""
 
-    Attributes:
-        picture: which one, from 0.
-        glimpse: how many there were; -1 is all.
-        update: of the training; the nearest at which drawings were kept. -1 is the last.
-    """
-
-    picture: int = 0
-    glimpse: int = LAST
-    update: int = LAST
+    picture: int = 0  # which one, from 0
+    glimpse: int | None = None  # how many there were; None is all
+    update: int | None = None  # one at which drawings were kept; None is the last
 
 
 class FilterGrid(NamedTuple):
@@ -117,20 +111,18 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         title = f"update {state.update}, glimpse {state.glimpse}"
         return Shown(drawing_figure(sketches), title, sentence)
 
-    state = DrawingState(**settings)
     controls = {
-        "glimpse": choice_slider("glimpse", glimpses),
-        "update": choice_slider("update", updates),
+        "glimpse": choice_slider("glimpse", glimpses, at_end=True),
+        "update": choice_slider("update", updates, at_end=True),
         "picture": choice("picture", {f"number {k + 1}": k for k in range(len(pictures))}),
     }
     alt = (
         "For each network the picture with the window for reading, its canvas with the"
         " window for writing, and sixteen pictures that it generates"
     )
-    glimpse, update = nearest(glimpses, state.glimpse), nearest(updates, state.update)
     return Panel(
-        replace(state, glimpse=glimpse, update=update), controls, show, alt={"drawing": alt},
-        notebook="11", on_page=[*controls], columns=1,
+        DrawingState(**settings), controls, show, alt={"drawing": alt},
+        notebook="11", on_page=[*controls],
     )  # fmt: skip
 
 

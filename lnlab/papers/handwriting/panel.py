@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from lnlab.figures.style import (
     note,
     trace,
 )
-from lnlab.panels.controls import NARROW, choice, choice_slider, player
+from lnlab.panels.controls import LABELLED, choice, choice_slider, player
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.handwriting.data import Alphabet
@@ -37,7 +37,6 @@ from lnlab.papers.handwriting.evaluate import Scale, WrittenLine, write
 from lnlab.papers.handwriting.experiment import Experiment
 from lnlab.papers.handwriting.model import HandwritingNet
 from lnlab.papers.handwriting.pen import Line, strokes
-from lnlab.papers.pictures import LAST, nearest
 from lnlab.training.random_state import default_dtype
 from lnlab.training.runs import Run, read
 
@@ -53,21 +52,13 @@ POINTS = {"text": "points of the pen, in their order", "standoff": 6, "font": {"
 
 @dataclass(frozen=True)
 class WritingState:
-    """A text and how it is written.
-
-    Attributes:
-        text: what is written.
-        bias: 0 draws from what a model holds likely; above, what is likely becomes likelier.
-        update: of the training; the nearest at which there are models. -1 is the last.
-        like: the number of a line in whose hand it is written; -1: nobody's.
-        pen: per cent of the points that are written.
-    """
+    """A text and how it is written."""
 
     text: str = "the lazy fox"
-    bias: float = 1.0
-    update: int = LAST
-    like: int = NOBODY
-    pen: int = 100
+    bias: float = 1.0  # 0 draws from what a model holds likely; above, that becomes likelier
+    update: int | None = None  # of the training, one with models; None is the last
+    like: int = NOBODY  # the number of a line in whose hand it is written; -1: nobody's
+    pen: int = 100  # per cent of the points that are written
 
 
 # Models that can write, at several stages of their training; small ones come with lnlab.
@@ -237,15 +228,14 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
         title = f"after update {state.update}, bias {state.bias:g}"
         return Shown(ink_figure(text, inked, state.pen / 100), title, sentence)
 
-    state = WritingState(**settings)
     people = {f"{k + 1}: {line.text} ({line.writer})": k for k, line in enumerate(lines)}
-    pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100, **NARROW)
+    pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100, **LABELLED)
     controls = {
-        "text": ipywidgets.Text(description="text", continuous_update=False, **NARROW),
+        "text": ipywidgets.Text(description="text", continuous_update=False, **LABELLED),
         "like": choice("hand of", {"nobody": NOBODY} | people),
         "play": player(pen, step=2, interval=200),  # from start to end in some ten seconds
         "bias": choice_slider("bias", BIASES),
-        "update": choice_slider("update", writers.stages),
+        "update": choice_slider("update", writers.stages, at_end=True),
         "pen": pen,
     }
     alt = (
@@ -253,7 +243,7 @@ def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Pa
         " each point"
     )
     return Panel(
-        replace(state, update=nearest(writers.stages, state.update)), controls, show,
+        WritingState(**settings), controls, show,
         alt={"writing": alt}, notebook="12", on_page=["update", "bias"],
     )  # fmt: skip
 

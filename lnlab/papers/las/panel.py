@@ -1,7 +1,7 @@
 """The panel of notebook 13: where recognizers look while they learn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,13 +19,13 @@ from lnlab.figures.style import (
     subplot_domains,
     trace,
 )
-from lnlab.panels.controls import choice, choice_slider, make_distinct
+from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.search import attention_in_segments
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
-from lnlab.papers.pictures import LAST, nearest, read_first_seed
+from lnlab.papers.pictures import read_first_seed
 from lnlab.training.runs import Run
 
 FIRST = 2
@@ -39,15 +39,10 @@ WORD_OF = {phones: word for word, phones in WORDS.items()}
 
 @dataclass(frozen=True)
 class AttentionState:
-    """One example at one moment of the training.
+    """One example at one moment of the training."""
 
-    Attributes:
-        example: which utterance, from 0.
-        epoch: of the training; the nearest at which it was looked at. -1 is the last.
-    """
-
-    example: int = 0
-    epoch: float = LAST
+    example: int = 0  # which utterance, from 0
+    epoch: float | None = None  # one at which attention was kept; None is the last
 
 
 Attention = tuple[np.ndarray, float, str, str]
@@ -91,21 +86,21 @@ def attention(
         text = f"Epoch {state.epoch:g}. Spoken: {spoken}. Recognized: {'; '.join(answers)}."
         return Shown(attention_figure(utterance, maps, title), f"epoch {state.epoch:g}", text)
 
-    state = AttentionState(**settings)
-    names = make_distinct(
-        f"{quoted_words(u.units)} {' '.join(u.units)}   ({u.name})".strip() for u in utterances
-    )
+    names = {
+        f"{k + 1}: {quoted_words(u.units)} {' '.join(u.units)}   ({u.name})": k
+        for k, u in enumerate(utterances)
+    }
     controls = {
-        "example": choice("example", {name: index for index, name in enumerate(names)}),
-        "epoch": choice_slider("epoch", epochs),
+        "example": choice("example", names),
+        "epoch": choice_slider("epoch", epochs, at_end=True),
     }
     alt = (
         "The spectrogram of an utterance, and for each recognizer its attention at every unit"
         " over time, with boxes where the unit was said"
     )
     return Panel(
-        replace(state, epoch=nearest(epochs, state.epoch)), controls, show,
-        alt={"attention": alt}, notebook="13", on_page=["epoch", "example"], columns=1,
+        AttentionState(**settings), controls, show,
+        alt={"attention": alt}, notebook="13", on_page=["epoch", "example"],
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from lnlab.figures.style import (
     subplot_domains,
     trace,
 )
-from lnlab.panels.controls import check_option, choice, text_box
+from lnlab.panels.controls import choice, text_box
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.order_embeddings import evaluate
@@ -51,15 +51,10 @@ FIRST = 8
 
 @dataclass(frozen=True)
 class OrderState:
-    """A caption as one model reads it.
+    """A caption as one model reads it."""
 
-    Attributes:
-        caption: in words; empty: the first of the panel's own.
-        net: by name; empty: the first.
-    """
-
-    caption: str = ""
-    net: str = ""
+    caption: str | None = None  # in words; None: the first of the panel's own
+    net: str | None = None  # by name; None: the first
 
 
 class SceneObject(NamedTuple):
@@ -205,9 +200,6 @@ def order(
         title = f"{result.caption}, {state.net}"
         return Shown(order_figure(result), title, sentence(result, state.net))
 
-    state = OrderState(**settings)
-    state = OrderState(state.caption or search.examples[0], state.net or next(iter(models)))
-    check_option("net", state.net, models)
     controls = {
         "caption": text_box("caption", search.examples),
         "net": choice("net", models.keys()),
@@ -217,8 +209,8 @@ def order(
         "far it lies beyond every picture; and captions that say less and more"
     )
     return Panel(
-        state, controls, show, alt={"order": alt}, notebook=notebook,
-        on_page=["caption", "net"], columns=1,
+        OrderState(**settings), controls, show, alt={"order": alt}, notebook=notebook,
+        on_page=["caption", "net"],
     )  # fmt: skip
 
 

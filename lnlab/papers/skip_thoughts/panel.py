@@ -1,7 +1,7 @@
 """The panel of notebook 10: type a sentence, and drag through the training of models."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import accumulate, pairwise
 from textwrap import shorten
@@ -27,8 +27,8 @@ from lnlab.figures.style import (
 )
 from lnlab.panels.controls import check, choice, choice_slider, text_box
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, PageControl, Shown
-from lnlab.papers.pictures import LAST, nearest
+from lnlab.panels.playable import Figure, Shown
+from lnlab.papers.pictures import nearest
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
 NEIGHBOURS = 5
@@ -48,17 +48,11 @@ LONG = 70
 
 @dataclass(frozen=True)
 class ThoughtsState:
-    """One sentence at one moment of the training.
+    """One sentence at one moment of the training."""
 
-    Attributes:
-        sentence: in words; empty: the first of the book.
-        book: whose sentences are joined in their order, from 0.
-        update: of the training; the nearest one whose weights were kept. -1 is the last.
-    """
-
-    sentence: str = ""
-    book: int = 0
-    update: int = LAST
+    sentence: str = ""  # in words; empty: the first of the book
+    book: int = 0  # whose sentences are joined in their order, from 0
+    update: int | None = None  # one whose weights were kept; None is the last
 
 
 class Thought(NamedTuple):
@@ -174,12 +168,12 @@ def thoughts(
     books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
     controls = {
         "sentence": text_box("sentence", held_out.texts), "book": choice("book", books),
-        "update": choice_slider("update", held_out.updates),
+        "update": choice_slider("update", held_out.updates, at_end=True),
     }  # fmt: skip
     state = ThoughtsState(**settings)
     check("book", state.book, controls["book"])
-    start = held_out.tokens(state.sentence) or held_out.texts[held_out.books[state.book][0]]
-    state = ThoughtsState(start, state.book, nearest(held_out.updates, state.update))
+    first = [held_out.texts[index] for index in held_out.books[state.book]]
+    start = held_out.tokens(state.sentence) or first[0]
 
     def show(state: ThoughtsState) -> Shown:
         book = held_out.books[state.book]
@@ -189,20 +183,14 @@ def thoughts(
         text = f"{title}. {describe_neighbours(held_out, sentence, book, seen)}"
         return Shown(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
 
-    def sentences(state: ThoughtsState) -> PageControl:
-        first = [held_out.texts[index] for index in held_out.books[state.book]][:FIRST]
-        stops = {text: text for text in dict.fromkeys((state.sentence, *first))}
-        put = lambda state, text: ThoughtsState(text, state.book, state.update)  # noqa: E731
-        return PageControl("sentence", stops, state.sentence, put, slides=False)
-
     alt = (
         "A column for each net. Above, held-out sentences in the two directions in which their"
         " vectors differ most, those of one book joined in their order, the chosen sentence a"
         " star; below, the sentence that the model would let follow, and the nearest neighbours"
     )
     return Panel(
-        state, controls, show, alt={"thoughts": alt}, notebook="10",
-        on_page=["update", sentences], columns=1,
+        replace(state, sentence=start), controls, show, alt={"thoughts": alt}, notebook="10",
+        on_page=["update", "sentence"], stops={"sentence": first[:FIRST]},
     )  # fmt: skip
 
 

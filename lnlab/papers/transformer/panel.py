@@ -38,18 +38,11 @@ DEPTHS = (1, 2, 4, 6, 8, 12)
 
 @dataclass(frozen=True)
 class TransformerState:
-    """A transformer before its first update.
+    """A transformer before its first update."""
 
-    Attributes:
-        places: of the normalizers: any of pre, post, sandwich and keel.
-        kind: of the normalizer, one of :data:`KINDS`; with "none" every branch is damped
-            instead, and the places are the same.
-        depth: L, one of :data:`DEPTHS`.
-    """
-
-    places: tuple[str, ...] = ("pre", "post")
-    kind: str = "layer"
-    depth: int = 4
+    places: tuple[str, ...] = ("pre", "post")  # of the normalizers, any of PLACES
+    kind: str = "layer"  # of KINDS; with "none" every branch is damped at the same places
+    depth: int = 4  # L, one of DEPTHS
 
 
 DRAWS, CASES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
@@ -185,17 +178,11 @@ def transformer(**settings: Any) -> Panel:
 
 @dataclass(frozen=True)
 class DepthState:
-    """Transformers before training whose stream and gradients are followed over depth.
+    """Transformers before training whose stream and gradients are followed over depth."""
 
-    Attributes:
-        arms: up to four of :data:`OVER_DEPTH`.
-        depth: L, one of :data:`DEEP`.
-        initialisation: "equal", or "scaled": the last matrix of each branch over sqrt(2 L).
-    """
-
-    arms: tuple[str, ...] = ("pre", "post", "sandwich", "keel")
-    depth: int = 48
-    initialisation: str = "equal"
+    arms: tuple[str, ...] = ("pre", "post", "sandwich", "keel")  # up to four of OVER_DEPTH
+    depth: int = 48  # L, one of DEEP
+    initialisation: str = "equal"  # or "scaled": the last matrix of a branch over sqrt(2 L)
 
 
 OVER_DEPTH = ("pre", "post", "sandwich", "lns", "keel")
