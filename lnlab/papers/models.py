@@ -1,13 +1,17 @@
 """Parts of the models of several experiments: vocabularies, gains, initial weights."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from lnlab.data.vocabulary import Vocabulary
+from lnlab.kernels import fuse
+from lnlab.kernels.fused_cells import is_exactly
 from lnlab.nn import CELL_INITS, CellInit, Identity, Normalizer, NormLayer
+
+Net = TypeVar("Net", bound=nn.Module)
 
 
 class VocabularyModel(nn.Module):
@@ -43,6 +47,17 @@ def cell_init(config: Any, norm: NormLayer) -> CellInit:
     """Return an experiment's initialisation, with its gain of the normalizers of W_h h."""
     initial = CELL_INITS[config.initialisation]
     return initial if norm is Identity else replace(initial, recurrent_gain=config.gain)
+
+
+def fuse_with_loop(net: Net, reference: type[Net], compiled: type[Net]) -> Net:
+    """Return ``net`` again, with its tensors: fused, and its own loop compiled.
+
+    A subclass of ``reference`` keeps its loop, with what :func:`lnlab.fuse` finds in it.
+    """
+    fused = fuse(net)
+    if is_exactly(fused, reference):
+        fused.__class__ = compiled
+    return fused
 
 
 def set_gains_(model: nn.Module, gain: float) -> None:

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -217,9 +216,7 @@ class ImageExperiment(BatchLayerNormExperiment):
         return take_first(whole, counts, standardize)
 
     def net(self, dataset: Any, norm: Any) -> TanhLeNet:
-        norms = partial(norm, space=2), norm
-        shape = tuple(dataset.train.x.shape[1:])
-        return TanhLeNet(shape, dataset.classes, *norms, self.norm_position, self.batch_size)
+        return TanhLeNet(self, tuple(dataset.train.x.shape[1:]), dataset.classes, norm)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
@@ -274,8 +271,7 @@ class ReviewExperiment(BatchLayerNormExperiment):
         return take_first(whole, counts, lambda x: x)
 
     def net(self, dataset: Any, norm: Any) -> ReviewReader:
-        first, second = self.units
-        return ReviewReader(self.vocab_size, self.embedding_size, (first, second), norm)
+        return ReviewReader(self, norm)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the NLL in nats of logits (S, B) and classes (S, B): (S,)."""

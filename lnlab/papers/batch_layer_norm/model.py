@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,9 @@ from lnlab.nn import (
 from lnlab.nn.batch import update_average
 from lnlab.nn.cells import OPEN_FORGET_GATES
 from lnlab.nn.recurrent import LSTM, unroll
+
+if TYPE_CHECKING:
+    from lnlab.papers.batch_layer_norm import ImageExperiment, ReviewExperiment
 
 KERAS_EPS = 1e-3  # the eps of Keras' normalizers, and of the published layer
 
@@ -122,27 +126,25 @@ class TanhLeNet(nn.Module):
     orthogonal for dense layers, biases 0. Each layer has a bias besides its normalizer's.
 
     Args:
+        config: The batch size, and the position of the normalizers, one of
+            :data:`NORM_POSITIONS`; "after" is also after the pooling.
         shape: Channels, height and width of an image.
         classes: The number of classes.
-        convolution, dense: Make the normalizers of feature maps, and those of dense layers.
-        position: One of :data:`NORM_POSITIONS`; "after" is also after the pooling.
-        m: The batch size in training.
+        norm: Makes the normalizers, and takes ``space`` too.
     """
 
     def __init__(
         self,
+        config: "ImageExperiment",
         shape: tuple[int, ...],
         classes: int,
-        convolution: NormLayer,
-        dense: NormLayer,
-        position: str,
-        m: int,
+        norm: Callable[..., Normalizer],
     ) -> None:
         super().__init__()
         # side by side, convolutions of seeds would be one with many groups and take 1.5 times
         # as long; for single examples it takes half as long
-        self.opaque = m > 1
-        self.after = position == "after"
+        self.opaque = config.batch_size > 1
+        self.after = config.norm_position == "after"
         channels, height, width = shape
         first, second = CHANNELS
         convolutions = [
@@ -160,7 +162,7 @@ class TanhLeNet(nn.Module):
             nn.init.orthogonal_(layer.W)
         self.convolutions = nn.ModuleList(convolutions)
         self.dense = nn.ModuleList(dense_layers)
-        self.norms = nn.ModuleList([*map(convolution, CHANNELS), *map(dense, UNITS)])
+        self.norms = nn.ModuleList([*map(partial(norm, space=2), CHANNELS), *map(norm, UNITS)])
 
     def forward(self, x: Tensor) -> Tensor:
         norms = iter(self.norms)
@@ -199,20 +201,17 @@ class ReviewReader(nn.Module):
     forget gates open; dense layers are orthogonal.
 
     Args:
-        words, embedding: V, and the size of an embedding.
-        units: The sizes of the two LSTMs.
+        config: V, the size of an embedding, and those of the two LSTMs.
         norm: Makes the normalizers.
     """
 
     opaque = True  # each seed draws the dropout of all its layers before the next seed
 
-    def __init__(
-        self, words: int, embedding: int, units: tuple[int, int], norm: NormLayer
-    ) -> None:
+    def __init__(self, config: "ReviewExperiment", norm: NormLayer) -> None:
         super().__init__()
-        self.word = nn.Parameter(torch.empty(words, embedding))
+        embedding, (first, second) = config.embedding_size, config.units
+        self.word = nn.Parameter(torch.empty(config.vocab_size, embedding))
         nn.init.xavier_uniform_(self.word)
-        first, second = units
         layers = [
             LSTM(D, H, norm_layer=Identity, initial=OPEN_FORGET_GATES)
             for D, H in ((embedding, first), (first, second))

@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lnlab.kernels import fuse
 from lnlab.kernels.compilation import KernelLibrary, ctypes_fields
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
@@ -21,6 +20,7 @@ from lnlab.kernels.compiled_loop import (
 from lnlab.kernels.fused_cells import fused_cell, has_hooks, is_exactly
 from lnlab.nn import Linear
 from lnlab.papers.draw.model import DRAW, WINDOW, Drawing, make_window
+from lnlab.papers.models import fuse_with_loop
 
 
 class DrawProblem(ctypes.Structure):
@@ -151,11 +151,5 @@ class FusedDRAW(DRAW):
 
 
 def fuse_draw(net: DRAW) -> DRAW:
-    """Return ``net`` again, with its tensors: fused, and its loop over glimpses compiled.
-
-    A subclass keeps its own loop, with what :func:`lnlab.fuse` finds in it.
-    """
-    fused = fuse(net)
-    if is_exactly(fused, DRAW):
-        fused.__class__ = FusedDRAW
-    return fused
+    """Return ``net`` again, with its tensors: fused, and its loop compiled."""
+    return fuse_with_loop(net, DRAW, FusedDRAW)

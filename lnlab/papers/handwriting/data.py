@@ -1,17 +1,16 @@
 """Handwriting as the path of a pen, with its text: generated, UNIPEN and IAM-OnDB."""
 
 import hashlib
-import json
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 
-from lnlab.data.cache import Arrays, cache_arrays, file_stamp
+from lnlab.data.cache import file_stamp
 from lnlab.data.dataset import Dataset, Source, read_sources, sort_by_hash
 from lnlab.data.downloads import unpack
 from lnlab.papers.handwriting import pen
@@ -29,8 +28,6 @@ ALPHABETS = {
 }
 """The characters of each source, from number 1 on; IAM-OnDB's are 57 with :data:`OTHER`, as
 many as in the paper, which does not say which."""
-Read = Callable[[], tuple[Mapping[str, Sequence[Line]], int]]
-"""Reads the lines of each split, and counts those that it leaves out."""
 
 
 class Alphabet:
@@ -64,32 +61,13 @@ class Strokes(Dataset[Sequence[Line]]):
     """Lines of handwriting.
 
     ``name`` says how many lines were left out: those without text, of one point, or of symbols
-    only. At most ``max_train`` lines train.
+    only.
     """
 
-    def __init__(
-        self, source: Source, read: Read, key: Callable[[], str], max_train: int | None = None
-    ) -> None:
-        self._read_lines, self._key_of_files, self._most = read, key, max_train
-        super().__init__(source, self._from_cache, lambda: f"{key()} {max_train}", noted=True)
-        self.alphabet = Alphabet(ALPHABETS[source.name])
-
-    def _from_cache(self) -> tuple[Mapping[str, Sequence[Line]], str]:
-        key = f"{self.source.name} {self._key_of_files()}"
-        arrays = cache_arrays("strokes", key, self._to_arrays)
-        splits = {split: from_arrays(arrays, split) for split in SPLITS}
-        splits["train"] = splits["train"][: self._most]
-        return splits, arrays["note"].tobytes().decode()
-
-    def _to_arrays(self) -> Arrays:
-        arrays: Arrays = {}
-        splits, left_out = self._read_lines()
-        for split, lines in splits.items():
-            if not lines:
-                raise ValueError(f"{self.source.name}: there are no lines to {split}.")
-            arrays |= to_arrays(split, lines)
-        note = f"{left_out} lines left out" if left_out else ""
-        return arrays | {"note": np.frombuffer(note.encode(), np.uint8)}
+    @property
+    def alphabet(self) -> Alphabet:
+        """The characters that the lines may have."""
+        return Alphabet(ALPHABETS[self.source.name])
 
     @cached_property
     def scale(self) -> tuple[np.ndarray, np.ndarray]:
@@ -124,38 +102,11 @@ class Strokes(Dataset[Sequence[Line]]):
         )
 
 
-def to_arrays(split: str, lines: Sequence[Line]) -> Arrays:
-    """Return the lines of a split as arrays, to be cached."""
-    texts = json.dumps([(line.name, line.writer, line.text) for line in lines])
-    indices = [
-        np.empty(0, np.int16) if line.char_indices is None else line.char_indices
-        for line in lines
-    ]
-    return {
-        f"{split} offsets": np.concatenate([line.offsets for line in lines]),
-        f"{split} counts": np.array([len(line.offsets) for line in lines]),
-        f"{split} texts": np.frombuffer(texts.encode(), np.uint8),
-        f"{split} char_indices": np.concatenate(indices),
-    }
-
-
-def from_arrays(arrays: Arrays, split: str) -> list[Line]:
-    """Return the lines of a split that :func:`to_arrays` made arrays."""
-    ends = arrays[f"{split} counts"].cumsum()[:-1]
-    texts = json.loads(arrays[f"{split} texts"].tobytes())
-    rows = np.split(arrays[f"{split} offsets"], ends)
-    char_indices = arrays[f"{split} char_indices"]
-    known = np.split(char_indices, ends) if len(char_indices) else [None] * len(rows)
-    return [Line(*text, *line) for text, *line in zip(texts, rows, known, strict=True)]
-
-
 def load(source: Source, path: Path | None = None, *, max_train: int | None = None) -> Strokes:
     """Return the handwriting of a source; the path is a folder, or UNIPEN's archive."""
     if source is PEN:
         sizes = pen.SIZES | {"train": min(pen.SIZES["train"], max_train or pen.SIZES["train"])}
-        return Strokes(
-            source, lambda: (pen.make_splits(sizes), 0), lambda: str(sizes), max_train
-        )
+        return Strokes(source, lambda: (pen.make_splits(sizes), ""), lambda: str(sizes))
     path = path or data_folder() / source.name
     if source is UNIPEN:
         place, files = find_unipen(path)
@@ -163,7 +114,18 @@ def load(source: Source, path: Path | None = None, *, max_train: int | None = No
     else:
         files = find_iam(path)
         read = partial(read_iam, path)
-    return Strokes(source, read, lambda: file_stamp(files), max_train)
+
+    def read_and_note() -> tuple[Mapping[str, Sequence[Line]], str]:
+        splits, left_out = read()
+        for split, lines in splits.items():
+            if not lines:
+                raise ValueError(f"{source.name}: there are no lines to {split}.")
+        note = f"{left_out} lines left out" if left_out else ""
+        return splits | {"train": splits["train"][:max_train]}, note
+
+    return Strokes(
+        source, read_and_note, lambda: f"{max_train} {file_stamp(files)}", noted=True
+    )
 
 
 # UNIPEN (Guyon et al., 1994): Apple's writers, in UNIPEN 1.0's files. A file of ``data/8``
@@ -196,7 +158,10 @@ def find_unipen(path: Path) -> tuple[Path, list[Path]]:
 
 
 def read_unipen(path: Path) -> tuple[dict[str, list[Line]], int]:
-    """Read UNIPEN's lines; a hash of the names decides which writers validate and test."""
+    """Read UNIPEN's lines, and count those that are left out.
+
+    A hash of the names decides which writers validate and test.
+    """
     folder = path if path.is_dir() else unipen_folder(unpack(path))
     files = sorted((folder / "data" / "8").glob("*/*/*.dat")) if folder else []
     if folder is None or not files:
@@ -296,7 +261,7 @@ def _list_of_forms(folder: Path, name: str) -> Path:
 
 
 def read_iam(folder: Path) -> tuple[dict[str, list[Line]], int]:
-    """Read IAM-OnDB's lines by split."""
+    """Read IAM-OnDB's lines by split, and count those that are left out."""
     splits, left_out = {split: list[Line]() for split in SPLITS}, 0
     for split, names in LISTS.items():
         for path in (_list_of_forms(folder, name) for name in names):

@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lnlab.kernels import fuse
 from lnlab.kernels.compilation import KernelLibrary, ctypes_fields
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
@@ -21,6 +20,7 @@ from lnlab.kernels.compiled_loop import (
 from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
 from lnlab.nn import State
 from lnlab.papers.handwriting.model import HandwritingNet, WriterState
+from lnlab.papers.models import fuse_with_loop
 
 
 class WriteProblem(ctypes.Structure):
@@ -151,11 +151,5 @@ class FusedHandwriting(HandwritingNet):
 
 
 def fuse_handwriting(net: HandwritingNet) -> HandwritingNet:
-    """Return ``net`` again, with its tensors: fused, and its window moved by a compiled loop.
-
-    A subclass keeps its own loop, with what :func:`lnlab.fuse` finds in it.
-    """
-    fused = fuse(net)
-    if is_exactly(fused, HandwritingNet):
-        fused.__class__ = FusedHandwriting
-    return fused
+    """Return ``net`` again, with its tensors: fused, and its loop compiled."""
+    return fuse_with_loop(net, HandwritingNet, FusedHandwriting)

@@ -8,6 +8,7 @@ sample.
 """
 
 import csv
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,46 +213,27 @@ def make_corpus(max_train: int | None = None, seed: int = 0) -> Splits:
         for split, size in SIZES.items()
     }
     arrays = cache_arrays("spoken", f"{seed} {counts}", lambda: _to_arrays(seed, counts))
-    sounds = np.split(arrays["sound"], np.cumsum(arrays["sound_counts"])[:-1])
-    ends_of_units = np.cumsum(arrays["units_counts"])[:-1]
-    units, begins, ends = (
-        np.split(arrays[name], ends_of_units) for name in ("units", "begins", "ends")
-    )
+    rows = json.loads(arrays["rows"].tobytes())
+    sounds = np.split(arrays["sound"], np.cumsum([row.pop() for row in rows])[:-1])
     splits: Splits = {split: [] for split in counts}
-    index = 0
-    for split, count in counts.items():
-        for number in range(count):
-            splits[split].append(
-                Utterance(
-                    name=f"{split}-{number:04}",
-                    speaker=f"speaker {arrays['speakers'][index]}",
-                    units=tuple(PHONES[unit] for unit in units[index]),
-                    recording=from_samples(sounds[index], RATE),
-                    begins=begins[index],
-                    ends=ends[index],
-                )
-            )
-            index += 1
+    for (name, speaker, units, *times), sound in zip(rows, sounds, strict=True):
+        recording, (begins, ends) = from_samples(sound, RATE), map(np.array, times)
+        utterance = Utterance(name, speaker, tuple(units), recording, begins, ends)
+        splits[name.partition("-")[0]].append(utterance)
     return splits
 
 
 def _to_arrays(seed: int, counts: dict[str, int]) -> Arrays:
-    utterances = [
-        make_utterance(seed, split, number)
-        for split, count in counts.items()
-        for number in range(count)
-    ]
-    sounds = [utterance.sound for utterance in utterances]
-    units = [[PHONES.index(unit) for unit in utterance.units] for utterance in utterances]
-    return {
-        "speakers": np.array([int(u.speaker.split()[1]) for u in utterances]),
-        "sound": np.concatenate(sounds),
-        "sound_counts": np.array([len(sound) for sound in sounds]),
-        "units": np.concatenate(units),
-        "units_counts": np.array([len(u.units) for u in utterances]),
-        "begins": np.concatenate([np.asarray(u.begins) for u in utterances]),
-        "ends": np.concatenate([np.asarray(u.ends) for u in utterances]),
-    }
+    """Return all sound in one array, and in JSON what there is of each utterance besides."""
+    sounds, rows = [], []
+    for split, count in counts.items():
+        for number in range(count):
+            u = make_utterance(seed, split, number)
+            times = [np.asarray(u.begins).tolist(), np.asarray(u.ends).tolist()]
+            rows.append([u.name, u.speaker, u.units, *times, len(u.sound)])
+            sounds.append(u.sound)
+    text = json.dumps(rows).encode()
+    return {"sound": np.concatenate(sounds), "rows": np.frombuffer(text, np.uint8)}
 
 
 def make_utterance(seed: int, split: str, number: int) -> Utterance:

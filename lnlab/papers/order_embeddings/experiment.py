@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import Vocabulary, load
+from lnlab.data.vocabulary import END
 from lnlab.nn import CELL_INITS
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import measure
@@ -19,10 +20,10 @@ from lnlab.papers.order_embeddings.model import (
     OrderEmbedding,
     contrastive_loss,
 )
-from lnlab.training import Evaluation, setting
+from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
-from lnlab.training.random_state import generator, seeded, to_device
+from lnlab.training.random_state import generator, seeded
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Experiment(training.Experiment):
         return measure(net, dataset, fold=self.fold_size, test=test)
 
 
-class CaptionBatches:
+class CaptionBatches(Bucketed):
     """Every image once an epoch, in another order and with another caption for each seed.
 
     Both depend on (seed, epoch) alone, so that all arms of a comparison have the same. Features
@@ -120,33 +121,24 @@ class CaptionBatches:
             raise ValueError(
                 f"a batch of {batch_size} cannot be taken from {len(images)} images."
             )
-        self.images, self.batch_size, self.seeds = images, batch_size, tuple(seeds)
-        self.device, self.dtype = device, dtype
-        self.words, self.lengths = vocabulary.encode_batch(images.captions)
+        words, lengths = vocabulary.encode_batch(images.captions)
+
+        def batch(captions: list[int]) -> tuple[ImageCaptionPairs, Tensor]:
+            index, counts = torch.tensor(captions) // PER_IMAGE, lengths[captions]
+            features = torch.from_numpy(np.asarray(images.features[index.numpy()])).to(dtype)
+            pairs = ImageCaptionPairs(features, words[captions, : int(counts.max())], counts)
+            return pairs, index
+
+        super().__init__(range(len(images)), batch, batch_size, seeds, device, fill=END)
 
     def __len__(self) -> int:
-        """The number of updates in an epoch."""
-        return len(self.images) // self.batch_size
+        """Return the number of updates in an epoch."""
+        return len(self.lengths) // self.size
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[ImageCaptionPairs, Tensor]]:
-        """Yield the batches of an epoch from ``start`` on: pairs, and image numbers (S, B)."""
-        orders = [self._order(seed, epoch) for seed in self.seeds]
-        images, captions = (torch.stack(each) for each in zip(*orders, strict=True))
-        for batch in range(start, len(self)):
-            chosen = slice(batch * self.batch_size, (batch + 1) * self.batch_size)
-            yield self._batch(images[:, chosen], captions[:, chosen])
-
-    def _order(self, seed: int, epoch: int) -> tuple[Tensor, Tensor]:
-        """Return the order of the images (N,), and the number of a caption of each (N,)."""
+    def _order(self, seed: int, epoch: int) -> list[list[int]]:
+        """Return the captions of each batch, by index."""
         random = generator(f"order of seed {seed} in epoch {epoch}")
-        order = torch.randperm(len(self.images), generator=random)
+        order = torch.randperm(len(self.lengths), generator=random)
         which = torch.randint(PER_IMAGE, (len(order),), generator=random)
-        return order, order * PER_IMAGE + which
-
-    def _batch(self, images: Tensor, captions: Tensor) -> tuple[ImageCaptionPairs, Tensor]:
-        lengths = self.lengths[captions]
-        words = self.words[captions][..., : int(lengths.max())]
-        features = torch.from_numpy(np.asarray(self.images.features[images.numpy()]))
-        return to_device(
-            (ImageCaptionPairs(features, words, lengths), images), self.device, self.dtype
-        )
+        captions = (order * PER_IMAGE + which).split(self.size)
+        return [some.tolist() for some in captions[: len(self)]]
