@@ -36,16 +36,18 @@ def list_sources() -> None:
 
 @data.command()
 @click.argument("name")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where it goes.")
-def fetch(name: str, folder: Path | None) -> None:
-    """Download a data set, verified; one that was interrupted starts again."""
+def fetch(name: str) -> None:
+    """Download a data set, verified; one that was interrupted starts again.
+
+    It goes to a folder of its name in $LNLAB_DATA, or else in data/ of the checkout.
+    """
     from lnlab.data import data_folder, fetch, sources
 
     for source in sources():
         if source.name == name and not source.files:
             location = locate(source, data_folder() / name)
             raise ValueError(f"{name} has no files to download; {location}.")
-    click.echo(fetch(name, folder))
+    click.echo(fetch(name))
 
 
 def locate(source: "Source", folder: Path) -> str:

@@ -95,12 +95,11 @@ def sources() -> tuple[Source, ...]:
     return list_sources()
 
 
-def fetch(name: str, folder: Path | None = None, *, progress: bool = True) -> Path:
-    """Download the files of the source called ``name``, verified.
+def fetch(name: str, *, progress: bool = True) -> Path:
+    """Download the files of the source called ``name``, verified, and return their folder.
 
-    Returns:
-        Their folder: ``folder``, or ``data_folder()`` / name, where ``load`` looks.
+    It is ``data_folder()`` / name, where ``load`` looks.
     """
     from lnlab.data import downloads
 
-    return downloads.fetch(find_source(name, sources()), folder, progress=progress)
+    return downloads.fetch(find_source(name, sources()), progress=progress)
