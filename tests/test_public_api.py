@@ -15,6 +15,7 @@ MODULES = ["analysis", "data", "figures", "nn", "panels", "papers", "training"]
 def test_the_public_names_are_listed_and_modules_need_no_import_of_their_own():
     assert dir(lnlab) == sorted(lnlab.__all__)
     assert len(dir(lnlab)) < 40
+    assert {"Batches", "fit"} <= {*dir(lnlab.training)}
     assert [name for name in lnlab.__all__ if ismodule(getattr(lnlab, name))] == MODULES
     paths, classes, *names = run_python(
         "import lnlab; print(lnlab.paths.__name__)\n"

@@ -100,6 +100,7 @@ def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
         (two, 640),
         ({"xaxis": with_title, "margin": margin}, 80 + 390 + 20),
         ({"xaxis": with_title | {"domain": [0, 1]}, "margin": margin}, 80 + 390 + 20),
+        (two | {"xaxis2": two["xaxis2"] | with_title}, 80 + 2 * (390 + 20) + 80),
     ):
         assert width({"layout": layout}) == least
     named = {"margin": margin, "xaxis": {}, "annotations": [{"text": "x" * 60}]}
