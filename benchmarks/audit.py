@@ -366,7 +366,7 @@ def alarms(make: Callable[[], tuple[Any, ...]]) -> dict[str, Any]:
         "why not": "",
         "seconds": time.process_time() - start,
         "findings": [[f.severity.word, f"{f.id} {f.rule}", f.where, f.message] for f in bad],
-        "facts": [f.rule for f in report.of("fact")],
+        "facts": [f.rule for f in report.with_severity("fact")],
         "not run": dict(report.not_run),
     }
 

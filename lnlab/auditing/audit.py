@@ -73,7 +73,7 @@ class Audit(AnalysisResult):
     not_run: Mapping[str, str]
     seconds: float
 
-    def of(self, severity: Severity | str) -> list[Finding]:
+    def with_severity(self, severity: Severity | str) -> list[Finding]:
         """Return the findings of one severity: "fault", "risk" or "fact", in any case.
 
         Raises:
@@ -136,7 +136,11 @@ class Audit(AnalysisResult):
 
     def summary(self) -> str:
         """Return the number of findings of each severity, in a sentence."""
-        counts = [f"{n} {s.word}{'s' * (n != 1)}" for s in Severity if (n := len(self.of(s)))]
+        counts = [
+            f"{n} {s.word}{'s' * (n != 1)}"
+            for s in Severity
+            if (n := len(self.with_severity(s)))
+        ]
         checks = f"{len(self.data)} checks in {self.seconds:.1f} s"
         return f"{', '.join(counts) or 'nothing to say'}; {checks}"
 
@@ -256,7 +260,7 @@ def _about(subject: AuditSubject) -> str:
     if subject.is_random:
         dropout += ", random numbers are drawn in evaluation, too"
     size = f"{parameters:,} parameters in {dtype}"
-    if subject.precision is not (subject.wide or subject.dtype):
+    if subject.precision is not (subject.wide_dtype or subject.dtype):
         inside = str(subject.precision).removeprefix("torch.")
         size += f", computed in {inside} whatever the input is"
     return f"{size}, input {tuple(subject.x.shape)}, {mode}{dropout}."

@@ -106,7 +106,9 @@ def check_weight_invariances(subject: AuditSubject) -> Findings:
     for name in tried.weights:
         grades = {c: exact if (name, c) in tried.holds else "broken" for c in (1, 2, 3, 7, 8)}
         rows.append({"weight": name} | {FORMULAS[c]: grade for c, grade in grades.items()})
-    subject.show(rows, "By derivatives; the changes that they allow were made, all at once.")
+    subject.keep_data(
+        rows, "By derivatives; the changes that they allow were made, all at once."
+    )
     for column, rule in UNSEEN.items():
         names = tried.names(column)
         yield make_finding(
@@ -134,7 +136,7 @@ def find_invariances(subject: AuditSubject) -> Invariances:
     if not weights:
         raise CannotCheck("the module has no matrix or kernel.")
     # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
-    evaluated, base = subject.without_zeros.copy(), subject.without_zeros.seen()
+    evaluated, base = subject.without_zeros.copy(), subject.without_zeros.observe()
     without_eps = evaluated.without(eps=True)
     if without_eps is not None:
         seen = without_eps.run()
@@ -270,7 +272,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
         rates.setdefault(kind, {})[name] = inverse * inverse
     note = "Of weights whose rows are invariant, length is the root mean square of a row's."
     curve = "effective rate / rate" if len(rows) > 2 else ""
-    subject.show(rows, note, curve, "1 / ||w||²")
+    subject.keep_data(rows, note, curve, "1 / ||w||²")
     values = [row["effective rate / rate"] for row in rows]
     least, most = digits(min(values)), digits(max(values))
     factors = least if least == most else f"{least} to {most}"
@@ -318,7 +320,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
-    subject.show(rows, "", "rms" if len(rows) > 2 else "", "root mean square")
+    subject.keep_data(rows, "", "rms" if len(rows) > 2 else "", "root mean square")
     broken = [row["where"] for row in rows if not row["finite"]]
     yield make_finding("output-not-finite", broken)
     # where many are larger, the others are next to nothing: those of dead or saturated units
@@ -340,7 +342,7 @@ def check_activations(subject: AuditSubject) -> Findings:
         where = [row["where"] for row in alike]
         yield make_finding("cases-alike", where, severity, limit=f"{ALIKE:g}")
     saturated = []
-    for activation in subject.seen().activations:
+    for activation in subject.observe().activations:
         f = activation.name.rpartition(": ")[2]
         if f in FLAT and activation.h is not None:
             share = float((activation.a.abs() > FLAT[f]).double().mean())
@@ -421,7 +423,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     # a part that is never called has no place in the order of the calls, and no gradient
     trained = {name: norms[name] for name in names if norms[name]}
     note = "" if subject.has_loss else STAND_IN
-    subject.show(rows, note, "gradient" if trained else "", "norm")
+    subject.keep_data(rows, note, "gradient" if trained else "", "norm")
     infinite = [name for name, norm in norms.items() if not math.isfinite(norm)]
     yield make_finding("gradient-not-finite", infinite)
     if len(trained) < FEW_LAYERS or infinite:
@@ -518,7 +520,7 @@ def check_backward(subject: AuditSubject) -> Findings:
     if not rows:
         raise CannotCheck(why or "no gradient reaches a normalizer.")
     note = f"Fractions of ||dL/da||². {'' if subject.has_loss else STAND_IN}".strip()
-    subject.show(rows, note, "left" if len(rows) > 2 else "", "fraction of ||dL/da||²")
+    subject.keep_data(rows, note, "left" if len(rows) > 2 else "", "fraction of ||dL/da||²")
     shares = [
         sum(row[f"taken by {name}"] for row in rows) / len(rows) for name in ("mu", "sigma")
     ]
@@ -590,7 +592,7 @@ def check_curvature(subject: AuditSubject) -> Findings:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     least, most = PRODUCTS
     seconds = 4 * subject.seconds + 4e-8 * len(subject.objective.start)
-    subject.forget()  # the products need the memory
+    subject.free_memory()  # the products need the memory
     steps = max(least, min(most, int(PRODUCT_SECONDS / seconds)))
     # few products get further from the gradient than from a random direction
     start = subject.gradient if steps < 10 and bool(subject.gradient.any()) else None
@@ -598,7 +600,7 @@ def check_curvature(subject: AuditSubject) -> Findings:
         subject.objective, steps=steps, tolerance=1e-2, start=start
     )
     row = eigenvalues.summary()
-    subject.show([row])
+    subject.keep_data([row])
     largest, smallest = row["largest"], row["smallest"]
     if not largest and not smallest:
         yield make_finding("curvature-zero", [subject.name])
@@ -636,7 +638,7 @@ def check_precision(subject: AuditSubject) -> Findings:
         not n.running_mean.any() and bool((n.running_var == 1).all()) for n in norms
     ):
         raise CannotCheck("running statistics have seen no batch: evaluation is not yet known.")
-    y = subject.seen("running").y
+    y = subject.observe("running").y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
     dtypes.pop(torch.float64, None)
     rows = []
@@ -652,7 +654,7 @@ def check_precision(subject: AuditSubject) -> Findings:
             yield make_finding("overflow", effect="underflow", **values)
         elif error > LOST[dtype]:
             yield make_finding("precision-lost", **values)
-    subject.show(rows)
+    subject.keep_data(rows)
 
 
 def _output_error(

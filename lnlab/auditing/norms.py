@@ -17,7 +17,7 @@ from lnlab.analysis.norm_identity import NOTHING, NormReport, identify_norm
 from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
-    memory_of_parameters,
+    parameter_addresses,
     restored_random_state,
 )
 
@@ -74,7 +74,7 @@ def find_norms(subject: AuditSubject) -> list[NormGroup]:
     """
     if "norms" not in subject.cache:
         groups: dict[Any, list[ModuleCall]] = {}
-        parameters = memory_of_parameters(subject.trace.module)
+        parameters = parameter_addresses(subject.trace.module)
         for call in subject.first_calls:
             # a parametrization (spectral_norm) normalizes a weight, and no activations
             if _may_be_norm(call) and parameters.isdisjoint(call.input_memory):

@@ -51,14 +51,14 @@ def section(data: CheckData) -> dict[str, Any]:
     columns = list(dict.fromkeys(key for row in data.rows for key in row))
     bars, ends = bar_lengths([row[data.curve] for row in data.rows] if data.curve else [])
     rows = [
-        [(text_of(row.get(c, "")), bar if c == data.curve else 0) for c in columns]
+        [(format_value(row.get(c, "")), bar if c == data.curve else 0) for c in columns]
         for row, bar in zip(data.rows, bars or [0] * len(data.rows), strict=True)
     ]
     axis = f"Bars: {data.unit}, on a logarithmic axis {ends}." if data.curve else ""
     return {"note": data.note, "axis": axis, "columns": columns, "rows": rows}
 
 
-def text_of(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as a reader wants it: three digits of a number, nothing for NaN."""
     if isinstance(value, float):
         return "" if math.isnan(value) else digits(value)

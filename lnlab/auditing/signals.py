@@ -24,9 +24,9 @@ from lnlab.auditing.norms import find_norms
 from lnlab.auditing.subject import (
     AuditSubject,
     list_tensors,
-    memory_of_parameters,
     other_input,
     padding_rows,
+    parameter_addresses,
     restored_random_state,
 )
 
@@ -37,7 +37,7 @@ FEW_CASES = 16
 """The values of a channel, of fewer of which nothing is said of all cases."""
 
 
-class Operations(TorchFunctionMode):
+class OperationRecorder(TorchFunctionMode):
     """Records what an evaluation and its loss do, while it is active.
 
     Attributes:
@@ -60,7 +60,7 @@ class Operations(TorchFunctionMode):
         self.is_curved, self.in_loss, self.broadcast, self.sums_to = False, False, "", 1.0
         self.logits: tuple[Tensor, Tensor] | None = None
         self._layer_scaled: list[Tensor] = []
-        self._parameters = memory_of_parameters(module)
+        self._parameters = parameter_addresses(module)
         self._stack = [""]
         for name, each in module.named_modules():
             each.register_forward_pre_hook(partial(self._enter, name))
@@ -145,11 +145,11 @@ class Operations(TorchFunctionMode):
                 self.broadcast = f"{tuple(one.shape)} and {tuple(other.shape)}"
 
 
-def operations(subject: AuditSubject) -> Operations:
+def record_operations(subject: AuditSubject) -> OperationRecorder:
     """Return what one evaluation in the module's own precision and mode does."""
     if "operations" not in subject.cache:
         module = deepcopy_module(subject.module, share=True).train(subject.trains)
-        seen = Operations(module)
+        seen = OperationRecorder(module)
         with torch.no_grad(), restored_random_state(), seen:
             output = module(subject.x.clone())
             seen.read(output)
@@ -170,7 +170,7 @@ def check_loss(subject: AuditSubject) -> Findings:
     """Look at what the loss receives: its size, its range, its shape, and the answers in x."""
     if not subject.has_loss:
         raise CannotCheck("no loss was given.")
-    seen = operations(subject)
+    seen = record_operations(subject)
     if seen.broadcast:
         yield make_finding("loss-broadcasts", shapes=seen.broadcast)
     if abs(seen.sums_to - 1) > 0.01:
@@ -187,7 +187,7 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Finding
         return
     loss = float(F.cross_entropy(logits.float(), y))
     chance = math.log(classes)
-    subject.show([{"loss": loss, "of a guess": chance, "classes": classes}])
+    subject.keep_data([{"loss": loss, "of a guess": chance, "classes": classes}])
     if loss > 2 * chance + 1:
         values = {"loss": digits(loss), "chance": digits(chance)}
         yield make_finding("over-confident", classes=classes, **values)
@@ -239,7 +239,7 @@ def _leaks(subject: AuditSubject) -> Finding | None:
     t = steps // 2
     later = x.clone()
     later[:, t:] = x[:, t:].flip(0) if len(x) > 1 else x[:, t:].flip(1)
-    before = subject.seen("running").y
+    before = subject.observe("running").y
     after = subject.copy("running").run(Replacement(later)).y
     axes = [i for i, n in enumerate(before.shape) if i and n == steps]
     if len(axes) != 1:
@@ -262,7 +262,7 @@ BLOCKS = 8
 def check_ignored_inputs(subject: AuditSubject) -> Findings:
     """Find parts of the input that no output depends on, and padding that is not left out."""
     share = _ignored(subject)
-    subject.show([{"of the input without effect": share}])
+    subject.keep_data([{"of the input without effect": share}])
     if share > IGNORED:
         whole = "no output depends on it"
         part = f"nothing that is returned depends on {share:.0%} of it"
@@ -273,7 +273,7 @@ def check_ignored_inputs(subject: AuditSubject) -> Findings:
 
 def _ignored(subject: AuditSubject) -> float:
     """Return the share of the input, beside the axis of cases, that has no effect."""
-    evaluated, x, y = subject.copy(), subject.x, subject.seen().y
+    evaluated, x, y = subject.copy(), subject.x, subject.observe().y
 
     def has_effect(other: Tensor) -> bool:
         changed = evaluated.run(Replacement(other)).y
@@ -324,7 +324,7 @@ def _padding(subject: AuditSubject) -> Findings:
     evaluated = subject.copy("running")
     longer = torch.cat([evaluated.x, torch.zeros_like(evaluated.x[:, :4])], 1)
     try:
-        y, more = subject.seen("running").y, evaluated.run(Replacement(longer)).y
+        y, more = subject.observe("running").y, evaluated.run(Replacement(longer)).y
     except ValueError:  # the module takes one length
         return
     if y.shape == more.shape and subject.exceeds_rounding(relative_change(more, y)):
@@ -364,7 +364,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
         slope, expected = float(nonzero.gradient @ v), (above - below) / 2 / step
         rows.append({"gradient": slope, "differences": expected})
         errors.append(abs(slope - expected) / max(abs(slope), abs(expected), 1e-6))
-    subject.show(rows)
+    subject.keep_data(rows)
     if min(errors) > WRONG:
         yield make_finding("gradient-differs", error=f"{min(errors):.0%}")
 
@@ -380,7 +380,7 @@ STEEP, DEEP = 300.0, 6
 
 def check_unequal_scales(subject: AuditSubject) -> Findings:
     """Compare the sizes of weights, of the operands of sums, and of attention logits."""
-    seen = operations(subject)
+    seen = record_operations(subject)
     layers = {n: m for n, m in subject.module.named_modules() if isinstance(m, SUMMING)}
     sizes = {}
     for name, layer in layers.items():
@@ -413,7 +413,7 @@ def check_unequal_scales(subject: AuditSubject) -> Findings:
 def _steep_signals(subject: AuditSubject) -> Finding | None:
     """Signals that grow or shrink with depth."""
     kinds: dict[Any, list[tuple[str, float]]] = {}
-    for name, (module_class, size) in operations(subject).sizes.items():
+    for name, (module_class, size) in record_operations(subject).sizes.items():
         kind = module_class, re.sub(r"\d+", "*", name)
         kinds.setdefault(kind, []).append((name, size))
     steep = {}

@@ -81,11 +81,11 @@ SILENT = 1e-3
 def check_normalizers(subject: AuditSubject) -> Findings:
     """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
-    subject.show([_norm_row(norms) for norms in groups])
+    subject.keep_data([_norm_row(norms) for norms in groups])
     alone = [f for norms in groups for f in _norm_findings(norms)]
     yield from _merge([*alone, *(f for norms in groups for f in _differences(norms))])
     yield _eps_decides(groups)
-    yield _gains_off(groups)
+    yield _switched_off_units(groups)
     known = {name for norms in groups for name in norms.names}
     modules = dict(subject.module.named_modules())
     callers: dict[str, list[str]] = {}
@@ -234,7 +234,7 @@ def _share_below(norms: NormGroup, call: ModuleCall) -> float:
     return float((square < eps).double().mean())
 
 
-def _gains_off(groups: list[NormGroup]) -> Finding | None:
+def _switched_off_units(groups: list[NormGroup]) -> Finding | None:
     """Units that learned gains have switched off."""
     off: dict[str, tuple[int, int]] = {}
     for call in [call for norms in groups for call in norms.calls]:
@@ -265,13 +265,13 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.without_zeros
     grads = _by_parameter(nonzero)
-    masks = _flat_places(grads, subject.exact)
+    masks = _flat_places(grads, subject.rounding_threshold)
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
     effects = ParameterEffects(subject, nonzero.copy(), tries)
     if not subject.is_random:
-        effects.unchanged[0] = nonzero.seen().y
+        effects.unchanged[0] = nonzero.observe().y
     names = effects.without_effect(masks)
     if names and subject.noise:  # what is turned off may need them
         noisy = deepcopy_module(subject.original, share=True)
@@ -287,7 +287,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     )
     here = whole.keys() - other.without_effect(whole)
     norms = _next_norms(subject)
-    subject.show(
+    subject.keep_data(
         [
             {"parameter": name, "without effect": n, "of": size}
             | {"in front of": norms.get(_owner(name), "")}
@@ -297,7 +297,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     yield from _idle_findings(subject, idle, here, norms)
     yield _cut_gradients(subject, effects.evaluated, grads, idle)
     if nonzero is not subject:
-        flat = _flat_places(_by_parameter(subject), subject.exact)
+        flat = _flat_places(_by_parameter(subject), subject.rounding_threshold)
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
         zeros = zero_weights(subject.module) if waiting else []
@@ -393,7 +393,7 @@ class ParameterEffects:
         if by_gradient and not self.subject.is_random:
             new = Replacement(self.x, self._replaced(masks, 0))
             grads = self.evaluated.gradients(random_projection, new)
-            flat = _flat_places(grads, self.subject.exact)
+            flat = _flat_places(grads, self.subject.rounding_threshold)
             rest = {n: m for n, m in masks.items() if n in flat and not (m & ~flat[n]).any()}
             if len(rest) < len(masks):
                 return self.without_effect(rest)
@@ -521,7 +521,7 @@ def check_dependent_cases(subject: AuditSubject) -> Findings:
     if not math.isfinite(changes[""]):
         raise CannotCheck("the outputs are not finite.")
     rows = [{"part": name, "moved": changes[name]} for name in calls if name in changes]
-    subject.show(rows)
+    subject.keep_data(rows)
     if subject.exceeds_rounding(changes[""]):
         first = next(row["part"] for row in rows if subject.exceeds_rounding(row["moved"]))
         message = (
@@ -550,12 +550,12 @@ a third or more, one time in three."""
 
 def check_dead_units(subject: AuditSubject) -> Findings:
     """Find units in front of an f that is flat in all cases of the input."""
-    activations = [a for a in subject.seen().activations if a.flat is not None]
+    activations = [a for a in subject.observe().activations if a.flat is not None]
     if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
     values = {a.name: _values_a_unit(a) for a in reversed(activations)}
     dead = dead_units(activations)
-    subject.show(
+    subject.keep_data(
         [
             {"where": name, "dead": n, "units": units, "cases": values[name]}
             for name, (n, units) in dead.items()
@@ -600,8 +600,8 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
         if id(call.module) in norms and hasattr(call.module, "running_var")
     ]
     rows = [row for row in map(_running_row, calls) if row]
-    gap = relative_change(subject.seen("running").y, subject.seen("batch").y)
-    subject.show(rows, f"evaluation differs by {gap:.2g}.")
+    gap = relative_change(subject.observe("running").y, subject.observe("batch").y)
+    subject.keep_data(rows, f"evaluation differs by {gap:.2g}.")
     least = min((row["values a unit"] for row in rows), default=0)
     few = [row["where"] for row in rows if row["values a unit"] < FEW_CASES]
     yield make_finding("statistics-of-few", few, least=least)

@@ -136,7 +136,7 @@ class ModuleCall:
     output_memory: tuple[int, ...]
 
 
-def memory_of_parameters(module: nn.Module) -> set[int]:
+def parameter_addresses(module: nn.Module) -> set[int]:
     """Return the memory of each parameter, by the numbers of :class:`ModuleCall`."""
     return {p.untyped_storage()._cdata for p in module.parameters()}
 
@@ -177,7 +177,7 @@ class CallTrace(TorchFunctionMode):
         self.functions: list[tuple[str, str]] = []
         self.used: set[int] = set()
         self.lowers, self.seen = False, None
-        self._parameters = memory_of_parameters(module)
+        self._parameters = parameter_addresses(module)
         self._stack: list[str] = []
         self._alive: list[Any] = []
 
@@ -505,7 +505,7 @@ class AuditSubject:
         dtype: the precision of the module.
         output: what the module returns for ``x``.
         is_single: whether ``x`` had no axis of cases, and was given one.
-        shown: the numbers behind the check that is running; see :meth:`show`.
+        shown: the numbers behind the check that is running; see :meth:`keep_data`.
         cache: what several checks need and one has made.
 
     Raises:
@@ -558,7 +558,7 @@ class AuditSubject:
             if all(torch.allclose(one[0], plain) for one, plain in pairs):
                 self.x, self.output, self.is_single = self.x[None], output, True
 
-    def show(
+    def keep_data(
         self, rows: Sequence[dict], note: str = "", curve: str = "", unit: str = ""
     ) -> None:
         """Keep the numbers behind the check that is running for the report."""
@@ -612,20 +612,20 @@ class AuditSubject:
         return self.copy_in(None, "running")
 
     @cached_property
-    def wide(self) -> torch.dtype | None:
+    def wide_dtype(self) -> torch.dtype | None:
         """float64 where the module can be evaluated in it; None: as it is."""
         _ = self._copy
         return None if self._not_wide else torch.float64
 
     def require_wide(self) -> None:
         """Raise CannotCheck unless the module can be evaluated in float64."""
-        if self.wide is None:
+        if self.wide_dtype is None:
             raise CannotCheck(f"the module cannot be evaluated in float64: {self._not_wide}")
 
     @cached_property
     def precision(self) -> torch.dtype:
         """The precision of the outputs of :meth:`copy`: some cast what they are given."""
-        if self.wide and not self.trace.lowers:
+        if self.wide_dtype and not self.trace.lowers:
             return torch.float64
         return self.measured_precision
 
@@ -635,15 +635,17 @@ class AuditSubject:
         return self.copy().precision
 
     @property
-    def exact(self) -> float:
+    def rounding_threshold(self) -> float:
         """The relative change of outputs that rounding alone makes at most."""
         return ROUNDING.get(self.precision, ROUNDING[torch.bfloat16])
 
     def exceeds_rounding(self, change: float) -> bool:
         """Return True if a relative change of outputs is no rounding."""
-        if self.exact < change <= ROUNDING[torch.float32]:  # of what cancels it may be
+        if (
+            self.rounding_threshold < change <= ROUNDING[torch.float32]
+        ):  # of what cancels it may be
             return change > ROUNDING.get(self.measured_precision, ROUNDING[torch.bfloat16])
-        return not change <= self.exact
+        return not change <= self.rounding_threshold
 
     @cached_property
     def bn_stats(self) -> str:
@@ -702,7 +704,7 @@ class AuditSubject:
             p = other.module.get_parameter(name)
             inputs = p[0].numel() if p.dim() > 1 else 1
             p.data = normal(11, stream, p.numel()).view_as(p).to(p) / inputs**0.5
-        other._copy, other._traces = other.copy_in(self.wide, "running"), {}
+        other._copy, other._traces = other.copy_in(self.wide_dtype, "running"), {}
         for name in ("trace", "objective", "gradient", "gradients"):  # of the module as it is
             vars(other).pop(name, None)
         return other
@@ -726,7 +728,7 @@ class AuditSubject:
         x = x.to(evaluated.x.dtype) if x.is_floating_point() else x
         return CallTrace(evaluated.module).run(evaluated, x)
 
-    def seen(self, bn_stats: str | None = None) -> Observation:
+    def observe(self, bn_stats: str | None = None) -> Observation:
         """Return outputs and activations of one evaluation; as the module trains, by default.
 
         Raises:
@@ -737,9 +739,9 @@ class AuditSubject:
             raise CannotCheck("the module returns no floating point numbers.")
         return trace.seen
 
-    def forget(self) -> None:
+    def free_memory(self) -> None:
         """Free the memory of copies and traces, which are made again where they are needed."""
-        _ = self.wide, self.precision, self.bn_stats, self.seconds
+        _ = self.wide_dtype, self.precision, self.bn_stats, self.seconds
         for name in ("_copy", "gradients", "trace", "without_zeros"):
             vars(self).pop(name, None)
         self._traces.clear()

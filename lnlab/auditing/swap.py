@@ -97,7 +97,7 @@ def find_slot(norm: nn.Module, space: int | None = None) -> Slot:
     return Slot(shape[0], len(shape) - 1, eps, shape)
 
 
-def make_new(name: str, old: nn.Module, rule: Any, space: int | None) -> nn.Module:
+def make_replacement(name: str, old: nn.Module, rule: Any, space: int | None) -> nn.Module:
     """Return what takes the place of ``old``, on its device, in its precision and mode."""
     kind = type(old).__name__
     if isinstance(rule, nn.Module) or not callable(rule):
@@ -312,7 +312,7 @@ def swap(model: nn.Module, rules: Rules, x: Any = None) -> Swap:
     exchanges = []
     for name, (old, rule) in chosen.items():
         if id(old) not in made:
-            made[id(old)] = make_new(name, old, rule, spaces.get(name))
+            made[id(old)] = make_replacement(name, old, rule, spaces.get(name))
         exchanges.append(_carry_over(name, old, made[id(old)]))
         owner, _, last = name.rpartition(".")
         if name:

@@ -60,7 +60,7 @@ def explain_word(record: Mapping[str, Any]) -> str:
     return text
 
 
-def rejects(record: Mapping[str, Any]) -> str:
+def null_hypothesis(record: Mapping[str, Any]) -> str:
     """Return the hypothesis that the test of a statement rejects, or nothing."""
     if record["q"] is None or record["word"] not in ("supported", "contradicted", "mixed"):
         return ""
@@ -109,7 +109,7 @@ def how_sure(record: Mapping[str, Any]) -> str:
     if " " in record["declared"]:
         declared = "it was declared after its runs (exploratory, so without q)"
     text = f"{explain_word(record)}; {declared}"
-    if rejected := rejects(record):
+    if rejected := null_hypothesis(record):
         text += f"; q = {record['q']:.2g} (false discovery rate) for the test that {rejected}"
         text += ", for the first result above" * record["several"]
     return f"{text}; {record['contrary']}" if "contrary" in record else text
@@ -138,7 +138,7 @@ def by_question(record: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]
     return of
 
 
-def place(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+def describe_setting(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     """Return how near a setting is, its seeds and n, and what differs from those above it."""
     near = setting["nearness"]
     if near == record["nearness"] and not setting.get("headline"):
@@ -163,7 +163,9 @@ def count(record: Mapping[str, Any]) -> str:
     return f"{seeds}, whose mean counts for each of n = {n} {record['pairs']}"
 
 
-def questions(record: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+def settings_by_question(
+    record: Mapping[str, Any],
+) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """Return the settings of a statement by question: its own, without a title, then others.
 
     An effect that compares what the title or the line of the statement names is cut short.
@@ -209,10 +211,14 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
         for name in ("paper", "theme", "word")
     }
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
+    functions = (
+        css_classes, describe_setting, details, digits, interval_svg, null_hypothesis,
+        settings_by_question,
+    )  # fmt: skip
     return TEMPLATES.get_template("claims.html").render(
-        themes=themes, chosen=chosen, controls=controls, dot=dot, kind=kind, digits=digits,
-        details=details, legend=LEGEND, conventions=CONVENTIONS, meanings=MEANINGS,
-        sizes=SIZES, rejects=rejects, questions=questions, place=place,
+        {function.__name__: function for function in functions},
+        themes=themes, chosen=chosen, controls=controls, legend=LEGEND,
+        conventions=CONVENTIONS, meanings=MEANINGS, sizes=SIZES,
         # inside a script only "</script" and "<!--" mean something: no "<" is left
         data=Markup(data.replace("<", r"\u003c")),
         style=Markup((HERE / "claims.css").read_text(encoding="utf-8")),
@@ -235,7 +241,7 @@ def _by_theme(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(records, key=lambda one: order.index(one["theme"]))
 
 
-def kind(record: Mapping[str, Any]) -> str:
+def css_classes(record: Mapping[str, Any]) -> str:
     """Return the classes of a record: its word, and "small" where its effect is."""
     return f"{record['word'].replace(' ', '-')} {record.get('size') or ''}".strip()
 
@@ -245,7 +251,7 @@ def digits(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def dot(axis: Sequence[float] | None, small: bool = False) -> Markup:
+def interval_svg(axis: Sequence[float] | None, small: bool = False) -> Markup:
     """Return a dot with its interval as SVG, on an axis whose band is what does not matter.
 
     Args:

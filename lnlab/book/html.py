@@ -104,7 +104,7 @@ TABLES = SanitizeHTML(
 )
 
 
-def text(lines: str) -> str:
+def terminal_text(lines: str) -> str:
     """Return text as a terminal shows it: colours kept, overwritten lines gone."""
     shown = re.sub(r"[^\n]*\r(?!\n|$)", "", lines.replace("\r\n", "\n"))
     return f"<pre>{ansi2html(shown)}</pre>"
@@ -121,7 +121,7 @@ def figure(spec: dict[str, Any], number: str) -> str:
     # what a figure says below itself of data and seeds is a paragraph
     notes = (plain_text(n["text"]) for n in layout.get("annotations", ()) if is_signature(n))
     return TEMPLATES.get_template("figure.html").render(
-        number=number, data=data, height=height, least=width(spec), label=describe(spec),
+        number=number, data=data, height=height, least=least_width(spec), label=describe(spec),
         light=meta.get("light"), signatures=[*notes],
     )  # fmt: skip
 
@@ -131,7 +131,7 @@ def is_signature(note: dict[str, Any]) -> bool:
     return note.get("name") == "signature"
 
 
-def width(spec: dict[str, Any]) -> int:
+def least_width(spec: dict[str, Any]) -> int:
     """Return the least width of a figure in pixels: in less, its words overlap."""
     layout = spec.get("layout", {})
     stated = (layout.get("meta") or {}).get("width")
@@ -238,7 +238,7 @@ def render_display(data: dict[str, Any], metadata: dict[str, Any], number: str) 
             return f'<div class="wide">{markdown(data[kind], trusted=False)}</div>'
     if WIDGET in data:
         return LIVE
-    return text(data.get("text/plain", ""))
+    return terminal_text(data.get("text/plain", ""))
 
 
 def render_outputs(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str, str]]:
@@ -246,12 +246,12 @@ def render_outputs(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tup
     position = 0
     for stream, group in groupby(outputs, lambda output: output.get("name")):
         if stream is not None:  # neighbouring pieces of one stream are joined
-            yield "stream", text("".join(piece["text"] for piece in group))
+            yield "stream", terminal_text("".join(piece["text"] for piece in group))
             position += 1
             continue
         for output in group:
             if output["output_type"] == "error":
-                yield "error", text("\n".join(output["traceback"]))
+                yield "error", terminal_text("\n".join(output["traceback"]))
             else:
                 where = output.get("metadata", {}), f"{cell}-{position}"
                 yield "display", render_display(output["data"], *where)

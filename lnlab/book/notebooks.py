@@ -49,7 +49,7 @@ def select_notebooks(names: Sequence[str], paths: list[Path]) -> list[Path]:
     return [path for path in paths if not names or any(fits(name, path) for name in names)]
 
 
-def value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return the value of a text of the command line: a Python literal where it is one."""
     try:
         literal = ast.literal_eval(text)
@@ -73,7 +73,9 @@ def default_values(path: Path, environ: Mapping[str, str] | None = None) -> dict
     values: dict[str, Any] = {}
     for name, text in parameters(path).items():
         variable = re.fullmatch(r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)""", text)
-        values[name] = (environ or {}).get(*variable.groups()) if variable else value(text)
+        values[name] = (
+            (environ or {}).get(*variable.groups()) if variable else parse_value(text)
+        )
     return values
 
 

@@ -104,7 +104,7 @@ papermill_engines.register("lnlab", Engine)
 
 
 @dataclass(frozen=True)
-class Lines:
+class LineWriter:
     """A file that papermill writes a notebook's standard output to: it passes lines on."""
 
     name: str
@@ -175,7 +175,7 @@ def run_one(
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
                 progress_bar=False,
                 execution_timeout=timeout,
-                stdout_file=Lines(path.stem, listener),
+                stdout_file=LineWriter(path.stem, listener),
                 # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
                 store_widget_state=False,
                 # the working directory: papermill's own `cwd` moves the whole process

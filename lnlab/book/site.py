@@ -24,7 +24,7 @@ from lnlab.live.bundle import element, module, page
 from lnlab.training.runs import write_file
 
 
-def site(sources: Sequence[Path], pages: Path, out: Path, **content: Any) -> Path:
+def build_site(sources: Sequence[Path], pages: Path, out: Path, **content: Any) -> Path:
     """Make the folder that a static host serves, and return its first page.
 
     Args:

@@ -72,9 +72,9 @@ def audit(
     if out is not None:
         page = report.save(out)
         click.echo(f"{page}: the page, with the numbers behind it", err=as_json)
-    if report.of(Severity.FAULT) and fail_on != "never":
+    if report.with_severity(Severity.FAULT) and fail_on != "never":
         context.exit(4)
-    if report.of(Severity.RISK) and fail_on == "risk":
+    if report.with_severity(Severity.RISK) and fail_on == "risk":
         context.exit(3)
 
 

@@ -83,7 +83,7 @@ def run(
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
     notebooks = workbook()
     every = (book.parameters(path).items() for path in notebooks)
-    defaults = {name: book.value(text) for items in every for name, text in items}
+    defaults = {name: book.parse_value(text) for items in every for name, text in items}
     values = {n: parse_parameter(n, text, defaults.get(n)) for n, text in parameters}
     wanted = book.select_parameters(values, book.select_notebooks(names, notebooks))
     if times:
@@ -128,7 +128,7 @@ def site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
     from lnlab.book import site
 
-    click.echo(f"site: {site.site(workbook(), pages, out, **first_page_content())}")
+    click.echo(f"site: {site.build_site(workbook(), pages, out, **first_page_content())}")
 
 
 def first_page_content() -> dict[str, Any]:
@@ -150,7 +150,7 @@ def parse_parameter(name: str, text: str, default: Any = None) -> Any:
         return [*read_seeds(text)]
     if name == "budget" and text not in BUDGETS:
         raise ValueError(f"-p budget {text!r}: choose from {', '.join(BUDGETS)}.")
-    return text if isinstance(default, str) else book.value(text)
+    return text if isinstance(default, str) else book.parse_value(text)
 
 
 def stop(by: int, _: object) -> NoReturn:

@@ -19,7 +19,7 @@ import click
 )  # fmt: skip
 def playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
     """Write the playground as a page in one file, which opens anywhere."""
-    from lnlab.book.notebooks import value as parse_value
+    from lnlab.book.notebooks import parse_value as parse_value
     from lnlab.live.bundle import check, page
 
     state = {name: parse_value(text) for name, text in settings}

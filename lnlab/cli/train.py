@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 import click
 
 from lnlab import paths
-from lnlab.book.notebooks import value as parse_literal
+from lnlab.book.notebooks import parse_value as parse_literal
 from lnlab.cli.tables import overview, show_run, to_text
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds

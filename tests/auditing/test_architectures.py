@@ -52,7 +52,7 @@ def test_audit_finds_its_normalizers_and_leaves_it_as_it_was(name):
     assert {*report.data, *report.not_run} == set(CHECKS)
     for check, why in report.not_run.items():
         assert why.startswith(NOT_RUN[check]), (check, why)
-    assert not report.of(Severity.FAULT)
+    assert not report.with_severity(Severity.FAULT)
     assert "cases-mix" not in [f.rule for f in report.findings]
 
 

@@ -550,7 +550,7 @@ def test_a_gradient_of_rounding_is_no_end_of_a_profile():
     check = "gradients over depth"
     report = audit(shifted, torch.randn(16, 8), only=check)
     assert "shift" not in report.plot(check).data[0].customdata
-    assert not report.of(RISK)
+    assert not report.with_severity(RISK)
 
 
 def test_a_zero_of_the_curvature_does_not_bend_down():

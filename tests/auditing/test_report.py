@@ -43,9 +43,9 @@ def test_worst_comes_first_as_text_in_a_notebook_and_as_data(report):
     severities = [f.severity for f in report.findings]
     assert severities == sorted(severities)
     assert severities[0] is Severity.RISK
-    assert report.of("Risk") == report.of(Severity.RISK) != []
+    assert report.with_severity("Risk") == report.with_severity(Severity.RISK) != []
     with pytest.raises(ValueError, match="choose from fault, risk, fact"):
-        report.of("warning")
+        report.with_severity("warning")
     assert str(report).index("RISK") < str(report).index("FACT")
     shown = report._repr_html_()
     assert TAG not in shown

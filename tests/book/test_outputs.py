@@ -11,7 +11,14 @@ import plotly.graph_objects as go
 import pytest
 from IPython.display import Audio
 
-from lnlab.book.html import PLOTLY, WIDGET, render_display, render_outputs, text, width
+from lnlab.book.html import (
+    PLOTLY,
+    WIDGET,
+    least_width,
+    render_display,
+    render_outputs,
+    terminal_text,
+)
 from lnlab.book.html import figure as on_page
 from lnlab.figures.curves import paired_differences
 
@@ -78,8 +85,8 @@ def test_sounds_can_be_heard_and_bring_nothing_else():
 
 
 def test_text_shows_what_a_terminal_would_and_pieces_of_a_stream_are_joined():
-    assert text("0 %\r50 %\r100 %\ndone\r\n") == "<pre>100 %\ndone\n</pre>"
-    assert "ansi-red" in text("\x1b[31mred\x1b[0m")
+    assert terminal_text("0 %\r50 %\r100 %\ndone\r\n") == "<pre>100 %\ndone\n</pre>"
+    assert "ansi-red" in terminal_text("\x1b[31mred\x1b[0m")
     printed = [("stdout", "1 of 2\r"), ("stdout", "2 of 2"), ("stderr", "oh")]
     outputs = [{"output_type": "stream", "name": n, "text": t} for n, t in printed]
     outputs.append({"output_type": "error", "traceback": ["\x1b[31mValueError\x1b[0m: <b>"]})
@@ -102,9 +109,11 @@ def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
         ({"xaxis": with_title | {"domain": [0, 1]}, "margin": margin}, 80 + 390 + 20),
         (two | {"xaxis2": two["xaxis2"] | with_title}, 80 + 2 * (390 + 20) + 80),
     ):
-        assert width({"layout": layout}) == least
+        assert least_width({"layout": layout}) == least
     named = {"margin": margin, "xaxis": {}, "annotations": [{"text": "x" * 60}]}
-    assert width({"data": [{"y": ["x" * 40]}], "layout": named}) == 40 * 6.5 + 30 + 20 + 390
+    assert (
+        least_width({"data": [{"y": ["x" * 40]}], "layout": named}) == 40 * 6.5 + 30 + 20 + 390
+    )
 
 
 def test_what_stands_below_a_figure_is_a_paragraph_and_makes_it_no_wider():
@@ -112,7 +121,7 @@ def test_what_stands_below_a_figure_is_a_paragraph_and_makes_it_no_wider():
     made_on = "official data: mnist; 3 seeds; Intel(R) Xeon(R) Processor @ 2.70GHz"
     figure = paired_differences(rows, x="difference", made_on=made_on)
     spec = json.loads(str(figure.to_json()))
-    assert width(spec) <= 500
+    assert least_width(spec) <= 500
     words = f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t)."
     assert f'<p class="note">{html.escape(words)}</p>' in on_page(spec, "output-1")
     notes = " ".join(note.text.replace("<br>", " ") for note in figure.layout.annotations)

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 
 from lnlab.auditing.norm_survey import read_popular_norms
 from lnlab.book.html import PLOTLY, publish
-from lnlab.book.site import first_page, first_picture, norms_page, site
+from lnlab.book.site import build_site, first_page, first_picture, norms_page
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
@@ -51,7 +51,7 @@ def test_the_picture_of_a_question_does_not_show_the_answer(tmp_path):
 
 
 def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_path):
-    index = site(*ran, tmp_path / "site", **CONTENT)
+    index = build_site(*ran, tmp_path / "site", **CONTENT)
     files = {path.name for path in index.parent.iterdir()}
     assert {"00_first.html", "plotly.min.js", "figures.js", "site.js", "page.css"} <= files
     assert not {"18_second.html", "19_third.html"} & files
@@ -63,7 +63,7 @@ def test_it_has_the_pages_of_runs_without_a_mistake_and_what_they_use(ran, tmp_p
 
 
 def test_the_first_page_has_playground_findings_and_tracks_with_pictures(ran, tmp_path):
-    page = site(*ran, tmp_path / "site", **CONTENT).read_text()
+    page = build_site(*ran, tmp_path / "site", **CONTENT).read_text()
     (picture,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
     assert "data-playground=" in page
     assert '"choices"' not in picture
@@ -81,7 +81,7 @@ def test_the_first_page_has_playground_findings_and_tracks_with_pictures(ran, tm
 def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
     sources, build = ran
     page = first_page(sources, build, build, **CONTENT).read_text()
-    of_site = site(sources, build, tmp_path / "site", **CONTENT).read_text()
+    of_site = build_site(sources, build, tmp_path / "site", **CONTENT).read_text()
     (others,) = re.findall(r"(?s)<p>Not here: .*?</p>\n", page)
     assert page.replace(others, "") == of_site
     assert re.findall(r'href="(.*?)"', others) == ["18_second.html"]
@@ -95,7 +95,9 @@ def test_the_first_page_leads_to_the_table_of_normalizers_and_the_repository(ran
         for status in ("identified", "not a normalizer")
     ]
     address = "https://github.com/somebody/lnlab"
-    page = site(*ran, tmp_path / "site", **CONTENT, norms=norms, repository=address).read_text()
+    page = build_site(
+        *ran, tmp_path / "site", **CONTENT, norms=norms, repository=address
+    ).read_text()
     assert re.findall(r'href="(https?:[^"]+)"', page) == [address]
     assert ": 1 normalizers of 1 packages, searchable" in page
     for name in ("claims.html", "norms.html"):
@@ -119,11 +121,11 @@ def test_the_table_of_normalizers_fits(browser, tmp_path, width):
 def test_without_a_run_or_over_one_there_is_no_site(ran, tmp_path):
     sources, build = ran
     with pytest.raises(ValueError, match="lnlab run"):
-        site(sources, tmp_path / "nothing", tmp_path / "site", **CONTENT)
+        build_site(sources, tmp_path / "nothing", tmp_path / "site", **CONTENT)
     page = (build / "00_first.html").read_text()
     for out in (build, shutil.copytree(build, tmp_path / "other")):
         with pytest.raises(ValueError, match="whose pages a site would replace"):
-            site(sources, build, out, **CONTENT)
+            build_site(sources, build, out, **CONTENT)
         assert (out / "00_first.html").read_text() == page
 
 
@@ -132,7 +134,7 @@ def test_the_playground_is_played_and_pictures_are_whole(ran, tmp_path, browser)
     page = browser.new_page(viewport={"width": 390, "height": 844})
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(site(*ran, tmp_path / "site", **CONTENT).as_uri())
+    page.goto(build_site(*ran, tmp_path / "site", **CONTENT).as_uri())
     page.wait_for_selector("body[data-drawn]")
     page.get_by_role("slider").first.press("ArrowRight")
     page.get_by_text("the weights of layer 2 are 1.12 times as large").wait_for()

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.book.notebooks import value
+from lnlab.book.notebooks import parse_value
 from lnlab.panels.controls import Chips
 from lnlab.panels.live_plot import is_equal
 from lnlab.panels.panel import Panel
@@ -131,7 +131,7 @@ def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
     program, run, notebook, flag, parameter, text = shlex.split(panel.bar.command)
     assert (program, run, flag, parameter) == ("lnlab", "run", "-p", "panel")
     assert notebook == panel.notebook
-    again = FUNCTIONS[name](*GIVEN[name], **value(text))
+    again = FUNCTIONS[name](*GIVEN[name], **parse_value(text))
     assert again.state == panel.state
     assert again.bar.sentence == panel.bar.sentence
 

@@ -8,7 +8,7 @@ import ipywidgets
 import pytest
 import torch
 
-from lnlab.book.notebooks import value
+from lnlab.book.notebooks import parse_value
 from lnlab.panels.panel import PLOTLY, Panel
 from lnlab.panels.playable import Shown
 from tests.unpacked import unpacked
@@ -72,7 +72,7 @@ def test_plots_and_sentence_follow_a_control():
 def test_the_command_brings_the_state_back(settings):
     words = shlex.split(panel(**settings).command)
     assert words[:3] == ["lnlab", "run", "02"]
-    given = value(words[5]) if settings else {}
+    given = parse_value(words[5]) if settings else {}
     assert given == settings
     assert panel(**given).state == State(**settings)
 

@@ -115,7 +115,7 @@ def paragraph(record: Record, width: int = WIDTH, *, every: bool = True) -> str:
     Args:
         every: whether settings that ask another question are listed, too.
     """
-    from lnlab.book.claims_page import details, place, questions
+    from lnlab.book.claims_page import describe_setting, details, settings_by_question
 
     outcome = f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}"
     if record["interval"] or record.get("shares"):
@@ -127,7 +127,7 @@ def paragraph(record: Record, width: int = WIDTH, *, every: bool = True) -> str:
     ]
     left_out = 0
     untested = Counter(one["data"] for one in record["settings"] if one["word"] == NOT_TESTED)
-    for title, settings in questions(record):
+    for title, settings in settings_by_question(record):
         others = [one for one in settings if not one.get("headline")]
         others = [one for one in others if one["word"] != NOT_TESTED]
         if title and not every:
@@ -135,7 +135,7 @@ def paragraph(record: Record, width: int = WIDTH, *, every: bool = True) -> str:
         elif others:
             lines = [fill(f"{title or 'Other settings'}:", width, subsequent_indent="  ")]
             for one in others:
-                text = f"- {one['name']} ({place(one, record)}): "
+                text = f"- {one['name']} ({describe_setting(one, record)}): "
                 text += f"{one['effect']}; {one['verdict']}. {one['note']}"
                 lines.append(fill(text, width, initial_indent="  ", subsequent_indent="    "))
             blocks.append("\n".join(lines))

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lnlab.book.claims_page import MEANINGS, details, dot, fragment, questions
+from lnlab.book.claims_page import (
+    MEANINGS,
+    details,
+    fragment,
+    interval_svg,
+    settings_by_question,
+)
 from lnlab.papers.claims import claims, findings
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
@@ -96,7 +102,7 @@ def test_a_sentence_of_two_parts_has_both_results():
 
 
 def test_other_questions_say_what_is_claimed_and_on_which_data():
-    some = dict(questions(BY_ID["ba2016-6.3-faster"]))
+    some = dict(settings_by_question(BY_ID["ba2016-6.3-faster"]))
     title = next(title for title in some if "SUBJ" in title)
     assert "Claimed: higher accuracy gained by training with LN than without" in title
     words = {one["name"].partition(",")[0]: one["verdict"] for one in some[title]}
@@ -171,7 +177,7 @@ def test_the_page_escapes_what_it_is_given_and_has_an_address_per_statement():
     assert not re.search("<b>bold|<script>x", html)
     assert 'id="ba2016-6.5-faster"' in html
     assert html.count("<svg") == 1 + len(one["settings"])
-    assert max(map(float, re.findall(r'cx="([\d.]+)"', dot([40.0, 30.0, 50.0])))) < 220
+    assert max(map(float, re.findall(r'cx="([\d.]+)"', interval_svg([40.0, 30.0, 50.0])))) < 220
 
 
 def test_claims_print_as_a_table_and_plot():
