@@ -156,10 +156,10 @@ def unit_contributions(
     with torch.enable_grad(), _observed(copy, layers, keep):
         for some_x, some_y in zip(x.double().split(CASES), y.split(CASES), strict=True):
             total = loss_fn(copy(some_x), some_y)
-            slopes = torch.autograd.grad(total, [outputs[name] for name in layers])
-            for name, slope in zip(layers, slopes, strict=True):
+            grads = torch.autograd.grad(total, [outputs[name] for name in layers])
+            for name, grad in zip(layers, grads, strict=True):
                 # L(h) - L(0) is about h dL/dh, with the h that ReLU lets through
-                share = (outputs[name].detach().clamp(0) * slope).abs().sum(0) / len(x)
+                share = (outputs[name].detach().clamp(0) * grad).abs().sum(0) / len(x)
                 totals[name] = totals.get(name, torch.zeros_like(share)) + share
     return totals
 

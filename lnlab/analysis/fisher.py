@@ -198,21 +198,15 @@ def paper_metric(glm: GLM) -> Tensor:
     As printed: the output of unit k depends on the parameters of unit k alone.
     """
     cov = glm.family.cov(glm.h) / glm.family.phi**2  # (B, H, H)
-    # Block (i, j) is Cov[y_i, y_j | x]/phi² times the outer product of each unit's own slopes:
-    # dh_i/dw_j of j other than i, which shared statistics make, is not in it.
-    slopes = _own_slopes(glm)
-    return torch.einsum("nij,nik,njl->ikjl", cov, slopes, slopes) / len(glm.x)
-
-
-def _own_slopes(glm: GLM) -> Tensor:
-    """Return dh_i / d[w_i, b_i, g_i] (B, H, K), from the chi of eq. 14."""
-    # dh/dw = g/sigma chi, dh/db = 1, dh/dg = (a - mu)/sigma: the rows of a block of eq. 13.
+    # Block (i, j) is Cov[y_i, y_j | x]/phi² times the outer product of each unit's own
+    # derivatives, dh/dw = g/sigma chi, dh/db = 1 and dh/dg = (a - mu)/sigma: dh_i/dw_j of j
+    # other than i, which shared statistics make, is not in it.
     sigma = glm.stats(glm.W).sigma
-    g = 1.0 if glm.g is None else glm.g
-    w = (g / sigma).unsqueeze(-1) * chi(glm)
+    w = ((1.0 if glm.g is None else glm.g) / sigma).unsqueeze(-1) * chi(glm)
     columns = [w, torch.ones_like(sigma).unsqueeze(-1)]
     columns += [] if glm.plain else [glm.normalized.unsqueeze(-1)]
-    return torch.cat(columns, -1)
+    own = torch.cat(columns, -1)  # (B, H, K)
+    return torch.einsum("nij,nik,njl->ikjl", cov, own, own) / len(glm.x)
 
 
 def chi(glm: GLM) -> Tensor:
@@ -221,9 +215,9 @@ def chi(glm: GLM) -> Tensor:
     .. math:: \chi_i = x - \frac{\partial\mu_i}{\partial w_i}
               - \frac{a_i - \mu_i}{\sigma_i} \frac{\partial\sigma_i}{\partial w_i}
     """
-    slopes = jacrev(lambda W: tuple(glm.stats(W)), chunk_size=ROWS)(glm.W)  # each (B, H, H, D)
-    # (B, H, D) of (i, i)
-    dmu, dsigma = (torch.diagonal(slope, dim1=1, dim2=2).mT for slope in slopes)
+    derivatives = jacrev(lambda W: tuple(glm.stats(W)), chunk_size=ROWS)(glm.W)
+    # of each (B, H, H, D), that of a unit by its own weights
+    dmu, dsigma = (torch.diagonal(d, dim1=1, dim2=2).mT for d in derivatives)
     return glm.x.unsqueeze(1) - dmu - glm.normalized.unsqueeze(-1) * dsigma
 
 

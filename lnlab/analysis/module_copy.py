@@ -426,21 +426,21 @@ class ModuleCopy:
         if y.dtype is not torch.float64:
             return y.dtype
         off = 0.01  # numbers that were made in float32 lie on its grid: leave it
-        y = self.run(self._moved(off)).y
+        y = self.run(self._perturbed(off)).y
         for step, dtype in ((1e-8, torch.float64), (1e-5, torch.float32)):
-            up, down = (self.run(self._moved(off + size)).y - y for size in (step, -step))
+            up, down = (self.run(self._perturbed(off + size)).y - y for size in (step, -step))
             if bool((up - down).any()) and vector_norm(up + down) < 0.1 * vector_norm(up):
                 return dtype
-        constant = torch.equal(self.run(self._moved(0.1)).y, y)
+        constant = torch.equal(self.run(self._perturbed(0.1)).y, y)
         return y.dtype if constant else torch.bfloat16
 
-    def _moved(self, size: float) -> Replacement:
+    def _perturbed(self, size: float) -> Replacement:
         """Return the input and the weights, each number changed by up to this share of it.
 
         Zeros, which hide what is in front of them, become ones.
         """
 
-        def move(values: Tensor) -> Tensor:
+        def perturb(values: Tensor) -> Tensor:
             if not values.is_floating_point():
                 return values
             shares = size * torch.linspace(-1, 1, values.numel(), dtype=values.dtype)
@@ -448,7 +448,9 @@ class ModuleCopy:
             values = values if bool(values.any()) else torch.ones_like(values)
             return values * (1 + shares.view_as(values))
 
-        return Replacement(move(self.x), {n: move(p.data) for n, p in self.parameters.items()})
+        return Replacement(
+            perturb(self.x), {n: perturb(p.data) for n, p in self.parameters.items()}
+        )
 
     def without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
         """Return another copy with every eps, or every bias inside a, 0; None if none was."""

@@ -156,8 +156,8 @@ class Objective:
     @in_one_thread
     def gradient(self, w: Tensor | None = None) -> tuple[float, Tensor]:
         """Return L(w) and its gradient (P,)."""
-        _, loss, slope = self._differentiate(w)
-        return float(loss.detach()), slope
+        _, loss, grad = self._differentiate(w)
+        return float(loss.detach()), grad
 
     @in_one_thread
     def hessian_product(self, w: Tensor | None = None) -> Callable[[Tensor], Tensor]:
@@ -170,48 +170,50 @@ class Objective:
             "twice: take modules that can (the reference of what was fused)."
         )
         try:
-            w, _, slope = self._differentiate(w, twice=True)
+            w, _, grad = self._differentiate(w, create_graph=True)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
             raise ValueError(f"{once} {error}") from error
-        if _has_gap(slope):
+        if _has_gap(grad):
             raise ValueError(once)
 
         @in_one_thread
         def product(v: Tensor) -> Tensor:
             if v.dim() == 2:
                 return torch.stack([product(column) for column in v.T], dim=1)
-            if not slope.requires_grad:  # the loss is linear in w
+            if not grad.requires_grad:  # the loss is linear in w
                 return torch.zeros_like(v)
             # the gradient of v · grad L(w) by w, with v constant, is H v, as H is symmetric
             # (Pearlmutter 1994): the price of a gradient, and no row of H is formed
-            (Hv,) = torch.autograd.grad(slope, w, v, retain_graph=True, materialize_grads=True)
+            (Hv,) = torch.autograd.grad(grad, w, v, retain_graph=True, materialize_grads=True)
             return Hv
 
         return product
 
     def _differentiate(
-        self, w: Tensor | None, *, twice: bool = False
+        self, w: Tensor | None, *, create_graph: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return w, L(w) and its gradient, which can be differentiated again if ``twice``."""
+        """Return w, L(w) and its gradient, with ``create_graph`` to be differentiated again."""
         w = self.start if w is None else w
         self.check_vector("w", w)
         w = w.detach().requires_grad_()
-        with torch.enable_grad(), self._differentiable(twice):
+        with torch.enable_grad(), self._differentiable(create_graph):
             loss = self(w)
-            slope = None
+            grad = None
             if loss.requires_grad:
-                (slope,) = torch.autograd.grad(loss, w, create_graph=twice, allow_unused=True)
-            if slope is None:
+                (grad,) = torch.autograd.grad(
+                    loss, w, create_graph=create_graph, allow_unused=True
+                )
+            if grad is None:
                 raise ValueError(
                     "the loss has no gradient by the parameters: give one that changes "
                     "smoothly with what the model returns (no count), and detach nothing."
                 )
-        return w, loss, slope
+        return w, loss, grad
 
     @contextmanager
-    def _differentiable(self, twice: bool) -> Iterator[None]:
+    def _differentiable(self, create_graph: bool) -> Iterator[None]:
         """Turn off the operators without the derivative that is asked for.
 
         Fused attention has a first derivative alone, and cuDNN's recurrent layers none in
@@ -219,9 +221,9 @@ class Objective:
         """
         recurrent = any(isinstance(m, nn.RNNBase) for m in self.module.modules())
         with ExitStack() as stack:
-            if recurrent and (twice or not self.module.training):
+            if recurrent and (create_graph or not self.module.training):
                 stack.enter_context(torch.backends.cudnn.flags(enabled=False))
-            if twice:
+            if create_graph:
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             yield
 
@@ -349,12 +351,12 @@ def _varied(
     return names
 
 
-def _has_gap(slope: Tensor) -> bool:
+def _has_gap(grad: Tensor) -> bool:
     """Return True if a gradient went through an operator that is differentiable only once.
 
     Torch leaves what is marked so out of the second derivative without a word.
     """
-    seen, ahead = set(), [slope.grad_fn]
+    seen, ahead = set(), [grad.grad_fn]
     while ahead:
         node = ahead.pop()
         if node is None or node in seen:

@@ -73,10 +73,8 @@ def dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> Dynamics:
     r = normal(seed, 4, *h[-1].shape).to(h)
     leaves = [s for state in states[1:] for s in state]
     # the last carried cell of an LSTM has no part in h
-    slopes = torch.autograd.grad((r * states[-1][0]).sum(), leaves, allow_unused=True)
-    each = [
-        torch.zeros_like(s) if d is None else d for d, s in zip(slopes, leaves, strict=True)
-    ]
+    grads = torch.autograd.grad((r * states[-1][0]).sum(), leaves, allow_unused=True)
+    each = [torch.zeros_like(s) if d is None else d for d, s in zip(grads, leaves, strict=True)]
     n = len(states[0])
     gradients = torch.stack(each).unflatten(0, (len(x), n))  # (T, states, B, H)
     gradient = root_mean_square(gradients.flatten(1), 1)
