@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.data import shapes
 from lnlab.data.images import Split
 from lnlab.nn import CONFIGURATIONS
 from lnlab.papers.batch_layer_norm import ImageExperiment, ReviewExperiment
@@ -17,7 +16,6 @@ from lnlab.papers.batch_layer_norm.evaluate import (
     search_configurations,
     use_configuration,
 )
-from lnlab.papers.batch_layer_norm.experiment import take_first
 from lnlab.papers.batch_layer_norm.model import (
     ARMS,
     KerasBatchNorm,
@@ -308,12 +306,3 @@ def test_pixels_are_standardized_over_the_training_examples():
     assert (len(data.valid), len(data.test)) == (50, 100)
     torch.testing.assert_close(x.mean(0), torch.zeros(3, 32, 32).float(), rtol=0, atol=1e-5)
     torch.testing.assert_close(x.var(0, correction=0), torch.ones_like(x[0]), rtol=0, atol=1e-4)
-
-
-def test_data_that_do_not_fit_are_named(monkeypatch):
-    monkeypatch.setattr(shapes, "SIZES", {"train": 500, "valid": 500, "test": 500})
-    with pytest.raises(ValueError, match="has 500 valid examples: ask"):
-        ImageExperiment(preset="smoke", valid_size=600).dataset()
-    whole = SimpleNamespace(name="digits", valid=None)
-    with pytest.raises(ValueError, match="digits has 0 valid examples"):
-        take_first(whole, {"valid": 10}, lambda x: x)

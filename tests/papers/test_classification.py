@@ -13,7 +13,6 @@ from lnlab.nn import BatchNorm, Identity, LayerNorm
 from lnlab.papers import mnist, sequential_digits
 from lnlab.papers.classification import LOWER, STEP, gradient_change, measure_step_effects
 from lnlab.papers.mnist import MLP
-from lnlab.training import stack
 
 every_experiment = pytest.mark.parametrize(
     "kind", [mnist.Experiment, sequential_digits.Experiment]
@@ -35,24 +34,6 @@ def test_the_last_training_examples_are_held_out_of_every_batch(kind):
     assert rows <= {tuple(x.tolist()) for x in less.train.x}
     with pytest.raises(ValueError, match="valid_size is 1200: digits has 1200 training"):
         replace(task, valid_size=1200).dataset()
-
-
-@every_experiment
-@pytest.mark.parametrize("valid_size", [0, 200])
-def test_a_model_that_knows_nothing_has_the_nll_of_a_guess(kind, valid_size):
-    task = kind(preset="smoke", valid_size=valid_size)
-    dataset = task.dataset()
-    models = stack([task.model(seed, dataset) for seed in task.seeds])
-    with torch.no_grad():
-        for p in models.parameters():
-            p.zero_()
-    metrics = task.evaluate(models, dataset)
-    splits = ("test", "valid") if valid_size else ("test",)
-    assert {*metrics} == {"train_nll"} | {f"{s}_{m}" for s in splits for m in ("nll", "error")}
-    for split in splits:
-        wrong = float((getattr(dataset, split).y != 0).double().mean())  # ties: the first class
-        assert metrics[f"{split}_nll"] == pytest.approx([2.302585] * 2, abs=1e-6)
-        assert metrics[f"{split}_error"] == pytest.approx([wrong] * 2, abs=1e-12)
 
 
 @pytest.fixture(params=[Identity, LayerNorm, BatchNorm])

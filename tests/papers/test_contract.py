@@ -1,7 +1,7 @@
 """The contract of every experiment."""
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lnlab.nn.normalizer import at_least_float32
-from lnlab.papers import EXPERIMENTS, mnist
+from lnlab.papers import EXPERIMENTS
 from lnlab.training import Evaluation, Experiment, find_run, stack, train_steps
 from lnlab.training.experiment import experiment_fields
 from lnlab.training.random_state import RunRandomState
@@ -197,13 +197,3 @@ def test_mixed_precision_changes_products_alone(kind, monkeypatch):
     # lowest (0.87) for the listener, whose norm scales up small states with their roundings
     assert torch.cosine_similarity(*grads, dim=0) > 0.85
     assert {a.dtype for a in normalized} <= {torch.float32}
-
-
-def test_a_class_below_has_the_presets_of_the_one_above_and_none_are_an_error():
-    @dataclass(frozen=True)
-    class Mine(mnist.Experiment):
-        """An experiment of a user."""
-
-    assert Mine.budget("smoke").units == (32, 32)
-    with pytest.raises(ValueError, match="Experiment has no presets: write them into"):
-        Experiment.budgets()

@@ -11,7 +11,6 @@ from lnlab.papers.convolutions import (
     ARMS,
     NETS,
     PADDINGS,
-    Experiment,
     ResidualBlock,
     measure_units,
 )
@@ -76,19 +75,6 @@ def test_the_shortcut_is_aligned_with_the_middle_of_the_kernels(units, padding):
     middle = x[:, :, start::stride, start::stride][:, :, : h.shape[2], : h.shape[3]]
     torch.testing.assert_close(h[:, :4], 2 * middle)
     assert not h[:, 4:].any()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"data": "digits", "train_size": 100}, "digits has no option max_train"),
-        ({"valid_size": 10}, "valid_size: pictures have a validation set of their own"),
-    ],
-    ids=str,
-)
-def test_a_wrong_setting_is_named(settings, message):
-    with pytest.raises(ValueError, match=message):
-        Experiment(preset="smoke", **settings).dataset()
 
 
 def test_units_are_compared_by_their_position():

@@ -121,14 +121,6 @@ def test_the_network_is_its_formula_point_by_point(norm):
             torch.testing.assert_close(y[row, t], net.out(torch.cat(hs)[None])[0])
 
 
-def test_the_window_starts_at_the_given_pace():
-    net, batch = make_net("none", pace=0.3), make_batch(1, 20)
-    with torch.no_grad():
-        net.move.W.zero_()
-    _, _, memory = net.advance(batch.x, batch.text, net.start(1))
-    torch.testing.assert_close(memory.kappa, torch.full((1, 2), 20 * 0.3))
-
-
 def test_point_by_point_is_the_same_as_at_once():
     net, batch = make_net(), make_batch()
     whole, windows, _ = net.advance(batch.x, batch.text, net.start(2))

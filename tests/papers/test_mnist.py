@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lnlab.nn import BatchNorm, Linear
+from lnlab.nn import Linear
 from lnlab.papers.mnist import ARMS, Experiment
 from lnlab.training import Batches, fit, stack
 
@@ -50,20 +50,6 @@ def test_initialisations_are_those_they_name(initialisation, spread, bound, digi
     assert abs(W.mean().item()) < 4 * spread / W.numel() ** 0.5  # likewise
     if bound is not None:
         assert 0.99 * bound < W.abs().max().item() <= bound
-
-
-@every_arm
-@pytest.mark.parametrize("unbiased", [False, True])
-def test_each_layer_has_one_bias_and_the_normalizer_of_the_arm(arm, unbiased, digits):
-    task = Experiment(preset="smoke", norm=arm, fused=False, unbiased=unbiased)
-    net = task.model(0, digits)
-    assert [tuple(layer.W.shape) for layer in layers(net)] == [(32, 64), (32, 32), (10, 32)]
-    hidden, output = ARMS[arm]
-    for layer, norm in zip(layers(net), (hidden, hidden, output), strict=True):
-        assert type(layer.norm) is type(norm(3))
-        names = [name for name, _ in layer.named_parameters()]
-        assert len({"b_inside", "norm.b"} & {*names}) == 1
-        assert not isinstance(layer.norm, BatchNorm) or layer.norm.correction == unbiased
 
 
 @every_arm

@@ -102,17 +102,6 @@ def test_scaled_initialisation_divides_the_last_matrix_of_each_branch():
         torch.testing.assert_close(scaled[name], factor * W, msg=name)
 
 
-def test_the_profile_is_of_the_stream_and_of_the_gradient():
-    net, x, y = make_net("lns"), text(3, T), text(3, T)
-    variances, gradients = evaluate.profile_over_depth(net, x, y)
-    expected = [
-        h.std(1, correction=0).square().mean() for h in evaluate.residual_streams(net, x)
-    ]
-    torch.testing.assert_close(torch.tensor(variances), torch.stack(expected))
-    loss = evaluate.objective(net, x, y)
-    assert gradients == pytest.approx(evaluate.gradient_norms_by_layer(loss))
-
-
 def test_rotations_are_those_that_effective_learning_rate_sees():
     net = make_net("qk")
     net.turned = RotationTracker(net)
