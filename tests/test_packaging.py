@@ -1,6 +1,5 @@
 """pyproject.toml, the lock, environment.yml, CITATION.cff and the code say the same."""
 
-import ast
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import lnlab
+from tests.test_architecture import MODULES, imported
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -55,20 +55,6 @@ def pins(python: str) -> dict[str, Version]:
         for r, _ in locked()
         if r.marker is None or r.marker.evaluate(system)
     }
-
-
-def imports(folder: Path) -> dict[str, set[str]]:
-    """The top-level packages that the Python files of a folder import, and where."""
-    found: dict[str, set[str]] = {}
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                names = [node.module]
-            for name in names:
-                found.setdefault(name.split(".")[0], set()).add(str(path.relative_to(folder)))
-    outside = set(found) - sys.stdlib_module_names - {"lnlab"}
-    return {name: found[name] for name in outside}
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -123,18 +109,16 @@ def test_environment_brings_torch_for_the_cpu_and_the_extras():
     assert classifier in PROJECT["project"]["classifiers"]
 
 
-def installed() -> dict[str, list[str]]:
-    """Distributions by what is imported of them; those of extras need not be here."""
-    extras = {r.name.replace("-", "_"): [r.name] for r in OPTIONAL}
-    return extras | dict(packages_distributions())
-
-
 def test_what_is_imported_is_declared_and_what_is_declared_is_used():
-    distributions, used = installed(), set()
-    for name, places in imports(ROOT / "lnlab").items():
-        owners = {canonicalize_name(owner) for owner in distributions[name]}
-        assert owners & DECLARED, f"{name}, imported by {sorted(places)}, is not declared"
-        used |= owners
+    # those of extras need not be here
+    extras = {r.name.replace("-", "_"): [r.name] for r in OPTIONAL}
+    distributions, used = extras | dict(packages_distributions()), set()
+    for path in MODULES:
+        for name in {name.split(".")[0] for name in imported(path)}:
+            if name not in sys.stdlib_module_names | {"lnlab"}:
+                owners = {canonicalize_name(owner) for owner in distributions[name]}
+                assert owners & DECLARED, f"{name}, imported by {path}, is not declared"
+                used |= owners
     assert not DECLARED - used - SERVED - {"ziamath"}
 
 
@@ -227,19 +211,11 @@ def test_an_installation_brings_all_files_and_jupyterlab_its_style_sheet(kind, t
         names = {*archive.namelist()}
     brought = {name.split(place)[1] for name in names if place in name}
     assert brought == {"package.json", "static/style.js", "static/live_plot.css"}
-    read = {
-        ".py",
-        ".csv",
-        ".toml",
-        ".jhf",
-        ".safetensors",
-        ".cpp",
-        ".h",
-        ".js",
-        ".css",
-        ".json",
-    }
-    files = [path for path in (ROOT / "lnlab").rglob("*") if path.suffix in read]
+    files = [
+        p
+        for p in (ROOT / "lnlab").rglob("*")
+        if p.is_file() and p.suffix not in (".pyc", ".ts")
+    ]
     missing = {path.relative_to(ROOT).as_posix() for path in files} - names
     assert kind == "editable" or not missing, "add them to package-data in pyproject.toml"
 
