@@ -12,6 +12,7 @@ experimental: it is used by tests alone.
 from collections import Counter
 from contextlib import contextmanager
 from copy import deepcopy
+from types import SimpleNamespace
 from unittest import mock
 
 import torch
@@ -172,45 +173,23 @@ def masking(name, args):
     )
 
 
-class _Module:
-    """What torch asks of the module of a backend: here, that there is one device."""
+def synchronize(device=None):
+    """Count that the program waits for the device."""
+    waited["synchronize"] += 1
 
-    @staticmethod
-    def device_count():
-        return 1
 
-    @staticmethod
-    def is_available():
-        return True
-
-    @staticmethod
-    def current_device():
-        return 0
-
-    @staticmethod
-    def get_amp_supported_dtype():
-        return [torch.float16, torch.bfloat16]
-
-    @staticmethod
-    def get_rng_state(device=None):
-        return torch.default_generator.get_state()
-
-    @staticmethod
-    def set_rng_state(state, device=None):
-        torch.default_generator.set_state(state)
-
-    @staticmethod
-    def manual_seed_all(seed):
-        torch.default_generator.manual_seed(seed)
-
-    @staticmethod
-    def synchronize(device=None):
-        waited["synchronize"] += 1
-
-    @staticmethod
-    def _is_in_bad_fork():
-        return False
-
+backend = SimpleNamespace(
+    device_count=lambda: 1,
+    is_available=lambda: True,
+    current_device=lambda: 0,
+    get_amp_supported_dtype=lambda: [torch.float16, torch.bfloat16],
+    get_rng_state=lambda device=None: torch.default_generator.get_state(),
+    set_rng_state=lambda state, device=None: torch.default_generator.set_state(state),
+    manual_seed_all=torch.default_generator.manual_seed,
+    synchronize=synchronize,
+    _is_in_bad_fork=lambda: False,
+)
+"""What torch asks of the module of a backend: here, that there is one device."""
 
 _library = torch.library.Library("_", "IMPL")
 
@@ -221,7 +200,7 @@ def register():
         return
     from torch.utils import backend_registration
 
-    backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
+    backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=backend)
     # under autocast operators run as they are: rounding is not pretended
     _library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
 
@@ -233,6 +212,6 @@ def pretending():
     waited.clear()
     # a tensor here keeps its dtype for life: net.double() makes new parameters
     anew = "torch.__future__._overwrite_module_params_on_conversion"
-    synchronize = mock.patch.object(torch.accelerator, "synchronize", _Module.synchronize)
-    with Placing(), synchronize, mock.patch(anew, True):
+    patched = mock.patch.object(torch.accelerator, "synchronize", synchronize)
+    with Placing(), patched, mock.patch(anew, True):
         yield waited
