@@ -30,19 +30,6 @@ def side_by_side(count: int, gap: float) -> tuple[tuple[float, float], ...]:
     return tuple(axis.domain for axis in figure.select_xaxes())
 
 
-def subplot_domains(rows: int, columns: int, **options: Any) -> dict[str, dict[str, Any]]:
-    """Return domain and anchor of each axis of a grid of plots, by its name in a layout.
-
-    Args:
-        rows: how many there are.
-        columns: likewise.
-        options: as plotly's ``make_subplots`` has them.
-    """
-    layout = make_subplots(rows, columns, **options).to_plotly_json()["layout"]
-    axes = {name: axis for name, axis in layout.items() if name[1:].startswith("axis")}
-    return {name: {"domain": a["domain"], "anchor": a["anchor"]} for name, a in axes.items()}
-
-
 def powers_around(
     values: Iterable[np.ndarray], low: float, high: float, step: int = 1
 ) -> tuple[float, float]:
@@ -258,6 +245,10 @@ TEMPLATE = go.layout.Template(
     }
 )
 
+FIXED = go.layout.Template(TEMPLATE)
+"""The look of a panel's figure, whose axes stay and whose traces have their names in it."""
+FIXED.layout.update(showlegend=False, xaxis_fixedrange=True, yaxis_fixedrange=True)
+
 
 # Text in figures: plotly reads some HTML in every label.
 
@@ -378,14 +369,14 @@ def format_number(defect: float) -> str:
 
 # Figures as plain data, as panels make them.
 
-QUIET = {"visible": False, "fixedrange": True}
+QUIET = {"visible": False}
 """An axis that is not seen."""
 
 
 def base_layout(height: int, left: int, right: int, top: int, bottom: int) -> dict[str, Any]:
-    """Return the layout of a figure with a height and margins, in pixels."""
+    """Return the layout of a panel's figure with a height and margins, in pixels."""
     margin = {"l": left, "r": right, "t": top, "b": bottom}
-    return {"template": TEMPLATE, "height": height, "margin": margin}
+    return {"template": FIXED, "height": height, "margin": margin}
 
 
 def trace(
@@ -431,5 +422,5 @@ def power_axis(low: float, high: float) -> dict[str, Any]:
     """Return a logarithmic axis from 10**low to 10**high, labelled at some six powers."""
     return {
         "type": "log", "range": [low, high], "exponentformat": "power",
-        "dtick": max(1, round((high - low) / 6)), "fixedrange": True, "tickfont": {"size": 12},
+        "dtick": max(1, round((high - low) / 6)), "tickfont": {"size": 12},
     }  # fmt: skip

@@ -164,7 +164,7 @@ def distributions_figure(sections: Sections, y_limit: float, y_title: str) -> Fi
         y_title: what the quantiles are of, with its unit.
     """
     styles, data, notes = line_styles(sections), [], []
-    layout = base_layout(400, 64, 12, 34, 46) | {"showlegend": False}
+    layout = base_layout(400, 64, 12, 34, 46)
     if not sections:
         layout |= axes(0, QUIET, QUIET)
     domains = side_by_side(max(1, len(sections)), 0.03)
@@ -183,11 +183,11 @@ def distributions_figure(sections: Sections, y_limit: float, y_title: str) -> Fi
         ))  # fmt: skip
         notes.append(title_above(escape(name), domain, color))
         x = {
-            "domain": [*domain], "range": [0.7, layers + 0.3], "fixedrange": True,
+            "domain": [*domain], "range": [0.7, layers + 0.3],
             "dtick": 1 if layers <= 6 else 2, "title": {"text": "layer"},
         }  # fmt: skip
         y_axis = {
-            "range": [-y_limit, y_limit], "showticklabels": slot == 0, "fixedrange": True,
+            "range": [-y_limit, y_limit], "showticklabels": slot == 0,
             "exponentformat": "power", "title": {"text": escape(y_title) if slot == 0 else ""},
         }  # fmt: skip
         layout |= axes(slot, x, y_axis)

@@ -150,7 +150,7 @@ def geometry_figure(curves: Costs) -> Figure:
     """Return the figure of cost curves; what is 0 is drawn at the foot, 1e-17."""
     styles, data, notes = thinning_line_styles(curves), [], []
     layout = base_layout(400, 60, 12, 62, 46)
-    common = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>", "showlegend": False}
+    common = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>"}
     for index, (part, (title, x, y)) in enumerate(PARTS.items()):
         dots = []
         for slot, (name, several) in enumerate(curves.items()):
@@ -184,7 +184,7 @@ def x_axis(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
     if part == "error":
         ticks = {"tickvals": at.tolist(), "ticktext": [f"{value:g}" for value in at]}
     low, high = np.log10(at[0]) - 0.08, np.log10(at[-1]) + 0.08
-    return {"type": "log", "range": [low, high], "fixedrange": True} | ticks
+    return {"type": "log", "range": [low, high]} | ticks
 
 
 def geometry(**settings: Any) -> Panel:

@@ -336,7 +336,7 @@ def movement_figure(
     every = {"pre-activations a": given, **layers}
     colors = [INK, *(look["color"] for look in line_styles(layers).values())]
     domains, data, notes = side_by_side(len(every), 0.025), [], []
-    layout = base_layout(488, 66, 16, 52, 48) | {"showlegend": False}
+    layout = base_layout(488, 66, 16, 52, 48)
     for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
         edge = x_limit(every[name].row)
         drawn = distribution(every[name], state.transformation, state.amount)
@@ -361,8 +361,7 @@ def movement_figure(
             "showgrid": False,
         }
         y = {"domain": [0.575, 1], "range": [-DEPTH, PEAK], "visible": False}
-        fixed = {"fixedrange": True}
-        layout |= axes(slot, x | fixed, y | fixed)
+        layout |= axes(slot, x, y)
     data += sweep_traces(state, layers, here)
     layout |= sweep_axes(state) | {"annotations": notes}
     return {"data": data, "layout": layout}
@@ -470,7 +469,7 @@ def table_figure(state: InvarianceState, rows: Mapping[str, TableRow]) -> Figure
         if name in labels:
             labels[name] = f"<b><span style='color:{look['color']}'>{labels[name]}</span></b>"
     column = state.transformation - 1
-    bare = {"showline": False, "ticks": "", "fixedrange": True, "showgrid": False}
+    bare = {"showline": False, "ticks": "", "showgrid": False}
     side, head, foot = 180, 70, 10
     layout = base_layout(head + foot + 23 * len(TABLE), side, 10, head, foot) | {
         "xaxis": bare | {"side": "top", "tickangle": 0, "tickfont": {"size": 11}},

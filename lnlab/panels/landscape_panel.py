@@ -229,9 +229,8 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: boo
     x = {"range": [-edge, edge], "title": {"text": "along a random direction"}}
     y = log_axis([LOWEST, HIGHEST]) | {"range": list(HEIGHTS), "title": {"text": LOSS}}
     layout = base_layout(330, 60, 12, 44, 46) | {
-        "showlegend": False,
-        "xaxis": x | {"fixedrange": True},
-        "yaxis": y | {"fixedrange": True},
+        "xaxis": x,
+        "yaxis": y,
         "annotations": [
             title_with_statistics(cuts[0], "five lines through w", depends_on_batch)
         ],

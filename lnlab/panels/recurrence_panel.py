@@ -151,12 +151,12 @@ def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
             y = np.clip(getattr(each, part).numpy(), 10.0**-EDGE, 10.0**EDGE)
             data.append(trace(
                 "scatter", f"{part} {slot}", index, mode="lines", line=styles[name],
-                x=np.arange(1.0, len(y) + 1), y=y, showlegend=False,
+                x=np.arange(1.0, len(y) + 1), y=y,
                 hovertemplate="step %{x}: %{y:.3g}<extra></extra>",
             ))  # fmt: skip
         domain = side_by_side(len(PARTS), 0.09)[index]
         time = {"domain": domain, "range": [0, steps + 1], "title": {"text": "time step t"}}
-        layout |= axes(index, time | {"fixedrange": True}, power_axis(low, high))
+        layout |= axes(index, time, power_axis(low, high))
         notes.append(title_above(title, domain))
     notes.append(legend(courses, 32))
     return {"data": data, "layout": layout | {"annotations": notes}}

@@ -120,7 +120,7 @@ def reading_figure(
     block = LINE * rows + 34  # pixels of a reader: its lines, and what is above them
     pixels = block * max(1, len(attentions))
     notes, data = [note(f"<b>{escape(question.query)}</b>", 0, 1.0, 26)], []
-    layout = base_layout(pixels + 60, 12, 12, 50, 10) | {"showlegend": False}
+    layout = base_layout(pixels + 60, 12, 12, 50, 10)
     for slot, (name, (alpha, above)) in enumerate(attentions.items()):
         top = 1 - (block * slot + 30) / pixels
         notes.append(note(f"<b>{escape(name)}</b>  {escape(above)}", 0, top, 2))

@@ -133,7 +133,7 @@ def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Fig
         sketches: by net, what stands above its pictures, and their traces.
     """
     pixel_height = len(sketches) * (ROW + GAP) + HEAD
-    layout = base_layout(pixel_height + 30, 12, 12, 20, 10) | {"showlegend": False}
+    layout = base_layout(pixel_height + 30, 12, 12, 20, 10)
     data, notes, edges = [], [], []
     window = {"mode": "lines+markers", "hoverinfo": "skip"}
     for slot, (name, (text, traces)) in enumerate(sketches.items()):

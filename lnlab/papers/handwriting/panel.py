@@ -265,7 +265,7 @@ def writing_figure(
 def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0) -> Figure:
     """Return the figure of a text; ``part`` of each line is written, the rest is pale."""
     count, data, notes = len(lines), [], []
-    layout = base_layout(HEIGHT * count + 48, 60, 12, 6, 42) | {"showlegend": False}
+    layout = base_layout(HEIGHT * count + 48, 60, 12, 6, 42)
     layout["margin"]["autoexpand"] = False
     every = np.concatenate([join_strokes(line.strokes) for line in lines.values()])
     low, high = np.nanmin(every, 0) - 1, np.nanmax(every, 0) + 1

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,10 @@ import torch
 from lnlab.figures.style import (
     MARK,
     SIZES,
-    axis_number,
+    axes,
     base_layout,
     escape,
     note,
-    subplot_domains,
     trace,
 )
 from lnlab.panels.controls import choice, choice_slider
@@ -30,6 +28,8 @@ from lnlab.training.runs import Run
 
 FIRST = 2
 """The number of spectrograms, whose axes come before those of the attentions."""
+COLUMNS, ROWS = ((0, 0.45), (0.55, 1)), ((0.84, 1), (0.42, 0.72), (0.03, 0.33))
+"""Where the subplots stand, across and up: the sound, then two rows of attentions."""
 LONG = 16
 """The most units shown of what a recognizer heard: one that never learned talks on."""
 
@@ -148,16 +148,10 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
     begins, ends = utterance.begins, utterance.ends
     known = begins is not None and ends is not None
     labels = [escape(unit) for unit in utterance.units]
-    truth = {
-        "mode": "lines", "line": {"color": MARK, "width": 1.5}, "hoverinfo": "skip",
-        "showlegend": False,
-    }  # fmt: skip
-    domains, data = attention_domains(), []
-    notes, layout = (
-        [note(f"<b>{escape(title)}</b>", 0, 1.0, 34)],
-        base_layout(760, 60, 12, 56, 46),
-    )
-    time = {"range": [0, HOP * T], "fixedrange": True}
+    truth = {"mode": "lines", "line": {"color": MARK, "width": 1.5}, "hoverinfo": "skip"}
+    data, notes = [], [note(f"<b>{escape(title)}</b>", 0, 1.0, 34)]
+    layout = base_layout(760, 60, 12, 56, 46)
+    time = {"range": [0, HOP * T]}
     sound = {"z": bands.T, "x": HOP * np.arange(T), "y": np.arange(1.0, filters + 1)}
     above: dict[str, Any] = {}
     if known:
@@ -170,39 +164,31 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
         if known:
             ticks = boundaries(begins, ends, filters)
             data.append(trace("scatter", f"ends{name}", column, **ticks, **truth))
-        x, y = axis_names(column)
-        layout[x] = domains[x] | time | above
-        layout[y] = domains[y] | {"range": [0.5, filters + 0.5], "fixedrange": True}
-    layout["yaxis"]["title"] = {"text": "mel filter"}
-    if not maps:
-        layout["xaxis"]["domain"] = [0, domains["xaxis2"]["domain"][1]]
+        x = {"domain": COLUMNS[column] if maps else (0, 1)} | time | above
+        mel = {"text": "" if column else "mel filter"}
+        y = {"domain": ROWS[0], "range": [0.5, filters + 0.5], "title": mel}
+        layout |= axes(column, x, y)
     for slot, (name, (alpha, step, score, share)) in enumerate(maps.items()):
-        x, y = axis_names(slot + FIRST)
-        at = step * (np.arange(alpha.shape[1]) + 0.5)
+        subplot, lowest = slot + FIRST, slot + 2 >= len(maps)
         data.append(trace(
-            "heatmap", f"attention {slot}", slot + FIRST, z=alpha, x=at,
-            y=np.arange(float(len(alpha))), colorscale=SIZES, zmin=0, zmax=1,
-            showscale=False, hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>",
+            "heatmap", f"attention {slot}", subplot, z=alpha,
+            x=step * (np.arange(alpha.shape[1]) + 0.5), y=np.arange(float(len(alpha))),
+            colorscale=SIZES, zmin=0, zmax=1, showscale=False,
+            hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>",
         ))  # fmt: skip
         if known:
             boxes = unit_outlines(begins, ends)
-            data.append(trace("scatter", f"truth {slot}", slot + FIRST, **boxes, **truth))
-        lowest = slot + 2 >= len(maps)
-        seconds = {"title": {"text": "seconds" if lowest else ""}}
-        layout[x] = domains[x] | time | seconds | {"showticklabels": lowest}
-        layout[y] = domains[y] | {
-            "range": [len(labels) - 0.5, -0.5], "tickvals": [*range(len(labels))],
-            "ticktext": labels, "fixedrange": True, "showgrid": False,
+            data.append(trace("scatter", f"truth {slot}", subplot, **boxes, **truth))
+        left, top = COLUMNS[slot % 2][0], ROWS[subplot // 2][1]
+        seconds = {"title": {"text": "seconds" if lowest else ""}, "showticklabels": lowest}
+        y = {
+            "domain": ROWS[subplot // 2], "range": [len(labels) - 0.5, -0.5],
+            "tickvals": [*range(len(labels))], "ticktext": labels, "showgrid": False,
         }  # fmt: skip
+        layout |= axes(subplot, {"domain": COLUMNS[slot % 2]} | time | seconds, y)
         text = f"<b>{escape(name)}</b> {escape(score)}<br>{escape(share)}"
-        corner = domains[x]["domain"][0], domains[y]["domain"][1]
-        notes.append(note(text, *corner, 6, size=12) | {"align": "left"})
+        notes.append(note(text, left, top, 6, size=12) | {"align": "left"})
     return {"data": data, "layout": layout | {"annotations": notes}}
-
-
-def axis_names(subplot: int) -> tuple[str, str]:
-    number = axis_number(subplot)
-    return f"xaxis{number}", f"yaxis{number}"
 
 
 def boundaries(begins: np.ndarray, ends: np.ndarray, filters: int) -> dict[str, Any]:
@@ -221,13 +207,3 @@ def unit_outlines(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
         "x": np.stack([left, right, right, left, left, gap], 1).ravel(),
         "y": np.stack([low, low, high, high, low, gap], 1).ravel(),
     }
-
-
-@cache
-def attention_domains() -> dict[str, dict[str, Any]]:
-    """Return the axes of the sound and two attentions in each of two columns."""
-    last = {"b": 0.03}
-    return subplot_domains(
-        3, 2, specs=[[last, last], [{}, {}], [last, last]], horizontal_spacing=0.1,
-        row_heights=[0.19, 0.3, 0.33], vertical_spacing=0.09,
-    )  # fmt: skip

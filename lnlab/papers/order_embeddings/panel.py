@@ -18,9 +18,9 @@ from lnlab.figures.style import (
     ORANGE,
     QUIET,
     VERMILLION,
+    axes,
     base_layout,
     escape,
-    subplot_domains,
     trace,
 )
 from lnlab.panels.controls import choice, text_box
@@ -289,7 +289,6 @@ def order_figure(result: SearchResult) -> Figure:
 
 def order_layout(result: SearchResult) -> dict[str, Any]:
     """Return the axes and the words of the figure."""
-    domains = order_domains()
     neighbours = [*result.above, *result.below]
     widest = max([0.01, *(each.violation for each in neighbours)])
     rows = [(0.0, f"<b>{escape(result.caption)}</b>")]
@@ -309,29 +308,19 @@ def order_layout(result: SearchResult) -> dict[str, Any]:
         {"x": x, "xref": "paper", "y": y, "yref": "paper", "text": text, "font": font} | plain
         for x, y, text in heads
     ]
-    axes: dict[str, dict[str, Any]] = {
-        "xaxis": QUIET | {"range": [-0.05, 4.4]},
-        "yaxis": QUIET | {"range": [2.62, -0.05]},
-        "xaxis2": {"range": [0, 1.15 * widest], "title": {"text": "violation"}},
-        "yaxis2": QUIET | {"range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]},
-        "xaxis3": {"title": {"text": "penalty of the caption with each picture"}},
-        "yaxis3": {"type": "log", "title": {"text": "pictures"}, "dtick": 1},
-    }
-    return base_layout(640, 50, 14, 50, 50) | {
-        "showlegend": False, "barmode": "overlay", "annotations": notes,
+    layout = base_layout(640, 50, 14, 50, 50) | {
+        "barmode": "overlay", "annotations": notes,
         "meta": {"light": True},  # "a red heart" is red on a dark page, too
-        **{name: domains[name] | axis for name, axis in axes.items()},
     }  # fmt: skip
-
-
-@cache
-def order_domains() -> dict[str, dict[str, Any]]:
-    """Return the axes of the pictures above their histogram, and right of both the captions."""
-    return subplot_domains(
-        2, 2, specs=[[{}, {"rowspan": 2, "b": 0.04}], [{}, None]],
-        column_widths=[0.56, 0.4], horizontal_spacing=0.04,
-        row_heights=[0.54, 0.34], vertical_spacing=0.12,
-    )  # fmt: skip
+    left, right = {"domain": [0, 0.56]}, {"domain": [0.6, 1]}
+    pictures = {"domain": [0.46, 1], "range": [2.62, -0.05]}
+    layout |= axes(0, QUIET | left | {"range": [-0.05, 4.4]}, QUIET | pictures)
+    captions = {"domain": [0.04, 1], "range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]}
+    x = {"range": [0, 1.15 * widest], "title": {"text": "violation"}}
+    layout |= axes(1, right | x, QUIET | captions)
+    count = {"domain": [0, 0.34], "type": "log", "title": {"text": "pictures"}, "dtick": 1}
+    x = {"title": {"text": "penalty of the caption with each picture"}}
+    return layout | axes(2, left | x, count)
 
 
 def words_in_pictures(result: SearchResult) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def thoughts_figure(
     lowest = min([0.0, *(cosine for each in seen.values() for _, cosine in each.near)])
     small = partial(note, size=12)
     data, notes = [], [small(f"<b>{escape(sentence)}</b>", 0, 1.09)]
-    layout = base_layout(720, 12, 12, 70, 36) | {"showlegend": False}
+    layout = base_layout(720, 12, 12, 70, 36)
     fixed = {"fixedrange": True}
     bare = fixed | {"showticklabels": False, "zeroline": False}
     cosine = fixed | {

@@ -294,16 +294,16 @@ def spread_figure(
         values, color = np.clip(every, 10.0**-EDGE, 10.0**EDGE), styles[name]["color"]
         area = band(at, values.min(0), values.max(0), color)
         area |= {"line": {"width": 0, "color": color}}
-        data.append(trace("scatter", f"band {slot}", **area, showlegend=False))
+        data.append(trace("scatter", f"band {slot}", **area))
         data.append(trace(
             "scatter", f"mean {slot}", x=at, y=values.mean(0), mode="lines+markers",
-            line=styles[name], marker={"color": color, "size": 7}, showlegend=False,
+            line=styles[name], marker={"color": color, "size": 7},
             hovertemplate=f"{hover}<extra></extra>",
         ))  # fmt: skip
-    losses = log_axis([10.0**power for power in powers])
     layout = base_layout(380, 60, 12, 40, 46) | {
         "annotations": [legend(spread, 10)],
-        "xaxis": {**x, "fixedrange": True},
-        "yaxis": losses | {"range": [*powers], "fixedrange": True, "title": {"text": y}},
+        "xaxis": x,
+        "yaxis": log_axis([10.0**power for power in powers])
+        | {"range": [*powers], "title": {"text": y}},
     }
     return {"data": data, "layout": layout}
