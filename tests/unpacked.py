@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lnlab.book.html import figure as on_page
+from lnlab.book.html import figure_html as on_page
 
 
 def unpacked(figure: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -24,7 +24,7 @@ from lnlab.book.claims_page import MIME as CLAIMS
 from lnlab.book.claims_page import TEMPLATES, fragment
 from lnlab.book.notebooks import by_track, default_values, is_for_beginners, read_opening
 from lnlab.live.bundle import MIME as PLAYGROUND
-from lnlab.live.bundle import element, module
+from lnlab.live.bundle import module_source, playground_element
 from lnlab.training.runs import write_file
 
 # Markdown with its formulas as MathML, which browsers draw without a download.
@@ -110,7 +110,7 @@ def terminal_text(lines: str) -> str:
     return f"<pre>{ansi2html(shown)}</pre>"
 
 
-def figure(spec: dict[str, Any], number: str) -> str:
+def figure_html(spec: dict[str, Any], number: str) -> str:
     """Return a plotly figure as its data and a place in which ``figures.js`` draws them."""
     # inside a script only "</script" and "<!--" mean something: no "<" is left
     layout = spec.get("layout", {})
@@ -121,8 +121,8 @@ def figure(spec: dict[str, Any], number: str) -> str:
     # what a figure says below itself of data and seeds is a paragraph
     notes = (plain_text(n["text"]) for n in layout.get("annotations", ()) if is_signature(n))
     return TEMPLATES.get_template("figure.html").render(
-        number=number, data=data, height=height, least=least_width(spec), label=describe(spec),
-        light=meta.get("light"), signatures=[*notes],
+        number=number, data=data, height=height, least=least_width(spec),
+        label=describe_figure(spec), light=meta.get("light"), signatures=[*notes],
     )  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def line_width(text: str) -> int:
     return max(round(6.5 * len(plain_text(line))) for line in re.split(r"<br */?>", text))
 
 
-def describe(spec: dict[str, Any]) -> str:
+def describe_figure(spec: dict[str, Any]) -> str:
     """Return the contents of a figure in words: titles, axes, the names of its lines."""
     layout = spec.get("layout", {})
     axes = [value for name, value in layout.items() if re.match("[xyz]axis", name)]
@@ -189,7 +189,7 @@ def plain_text(text: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[a-z/][^>]*>", " ", text)).split())
 
 
-def table(source: str) -> str:
+def sanitize_table(source: str) -> str:
     """Return HTML of an output: plain markup stays; scripts, styles and handlers go."""
     plain = re.sub(r"(?is)<(style|script)\b.*?</\1\s*>", "", source)
     return f'<div class="wide">{TABLES.sanitize_html_tags(plain)}</div>'
@@ -204,7 +204,7 @@ def extract_audio(source: str) -> str:
     )
 
 
-def image(kind: str, data: str, alt: str) -> str:
+def image_html(kind: str, data: str, alt: str) -> str:
     """Return an image of an output."""
     if kind == "image/svg+xml":
         if title := re.search("<title>(.*?)</title>", data):
@@ -221,18 +221,18 @@ def image(kind: str, data: str, alt: str) -> str:
 def render_display(data: dict[str, Any], metadata: dict[str, Any], number: str) -> str:
     """Return the best a page can do with what a cell displayed, in an order of preference."""
     if PLOTLY in data:
-        return figure(data[PLOTLY], number)
+        return figure_html(data[PLOTLY], number)
     if PLAYGROUND in data:
-        return element(data[PLAYGROUND])
+        return playground_element(data[PLAYGROUND])
     if CLAIMS in data:
         return fragment(**data[CLAIMS])
     for kind in ("image/svg+xml", "image/png", "image/jpeg"):
         if kind in data:
             alt = metadata.get("alt") or data.get("text/plain", "")
-            return image(kind, data[kind], alt)
+            return image_html(kind, data[kind], alt)
     if "text/html" in data:
         source = data["text/html"]
-        return extract_audio(source) if "<audio" in source else table(source)
+        return extract_audio(source) if "<audio" in source else sanitize_table(source)
     for kind in ("text/markdown", "text/latex"):
         if kind in data:
             return f'<div class="wide">{markdown(data[kind], trusted=False)}</div>'
@@ -394,20 +394,24 @@ def publish(sources: list[Path], out: Path, embed: Collection[str] = ()) -> None
             "cells": shown,
             "headings": re.findall(r'(?s)<h2 id="([^"]+)">(.*?)<a class="anchor-link"', prose),
             "plots": displays(notebook, PLOTLY),
-            "playground": module() if displays(notebook, PLAYGROUND) else "",
+            "playground": module_source() if displays(notebook, PLAYGROUND) else "",
         }
         index = ran.index(this)
         before, after = [None, *ran][index], [*ran, None][index + 1]
-        write(out / this.page, "notebook.html", names, **values, before=before, after=after)
+        write_page(
+            out / this.page, "notebook.html", names, **values, before=before, after=after
+        )
         if this.name in embed:
             (out / "handout").mkdir(exist_ok=True)
-            write(
+            write_page(
                 out / "handout" / this.page, "notebook.html", **values, parts=embedded_parts()
             )
     write_shared_files(out)
 
 
-def write(path: Path, template: str, published: Collection[str] = (), **values: Any) -> None:
+def write_page(
+    path: Path, template: str, published: Collection[str] = (), **values: Any
+) -> None:
     """Make a page of a template; notebooks without a page are named in it, not linked.
 
     Args:

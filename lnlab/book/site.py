@@ -14,13 +14,13 @@ from lnlab.book.html import (
     PLOTLY,
     Chapter,
     chapter,
-    figure,
+    figure_html,
     is_signature,
     markdown,
-    write,
+    write_page,
     write_shared_files,
 )
-from lnlab.live.bundle import element, module, page
+from lnlab.live.bundle import module_source, page, playground_element
 from lnlab.training.runs import write_file
 
 
@@ -87,7 +87,7 @@ def first_page(
     if norms:
         write_file(out / "norms.html", norms_page(norms).encode())
     pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
-    write(
+    write_page(
         index,
         "site.html",
         {one.name for one in (*ran, *others) if one.page},
@@ -99,9 +99,9 @@ def first_page(
             ),
         ],
         others=others,
-        playground=element({"simple": True}),
-        module=module(),
-        pictures={name: spec and figure(spec, name) for name, spec in pictures.items()},
+        playground=playground_element({"simple": True}),
+        module=module_source(),
+        pictures={name: spec and figure_html(spec, name) for name, spec in pictures.items()},
         words=Counter(claim["word"] for claim in claims).most_common(),
         findings=text,
         norms=count_norms(norms),

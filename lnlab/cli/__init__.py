@@ -17,7 +17,7 @@ EXPECTED = (ValueError, OSError, RuntimeError, ArithmeticError, ModuleNotFoundEr
 """The errors that a user can cause; another one is a fault of lnlab's."""
 
 
-class Commands(click.Group):
+class OneLineErrors(click.Group):
     """A wrong input ends in one line that says what to do, not in a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -31,7 +31,7 @@ class Commands(click.Group):
             raise
 
 
-@click.group(cls=Commands, epilog="LNLAB_TRACEBACK=1 shows where an error came from.")
+@click.group(cls=OneLineErrors, epilog="LNLAB_TRACEBACK=1 shows where an error came from.")
 @click.version_option(lnlab.__version__, prog_name="lnlab", message="%(prog)s %(version)s")
 def app() -> None:
     """See, test and explain layer normalization."""

@@ -15,7 +15,7 @@ MOST_IDS = 8
 """The most ids that an error names."""
 
 
-class Group(click.Group):
+class ClaimsGroup(click.Group):
     """Commands whose help ends with the meaning of the words."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -31,7 +31,7 @@ class Group(click.Group):
                 formatter.write_dl([*meanings.items()], col_max=16)
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(cls=ClaimsGroup, invoke_without_command=True)
 @click.option("--paper", default="", help="Only statements of papers with this in their name.")
 @click.option("--word", default="", help="Only this word: supported, contradicted, mixed, ...")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")

@@ -20,9 +20,9 @@ import click
 def playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
     """Write the playground as a page in one file, which opens anywhere."""
     from lnlab.book.notebooks import parse_value as parse_value
-    from lnlab.live.bundle import check, page
+    from lnlab.live.bundle import check_state, page
 
     state = {name: parse_value(text) for name, text in settings}
-    check(state)
+    check_state(state)
     out.write_text(page(state), encoding="utf-8")
     click.echo(f"playground: {out}")

@@ -37,7 +37,7 @@ def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
             "norm": run.config.get("norm", "-"),
             "finished": run.finished or "-",
             "state": describe_progress(run),
-            "number": main_number(run),
+            "number": main_metric(run),
             "data": run.data.get("name"),
             **{name: to_text(name, run.config.get(name, "-")) for name in settings},
         }
@@ -63,7 +63,7 @@ def differing_settings(runs: "Sequence[Run]") -> list[str]:
     return sorted((n for n in names if values[n] > 1), key=values.__getitem__, reverse=True)
 
 
-def main_number(run: "Run") -> str:
+def main_metric(run: "Run") -> str:
     """Return the metric by which a run is judged, the mean over the seeds of its last rows.
 
     It is the metric that chose the weights that count, where there is one, else the last of

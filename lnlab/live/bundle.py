@@ -18,16 +18,16 @@ SCRIPTS = ("engine.js", "experiments.js", "draw.js", "view.js")
 
 
 @cache
-def fields() -> dict[str, dict[str, Any]]:
+def setting_fields() -> dict[str, dict[str, Any]]:
     """Return the settings by name: default, and what each can be."""
-    return json.loads(text("state.json"))
+    return json.loads(read_asset("state.json"))
 
 
-def check(state: Mapping[str, Any]) -> None:
+def check_state(state: Mapping[str, Any]) -> None:
     """Raise ValueError unless every setting exists and has a value that it can have."""
     for name, value in state.items():
-        if not (field := fields().get(name)):
-            names = ", ".join(fields())
+        if not (field := setting_fields().get(name)):
+            names = ", ".join(setting_fields())
             raise ValueError(f"no setting is called {name!r}: choose from {names}.")
         if name == "norms":
             right = len({*value}) == len(value) == 3 and {*value} <= {*field["choices"]}
@@ -42,33 +42,37 @@ def check(state: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} is {value!r}: give {known}.")
 
 
-def text(name: str) -> str:
+def read_asset(name: str) -> str:
     """Return the contents of a file of this folder."""
     return (HERE / name).read_text(encoding="utf-8")
 
 
 @cache
-def module() -> str:
+def module_source() -> str:
     """Return the playground as the source of one ES module, which needs nothing else."""
     constants = {
-        "FIELDS": fields(),
-        "EXPERIMENTS": json.loads(text("experiments.json")),
+        "FIELDS": setting_fields(),
+        "EXPERIMENTS": json.loads(read_asset("experiments.json")),
         "POINTS": points(),
         "DIGITS": digits(),
-        "TEMPLATE": text("template.py"),
-        "MARKUP": text("markup.html"),
-        "STYLE": text("style.css"),
+        "TEMPLATE": read_asset("template.py"),
+        "MARKUP": read_asset("markup.html"),
+        "STYLE": read_asset("style.css"),
     }
     parts = [f"const {name} = {json.dumps(value)};" for name, value in constants.items()]
     # in a page "</script" would end the script, wherever it stands
-    return "\n".join([*parts, *map(text, SCRIPTS)]).replace("</script", r"<\/script")
+    return "\n".join([*parts, *map(read_asset, SCRIPTS)]).replace("</script", r"<\/script")
 
 
-def element(state: Mapping[str, Any]) -> str:
+def playground_element(state: Mapping[str, Any]) -> str:
     """Return the HTML of the place of a playground; the module shows it there."""
     return f'<div data-playground="{html.escape(json.dumps(dict(state)))}"></div>'
 
 
 def page(state: Mapping[str, Any]) -> str:
     """Return a page in one file."""
-    return text("page.html").replace("ELEMENT", element(state)).replace("MODULE", module())
+    return (
+        read_asset("page.html")
+        .replace("ELEMENT", playground_element(state))
+        .replace("MODULE", module_source())
+    )

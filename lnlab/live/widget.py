@@ -7,7 +7,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from lnlab.live.bundle import MIME, check, module, page
+from lnlab.live.bundle import MIME, check_state, module_source, page
 
 
 class Playground(anywidget.AnyWidget):
@@ -19,11 +19,11 @@ class Playground(anywidget.AnyWidget):
 
     @traitlets.default("_esm")
     def _module(self) -> str:
-        return module()
+        return module_source()
 
     @traitlets.validate("state")
     def _checked(self, proposal: dict[str, Any]) -> dict[str, Any]:
-        check(proposal["value"])
+        check_state(proposal["value"])
         return proposal["value"]
 
     def save(self, path: str | Path) -> Path:

@@ -19,7 +19,7 @@ from lnlab.book.html import (
     render_outputs,
     terminal_text,
 )
-from lnlab.book.html import figure as on_page
+from lnlab.book.html import figure_html as on_page
 from lnlab.figures.curves import paired_differences
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>"

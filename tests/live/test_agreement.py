@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from lnlab.live.bundle import module
+from lnlab.live.bundle import module_source
 from lnlab.live.examples import Uniform
 from lnlab.live.replay import examples
 
@@ -38,7 +38,9 @@ def page(browser):
     """A page that has the engine as ``window.engine``."""
     page = browser.new_page()
     names = "Uniform, Run, examples, read, python"
-    page.add_script_tag(content=f"{module()}\nwindow.engine = {{ {names} }};", type="module")
+    page.add_script_tag(
+        content=f"{module_source()}\nwindow.engine = {{ {names} }};", type="module"
+    )
     page.wait_for_function("window.engine")
     yield page
     page.close()
