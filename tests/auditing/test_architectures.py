@@ -11,7 +11,7 @@ from torch import nn
 from lnlab.analysis.activations import NORMALIZERS as KNOWN
 from lnlab.auditing import CHECKS, Call, Severity, audit, swap
 from lnlab.nn import LayerNorm, Normalizer, RMSNorm
-from tests.auditing.architectures import ARCHITECTURES, NORMALIZERS, words
+from tests.auditing.architectures import ARCHITECTURES, NORMALIZERS
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 
@@ -104,8 +104,8 @@ def test_compiled_part_is_named():
         audit(net, torch.randn(4, 3))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision(dtype):
+def test_half_precision():
+    dtype = torch.bfloat16
     module, inputs, _ = ARCHITECTURES["unet"]()
     report = light(module.to(dtype), {k: v.to(dtype) for k, v in inputs.items()})
     assert kinds(report) == NORMALIZERS[ARCHITECTURES["unet"]]
@@ -131,14 +131,6 @@ def test_frozen_parameters_are_left_out_of_gradients():
     layers = light(module, inputs, loss_fn).table("gradients over depth")["layer"]
     trained = [n for n, p in module.named_parameters() if p.requires_grad and p.dim() > 1]
     assert list(layers) == trained
-
-
-@pytest.mark.parametrize(
-    ("inputs", "error"), [(words().double(), "does not take the input"), ((), "no tensor")]
-)
-def test_wrong_input_is_named(inputs, error):
-    with pytest.raises((ValueError, TypeError), match=error):
-        audit(ARCHITECTURES["gpt"]()[0], inputs)
 
 
 def test_a_check_that_fails_says_why_and_the_rest_goes_on():

@@ -64,21 +64,6 @@ class ConvNorm(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
 
-class StepsNorm(nn.LayerNorm):
-    def __init__(self, num_features, steps):
-        super().__init__(num_features)
-        self.register_buffer("running", torch.zeros(steps, num_features))
-
-class LazyNorm(nn.LazyBatchNorm1d):
-    pass
-
-class ShyNorm(nn.LayerNorm):
-    def __init__(self):
-        super().__init__(64)
-
-    def __deepcopy__(self, memo):
-        raise RuntimeError("no copies")
-
 class NormOfStyle(nn.Module):
     def __init__(self, style):
         super().__init__()
@@ -118,16 +103,13 @@ def test_each_class_is_named_by_what_it_computes(survey):
     assert rows["ConvNorm"].status == "not a normalizer"
     assert rows["NormOfStyle"].status == "not built"
     assert "'style'" in rows["NormOfStyle"].computes
-    assert rows["StepsNorm"].computes == "LayerNorm"
-    assert (rows["LazyNorm"].status, rows["ShyNorm"].status) == ("not built", "not built")
-    assert rows["ShyNorm"].computes == "RuntimeError: no copies"
     assert survey.not_imported == ("package_of_norms.broken: KeyError: 'no GPU'",)
 
 
 def test_the_table_prints_and_saves(survey, tmp_path):
     assert "OnePlusRMSNorm" in str(survey)
-    assert len(survey.to_frame()) == len(survey.classes) == 12
-    assert survey.save(tmp_path / "norms.csv").read_text().count("package_of_norms.") == 12
+    assert len(survey.to_frame()) == len(survey.classes) == 9
+    assert survey.save(tmp_path / "norms.csv").read_text().count("package_of_norms.") == 9
 
 
 def test_a_part_of_a_package_is_a_package():
