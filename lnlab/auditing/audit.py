@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from lnlab.auditing.finding import (
     CannotCheck,
     CheckData,
     Finding,
+    Findings,
     Severity,
     select_rules,
 )
@@ -25,11 +26,7 @@ from lnlab.auditing.subject import AuditSubject, Loss
 from lnlab.progress import progress as progress_bar
 from lnlab.threads import in_one_thread
 
-Check = Callable[[AuditSubject], Iterator[Finding | None]]
-"""A check: the findings of its rules in a module, None for what it does not find; the numbers
-behind them it shows."""
-
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "registration": signals.check_registration,
     "scales": signals.check_unequal_scales,
     "statistics over cases": structure.check_running_statistics,
@@ -50,7 +47,8 @@ CHECKS: dict[str, Check] = {
     "effective learning rates": learning.check_effective_rates,
     "curvature": learning.check_curvature,
 }
-"""The checks by name, in the order in which they run: what takes long comes last."""
+"""The checks by name, in the order in which they run: what takes long comes last. Each yields
+findings, and shows the numbers behind them."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -68,6 +68,9 @@ class Finding:
         """Return the fields as text."""
         return asdict(self) | {"severity": self.severity.word}
 
+
+Findings = Iterator[Finding | None]
+"""What a check yields; None stands for a rule that found nothing."""
 
 RULES: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -34,7 +33,7 @@ from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
 from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
     CannotCheck,
-    Finding,
+    Findings,
     Severity,
     count,
     digits,
@@ -54,7 +53,6 @@ from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
 
 FAULT, RISK, FACT = Severity
-Findings = Iterator[Finding | None]
 
 STAND_IN = (
     "No loss was given: this is of half the squared distance between the output and a random "
@@ -79,50 +77,33 @@ RIGHT_ANGLE = {torch.float64: 1e-8, torch.float32: 1e-5}
 """A cosine between gradient and change below this may be rounding, by precision."""
 
 
-@dataclass(frozen=True)
-class Invariances:
-    """The weights that were tried, and the changes of them that change nothing.
-
-    Attributes:
-        weights: their names.
-        holds: (weight, column) of these changes.
-        without_eps: whether every eps was 0.
-    """
-
-    weights: list[str]
-    holds: set[tuple[str, int]]
-    without_eps: bool
-
-    def names(self, column: int) -> list[str]:
-        """Return the weights whose change by a column changes nothing."""
-        return [name for name in self.weights if (name, column) in self.holds]
-
-
 def check_weight_invariances(subject: AuditSubject) -> Findings:
     """Find the invariances of the weights to scales, of rows too, and to shifts."""
-    tried = find_invariances(subject)
-    exact = "exact without eps" if tried.without_eps else "exact"
+    holds, without_eps = find_invariances(subject)
+    exact = "exact without eps" if without_eps else "exact"
     rows = []
-    for name in tried.weights:
-        grades = {c: exact if (name, c) in tried.holds else "broken" for c in (1, 2, 3, 7, 8)}
-        rows.append({"weight": name} | {FORMULAS[c]: grade for c, grade in grades.items()})
+    for name, columns in holds.items():
+        grades = {FORMULAS[c]: exact if c in columns else "broken" for c in (1, 2, 3, 7, 8)}
+        rows.append({"weight": name} | grades)
     subject.keep_data(
         rows, "By derivatives; the changes that they allow were made, all at once."
     )
     for column, rule in UNSEEN.items():
-        names = tried.names(column)
+        names = [name for name, columns in holds.items() if column in columns]
         yield make_finding(
             rule,
             names,
-            up_to=", up to eps" if tried.without_eps and column == 1 else "",
+            up_to=", up to eps" if without_eps and column == 1 else "",
             some=len(names),
-            weights=count(len(tried.weights), "weight"),
+            weights=count(len(holds), "weight"),
             formula=FORMULAS[column],
         )
 
 
-def find_invariances(subject: AuditSubject) -> Invariances:
-    """Return the invariances of the weights, found once for an audit.
+def find_invariances(subject: AuditSubject) -> tuple[dict[str, set[int]], bool]:
+    """Return the columns of changes of each weight that change nothing, found once.
+
+    And whether every eps was 0.
 
     Raises:
         CannotCheck: where there is no weight to try.
@@ -155,20 +136,19 @@ def find_invariances(subject: AuditSubject) -> Invariances:
         (change.where, change.transformation.column): change
         for change in list_changes(weights.values(), evaluated, base.called)
     }
+    holds: dict[str, set[int]] = {name: set() for name in possible}
 
-    def unchanged(pairs: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
+    def try_all(pairs: Iterable[tuple[str, int]]) -> None:
         chosen = {pair: changes[pair] for pair in pairs if pair in changes}
-        return set(_unchanged(evaluated, base.y, chosen, subject.precision))
+        for name, column in _unchanged(evaluated, base.y, chosen, subject.precision):
+            holds[name] |= {3, 1} if column == 3 else {column}
 
     # rows and the whole are both scales of one weight: the whole where rows are not invariant
-    scales = {
-        name: 3 if 3 in columns else 1 for name, columns in possible.items() if columns & {1, 3}
-    }
-    holds = unchanged([*scales.items(), *((n, 7) for n, each in possible.items() if 7 in each)])
-    holds |= unchanged((n, 1) for n, c in scales.items() if c == 3 and (n, 3) not in holds)
-    holds |= unchanged((n, c) for n, columns in possible.items() for c in columns & {2, 8})
-    holds |= {(name, 1) for name, column in holds if column == 3}
-    subject.cache["invariances"] = Invariances(list(possible), holds, evaluated is without_eps)
+    scales = [(n, 3 if 3 in each else 1) for n, each in possible.items() if each & {1, 3}]
+    try_all([*scales, *((n, 7) for n, each in possible.items() if 7 in each)])
+    try_all([(n, 1) for n, column in scales if column == 3 and 3 not in holds[n]])
+    try_all([(n, c) for n, each in possible.items() for c in each & {2, 8}])
+    subject.cache["invariances"] = holds, evaluated is without_eps
     return subject.cache["invariances"]
 
 
@@ -257,13 +237,16 @@ RATES_APART = 30.0
 
 def check_effective_rates(subject: AuditSubject) -> Findings:
     """Measure length and effective learning rate of every scale-invariant weight."""
-    tried = find_invariances(subject)
-    by_row, names = tried.names(3), tried.names(1)
+    holds, _ = find_invariances(subject)
+    names = [name for name, columns in holds.items() if 1 in columns]
     if not names:
         raise CannotCheck("no weight is invariant to its scale.")
     rows, rates = [], dict[str, dict[str, float]]()
     for name in names:
-        W, kind = subject.module.get_parameter(name).detach(), ROWS if name in by_row else WHOLE
+        W, kind = (
+            subject.module.get_parameter(name).detach(),
+            ROWS if 3 in holds[name] else WHOLE,
+        )
         lengths = vector_norm(W.flatten(1), 1) if kind == ROWS else vector_norm(W)
         length = float(root_mean_square(lengths))
         inverse = 1 / length if length else math.inf

@@ -149,7 +149,11 @@ def without_activations(module: nn.Module) -> nn.Module:
 
     Some hold what follows them, as timm's BatchNormAct2d.
     """
-    others = [name for name, child in module.named_children() if not named_norm(child)]
+    others = [
+        name
+        for name, child in module.named_children()
+        if not any(map(named_norm, child.modules()))
+    ]
     module = copy_module(module) if others else module
     for name in others:
         setattr(module, name, nn.Identity())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
@@ -19,10 +18,19 @@ from lnlab.analysis.activations import NONLINEARITIES, is_known_norm
 from lnlab.analysis.magnitudes import relative_change, root_mean_square
 from lnlab.analysis.module_copy import SUMMING, Replacement, deepcopy_module
 from lnlab.analysis.random import normal
-from lnlab.auditing.finding import CannotCheck, Finding, Severity, count, digits, make_finding
+from lnlab.auditing.finding import (
+    CannotCheck,
+    Finding,
+    Findings,
+    Severity,
+    count,
+    digits,
+    make_finding,
+)
 from lnlab.auditing.norms import find_norms
 from lnlab.auditing.subject import (
     AuditSubject,
+    hooks,
     list_tensors,
     other_input,
     padding_rows,
@@ -31,7 +39,6 @@ from lnlab.auditing.subject import (
 )
 
 FAULT, RISK, FACT = Severity
-Findings = Iterator[Finding | None]
 
 FEW_CASES = 16
 """The values of a channel, of fewer of which nothing is said of all cases."""
@@ -62,14 +69,11 @@ class OperationRecorder(TorchFunctionMode):
         self._layer_scaled: list[Tensor] = []
         self._parameters = parameter_addresses(module)
         self._stack = [""]
-        for name, each in module.named_modules():
-            each.register_forward_pre_hook(partial(self._enter, name))
-            each.register_forward_hook(self._leave, always_call=True)
 
-    def _enter(self, name: str, *_: object) -> None:
+    def enter(self, name: str, *_: object) -> None:
         self._stack.append(name)
 
-    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+    def leave(self, module: nn.Module, args: Any, output: Any) -> None:
         name, made = self._stack.pop(), list_tensors(output)[:1]
         self.read(output)
         if made and made[0].is_floating_point() and name not in self.sizes:
@@ -150,7 +154,8 @@ def record_operations(subject: AuditSubject) -> OperationRecorder:
     if "operations" not in subject.cache:
         module = deepcopy_module(subject.module, share=True).train(subject.trains)
         seen = OperationRecorder(module)
-        with torch.no_grad(), restored_random_state(), seen:
+        recording = hooks(module, seen.enter, seen.leave)
+        with torch.no_grad(), restored_random_state(), recording, seen:
             output = module(subject.x.clone())
             seen.read(output)
             if subject.has_loss:

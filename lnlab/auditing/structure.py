@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -25,6 +25,7 @@ from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
     CannotCheck,
     Finding,
+    Findings,
     Severity,
     count,
     digits,
@@ -47,7 +48,6 @@ from lnlab.auditing.subject import (
 from lnlab.nn.batch import batch_moments
 
 FAULT, RISK, FACT = Severity
-Findings = Iterator[Finding | None]
 
 # The normalizers that there are, and whether each is what its name says.
 

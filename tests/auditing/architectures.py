@@ -7,35 +7,19 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.auditing import Call
+from tests.auditing.gallery import HOSTS
 
 
-class Residual(nn.Module):
-    """He et al. (2016), a basic block: two convolutions, batch norm, a shortcut."""
-
-    def __init__(self, inputs, units, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, units, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(units)
-        self.conv2 = nn.Conv2d(units, units, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(units)
-        self.down = None
-        if stride > 1 or inputs != units:
-            self.down = nn.Sequential(
-                nn.Conv2d(inputs, units, 1, stride, bias=False), nn.BatchNorm2d(units)
-            )
-
-    def forward(self, x):
-        h = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(h)) + (x if self.down is None else self.down(x)))
+def cnn():
+    """A host of the gallery, with batch norm."""
+    _, model, x, y, loss_fn = HOSTS["CNN"]()
+    return model, x, lambda out: loss_fn(out, y)
 
 
-def resnet():
-    net = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
-        Residual(8, 8, 1), Residual(8, 16, 2),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5),
-    )  # fmt: skip
-    return net, torch.randn(8, 3, 8, 8), lambda y: F.cross_entropy(y, torch.arange(8) % 5)
+def unet():
+    """Another, with group norm."""
+    _, model, x, y, loss_fn = HOSTS["UNet"]()
+    return model, x, lambda out: loss_fn(out, y)
 
 
 class BatchNormAct2d(nn.BatchNorm2d):
@@ -97,46 +81,6 @@ def convnext():
     return net, torch.randn(4, 3, 12, 12), lambda y: y.square().mean()
 
 
-class UNet(nn.Module):
-    """Ronneberger et al. (2015), two levels, with group norm; a dictionary comes out."""
-
-    def __init__(self):
-        super().__init__()
-        self.down1, self.down2 = self.double(1, 8), self.double(8, 16)
-        self.up = nn.ConvTranspose2d(16, 8, 2, 2)
-        self.last, self.out = self.double(16, 8), nn.Conv2d(8, 2, 1)
-
-    def double(self, inputs, units):
-        return nn.Sequential(
-            nn.Conv2d(inputs, units, 3, padding=1), nn.GroupNorm(2, units), nn.SiLU(),
-            nn.Conv2d(units, units, 3, padding=1), nn.GroupNorm(2, units), nn.SiLU(),
-        )  # fmt: skip
-
-    def forward(self, image):
-        one = self.down1(image)
-        two = self.down2(F.max_pool2d(one, 2))
-        joined = torch.cat([one, self.up(two)], 1)
-        return {"mask": self.out(self.last(joined)), "bottom": two.mean((2, 3))}
-
-
-def unet():
-    return UNet(), {"image": torch.randn(4, 1, 8, 8)}, lambda out: out["mask"].square().mean()
-
-
-class Recurrent(nn.Module):
-    """An nn.LSTM that reads words, with a layer norm behind it."""
-
-    def __init__(self):
-        super().__init__()
-        self.words = nn.Embedding(11, 8)
-        self.rnn = nn.LSTM(8, 12, num_layers=2, batch_first=True, dropout=0.2)
-        self.norm, self.out = nn.LayerNorm(12), nn.Linear(12, 11)
-
-    def forward(self, words):
-        h, state = self.rnn(self.words(words))
-        return self.out(self.norm(h)), state
-
-
 def words(cases=4, length=6):
     return torch.arange(cases * length).reshape(cases, length) % 11
 
@@ -144,10 +88,6 @@ def words(cases=4, length=6):
 def next_word(y):
     y = y[0] if isinstance(y, tuple) else y
     return F.cross_entropy(y.flatten(0, 1), words().flatten())
-
-
-def lstm():
-    return Recurrent(), words(), next_word
 
 
 class GPTBlock(nn.Module):
@@ -283,10 +223,9 @@ def adaptive():
 
 NORMALIZERS = {
     transformer: {"LayerNorm": 7},
-    resnet: {"BatchNorm": 6},
+    cnn: {"BatchNorm": 3},
     convnext: {"LayerNorm": 3},
-    unet: {"GroupNorm(2)": 6},
-    lstm: {"LayerNorm": 1},
+    unet: {"GroupNorm(4)": 3},
     gpt: {"LayerNorm": 5},
     bert: {"LayerNorm": 5},
     mamba: {"RMSNorm": 3},
