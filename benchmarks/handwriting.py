@@ -17,6 +17,7 @@ import torch
 
 from benchmarks.thoughts import summary, table, timed
 from lnlab.kernels import fuse
+from lnlab.kernels.compilation import call_library
 from lnlab.papers.handwriting import Experiment
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.kernels import FusedHandwriting
@@ -123,8 +124,8 @@ def floor(net: FusedHandwriting) -> Callable[[], object]:
     parameters = [p.detach() for p in net.tensors()]
     slopes = [torch.empty_like(p) for p in parameters]
     problem = loop.problem([x, *start, *parameters], {})
-    saved = torch.zeros(loop.run("saved_bytes", problem), dtype=torch.uint8)
+    saved = torch.zeros(call_library(loop.lib, "saved_bytes", problem), dtype=torch.uint8)
     problem.saved = saved.data_ptr()
-    problem.slopes[:] = [p.data_ptr() for p in slopes]
-    # the tensors live as long as the pointers to them
-    return lambda kept=(x, start, parameters, slopes, saved): loop.run("floor_of", problem)
+    problem.grads[:] = [p.data_ptr() for p in slopes]
+    tensors = x, start, parameters, slopes, saved  # live as long as the pointers to them
+    return lambda tensors=tensors: call_library(loop.lib, "floor_of", problem)

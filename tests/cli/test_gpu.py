@@ -1,4 +1,4 @@
-"""`make gpu`, tried without a GPU: what it runs, records and says when a step fails."""
+"""Benchmarks in small, and `make gpu` tried without one: what it records, and how it fails."""
 
 import json
 import re
@@ -50,6 +50,22 @@ def test_every_step_is_recorded_and_one_that_fails_costs_no_other(plan, tmp_path
     )
     assert re.search(r"\| none \| \d+ \| [\d.]+ \| [\d.]+ % \|", text)
     assert "1 passed, 0 failed, 0 skipped" in text
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script")  # a contender
+def test_benchmarks_measure_networks_of_any_size(monkeypatch):
+    from benchmarks import draw, handwriting, over_cases, thoughts
+
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.setattr(thoughts, "ROUNDS", 2)
+    monkeypatch.setattr(handwriting, "POINTS", 20)
+    results = [
+        *draw.ratios({"glimpses": 3, "units": (16,), "batch_size": 4}).values(),
+        *handwriting.ratios(16).values(),
+        thoughts.update((16, 8, 50)),
+        over_cases.ratio((5, 4, 3, 8), over_cases.ragged(5, 4)),
+    ]
+    assert all(result["ratio"] > 0 for result in results)
 
 
 def test_a_command_that_fails_or_hangs_is_ended_and_quoted(tmp_path):
