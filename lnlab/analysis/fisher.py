@@ -119,7 +119,7 @@ class GLM:
             )
 
     @property
-    def plain(self) -> bool:
+    def is_unnormalized(self) -> bool:
         """True if nothing normalizes: the standard model of eq. 12."""
         return isinstance(self._rule, Identity)
 
@@ -162,7 +162,7 @@ class GLM:
         """Return h = g/sigma (a - mu) + b (B, H) at other parameters (H, K)."""
         D = self.W.shape[1]
         W, b = theta[:, :D], theta[:, D]
-        g = 1.0 if self.plain else theta[:, D + 1]
+        g = 1.0 if self.is_unnormalized else theta[:, D + 1]
         mu, sigma = self.stats(W)
         return g / sigma * (self.x @ W.T - mu) + b
 
@@ -171,7 +171,7 @@ class GLM:
         """All parameters (H, K)."""
         b = self.W.new_zeros(len(self.W)) if self.b is None else self.b
         g = self.W.new_ones(len(self.W)) if self.g is None else self.g
-        return torch.column_stack([self.W, b] if self.plain else [self.W, b, g])
+        return torch.column_stack([self.W, b] if self.is_unnormalized else [self.W, b, g])
 
 
 @in_one_thread
@@ -204,7 +204,7 @@ def paper_metric(glm: GLM) -> Tensor:
     sigma = glm.stats(glm.W).sigma
     w = ((1.0 if glm.g is None else glm.g) / sigma).unsqueeze(-1) * chi(glm)
     columns = [w, torch.ones_like(sigma).unsqueeze(-1)]
-    columns += [] if glm.plain else [glm.normalized.unsqueeze(-1)]
+    columns += [] if glm.is_unnormalized else [glm.normalized.unsqueeze(-1)]
     own = torch.cat(columns, -1)  # (B, H, K)
     return torch.einsum("nij,nik,njl->ikjl", cov, own, own) / len(glm.x)
 
@@ -262,7 +262,7 @@ def gain_metric(glm: GLM) -> Tensor:
     """
     # Along a gain dh/dg = (a - mu)/sigma (eq. 33, 34); along the length of w_i, which a plain
     # model has in its place, a_i/||w_i|| (eq. 35): the first does not grow with W or x.
-    h = glm.a / vector_norm(glm.W, 1).to(glm.W) if glm.plain else glm.normalized
+    h = glm.a / vector_norm(glm.W, 1).to(glm.W) if glm.is_unnormalized else glm.normalized
     cov = glm.family.cov(glm.h) / glm.family.phi**2
     return torch.einsum("nij,ni,nj->ij", cov, h, h) / len(glm.x)
 

@@ -235,7 +235,7 @@ class Change:
         return self.transformation is OTHERS
 
     @property
-    def usual(self) -> float:
+    def default_delta(self) -> float:
         """The delta at which its defect is quoted."""
         return USUAL if self.transformation.scales else 1.0
 
@@ -427,7 +427,7 @@ class InvarianceTester:
     def test(self, change: Change, mode: str) -> Invariance:
         """Grade one change."""
         scales = change.transformation.scales
-        usual = self._point(change, change.usual)
+        usual = self._point(change, change.default_delta)
         deltas: Iterable[float] = (SCALES if scales else SHIFTS)[self.precision]
         if change.first_case_only:
             deltas = ()
@@ -629,7 +629,7 @@ def _changes_to_try(
         T = change.transformation
         if T.column not in columns or (change.where == "x" and "x" not in used):
             continue
-        new = change.replacement(module, change.usual)
+        new = change.replacement(module, change.default_delta)
         before = module.x, *(module.parameters[name].data for name in new.weights)
         # that a scale of 0 does not move anything would mean nothing
         if not new.shifts and all(map(torch.equal, before, (new.x, *new.weights.values()))):

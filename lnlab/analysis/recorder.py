@@ -370,8 +370,10 @@ class Recorder(HookContext, AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the distribution of each tensor over the steps: its median and quantiles."""
-        from lnlab.figures.curves import ribbons
+        from lnlab.figures.curves import quantile_ribbons
 
         frame = self.to_frame().query("call == 0")
         names = frame["name"] + ", " + frame["what"]
-        return ribbons({str(name): rows for name, rows in frame.groupby(names, sort=False)})
+        return quantile_ribbons(
+            {str(name): rows for name, rows in frame.groupby(names, sort=False)}
+        )

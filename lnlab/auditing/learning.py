@@ -339,13 +339,13 @@ def _constant_parts(subject: AuditSubject) -> set[str]:
         x = other_input(subject.x)
         if torch.equal(x, subject.x):
             return set()
-        other = subject.trace_of(x, "running")
+        other = subject.trace_input(x, "running")
     else:
-        other = subject.trace_as("running", case=0)
+        other = subject.trace_with_statistics("running", case=0)
     others = {call.name: call for call in other.calls}
     return {
         call.name
-        for call in subject.trace_as("running").calls
+        for call in subject.trace_with_statistics("running").calls
         if call.name in others
         and all(map(torch.equal, call.outputs, others[call.name].outputs))
     }

@@ -494,13 +494,13 @@ def check_dependent_cases(subject: AuditSubject) -> Findings:
     batch_size = len(subject.x)
     if batch_size < 2:
         raise CannotCheck("the input has one example.")
-    calls = _last_calls(subject.trace_as("running"))
+    calls = _last_calls(subject.trace_with_statistics("running"))
     # to other inputs, masks say, each case has its own
     has_one_input = not any(n.startswith("_given_") for n, _ in subject.module.named_buffers())
     changes: dict[str, float] = {}
     by_index = 0.0
     for n in CASES_TRIED:
-        others = _last_calls(subject.trace_as("running", case=n))
+        others = _last_calls(subject.trace_with_statistics("running", case=n))
         for name in calls.keys() & others.keys():
             changes_of_case = [
                 relative_change(b[n], a[n])

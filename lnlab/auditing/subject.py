@@ -651,7 +651,7 @@ class AuditSubject:
     def bn_stats(self) -> str:
         """The statistics over cases: "batch", as in training, if that works; else "running"."""
         with suppress(Exception):
-            self.trace_as("batch")
+            self.trace_with_statistics("batch")
             return "batch"
         return "running"
 
@@ -712,17 +712,17 @@ class AuditSubject:
     @cached_property
     def trace(self) -> CallTrace:
         """The trace of one evaluation, as the module trains."""
-        return self.trace_as(self.bn_stats)
+        return self.trace_with_statistics(self.bn_stats)
 
-    def trace_as(self, bn_stats: str, case: int | None = None) -> CallTrace:
+    def trace_with_statistics(self, bn_stats: str, case: int | None = None) -> CallTrace:
         """Return the trace with statistics from a source; of a batch of one case alone, too."""
         key = bn_stats, case
         if key not in self._traces:
             x = self.x if case is None else self.x[case].expand_as(self.x)
-            self._traces[key] = self.trace_of(x, bn_stats)
+            self._traces[key] = self.trace_input(x, bn_stats)
         return self._traces[key]
 
-    def trace_of(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
+    def trace_input(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
         """Return the trace of another input; as the module trains, by default."""
         evaluated = self.copy(bn_stats)
         x = x.to(evaluated.x.dtype) if x.is_floating_point() else x
@@ -734,7 +734,7 @@ class AuditSubject:
         Raises:
             CannotCheck: where no floating point numbers are returned.
         """
-        trace = self.trace if bn_stats is None else self.trace_as(bn_stats)
+        trace = self.trace if bn_stats is None else self.trace_with_statistics(bn_stats)
         if trace.seen is None:
             raise CannotCheck("the module returns no floating point numbers.")
         return trace.seen

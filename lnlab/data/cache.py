@@ -63,7 +63,7 @@ def cache_arrays(name: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     return arrays
 
 
-def file_stamp(paths: Iterable[Path]) -> str:
+def hash_file_stats(paths: Iterable[Path]) -> str:
     """Return a hash of the paths, sizes and times of files, without reading them."""
     states = []
     for path in paths:

@@ -156,7 +156,7 @@ class Dataset(Generic[Split]):
         read: reads the splits, and a note of what was done to the examples that has to be said
             with every result; usually empty.
         key: all that decides the examples besides the code: options, and the
-            :func:`~lnlab.data.cache.file_stamp` of the files.
+            :func:`~lnlab.data.cache.hash_file_stats` of the files.
         noted: whether there may be a note.
     """
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lnlab.data import shapes
-from lnlab.data.cache import file_stamp
+from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_sources, require_files
 from lnlab.data.downloads import unpack
 from lnlab.data.shapes import Pixels
@@ -176,7 +176,7 @@ def load(
     return Images(
         source,
         read,
-        lambda: f"{max_train} {file_stamp(files.values())}",
+        lambda: f"{max_train} {hash_file_stats(files.values())}",
         white=white,
         names=names,
         noted=source is not MNIST,

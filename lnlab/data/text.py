@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from lnlab.data.cache import file_stamp
+from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text
 
 if TYPE_CHECKING:
@@ -178,4 +178,6 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
     file = source.locate(path)
     if source is SHAKESPEARE and file.is_dir():
         file = source.locate(file / source.files[0].name)
-    return Text(source, lambda: read_text(file), lambda: file_stamp([file]), context=context)
+    return Text(
+        source, lambda: read_text(file), lambda: hash_file_stats([file]), context=context
+    )

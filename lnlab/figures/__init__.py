@@ -14,7 +14,7 @@ __getattr__, __dir__ = lazy(
         "paired_differences": ".curves",
         "path_on_plane": ".landscape",
         "pictures": ".tables",
-        "ribbons": ".curves",
+        "quantile_ribbons": ".curves",
         "smoothness_ribbons": ".curves",
         "surfaces": ".landscape",
         "table": ".tables",

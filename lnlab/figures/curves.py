@@ -172,7 +172,7 @@ def paired_differences(
 LIGHT, DARK = ("q05", "q95"), ("q25", "q75")
 
 
-def ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.Figure:
+def quantile_ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.Figure:
     """Draw one ribbon a panel on one scale: median, the middle half, the middle nine tenths.
 
     Args:

@@ -172,7 +172,7 @@ class Cell(nn.Module, ABC):
         return f"{self.input_size}, {self.hidden_size}"
 
 
-class Gated(Cell):
+class TwoProductCell(Cell):
     """A cell that normalizes W_h h and W_x x, each (B, G H), apart or as a sum."""
 
     torch_order: tuple[int, ...]  # the gates in torch's order; its own inverse
@@ -249,7 +249,7 @@ def has_bias(norm: Normalizer) -> bool:
 NONLINEARITIES = {"tanh": torch.tanh, "relu": torch.relu}
 
 
-class RNNCell(Gated):
+class RNNCell(TwoProductCell):
     r"""A simple recurrent cell: Ba et al. (2016), eq. 4.
 
     .. math:: h_t = f\left[\frac{g}{\sigma_t} \odot (a_t - \mu_t) + b\right],
@@ -290,7 +290,7 @@ class RNNCell(Gated):
         return (self.f(self.pre_activations(x, state[0], t)),)
 
 
-class LSTMCell(Gated):
+class LSTMCell(TwoProductCell):
     r"""Long short-term memory: Ba et al. (2016), eq. 20-22.
 
     .. math::

@@ -48,7 +48,7 @@ class LayerInputs:
         """Return the normalized pre-activations (B, H): f could hide a change."""
         return norm(self.pre_activations(norm), self.W, 0)
 
-    def along(self, v: Tensor, axis: int) -> Tensor:
+    def broadcast_along(self, v: Tensor, axis: int) -> Tensor:
         """Reshape v (N,) to ``axis`` of x (0 examples, 1 inputs or units), to broadcast."""
         return v.reshape(tuple(-1 if i == axis else 1 for i in range(self.x.dim())))
 
@@ -100,12 +100,12 @@ def _shift_rows(given: LayerInputs, shift: Tensor) -> LayerInputs:
 def _shift_x(given: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
     # Along the inputs (axis 1) a changes by W γ, one number per unit, the same for all
     # examples. Along the cases a_i changes by c_n times the sum of row i of W.
-    return replace(given, x=given.x + given.along(shift[: given.x.shape[axis]], axis))
+    return replace(given, x=given.x + given.broadcast_along(shift[: given.x.shape[axis]], axis))
 
 
 def _shift_a(given: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
     size = len(given.W if axis else given.x)
-    return replace(given, c=given.c + given.along(shift[:size], axis))
+    return replace(given, c=given.c + given.broadcast_along(shift[:size], axis))
 
 
 _shift_cases, _shift_inputs = partial(_shift_x, axis=0), partial(_shift_x, axis=1)
@@ -273,7 +273,7 @@ TABLE_1 = {name: ROWS[name].letters[:6] for name in ("batch", "weight", "layer")
 """Table 1 of Ba et al. (2016): one letter for each of its six columns."""
 
 
-def eps_ratio(var: Tensor, eps: float, delta: float) -> Tensor:
+def eps_factor(var: Tensor, eps: float, delta: float) -> Tensor:
     """Return the factor (shaped as var) that re-scaling a by delta puts on (a - mu)/sigma.
 
     With eps in the root it is sqrt((var + eps) / (var + eps/delta²)), to first order

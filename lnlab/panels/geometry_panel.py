@@ -76,7 +76,7 @@ def step_costs(
     glm = model(name, family, length, inputs, units)
     turn, stretch = torch.zeros_like(glm.theta), torch.zeros_like(glm.theta)
     turn[:, :INPUTS] = normal(1, 6, units, INPUTS)
-    if glm.plain:
+    if glm.is_unnormalized:
         stretch[:, :INPUTS] = glm.W / glm.W.norm(dim=1, keepdim=True)
     else:
         stretch[:, -1] = 1.0

@@ -41,7 +41,7 @@ from lnlab.nn.table1 import (
     Statistics,
     TableRow,
     Transformation,
-    eps_ratio,
+    eps_factor,
 )
 from lnlab.panels.controls import (
     MODES,
@@ -261,7 +261,7 @@ def pre_activation_std() -> float:
 def predicted_defects(eps: float) -> np.ndarray:
     """Return the defects that eps causes at each size of the sweep."""
     var = torch.tensor(pre_activation_std() ** 2, dtype=torch.float64)
-    return np.array([float(abs(eps_ratio(var, eps, size) - 1)) for size in SWEEP])
+    return np.array([float(abs(eps_factor(var, eps, size) - 1)) for size in SWEEP])
 
 
 @lru_cache(maxsize=32)

@@ -68,7 +68,7 @@ def mean_of_seeds(runs: Mapping[int, Run], number: Measure, digits: int = 3) -> 
 # convolutions
 
 
-def arms_of(runs: Sequence[Run], claim: str, setting: str) -> Arms:
+def arms_of_setting(runs: Sequence[Run], claim: str, setting: str) -> Arms:
     """Return the runs of a setting of a claim by arm, in the order of the entry."""
     from lnlab.papers.claims.entries import load
     from lnlab.papers.claims.pairs import PairedRuns, Runs

@@ -9,7 +9,7 @@ import pytest
 from lnlab.figures.curves import (
     line_chart,
     paired_differences,
-    ribbons,
+    quantile_ribbons,
 )
 from lnlab.figures.style import GREY
 
@@ -66,7 +66,7 @@ def test_the_edges_of_a_ribbon_are_its_quantiles():
     quantiles = ["q05", "q25", "q50", "q75", "q95"]
     values = {q: i + np.arange(3) for i, q in enumerate(quantiles)}
     frame = pd.DataFrame({"step": [0, 5, 10]} | values, index=[7, 3, 5])
-    figure: Any = ribbons({"layer": frame, "none": frame}, y="a")
+    figure: Any = quantile_ribbons({"layer": frame, "none": frame}, y="a")
     wide, half, median = figure.data[:3]
     np.testing.assert_array_equal(median.y, frame["q50"])
     for ribbon, low, high in ((wide, "q05", "q95"), (half, "q25", "q75")):

@@ -56,7 +56,7 @@ FIGURES: dict[Any, Any] = {
     curves.paired_differences: lambda t: curves.paired_differences(
         {t: ([1.0], (0.0, 2.0))}, x=t, made_on=t
     ),
-    curves.ribbons: lambda t: curves.ribbons({t: layers(t)}, y=t),
+    curves.quantile_ribbons: lambda t: curves.quantile_ribbons({t: layers(t)}, y=t),
     curves.smoothness_ribbons: lambda t: curves.smoothness_ribbons(
         {t: {t: (AT, SEEDS, SEEDS)}}, made_on=t
     ),
@@ -102,7 +102,7 @@ NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
 COLOURED = (
     curves.line_chart,
     curves.over_depth,
-    curves.ribbons,
+    curves.quantile_ribbons,
     curves.smoothness_ribbons,
     landscape.bands,
 )

@@ -11,7 +11,7 @@ from lnlab.analysis.normalized_layer import (
     random_layer_inputs,
     random_shift,
 )
-from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, Statistics, eps_ratio
+from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, Statistics, eps_factor
 
 YES = 1e-12
 """Rounding: the worst over six seeds is 1e-14."""
@@ -144,7 +144,7 @@ def test_eps_ratio_is_exact(name):
     measured = layer(name, eps=EPS)
     a = measured.given.pre_activations(measured.norm)
     var = a.var(VARIANCE_AXES[name], correction=0, keepdim=True)
-    ratio = eps_ratio(var, EPS, DELTA).expand_as(a)
+    ratio = eps_factor(var, EPS, DELTA).expand_as(a)
     bias = bias_of(measured)
     for T in SCALED:
         if not ROWS[name].claims(T.column):

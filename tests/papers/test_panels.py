@@ -189,7 +189,7 @@ def sentences():
 
 
 def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
-    thought = sentences.thought("layer", 10, "w3 w5 w7")
+    thought = sentences.view_sentence("layer", 10, "w3 w5 w7")
     model, encode = sentences.models["layer"][10], sentences.numbered.vocabulary.encode
     vectors = model.vectors([*map(encode, sentences.texts)])
     cosine = F.cosine_similarity(vectors, model.vectors([encode("w3 w5 w7")])).numpy()
@@ -221,7 +221,7 @@ def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_wor
     panel = thoughts_panel.thoughts(sentences.models, sentences.numbered, book=1)
     first = sentences.books[1][0]
     for name in sentences.models:
-        thought = sentences.thought(name, 10, sentences.texts[first])
+        thought = sentences.view_sentence(name, 10, sentences.texts[first])
         (text, cosine) = thought.near[0]
         assert f"{name}: nearest sentence “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
         (follows,) = re.findall(
@@ -271,7 +271,7 @@ def test_a_first_step_is_that_of_adam():
 # Handwriting.
 
 
-def untrained_writers(*arms) -> writing_panel.Writers:
+def untrained_writers(*arms) -> writing_panel.WriterModels:
     """Models of two stages that never learned."""
     models = {}
     for number, arm in enumerate(arms or ("none", "layer")):
@@ -283,7 +283,7 @@ def untrained_writers(*arms) -> writing_panel.Writers:
                 stage: HandwritingNet(config, Alphabet(ALPHABETS["pen"]), pace=0.2)
                 for stage in (0, 7)
             }
-    return writing_panel.Writers(models, (np.zeros(2), np.ones(2)), 0.01, "by hand")
+    return writing_panel.WriterModels(models, (np.zeros(2), np.ones(2)), 0.01, "by hand")
 
 
 def line(text="a fox", writer="w") -> pen.Line:

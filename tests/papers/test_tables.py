@@ -23,7 +23,7 @@ def mean_at_end(arms, arm, metric):
 def test_all_arms_of_a_convolution_are_ranked():
     runs = read(RESULTS, "convolutions")
     best = "ResNet-8, batch 4, each at its best learning rate"
-    arms = tables.arms_of(runs, "ba2016-6.7-batch", best)
+    arms = tables.arms_of_setting(runs, "ba2016-6.7-batch", best)
     table = tables.rank_arms(arms)
     assert {*table.index} == {"batch", "none", "layer", "layer, per position", "group"}
     assert table["training NLL along the run"].is_monotonic_increasing

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.data.cache import Arrays, cache_arrays, file_stamp
+from lnlab.data.cache import Arrays, cache_arrays, hash_file_stats
 from lnlab.data.dataset import (
     Dataset,
     Source,
@@ -457,11 +457,13 @@ def load(
             for ours, theirs in CNN_FOLDERS.items()
         }
         files = [file for articles in splits.values() for file in articles.files]
-        return Questions(source, lambda: splits, lambda: f"{sentences} {file_stamp(files)}")
+        return Questions(
+            source, lambda: splits, lambda: f"{sentences} {hash_file_stats(files)}"
+        )
     files = require_files(source, folder, CBT_FILES)
     options = sentences or BEFORE, split
     read = partial(make_cbt_questions, folder, *options)
-    return Questions(source, read, lambda: f"{options} {file_stamp(files)}", min_count=2)
+    return Questions(source, read, lambda: f"{options} {hash_file_stats(files)}", min_count=2)
 
 
 # Guesses from places and counts alone: a model that is better than these has read.

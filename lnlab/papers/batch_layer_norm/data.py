@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lnlab.data.cache import Arrays, cache_arrays, file_stamp
+from lnlab.data.cache import Arrays, cache_arrays, hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text, sort_by_hash
 from lnlab.data.downloads import unpack
 
@@ -149,7 +149,7 @@ def load(
     return Reviews(
         source,
         lambda: read_imdb(unpack(files[0]) / "aclImdb" if packed else folder),
-        lambda: file_stamp(files),
+        lambda: hash_file_stats(files),
         **sizes,
     )
 

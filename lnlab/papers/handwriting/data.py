@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from lnlab.data.cache import file_stamp
+from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_sources, sort_by_hash
 from lnlab.data.downloads import unpack
 from lnlab.papers.handwriting import pen
@@ -124,7 +124,7 @@ def load(source: Source, path: Path | None = None, *, max_train: int | None = No
         return splits | {"train": splits["train"][:max_train]}, note
 
     return Strokes(
-        source, read_and_note, lambda: f"{max_train} {file_stamp(files)}", noted=True
+        source, read_and_note, lambda: f"{max_train} {hash_file_stats(files)}", noted=True
     )
 
 

@@ -71,7 +71,7 @@ SHIPPED = Path(__file__).with_name("hands.safetensors")
 
 
 @dataclass(frozen=True, eq=False)
-class Writers:
+class WriterModels:
     """Models of several arms, that were trained on the same lines.
 
     Attributes:
@@ -99,7 +99,7 @@ class Writers:
         return write(net, text, self.scale, bias=bias, floor=self.floor, primer=like)
 
 
-def load_writers(runs: Iterable[Run], data: str = "") -> Writers:
+def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
     """Return the models of finished runs that have their weights; of several seeds the first.
 
     Args:
@@ -124,7 +124,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> Writers:
             f"these runs are of {len(scales)} data sets and have {len(floors)} floors: give "
             "runs of one."
         )
-    return Writers(models, *scales.values(), *floors, "; ".join(made))
+    return WriterModels(models, *scales.values(), *floors, "; ".join(made))
 
 
 def train_command(task: Experiment) -> str:
@@ -158,7 +158,7 @@ def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
     save_file(weights, path, {"hands": json.dumps(metadata)})
 
 
-def included_writers(path: Path = SHIPPED) -> Writers:
+def included_writers(path: Path = SHIPPED) -> WriterModels:
     """Return the models that come with lnlab, trained on words written here, without data."""
     models: dict[str, dict[int, HandwritingNet]] = {}
     with safe_open(path, "pt") as file:
@@ -173,7 +173,7 @@ def included_writers(path: Path = SHIPPED) -> Writers:
             models.setdefault(arm, {})[int(stage)] = net
     mean, deviation = map(np.array, metadata["scale"])
     in_order = {arm: models[arm] for arm in ("none", "layer") if arm in models}
-    return Writers(in_order, (mean, deviation), metadata["floor"], metadata["made"])
+    return WriterModels(in_order, (mean, deviation), metadata["floor"], metadata["made"])
 
 
 # The panel.
@@ -195,7 +195,7 @@ class InkedLine(NamedTuple):
     positions: np.ndarray | None = None
 
 
-def writing(writers: Writers, lines: Sequence[Line] = (), **settings: Any) -> Panel:
+def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) -> Panel:
     """Return the panel of a text, written point by point by each arm at each stage.
 
     Args:

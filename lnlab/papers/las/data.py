@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lnlab.data.cache import file_stamp
+from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text
 from lnlab.data.downloads import unpack
 from lnlab.papers.las import synthesizer
@@ -125,7 +125,7 @@ def load(
 
     def key() -> str:
         files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
-        return f"{max_train} {held_out_speaker!r} {STRINGS} {file_stamp(files)}"
+        return f"{max_train} {held_out_speaker!r} {STRINGS} {hash_file_stats(files)}"
 
     rate = FSDD_RATE if source is FSDD else RATE
     return Speech(source, read, key, units=UNITS[source.name], rate=rate)

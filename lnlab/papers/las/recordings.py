@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from lnlab.data.cache import Arrays, cache_arrays, file_stamp
+from lnlab.data.cache import Arrays, cache_arrays, hash_file_stats
 from lnlab.extras import name_missing_extra
 
 MAX_CACHED = 2**29
@@ -266,7 +266,7 @@ def inspect_recordings(paths: Iterable[Path], rate: int) -> dict[Path, Recording
         ValueError: if some cannot be used; names them.
     """
     paths = list(paths)
-    key = f"{rate} {file_stamp(paths)}"
+    key = f"{rate} {hash_file_stats(paths)}"
     facts = cache_arrays("recordings", key, lambda: _inspect(paths, rate))
     return {
         path: Recording(rate, int(length), digest.tobytes(), partial(read_audio, path, rate))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lnlab.data.cache import file_stamp
+from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import (
     Dataset,
     Source,
@@ -511,7 +511,7 @@ def load(
     files = require_files(source, folder, FILES[source.name])
 
     def key() -> str:
-        return f"{split} {file_stamp(files)}"
+        return f"{split} {hash_file_stats(files)}"
 
     if source is COCO:
         return Captions(source, lambda: read_coco(folder), key)

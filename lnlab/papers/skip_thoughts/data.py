@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.data.cache import cache_arrays, file_stamp
+from lnlab.data.cache import cache_arrays, hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
 from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, frequent_words
@@ -247,7 +247,7 @@ def random_opinion(rng: Random, thing: str, other: str, good: bool) -> str:
     )
 
 
-def sequences(first: Event, second: Event) -> tuple[str, str]:
+def sequence_sentences(first: Event, second: Event) -> tuple[str, str]:
     """Return two sentences about two events of one agent, the first before the second."""
     agent, one, two = first.agent, f"the {first.thing}", f"the {second.thing}"
     return (
@@ -256,7 +256,7 @@ def sequences(first: Event, second: Event) -> tuple[str, str]:
     )
 
 
-def reports(speaker: str, event: Event, *, denied: bool) -> tuple[str, str]:
+def report_sentences(speaker: str, event: Event, *, denied: bool) -> tuple[str, str]:
     """Return two sentences in which a speaker denies an event, or does not say that it was.
 
     Both have the same words, denied or not: the "not" is in another place.
@@ -280,7 +280,7 @@ def tell_event(rng: Random, cast: Cast) -> Iterator[str]:
 def tell_sequence(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell two events one after the other, and which was the last."""
     first, second = two_events(rng, cast)
-    yield rng.choice(sequences(first, second))
+    yield rng.choice(sequence_sentences(first, second))
     yield f"{first.agent} began with the {first.thing}"
     yield f"the last thing was the {second.thing}"
 
@@ -289,7 +289,7 @@ def tell_denial(rng: Random, cast: Cast) -> Iterator[str]:
     """Tell what somebody did not say, or denied, and who knows of it."""
     event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
     denied = rng.random() >= 0.5
-    yield rng.choice(reports(speaker, event, denied=denied))
+    yield rng.choice(report_sentences(speaker, event, denied=denied))
     if not denied:
         yield f"nobody heard of the {event.thing} , but it was true"
     else:
@@ -410,7 +410,7 @@ def load(source: Source, path: Path | None = None, *, max_length: int = MAX_LENG
         def read() -> Library:
             return {file.relative_to(folder).as_posix(): _read_lines(file) for file in files}
 
-    return Books(source, read, lambda: file_stamp(files), max_length=max_length)
+    return Books(source, read, lambda: hash_file_stats(files), max_length=max_length)
 
 
 def _number_stories() -> Library:

@@ -18,7 +18,7 @@ from random import Random
 
 import numpy as np
 
-from lnlab.data.cache import file_stamp
+from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_sources, read_text, sort_by_hash
 from lnlab.papers.skip_thoughts import data
 from lnlab.papers.skip_thoughts.data import (
@@ -169,11 +169,11 @@ def random_order(rng: Random, relation: str) -> Pair:
     cast = random_cast(rng)
     first, second = two_events(rng, cast)
     form = rng.randrange(2)
-    sentence = data.sequences(first, second)[form]
+    sentence = data.sequence_sentences(first, second)[form]
     if relation == "same":
-        return sentence, data.sequences(first, second)[1 - form]
+        return sentence, data.sequence_sentences(first, second)[1 - form]
     if relation == "turned":
-        return sentence, rng.choice(data.sequences(second, first))
+        return sentence, rng.choice(data.sequence_sentences(second, first))
     if relation == "near":
         return sentence, rng.choice(first.paraphrases)
     return sentence, _unrelated(rng, cast, relation, first, second)
@@ -183,7 +183,7 @@ def random_scope(rng: Random, relation: str) -> Pair:
     """Draw a pair about the scope of a negation: of the saying, or of the event."""
     cast = random_cast(rng)
     event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
-    forms = [data.reports(speaker, event, denied=denied) for denied in (False, True)]
+    forms = [data.report_sentences(speaker, event, denied=denied) for denied in (False, True)]
     rng.shuffle(forms)
     form = rng.randrange(2)
     if relation in ("same", "turned"):
@@ -334,7 +334,7 @@ def load(source: Source, path: Path | None = None) -> SentenceTasks:
         source,
         NAMES,
         lambda: {name: _read_task(name, paths) for name, paths in files.items()},
-        lambda: file_stamp(chain(*files.values())),
+        lambda: hash_file_stats(chain(*files.values())),
     )
 
 

@@ -55,7 +55,7 @@ class ThoughtsState:
     update: int | None = None  # one whose weights were kept; None is the last
 
 
-class Thought(NamedTuple):
+class SentenceView(NamedTuple):
     """A sentence as one model sees it.
 
     Attributes:
@@ -130,7 +130,7 @@ class SentenceMap:
         U, _, V = torch.linalg.svd(now.T @ then @ final)
         return mean, directions @ (U @ V)
 
-    def thought(self, name: str, update: int, sentence: str) -> Thought:
+    def view_sentence(self, name: str, update: int, sentence: str) -> SentenceView:
         """Return a sentence as a model sees it."""
         vectors, (mean, directions) = self.vectors(name, update), self.plane(name, update)
         vector = self.encode(name, update, [sentence])[0]
@@ -141,7 +141,7 @@ class SentenceMap:
                 near.setdefault(self.texts[index], cosines[index])
         net, vocabulary = self.net(name, update), self.numbered.vocabulary
         follows = net.generate(net.vectors([vocabulary.encode(sentence)])[0])
-        return Thought(
+        return SentenceView(
             ((vectors - mean) @ directions).numpy(), ((vector - mean) @ directions).numpy(),
             [*near.items()], " ".join(vocabulary.words[number] for number in follows),
         )  # fmt: skip
@@ -178,7 +178,7 @@ def thoughts(
     def show(state: ThoughtsState) -> Shown:
         book = held_out.books[state.book]
         sentence = held_out.tokens(state.sentence) or held_out.texts[book[0]]
-        seen = {name: held_out.thought(name, state.update, sentence) for name in models}
+        seen = {name: held_out.view_sentence(name, state.update, sentence) for name in models}
         title = f"“{sentence}” after update {state.update}"
         text = f"{title}. {describe_neighbours(held_out, sentence, book, seen)}"
         return Shown(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
@@ -195,7 +195,7 @@ def thoughts(
 
 
 def describe_neighbours(
-    held_out: SentenceMap, sentence: str, book: range, seen: Mapping[str, Thought]
+    held_out: SentenceMap, sentence: str, book: range, seen: Mapping[str, SentenceView]
 ) -> str:
     """Return which neighbour each net finds, and what it would let follow."""
     parts = []
@@ -214,7 +214,7 @@ def describe_neighbours(
 
 
 def thoughts_figure(
-    sentence: str, texts: list[str], book: range, seen: Mapping[str, Thought]
+    sentence: str, texts: list[str], book: range, seen: Mapping[str, SentenceView]
 ) -> Figure:
     """Return all sentences as each model sees them, a book's in its order, the nearest to one.
 
