@@ -83,7 +83,8 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
         parts["What is compared"] = read = record["read"]
         if read and not record["shares"]:
             parts["What is compared"] = f"{record['quantity']}, {read}"
-        parts["The two sides"] = record["levels"]
+        lost = "" if record["kept"] else "not known, as the runs are not kept"
+        parts["The two sides"] = record["levels"] or lost
         matters = record["matters"]
         if record["shares"]:
             compared = any(not (one["shares"] or one["asks"]) for one in record["settings"])

@@ -202,7 +202,7 @@ def _describe_others(shown: Decision, same: Sequence[Decision]) -> str:
 
 def _why_shown(headline: Comparison, tested: Sequence[Comparison]) -> str:
     """Return which step of :meth:`Statement.rank` left the headline alone."""
-    rates = {"validation": "by held-out loss", "training": "by training loss"}
+    rates = {"validation": "chosen on held-out examples", "training": "chosen on the training loss"}
     reasons = (
         "it is the nearest to the paper",
         f"in it each side has its best learning rate, {rates.get(headline.tuned_on)}",
