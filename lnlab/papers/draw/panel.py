@@ -49,20 +49,13 @@ class DrawingState:
 
 
 class FilterGrid(NamedTuple):
-    """The place of the N x N filters of a window, in pixels counted from 1.
+    """The place of the N x N filters of a window, in pixels counted from 1."""
 
-    Attributes:
-        x, y: its middle.
-        stride: from one filter to the next.
-        sigma: the deviation of a filter.
-        count: N.
-    """
-
-    x: float
+    x: float  # its middle
     y: float
-    stride: float
-    sigma: float
-    count: int
+    stride: float  # from one filter to the next
+    sigma: float  # the deviation of a filter
+    count: int  # N
 
 
 def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> Panel:

@@ -72,19 +72,12 @@ SHIPPED = Path(__file__).with_name("hands.safetensors")
 
 @dataclass(frozen=True, eq=False)
 class WriterModels:
-    """Models of several arms, that were trained on the same lines.
+    """Models of several arms, that were trained on the same lines."""
 
-    Attributes:
-        models: by arm, by the update after which they are.
-        scale: mean and deviation of the offsets, each (2,).
-        floor: of the deviations.
-        made: the runs, and the commands that made them.
-    """
-
-    models: Mapping[str, Mapping[int, HandwritingNet]]
-    scale: Scale
-    floor: float
-    made: str
+    models: Mapping[str, Mapping[int, HandwritingNet]]  # by arm, by the update
+    scale: Scale  # mean and deviation of the offsets, each (2,)
+    floor: float  # of the deviations
+    made: str  # the commands that made the runs
 
     @property
     def stages(self) -> tuple[int, ...]:
@@ -111,12 +104,13 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
     for run in runs:
         task = Experiment.from_config(run.config, **({"data": data} if data else {}))
         dataset, seed = task.dataset(), task.seeds[0]
-        net = task.load_model(run.weights(), dataset, seed)
-        assert isinstance(net, HandwritingNet)
         metrics: Any = run.metrics()
-        update = int(metrics["update"].max())
-        models.setdefault(task.norm, {})[update] = net
-        made.append(train_command(task))
+        net: Any = task.load_model(run.weights(), dataset, seed)
+        models.setdefault(task.norm, {})[int(metrics["update"].max())] = net
+        words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every}
+        words["seeds"] = ",".join(map(str, task.seeds))
+        options = " ".join(f"--set {option}={value}" for option, value in words.items())
+        made.append(f"lnlab train handwriting --budget notebook {options}")
         floors.add(task.std_floor)
         scales[dataset.checksum] = dataset.scale
     if len(scales) != 1 or len(floors) != 1:
@@ -125,14 +119,6 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
             "runs of one."
         )
     return WriterModels(models, *scales.values(), *floors, "; ".join(made))
-
-
-def train_command(task: Experiment) -> str:
-    """Return the command of a task: the budget ``notebook``, another arm, length or seed."""
-    words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every,
-             "seeds": ",".join(map(str, task.seeds))}  # fmt: skip
-    options = " ".join(f"--set {name}={value}" for name, value in words.items())
-    return f"lnlab train handwriting --budget notebook {options}"
 
 
 def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
@@ -180,19 +166,12 @@ def included_writers(path: Path = SHIPPED) -> WriterModels:
 
 
 class InkedLine(NamedTuple):
-    """A line in the hand of one writer.
+    """A line in the hand of one writer."""
 
-    Attributes:
-        strokes: the places of the pen, stroke by stroke, each (N, 2).
-        phi: the weight of each character at each point (T, U).
-        text: what stands above it.
-        positions: the true character at each point (T,), where one is known.
-    """
-
-    strokes: Sequence[np.ndarray]
-    phi: np.ndarray
-    text: str
-    positions: np.ndarray | None = None
+    strokes: Sequence[np.ndarray]  # the places of the pen, stroke by stroke, each (N, 2)
+    phi: np.ndarray  # the weight of each character at each point (T, U)
+    text: str  # what stands above it
+    positions: np.ndarray | None = None  # the true character at each point (T,), where known
 
 
 def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) -> Panel:
@@ -253,10 +232,7 @@ def writing_figure(
 ) -> go.Figure:
     """Return a text in the hand of each writer, and below it the window on its characters.
 
-    Args:
-        line_text: the text, U characters.
-        lines: by writer; true characters are drawn as a line upon the window.
-        made_on: the data's kind, printed below.
+    True characters are drawn as a line upon the window; ``made_on`` is printed below.
     """
     figure = go.Figure(ink_figure(line_text, lines))
     return add_footnote(figure, made_on) if made_on else figure
@@ -300,12 +276,14 @@ def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0
         }  # fmt: skip
         layout |= axes(page, QUIET | {"range": [low[0], high[0]]}, QUIET | y)
         fixed = {"fixedrange": True, "showgrid": False}
+        labels = [escape(character) for character in line_text]
+        characters = {"tickvals": [*range(U)], "ticktext": labels, "tickfont": {"size": 9}}
         points = {
             "range": [0.5, T + 0.5],
             "title": POINTS if slot == count - 1 else {"text": ""},
         }
         places = {"domain": [top - 0.87 * block, top - 0.52 * block], "range": [U - 0.5, -0.5]}
-        layout |= axes(below, fixed | points, fixed | places | character_ticks(line_text, U))
+        layout |= axes(below, fixed | points, fixed | places | characters)
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
@@ -314,18 +292,6 @@ WINDOW = {
     "hovertemplate": "point %{x}: %{z:.2f}<extra></extra>",
 }  # fmt: skip
 """The look of the weights of characters at each point."""
-
-
-def window_heatmap(phi: np.ndarray) -> dict[str, Any]:
-    """Return the weight of each character at each point (T, U) as a heat map has them."""
-    T, U = phi.shape
-    return {"z": phi.T, "x": np.arange(1.0, T + 1), "y": np.arange(float(U))}
-
-
-def character_ticks(text: str, count: int) -> dict[str, Any]:
-    """Return the ticks of an axis of ``count`` characters."""
-    labels = [escape(character) for character in text]
-    return {"tickvals": [*range(count)], "ticktext": labels, "tickfont": {"size": 9}}
 
 
 def pen_line(color: str, width: float) -> dict[str, Any]:
@@ -346,7 +312,7 @@ def traces_of_line(line: InkedLine, part: float) -> dict[str, dict[str, Any]]:
         "rest": {"x": whole[:, 0], "y": whole[:, 1]},
         "ink": {"x": written[:, 0], "y": written[:, 1]},
         "pen": {"x": written[-1:, 0], "y": written[-1:, 1]},
-        "window": window_heatmap(line.phi),
+        "window": {"z": line.phi.T, "x": np.arange(1.0, T + 1), "y": np.arange(float(U))},
         "now": {"x": np.array([now, now], float), "y": np.array([-0.5, U - 0.5])},
     }
 

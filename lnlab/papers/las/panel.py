@@ -29,7 +29,7 @@ from lnlab.training.runs import Run
 FIRST = 2
 """The number of spectrograms, whose axes come before those of the attentions."""
 COLUMNS, ROWS = ((0, 0.45), (0.55, 1)), ((0.84, 1), (0.42, 0.72), (0.03, 0.33))
-"""Where the subplots stand, across and up: the sound, then two rows of attentions."""
+"""The domains of the subplots, across and up: the sound, then two rows of attentions."""
 LONG = 16
 """The most units shown of what a recognizer heard: one that never learned talks on."""
 

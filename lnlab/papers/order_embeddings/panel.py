@@ -58,19 +58,12 @@ class OrderState:
 
 
 class SceneObject(NamedTuple):
-    """An object in a picture.
+    """An object in a picture."""
 
-    Attributes:
-        name: what such objects are called.
-        shape: circle, ring, heart, triangle, square or star; "" draws its box.
-        paint: one of :data:`PAINTS`.
-        box: left, top, right, bottom, as fractions of the picture's sides.
-    """
-
-    name: str
-    shape: str
-    paint: str
-    box: tuple[float, float, float, float]
+    name: str  # what such objects are called
+    shape: str  # circle, ring, heart, triangle, square or star; "" draws its box
+    paint: str  # one of PAINTS
+    box: tuple[float, float, float, float]  # left, top, right, bottom, as fractions of sides
 
 
 class Neighbour(NamedTuple):
@@ -81,35 +74,20 @@ class Neighbour(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """The pictures and captions nearest to a caption.
+    """The pictures and captions nearest to a caption."""
 
-    Attributes:
-        caption: as it was typed.
-        violations: of the order, by every test picture (P,).
-        true: whether it is true of each (P,); None where nobody knows.
-        nearest: indices of the pictures of least violation.
-        objects: of each of these.
-        above, below: captions that say less, and more.
-        unknown: its words that the vocabulary does not have.
-    """
-
-    caption: str
-    violations: np.ndarray
-    true: np.ndarray | None
-    nearest: list[int]
-    objects: list[list[SceneObject]]
-    above: list[Neighbour]
-    below: list[Neighbour]
-    unknown: list[str]
+    caption: str  # as it was typed
+    violations: np.ndarray  # of the order, by every test picture (P,)
+    true: np.ndarray | None  # whether it is true of each (P,); None where nobody knows
+    nearest: list[int]  # indices of the pictures of least violation
+    objects: list[list[SceneObject]]  # of each of these
+    above: list[Neighbour]  # captions that say less
+    below: list[Neighbour]  # and more
+    unknown: list[str]  # its words that the vocabulary does not have
 
 
 class CaptionSearch:
-    """A search for the pictures and captions nearest to a caption, with trained models.
-
-    Args:
-        models: by name, of the task ``order_embeddings``; of one vocabulary.
-        dataset: that they were trained on.
-    """
+    """A search for the pictures and captions nearest to a caption, with trained models."""
 
     def __init__(self, models: Mapping[str, Any], dataset: Captions) -> None:
         for name, net in models.items():
@@ -140,12 +118,10 @@ class CaptionSearch:
         if not self.dataset.test.boxes:
             return []
         boxes, objects = self.dataset.test.boxes[picture], []
-        for kind, (left, top, right, bottom) in zip(
-            boxes.categories, boxes.corners.tolist(), strict=True
-        ):
+        for kind, box in zip(boxes.categories, boxes.corners.tolist(), strict=True):
             name = self.dataset.categories[kind]
             paint, shape = name.split() if self.of_scenes else ("", "")
-            objects.append(SceneObject(name, shape, paint, (left, top, right, bottom)))
+            objects.append(SceneObject(name, shape, paint, tuple(box)))
         return objects
 
     def find(self, state: OrderState) -> SearchResult:
@@ -228,13 +204,10 @@ def sentence(result: SearchResult, net: str) -> str:
             f"The caption is true of {right} of the {len(result.nearest)} pictures with the "
             f"smallest penalty, and of {int(result.true.sum())} of all {len(result.true)}."
         )
-    for words, captions in (
-        ("more general", result.above),
-        ("more specific", result.below),
-    ):
+    for words, captions in {"general": result.above, "specific": result.below}.items():
         if captions:
             violation = mean(each.violation for each in captions)
-            parts.append(f"Mean penalty with {words} captions: {violation:.3f}.")
+            parts.append(f"Mean penalty with more {words} captions: {violation:.3f}.")
     return " ".join(parts)
 
 

@@ -56,19 +56,12 @@ class ThoughtsState:
 
 
 class SentenceView(NamedTuple):
-    """A sentence as one model sees it.
+    """A sentence as one model sees it."""
 
-    Attributes:
-        points: all sentences in two dimensions (N, 2).
-        here: the sentence itself (2,).
-        near: its nearest neighbours, and the cosine of the angle to each.
-        follows: the sentence that the model would let follow.
-    """
-
-    points: np.ndarray
-    here: np.ndarray
-    near: list[tuple[str, float]]
-    follows: str
+    points: np.ndarray  # all sentences in two dimensions (N, 2)
+    here: np.ndarray  # the sentence itself (2,)
+    near: list[tuple[str, float]]  # its nearest neighbours, and the cosine to each
+    follows: str  # the sentence that the model would let follow
 
 
 class SentenceMap:

@@ -57,19 +57,12 @@ Spread = Mapping[str, np.ndarray]
 
 
 class Start(NamedTuple):
-    """Several draws of one net side by side, before the first update.
+    """Several draws of one net side by side, before the first update."""
 
-    Attributes:
-        loss: of all of them, a mean.
-        w: their parameters by name, each with an axis of draws.
-        g: the gradient of the loss of each.
-        x, y: the cases, the same for all.
-    """
-
-    loss: Objective
-    w: dict[str, Tensor]
-    g: dict[str, Tensor]
-    x: Tensor
+    loss: Objective  # of all of them, a mean
+    w: dict[str, Tensor]  # their parameters by name, each with an axis of draws
+    g: dict[str, Tensor]  # the gradient of the loss of each
+    x: Tensor  # the cases, the same for all
     y: Tensor
 
 
