@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
@@ -225,9 +225,8 @@ class Change:
 
     where: str  # "x", or the name of a weight
     transformation: Transformation  # the column
-    # from a module copy and delta (or the size of a shift, 1 being that of what is shifted) to
-    # what is put in the place of its own
-    replacement: Callable[[ModuleCopy, float], Replacement]
+    weight: Weight | None = None  # None at the input
+    axis: int = -1  # that of the inputs in x, or of the units in pre-activations
 
     @property
     def first_case_only(self) -> bool:
@@ -239,56 +238,40 @@ class Change:
         """The delta at which its defect is quoted."""
         return USUAL if self.transformation.scales else 1.0
 
+    def replacement(self, module: ModuleCopy, delta: float) -> Replacement:
+        """Return what is put in the place of a module's own.
 
-def list_changes(
-    weights: Collection[Weight], module: ModuleCopy, called: Collection[str]
-) -> Iterator[Change]:
-    """Yield all changes that can be tried on ``module``, those of weights first.
+        ``delta`` is the scale, or the size of a shift, 1 being that of what is shifted.
+        """
+        T, x, weight = self.transformation, module.x, self.weight
+        if T is OTHERS:
+            # in another order alone they would have the same mean and variance, and BatchNorm
+            # would not notice
+            others = x[1:].flip(0) + _shift(x, 1.0, x[1:].numel()).view_as(x[1:])
+            return Replacement(torch.cat([x[:1], others]))
+        nothing = x.new_zeros(())
+        if weight is None:
+            x = x if x.dim() < 2 else x.movedim(self.axis, 1)
+            shift = _shift(x, delta, max(x.shape[:2]))
+            x = T(LayerInputs(nothing, x, nothing), delta, shift).x
+            return Replacement(x if x.dim() < 2 else x.movedim(1, self.axis).contiguous())
+        if T.column in OF_SUMMED:
+            return Replacement(x, shifts={weight.owner: partial(self._shift_summed, delta)})
+        W = module.parameters[weight.name].data.movedim(weight.unit_axis, 0)
+        if T.column == 3:
+            # A quarter of the rows, drawn: the first alone may belong to a dead unit.
+            rows = uniform(0, 6, len(W)).argsort()[: max(1, len(W) // 4)].to(W.device)
+            W = W.index_copy(0, rows, delta * W[rows])
+        else:
+            shift = _shift(W, delta, max(len(W), W[0].numel()))
+            W = T(LayerInputs(W, nothing, nothing), delta, shift).W
+        return Replacement(x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()})
 
-    The pre-activations of modules that are not ``called`` (those of an attention's projection,
-    say) cannot be reached.
-    """
-    for weight in weights:
-        summed = weight.summed and weight.owner in called
-        for column in sorted(OF_WEIGHTS + (OF_SUMMED if summed else ())):
-            make = partial(
-                _change_pre_activations if column in OF_SUMMED else _change_weight,
-                weight=weight,
-            )
-            yield _change(weight.name, column, make)
-    # the inputs of a case: channels of images and where the first weight is a kernel, else last
-    layout = [convolves(module.module.get_submodule(w.owner)) for w in weights]
-    axis = 1 if (layout[0] if layout else module.x.dim() == 4) else -1
-    for column in OF_INPUTS:
-        if column in (4, 6) or module.x.dim() > 1:
-            yield _change("x", column, partial(_change_input, axis=axis))
-    # recomputed statistics are those of the other cases too: of them there is no column 11
-    if len(module.x) > 1 and module.bn_stats != "recomputed":
-        yield _change("x", OTHERS.column, _others_replaced)
-
-
-def _change(where: str, column: int, make: Callable[..., Replacement]) -> Change:
-    return Change(where, COLUMNS[column], partial(make, transformation=COLUMNS[column]))
-
-
-def convolves(owner: nn.Module) -> bool:
-    """Return True if the units of a layer are along axis 1."""
-    return isinstance(owner, _ConvNd | Conv2d)
-
-
-def _change_weight(
-    module: ModuleCopy, delta: float, *, weight: Weight, transformation: Transformation
-) -> Replacement:
-    W = module.parameters[weight.name].data.movedim(weight.unit_axis, 0)
-    if transformation.column == 3:
-        # A quarter of the rows, drawn: the first alone may belong to a dead unit.
-        rows = uniform(0, 6, len(W)).argsort()[: max(1, len(W) // 4)].to(W.device)
-        W = W.index_copy(0, rows, delta * W[rows])
-    else:
-        nothing = W.new_zeros(())
-        shift = _shift(W, delta, max(len(W), W[0].numel()))
-        W = transformation(LayerInputs(W, nothing, nothing), delta, shift).W
-    return Replacement(module.x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()})
+    def _shift_summed(self, size: float, a: Tensor) -> Tensor:
+        # column 7: one number a case, the same for all its units; column 8: one a unit
+        axis = 0 if self.transformation.column == 7 else self.axis % a.dim()
+        c = _shift(a, size, a.shape[axis])
+        return a + c.reshape(tuple(-1 if i == axis else 1 for i in range(a.dim())))
 
 
 def _shift(like: Tensor, size: float, length: int) -> Tensor:
@@ -299,37 +282,34 @@ def _shift(like: Tensor, size: float, length: int) -> Tensor:
     return (size * rms * normal(0, 3, length)).to(like.dtype).to(like.device)
 
 
-def _change_input(
-    module: ModuleCopy, delta: float, *, transformation: Transformation, axis: int
-) -> Replacement:
-    x = module.x if module.x.dim() < 2 else module.x.movedim(axis, 1)
-    nothing = x.new_zeros(())
-    shift = _shift(x, delta, max(x.shape[:2]))
-    changed = transformation(LayerInputs(nothing, x, nothing), delta, shift).x
-    return Replacement(changed if x.dim() < 2 else changed.movedim(1, axis).contiguous())
+def list_changes(
+    weights: Collection[Weight], module: ModuleCopy, called: Collection[str]
+) -> Iterator[Change]:
+    """Yield all changes that can be tried on ``module``, those of weights first.
+
+    The pre-activations of modules that are not ``called`` (those of an attention's projection,
+    say) cannot be reached.
+    """
+    # the inputs of a case: channels of images and where the first weight is a kernel, else last
+    input_axis = None
+    for weight in weights:
+        axis = 1 if convolves(module.module.get_submodule(weight.owner)) else -1
+        input_axis = input_axis or axis
+        reached = weight.summed and weight.owner in called
+        for column in sorted(OF_WEIGHTS + (OF_SUMMED if reached else ())):
+            yield Change(weight.name, COLUMNS[column], weight, axis)
+    input_axis = input_axis or (1 if module.x.dim() == 4 else -1)
+    for column in OF_INPUTS:
+        if column in (4, 6) or module.x.dim() > 1:
+            yield Change("x", COLUMNS[column], axis=input_axis)
+    # recomputed statistics are those of the other cases too: of them there is no column 11
+    if len(module.x) > 1 and module.bn_stats != "recomputed":
+        yield Change("x", OTHERS)
 
 
-def _change_pre_activations(
-    module: ModuleCopy, size: float, *, weight: Weight, transformation: Transformation
-) -> Replacement:
-    image = convolves(module.module.get_submodule(weight.owner))
-
-    def shift(a: Tensor) -> Tensor:
-        unit_axis = 1 if image else a.dim() - 1
-        # column 7: one number a case, the same for all its units; column 8: one a unit
-        axis = 0 if transformation.column == 7 else unit_axis
-        c = _shift(a, size, a.shape[axis])
-        return a + c.reshape(tuple(-1 if i == axis else 1 for i in range(a.dim())))
-
-    return Replacement(module.x, shifts={weight.owner: shift})
-
-
-def _others_replaced(module: ModuleCopy, delta: float, **_: Transformation) -> Replacement:
-    x = module.x
-    # in another order alone they would have the same mean and variance, and BatchNorm would not
-    # notice
-    others = x[1:].flip(0) + _shift(x, 1.0, x[1:].numel()).view_as(x[1:])
-    return Replacement(torch.cat([x[:1], others]))
+def convolves(owner: nn.Module) -> bool:
+    """Return True if the units of a layer are along axis 1."""
+    return isinstance(owner, _ConvNd | Conv2d)
 
 
 # Changes tried on one module copy.
