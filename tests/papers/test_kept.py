@@ -27,3 +27,12 @@ def test_kept_runs_have_the_configuration_the_key_and_the_metrics_of_their_exper
         # the fields that there were then, and still are
         assert all(run.config[name] == config[name] for name in run.config.keys() & config)
         assert {*task.lower_is_better, *task.higher_is_better} <= {*run.metrics()}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("attentive_reader", "cloze"), ("skip_thoughts", "stories")]
+)
+def test_generated_data_are_those_of_kept_runs(name, data):
+    runs = [run for run in read(RESULTS, name) if run.config["data"] == data]
+    dataset = EXPERIMENTS[name].from_config(runs[0].config).dataset()
+    assert dataset.checksum in {run.data["checksum"] for run in runs}

@@ -144,7 +144,7 @@ def test_the_nearest_pictures_are_those_of_least_violation(search):
     np.testing.assert_allclose(result.violations, expected, rtol=1e-5)  # float32
     nearest = result.violations[result.nearest].tolist()
     assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
-    assert np.array_equal(result.true, search.dataset.truth([state.caption])[0])
+    assert np.array_equal(result.true, search.dataset.truth(state.caption))
 
 
 def test_captions_above_say_less_and_those_below_say_more(search):

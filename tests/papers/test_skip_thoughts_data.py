@@ -11,8 +11,7 @@ from lnlab import data
 from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.papers import skip_thoughts
 from lnlab.papers.skip_thoughts import data as books
-from lnlab.papers.skip_thoughts import downstream
-from lnlab.papers.skip_thoughts.data import EACH, GLAD, GOOD, STRETCH, EncodedBooks
+from lnlab.papers.skip_thoughts.data import EACH, STRETCH, EncodedBooks
 from lnlab.papers.skip_thoughts.downstream import FOLDS, NAMES, assign_folds
 from tests.data import layouts
 
@@ -222,22 +221,3 @@ def test_folds_are_even_and_mix_the_classes():
     assert sorted(np.bincount(folds)) == [100] * 7 + [101] * 3
     halves = [np.mean(np.flatnonzero(folds == fold) < 500) for fold in range(FOLDS)]
     assert 0.3 < min(halves) < max(halves) < 0.7
-
-
-# --- generated tasks --------------------------------------------------------------------------
-
-
-def test_the_class_is_who_feels_who_has_it_now_and_what_is_denied():
-    tasks = downstream.make_tasks()
-    assert [len(task) for task in tasks.values()] == [1400, 600, 600, 600, 600]
-    for task in [*tasks.values()][1:]:
-        assert task.targets.mean() == 0.5
-        assert len({" ".join(words) for words in task.sentences}) == 600
-    for words, target in zip(tasks["teller"].sentences, tasks["teller"].targets, strict=True):
-        if "," in words:
-            assert (words[0] in ("luckily", "sadly")) == bool(target)
-    for name in ("opinion", "phrase"):
-        for words, target in zip(tasks[name].sentences, tasks[name].targets, strict=True):
-            if "although" not in words:  # these praise and blame
-                praise = bool({*GOOD, *GLAD} & {*words})
-                assert (praise != ("not" in words)) == bool(target)

@@ -9,12 +9,11 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -334,39 +333,19 @@ def full_nouns(scene: Boxes) -> list[Noun]:
     return nouns
 
 
-class Truth:
-    """The truth of captions in each of N scenes."""
-
-    def __init__(self, scenes: Sequence[Boxes]) -> None:
-        self.nouns = [full_nouns(scene) for scene in scenes]
-        # NaN where a scene has fewer things: no comparison with it is true
-        centres = np.full((len(scenes), max(map(len, self.nouns)), 2), np.nan)
-        for row, scene in zip(centres, scenes, strict=True):
-            row[: len(scene.categories)] = scene.centres
-        self.offsets = centres[:, :, None] - centres[:, None]  # (N, things, things, 2)
-        self._masks: dict[Noun, np.ndarray] = {}
-
-    def of(self, meaning: Meaning) -> np.ndarray:
-        """Return True where a meaning is true of a scene (N,)."""
-        first: Any = self._described(meaning.nouns[0])
-        if len(meaning.nouns) == 1:
-            return first.any(1)
-        pairs: Any = first[:, :, None] & self._described(meaning.nouns[1])[:, None]
-        diagonal = np.arange(first.shape[1])
-        pairs[:, diagonal, diagonal] = False  # two nouns are two things
-        if meaning.relation:
-            axis, sign = RELATIONS[meaning.relation]
-            pairs &= sign * self.offsets[..., axis] > DISTANCE
-        return pairs.any((1, 2))
-
-    def _described(self, noun: Noun) -> np.ndarray:
-        """Return True for the things that a noun describes (N, things)."""
-        if noun not in self._masks:
-            mask = np.zeros(self.offsets.shape[:2], bool)
-            for row, nouns in zip(mask, self.nouns, strict=True):
-                row[: len(nouns)] = [noun.describes(full) for full in nouns]
-            self._masks[noun] = mask
-        return self._masks[noun]
+def is_true(meaning: Meaning, scene: Boxes) -> bool:
+    """Return True if some things of a scene are what a meaning says of them."""
+    full, centres = full_nouns(scene), scene.centres
+    for chosen in permutations(range(len(full)), len(meaning.nouns)):
+        pairs = zip(meaning.nouns, chosen, strict=True)
+        if not all(noun.describes(full[index]) for noun, index in pairs):
+            continue
+        if not meaning.relation:
+            return True
+        axis, sign = RELATIONS[meaning.relation]
+        if sign * (centres[chosen[0]] - centres[chosen[1]])[axis] > DISTANCE:
+            return True
+    return False
 
 
 @cache  # once in a process: arms of a comparison have the same
@@ -471,15 +450,12 @@ class Captions(Dataset[CaptionedImages]):
             pair for pair in dict.fromkeys(pairs) if known >= {*" ".join(pair).split()}
         )
 
-    def truth(self, captions: Sequence[str]) -> np.ndarray | None:
-        """Return where a caption is true of a test image (captions, N); None if unknown."""
+    def truth(self, caption: str) -> np.ndarray | None:
+        """Return where a caption is true of a test image (N,); None if unknown."""
         if self.source is not SCENES:
             return None
-        return np.stack([self._truth.of(parse(caption)) for caption in captions])
-
-    @cached_property
-    def _truth(self) -> Truth:
-        return Truth(self.test.boxes)
+        meaning = parse(caption)
+        return np.array([is_true(meaning, scene) for scene in self.test.boxes])
 
     def _digest(self) -> bytes:
         total = hashlib.sha256()

@@ -130,7 +130,7 @@ class CaptionSearch:
         text = str(meaning) if meaning else state.caption.lower()
         typed = self.points(state.net, [text])
         violations = evaluate.order_violations(typed, self.pictures(state.net))[0]
-        nearest, true = violations.argsort()[:SLOTS].tolist(), dataset.truth([state.caption])
+        nearest, true = violations.argsort()[:SLOTS].tolist(), dataset.truth(state.caption)
         less, more, unknown = [], [], []
         if meaning:
             less = [*map(str, meaning.generalizations())][:NEIGHBOURS]
@@ -145,8 +145,8 @@ class CaptionSearch:
             return [*map(Neighbour, texts, map(float, lengths))]
 
         return SearchResult(
-            state.caption, violations.numpy().astype(float), None if true is None else true[0],
-            nearest, [self.objects(picture) for picture in nearest], neighbours(less, -1),
+            state.caption, violations.numpy().astype(float), true, nearest,
+            [self.objects(picture) for picture in nearest], neighbours(less, -1),
             neighbours(more, 1), unknown,
         )  # fmt: skip
 
