@@ -508,8 +508,8 @@ def check_backward(subject: AuditSubject) -> Findings:
         sum(row[f"taken by {name}"] for row in rows) / len(rows) for name in ("mu", "sigma")
     ]
     mu, sigma = (f"{'takes' if share >= 0 else 'adds'} {abs(share):.1%}" for share in shares)
-    rule = "gradient-of-statistics" if min(shares) >= 0 else "gradient-of-few"
-    yield make_finding(rule, [row["where"] for row in rows], mu=mu, sigma=sigma)
+    where = [row["where"] for row in rows]
+    yield make_finding("gradient-of-statistics", where, mu=mu, sigma=sigma)
     taken = [row["where"] for row in rows if abs(row["left"]) < NOTHING_LEFT]
     yield make_finding("gradient-taken", taken)
     factors = {row["where"]: row["gradient before / behind"] for row in rows}

@@ -567,9 +567,8 @@ def check_dead_units(subject: AuditSubject) -> Findings:
     is_one_case = bool((subject.x == subject.x[:1]).all())
     least = 1 if is_one_case else min(map(_values_a_unit, activations))
     where = [f"{name} ({n} of {units})" for name, (n, units) in some.items()]
-    rule = "units-dead-in-few" if least < FEW_CASES else "units-dead"
     severity = RISK if least >= FEW_CASES and n >= 0.25 * units else FACT
-    yield make_finding(rule, where, severity, dead=n, units=units, least=least)
+    yield make_finding("units-dead", where, severity, dead=n, units=units, least=least)
 
 
 def _values_a_unit(activation: Activation) -> int:

@@ -22,14 +22,14 @@ FAULT, RISK, FACT = Severity
 class OwnLayerNorm(nn.Module):
     """A layer norm by hand."""
 
-    def __init__(self, units=6):
+    def __init__(self, correction=0):
         super().__init__()
-        self.weight = nn.Parameter(torch.rand(units) + 0.5)
-        self.bias = nn.Parameter(torch.randn(units))
-        self.eps = 1e-5
+        self.weight = nn.Parameter(torch.rand(6) + 0.5)
+        self.bias = nn.Parameter(torch.randn(6))
+        self.eps, self.correction = 1e-5, correction
 
     def forward(self, x):
-        var, mean = torch.var_mean(x, -1, keepdim=True, correction=0)
+        var, mean = torch.var_mean(x, -1, keepdim=True, correction=self.correction)
         return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
 
 
@@ -340,13 +340,14 @@ def test_shares_of_mu_and_sigma_are_projections():
     torch.testing.assert_close(row["taken by sigma"], float(along_y.square().sum() / whole))
 
 
-def test_normalizer_by_hand_is_looked_through():
-    own, torchs = OwnLayerNorm(), nn.LayerNorm(6)
-    torchs.weight, torchs.bias = own.weight, own.bias
+@pytest.mark.parametrize("correction", [0, 1])
+def test_normalizer_by_hand_is_looked_through(correction):
+    own, ours = OwnLayerNorm(correction), LayerNorm(6, correction=correction)
+    ours.g, ours.b = own.weight, own.bias
     first, check = nn.Linear(6, 6), "mu and sigma in the backward pass"
     one, other = (
         audit(nn.Sequential(first, norm), torch.ones(4, 6).cumsum(0).sin()).table(check)
-        for norm in (own, torchs)
+        for norm in (own, ours)
     )
     pd.testing.assert_frame_equal(one, other)
 
