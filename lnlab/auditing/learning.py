@@ -430,10 +430,10 @@ def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
     """
     objective, start = subject.objective, subject.objective.start
     step = 10 * torch.finfo(start.dtype).eps * torch.linspace(-1, 1, len(start)).to(start)
-    gradient, (_, moved) = subject.gradient, objective.gradient(start + start * step)
+    gradient, (_, after) = subject.gradient, objective.gradient(start + start * step)
     norms = {name: float(vector_norm(gradient[i])) for name, i in objective.slices().items()}
     for name, i in objective.slices().items():
-        if vector_norm(moved[i] - gradient[i]) > 0.5 * norms[name]:
+        if vector_norm(after[i] - gradient[i]) > 0.5 * norms[name]:
             norms[name] = 0.0
     return norms
 

@@ -520,10 +520,10 @@ def check_dependent_cases(subject: AuditSubject) -> Findings:
         )
     if not math.isfinite(changes[""]):
         raise CannotCheck("the outputs are not finite.")
-    rows = [{"part": name, "moved": changes[name]} for name in calls if name in changes]
+    rows = [{"part": name, "change": changes[name]} for name in calls if name in changes]
     subject.keep_data(rows)
     if subject.exceeds_rounding(changes[""]):
-        first = next(row["part"] for row in rows if subject.exceeds_rounding(row["moved"]))
+        first = next(row["part"] for row in rows if subject.exceeds_rounding(row["change"]))
         message = (
             f"in evaluation the output of a case moves by {changes['']:.2g} of its size when "
             "the others are replaced"

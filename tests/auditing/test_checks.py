@@ -207,12 +207,12 @@ def test_statistics_below_eps_are_those_that_are_taken(make, shape, axis, seen):
     assert found == ["up to 12% of the statistics have a variance below eps"] * seen
 
 
-def test_normalizer_is_found_without_its_name():
+def test_normalizer_is_identified_whatever_its_name():
     net = behind_linear(module(lambda x: x / (x.square().mean(-1, True) + 1e-5).sqrt()))
     assert list(audit(net, torch.randn(X)).table("normalizers")["is"]) == ["RMSNorm"]
 
 
-def test_what_is_overwritten_in_place_was_seen_before():
+def test_outputs_are_recorded_before_they_are_overwritten():
     net = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(inplace=True))
     rms = audit(net, torch.randn(32, 6)).table("activations")["rms"]
     assert abs(rms[1] - 1) < 0.01
@@ -245,20 +245,20 @@ def test_dropout_is_off_as_the_report_says():
     assert "dropout" not in reports[1].about
 
 
-def test_steps_for_cases_are_told():
+def test_steps_taken_for_examples_are_reported():
     made = nn.TransformerEncoderLayer(8, 2, 8), torch.randn(16, 5, 8)
     (found,) = findings(made, only="cases-mix")
     assert found.where == "self_attn"
     assert "batch_first" in found.advice
 
 
-def test_cases_that_depend_on_their_place_are_told():
+def test_examples_that_depend_on_their_index_are_reported():
     net = module(lambda x: x + torch.arange(len(x))[:, None])
     report = audit(behind_linear(net), torch.randn(X), only="cases apart")
     assert "equal cases differ" in report.findings[0].message
 
 
-def test_numbers_made_inside_take_the_precision_of_the_parameters():
+def test_new_tensors_take_the_precision_of_the_parameters():
     times = module(lambda x: x + torch.exp(-torch.arange(6) * 0.5))
     with default_dtype(torch.float32):
         checks = ["weight invariances", "precision", "normalizers"]
@@ -399,7 +399,7 @@ def test_derivatives_tell_the_invariances_that_trying_each_finds(make):
             assert (found.loc[v.where, v.formula] != "broken") is holds, (v.where, v.formula)
 
 
-def test_of_several_parameters_those_with_an_effect_are_told_apart():
+def test_parameters_with_an_effect_are_not_called_unused():
     class Off(nn.Sequential):
         """A layer of which a quarter of the biases has no gradient, but an effect."""
 

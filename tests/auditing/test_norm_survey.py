@@ -128,7 +128,7 @@ def test_a_package_without_norms_is_refused(package, words):
         survey_norms(package)
 
 
-def test_the_kept_table_says_what_the_sources_say():
+def test_kept_table_agrees_with_the_sources():
     """Each of these classes was read by hand."""
     rows = {row["name"].rpartition(".")[2]: row for row in read_popular_norms()}
     known = {

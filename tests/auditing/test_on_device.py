@@ -32,7 +32,7 @@ def test_an_audit_finds_what_it_finds_on_the_cpu(net, device):
     assert one == other
 
 
-def test_what_is_exchanged_stands_where_the_module_does(net, device):
+def test_replacements_are_on_the_device_of_the_module(net, device):
     x = torch.randn(16, 5)
     plans = [
         swap(

@@ -387,7 +387,7 @@ def queries_and_outputs():
 
 
 @pytest.mark.parametrize(("make", "checks", "found", "never", "no_risk"), PROBLEMS)
-def test_what_once_was_said_falsely(make, checks, found, never, no_risk):
+def test_public_problems_stay_fixed(make, checks, found, never, no_risk):
     made = make()
     model, x = made if isinstance(made, tuple) else (made, torch.randn(16, 8))
     report = audit(model, x, only=checks)
@@ -553,7 +553,7 @@ def test_a_gradient_of_rounding_is_no_end_of_a_profile():
     assert not report.with_severity(RISK)
 
 
-def test_a_zero_of_the_curvature_does_not_bend_down():
+def test_rounding_of_a_curvature_of_0_is_not_negative():
     smallest = []
     for seed in range(6):  # four cases of eight inputs leave directions without a curvature
         torch.manual_seed(seed)
@@ -577,7 +577,7 @@ def test_a_zero_of_the_curvature_does_not_bend_down():
         ),
     ],
 )
-def test_what_is_not_known_is_not_said(make, check, why):
+def test_unknown_results_are_not_reported(make, check, why):
     report = audit(make(), torch.randn(16, 8), only=check)
     assert not report.findings
     assert report.not_run[check].startswith(why)

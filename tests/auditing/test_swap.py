@@ -28,7 +28,7 @@ def net(images, randomize):
     return randomize(module)
 
 
-def test_plan_says_what_is_kept_lost_and_fresh():
+def test_plan_lists_copied_lost_and_new_parameters():
     net = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4, eps=1e-3))
     plan = swap(net, {"1": DyT})
     (one,) = plan.exchanges
@@ -113,7 +113,7 @@ def test_transformer_calls_its_new_norms_in_evaluation():
         ({nn.Flatten: nn.Identity}, "with the new parts"),
     ],
 )
-def test_what_cannot_be_is_named(net, images, rules, error):
+def test_impossible_swaps_are_refused(net, images, rules, error):
     with pytest.raises((ValueError, TypeError), match=error):
         swap(net, rules, images)
 
