@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lnlab.data.cache import cached_call
-from lnlab.data.dataset import Dataset, File, Source, What, find_source, list_sources
-from lnlab.data.images import Images, Split
+from lnlab.data.dataset import Dataset, File, Source, Split, What, find_source, list_sources
+from lnlab.data.images import Images
 from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
 from lnlab.paths import data_folder

@@ -6,18 +6,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays
 from lnlab.paths import data_folder
 
+if TYPE_CHECKING:
+    import torch
+
 Kind = Literal["official", "embedded", "synthetic", "own"]
 What = Literal[
     "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books", "tasks"
 ]
-Split = TypeVar("Split")
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,18 @@ def sort_by_hash(items: Iterable[Item], *seed: object, sep: str = " ") -> list[I
     return sorted(items, key=digest)
 
 
-class Dataset(Generic[Split]):
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The examples of one split, and what is to be learned of each, by their first index."""
+
+    x: "torch.Tensor"
+    y: "torch.Tensor"
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+class Dataset(Generic[Part]):
     """A data set that says at once what it is and is read when a split is first used.
 
     ``name``, ``kind``, ``licence`` and ``checksum`` need no reading if the same files were read
@@ -166,7 +180,7 @@ class Dataset(Generic[Split]):
     def __init__(
         self,
         source: Source,
-        read: Callable[[], tuple[Mapping[str, Split], str]],
+        read: Callable[[], tuple[Mapping[str, Part], str]],
         key: Callable[[], str],
         *,
         noted: bool = False,
@@ -199,17 +213,17 @@ class Dataset(Generic[Split]):
         return self.source.checksum or self._identity["checksum"].tobytes().hex()
 
     @property
-    def train(self) -> Split:
+    def train(self) -> Part:
         """The examples to train on."""
         return self._verified["train"]
 
     @property
-    def valid(self) -> Split | None:
+    def valid(self) -> Part | None:
         """The examples to validate on; None where the source has no such split."""
         return self._verified.get("valid")
 
     @property
-    def test(self) -> Split:
+    def test(self) -> Part:
         """The examples to test on."""
         return self._verified["test"]
 
@@ -218,16 +232,16 @@ class Dataset(Generic[Split]):
         return self._digest().hex()
 
     @cached_property
-    def _contents(self) -> tuple[Mapping[str, Split], str]:
+    def _contents(self) -> tuple[Mapping[str, Part], str]:
         return self._read()
 
     @property
-    def _splits(self) -> Mapping[str, Split]:
+    def _splits(self) -> Mapping[str, Part]:
         """The splits as they were read; the checksum is computed from them."""
         return self._contents[0]
 
     @cached_property
-    def _verified(self) -> Mapping[str, Split]:
+    def _verified(self) -> Mapping[str, Part]:
         """The splits, once their checksum is known to be right."""
         checksum = self.compute_checksum()
         if checksum != self.checksum:

@@ -9,37 +9,22 @@ import io
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lnlab.data import shapes
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, read_sources, require_files
+from lnlab.data.dataset import Dataset, Source, Split, read_sources, require_files
 from lnlab.data.downloads import unpack
 from lnlab.data.shapes import Pixels
 
-if TYPE_CHECKING:
-    import torch
-
 SOURCES = read_sources("images")
 DIGITS, MNIST, IDX, SHAPES, CIFAR10, DIGITS_BINARY, MNIST_BINARY = SOURCES
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Examples of one split: ``x`` (N, D) float32 in 0..1, ``y`` (N,) int64."""
-
-    x: "torch.Tensor"
-    y: "torch.Tensor"
-
-    def __len__(self) -> int:
-        return len(self.y)
 
 
 class LoadedImages(NamedTuple):
@@ -53,7 +38,9 @@ class LoadedImages(NamedTuple):
 
 
 class Images(Dataset[Split]):
-    """Images as vectors. The checksum is over every pixel and label, split by split.
+    """Images as vectors: ``x`` (N, D) float32 in 0..1, ``y`` (N,) int64.
+
+    The checksum is over every pixel and label, split by split.
 
     Labels count from the smallest one: those of EMNIST's letters are 1 to 26.
 

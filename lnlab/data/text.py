@@ -5,14 +5,13 @@ torch is imported when examples are loaded: listing sources does not need it.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, read_sources, read_text
+from lnlab.data.dataset import Dataset, Source, Split, read_sources, read_text
 
 if TYPE_CHECKING:
     import torch
@@ -77,22 +76,11 @@ PARTS = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
 """The splits of a text, in its order: 90, 5 and 5 %, as in char-rnn."""
 
 
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Examples of one split: ``x`` int64 (N, T), and ``y`` (N, T), the characters that follow.
-
-    They do not overlap; what is less than an example at the end is left out.
-    """
-
-    x: "torch.Tensor"
-    y: "torch.Tensor"
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-
-class Text(Dataset[Windows]):
+class Text(Dataset[Split]):
     """A text as windows of characters. The checksum is over its bytes in UTF-8.
+
+    An example is ``x`` int64 (N, T), and ``y`` (N, T), the characters that follow. Examples do
+    not overlap; what is less than an example at the end is left out.
 
     Args:
         source, key: as for :class:`Dataset`.
@@ -138,7 +126,7 @@ class Text(Dataset[Windows]):
         """Return the text that has these codes ``(N,)``."""
         return "".join(self.vocabulary[code] for code in codes.tolist())
 
-    def _windows(self) -> tuple[Mapping[str, Windows], str]:
+    def _windows(self) -> tuple[Mapping[str, Split], str]:
         codes, T = self.encode(self.text), self.context
         splits = {}
         for split, (begin, end) in PARTS.items():
@@ -151,7 +139,7 @@ class Text(Dataset[Windows]):
                     "a smaller context."
                 )
             x, y = part[: count * T], part[1 : count * T + 1]
-            splits[split] = Windows(x.view(count, T), y.view(count, T))
+            splits[split] = Split(x.view(count, T), y.view(count, T))
         return splits, ""
 
     def _digest(self) -> bytes:

@@ -15,7 +15,7 @@ from lnlab import training
 from lnlab.analysis.internal_covariate_shift import covariate_shift
 from lnlab.analysis.objective import Objective
 from lnlab.data import Images, load
-from lnlab.data.images import Split
+from lnlab.data.dataset import Split
 from lnlab.training import Evaluation, cross_entropy, evaluate, setting
 
 TRAIN_EVAL_SIZE = 5_000

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.data.images import Split
+from lnlab.data.dataset import Split
 from lnlab.nn import CONFIGURATIONS
 from lnlab.papers.batch_layer_norm import ImageExperiment, ReviewExperiment
 from lnlab.papers.batch_layer_norm.evaluate import (

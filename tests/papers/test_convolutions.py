@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.data.images import Split
+from lnlab.data.dataset import Split
 from lnlab.nn import Conv2d, Linear
 from lnlab.papers.convolutions import (
     ARMS,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 from torch.func import vmap
 
-from lnlab.data.images import Split
+from lnlab.data.dataset import Split
 from lnlab.nn import (
     CONFIGURATIONS,
     BatchLayerNorm,

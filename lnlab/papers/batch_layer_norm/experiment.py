@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from lnlab import training
 from lnlab.analysis.objective import Objective
 from lnlab.data import load
-from lnlab.data.images import Split
+from lnlab.data.dataset import Split
 from lnlab.papers.batch_layer_norm.evaluate import (
     score,
     score_with_batch_statistics,

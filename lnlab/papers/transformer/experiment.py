@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.analysis.rotation import equilibrium_angle
 from lnlab.data import Text, load
-from lnlab.data.text import Windows
+from lnlab.data.dataset import Split
 from lnlab.papers.transformer.evaluate import (
     gradient_norms_by_layer,
     largest_activation,
@@ -93,7 +93,7 @@ class Experiment(training.Experiment):
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> EpochSource:
         count = self.train_size or None
-        first = Windows(dataset.train.x[:count], dataset.train.y[:count])
+        first = Split(dataset.train.x[:count], dataset.train.y[:count])
         return super().batches(SimpleNamespace(train=first), device, dtype)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
