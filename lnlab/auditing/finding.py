@@ -70,7 +70,7 @@ class Finding:
 
 
 Findings = Iterator[Finding | None]
-"""What a check yields; None stands for a rule that found nothing."""
+"""The results of a check; None stands for a rule that found nothing."""
 
 RULES: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
