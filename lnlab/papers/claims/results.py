@@ -68,7 +68,12 @@ def load_records(root: Path = ROOT) -> list[Record]:
     """
     path = root / NAME
     if path.exists():
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(
+                f"{path} is damaged ({error}): `lnlab claims judge` writes it again."
+            ) from error
         if kept["source"] == source_hash(root):
             return kept["claims"]
     return judge_all(root)
@@ -196,13 +201,19 @@ def _describe_others(shown: Decision, same: Sequence[Decision]) -> str:
     for word, verb in verbs.items():
         if word != shown.word and (n := tested.count(word)):
             said.append(f"{n} {verb if n == 1 else verb[:-1]} it")
-    others = f"{len(tested)} other settings" if len(tested) > 1 else "the one other setting"
-    return f"; of {others} as near, {' and '.join(said)}" if said else ""
+    if not said:
+        return ""
+    if len(tested) == 1:
+        return f"; the one other setting as near {said[0].partition(' ')[2]}"
+    return f"; of {len(tested)} other settings as near, {' and '.join(said)}"
 
 
 def _why_shown(headline: Comparison, tested: Sequence[Comparison]) -> str:
     """Return which step of :meth:`Statement.rank` left the headline alone."""
-    rates = {"validation": "chosen on held-out examples", "training": "chosen on the training loss"}
+    rates = {
+        "validation": "chosen on held-out examples",
+        "training": "chosen on the training loss",
+    }
     reasons = (
         "it is the nearest to the paper",
         f"in it each side has its best learning rate, {rates.get(headline.tuned_on)}",
