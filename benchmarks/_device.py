@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -105,7 +106,7 @@ def prepare(contender: str, cell: str, x: torch.Tensor, H: int) -> nn.Module:
         RuntimeError: there is no Triton program, so that fuse() would take torch's operators.
     """
     ours, theirs, _ = LAYERS[cell]
-    layer = (theirs if contender == PEER else ours)(x.shape[2], H).to(x.device)
+    layer: Any = (theirs if contender == PEER else ours)(x.shape[2], H).to(x.device)
     if contender == "compiled":
         torch._dynamo.reset()  # or what was compiled before counts towards its limit
         for one in layer.cells:
