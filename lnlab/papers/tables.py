@@ -291,7 +291,7 @@ def curves_with_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np
 DRAW_DIGITS = draw.Experiment.budget("notebook", epochs=24, drawings=2, seeds=SEEDS)
 
 
-def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
+def time_ratios(arms: Arms, clock: str = "update") -> pd.DataFrame:
     """Return the time of LN over that without it to each of twenty levels of the bound.
 
     Columns: the level in nats and the ratio, each a mean over seeds (of logarithms), and the
@@ -303,7 +303,7 @@ def time_ratios(arms: Arms, of: str = "update") -> pd.DataFrame:
         frames = [rows(arms[arm][seed].metrics(), seed) for arm in ("layer", "none")]
         levels.append(common_levels(frames, bound))
         layer, none = (
-            [np.log1p(time_to(frame, bound, level, of)) for level in levels[-1]]
+            [np.log1p(time_to(frame, bound, level, clock)) for level in levels[-1]]
             for frame in frames
         )
         logs.append(np.subtract(layer, none))

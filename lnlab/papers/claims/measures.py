@@ -264,12 +264,12 @@ def late_gain(metrics: pd.DataFrame, C: float, *names: str) -> float:
 # falls with the number of evaluations, so that longer runs seem to converge later.
 
 
-def time_to(metrics: pd.DataFrame, metric: str, level: float, of: str = "update") -> float:
+def time_to(metrics: pd.DataFrame, metric: str, level: float, clock: str = "update") -> float:
     """Return when the trend of a metric is first at a level; the end if it never is.
 
     Between two evaluations the trend is a straight line.
     """
-    at, trend = values(metrics, of), fit_falling(values(metrics, metric))
+    at, trend = values(metrics, clock), fit_falling(values(metrics, metric))
     below = np.flatnonzero(trend <= level)
     if not len(below) or below[0] == 0:
         return float(at[below[0] if len(below) else -1])
@@ -279,10 +279,10 @@ def time_to(metrics: pd.DataFrame, metric: str, level: float, of: str = "update"
 
 
 def mean_time(
-    frames: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, of: str
+    frames: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, clock: str
 ) -> list[float]:
     """Return the geometric mean over levels of the time that each run takes."""
-    logs = [[np.log1p(time_to(frame, metric, x, of)) for x in levels] for frame in frames]
+    logs = [[np.log1p(time_to(frame, metric, x, clock)) for x in levels] for frame in frames]
     return [float(np.exp(np.mean(one))) for one in logs]
 
 
@@ -301,10 +301,10 @@ def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.0
     "worse has made 95 % of its way to its end (the mean of its last quarter)"
 )
 def time_to_level(
-    frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
+    frames: Sequence[pd.DataFrame], metric: str, clock: str = "update"
 ) -> list[float]:
     """Return the time that each run takes to :func:`common_level`."""
-    return mean_time(frames, metric, np.array([common_level(frames, metric)]), of)
+    return mean_time(frames, metric, np.array([common_level(frames, metric)]), clock)
 
 
 def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
@@ -323,10 +323,10 @@ def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
 
 @together("the geometric mean of those to 20 values that both sides reach")
 def time_to_levels(
-    frames: Sequence[pd.DataFrame], metric: str, of: str = "update"
+    frames: Sequence[pd.DataFrame], metric: str, clock: str = "update"
 ) -> list[float]:
     """Return the geometric mean of the times that each run takes to :func:`common_levels`."""
-    return mean_time(frames, metric, common_levels(frames, metric), of)
+    return mean_time(frames, metric, common_levels(frames, metric), clock)
 
 
 @together(

@@ -83,7 +83,7 @@ class PairedRuns:
     """The runs and the numbers of one comparison, and what follows from them."""
 
     def __init__(self, comparison: Comparison, runs: Runs) -> None:
-        self.of, self._runs = comparison, runs
+        self.comparison, self._runs = comparison, runs
 
     @cached_property
     def runs(self) -> list[list[list[list[Run]]]]:
@@ -92,19 +92,19 @@ class PairedRuns:
         Raises:
             ValueError: if they differ in anything but arm, seed and rate.
         """
-        of = self.of
+        comparison = self.comparison
         chosen = []
-        for block in _products(of.blocks):
+        for block in _products(comparison.blocks):
             per_seed = []
-            for index, seed in enumerate(of.seeds):
-                extra = {name: values[index] for name, values in of.seed_fields.items()}
+            for index, seed in enumerate(comparison.seeds):
+                extra = {name: values[index] for name, values in comparison.seed_fields.items()}
                 per_seed.append(
                     [
                         [
-                            self._runs.select(of.experiment, {**fields, **more}, seed)
-                            for more in _products(of.over)
+                            self._runs.select(comparison.experiment, {**fields, **more}, seed)
+                            for more in _products(comparison.over)
                         ]
-                        for fields in self._arms({**of.runs, **block, **extra})
+                        for fields in self._arms({**comparison.runs, **block, **extra})
                     ]
                 )
             chosen.append(per_seed)
@@ -117,21 +117,21 @@ class PairedRuns:
         return list(dict.fromkeys(r for b in self.runs for s in b for arm in s for r in arm))
 
     def _arms(self, common: Mapping[str, Any]) -> list[dict[str, Any]]:
-        rates = self.of.rates or [None] * len(self.of.arms)
+        rates = self.comparison.rates or [None] * len(self.comparison.arms)
         return [
             {**common, **arm, **({} if rate is None else {"learning_rate": rate})}
-            for arm, rate in zip(self.of.arms, rates, strict=True)
+            for arm, rate in zip(self.comparison.arms, rates, strict=True)
         ]
 
     def _check_alike(self, runs: Sequence[Run]) -> None:
-        of = self.of
-        measured = experiment_fields(EXPERIMENTS[of.experiment])
+        comparison = self.comparison
+        measured = experiment_fields(EXPERIMENTS[comparison.experiment])
         free = {
-            *OPERATIONAL, "learning_rate", *(name for arm in of.arms for name in arm),
-            *of.over, *of.blocks, *of.seed_fields,
+            *OPERATIONAL, "learning_rate", *(name for arm in comparison.arms for name in arm),
+            *comparison.over, *comparison.blocks, *comparison.seed_fields,
             *(name for name, field in measured.items() if field.allowed.get("measured")),
         }  # fmt: skip
-        if of.blocks or of.seed_fields:  # a split is data of its own
+        if comparison.blocks or comparison.seed_fields:  # a split is data of its own
             free.add("checksum")
         configs = [self._runs.config(run) for run in runs]
         for name, value in configs[0].items():
@@ -141,16 +141,18 @@ class PairedRuns:
     @cached_property
     def by_arm(self) -> np.ndarray:
         """The number of each arm (arms, pairs), by seed or block; logarithms of ratios."""
-        of = self.of
+        comparison = self.comparison
         blocks = []
         for block in self.runs:
             by_seed = [
-                measure(of.measures, self._frames(arms, seed))
-                for arms, seed in zip(block, of.seeds, strict=True)
+                measure(comparison.measures, self._frames(arms, seed))
+                for arms, seed in zip(block, comparison.seeds, strict=True)
             ]
             numbers = np.array(by_seed).T
-            blocks.append(np.log(numbers) if of.effect == "ratio" else numbers * of.scale)
-        return np.stack([one.mean(1) for one in blocks], 1) if of.blocks else blocks[0]
+            blocks.append(
+                np.log(numbers) if comparison.effect == "ratio" else numbers * comparison.scale
+            )
+        return np.stack([one.mean(1) for one in blocks], 1) if comparison.blocks else blocks[0]
 
     def _frames(self, arms: list[list[Run]], seed: int) -> list[list[pd.DataFrame]]:
         return [[self._runs.metrics(run, seed) for run in arm] for arm in arms]
@@ -158,39 +160,41 @@ class PairedRuns:
     @cached_property
     def effects(self) -> list[float]:
         """The effect of each pair: a difference, or the logarithm of a ratio."""
-        of = self.of
-        if of.numbers:
-            return list(of.numbers)
+        comparison = self.comparison
+        if comparison.numbers:
+            return list(comparison.numbers)
         first, *others = self.by_arm
         if len(others) == 3:
             first, others = first - others[0], [others[1] - others[2]]
         elif len(others) > 1:
-            others = [(np.max if of.claims == "more" else np.min)(others, axis=0)]
+            others = [(np.max if comparison.claims == "more" else np.min)(others, axis=0)]
         effects = first - others[0] if others else first
         return [float(effect) for effect in effects]
 
     @cached_property
     def expected(self) -> float:
         """The effect that the estimate is held against: 0 unless the entry says otherwise."""
-        expect = self.of.expect
+        expect = self.comparison.expect
         if expect is None:
             return 0.0
-        return math.log(expect) if self.of.effect == "ratio" else expect
+        return math.log(expect) if self.comparison.effect == "ratio" else expect
 
     @cached_property
     def learned(self) -> list[list[bool]]:
         """True per arm and seed that learned; empty where the entry does not ask."""
-        of = self.of
-        if not of.learned:
+        comparison = self.comparison
+        if not comparison.learned:
             return []
-        match = CONDITION.fullmatch(of.learned)
+        match = CONDITION.fullmatch(comparison.learned)
         if not match:
-            raise ValueError(f"learned is {of.learned!r}: write measure(metric) < number")
+            raise ValueError(
+                f"learned is {comparison.learned!r}: write measure(metric) < number"
+            )
         name, sign, bound = match.groups()
         shown = []
         for block in self.runs:
-            for arms, seed in zip(block, of.seeds, strict=True):
-                numbers = measure([name] * len(of.arms), self._frames(arms, seed))
+            for arms, seed in zip(block, comparison.seeds, strict=True):
+                numbers = measure([name] * len(comparison.arms), self._frames(arms, seed))
                 shown.append(
                     [x < float(bound) if sign == "<" else x > float(bound) for x in numbers]
                 )
@@ -199,17 +203,21 @@ class PairedRuns:
     @cached_property
     def matters(self) -> float:
         """The smallest effect that matters, in the unit of the values."""
-        of = self.of
-        return -math.log1p(-of.matters) if of.effect == "ratio" else of.matters
+        comparison = self.comparison
+        return (
+            -math.log1p(-comparison.matters)
+            if comparison.effect == "ratio"
+            else comparison.matters
+        )
 
     @cached_property
     def decision(self) -> Decision:
         """The outcome."""
-        of, learned = self.of, self.learned
+        comparison, learned = self.comparison, self.learned
         if learned and not all(all(arm) for arm in learned):
             return judge_shares(learned[0], learned[1])
         values = [effect - self.expected for effect in self.effects]
-        return judge(values, self.matters, of.claims, of.shared)
+        return judge(values, self.matters, comparison.claims, comparison.shared)
 
 
 def _products(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -237,69 +237,76 @@ def _why_shown(headline: Comparison, tested: Sequence[Comparison]) -> str:
     return ""
 
 
-def _name_data(of: Comparison) -> str:
-    first = of.name.partition(",")[0]
-    return first if of.on in first else of.on
+def _name_data(comparison: Comparison) -> str:
+    first = comparison.name.partition(",")[0]
+    return first if comparison.on in first else comparison.on
 
 
-def _adjusted(of: Decision, every: Sequence[Decision]) -> str:
+def _adjusted(decision: Decision, every: Sequence[Decision]) -> str:
     """Return how Holm's correction changes the p value of a setting."""
     tests = sum(one.p is not None for one in every)
     return (
-        f"p = {of.p:.2g} ({adjust_together(every)[of.p]:.2g} after Holm's correction for the "
-        f"{tests} comparisons of this statement)"
+        f"p = {decision.p:.2g} ({adjust_together(every)[decision.p]:.2g} after Holm's "
+        f"correction for the {tests} comparisons of this statement)"
     )
 
 
-def _setting(claim: Statement, of: Comparison, runs: Any) -> tuple[Decision, Record]:
+def _setting(claim: Statement, comparison: Comparison, runs: Any) -> tuple[Decision, Record]:
     from lnlab.papers.claims.pairs import PairedRuns
 
-    evidence = PairedRuns(of, runs)
+    evidence = PairedRuns(comparison, runs)
     try:
         decision = evidence.decision
         effects = evidence.effects
-        command = "" if of.numbers else write_command(evidence.trained)
+        command = "" if comparison.numbers else write_command(evidence.trained)
         levels = used = ""
-        if not of.numbers:
+        if not comparison.numbers:
             used = wording.describe_data([runs.config(run) for run in evidence.trained])
-            levels = "" if decision.shares else wording.describe_levels(of, evidence.by_arm)
+            levels = (
+                "" if decision.shares else wording.describe_levels(comparison, evidence.by_arm)
+            )
     except (ValueError, KeyError) as error:
-        raise ValueError(f"{claim.id}, {of.name}: {error}") from error
+        raise ValueError(f"{claim.id}, {comparison.name}: {error}") from error
     expected, matters = evidence.expected, evidence.matters
     ends = None
     if decision.low is not None and decision.high is not None:
         ends = decision.low + expected, decision.high + expected
     estimate = sum(effects) / len(effects)
-    sign = -1 if of.claims in ("less", "not more") else 1
+    sign = -1 if comparison.claims in ("less", "not more") else 1
     verdict = decision.verdict
     if decision.word == NOT_TESTED:
         verdict = "not tested: nothing learned"
-    elif of.near == "other" and decision.word in OPPOSITE:
-        verdict = f"{decision.word} on {of.on}{decision.size_in_words}"
-    effect = wording.describe(of, estimate, ends)
-    read = wording.describe_measure(of)
+    elif comparison.near == "other" and decision.word in OPPOSITE:
+        verdict = f"{decision.word} on {comparison.on}{decision.size_in_words}"
+    effect = wording.describe(comparison, estimate, ends)
+    read = wording.describe_measure(comparison)
     if decision.shares:
-        effect = wording.describe_shares(of, decision.shares, len(evidence.learned[0]))
+        effect = wording.describe_shares(comparison, decision.shares, len(evidence.learned[0]))
         ends, read = None, "the shares of networks that learned, as not all did"
-    effect += wording.describe_pairs(of, decision)
+    effect += wording.describe_pairs(comparison, decision)
+    claimed = ""
+    if comparison.asks:
+        claimed = wording.describe_claim(comparison, any(decision.shares or ()))
+    change = "% change of " if comparison.effect == "ratio" else ""
     record: Record = {
-        "name": wording.name_setting(of), "word": decision.word, "verdict": verdict,
+        "name": wording.name_setting(comparison), "word": decision.word, "verdict": verdict,
         "size": decision.size, "effect": effect,
-        "interval": ends and [wording.shown_value(of, end) for end in ends],
-        "unit": f"% change of {of.unit}" if of.effect == "ratio" else of.unit, "axis": None,
+        "interval": ends and [wording.shown_value(comparison, end) for end in ends],
+        "unit": f"{change}{comparison.unit}", "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
-        "n": decision.n, "claims": of.claims, "pairs": of.pairs,
-        "expected": of.expect, "bound": matters, "why": wording.explain(of, decision, matters),
-        "used": used, "levels": levels, "data": _name_data(of),
-        "quantity": wording.name_quantity(of), "read": read, "shares": bool(decision.shares),
-        "nearness": NEAR[of.near], "declared": of.declared, "asks": of.asks,
-        "claimed": wording.describe_claim(of, any(decision.shares or ())) if of.asks else "",
-        "compared": wording.name_compared(of),
-        "command": command,
-        "note": of.note, "learned": wording.describe_learning(of.learned),
-        "kept": not of.numbers, "numbers_from": of.numbers_from,
-        "tuned_on": of.tuned_on, "matters": wording.describe_matters(of),
-        "values": [wording.shown_value(of, one) for one in effects], "seeds": list(of.seeds),
+        "n": decision.n, "claims": comparison.claims, "pairs": comparison.pairs,
+        "expected": comparison.expect, "bound": matters,
+        "why": wording.explain(comparison, decision, matters),
+        "used": used, "levels": levels, "data": _name_data(comparison),
+        "quantity": wording.name_quantity(comparison), "read": read,
+        "shares": bool(decision.shares), "nearness": NEAR[comparison.near],
+        "declared": comparison.declared, "asks": comparison.asks, "claimed": claimed,
+        "compared": wording.name_compared(comparison), "command": command,
+        "note": comparison.note, "learned": wording.describe_learning(comparison.learned),
+        "kept": not comparison.numbers, "numbers_from": comparison.numbers_from,
+        "tuned_on": comparison.tuned_on, "matters": wording.describe_matters(comparison),
+        "values": [wording.shown_value(comparison, one) for one in effects],
+        "seeds": list(comparison.seeds),
     }  # fmt: skip
     if ends:
         at = sorted(sign * (end - expected) / matters for end in ends)

@@ -24,53 +24,63 @@ RATES = re.compile(
 )
 
 
-def name_setting(of: Comparison) -> str:
+def name_setting(comparison: Comparison) -> str:
     """Return the name of a setting, with its data in front and with its learning rates."""
-    name = of.name if of.on.casefold() in of.name.casefold() else f"{of.on}: {of.name}"
-    rates = of.rates or [one for one in [of.runs.get("learning_rate")] if one]
+    name = (
+        comparison.name
+        if comparison.on.casefold() in comparison.name.casefold()
+        else f"{comparison.on}: {comparison.name}"
+    )
+    rates = comparison.rates or [one for one in [comparison.runs.get("learning_rate")] if one]
     shown = ", ".join(f"{rate:g}" for rate in rates)
     if len(rates) == 4 and len({*rates}) > 1:  # whose is whose
         pairs = [dict.fromkeys(rates[:2]), dict.fromkeys(rates[2:])]
         numbers = [" and ".join(f"{rate:g}" for rate in pair) for pair in pairs]
-        shown = "; ".join(map(" ".join, zip(numbers, name_sides(of), strict=True)))
+        shown = "; ".join(map(" ".join, zip(numbers, name_sides(comparison), strict=True)))
     elif len(rates) > 2:
-        arms = map(name_arm, of.arms)
+        arms = map(name_arm, comparison.arms)
         shown = "; ".join(f"{rate:g} {arm}" for rate, arm in zip(rates, arms, strict=True))
     if len({*rates}) == 1:
         shown = f"{rates[0]:g}"
-    if not rates or of.over or "before" in name:
+    if not rates or comparison.over or "before" in name:
         return name
     named = RATES.sub(rf"\g<0> ({shown})", name)
     if named != name:
         return named
     alone = f"{name}, learning rate {shown}"
-    return alone if len(of.arms) == 1 else f"{name}, one learning rate for all ({shown})"
+    return (
+        alone if len(comparison.arms) == 1 else f"{name}, one learning rate for all ({shown})"
+    )
 
 
-def shown_value(of: Comparison, value: float) -> float:
+def shown_value(comparison: Comparison, value: float) -> float:
     """Return a value as it is kept: a ratio in per cent of change, six digits."""
-    value = 100 * math.expm1(value) if of.effect == "ratio" else value
+    value = 100 * math.expm1(value) if comparison.effect == "ratio" else value
     return float(f"{value:.6g}")
 
 
-def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> str:
+def describe(comparison: Comparison, estimate: float, ends: Sequence[float] | None) -> str:
     """Return an effect in words: "27 % fewer updates with LN than with BN (21 to 32)"."""
-    first, second = name_sides(of)
-    if of.effect == "ratio" and (of.expect is not None or estimate > math.log(2)):
-        count = 2 if of.expect is None else 3  # digits: ends may be close to what is claimed
+    first, second = name_sides(comparison)
+    if comparison.effect == "ratio" and (
+        comparison.expect is not None or estimate > math.log(2)
+    ):
+        count = (
+            2 if comparison.expect is None else 3
+        )  # digits: ends may be close to what is claimed
         numbers = [f"{math.exp(x):.{count}g}" for x in (estimate, *(ends or ()))]
-        text = f"{of.unit}: {numbers[0]}"
+        text = f"{comparison.unit}: {numbers[0]}"
         if second:
-            text = f"{first}, {numbers[0]} times the {of.unit} {second}"
+            text = f"{first}, {numbers[0]} times the {comparison.unit} {second}"
         return text + (f" ({numbers[1]} to {numbers[2]})" if ends else "")
-    amount, quantity = " %", name_quantity(of)
-    if of.effect == "difference":
-        amount = f" {of.unit}".removesuffix(quantity).removesuffix(" of ").rstrip()
+    amount, quantity = " %", name_quantity(comparison)
+    if comparison.effect == "difference":
+        amount = f" {comparison.unit}".removesuffix(quantity).removesuffix(" of ").rstrip()
     less, more = _less_and_more(quantity)
 
     def size(x: float) -> str:
-        value = 100 * math.expm1(x) if of.effect == "ratio" else x
-        return f"{abs(value):.{of.digits}f}"
+        value = 100 * math.expm1(x) if comparison.effect == "ratio" else x
+        return f"{abs(value):.{comparison.digits}f}"
 
     if not second:
         text = f"{quantity}: {size(estimate)}{amount}"
@@ -82,7 +92,7 @@ def describe(of: Comparison, estimate: float, ends: Sequence[float] | None) -> s
     low, high = ends
     if low > 0 or high < 0:
         return f"{text} ({' to '.join(sorted(map(size, ends), key=float))})"
-    amount = amount if of.effect == "ratio" else ""
+    amount = amount if comparison.effect == "ratio" else ""
     return f"{text} ({size(low)}{amount} {less} to {size(high)}{amount} {more})"
 
 
@@ -90,73 +100,75 @@ def _less_and_more(unit: str) -> tuple[str, str]:
     return NATURAL.get(unit.partition(" ")[0], LOWER)
 
 
-def describe_bound(of: Comparison, decision: Decision, matters: float) -> str:
+def describe_bound(comparison: Comparison, decision: Decision, matters: float) -> str:
     """Return what a claim is held against in place of no effect, and a bound that decides."""
     if decision.shares:
         return ""
-    most = 1 / (1 - of.matters) if of.effect == "ratio" else 0.0
-    more = _less_and_more(of.unit)[1]
-    if of.claims == "equal" and of.effect == "ratio":
-        low, high = ((of.expect or 1) * x for x in (1 - of.matters, most))
-        return f"; claimed: {of.expect:g}; counted as equal: {low:.3g} to {high:.3g}"
-    if of.claims == "not more" and of.effect == "ratio":
-        if len(of.arms) == 1:
+    most = 1 / (1 - comparison.matters) if comparison.effect == "ratio" else 0.0
+    more = _less_and_more(comparison.unit)[1]
+    if comparison.claims == "equal" and comparison.effect == "ratio":
+        low, high = ((comparison.expect or 1) * x for x in (1 - comparison.matters, most))
+        return f"; claimed: {comparison.expect:g}; counted as equal: {low:.3g} to {high:.3g}"
+    if comparison.claims == "not more" and comparison.effect == "ratio":
+        if len(comparison.arms) == 1:
             return f"; claimed: not more than {most:.3g}"
         return f"; smallest effect that matters: {100 * (most - 1):.0f} % {more}"
-    if of.expect is not None:
-        return f"; claimed: {of.claims} than {of.expect:g}"
-    if decision.word == INCONCLUSIVE and (excluded := _excluded(of, decision, matters)):
+    if comparison.expect is not None:
+        return f"; claimed: {comparison.claims} than {comparison.expect:g}"
+    if decision.word == INCONCLUSIVE and (excluded := _excluded(comparison, decision, matters)):
         return f"; {excluded[1]} is ruled out"
-    bounded = of.claims in ("equal", "not more") or decision.word == NO_DIFFERENCE
+    bounded = comparison.claims in ("equal", "not more") or decision.word == NO_DIFFERENCE
     if bounded or decision.size == "small":
-        return f"; smallest effect that matters: {_smallest(of)}"
+        return f"; smallest effect that matters: {_smallest(comparison)}"
     return ""
 
 
-def describe_pairs(of: Comparison, decision: Decision) -> str:
+def describe_pairs(comparison: Comparison, decision: Decision) -> str:
     """Return why there is no word, where there are too few pairs or no interval."""
     if decision.n < PAIRS:
-        return f"; only {decision.n} {of.pairs}, and a word needs {PAIRS}"
+        return f"; only {decision.n} {comparison.pairs}, and a word needs {PAIRS}"
     alone = decision.low is None and not decision.shares
     return "; no interval: all seeds have one number" if alone else ""
 
 
-def describe_claim(of: Comparison, shares: bool) -> str:
+def describe_claim(comparison: Comparison, shares: bool) -> str:
     """Return what is claimed: "lower training loss with LN than with BN"."""
-    first, second = name_sides(of)
+    first, second = name_sides(comparison)
     if shares:
         return f"more networks learn {first} than {second}"
-    quantity = name_quantity(of)
+    quantity = name_quantity(comparison)
     less, more = _less_and_more(quantity)
-    if of.expect is not None:
-        than = {"less": "less than", "more": "more than", "equal": "equal to"}[of.claims]
-        return f"{quantity} {first}: {than} {of.expect:g}"
+    if comparison.expect is not None:
+        than = {"less": "less than", "more": "more than", "equal": "equal to"}[
+            comparison.claims
+        ]
+        return f"{quantity} {first}: {than} {comparison.expect:g}"
     relations = {"less": less, "more": more, "equal": "equal", "not more": f"not {more}"}
-    than = "as" if of.claims == "equal" else "than"
-    return f"{relations[of.claims]} {quantity} {first} {than} {second}"
+    than = "as" if comparison.claims == "equal" else "than"
+    return f"{relations[comparison.claims]} {quantity} {first} {than} {second}"
 
 
-def describe_shares(of: Comparison, learned: tuple[int, int], n: int) -> str:
+def describe_shares(comparison: Comparison, learned: tuple[int, int], n: int) -> str:
     """Return how many networks learned on each side, with exact intervals."""
     if not any(learned):
         return f"none of {2 * n} networks learned"
-    (first, second), (a, b) = name_sides(of), learned
+    (first, second), (a, b) = name_sides(comparison), learned
     return (
         f"{a} of {n} networks learned {first}{_interval(a, n)}, {b} of {n} {second}"
         f"{_interval(b, n)}"
     )
 
 
-def name_quantity(of: Comparison) -> str:
+def name_quantity(comparison: Comparison) -> str:
     """Return what is measured, without the unit that a difference is given in."""
-    _, _, quantity = of.unit.partition(" of ")
-    return quantity if of.effect == "difference" and quantity else of.unit
+    _, _, quantity = comparison.unit.partition(" of ")
+    return quantity if comparison.effect == "difference" and quantity else comparison.unit
 
 
-def name_compared(of: Comparison) -> str:
+def name_compared(comparison: Comparison) -> str:
     """Return what an effect names beside its size: "loss with LN than with BN"."""
-    first, second = name_sides(of)
-    quantity = name_quantity(of)
+    first, second = name_sides(comparison)
+    quantity = name_quantity(comparison)
     return f" {quantity} {first} than {second}" if second else f"{quantity}: "
 
 
@@ -201,11 +213,11 @@ NORMS = {
 """Values of the field ``norm`` in words."""
 
 
-def name_sides(of: Comparison) -> tuple[str, str]:
+def name_sides(comparison: Comparison) -> tuple[str, str]:
     """Return the two sides of a comparison in words; the second is empty for one arm alone."""
-    if of.sides:
-        return of.sides[0], of.sides[1]
-    first, *others = map(name_arm, of.arms)
+    if comparison.sides:
+        return comparison.sides[0], comparison.sides[1]
+    first, *others = map(name_arm, comparison.arms)
     if len(others) < 2:
         return first, "".join(others)
     names = [name.removeprefix("with ") for name in others]
@@ -225,117 +237,132 @@ def name_arm(arm: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def describe_matters(of: Comparison) -> str:
+def describe_matters(comparison: Comparison) -> str:
     """Return the smallest effect that matters, with its reason."""
-    return f"{_smallest(of)} ({of.reason})"
+    return f"{_smallest(comparison)} ({comparison.reason})"
 
 
-def _smallest(of: Comparison) -> str:
+def _smallest(comparison: Comparison) -> str:
     """Return the smallest effect that matters: of a ratio on both sides of 1."""
-    if of.effect == "difference":
-        text = f"{of.matters:g} {of.unit.partition(' of ')[0].rstrip(',')}"
-        return text.replace("points", "point") if of.matters == 1 else text
-    if of.expect is not None or not name_sides(of)[1]:
-        return f"a factor of {1 / (1 - of.matters):.3g}"
-    less, more = _less_and_more(of.unit)
-    return f"{100 * of.matters:g} % {less} or {100 / (1 / of.matters - 1):.0f} % {more}"
+    if comparison.effect == "difference":
+        text = f"{comparison.matters:g} {comparison.unit.partition(' of ')[0].rstrip(',')}"
+        return text.replace("points", "point") if comparison.matters == 1 else text
+    if comparison.expect is not None or not name_sides(comparison)[1]:
+        return f"a factor of {1 / (1 - comparison.matters):.3g}"
+    less, more = _less_and_more(comparison.unit)
+    share = comparison.matters
+    return f"{100 * share:g} % {less} or {100 / (1 / share - 1):.0f} % {more}"
 
 
-def explain(of: Comparison, decision: Decision, matters: float) -> str:
+def explain(comparison: Comparison, decision: Decision, matters: float) -> str:
     """Return why a word follows from the interval, where no effect is not what decides."""
     low, high, word = decision.low, decision.high, decision.word
     if decision.shares:
-        return _explain_shares(of, decision)
+        return _explain_shares(comparison, decision)
     if low is None or high is None:
         return "there is no interval, as all seeds have one number"
     if decision.n < PAIRS:
-        return f"there are {decision.n} {of.pairs}, and a word needs {PAIRS}"
+        return f"there are {decision.n} {comparison.pairs}, and a word needs {PAIRS}"
     where = {SUPPORTED: "all", CONTRADICTED: "no"}.get(word, "a part, but not all,")
-    if of.claims == "equal":
+    if comparison.claims == "equal":
         return f"{where} of the 95 % interval counts as equal"
-    if of.claims == "not more":
-        return _explain_not_more(of, low, high, word)
-    if of.expect is None:
-        return _explain_open(of, decision, matters) if word == INCONCLUSIVE else ""
+    if comparison.claims == "not more":
+        return _explain_not_more(comparison, low, high, word)
+    if comparison.expect is None:
+        return _explain_open(comparison, decision, matters) if word == INCONCLUSIVE else ""
     if low <= 0 <= high:
         near = " and nothing far from it" if word == NO_DIFFERENCE else ""
-        return f"the 95 % interval includes {of.expect:g}{near}"
+        return f"the 95 % interval includes {comparison.expect:g}{near}"
     side = "below" if high < 0 else "above"
-    return f"the 95 % interval lies wholly {side} {of.expect:g}"
+    return f"the 95 % interval lies wholly {side} {comparison.expect:g}"
 
 
-def _explain_open(of: Comparison, decision: Decision, matters: float) -> str:
+def _explain_open(comparison: Comparison, decision: Decision, matters: float) -> str:
     """Return which effects that matter an interval around 0 includes, and which it excludes."""
     text = "the 95 % interval includes 0 (no effect) and effects that matter"
-    excluded = _excluded(of, decision, matters)
+    excluded = _excluded(comparison, decision, matters)
     if not excluded:
         return f"{text} in both directions"
     direction, size = excluded
     names = ["the claimed direction", "the other direction"]
-    claimed, other = names if direction == (-1 if of.claims == "less" else 1) else names[::-1]
+    claimed, other = (
+        names if direction == (-1 if comparison.claims == "less" else 1) else names[::-1]
+    )
     return f"{text} in {other}; in {claimed} it excludes them ({size})"
 
 
-def _excluded(of: Comparison, decision: Decision, matters: float) -> tuple[int, str] | None:
+def _excluded(
+    comparison: Comparison, decision: Decision, matters: float
+) -> tuple[int, str] | None:
     """Return the direction in which an interval around 0 excludes what matters, and that."""
     low, high = decision.low, decision.high
     if low is None or high is None or decision.n < PAIRS or decision.shares:
         return None
     for direction, end in ((-1, low), (1, high)):
         if direction * end < matters:
-            size = describe(of, direction * matters, None)
-            return direction, size.removesuffix(name_compared(of))
+            size = describe(comparison, direction * matters, None)
+            return direction, size.removesuffix(name_compared(comparison))
     return None
 
 
-def _explain_not_more(of: Comparison, low: float, high: float, word: str) -> str:
-    most = 1 / (1 - of.matters)
-    first, second = name_sides(of)
+def _explain_not_more(comparison: Comparison, low: float, high: float, word: str) -> str:
+    most = 1 / (1 - comparison.matters)
+    first, second = name_sides(comparison)
     bound = f"{most:.3g}"
     if second:
-        size = f"{100 * (most - 1):.0f} %" if of.effect == "ratio" else _smallest(of)
-        bound = f"{size} {_less_and_more(of.unit)[1]} {name_quantity(of)} {first}"
+        size = (
+            f"{100 * (most - 1):.0f} %"
+            if comparison.effect == "ratio"
+            else _smallest(comparison)
+        )
+        bound = (
+            f"{size} {_less_and_more(comparison.unit)[1]} {name_quantity(comparison)} {first}"
+        )
     where = {SUPPORTED: "ends below", CONTRADICTED: "lies wholly above"}.get(word, "includes")
     zero = f", and {'includes' if low <= 0 <= high else 'excludes'} 0" if second else ""
     return f"the 95 % interval {where} {bound}{zero}"
 
 
-def _explain_shares(of: Comparison, decision: Decision) -> str:
+def _explain_shares(comparison: Comparison, decision: Decision) -> str:
     if decision.p is None:
         return ""
     test = f"Fisher's exact test, p = {decision.p:.2g}"
     if decision.word == INCONCLUSIVE:
         return f"the shares of networks that learned cannot be told apart ({test})"
-    more = name_sides(of)[decision.word != SUPPORTED]
+    more = name_sides(comparison)[decision.word != SUPPORTED]
     return f"more networks learned {more} ({test})"
 
 
-def describe_levels(of: Comparison, by_arm: Any) -> str:
+def describe_levels(comparison: Comparison, by_arm: Any) -> str:
     """Return the mean of each side, of ratios the geometric mean, from a number per arm."""
-    ratio = of.effect == "ratio"
+    ratio = comparison.effect == "ratio"
     means = [math.exp(one.mean()) if ratio else float(one.mean()) for one in by_arm]
     sign = "over" if ratio else "less"
 
-    percent = " %" * (not ratio and of.unit.startswith("percentage points"))
+    percent = " %" * (not ratio and comparison.unit.startswith("percentage points"))
 
     def size(x: float) -> str:
         if not ratio:
-            return f"{x:.{of.digits}f}{percent}"
+            return f"{x:.{comparison.digits}f}{percent}"
         return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
 
     if len(means) == 4:
         pairs = [means[:2], means[2:]]
         texts = [
             f"{size(a / b if ratio else a - b)} {side} ({size(a)} {sign} {size(b)})"
-            for (a, b), side in zip(pairs, name_sides(of), strict=True)
+            for (a, b), side in zip(pairs, name_sides(comparison), strict=True)
         ]
     elif len(means) == 2:
-        texts = [f"{size(x)} {side}" for x, side in zip(means, name_sides(of), strict=True)]
+        texts = [
+            f"{size(x)} {side}" for x, side in zip(means, name_sides(comparison), strict=True)
+        ]
     else:
-        texts = [f"{size(x)} {name_arm(arm)}" for x, arm in zip(means, of.arms, strict=True)]
-    unit, _, quantity = of.unit.partition(" of ")
+        texts = [
+            f"{size(x)} {name_arm(arm)}" for x, arm in zip(means, comparison.arms, strict=True)
+        ]
+    unit, _, quantity = comparison.unit.partition(" of ")
     in_unit = f"in {unit}; " if not ratio and quantity and not percent else ""
-    over = f"{in_unit}{'geometric ' * ratio}means over the {of.pairs}"
+    over = f"{in_unit}{'geometric ' * ratio}means over the {comparison.pairs}"
     return f"{', '.join(texts)} ({over})" if len(means) > 1 else ""
 
 
@@ -350,23 +377,25 @@ def describe_data(configs: Sequence[Mapping[str, Any]]) -> str:
     return f"{size:,} training images, {epochs} epoch{'s' * (epochs > 1)}"
 
 
-def describe_measure(of: Comparison) -> str:
+def describe_measure(comparison: Comparison) -> str:
     """Return how the number of each network is read from its training."""
     from lnlab.papers import EXPERIMENTS
     from lnlab.papers.claims.measures import AT_THE_BEST, IN_WORDS
 
-    if not CALL.fullmatch(of.measures[0]):
-        return of.measures[0]  # in words: of runs that are not kept
-    name, arguments = parse_call(of.measures[0])
+    if not CALL.fullmatch(comparison.measures[0]):
+        return comparison.measures[0]  # in words: of runs that are not kept
+    name, arguments = parse_call(comparison.measures[0])
     words = IN_WORDS[name].format(*arguments)
     metric = str(arguments[0]) if arguments else ""
-    if name == "final" and of.experiment:
-        words = AT_THE_BEST.get(EXPERIMENTS[of.experiment].best_metric, words)
-    if metric.startswith("chosen_") and any("batch layer" in one["norm"] for one in of.arms):
+    if name == "final" and comparison.experiment:
+        words = AT_THE_BEST.get(EXPERIMENTS[comparison.experiment].best_metric, words)
+    if metric.startswith("chosen_") and any(
+        "batch layer" in one["norm"] for one in comparison.arms
+    ):
         words += (
             "; BLN can be evaluated in 16 configurations, by which of its four statistics are "
             "the population's: for each seed that with the lowest held-out loss"
         )
-    if len(of.arms) in (3, *range(5, 20)):
+    if len(comparison.arms) in (3, *range(5, 20)):
         words += "; the best of the others is taken seed by seed"
     return words

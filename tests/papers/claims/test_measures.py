@@ -29,7 +29,7 @@ def test_the_time_to_a_level_does_not_grow_with_noise_or_length(length, noise):
 def test_a_level_is_reached_on_a_line_between_evaluations_or_at_the_end():
     frame = pd.DataFrame({"update": [0, 10], "nll": [1.0, 0.0], "cpu": [0.0, 4.0]})
     assert measures.time_to(frame, "nll", 0.25) == 7.5
-    assert measures.time_to(frame, "nll", 0.25, of="cpu") == 3
+    assert measures.time_to(frame, "nll", 0.25, clock="cpu") == 3
     assert measures.time_to(frame, "nll", 2.0) == 0
     assert measures.time_to(curve(200, end=0.3), "nll", LEVEL) == 200
     rising = pd.DataFrame({"update": [0, 5, 9], "nll": [1.0, 2.0, 3.0]})
