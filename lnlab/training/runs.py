@@ -271,7 +271,7 @@ class Run:
             return
         then = self.environment
         processor = "cpu_capability" if now["device"] == "cpu" else "device_name"
-        for name in ("lnlab", "code", "torch", processor):  # all show in the last bits
+        for name in ("code", "torch", processor):  # all show in the last bits
             if then.get(name) != now[name]:
                 raise RuntimeError(
                     f"{self.folder} was begun with {name} {then.get(name)} and this is "
@@ -317,13 +317,9 @@ class Run:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every row that was logged; a row that is being written is left out."""
-        lines = self._read_checked(METRICS).splitlines(keepends=True)
-        rows = []
-        for number, line in enumerate(lines, start=1):
-            if line.endswith(b"\n"):
-                with self._reading(f"{METRICS}, line {number},"):
-                    rows.append(dict(json.loads(line)))
-        return rows
+        *lines, _ = self._read_checked(METRICS).split(b"\n")
+        with self._reading(METRICS):
+            return [json.loads(line) for line in lines]
 
     def metrics(self) -> "pd.DataFrame":
         """Return the rows that were logged as a table."""
