@@ -67,34 +67,30 @@ def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
     return descriptions
 
 
-def parse_settings(
-    experiment: "type[Experiment]", settings: Sequence[str], data: str | None = None
-) -> dict[str, Any]:
-    """Return the fields and values of ``FIELD=VALUE`` settings."""
-    settings = [*settings, *([f"data={data}"] if data else [])]
-    return {name: values[0] for name, values in parse_axes(experiment, settings, "").items()}
-
-
-def parse_axes(
-    experiment: "type[Experiment]", settings: Sequence[str], separator: str = ","
-) -> dict[str, list[Any]]:
-    """Return the fields and values of ``FIELD=A,B,...`` settings.
-
-    Between values of several numbers stands ";". With an empty separator each setting has one
-    value.
-    """
+def find_field(experiment: "type[Experiment]", setting: str) -> "tuple[Field, str]":
+    """Return the field and the text of its value of a ``FIELD=VALUE`` setting."""
     from lnlab.training.experiment import experiment_fields
 
     fields = experiment_fields(experiment)
-    axes: dict[str, list[Any]] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals or name not in fields:
-            choice = ", ".join(fields)
-            raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {choice}.")
-        between = separator and (";" if get_origin(fields[name].kind) is tuple else separator)
-        texts = text.split(between) if between else [text]
-        axes[name] = [parse_value(fields[name], part.strip()) for part in texts]
+    name, equals, text = setting.partition("=")
+    if not equals or name not in fields:
+        choice = ", ".join(fields)
+        raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {choice}.")
+    return fields[name], text.strip()
+
+
+def parse_settings(experiment: "type[Experiment]", settings: Sequence[str]) -> dict[str, Any]:
+    """Return the fields and values of ``FIELD=VALUE`` settings."""
+    pairs = [find_field(experiment, setting) for setting in settings]
+    return {field.name: parse_value(field, text) for field, text in pairs}
+
+
+def parse_axes(experiment: "type[Experiment]", settings: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the fields and values of ``FIELD=A,B,...``; ";" stands between tuples."""
+    axes = {}
+    for field, text in [find_field(experiment, setting) for setting in settings]:
+        separator = ";" if get_origin(field.kind) is tuple else ","
+        axes[field.name] = [parse_value(field, one.strip()) for one in text.split(separator)]
     return axes
 
 
@@ -154,7 +150,8 @@ def train(
     experiment = find_experiment(name)
     from lnlab import training
 
-    task = experiment.budget(budget, **parse_settings(experiment, settings, data))
+    settings += (f"data={data}",) if data else ()
+    task = experiment.budget(budget, **parse_settings(experiment, settings))
     show_run(training.train(task, root=root or paths.place("runs"), **options))
 
 
@@ -197,8 +194,9 @@ def sweep(
         if "=" not in arm
     }
     axes |= parse_axes(experiment, [arm for arm in compared if "=" in arm] + [*settings])
-    shared = [f"seeds={seeds}"] if seeds is not None else []
-    axes |= {k: [v] for k, v in parse_settings(experiment, shared, data).items()}
+    given = {"seeds": seeds, "data": data}
+    shared = [f"{name}={text}" for name, text in given.items() if text is not None]
+    axes |= {name: [value] for name, value in parse_settings(experiment, shared).items()}
     tasks = grid(experiment, budget, axes)
     run_sweep(tasks, root=root or paths.place("runs"), **options)
 
