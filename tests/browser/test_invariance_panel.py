@@ -3,7 +3,6 @@
 import pytest
 
 from benchmarks._jupyterlab import (
-    choose,
     commanded,
     opened,
     plotted,
@@ -80,15 +79,6 @@ def lines(page, slot):
         }""",
         slot,
     )
-
-
-def test_the_command_can_be_copied(page):
-    choose(page, "precision", "bfloat16")
-    commanded(page, "bfloat16")
-    page.get_by_role("button", name="Copy command").click()
-    page.get_by_role("button", name="Copied").wait_for()
-    copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == """lnlab run 02 -p panel '{"eps": 0.0, "dtype": "bfloat16"}'"""
 
 
 def test_a_panel_that_takes_long_says_so(page):

@@ -1,5 +1,7 @@
 """A notebook with a panel, saved and opened again where its kernel is no more."""
 
+from contextlib import contextmanager
+
 from benchmarks._jupyterlab import PATIENCE, opened, plotted, write_notebook
 
 PANEL = """
@@ -11,6 +13,25 @@ from lnlab.figures.curves import line_chart
 line_chart({"a": {"layer": ([0, 1, 2], [1.0, 2.0, 3.0])}}, x="x", y="y")
 """
 PLOTS = ".js-plotly-plot:not(.lnlab-plot)"
+DIRTY = "window.jupyterapp.shell.currentWidget.context.model.dirty"
+
+
+def save(page):
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function(f"() => !{DIRTY}")
+
+
+@contextmanager
+def reopened(browser, address, name):
+    """A page on a saved notebook whose kernel is no more."""
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.set_default_timeout(PATIENCE)
+    try:
+        page.goto(address.format(name))
+        yield page
+    finally:
+        page.evaluate("window.jupyterapp?.serviceManager.sessions.shutdownAll()")
+        page.close()
 
 
 def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
@@ -22,14 +43,9 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
         page.wait_for_selector(PLOTS, state="attached")
         hidden = page.locator(PLOTS).last
         assert not hidden.is_visible(), "beside the live one it would be there twice"
-        page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
-        page.wait_for_function(
-            "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
-        )
-    page = browser.new_page(viewport={"width": 1400, "height": 900})
-    try:
-        page.goto(address.format("saved.ipynb"))
-        page.wait_for_selector(PLOTS, timeout=PATIENCE)
+        save(page)
+    with reopened(browser, address, "saved.ipynb") as page:
+        page.wait_for_selector(PLOTS)
         assert page.locator(".lnlab-plot").count() == 0
         lost = page.get_by_text("model not found")
         lost.wait_for(state="attached")
@@ -40,16 +56,12 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
         assert "relative to step 25" in words
         assert "Run this cell for live controls." in words
         page.wait_for_timeout(3000)  # a kernel writes its version, a figure its picture
-        dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
-        assert not page.evaluate(dirty), "it was only opened"
+        assert not page.evaluate(DIRTY), "it was only opened"
         page.evaluate(
             "window.jupyterapp.shell.currentWidget.content.widgets[0].model.sharedModel"
             ".setSource('1 + 1')"
         )
-        page.wait_for_function(dirty)
-    finally:
-        page.evaluate("window.jupyterapp?.serviceManager.sessions.shutdownAll()")
-        page.close()
+        page.wait_for_function(DIRTY)
 
 
 def test_a_figure_that_was_saved_is_dark_where_the_theme_is(browser, address, folder):
@@ -61,20 +73,12 @@ def test_a_figure_that_was_saved_is_dark_where_the_theme_is(browser, address, fo
                   .get(0).outputs?.get(0)?.data["image/png"]""",
             timeout=PATIENCE,
         )
-        page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
-        page.wait_for_function(
-            "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
-        )
-    page = browser.new_page(viewport={"width": 1400, "height": 900})
-    try:
-        page.goto(address.format(file.name))
-        page.wait_for_selector(".plot-img", timeout=PATIENCE)
+        save(page)
+    with reopened(browser, address, file.name) as page:
+        page.wait_for_selector(".plot-img")
         assert page.locator(PLOTS).count() == 0, "in the light the picture will do"
         page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-        page.wait_for_selector(PLOTS, timeout=PATIENCE)
+        page.wait_for_selector(PLOTS)
         look = "getComputedStyle(document.querySelector('.jp-RenderedPlotly')).filter"
         page.wait_for_function(f"{look}.includes('invert')")
         assert not page.locator(".plot-img").is_visible()
-    finally:
-        page.evaluate("window.jupyterapp?.serviceManager.sessions.shutdownAll()")
-        page.close()

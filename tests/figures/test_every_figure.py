@@ -1,8 +1,7 @@
-"""Every figure: labels are shown as letters, and a normalizer has its own colour."""
+"""Every figure: labels are shown as letters."""
 
 import html
 import pkgutil
-from collections.abc import Iterator
 from importlib import import_module
 from inspect import getmembers, isfunction
 from types import SimpleNamespace
@@ -15,7 +14,6 @@ import pytest
 
 from lnlab import figures
 from lnlab.figures import curves, landscape, style, tables
-from lnlab.figures.style import GREY, INK, NORMALIZERS
 from lnlab.papers.claims.figure import dots
 
 TAG = "<img src=x onerror=alert`1`>"
@@ -93,39 +91,3 @@ def test_figure_shows_tags_as_letters(draw, strings):
     texts = strings(FIGURES[draw](TAG))
     assert not [text for text in texts if TAG in text]
     assert [text for text in texts if html.escape(TAG) in text]
-
-
-# what stands for no normalizer: a bar that is decided or not, a tag of a shape, a light share
-NEUTRAL = {"#CBD0D8", "#D8DBE0", "white", GREY, INK, "#4B5563"}
-
-
-COLOURED = (
-    curves.line_chart,
-    curves.over_depth,
-    curves.quantile_ribbons,
-    curves.smoothness_ribbons,
-    landscape.bands,
-)
-
-
-@pytest.mark.parametrize("name", ["layer", "none", "recurrent batch"])
-@pytest.mark.parametrize("draw", COLOURED, ids=lambda draw: draw.__name__)
-def test_a_normalizer_has_its_colour_in_every_figure(draw, name):
-    figure = FIGURES[draw](name).update_layout(template=None).to_plotly_json()
-    colors = {color for color in colored(figure) if color not in NEUTRAL}
-    assert colors == {NORMALIZERS[name]}
-
-
-def colored(part) -> Iterator[str]:
-    """Every colour that a part of a figure names."""
-    if isinstance(part, dict):
-        for key, value in part.items():
-            if isinstance(value, str):
-                yield from [value] if key in ("color", "fillcolor") else []
-            else:
-                yield from colored(value)
-    elif isinstance(part, list | tuple):
-        for value in part:
-            yield from (
-                [value] if isinstance(value, str) and value[:1] == "#" else colored(value)
-            )

@@ -41,7 +41,10 @@ def test_every_normalizer_is_in_the_table():
     assert set(NORMALIZERS) == set(NORMS)
 
 
-def test_two_names_never_look_alike_nor_like_what_is_no_normalizer():
+def test_no_two_names_look_alike_and_all_stand_out_from_white():
+    for color in (*NAMED.values(), *OTHERS):
+        # 2.2: the palest of Okabe & Ito's colours but yellow, which has 1.3
+        assert 1.05 / (luminance(color) + 0.05) > 2.2
     for one, other in combinations([*NAMED.values(), *OTHERS], 2):
         # about 2 is what one just notices side by side; lines are thin and apart
         assert np.linalg.norm(seen(one) - seen(other)) > 15, (one, other)
@@ -66,12 +69,6 @@ def test_legends_have_one_order():
     assert sorted(given, key=legend_rank) == expected
 
 
-@pytest.mark.parametrize("color", sorted({*NAMED.values(), *OTHERS}))
-def test_lines_stand_out_from_white(color):
-    # 2.2: the palest of Okabe & Ito's colours but yellow, which has 1.3
-    assert 1.05 / (luminance(color) + 0.05) > 2.2
-
-
 @pytest.mark.parametrize(
     ("values", "labels"),
     [
@@ -86,18 +83,7 @@ def test_a_logarithmic_axis_has_few_labels(values, labels):
 
 
 @pytest.mark.parametrize(
-    ("values", "each"),
-    [
-        ([[1, 2, 3, 4, 5], [2, 4]], True),  # epochs
-        ([[2, 3, 4, 6]], True),
-        ([[0, 100, 200]], False),
-        ([[0, 0.5, 1, 2]], False),
-        ([[0, 7]], False),
-        ([[3]], False),
-        ([[]], False),
-        ([], False),
-        ([[1, np.nan, 3]], False),
-    ],
+    ("values", "each"), [([[1, 2, 3], [5]], True), ([[0, 0.5, 1, 2]], False), ([], False)]
 )
 def test_a_few_whole_numbers_have_a_label_each(values, each):
     axis = linear_axis(np.array(one, float) for one in values)

@@ -1,7 +1,6 @@
 """The playground as a page."""
 
 import gzip
-import re
 
 import nbformat
 import pytest
@@ -60,12 +59,6 @@ def test_it_learns_pauses_and_makes_one_step(opened):
     assert page.evaluate("document.documentElement.scrollWidth") == 1280
 
 
-def test_it_stands_still_where_motion_is_to_be_reduced(opened):
-    page = opened(reduced_motion="reduce")
-    page.wait_for_timeout(300)
-    assert updates(page) == 0
-
-
 def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(opened):
     page = opened(playing=False, scale=2, width=390)
     for _ in range(30):
@@ -99,24 +92,14 @@ def test_divergence_is_shown(opened):
 
 def test_an_experiment_asks_runs_and_answers(opened):
     page = opened(reduced_motion="reduce")
+    page.wait_for_timeout(300)
+    assert updates(page) == 0, "motion is to be reduced"
     page.get_by_role("button", name="Larger inputs").click()
     page.get_by_label("weight norm").first.check()
     page.get_by_label("Batch size").select_option("1")  # is undone when the experiment is run
     page.get_by_role("button", name="This is my prediction").click()
     page.get_by_text("5 of 6 predicted").wait_for()
     assert "→" in page.locator(".experiment .right").first.text_content()
-
-
-def test_larger_weights_raise_the_loss_where_nothing_is_normalized(opened):
-    page = opened(reduced_motion="reduce")
-    page.get_by_role("button", name="Larger weights").click()
-    page.get_by_role("button", name="This is my prediction").click()
-    page.get_by_text("of 6 predicted").wait_for()
-    before, now = page.locator(".experiment").get_by_text("→").first.text_content().split("→")
-    number = re.compile(r"[0-9.]+")
-    before, now = float(number.findall(before)[-1]), float(number.findall(now)[0])
-    assert before < 0.2, "nothing is learned yet, so nothing can be lost"
-    assert now > 4 * before
 
 
 @pytest.mark.parametrize(
@@ -188,5 +171,3 @@ def test_the_command_writes_a_page_that_is_small(tmp_path):
 def test_a_setting_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="no setting is called 'speeed'"):
         lnlab.playground(speeed=1)
-    with pytest.raises(ValueError, match="three of none, batch"):
-        lnlab.playground(norms=["none", "none", "layer"])

@@ -59,9 +59,7 @@ WRONG = [
     ("invariance", {"normalizers": ["layer"] * 5}, "5 normalizers: choose at most 4"),
     ("invariance", {"delta": 0.0}, "delta is 0.0: give 0.0001 to 10000"),
     ("order", {"caption": "a dog"}, "'a dog' is not understood: say it like"),
-    ("positions", {"norm": "batch"}, "norm is 'batch': choose from layer, none"),
     ("thoughts", {"book": 99}, "book is 99: choose from 0, 1"),
-    ("writing", {"text": "Fox"}, "'F', which this model never learned"),
 ]
 
 
@@ -128,15 +126,11 @@ def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
             assert is_equal(moved._traces, frame.figure["data"])
             assert is_equal(moved._layout, frame.figure["layout"])
         states.clear()
-    program, run, notebook, flag, parameter, text = shlex.split(panel.bar.command)
-    assert (program, run, flag, parameter) == ("lnlab", "run", "-p", "panel")
-    assert notebook == panel.notebook
+    *words, text = shlex.split(panel.bar.command)
+    assert words == ["lnlab", "run", panel.notebook, "-p", "panel"]
     again = FUNCTIONS[name](*GIVEN[name], **parse_value(text))
     assert again.state == panel.state
     assert again.bar.sentence == panel.bar.sentence
-
-
-def test_suggestions_can_be_shown(panel):
     for state in panel.suggestions.values():
         panel.state = state
         assert panel.bar.error == ""

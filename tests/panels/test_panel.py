@@ -60,14 +60,6 @@ def send(panel, **message):
     panel._on_message(panel.bar, message, [])
 
 
-def test_plots_and_sentence_follow_a_control():
-    shown = panel()
-    shown.controls["delta"].value = 3.0
-    assert shown.state == State(delta=3.0)
-    assert (drawn(shown), drawn(shown, "late")) == ([3.0, 3.0], [9.0, 9.0])
-    assert shown.bar.sentence == "layer: 3"
-
-
 @pytest.mark.parametrize("settings", [{}, {"delta": 2.5}, {"delta": 0.1, "name": "it's δ"}])
 def test_the_command_brings_the_state_back(settings):
     words = shlex.split(panel(**settings).command)

@@ -18,7 +18,6 @@ from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
 from lnlab.papers.las import panel as attention_panel
-from lnlab.papers.las import synthesizer
 from lnlab.papers.order_embeddings import panel as order_panel
 from lnlab.papers.order_embeddings.data import parse
 from lnlab.papers.order_embeddings.evaluate import embed_captions, embed_images
@@ -67,15 +66,6 @@ def test_attention_is_what_the_runs_kept_at_every_moment_of_every_example(recogn
                 assert trace["x"][0] == pytest.approx(0.01)  # half a step
     with pytest.raises(ValueError, match="there are no runs"):
         attention_panel.attention({}, utterances)
-
-
-def test_phones_of_the_synthesised_speech_have_their_words_beside_them():
-    for number in range(40):
-        random = np.random.default_rng([0, list(synthesizer.SIZES).index("test"), number])
-        _, words, _ = synthesizer.choose_words(random, "test")
-        units = synthesizer.make_utterance(0, "test", number).units
-        assert attention_panel.quoted_words(units) == f"“{' '.join(words)}”"
-    assert attention_panel.quoted_words(("k", "ah")) == ""
 
 
 # Drawings and readers.
@@ -154,17 +144,6 @@ def test_captions_above_say_less_and_those_below_say_more(search):
     assert result.below
     assert all(meaning.entails(parse(one.text)) for one in result.above)
     assert all(parse(one.text).entails(meaning) for one in result.below)
-
-
-def test_a_caption_that_is_not_understood_changes_no_picture(search):
-    panel = order_panel.order(search.models, search.dataset)
-    sentence = panel.bar.sentence
-    panel.controls["caption"].value = "two dogs"
-    assert "'two dogs' is not understood: say it like" in panel.bar.error
-    assert panel.bar.sentence == sentence
-    panel.controls["caption"].value = "a ring"
-    assert panel.bar.error == ""
-    assert panel.bar.sentence.startswith("“a ring”, network none.")
 
 
 # Skip-thoughts.
