@@ -22,7 +22,13 @@ from torch import Tensor, nn
 from torch.func import jacrev
 
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import ModuleCopy, Read, check_model, check_type, first_tensor
+from lnlab.analysis.module_copy import (
+    ModuleCopy,
+    SelectOutput,
+    check_model,
+    check_type,
+    first_tensor,
+)
 from lnlab.analysis.objective import Objective, analysis_dtype
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
@@ -345,7 +351,7 @@ def fisher_information(
     bn_stats: str | None = None,
     params: Collection[str] | None = None,
     dtype: torch.dtype | None = None,
-    read: Read = first_tensor,
+    select_output: SelectOutput = first_tensor,
 ) -> FisherInformation:
     """Return the Fisher information of a model's output distribution at its parameters.
 
@@ -357,7 +363,7 @@ def fisher_information(
             (those of x, as in training) or "running" (as in evaluation).
         params: the names of the parameters that may move; None: all that are trained.
         dtype: the precision; None: that of the model, float32 at least.
-        read: from what the model returns to h.
+        select_output: from what the model returns to h.
 
     Examples:
         >>> information = lnlab.fisher_information(net, x)
@@ -373,10 +379,16 @@ def fisher_information(
     dtype = dtype or analysis_dtype(model)
     # h stays that of theta while w moves: at w = theta the divergence is 0 and so is its
     # gradient, and what is left of second order is F (eq. 9)
-    h = ModuleCopy(model, x, dtype=dtype, bn_stats=bn_stats or "running", read=read).run().y
+    h = (
+        ModuleCopy(
+            model, x, dtype=dtype, bn_stats=bn_stats or "running", select_output=select_output
+        )
+        .run()
+        .y
+    )
 
     def divergence(output: object, h: Tensor) -> Tensor:
-        return family.kl(h, read(output)).sum() / len(h)  # E over P(x); time adds up
+        return family.kl(h, select_output(output)).sum() / len(h)  # E over P(x); time adds up
 
     return FisherInformation(
         model, x, h, divergence, bn_stats=bn_stats, params=params, dtype=dtype

@@ -28,8 +28,8 @@ from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square
 from lnlab.analysis.module_copy import (
     ModuleCopy,
     Observation,
-    Read,
     Replacement,
+    SelectOutput,
     Weight,
     as_list,
     batch_norms,
@@ -353,8 +353,9 @@ class InvarianceTester:
         y = self.base.y
         if not y.is_floating_point() or not y.dim():
             raise ValueError(
-                f"the output to judge is {y.dtype} of shape {tuple(y.shape)}: give read=, "
-                "which returns a floating point tensor with the cases along its first axis."
+                f"the output to judge is {y.dtype} of shape {tuple(y.shape)}: give "
+                "select_output=, which returns a floating point tensor with the cases along "
+                "its first axis."
             )
         if not bool(y.isfinite().all()):
             raise ValueError("the outputs hold NaN or an infinity before any change.")
@@ -516,7 +517,7 @@ def check_invariances(
     *,
     weights: Collection[str] | str | None = None,
     columns: Collection[int] | int | None = None,
-    read: Read = first_tensor,
+    select_output: SelectOutput = first_tensor,
     dtype: torch.dtype = torch.float64,
     modes: Collection[str] | str | None = None,
     progress: bool = False,
@@ -540,7 +541,8 @@ def check_invariances(
             training case re-scaling, x₁ → δx₁; 9, shift of a case's inputs, xₙ → xₙ + cₙ1; 11,
             the other cases replaced, x₂…x_B → x′. At the pre-activations, the summed inputs: 7,
             shift of a case's, aₙ → aₙ + cₙ1; 8, shift of a unit's, aᵢ → aᵢ + cᵢ.
-        read: from what the model returns to the tensor that is compared; without it the first.
+        select_output: from what the model returns to the tensor that is compared; without it
+            the first.
         dtype: the precision; in torch.float32 some breaks are hidden by rounding.
         modes: of "train", "running", "recomputed" and "evaluation", those to try if the model
             has them; None: all.
@@ -555,7 +557,7 @@ def check_invariances(
     columns = [*COLUMNS] if columns is None else as_list(columns, int)
     _check_arguments(x, columns, dtype)
     chosen = find_weights(model, None if weights is None else as_list(weights, str))
-    has = _modes(model, x, read)
+    has = _modes(model, x, select_output)
     wanted = [*has] if modes is None else as_list(modes, str)
     if not set(wanted) & set(has) or set(wanted) - {*MODES, "evaluation"}:
         raise ValueError(f"modes is {wanted}: the model has {[*has]}.")
@@ -565,7 +567,9 @@ def check_invariances(
     precision = dtype
     for mode in [mode for mode in has if mode in wanted]:
         try:
-            module = ModuleCopy(model, x, dtype=dtype, bn_stats=has[mode], read=read)
+            module = ModuleCopy(
+                model, x, dtype=dtype, bn_stats=has[mode], select_output=select_output
+            )
             tester = InvarianceTester(module, chosen)
         except ValueError as error:
             not_tried[mode] = str(error)
@@ -653,12 +657,14 @@ def _check_arguments(x: Tensor, columns: Collection[int], dtype: torch.dtype) ->
         )
 
 
-def _modes(model: nn.Module, x: Tensor, read: Read) -> dict[str, str]:
+def _modes(model: nn.Module, x: Tensor, select_output: SelectOutput) -> dict[str, str]:
     """Return the modes in which a model is tried, with the statistics that it takes in each."""
     if batch_norms(model):
         return MODES
     evaluation, training = (
-        InvarianceTester(ModuleCopy(model, x, bn_stats=bn_stats, read=read), {}).base.y
+        InvarianceTester(
+            ModuleCopy(model, x, bn_stats=bn_stats, select_output=select_output), {}
+        ).base.y
         for bn_stats in ("running", "batch")
     )
     # training is a mode of its own if it computes something else, as with dropout

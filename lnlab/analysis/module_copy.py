@@ -83,8 +83,8 @@ def first_tensor(output: Any) -> Tensor:
         if isinstance(leaf, Tensor):
             return leaf
     raise TypeError(
-        f"the model returned {type(output).__name__}, which holds no tensor: give read=, "
-        "a function from what it returns to the tensor that is analyzed."
+        f"the model returned {type(output).__name__}, which holds no tensor: give "
+        "select_output=, a function from what it returns to the tensor that is analyzed."
     )
 
 
@@ -288,7 +288,7 @@ def find_weights(module: nn.Module, names: Collection[str] | None = None) -> dic
 # A copy that is evaluated again and again, each time with something else in place.
 
 
-Read = Callable[[Any], Tensor]
+SelectOutput = Callable[[Any], Tensor]
 """A function from what a module returns to the tensor that is analyzed."""
 
 EPS = ("eps", "epsilon", "variance_epsilon")
@@ -324,7 +324,7 @@ class ModuleCopy:
         x: its input.
         dtype: the precision of the copy; None: that of the model.
         bn_stats: one of :data:`BN_STATS`; "batch" is training mode.
-        read: from what the model returns to the tensor that is analyzed.
+        select_output: from what the model returns to the tensor that is analyzed.
     """
 
     def __init__(
@@ -334,12 +334,13 @@ class ModuleCopy:
         *,
         dtype: torch.dtype | None = None,
         bn_stats: str = "running",
-        read: Read = first_tensor,
+        select_output: SelectOutput = first_tensor,
     ) -> None:
         check_input(x)
         check_bn_stats(bn_stats)
-        check_type("read", read, Callable, "a function from what the model returns to a tensor")
-        self.bn_stats, self.read = bn_stats, read
+        hint = "a function from what the model returns to a tensor"
+        check_type("select_output", select_output, Callable, hint)
+        self.bn_stats, self.select_output = bn_stats, select_output
         # with a precision their numbers are copied below
         self.module = copy_module(model, share=dtype is not None)
         if dtype is not None:
@@ -372,8 +373,8 @@ class ModuleCopy:
                     f"{type(self.module).__name__} does not take x of shape "
                     f"{tuple(new.x.shape)} in {new.x.dtype}: {error}"
                 ) from error
-            y = self.read(output)
-            check_type("what read= returns", y, Tensor, "a function that returns a tensor")
+            y = self.select_output(output)
+            check_type("select_output(...)", y, Tensor, "a function that returns a tensor")
             return Observation(y.clone(), activations, self._recorder.called)
 
     def gradients(
@@ -397,7 +398,7 @@ class ModuleCopy:
                 p.requires_grad_()
             with torch.enable_grad(), self._replaced(new):
                 # not torch.autograd.grad, which checkpoints may refuse
-                function(self.read(self.module(x.clone()))).backward()
+                function(self.select_output(self.module(x.clone()))).backward()
             tensors = floating | ({"": x} if x.requires_grad else {})
             return {
                 name: torch.zeros_like(v) if v.grad is None else v.grad
@@ -455,7 +456,10 @@ class ModuleCopy:
     def without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
         """Return another copy with every eps, or every bias inside a, 0; None if none was."""
         # what holds the method that reads outputs is not copied with it
-        memo: dict[int, Any] = {**_share_parameters(self.module), id(self.read): self.read}
+        memo: dict[int, Any] = {
+            **_share_parameters(self.module),
+            id(self.select_output): self.select_output,
+        }
         other = deepcopy_module(self, memo)
         changed = [eps and _drop_eps(m) for m in other.module.modules()]
         changed += [bias and _drop_bias(m) for m in other.module.modules()]

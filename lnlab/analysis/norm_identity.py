@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.module_copy import (
     ModuleCopy,
-    Read,
     Replacement,
+    SelectOutput,
     check_input,
     check_model,
     first_tensor,
@@ -385,7 +385,7 @@ def find_running_stats(
 
     def evaluate(x: Tensor) -> Tensor:
         module.eval()
-        return box.module.read(module(x)).clone()
+        return box.module.select_output(module(x)).clone()
 
     # an affine function has no second difference, and one x nudged moves one y
     curvature = evaluate(x + 2) - 2 * evaluate(x + 1) + evaluate(x)
@@ -514,7 +514,7 @@ CASES = 8
 
 @in_one_thread
 def identify_norm(
-    model: nn.Module, x: Tensor | None = None, *, read: Read = first_tensor
+    model: nn.Module, x: Tensor | None = None, *, select_output: SelectOutput = first_tensor
 ) -> NormReport:
     """Return what a normalizer computes, and where that is not what torch.nn's does.
 
@@ -528,7 +528,7 @@ def identify_norm(
         x: an input, of which only the shape is used, and the device if the module has no
             tensor of its own; None: made up from the module's ``normalized_shape``,
             ``num_features``, ``num_channels`` or ``units``.
-        read: from what the module returns to the tensor that is analyzed.
+        select_output: from what the module returns to the tensor that is analyzed.
 
     Examples:
         >>> print(lnlab.identify_norm(nn.LayerNorm(16)))
@@ -544,7 +544,11 @@ def identify_norm(
     # a mean of 1/2, a deviation of 2: if they are not removed, it shows
     z = (2 * normal(3, 0, *shape) + 0.5).to(device)
     training, evaluation = (
-        BlackBox(ModuleCopy(model, z, dtype=torch.float64, bn_stats=bn_stats, read=read))
+        BlackBox(
+            ModuleCopy(
+                model, z, dtype=torch.float64, bn_stats=bn_stats, select_output=select_output
+            )
+        )
         for bn_stats in ("batch", "running")
     )
     y = training(z)
@@ -769,12 +773,14 @@ def _compare_precision(
     """
     # mean x² is 1e8 here, which float32 holds to the nearest 8: of mean(x²) - mean(x)², a
     # variance of 1, nothing is left, while the mean of (x - mean)² has all its digits
-    z, read = training.module.x, training.module.read
+    z, select_output = training.module.x, training.module.select_output
     x = (LARGE_MEAN + normal(4, 0, *z.shape)).float().to(z.device)
     weights = {name: w.float() for name, w in training.weights.items()}
     with suppress(ValueError):  # of a module that does not run in float32
         if divisor.about_mean:
-            single = ModuleCopy(model, x, dtype=torch.float32, bn_stats="batch", read=read)
+            single = ModuleCopy(
+                model, x, dtype=torch.float32, bn_stats="batch", select_output=select_output
+            )
             error = relative_change(single.run(Replacement(x, weights)).y, training(x.double()))
             wrong = not error <= CANCELS
             found = f"off by {error:.1g}" + ", the variance cancels" * wrong
@@ -810,7 +816,7 @@ def _compare_gradient(
         expected = torch.autograd.grad(operator(x, divisor.eps), x, slope)
         module = deepcopy(training.module.module)
         output = torch.func.functional_call(module, training.weights, (x,), strict=False)
-        y = training.module.read(output)
+        y = training.module.select_output(output)
         if not y.requires_grad:
             return _compare("gradient", "none", right)
         found = torch.autograd.grad(y, x, slope)

@@ -276,7 +276,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     if names and subject.noise:  # what is turned off may need them
         noisy = deepcopy_module(subject.original, share=True)
         turn_dropout_off(noisy)
-        noisy = ModuleCopy(noisy, subject.x, bn_stats="batch", read=subject.read)
+        noisy = ModuleCopy(noisy, subject.x, bn_stats="batch", select_output=subject.read)
         effects_of_noise = ParameterEffects(subject, noisy, states)
         names = effects_of_noise.without_effect({n: masks[n] for n in names})
     idle = {name: (int(masks[name].sum()), masks[name].numel()) for name in names}

@@ -590,7 +590,9 @@ class AuditSubject:
 
     def copy_in(self, dtype: torch.dtype | None, bn_stats: str) -> ModuleCopy:
         """Return a copy in a precision, whose parameters can be replaced for an evaluation."""
-        return ModuleCopy(self.module, self.x, dtype=dtype, bn_stats=bn_stats, read=self.read)
+        return ModuleCopy(
+            self.module, self.x, dtype=dtype, bn_stats=bn_stats, select_output=self.read
+        )
 
     def copy(self, bn_stats: str | None = None) -> ModuleCopy:
         """Return the one copy, in float64 if that works; as it trains, by default."""
@@ -602,7 +604,7 @@ class AuditSubject:
         for change in (lambda module: module, follow_parameter_dtype):
             try:
                 module = change(self.module)
-                copy = ModuleCopy(module, self.x, dtype=torch.float64, read=self.read)
+                copy = ModuleCopy(module, self.x, dtype=torch.float64, select_output=self.read)
                 trace = CallTrace(copy.module).run(copy, copy.x)
             except Exception as error:  # a user's module may raise anything
                 self._not_wide = self._not_wide or str(error)

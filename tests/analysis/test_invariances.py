@@ -168,7 +168,7 @@ class Returns(nn.Module):
 def test_errors_say_what_to_do():
     linear, x = nn.Linear(3, 2), torch.randn(2, 3)
     for net, inputs, settings, error, message in (
-        (Returns(lambda x: "no tensor"), x, {}, TypeError, "give read="),
+        (Returns(lambda x: "no tensor"), x, {}, TypeError, "give select_output="),
         (Returns(lambda x: x.argmax(1)), x, {}, ValueError, "floating point"),
         (linear, torch.full((2, 3), math.nan), {}, ValueError, "^x is nan at"),
         (linear, torch.randn(2, 4), {}, ValueError, r"Linear does not take .*\(2, 4\)"),
