@@ -1,6 +1,6 @@
 """A training recorded by hooks: summaries of what passes through the modules of a network.
 
-    with record(model, where=["layers.1"], every=10) as recorder:
+    with record(model, modules=["layers.1"], every=10) as recorder:
         ...train...
     recorder.to_frame()
 
@@ -139,21 +139,23 @@ class HookContext:
 
 
 WHAT = ("activations", "gradients", "parameters")
-ALSO = ("drift", "rank", "cosine")
+EXTRA = ("drift", "rank", "cosine")
 
-Where = Collection[str] | Collection[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
+Modules = (
+    Collection[str] | Collection[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
+)
 """Names as ``named_modules`` gives them, classes, or a predicate; None: modules without any."""
 
 
 def record(
     model: nn.Module,
-    where: Where = None,
+    modules: Modules = None,
     what: Collection[str] = ("activations",),
     *,
     every: int = 1,
-    rows: int = 1000,
+    max_rows: int = 1000,
     evaluation: bool = False,
-    also: Collection[str] = (),
+    extra: Collection[str] = (),
 ) -> Recorder:
     """Return a context manager that records what passes through modules of ``model``.
 
@@ -164,12 +166,12 @@ def record(
     Args:
         model: any module. Of :class:`lnlab.training.Stacked` models only a stack of one can be
             recorded; ``unstack()`` the others.
-        where: which modules.
+        modules: which of them; None: those without modules inside.
         what: any of activations, gradients, parameters.
         every: steps from one summary to the next.
-        rows: the most summaries that are kept of one tensor.
+        max_rows: the most summaries that are kept of one tensor.
         evaluation: record calls in evaluation mode, too.
-        also: what takes longer to compute: "drift" of each unit's mean and variance since the
+        extra: what takes longer to compute: "drift" of each unit's mean and variance since the
             summary before, the stable "rank", the mean "cosine" between cases.
 
     Examples:
@@ -187,31 +189,31 @@ def record(
             "compiled modules run without hooks: record the module that was given to "
             "torch.compile, and train that one while it is recorded."
         )
-    what, also = as_list(what, str), as_list(also, str)
-    for name, given, known in (("what", what, WHAT), ("also", also, ALSO)):
+    what, extra = as_list(what, str), as_list(extra, str)
+    for name, given, known in (("what", what, WHAT), ("extra", extra, EXTRA)):
         if set(given) - set(known) or not what:
             raise ValueError(f"{name} is {sorted(given)}: choose from {', '.join(known)}.")
-    if every < 1 or rows < 2:
-        raise ValueError(f"every is {every}, rows {rows}: give at least 1 and 2.")
-    modules = choose_modules(model, where)
-    return Recorder(model, modules, frozenset((*what, *also)), every, rows, evaluation)
+    if every < 1 or max_rows < 2:
+        raise ValueError(f"every is {every}, max_rows {max_rows}: give at least 1 and 2.")
+    chosen = choose_modules(model, modules)
+    return Recorder(model, chosen, frozenset((*what, *extra)), every, max_rows, evaluation)
 
 
-def choose_modules(model: nn.Module, where: Where) -> dict[str, nn.Module]:
-    """Return the modules of ``model`` that ``where`` means, by name."""
-    modules = dict(model.named_modules())
-    if where is None:
-        chosen = {name: m for name, m in modules.items() if not any(m.children())}
-    elif callable(where) and not isinstance(where, type):
-        chosen = {name: m for name, m in modules.items() if where(name, m)}
+def choose_modules(model: nn.Module, modules: Modules) -> dict[str, nn.Module]:
+    """Return the modules of ``model`` that ``modules`` selects, by name."""
+    known = dict(model.named_modules())
+    if modules is None:
+        chosen = {name: m for name, m in known.items() if not any(m.children())}
+    elif callable(modules) and not isinstance(modules, type):
+        chosen = {name: m for name, m in known.items() if modules(name, m)}
     else:
-        wanted = as_list(where, (str, type))
+        wanted = as_list(modules, (str, type))
         names = {name for name in wanted if isinstance(name, str)}
         classes = tuple(kind for kind in wanted if isinstance(kind, type))
-        check_names("module", names, modules)
-        chosen = {n: m for n, m in modules.items() if n in names or isinstance(m, classes)}
+        check_names("module", names, known)
+        chosen = {n: m for n, m in known.items() if n in names or isinstance(m, classes)}
     if not chosen:
-        raise ValueError(f"where={where!r} chooses nothing: there are {', '.join(modules)}.")
+        raise ValueError(f"modules={modules!r} chooses nothing: there are {', '.join(known)}.")
     return chosen
 
 
@@ -228,11 +230,11 @@ class Recorder(HookContext, AnalysisResult):
         modules: dict[str, nn.Module],
         what: frozenset[str],
         every: int,
-        rows: int,
+        max_rows: int,
         evaluation: bool,
     ) -> None:
         self.model, self.modules, self.what = model, modules, what
-        self.every, self.rows, self.evaluation = every, rows, evaluation
+        self.every, self.max_rows, self.evaluation = every, max_rows, evaluation
         self.step = 0
         self._rows: dict[Key, list[Row]] = defaultdict(list)
         self._last: dict[Key, tuple[int, Tensor, Tensor]] = {}
@@ -316,14 +318,14 @@ class Recorder(HookContext, AnalysisResult):
         step = self.step if at is None else at
         head = {"step": step, "name": key[0], "what": key[1], "call": key[2]}
         self._rows[key].append(head | summary(tensor) | self._also(key, tensor, step))
-        if len(self._rows[key]) > self.rows:
+        if len(self._rows[key]) > self.max_rows:
             self.every *= 2
             for other, rows in self._rows.items():
                 self._rows[other] = [row for row in rows if row["step"] % self.every == 0]
 
     def _also(self, key: Key, tensor: Tensor, step: int) -> Row:
         """Return the numbers that were asked for beside the summary."""
-        if not self.what & set(ALSO) or not tensor.numel():
+        if not self.what & set(EXTRA) or not tensor.numel():
             return {}
         row: Row = {}
         A = as_matrix(tensor)
@@ -353,7 +355,7 @@ class Recorder(HookContext, AnalysisResult):
         (B, H, height, width) along the second; all else are cases. Moments are of all finite
         values, quantiles of an even sample of them.
 
-        With ``also``: rank, ||A||_F²/||A||_2² of the cases by units A; cosine, the mean over
+        With ``extra``: rank, ||A||_F²/||A||_2² of the cases by units A; cosine, the mean over
         pairs of cases; drift_mean and drift_var, how far the mean and the variance of a unit
         over the cases have moved (the mean over units of the size) since so many steps (since)
         before.

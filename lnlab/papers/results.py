@@ -213,17 +213,17 @@ def trajectories(
     arms: Arms,
     metric: str,
     x: str = "update",
-    read: Callable[[pd.DataFrame], pd.DataFrame] = lambda metrics: metrics,
+    select_rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda metrics: metrics,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the curves of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K).
 
-    The times of seeds that trained side by side are divided among them. ``read`` selects rows
-    from those of a seed; by default all.
+    The times of seeds that trained side by side are divided among them.
+    ``select_rows`` selects rows from those of a seed; by default all.
     """
     curves = {}
     for arm, runs in arms.items():
         by_seed = sorted(runs.items())
-        frames = [read(rows(run.metrics(), seed)) for seed, run in by_seed]
+        frames = [select_rows(rows(run.metrics(), seed)) for seed, run in by_seed]
         at, values = (
             np.stack([frame[column].to_numpy(float) for frame in frames])
             for column in (x, metric)

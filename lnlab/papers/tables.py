@@ -280,7 +280,7 @@ def start_and_end(runs: Mapping[int, Run], metric: str, C: float) -> str:
 def curves_with_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the curves of a score along the runs of both arms, and of a bag of words."""
     pair = {arm: arms[arm] for arm in BOTH}
-    curves = trajectories(pair, metric, read=lambda metrics: scored(metrics, metric))
+    curves = trajectories(pair, metric, select_rows=lambda metrics: scored(metrics, metric))
     along, _ = curves["layer"]
     words = rounded_mean(arms["layer"], score_at(metric + WORDS, -1))
     return curves | {"bag of words": (along, np.full((1, len(along)), words))}

@@ -30,7 +30,7 @@ def recorded(model, *inputs, **settings) -> Any:
 
 def test_activations_and_gradients_are_those_of_the_part():
     model, x = net(), torch.randn(11, 5)
-    row = recorded(model, x, where=["0"]).iloc[0]
+    row = recorded(model, x, modules=["0"]).iloc[0]
     a = model[0](x)
     assert row["mean"] == pytest.approx(a.mean().item(), abs=1e-15)
     assert row["std"] == pytest.approx(a.std(correction=0).item())
@@ -38,7 +38,7 @@ def test_activations_and_gradients_are_those_of_the_part():
     assert row["q00"] == a.min().item()
     assert row["count"] == 77
     model.zero_grad()
-    frame = recorded(model, x, where=["2"], what=["gradients"]).set_index("name")
+    frame = recorded(model, x, modules=["2"], what=["gradients"]).set_index("name")
     assert set(frame.index) == {"2", "2.weight", "2.bias"}
     assert frame.norm["2.weight"] == pytest.approx(model[2].weight.grad.norm().item())
     assert frame.norm["2"] == pytest.approx((2 * model(x)).norm().item())
@@ -46,13 +46,13 @@ def test_activations_and_gradients_are_those_of_the_part():
 
 def test_every_evaluation_and_the_bound_of_memory():
     model, x = net(), torch.randn(2, 5)
-    assert list(recorded(model, *7 * [x], where=["0"], every=3).step) == [3, 6]
-    frame = recorded(model, *200 * [x], where=["0"], rows=8)
+    assert list(recorded(model, *7 * [x], modules=["0"], every=3).step) == [3, 6]
+    frame = recorded(model, *200 * [x], modules=["0"], max_rows=8)
     assert frame.step.tolist() == list(range(32, 200, 32))
     model.eval()
     with pytest.raises(ValueError, match="evaluation=True"):
-        recorded(model, x, where=["0"])
-    assert len(recorded(model, x, where=["0"], evaluation=True)) == 1
+        recorded(model, x, modules=["0"])
+    assert len(recorded(model, x, modules=["0"], evaluation=True)) == 1
 
 
 @pytest.mark.parametrize("exponent", [-38, -20, 0, 20, 38])
@@ -74,7 +74,7 @@ def test_units_of_a_picture_are_its_channels():
     x[:, 1] = 0
     x[0, :, :, 2] = 0  # columns of pixels are no units
     moved = x + torch.tensor([1.0, 2, 3]).view(3, 1, 1)
-    frame = recorded(nn.Sequential(nn.Identity()), x, moved, also=["drift", "rank"])
+    frame = recorded(nn.Sequential(nn.Identity()), x, moved, extra=["drift", "rank"])
     first, second = frame.to_dict("records")
     assert first["dead"] == pytest.approx(1 / 3)
     assert second["drift_mean"] == pytest.approx(2)
@@ -113,7 +113,7 @@ def test_a_part_that_is_called_twice_and_one_that_returns_several():
 def test_drift_is_how_far_the_moments_of_units_have_moved():
     first, second = torch.randn(2, 9, 4)
     inputs = first, first, second, second
-    frame = recorded(nn.Sequential(nn.Identity()), *inputs, every=2, also=["drift"])
+    frame = recorded(nn.Sequential(nn.Identity()), *inputs, every=2, extra=["drift"])
     start, moved = frame.to_dict("records")
     assert math.isnan(start["drift_mean"])
     assert math.isnan(start["drift_var"])

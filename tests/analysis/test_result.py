@@ -74,7 +74,7 @@ def line(d):
     return linear_interpolation(loss, other=loss.start + 1, points=5)
 
 
-ALSO = {"what": ["activations", "gradients"], "also": ["drift", "rank", "cosine"]}
+ALSO = {"what": ["activations", "gradients"], "extra": ["drift", "rank", "cosine"]}
 RESULTS = {
     "landscape": lambda d: lnlab.loss_landscape(by_batch(d, "recomputed"), points=3),
     "line": line,
