@@ -101,29 +101,19 @@ def make_cells(
         with torch.no_grad():
             cell.W_x.copy_(W_x)
             cell.W_h.copy_(W_h)
-            gate_bias(cell).copy_(b)
+            # the cell's own, or else that of its normalizer
+            (cell.norm_h.b if cell.b is None else cell.b).copy_(b)
             # the first H of the four blocks are those of f, as eq. 20 orders them
             cell.bias_after_norm[: cell.hidden_size].add_(cell.initial.forget_bias)
         cells[name] = cell
     return cells
 
 
-def gate_bias(cell: Any) -> Tensor:
-    """Return the bias of the gates (4H,): the cell's own, or else that of its normalizer."""
-    return cell.norm_h.b if cell.b is None else cell.b
-
-
 def describe_variant(cell: Any) -> dict[str, str]:
     """Return how an LSTM cell reads the paper, in a few words for each choice."""
-    gates = cell.norm_h
-    if isinstance(gates, Identity):
-        normalized = "no gate"
-    elif isinstance(gates, GroupNorm):
-        normalized = "each gate by itself"
-    else:
-        normalized = "all gates at once"
+    scopes = {Identity: "no gate", GroupNorm: "each gate by itself"}
     return {
-        "LN runs over": normalized,
+        "LN runs over": scopes.get(type(cell.norm_h), "all gates at once"),
         "of": "W_h h + W_x x" if cell.norm_x is None else "W_h h and W_x x",
         "hands on": "LN(c)" if cell.cell_state.name == "NORMALIZED" else "c",
         "b": {0: "that of LN", 1: "once", 2: "twice", 3: "inside LN"}[int(cell.bias)],

@@ -37,12 +37,9 @@ def algorithm_1(x, gamma, beta, eps):
 
 def eq_16_17(x, statistics, gamma, beta):
     """Also eq. 22-25; the eps of the weights is 0.0001 in the paper and in its code."""
-    m, d = x.shape
     mu_B, sigma_B, mu_F, sigma_F = statistics
-    x_B = (x - mu_B) / sigma_B
     x_F = (x - mu_F[:, None]) / sigma_F[:, None]
-    x_hat = ((1 - (1 / m + 1e-4)) * x_B + (1 / m - 1e-4) * x_F) / d**0.5
-    return gamma * x_hat + beta
+    return combined((x - mu_B) / sigma_B, x_F, gamma, beta, len(x))
 
 
 def algorithm_2(x, seen, letters, gamma, beta, eps):
