@@ -365,6 +365,10 @@ def fisher_information(
         dtype: the precision; None: that of the model, float32 at least.
         select_output: from what the model returns to h.
 
+    Raises:
+        ValueError: as :class:`Objective`, and for recomputed statistics, which the derivative
+            would take as constants.
+
     Examples:
         >>> information = lnlab.fisher_information(net, x)
         >>> print(information.traces())

@@ -548,6 +548,11 @@ def check_invariances(
             has them; None: all.
         progress: whether to show a bar for each mode.
 
+    Raises:
+        ValueError: if x holds what is not finite, or integers that no input transformation
+            fits; if the model does not take x, cannot be copied, or is not the same function
+            twice; for a weight or column that does not exist.
+
     Examples:
         >>> invariances = lnlab.check_invariances(net, x)
         >>> print(invariances)

@@ -530,6 +530,10 @@ def identify_norm(
             ``num_features``, ``num_channels`` or ``units``.
         select_output: from what the module returns to the tensor that is analyzed.
 
+    Raises:
+        ValueError: if no input can be made up, the module does not take one, or its output has
+            another shape.
+
     Examples:
         >>> print(lnlab.identify_norm(nn.LayerNorm(16)))
     """

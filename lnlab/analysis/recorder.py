@@ -174,6 +174,10 @@ def record(
         extra: what takes longer to compute: "drift" of each unit's mean and variance since the
             summary before, the stable "rank", the mean "cosine" between cases.
 
+    Raises:
+        ValueError: for a module or a quantity that does not exist, for every or rows too
+            small, and for a compiled model.
+
     Examples:
         >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         >>> with lnlab.record(net) as recorder:

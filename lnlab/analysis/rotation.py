@@ -100,6 +100,9 @@ def effective_learning_rate(
         names: of the parameters to record; None: all that are trained.
         every: steps from one measurement to the next.
 
+    Raises:
+        ValueError: for names that do not exist, and an optimizer that has none of them.
+
     Examples:
         >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         >>> invariant = lnlab.analysis.rotation.scale_invariant_weights(net, x)

@@ -129,6 +129,9 @@ def gradient_smoothness(
             (those of x, as in training and in the paper), "running" (as in evaluation) or
             "recomputed" from x.
 
+    Raises:
+        ValueError: if the gradient is zero or not finite.
+
     Examples:
         >>> smoothness = lnlab.gradient_smoothness(net, x, y, F.cross_entropy)
         >>> smoothness.plot()
