@@ -105,7 +105,7 @@ def update(experiment: Experiment, net: Any) -> Callable[[], None]:
 def moved(net: FusedHandwriting) -> Callable[[], None]:
     """The loop of the window, there and back, and nothing above it."""
     batch = lines(16)
-    x, start = batch.x.transpose(0, 1), net.start(16)
+    x, start = batch.x.transpose(0, 1), net.initial_state(16)
 
     def run() -> None:
         h, w, *_ = net._run_window(x, batch.text, start)
@@ -116,7 +116,7 @@ def moved(net: FusedHandwriting) -> Callable[[], None]:
 
 def floor(net: FusedHandwriting) -> Callable[[], object]:
     """The matrix products of that loop, there and back, and nothing else."""
-    batch, memory = lines(16), net.start(16)
+    batch, memory = lines(16), net.initial_state(16)
     loop = net.loop(batch.text)
     assert loop is not None
     x = batch.x.transpose(0, 1).contiguous()

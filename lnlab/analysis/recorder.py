@@ -321,13 +321,15 @@ class Recorder(HookContext, AnalysisResult):
             )
         step = self.step if at is None else at
         head = {"step": step, "name": key[0], "what": key[1], "call": key[2]}
-        self._rows[key].append(head | summary(tensor) | self._also(key, tensor, step))
+        self._rows[key].append(
+            head | summary(tensor) | self._extra_statistics(key, tensor, step)
+        )
         if len(self._rows[key]) > self.max_rows:
             self.every *= 2
             for other, rows in self._rows.items():
                 self._rows[other] = [row for row in rows if row["step"] % self.every == 0]
 
-    def _also(self, key: Key, tensor: Tensor, step: int) -> Row:
+    def _extra_statistics(self, key: Key, tensor: Tensor, step: int) -> Row:
         """Return the numbers that were asked for beside the summary."""
         if not self.what & set(EXTRA) or not tensor.numel():
             return {}

@@ -45,7 +45,7 @@ class CannotSwap(ValueError):
 # A normalizer made for the place of another: its units, its axes, its eps.
 
 
-class Slot(NamedTuple):
+class NormSlot(NamedTuple):
     """The place that a normalizer must fit.
 
     Attributes:
@@ -61,7 +61,7 @@ class Slot(NamedTuple):
     shape: tuple[int, ...]
 
 
-def find_slot(norm: nn.Module, space: int | None = None) -> Slot:
+def find_slot(norm: nn.Module, space: int | None = None) -> NormSlot:
     """Return the place of a normalizer, read off its attributes.
 
     Args:
@@ -77,12 +77,12 @@ def find_slot(norm: nn.Module, space: int | None = None) -> Slot:
     if isinstance(norm, TorchBatchOrInstanceNorm):
         axes = {"2": 2, "3": 3}.get(type(norm).__name__.rstrip("d")[-1:], 0)
         units, space = norm.num_features, axes if space is None else space
-        return Slot(units, space, eps, (units,))
+        return NormSlot(units, space, eps, (units,))
     if isinstance(norm, nn.GroupNorm):
         units, space = norm.num_channels, 2 if space is None else space
-        return Slot(units, space, eps, (units,))
+        return NormSlot(units, space, eps, (units,))
     if isinstance(norm, Normalizer):
-        return Slot(norm.units, norm.space, eps, (norm.units,))
+        return NormSlot(norm.units, norm.space, eps, (norm.units,))
     shape = getattr(norm, "normalized_shape", None)
     if shape is None:
         gain = next((getattr(norm, name, None) for name in GAINS), None)
@@ -94,7 +94,7 @@ def find_slot(norm: nn.Module, space: int | None = None) -> Slot:
         )
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     # over several axes: those of units and space, in this order, as torch has them
-    return Slot(shape[0], len(shape) - 1, eps, shape)
+    return NormSlot(shape[0], len(shape) - 1, eps, shape)
 
 
 def make_replacement(name: str, old: nn.Module, rule: Any, space: int | None) -> nn.Module:

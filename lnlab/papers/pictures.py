@@ -32,6 +32,6 @@ def read_first_seed(
     return rows, pictures
 
 
-def nearest(values: Iterable[Any], wanted: Any) -> Any:
+def nearest_value(values: Iterable[Any], wanted: Any) -> Any:
     """Return the value nearest to ``wanted``."""
     return min(values, key=lambda value: abs(value - wanted))

@@ -53,7 +53,7 @@ class Stacked(nn.Module):
             return self.module(x)
         tensors = [registry[name] for registry, name in self._slots]
         try:
-            output, buffers = self._each(x, *tensors)
+            output, buffers = self._outputs(x, *tensors)
         finally:
             for (registry, name), tensor in zip(self._slots, tensors, strict=True):
                 registry[name] = tensor
@@ -62,17 +62,17 @@ class Stacked(nn.Module):
             registry[name] = tensor
         return output
 
-    def _each(self, *stacked: Any) -> tuple[Any, dict[int, Tensor]]:
-        """:meth:`_one` of every model: at once, or in turn where a part of it is opaque."""
+    def _outputs(self, *stacked: Any) -> tuple[Any, dict[int, Tensor]]:
+        """:meth:`_output` of every model: at once, or in turn where a part of it is opaque."""
         if not any(getattr(part, "opaque", False) for part in self.module.modules()):
-            return vmap(self._one, randomness="different")(*stacked)
+            return vmap(self._output, randomness="different")(*stacked)
         # unbound at once: the gradient of an index is a whole stack, of zeros but for one slice
         leaves, tree = tree_flatten(stacked)
         states = zip(*(leaf.unbind() for leaf in leaves), strict=True)
-        models = [self._one(*tree_unflatten(state, tree)) for state in states]
+        models = [self._output(*tree_unflatten(state, tree)) for state in states]
         return tree_map(lambda *same: torch.stack(same), *models)
 
-    def _one(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
+    def _output(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
         """Return the output of one model, and the buffers that it replaced, not wrote to."""
         for (registry, name), tensor in zip(self._slots, tensors, strict=True):
             registry[name] = tensor

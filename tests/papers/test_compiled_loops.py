@@ -204,7 +204,7 @@ def test_a_drawing_is_that_of_the_reference(size):
 @pytest.mark.parametrize("offset", [40.0, -800.0])
 def test_lines_are_continued_with_window_components_of_any_size(offset):
     net, batch = make_writer(SUBJECTS["handwriting"].sizes[0])
-    _, _, memory = net.advance(batch.x, batch.text, net.start(len(batch.x)))
+    _, _, memory = net.advance(batch.x, batch.text, net.initial_state(len(batch.x)))
     net.move.b_inside[:6] = offset  # alpha and beta
     expected, values = (
         dict(enumerate([y, phi, end.kappa, end.w]))

@@ -80,7 +80,7 @@ class Countdown:
     def __init__(self, faulty):
         self.faulty, self.batches = faulty, []
 
-    def start(self, annotations):
+    def initial_state(self, annotations):
         return State(annotations.h[..., 0])
 
     def step(self, last, memory, annotations, u):

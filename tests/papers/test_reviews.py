@@ -44,7 +44,7 @@ def test_imdb_is_read_from_folder_and_archive(tmp_path):
 
 def test_reviews_have_the_class_of_their_folder_in_a_mixed_order(tmp_path):
     dataset = data.load(f"imdb={layouts.imdb(tmp_path, each=40)}", "reviews", max_length=20)
-    great = 4 + dataset.known.index("great")
+    great = 4 + dataset.known_words.index("great")
     for split in (dataset.train, dataset.valid, dataset.test):
         assert torch.equal((split.x == great).any(1).long(), split.y)
     assert 0.2 < dataset.test.y[:20].double().mean() < 0.8

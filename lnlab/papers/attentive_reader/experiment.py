@@ -100,10 +100,10 @@ class Experiment(training.Experiment):
 
     def batches(
         self, dataset: Questions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
-    ) -> "RenamedBatches":
+    ) -> "EntityRenamingBatches":
         """Return batches of questions of like length, their entities renamed."""
         questions, ids = dataset.encoded("train"), dataset.entity_ids
-        return RenamedBatches(questions, ids, self.batch_size, self.seeds, device)
+        return EntityRenamingBatches(questions, ids, self.batch_size, self.seeds, device)
 
     def clip_(self, optimizer: torch.optim.Optimizer) -> None:
         CLIPS[self.clipping](optimizer, self.max_grad_norm, len(self.seeds))
@@ -117,7 +117,7 @@ class Experiment(training.Experiment):
         return measure(net, dataset, self.batch_size, test=test)
 
 
-class RenamedBatches(Bucketed):
+class EntityRenamingBatches(Bucketed):
     """Questions of like length together, their entities renamed at each batch.
 
     Each question has its own permutation, which depends on (seed, epoch, update) alone: it is

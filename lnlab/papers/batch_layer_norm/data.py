@@ -82,7 +82,7 @@ class Reviews(Dataset[EncodedReviews]):
         self._read_texts, self.max_length, self.vocab_size = read_texts, max_length, vocab_size
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def known_words(self) -> tuple[str, ...]:
         """The words that have numbers, from 4 on: the most frequent of the training reviews."""
         return tuple(self._arrays["known"].tobytes().decode().split("\n"))
 

@@ -43,7 +43,7 @@ from lnlab.nn import (
 from lnlab.nn.recurrent import unroll
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.papers.claims.entries import Statement, load, parse_call
-from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, Exact
+from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, FormulaOutcome
 from lnlab.papers.transformer.evaluate import nll, profile_over_depth, residual_streams
 from lnlab.papers.transformer.model import ARMS, Transformer
 from lnlab.training.random_state import default_dtype, generator
@@ -83,7 +83,7 @@ def print_draws(id: str) -> None:
         print("  drawn:", " ".join(f"{value:.2g}" for value in values))
 
 
-def holds(reading: Mapping[str, Any]) -> tuple[bool, str]:
+def check_reading(reading: Mapping[str, Any]) -> tuple[bool, str]:
     """Return whether all draws of a check are within its bound, and the worst one in words."""
     values = run_draws(reading["check"])
     worst = float(np.min(values) if "beyond" in reading else np.max(values))
@@ -126,21 +126,21 @@ def _round(value: float, bound: str, unit: str | None) -> str:
     return f"{float(rounded):.10g} {'%' if unit is None else unit}".rstrip()
 
 
-def judge(claim: Statement) -> Exact:
+def judge(claim: Statement) -> FormulaOutcome:
     """Check a statement, in each way in which it can be read."""
-    checked = [(one["says"], *holds(one)) for one in claim.all_readings]
+    checked = [(one["says"], *check_reading(one)) for one in claim.all_readings]
     right = [says for says, holding, _ in checked if holding]
     wrong = [f"{says} ({number})" for says, holding, number in checked if not holding]
     if not wrong:
-        return Exact(CORRECT, claim.outcome or checked[0][2])
+        return FormulaOutcome(CORRECT, claim.outcome or checked[0][2])
     if right:
         sentences = [f"Right {one}" for one in right] + [f"Wrong {one}" for one in wrong]
-        return Exact(AMBIGUOUS, ". ".join(sentences))
+        return FormulaOutcome(AMBIGUOUS, ". ".join(sentences))
     text = "; ".join(number for _, _, number in checked)
-    return Exact(WRONG, f"{text}. Right: {claim.right}" if claim.right else text)
+    return FormulaOutcome(WRONG, f"{text}. Right: {claim.right}" if claim.right else text)
 
 
-def largest(same: Iterable[float], different: Iterable[float] = ()) -> float:
+def largest_change(same: Iterable[float], different: Iterable[float] = ()) -> float:
     """Return the largest of the changes that must be 0; inf if one that must be seen is not."""
     seen = np.min([inf, *different]) > VISIBLE
     return float(np.max([*same])) if seen else inf  # unlike max, keeps a NaN
@@ -185,7 +185,7 @@ def split_batch(seed: int, norm: str, cases: int) -> float:
 @check
 def ln_in_evaluation(seed: int) -> float:
     """Check that LN computes in evaluation what it computes in training; BN does not."""
-    return largest(
+    return largest_change(
         [random_layer("layer", seed).train_eval_gap()],
         [random_layer("batch", seed).train_eval_gap()],
     )
@@ -194,7 +194,7 @@ def ln_in_evaluation(seed: int) -> float:
 @check
 def ln_ignores_other_cases(seed: int) -> float:
     """Check that LN of an example is the same beside others and in a batch of one."""
-    return largest(
+    return largest_change(
         [random_layer("layer", seed).batch_dependence(), split_batch(seed, "layer", 1)]
     )
 
@@ -212,7 +212,7 @@ def eq_2_and_3(seed: int, eq_of_ln: int, eq_of_bn: int) -> float:
     """Check which of eq. 2 (over examples) and 3 (over units) LN and BN standardize by."""
     a, axes = normal(seed, 0, B, H), {2: 0, 3: 1}
     pairs = (LayerNorm, axes[eq_of_ln]), (BatchNorm, axes[eq_of_bn])
-    return largest(
+    return largest_change(
         relative_change(norm(H, eps=0.0).double()(a), standardize(a, axis))
         for norm, axis in pairs
     )
@@ -227,7 +227,9 @@ def reparameterization(seed: int) -> float:
         y = [one.output(replace(one.given, x=batch)) for batch in x.split(B)]
         return nonlinear_part(torch.cat(y), x)
 
-    return largest([remainder("weight"), remainder("batch, frozen")], [remainder("layer")])
+    return largest_change(
+        [remainder("weight"), remainder("batch, frozen")], [remainder("layer")]
+    )
 
 
 @check
@@ -236,7 +238,7 @@ def table_1(seed: int, norm: str) -> float:
     same, different = [], []
     for column, cell in enumerate(TABLE_1[norm], 1):
         (same if cell == "Y" else different).append(output_change(norm, column, seed=seed))
-    return largest(same, different)
+    return largest_change(same, different)
 
 
 @check
@@ -250,15 +252,15 @@ def scaled_row(seed: int) -> float:
         scale[0] = DELTA
         before, after = (norm.stats(x @ V.T, V) for V in (W, scale * W))
         pairs = zip(after, before, strict=True)
-        return largest(relative_change(a / scale.T, b.expand(len(W))) for a, b in pairs)
+        return largest_change(relative_change(a / scale.T, b.expand(len(W))) for a, b in pairs)
 
-    return largest([distance("batch"), distance("weight")])
+    return largest_change([distance("batch"), distance("weight")])
 
 
 @check
 def eq_6_and_7(seed: int) -> float:
     """Check h' = h under LN for W' = delta W + 1 gamma^T, and for x' = delta x."""
-    return largest(
+    return largest_change(
         [output_change("layer", 1, 2, seed=seed), output_change("layer", 6, seed=seed)]
     )
 
@@ -275,7 +277,7 @@ def normalized_inputs(seed: int) -> float:
 @check
 def invariance(seed: int, column: int, *norms: str) -> float:
     """Check that a transformation (a column of the extended Table 1) changes nothing."""
-    return largest(output_change(norm, column, seed=seed) for norm in norms)
+    return largest_change(output_change(norm, column, seed=seed) for norm in norms)
 
 
 @check
@@ -407,7 +409,7 @@ def worst_glm(
         model = GLM(W, x, NORMS[norm], family, normal(seed, 2, GLM_H), g)
         return relative_change(printed(model), true(model))
 
-    return largest(difference(*pair) for pair in product(norms, families))
+    return largest_change(difference(*pair) for pair in product(norms, families))
 
 
 @check
@@ -443,11 +445,11 @@ def eq_11(seed: int) -> float:
     def distance(family: Family, known: Distribution) -> float:
         slope = jacobian(lambda v: family.mean(v).sum(), h)
         mean, variance = family.mean(h), family.phi * slope
-        return largest(
+        return largest_change(
             [relative_change(mean, known.mean), relative_change(variance, known.variance)]
         )
 
-    return largest(distance(*pair) for pair in known)
+    return largest_change(distance(*pair) for pair in known)
 
 
 @check
@@ -474,7 +476,7 @@ def with_doubled_weights(seed: int, what: str, factor: float) -> float:
             return relative_change(J_2.T @ J_2, factor * J.T @ J)
         return relative_change(toward @ J_2 / 2, factor * toward @ J)  # of 2 W
 
-    return largest(map(distance, TABLE_1))
+    return largest_change(map(distance, TABLE_1))
 
 
 @check
@@ -575,7 +577,7 @@ def gain_and_bias(seed: int, mean: str | int, deviation: str | int) -> float:
     y = g * standardize(z, 0) + b
     printed = {0: 0.0, 1: 1.0, "b": b, "g": g}
     differences = y.mean(0) - printed[mean], y.std(0, correction=0) - printed[deviation]
-    return largest(float(difference.abs().max()) for difference in differences)
+    return largest_change(float(difference.abs().max()) for difference in differences)
 
 
 @check
@@ -648,7 +650,7 @@ def batch_norm_gives(seed: int, what: str) -> float:
     z = BatchNorm(H, eps=0.0).double()(a)
     if what == "shape":
         return relative_change(shape(z), shape(a))
-    return largest(
+    return largest_change(
         [float(z.mean(0).abs().max()), float((z.var(0, correction=0) - 1).abs().max())]
     )
 
@@ -673,7 +675,7 @@ def ziaee_eq_5(seed: int) -> float:
         estimate = m / (m - 1) * batches.var(1, correction=0).mean()
         return float((estimate / population.var(correction=0) - 1).abs())
 
-    return largest(map(distance, range(2, 6)))
+    return largest_change(map(distance, range(2, 6)))
 
 
 @check
@@ -703,7 +705,7 @@ def bln_is_linear(seed: int, configurations: str) -> float:
 
     linear = ("TTTT", "TTFT")  # only the mean of the case is its own, and that is linear in it
     if configurations == "linear":
-        return largest(map(remainder, linear))
+        return largest_change(map(remainder, linear))
     return float(np.min([remainder(c) for c in CONFIGURATIONS if c not in linear]))
 
 

@@ -28,7 +28,7 @@ PAIRS = 5
 LEVEL = 0.05
 
 
-class Exact(NamedTuple):
+class FormulaOutcome(NamedTuple):
     """The outcome of checking a formula: correct, wrong as printed or ambiguous; and why."""
 
     word: str

@@ -189,7 +189,7 @@ class DRAW(nn.Module):
 
     def _glimpses(self, x: Tensor, noise: Tensor) -> Iterator[tuple[Any, ...]]:
         """Yield the fields of :class:`Drawing`, glimpse by glimpse."""
-        state = self.start(x)
+        state = self.initial_state(x)
         for t, epsilon in enumerate(noise.unbind()):
             read = make_window(self.reader(state.decoder[0]), self.shape, self.read)
             r = self._read(x, state.canvas, read)
@@ -202,7 +202,7 @@ class DRAW(nn.Module):
 
     def sample(self, z: Tensor) -> tuple[Tensor, Window]:
         """Return canvases (T, B, D) and windows of writing, from z of the prior (T, B, Z)."""
-        state, canvases, windows = self.start(z[0]), [], []
+        state, canvases, windows = self.initial_state(z[0]), [], []
         for t, z_t in enumerate(z):
             decoder, canvas, write = self._write(z_t, state, t)
             state = state._replace(decoder=decoder, canvas=canvas)
@@ -210,7 +210,7 @@ class DRAW(nn.Module):
             windows.append(write)
         return torch.stack(canvases), stack_windows(windows)
 
-    def start(self, x: Tensor) -> Glimpse:
+    def initial_state(self, x: Tensor) -> Glimpse:
         """Return the state before the first glimpse of images x (B, ...)."""
         encoder, decoder = self.encoder.initial_state(x), self.decoder.initial_state(x)
         return Glimpse(encoder, decoder, self.first.expand(len(x), -1))

@@ -22,7 +22,7 @@ from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.draw.evaluate import saved_glimpses
-from lnlab.papers.pictures import nearest, read_first_seed
+from lnlab.papers.pictures import nearest_value, read_first_seed
 from lnlab.training.runs import Run
 
 COLUMNS = {
@@ -81,7 +81,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     def show(state: DrawingState) -> Shown:
         sketches, bounds, t = {}, [], glimpses.index(state.glimpse)
         for name, metrics in rows.items():
-            update = nearest(sorted(arrays[name]), state.update)
+            update = nearest_value(sorted(arrays[name]), state.update)
             row: Any = metrics[metrics["update"] == update].iloc[-1]
             saved, config = arrays[name][update], runs[name].config
             look, write = (window[:, t, state.picture].tolist() for window in saved["windows"])

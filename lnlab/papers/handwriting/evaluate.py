@@ -55,7 +55,7 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineS
         indices = order[begin : begin + BATCH]
         batch, (points, lengths) = lines.batch(indices)
         x, text, points = batch.x.to(weight), batch.text.to(weight.device), points.to(weight)
-        y, phi, _ = net.advance(x, text, net.start(len(x)))
+        y, phi, _ = net.advance(x, text, net.initial_state(len(x)))
         loss = negative_log_likelihood(make_mixture(y, floor=floor), points)
         for row, index in enumerate(indices):
             line, T = lines.lines[index], int(lengths[row])
@@ -144,7 +144,7 @@ def write(
     before = net.alphabet.encode(f"{primer.text} ") if primer else []
     weight, random = net.move.W, torch.Generator().manual_seed(seed)
     characters = torch.tensor([before + numbers]).to(weight.device)
-    state, x = net.start(1), weight.new_zeros(1, 1, 3)
+    state, x = net.initial_state(1), weight.new_zeros(1, 1, 3)
     if primer:
         read = standardise(primer.offsets, scale).to(weight)[None]
         _, _, state = net.advance(read[:, :-1], characters, state)

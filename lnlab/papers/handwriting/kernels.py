@@ -102,7 +102,7 @@ class FusedHandwriting(HandwritingNet):
 
     def _takes(self, x: Tensor, text: Tensor, memory: WriterState) -> bool:
         """Return True if the loop has a form for points x (T, B, 3) of these texts."""
-        W, start = self.move.W, self.start(len(text))
+        W, start = self.move.W, self.initial_state(len(text))
         states = zip(
             (*memory.states[0], memory.kappa, memory.w),
             (*start.states[0], start.kappa, start.w),

@@ -163,7 +163,7 @@ class HandwritingNet(nn.Module):
         one_hot = F.one_hot(text.clamp(min=0), len(self.alphabet)).to(self.move.W)
         return one_hot * (text >= 0).unsqueeze(-1)
 
-    def start(self, cases: int) -> WriterState:
+    def initial_state(self, cases: int) -> WriterState:
         """Return the state before the first point."""
         one = self.move.W.new_zeros(cases, 1)
         states = tuple(lstm.cells[0].initial_state(one) for lstm in self.lstms)
@@ -171,7 +171,7 @@ class HandwritingNet(nn.Module):
         return WriterState(states, kappa, w)
 
     def forward(self, batch: LineBatch) -> Tensor:
-        memory = self.start(len(batch.x))
+        memory = self.initial_state(len(batch.x))
         return self.advance(batch.x, batch.text, memory)[0]
 
     def advance(

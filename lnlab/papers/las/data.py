@@ -131,7 +131,7 @@ def load(
     return Speech(source, read, key, units=UNITS[source.name], rate=rate)
 
 
-class Transcript(NamedTuple):
+class UncheckedUtterance(NamedTuple):
     """An utterance whose sound is not inspected yet: as :class:`Utterance`, with its file."""
 
     name: str
@@ -142,7 +142,7 @@ class Transcript(NamedTuple):
     ends: np.ndarray | None = None
 
 
-Transcripts = dict[str, list[Transcript]]  # transcripts by split
+Transcripts = dict[str, list[UncheckedUtterance]]  # transcripts by split
 
 
 def add_sound(transcripts: Transcripts) -> dict[str, list[Utterance]]:
@@ -200,7 +200,7 @@ def list_timit(folder: Path) -> Transcripts:
     }
 
 
-def _read_timit(path: Path, speaker: str) -> Transcript:
+def _read_timit(path: Path, speaker: str) -> UncheckedUtterance:
     units, begins, ends = [], [], []
     for number, line in enumerate(_read_lines(path), start=1):
         match = re.fullmatch(r"(\d+) (\d+) (\S+)", line)
@@ -217,7 +217,7 @@ def _read_timit(path: Path, speaker: str) -> Transcript:
             begins.append(begin)
             ends.append(end)
     sounds = [path.with_suffix(suffix) for suffix in (".WAV", ".wav", ".flac")]
-    return Transcript(
+    return UncheckedUtterance(
         name=f"{speaker}-{path.stem.lower()}",
         speaker=speaker,
         units=tuple(units),
@@ -253,7 +253,7 @@ def list_librispeech(folder: Path) -> Transcripts:
     return splits
 
 
-def _read_librispeech(path: Path) -> Iterator[Transcript]:
+def _read_librispeech(path: Path) -> Iterator[UncheckedUtterance]:
     for number, line in enumerate(_read_lines(path), start=1):
         name, _, text = line.partition(" ")
         if not re.fullmatch(r"[ 'A-Z]+", text):
@@ -261,7 +261,7 @@ def _read_librispeech(path: Path) -> Iterator[Transcript]:
             raise ValueError(
                 f"{path}, line {number}: {text!r} is empty or holds {unknown}: expected A to Z."
             )
-        yield Transcript(name, path.parts[-3], text, path.parent / f"{name}.flac")
+        yield UncheckedUtterance(name, path.parts[-3], text, path.parent / f"{name}.flac")
 
 
 # The Free Spoken Digit Dataset: its single digits, joined into strings.

@@ -190,7 +190,7 @@ class Speller(nn.Module):
         self.readout = Linear(units + annotations, vocabulary, Identity, bias=True)
         self.vocabulary, self.swapped = vocabulary, config.swap_states
 
-    def start(self, annotations: Annotations) -> SpellerState:
+    def initial_state(self, annotations: Annotations) -> SpellerState:
         """Return the state before the first unit."""
         first = annotations.h[:, 0]
         states = tuple(cell.initial_state(first) for cell in self.cells)
@@ -213,7 +213,7 @@ class Speller(nn.Module):
 
     def forward(self, annotations: Annotations, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits (B, U, V) and alpha (B, U, T) after the right units y (B, U)."""
-        state, logits, alphas = self.start(annotations), [], []
+        state, logits, alphas = self.initial_state(annotations), [], []
         begin = torch.full_like(y[:, :1], self.vocabulary)
         for u, last in enumerate(torch.cat([begin, y[:, :-1]], dim=1).T):
             if u and self.training and self.sampling:

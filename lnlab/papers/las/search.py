@@ -45,7 +45,7 @@ def beam_search(
     """
     B = len(annotations.h)
     beams = annotations.repeat(width)
-    state = decoder.start(beams)
+    state = decoder.initial_state(beams)
     last = torch.full((B * width,), decoder.vocabulary, device=beams.h.device)
     # at first all prefixes of an utterance are the same one: only one may go on
     total = torch.full((B, width), -torch.inf, dtype=beams.h.dtype, device=beams.h.device)

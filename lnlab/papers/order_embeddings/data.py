@@ -321,7 +321,7 @@ def _parse_noun(words: list[str], caption: str) -> Noun:
     return Noun(**noun)
 
 
-def full_nouns(scene: Boxes) -> list[Noun]:
+def most_specific_nouns(scene: Boxes) -> list[Noun]:
     """Return the most special noun of each thing of a scene."""
     nouns = []
     for category, (left, top, right, bottom) in zip(
@@ -335,7 +335,7 @@ def full_nouns(scene: Boxes) -> list[Noun]:
 
 def is_true(meaning: Meaning, scene: Boxes) -> bool:
     """Return True if some things of a scene are what a meaning says of them."""
-    full, centres = full_nouns(scene), scene.centres
+    full, centres = most_specific_nouns(scene), scene.centres
     for chosen in permutations(range(len(full)), len(meaning.nouns)):
         pairs = zip(meaning.nouns, chosen, strict=True)
         if not all(noun.describes(full[index]) for noun, index in pairs):
@@ -386,7 +386,7 @@ def random_caption(rng: random.Random, scene: Boxes, index: int) -> Meaning:
     relations = [
         name for name, (axis, sign) in RELATIONS.items() if sign * offset[axis] > DISTANCE
     ]
-    nouns = full_nouns(scene)
+    nouns = most_specific_nouns(scene)
     relation = rng.choice(relations) if relations else ""
     meaning = Meaning((nouns[first], nouns[second]), relation)
     for _ in range(rng.randrange(2 * index + 1)):

@@ -28,7 +28,7 @@ from lnlab.figures.style import (
 from lnlab.panels.controls import check, choice, choice_slider, text_box
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
-from lnlab.papers.pictures import nearest
+from lnlab.papers.pictures import nearest_value
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
 NEIGHBOURS = 5
@@ -101,7 +101,7 @@ class SentenceMap:
 
     def net(self, name: str, update: int) -> Any:
         """Return a model at the moment nearest to an update."""
-        return self.models[name][nearest(self.models[name], update)]
+        return self.models[name][nearest_value(self.models[name], update)]
 
     def encode(self, name: str, update: int, texts: list[str]) -> Tensor:
         """Return sentences as a model sees them (N, H), of length 1, on the CPU."""

@@ -156,12 +156,12 @@ def readings(call):
 @pytest.mark.parametrize("call", PRINTED)
 def test_an_erratum_is_wrong_as_printed(call):
     wide = {"check": call, "compares": ["the formula"], "within": equations.VISIBLE}
-    assert not any(equations.holds(one)[0] for one in readings(call) or [wide])
+    assert not any(equations.check_reading(one)[0] for one in readings(call) or [wide])
 
 
 @pytest.mark.parametrize("call", RIGHT)
 def test_what_an_erratum_gives_instead_is_right(call):
-    held = [equations.holds(one)[0] for one in readings(call)]
+    held = [equations.check_reading(one)[0] for one in readings(call)]
     assert max(equations.run_draws(call)) < equations.ROUNDING or (held and all(held))
 
 
