@@ -215,10 +215,6 @@ def gutenberg(folder):
     return folder
 
 
-def cbt_books(folder):
-    return cbt(folder)
-
-
 def novels(folder):
     gutenberg(folder / "gutenberg")
     cbt(folder / "cbt" / "CBTest")
