@@ -1,4 +1,7 @@
-"""Curves beside each other: a quantity against time, or against a setting."""
+"""Curves beside each other: a quantity against time, or against a setting.
+
+``made_on`` is what data and hardware a figure is of, and is printed below it.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -45,9 +48,7 @@ def line_chart(
 
     Args:
         panels: the curves of each panel by its title: places (K,) and values, (K,) or (S, K).
-        x: what the axis of x is, with its unit.
-        y: likewise of y.
-        made_on: the data's kind and the hardware, printed below.
+        x, y: what the axes are, with their units.
         dots: names whose values are drawn as dots and not as a line.
         predicted: names whose values were not measured; their lines are dashed.
         mark: a place on the axis of x, and what is there.
@@ -176,8 +177,7 @@ def quantile_ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.F
     """Draw one ribbon a panel on one scale: median, the middle half, the middle nine tenths.
 
     Args:
-        frames: by name, a row a step with ``step``, ``q05``, ``q25``, ``q50``, ``q75`` and
-            ``q95``.
+        frames: by name, with ``step``, ``q05``, ``q25``, ``q50``, ``q75`` and ``q95``.
         y: what the quantiles are of, with its unit.
     """
     titles = [escape(title) for title in frames]
@@ -213,7 +213,6 @@ def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str
     Args:
         rows: by what the bands are of, with its unit, those of each normalizer; all rows of
             the same normalizers, and on a scale of their own.
-        made_on: the data's kind, printed below.
     """
     names = [*next(iter(rows.values()))]
     figure = make_subplots(

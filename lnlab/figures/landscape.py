@@ -1,4 +1,7 @@
-"""The loss along lines through a minimum."""
+"""The loss along lines through a minimum.
+
+``made_on`` is what data and hardware a figure is of, and is printed below it.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -68,8 +71,6 @@ def bands(
 
     Args:
         panels: by title the lines of each name, of one kind of statistics.
-        x: what the coordinate is.
-        made_on: the data's kind, printed below.
     """
     every = {
         title: [line for several in panel.values() for line in several]
@@ -117,12 +118,7 @@ HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
 
 
 def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
-    """Draw planes side by side on one scale of heights and colours, each to be turned.
-
-    Args:
-        panels: by title.
-        made_on: the data's kind, printed below.
-    """
+    """Draw planes side by side on one scale of heights and colours, each to be turned."""
     # short: three stand side by side
     words = (BN_STATS.get(each.bn_stats or "", "") for each in panels.values())
     titles = [*map(subtitle, panels, words)]
@@ -209,7 +205,6 @@ def path_on_plane(
         path: coordinates of the training (K, 2), its end at (0, 0).
         explained: the fraction of the variance along each direction.
         distances: from the plane (K,).
-        made_on: the data's kind, printed below.
     """
     titles = [subtitle("the plane", statistics_sources([landscape])), "how far from it"]
     figure = make_subplots(

@@ -1,4 +1,7 @@
-"""Small matrices to be read number by number."""
+"""Small matrices to be read number by number.
+
+``made_on`` is what data and hardware a figure is of, and is printed below it.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -38,8 +41,7 @@ def matrices(
     Args:
         arrays: (B, H), or anything that broadcasts to such: a statistic of a case (B, 1) is
             drawn as one column, that of a unit (1, H) or (H,) as one row.
-        rows: the word for what a row stands for.
-        columns: the word for what a column stands for.
+        rows, columns: the words for what they stand for.
         own_scale: give the colours of each matrix to its own sizes, where those of all differ
             too much to be seen in one scale.
 
@@ -99,7 +101,6 @@ def pictures(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figu
     Args:
         cases: (rows, columns, 3, height, width), from 0 to 1.
         rows: the name of each row.
-        made_on: the data's kind, printed below.
     """
     count, columns, _, height, width = cases.shape
     edge = ((0, 0), (0, 0), (0, 0), (1, 1), (1, 1))
@@ -141,8 +142,6 @@ def configuration_squares(
 
     Args:
         panels: the numbers of each square by its title.
-        value: what they are, with their unit.
-        made_on: data and hardware, printed below.
         outlined: the place among the 16 that is outlined, by title.
     """
     titles = [escape(title) for title in panels]

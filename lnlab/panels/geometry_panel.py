@@ -190,8 +190,7 @@ def x_axis(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
 def geometry(**settings: Any) -> Panel:
     """Return the panel of what a step costs: set the length of W, the scale of x and H.
 
-    Args:
-        settings: fields of :class:`GeometryState` to start with; Reset returns to them.
+    It starts with ``settings``, fields of :class:`GeometryState`.
 
     Examples:
         >>> panel = lnlab.panels.geometry(length=5.0)

@@ -165,8 +165,7 @@ def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
 def recurrence(**settings: Any) -> Panel:
     """Return the panel of growth and decay: set a recurrent net's weights, follow it in time.
 
-    Args:
-        settings: fields of :class:`RecurrenceState` to start with; Reset returns to them.
+    It starts with ``settings``, fields of :class:`RecurrenceState`.
 
     Examples:
         >>> panel = lnlab.panels.recurrence(cell="LSTM", gain=0.1)

@@ -139,8 +139,7 @@ def title(state: TransformerState) -> str:
 def transformer(**settings: Any) -> Panel:
     """Return the panel of a transformer before its first update.
 
-    Args:
-        settings: fields of :class:`TransformerState` to start with; Reset returns to them.
+    It starts with ``settings``, fields of :class:`TransformerState`.
     """
     controls = {
         "places": Chips("places", PLACES, len(PLACES)),
@@ -226,8 +225,7 @@ def _start(state: DepthState) -> str:
 def over_depth(**settings: Any) -> Panel:
     """Return the panel of the residual stream and of the gradients over depth.
 
-    Args:
-        settings: fields of :class:`DepthState` to start with; Reset returns to them.
+    It starts with ``settings``, fields of :class:`DepthState`.
     """
     controls = {
         "arms": Chips("arms", OVER_DEPTH, SLOTS),
