@@ -19,11 +19,13 @@ from lnlab.panels.invariance_panel import (
     TABLE,
     InvarianceState,
     defect,
+    distribution,
     histogram,
     layers,
     pre_activation_std,
     show,
     table_defects,
+    x_limit,
 )
 
 EXACTLY = InvarianceState(eps=0.0)
@@ -117,6 +119,14 @@ def test_the_table_measures_every_claim_and_begins_with_the_papers():
         for name, row in zip(PAPER, claims, strict=False)
     }
     assert papers == TABLE_1
+
+
+def test_of_a_change_of_one_unit_or_one_case_only_that_one_is_drawn():
+    (layer,) = layers(InvarianceState(normalizers=("none",))).values()
+    for column, values in ((3, layer.y[:, 0]), (6, layer.y[0])):
+        _, heights = histogram(values.numpy(), x_limit(layer.row))
+        drawn = distribution(layer, column, 2.0)["before"]["y"]
+        np.testing.assert_allclose(drawn, heights / heights.max())
 
 
 def test_curve_marker_and_picture_measure_the_same():

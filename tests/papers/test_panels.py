@@ -140,10 +140,13 @@ def test_the_nearest_pictures_are_those_of_least_violation(search):
 def test_captions_above_say_less_and_those_below_say_more(search):
     result = search.find(order_panel.OrderState("a heart and a polygon", "none"))
     meaning = parse(result.caption)
-    assert result.above
-    assert result.below
-    assert all(meaning.entails(parse(one.text)) for one in result.above)
-    assert all(parse(one.text).entails(meaning) for one in result.below)
+    (typed,) = search.points("none", [result.caption])
+    assert len(result.above) * len(result.below) > 0
+    for one in (*result.above, *result.below):
+        other, (point,) = parse(one.text), search.points("none", [one.text])
+        pair = (point, typed) if one in result.above else (typed, point)
+        assert meaning.entails(other) if one in result.above else other.entails(meaning)
+        assert one.violation == pytest.approx(float(order_violation(*(p[None] for p in pair))))
 
 
 # Skip-thoughts.
