@@ -560,23 +560,20 @@ def _misused_dropout(subject: AuditSubject) -> Findings:
     }
     most = [f"{name} (p = {p:g})" for name, p in dropped.items() if p >= 0.95]
     yield make_finding("dropout-of-all", most)
-    makers: dict[int, str] = {}  # by the memory of what they dropped
-    norms = {n for group in find_norms(subject) for n in group.names}
-    before, at_end = [], []
-    for call in subject.trace.calls:
-        if call.name in norms and isinstance(call.module, TorchNorm) and call.input_memory:
-            drop = makers.get(call.input_memory[0])
-            if drop is not None and call.module.running_var is not None:
-                before.append(f"{drop} (before {call.name})")
-        if call.name == "" and len(call.outputs) == 1:  # others may not go into the loss
-            at_end += [makers[m] for m in call.output_memory if m in makers]
-        elif call.name in dropped:
-            makers |= dict.fromkeys(call.output_memory, call.name)
-        elif not any(call.module.children()):
-            for memory in call.output_memory:
-                makers.pop(memory, None)
+    before = [
+        f"{maker.name} (before {call.name})"
+        for call, maker in subject.trace.with_makers()
+        if maker and maker.name in dropped and isinstance(call.module, TorchNorm)
+        if call.module.running_var is not None
+    ]
+    *calls, whole = subject.trace.calls
+    leaves = [call for call in calls if not any(call.module.children())]
+    makers = {memory: call.name for call in leaves for memory in call.output_memory}
+    # of several outputs some may not go into the loss
+    is_one = subject.has_loss and len(whole.outputs) == 1
+    made = [makers.get(memory) for memory in whole.output_memory] if is_one else []
     yield make_finding("dropout-before-batch-norm", before)
-    yield make_finding("dropout-at-end", at_end if subject.has_loss else [])
+    yield make_finding("dropout-at-end", [name for name in made if name in dropped])
     yield make_finding("dropout-unscaled", list(_dropouts_that_change_the_mean(subject)))
 
 
@@ -689,18 +686,16 @@ def _has_closed_gate(rnn: nn.RNNBase) -> bool:
 def check_layout(subject: AuditSubject) -> Findings:
     """Find normalizers along the wrong axis for the layers beside them, and odd gains."""
     is_one_case = bool((subject.x == subject.x[:1]).all())
-    makers: dict[int, tuple[nn.Module, torch.Size]] = {}
     by_channel: dict[int, str] = {}
     width, steps, zeros = [], [], []
-    for call in subject.trace.calls:
+    for call, maker in subject.trace.with_makers():
         if any(call.module.children()) or not call.inputs or not call.outputs:
             continue
         a, module, memory = call.inputs[0], call.module, call.input_memory[0]
-        maker = makers.get(memory)
-        of_pixels = maker and isinstance(maker[0], nn.Conv2d) and maker[1] == a.shape
+        of_pixels = maker and isinstance(maker.module, nn.Conv2d)
         by_last = isinstance(module, nn.LayerNorm | nn.RMSNorm) and is_known_norm(module)
         if by_last and of_pixels and a.dim() == 4 and len(module.normalized_shape) == 1:
-            width.append(call.name)
+            width += [call.name] if maker.outputs[0].shape == a.shape else []
         if isinstance(module, TorchNorm | nn.GroupNorm) and a.dim() == 3:
             by_channel |= dict.fromkeys(call.output_memory, call.name)
         if isinstance(module, nn.Linear) and a.dim() == 3 and a.is_contiguous():
@@ -712,7 +707,6 @@ def check_layout(subject: AuditSubject) -> Findings:
             enough = a.numel() // a.shape[axis] >= FEW_CASES and not is_one_case
             if enough and bool((a < 0).any()) and 0.25 <= float(silent.double().mean()) < 1:
                 zeros.append(f"{call.name} ({int(silent.sum())} of {len(silent)})")
-        makers |= dict.fromkeys(call.output_memory, (module, call.outputs[0].shape))
     yield make_finding("norm-over-width", width)
     yield make_finding("norm-over-steps", steps)
     yield make_finding("channels-of-zeros", zeros)

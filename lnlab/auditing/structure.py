@@ -432,14 +432,8 @@ class ParameterEffects:
 def _next_norms(subject: AuditSubject) -> dict[str, str]:
     """Return the normalizer that is handed what a module has just made, by its name."""
     names = {name for norms in find_norms(subject) for name in norms.names}
-    makers: dict[int, str] = {}  # by the memory of what they made
-    following: dict[str, str] = {}
-    for call in subject.trace.calls:
-        if call.name in names and call.input_memory and call.input_memory[0] in makers:
-            following[makers[call.input_memory[0]]] = call.name
-        if not any(call.module.children()):
-            makers |= dict.fromkeys(call.output_memory, call.name)
-    return following
+    pairs = subject.trace.with_makers()
+    return {maker.name: call.name for call, maker in pairs if maker and call.name in names}
 
 
 def _idle_findings(

@@ -190,6 +190,14 @@ class CallTrace(TorchFunctionMode):
         self._alive.clear()
         return self
 
+    def with_makers(self) -> Iterator[tuple[ModuleCall, ModuleCall | None]]:
+        """Yield each call, and that of the module without submodules which made its input."""
+        makers: dict[int, ModuleCall] = {}
+        for call in self.calls:
+            yield call, makers.get(call.input_memory[0]) if call.input_memory else None
+            if not any(call.module.children()):
+                makers |= dict.fromkeys(call.output_memory, call)
+
     def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
         self._stack.append(name)
 
