@@ -78,8 +78,9 @@ def as_list(value: Any, kind: type | tuple[type, ...]) -> list:
 
 def first_tensor(output: Any) -> Tensor:
     """Return the first tensor (any shape) in what a model returns."""
-    # to torch a dataclass is no tree
-    for leaf in tree_leaves(vars(output) if is_dataclass(output) else output):
+    # to torch a dataclass is no tree, nor is a mapping of another class than its own
+    fields = vars(output) if is_dataclass(output) else output
+    for leaf in tree_leaves(dict(output) if isinstance(output, Mapping) else fields):
         if isinstance(leaf, Tensor):
             return leaf
     raise TypeError(
