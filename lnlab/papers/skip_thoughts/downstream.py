@@ -8,13 +8,14 @@
 
 import csv
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import StringIO
 from itertools import chain
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -368,7 +369,7 @@ def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
     return SentenceTask(name, _tokens(first), _tokens(second), targets, splits)
 
 
-def _parse_sick(file: Path, text: str, number: int) -> Iterator[tuple[str, str, float, int]]:
+def _parse_sick(file: Path, text: str, number: int) -> Iterable[tuple[Any, ...]]:
     """Return the sentences, the relatedness and the split of each pair of a file."""
     import pandas as pd  # late: listing experiments does not take it
 

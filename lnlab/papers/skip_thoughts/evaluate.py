@@ -183,7 +183,7 @@ def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
     """Score frozen vectors (N, D) of all sentences; inner folds select C of each outer fold."""
     from sklearn.preprocessing import normalize
 
-    vectors = normalize(np.asarray(vectors, np.float64))
+    vectors = np.asarray(normalize(np.asarray(vectors, np.float64)))
     if task.pairs:
         return _score_pairs(task, vectors)
     train, test = nested_folds(task)
