@@ -22,7 +22,7 @@ from lnlab.figures.style import (
     text_color_on,
 )
 
-ROOM = 808
+ROOM = 754
 """Pixels that JupyterLab leaves a picture beside its file browser, in a window of 1280."""
 GAP = 0.04
 LETTERINGS = ((2, 12), (1, 12), (1, 10))
