@@ -112,7 +112,7 @@ class NormalizedLayer:
         self.norm = row.make(len(given.W), eps).to(given.W.dtype)
         self.norm.initialize(given.W)
         if isinstance(self.norm, SpectralNorm):
-            _converge(self.norm, given.W)
+            _set_limit_of_power_iteration(self.norm, given.W)
         if seed is not None:
             _draw_gains(self.norm, seed)
         if self.statistics is Statistics.FROZEN:
@@ -190,7 +190,7 @@ class _OfGiven(nn.Module):
 
 
 @torch.no_grad()
-def _converge(norm: SpectralNorm, W: Tensor) -> None:
+def _set_limit_of_power_iteration(norm: SpectralNorm, W: Tensor) -> None:
     """Set u to the limit of power iteration, the first left singular vector."""
     norm.u.copy_(torch.linalg.svd(W.flatten(1).double(), full_matrices=False)[0][:, 0])
 

@@ -28,7 +28,7 @@ from lnlab.threads import in_one_thread
 
 CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "registration": signals.check_registration,
-    "scales": signals.check_unequal_scales,
+    "scales": signals.check_weight_and_branch_sizes,
     "statistics over cases": structure.check_running_statistics,
     "loss": signals.check_loss,
     "modes": signals.check_train_and_eval_modes,

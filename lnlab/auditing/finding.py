@@ -207,6 +207,6 @@ def count(number: int, one: str, several: str = "") -> str:
     return f"{number} {one if number == 1 else several or one + 's'}"
 
 
-def digits(value: float) -> str:
+def three_digits(value: float) -> str:
     """Return a number in three digits at most."""
     return f"{value:.3g}"

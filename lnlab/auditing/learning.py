@@ -36,8 +36,8 @@ from lnlab.auditing.finding import (
     Findings,
     Severity,
     count,
-    digits,
     make_finding,
+    three_digits,
 )
 from lnlab.auditing.norms import eps_of, find_norms
 from lnlab.auditing.subject import (
@@ -257,7 +257,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
     curve = "effective rate / rate" if len(rows) > 2 else ""
     subject.keep_data(rows, note, curve, "1 / ||w||²")
     values = [row["effective rate / rate"] for row in rows]
-    least, most = digits(min(values)), digits(max(values))
+    least, most = three_digits(min(values)), three_digits(max(values))
     factors = least if least == most else f"{least} to {most}"
     weights = count(len(rows), "weight")
     yield make_finding("effective-rate", names, weights=weights, factors=factors)
@@ -265,7 +265,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
         of_kind = rates.get(kind, {"": 1.0})
         slow, fast = (pick(of_kind, key=of_kind.__getitem__) for pick in (min, max))
         if of_kind[fast] > RATES_APART * of_kind[slow]:
-            factor = digits(of_kind[fast] / of_kind[slow])
+            factor = three_digits(of_kind[fast] / of_kind[slow])
             yield make_finding("effective-rates-apart", [f"{fast} and {slow}"], factor=factor)
 
 
@@ -312,7 +312,7 @@ def check_activations(subject: AuditSubject) -> Findings:
         worst = max(outliers, key=lambda row: row["outlier"])
         where = [f"{r['where']} ({count(r['outliers'], 'channel')})" for r in outliers]
         severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
-        values = {"part": worst["where"], "times": digits(worst["outlier"])}
+        values = {"part": worst["where"], "times": three_digits(worst["outlier"])}
         yield make_finding("outlier-channel", where, severity, **values)
     X = as_matrix(subject.x.double())
     inputs_are_alike = bool((X[:1] == X).all()) or mean_cosine(X) > ALIKE
@@ -415,10 +415,10 @@ def check_gradients(subject: AuditSubject) -> Findings:
     factor = math.exp(min(abs(trend), 700.0))
     if factor > STEEP:
         change, effect = ("grows", "less") if trend > 0 else ("shrinks", "more")
-        values = {"change": change, "effect": effect, "factor": digits(factor)}
+        values = {"change": change, "effect": effect, "factor": three_digits(factor)}
         yield make_finding("gradient-steep", [where], **values)
     largest = max(trained, key=trained.__getitem__)
-    ratio = digits(trained[largest] / min(trained.values()))
+    ratio = three_digits(trained[largest] / min(trained.values()))
     where = [f"{largest} has the largest"]
     yield make_finding("gradient-spread", where, layers=len(trained), ratio=ratio)
 
@@ -516,7 +516,7 @@ def check_backward(subject: AuditSubject) -> Findings:
     large = [name for name, factor in factors.items() if factor > AMPLIFIED]
     most = max(factors.values())
     severity = RISK if most > 10 * AMPLIFIED else FACT
-    yield make_finding("gradient-amplified", large, severity, times=digits(most))
+    yield make_finding("gradient-amplified", large, severity, times=three_digits(most))
 
 
 def as_known_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Module:
@@ -594,12 +594,12 @@ def check_curvature(subject: AuditSubject) -> Findings:
     yield make_finding(
         "curvature",
         [subject.name],
-        largest=digits(largest),
-        within=f"± {digits(100 * error)}%" if error >= 1e-4 else "± less than 0.01%",
-        smallest=digits(smallest),
-        rate=digits(row["critical_rate"]),
+        largest=three_digits(largest),
+        within=f"± {three_digits(100 * error)}%" if error >= 1e-4 else "± less than 0.01%",
+        smallest=three_digits(smallest),
+        rate=three_digits(row["critical_rate"]),
         bends="; the loss bends down somewhere as well" if bends_down else "",
-        spherical=digits(row["scale_free"]),
+        spherical=three_digits(row["scale_free"]),
     )
 
 

@@ -24,8 +24,8 @@ from lnlab.auditing.finding import (
     Findings,
     Severity,
     count,
-    digits,
     make_finding,
+    three_digits,
 )
 from lnlab.auditing.norms import find_norms
 from lnlab.auditing.subject import (
@@ -179,7 +179,7 @@ def check_loss(subject: AuditSubject) -> Findings:
     if seen.broadcast:
         yield make_finding("loss-broadcasts", shapes=seen.broadcast)
     if abs(seen.sums_to - 1) > 0.01:
-        yield make_finding("loss-of-raw-logits", sum=digits(seen.sums_to))
+        yield make_finding("loss-of-raw-logits", sum=three_digits(seen.sums_to))
     if seen.logits is not None:
         yield from _logit_findings(subject, *seen.logits)
     yield _leaks(subject)
@@ -194,7 +194,7 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Finding
     chance = math.log(classes)
     subject.keep_data([{"loss": loss, "of a guess": chance, "classes": classes}])
     if loss > 2 * chance + 1:
-        values = {"loss": digits(loss), "chance": digits(chance)}
+        values = {"loss": three_digits(loss), "chance": three_digits(chance)}
         yield make_finding("over-confident", classes=classes, **values)
     least = logits.amin()
     share = float((logits == least).double().mean())
@@ -204,7 +204,7 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Finding
     if len(output) == 1 and not _ends_in_linear(subject):
         lowest = _lowest_loss(subject, axis)
         if lowest > LOW:
-            yield make_finding("logits-bounded", lowest=digits(lowest))
+            yield make_finding("logits-bounded", lowest=three_digits(lowest))
 
 
 def _ends_in_linear(subject: AuditSubject) -> bool:
@@ -252,7 +252,7 @@ def _leaks(subject: AuditSubject) -> Finding | None:
     change = relative_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
     if not subject.exceeds_rounding(change):
         return None
-    return make_finding("answer-leaks", change=digits(change))
+    return make_finding("answer-leaks", change=three_digits(change))
 
 
 # Inputs that nothing depends on, and gradients that are not those of the function.
@@ -383,7 +383,7 @@ STEEP, DEEP = 300.0, 6
 """Outputs of at least so many layers of one class whose size changes by this factor."""
 
 
-def check_unequal_scales(subject: AuditSubject) -> Findings:
+def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
     """Compare the sizes of weights, of the operands of sums, and of attention logits."""
     seen = record_operations(subject)
     layers = {n: m for n, m in subject.module.named_modules() if isinstance(m, SUMMING)}
@@ -395,7 +395,7 @@ def check_unequal_scales(subject: AuditSubject) -> Findings:
     sizes = {name: size for name, size in sizes.items() if size} or {"": 1.0}
     most, least = (pick(sizes, key=sizes.__getitem__) for pick in (max, min))
     if sizes[most] > APART * sizes[least]:
-        factor = digits(sizes[most] / sizes[least])
+        factor = three_digits(sizes[most] / sizes[least])
         yield make_finding("weights-apart", [most, least], factor=factor)
     apart = {
         name: max(one, other) / min(one, other)
@@ -405,7 +405,7 @@ def check_unequal_scales(subject: AuditSubject) -> Findings:
     far = {name: ratio for name, ratio in apart.items() if ratio > 30}
     worst = max(far.values(), default=0.0)
     severity = RISK if worst > APART else FACT
-    yield make_finding("branches-apart", far, severity, factor=digits(worst))
+    yield make_finding("branches-apart", far, severity, factor=three_digits(worst))
     yield _steep_signals(subject)
     saturated = [name for name, largest in seen.attention if largest > 0.95]
     if saturated and len(saturated) >= len(seen.attention) / 2:
@@ -430,7 +430,7 @@ def _steep_signals(subject: AuditSubject) -> Finding | None:
                 steep[f"{first} to {last}"] = ratio
     worst = max(steep.values(), key=lambda ratio: abs(math.log(ratio)), default=1.0)
     change = "grows" if worst > 1 else "shrinks"
-    factor = digits(max(worst, 1 / worst))
+    factor = three_digits(max(worst, 1 / worst))
     return make_finding("signal-steep", steep, change=change, factor=factor)
 
 
@@ -548,8 +548,10 @@ def _unrepeatable_evaluation(subject: AuditSubject) -> Finding | None:
             return None
         again = evaluate(1)
     if not torch.equal(other, again):
-        return make_finding("state-kept", change=digits(relative_change(again, other)))
-    return make_finding("random-in-evaluation", change=digits(relative_change(other, first)))
+        return make_finding("state-kept", change=three_digits(relative_change(again, other)))
+    return make_finding(
+        "random-in-evaluation", change=three_digits(relative_change(other, first))
+    )
 
 
 def _misused_dropout(subject: AuditSubject) -> Findings:
@@ -601,7 +603,7 @@ def _dropouts_that_change_the_mean(subject: AuditSubject) -> Iterator[str]:
         # the projection, as single numbers are noisy
         ratio = float((mean * plain).sum() / plain.square().sum())
         if not 0.67 < ratio < 1.5:
-            yield f"{call.name} ({digits(ratio)} times as large in training)"
+            yield f"{call.name} ({three_digits(ratio)} times as large in training)"
 
 
 def _misused_running_statistics(subject: AuditSubject) -> Findings:

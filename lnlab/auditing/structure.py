@@ -28,9 +28,9 @@ from lnlab.auditing.finding import (
     Findings,
     Severity,
     count,
-    digits,
     list_names,
     make_finding,
+    three_digits,
 )
 from lnlab.auditing.norms import NormGroup, eps_of, find_norms
 from lnlab.auditing.subject import (
@@ -116,7 +116,11 @@ def _norm_findings(norms: NormGroup) -> Findings:
     """A name that promises another operator, and an eps that is missing or small."""
     if norms.report is None:
         return
-    kind, promise, is_known = norms.report.kind, _promise(norms), is_known_norm(norms.module)
+    kind, promise, is_known = (
+        norms.report.kind,
+        _promised_operator(norms),
+        is_known_norm(norms.module),
+    )
     if kind != NOTHING:
         kept = promise is None or promise in kind or kind.startswith(SPECIAL.get(promise, ()))
         if not kept and not is_known:
@@ -134,7 +138,7 @@ def _norm_findings(norms: NormGroup) -> Findings:
         yield make_finding(rule, norms.names, None if promise else FACT, message=message)
 
 
-def _promise(norms: NormGroup) -> str | None:
+def _promised_operator(norms: NormGroup) -> str | None:
     """Return the operator of torch.nn that the name of a class, or of a base, promises."""
     names = [kind.__name__.replace("_", "").lower() for kind in type(norms.module).__mro__]
     promises = (p for name in names for p in PROMISES if p.lower() in name)
@@ -159,7 +163,7 @@ def _differences(norms: NormGroup) -> Findings:
     """The properties that are otherwise than in torch, each by itself."""
     if norms.report is None or norms.report.kind == NOTHING:
         return
-    promise = _promise(norms)
+    promise = _promised_operator(norms)
     for f in norms.report.properties:
         if not f.wrong or f.name.startswith("differs"):
             continue
@@ -197,9 +201,9 @@ def _missing_or_small_eps(norms: NormGroup) -> Finding | None:
     eps = float(words.split()[0]) if words[:1].isdigit() else 1.0
     if eps >= STEEP:
         return None
-    factor = digits(1 / eps if "sigma" in words else eps**-0.5)
+    factor = three_digits(1 / eps if "sigma" in words else eps**-0.5)
     in_half = "0" if eps < 3e-8 else "hardly there"
-    values = {"eps": digits(eps), "factor": factor, "in_half": in_half}
+    values = {"eps": three_digits(eps), "factor": factor, "in_half": in_half}
     return make_finding("eps-small", norms.names, **values)
 
 
@@ -608,7 +612,7 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
         if not row["as at the start"]
         and (row["mean off by (sigma)"] > APART or factors[row["where"]] > math.exp(APART))
     ]
-    worst = digits(max(factors.values(), default=1.0))
+    worst = three_digits(max(factors.values(), default=1.0))
     yield make_finding("running-statistics-stale", stale, worst=worst, gap=f"{gap:.0%}")
 
 

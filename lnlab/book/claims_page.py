@@ -213,7 +213,7 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     }
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     functions = (
-        css_classes, describe_setting, details, digits, interval_svg, null_hypothesis,
+        css_classes, describe_setting, details, three_digits, interval_svg, null_hypothesis,
         settings_by_question,
     )  # fmt: skip
     return TEMPLATES.get_template("claims.html").render(
@@ -247,7 +247,7 @@ def css_classes(record: Mapping[str, Any]) -> str:
     return f"{record['word'].replace(' ', '-')} {record.get('size') or ''}".strip()
 
 
-def digits(value: float | None) -> str:
+def three_digits(value: float | None) -> str:
     """Return a number in three digits that count, or nothing."""
     return "" if value is None else f"{value:.3g}"
 

@@ -317,12 +317,12 @@ class Chapter:
         ]
 
 
-def chapter(source: Path, out: Path) -> tuple[Chapter, nbformat.NotebookNode]:
-    """Return what is known of a notebook: its opening, and how its runs in ``out`` ended.
+def read_chapter(source: Path, runs: Path) -> tuple[Chapter, nbformat.NotebookNode]:
+    """Return what is known of a notebook: its opening, and how its runs in ``runs`` ended.
 
     A run that failed does not take the place of one that did not.
     """
-    good, failed = out / source.name, out / (source.stem + FAILED)
+    good, failed = runs / source.name, runs / (source.stem + FAILED)
     path = next(attempt for attempt in (good, failed, source) if attempt.exists())
     notebook = nbformat.read(path, as_version=4)
     title, paragraph = read_opening(notebook)
@@ -381,7 +381,7 @@ def publish(sources: list[Path], out: Path, embed: Collection[str] = ()) -> None
         out: Where the executed notebooks lie; one that failed as ``NAME.failed.ipynb``.
         embed: The names of those that also get a page in one file, in ``out/handout``.
     """
-    known = [chapter(source, out) for source in by_track(sources)]
+    known = [read_chapter(source, out) for source in by_track(sources)]
     ran = [chapter for chapter, _ in known if chapter.page]
     names = {chapter.name for chapter in ran}
     for this, notebook in known:

@@ -13,10 +13,10 @@ from lnlab.book.html import (
     OWN,
     PLOTLY,
     Chapter,
-    chapter,
     figure_html,
     is_signature,
     markdown,
+    read_chapter,
     write_page,
     write_shared_files,
 )
@@ -48,7 +48,7 @@ def build_site(sources: Sequence[Path], pages: Path, out: Path, **content: Any) 
 
 def chapters(sources: Sequence[Path], pages: Path) -> tuple[list[Chapter], list[Chapter]]:
     """Return all notebooks, and those of which ``pages`` has a run without a mistake."""
-    known = [chapter(source, pages)[0] for source in sources]
+    known = [read_chapter(source, pages)[0] for source in sources]
     return known, [one for one in known if one.page and one.run and not one.run.get("error")]
 
 

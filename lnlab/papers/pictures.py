@@ -13,14 +13,14 @@ Pictures = dict[str, dict[int, dict[str, np.ndarray]]]
 
 
 def read_first_seed(
-    runs: Mapping[str, Run], who: str
+    runs: Mapping[str, Run], models: str
 ) -> tuple[dict[str, pd.DataFrame], Pictures]:
     """Return the metrics of each run, and its pictures, both of its first seed.
 
-    ``who`` is the models in a word, for the message: "readers".
+    ``models`` is what the runs trained, in a word for the message: "readers".
     """
     if not runs:
-        raise ValueError(f"there are no runs: train some {who} first.")
+        raise ValueError(f"there are no runs: train some {models} first.")
     rows, pictures = {}, {}
     for name, run in runs.items():
         metrics: Any = run.metrics()

@@ -272,7 +272,10 @@ def rounded_mean(runs: Mapping[int, Run], number: Measure) -> float:
 
 
 def start_and_end(runs: Mapping[int, Run], metric: str, C: float) -> str:
-    """Return the mean of a score before the first update and at the end."""
+    """Return the mean of a score before the first update and at the end.
+
+    C is the regularization of the classifier that makes the score.
+    """
     first, last = (rounded_mean(runs, score_at(metric, row, C)) for row in (0, -1))
     return f"{first}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{last}"
 

@@ -340,10 +340,10 @@ class Questions(Dataset[Sequence[Question]]):
     def _vocabulary_and_sizes(self) -> Arrays:
         """The words, the number of entities, and the longest training passage and question."""
         return cache_arrays(
-            "words", f"{self.checksum} {self.min_count}", self._read_vocabulary_and_sizes
+            "words", f"{self.checksum} {self.min_count}", self._count_words_and_sizes
         )
 
-    def _read_vocabulary_and_sizes(self) -> Arrays:
+    def _count_words_and_sizes(self) -> Arrays:
         counts, entity_count, longest = Counter(), 0, (0, 0)
         for split, questions in self._splits.items():
             for question in questions:

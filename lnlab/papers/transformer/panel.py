@@ -126,7 +126,7 @@ def show(state: TransformerState) -> Shown:
 def show_steps(state: TransformerState) -> tuple[Figure, str]:
     """Show the losses after a first step, which take longer than a slider may."""
     losses = {place: first_steps(place, state.kind, state.depth) for place in state.places}
-    return steps_figure(losses), title(state)
+    return loss_by_step_size_figure(losses), title(state)
 
 
 def title(state: TransformerState) -> str:
@@ -257,7 +257,7 @@ def profile_figure(norms: Spread) -> Figure:
     )  # fmt: skip
 
 
-def steps_figure(losses: Spread) -> Figure:
+def loss_by_step_size_figure(losses: Spread) -> Figure:
     """Return the losses (S, K) after a first step, in nats a character."""
     x = {
         "title": {"text": "first step of Adam, η"}, "type": "log", "dtick": 1,
