@@ -20,6 +20,7 @@ NAMES = {
         *("Conv2d", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "Attention"),
         *("torch_state_dict", "use_statistics", "recompute_statistics"),
     ),
+    "lnlab.analysis.objective": ("Objective",),
     "lnlab.training": (
         *("Experiment", "train_steps", "find_run", "initial_models"),
         *("fit", "evaluate", "cross_entropy", "Batches", "stack"),
@@ -33,6 +34,7 @@ NAMES = {
 TITLES = {
     "lnlab": "Train, analyse, audit",
     "lnlab.nn": "Normalizers and networks",
+    "lnlab.analysis.objective": "The arguments of analyses",
     "lnlab.training": "Training",
     "lnlab.data": "Data",
     "lnlab.figures": "Figures",

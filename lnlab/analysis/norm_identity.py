@@ -500,8 +500,9 @@ class NormReport(TextResult):
             return [f"{self.module} is {self.kind} that torch.nn has"]
         if self.conforms:
             return [f"{self.module} is {self.kind}"]
-        defects = len(self.defects)
-        return [f"{self.module} comes nearest to {self.kind}, but for {defects} things"]
+        count = len(self.defects)
+        things = "1 thing" if count == 1 else f"{count} things"
+        return [f"{self.module} comes nearest to {self.kind}, but for {things}"]
 
     def _rows(self) -> list[Sequence[str]]:
         rows = [("! " * p.wrong + p.name, p.found, p.torch) for p in self.properties]
@@ -807,7 +808,7 @@ def _compare_outputs(
     same = largest < training.same * float(expected.abs().max())
     nothing = "nothing but rounding to float32" if training.float32 else "nothing"
     found = nothing if same else f"up to {largest:.2g}, at {where}"
-    return Property(f"differs from {operator.name} by", found, "nothing", not same)
+    return Property("differs, with gains 1, by", found, "nothing", not same)
 
 
 def _compare_gradient(

@@ -45,6 +45,11 @@ class Objective:
             given if the model has batch normalization; None is evaluation mode.
         params: the names of the parameters that w holds; None: all that are trained.
         dtype: the precision; None: that of the model, float32 at least.
+
+    Examples:
+        >>> from lnlab.analysis.objective import Objective
+        >>> objective = Objective(net, x, y, F.cross_entropy)
+        >>> value, gradient = objective.gradient(objective.start)
     """
 
     @in_one_thread

@@ -72,7 +72,7 @@ class Audit(AnalysisResult):
     seconds: float
 
     def with_severity(self, severity: Severity | str) -> list[Finding]:
-        """Return the findings of one severity: "fault", "risk" or "fact", in any case.
+        """Return a list of the findings of one severity, "fault", "risk" or "fact".
 
         Raises:
             ValueError: for another severity.

@@ -129,7 +129,7 @@ def find_invariances(subject: AuditSubject) -> tuple[dict[str, set[int]], bool]:
     zeros = zero_weights(subject.module)
     possible = {
         name: {column for column, cosine in columns.items() if cosine <= tolerance}
-        for name, columns in _cosines(evaluated, weights).items()
+        for name, columns in _gradient_cosines_by_column(evaluated, weights).items()
         if name not in zeros
     }
     changes = {
@@ -152,7 +152,9 @@ def find_invariances(subject: AuditSubject) -> tuple[dict[str, set[int]], bool]:
     return subject.cache["invariances"]
 
 
-def _cosines(evaluated: ModuleCopy, weights: dict[str, Weight]) -> dict[str, dict[int, float]]:
+def _gradient_cosines_by_column(
+    evaluated: ModuleCopy, weights: dict[str, Weight]
+) -> dict[str, dict[int, float]]:
     """Return the largest cosine between the gradient and the changes of each column.
 
     The gradient is that of a random function of the outputs; weights that have none are left

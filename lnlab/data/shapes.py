@@ -101,7 +101,7 @@ def draw_shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
     for _ in range(CLUTTER):
         _paint(canvas, _bars(n, generator), _uniform(generator, 0, 1, (n, 3)))
     inside = _shapes(classes, generator)
-    _paint(canvas, inside, _colour(canvas, generator))
+    _paint(canvas, inside, _contrasting_colours(canvas, generator))
     canvas += NOISE * generator.standard_normal(canvas.shape, np.float32)
     return np.rint(255 * canvas.clip(0, 1)).astype(np.uint8)
 
@@ -153,7 +153,7 @@ def _shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
     return (radius * level + 0.5).clip(0, 1)
 
 
-def _colour(canvas: np.ndarray, generator: Generator) -> np.ndarray:
+def _contrasting_colours(canvas: np.ndarray, generator: Generator) -> np.ndarray:
     """Return the one of four random colours, (N, 3), farthest from the mean of the ground."""
     offered = _uniform(generator, 0, 1, (len(canvas), 4, 3))
     ground = canvas.mean((2, 3))[:, None]

@@ -34,13 +34,14 @@ NOTHING_TO_FUSE = (Identity, DyT, Derf, RecurrentBatchNorm)
 def fuse(model: Module) -> Module:
     """Return a copy of ``model`` with torch's operators and compiled loops.
 
-    The copy computes the same function with the very same tensors: an optimizer of one trains
-    the other, and both update the same running statistics. Move the model to its device first;
-    ``.to`` replaces the buffers of the model that it is called on.
+    The copy computes the same function, up to rounding, with the very same tensors: an
+    optimizer of one trains the other, and both update the same running statistics. Move the
+    model to its device first; ``.to`` replaces the buffers of the model that it is called on.
 
     What has no fast form stays as it is, with one :class:`NotFusedWarning` that names it: other
-    rules, subclasses, and the settings ``root``, ``correction``, an RMSNorm over space. A model
-    without layers of lnlab, such as one of torch's, is returned unchanged with that warning.
+    rules, subclasses, and the settings ``root``, ``correction``, ``norm_scope=JOINT``, an
+    RMSNorm over space. A model without layers of lnlab, such as one of torch's, is returned
+    unchanged with that warning.
     Hooks work as without ``fuse``: while one is registered on a cell, inside of it or on all
     modules, its layer runs through the reference loop.
 

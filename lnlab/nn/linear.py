@@ -15,6 +15,11 @@ NormLayer = Callable[[int], Normalizer]
 
 def make_norm(norm_layer: NormLayer, units: int) -> Normalizer:
     """Return the normalizer of so many units."""
+    if isinstance(norm_layer, nn.Module) or not callable(norm_layer):
+        raise TypeError(
+            f"norm_layer is {norm_layer!r}: give a class or a function of the number of units, "
+            "e.g. lnlab.nn.LayerNorm."
+        )
     norm = norm_layer(units)
     if not isinstance(norm, Normalizer):
         kind = type(norm)

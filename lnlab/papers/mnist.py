@@ -106,7 +106,7 @@ class Experiment(Classification):
         return {"epochs": {"smoke": 1, "notebook": 8, "paper": 5}[budget], "unbiased": True}
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        hidden, output = (self._corrected(norm) for norm in ARMS[self.norm])
+        hidden, output = (self._with_unbiased_variance(norm) for norm in ARMS[self.norm])
         mlp = MLP((dataset.train.x.shape[1], *self.units, dataset.classes), hidden, output)
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
@@ -142,7 +142,7 @@ class Experiment(Classification):
         y = dataset.train.y[:STEP_EFFECT_SIZE].to(weight.device)
         return {**metrics, **collate([measure_step_effects(net, x, y) for net in nets])}
 
-    def _corrected(self, norm: NormLayer) -> NormLayer:
+    def _with_unbiased_variance(self, norm: NormLayer) -> NormLayer:
         unbiased = norm is BatchNorm and self.unbiased
         return partial(BatchNorm, correction=1) if unbiased else norm
 

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import DataLoader
 
+from lnlab.analysis.module_copy import check_type
 from lnlab.analysis.result import AnalysisResult
 from lnlab.analysis.statistics import interval
 from lnlab.nn import Conv2d, Linear
@@ -141,7 +142,8 @@ def compare(
     Args:
         build: ``build(norm_layer)`` returns a network with modules that ``norm_layer(units)``
             makes.
-        norms: the norms by name; the others are compared with the first one.
+        norms: the norms by name, classes or functions of the units: lnlab's, torch's or your
+            own; the others are compared with the first one.
         data: tensors ``(x, y)``, an object with ``x`` and ``y``, what :func:`lnlab.data.load`
             gives, or a DataLoader of such pairs. x may be a tuple or a dictionary of tensors,
             which become arguments of the network.
@@ -168,6 +170,13 @@ def compare(
         >>> print(runs)
         >>> runs.plot()
     """
+    check_type("norms", norms, Mapping, "norms by name, such as {'LN': lnlab.nn.LayerNorm}")
+    for name, norm in norms.items():
+        if isinstance(norm, nn.Module) or not callable(norm):
+            raise TypeError(
+                f"norms[{name!r}] is {norm!r}: give a class or a function of the units."
+            )
+    check_type("loss_fn", loss_fn, Callable, "a function of the network's output and y")
     device = read_device(device)
     seeds = [*read_seeds(seeds)]
     single = isinstance(learning_rate, float | int)

@@ -63,3 +63,9 @@ def test_weights_can_be_drawn_again_and_weight_norm_starts_as_the_plain_layer(no
     W = layer.W.detach().clone()
     layer.reset_parameters(torch.Generator().manual_seed(1))
     assert torch.equal(layer.W, W)
+
+
+@pytest.mark.parametrize("norm_layer", ["LayerNorm", LayerNorm(16)])
+def test_what_makes_no_norm_is_named(norm_layer):
+    with pytest.raises(TypeError, match=r"norm_layer is .*: give a class or a function"):
+        Linear(8, 16, norm_layer)

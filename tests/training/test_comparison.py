@@ -179,6 +179,13 @@ def wider(norm_layer):
         ({"build": wider}, ValueError, r"0\.weight is \(8, 6\) with 'LN' and \(9, 6\)"),
         ({"build": lambda norm: nn.Linear(6, 2)}, ValueError, "no module of norm_layer"),
         ({"norms": {"LN": nn.LayerNorm}}, ValueError, r"norms are \['LN'\]: give two"),
+        ({"norms": ["LN", "BN"]}, TypeError, "norms is of class list: give norms by name"),
+        (
+            {"norms": NORMS | {"mine": "LN"}},
+            TypeError,
+            r"norms\['mine'\] is 'LN': give a class",
+        ),
+        ({"loss_fn": None}, TypeError, "loss_fn is None: give a function"),
         ({"seeds": 1}, ValueError, r"seeds are \[0\]: give two"),
         ({"data": iter([(X, Y)])}, TypeError, "data is list_iterator: give tensors"),
     ],

@@ -693,7 +693,7 @@ def ziaee_eq_19_and_21(seed: int, numbers: str) -> float:
 
 
 @check
-def bln_is_linear(seed: int, configurations: str) -> float:
+def bln_nonlinearity(seed: int, configurations: str) -> float:
     """Compare BLN in evaluation with an affine map: TTTT and TTFT, or the others."""
 
     def remainder(letters: str) -> float:

@@ -152,7 +152,7 @@ def area_until_tenth(metrics: pd.DataFrame, metric: str, over: str) -> float:
     return float(np.trapezoid(y, x))
 
 
-def layers(metrics: pd.DataFrame, metric: str) -> np.ndarray:
+def layers_at_start(metrics: pd.DataFrame, metric: str) -> np.ndarray:
     """Return a metric of each layer before the first update, ``metric_1`` first."""
     first = metrics.iloc[0].dropna()
     count = sum(str(name).startswith(f"{metric}_") for name in first.index)
@@ -160,21 +160,23 @@ def layers(metrics: pd.DataFrame, metric: str) -> np.ndarray:
 
 
 @of_one("read before the first update")
-def first_layer(metrics: pd.DataFrame, metric: str) -> float:
+def first_layer_at_start(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric of the first layer before the first update."""
-    return float(layers(metrics, metric)[0])
+    return float(layers_at_start(metrics, metric)[0])
 
 
 @of_one("read before the first update")
-def last_layer(metrics: pd.DataFrame, metric: str) -> float:
+def last_layer_at_start(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric of the last layer before the first update."""
-    return float(layers(metrics, metric)[-1])
+    return float(layers_at_start(metrics, metric)[-1])
 
 
 @of_one("read before the first update")
-def spread_of_layers(metrics: pd.DataFrame, metric: str) -> float:
+def spread_of_layers_at_start(metrics: pd.DataFrame, metric: str) -> float:
     """Return the largest of all layers over the smallest, before the first update."""
-    return float(layers(metrics, metric).max() / layers(metrics, metric).min())
+    return float(
+        layers_at_start(metrics, metric).max() / layers_at_start(metrics, metric).min()
+    )
 
 
 @of_one("the value farthest from 1 after update {1}")

@@ -193,7 +193,7 @@ class Event:
         return replace(self, agent=self.recipient, recipient=self.agent)
 
 
-class Cast(NamedTuple):
+class StorySetup(NamedTuple):
     """The subject, the people and the mood of a story, which stay."""
 
     subject: str
@@ -202,13 +202,13 @@ class Cast(NamedTuple):
     glad: bool
 
 
-def random_cast(rng: Random) -> Cast:
+def random_cast(rng: Random) -> StorySetup:
     """Draw a cast; the two people have different names."""
     hero, friend = rng.sample([name for names in CHARACTERS.values() for name in names], 2)
-    return Cast(rng.choice([*SUBJECTS]), hero, friend, rng.random() < 0.5)
+    return StorySetup(rng.choice([*SUBJECTS]), hero, friend, rng.random() < 0.5)
 
 
-def random_event(rng: Random, cast: Cast) -> Event:
+def random_event(rng: Random, cast: StorySetup) -> Event:
     """Draw an action of one of the two people."""
     agent, other = rng.sample([cast.hero, cast.friend], 2)
     thing = rng.choice([*SUBJECTS[cast.subject]])
@@ -220,7 +220,7 @@ def random_event(rng: Random, cast: Cast) -> Event:
     return Event(agent, rng.choice(SUBJECTS[cast.subject][thing].split()), thing)
 
 
-def two_events(rng: Random, cast: Cast) -> tuple[Event, Event]:
+def two_events(rng: Random, cast: StorySetup) -> tuple[Event, Event]:
     """Draw two actions of one of the two people, on two things."""
     agent = rng.choice((cast.hero, cast.friend))
     verbs = SUBJECTS[cast.subject]
@@ -269,7 +269,7 @@ def report_sentences(speaker: str, event: Event, *, denied: bool) -> tuple[str, 
 # Episodes of a story, a few sentences each.
 
 
-def tell_event(rng: Random, cast: Cast) -> Iterator[str]:
+def tell_event(rng: Random, cast: StorySetup) -> Iterator[str]:
     """Tell an event and its consequence."""
     event = random_event(rng, cast)
     yield rng.choice(event.paraphrases)
@@ -277,7 +277,7 @@ def tell_event(rng: Random, cast: Cast) -> Iterator[str]:
     yield f"{event.recipient or event.agent} was {rng.choice(GLAD if cast.glad else SAD)}"
 
 
-def tell_sequence(rng: Random, cast: Cast) -> Iterator[str]:
+def tell_sequence(rng: Random, cast: StorySetup) -> Iterator[str]:
     """Tell two events one after the other, and which was the last."""
     first, second = two_events(rng, cast)
     yield rng.choice(sequence_sentences(first, second))
@@ -285,7 +285,7 @@ def tell_sequence(rng: Random, cast: Cast) -> Iterator[str]:
     yield f"the last thing was the {second.thing}"
 
 
-def tell_denial(rng: Random, cast: Cast) -> Iterator[str]:
+def tell_denial(rng: Random, cast: StorySetup) -> Iterator[str]:
     """Tell what somebody did not say, or denied, and who knows of it."""
     event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
     denied = rng.random() >= 0.5
@@ -296,14 +296,14 @@ def tell_denial(rng: Random, cast: Cast) -> Iterator[str]:
         yield f"everybody heard of the {event.thing} , and nothing had happened"
 
 
-def tell_opinion(rng: Random, cast: Cast) -> Iterator[str]:
+def tell_opinion(rng: Random, cast: StorySetup) -> Iterator[str]:
     """Tell an opinion about a thing, and a feeling that follows."""
     thing, other = rng.sample([*SUBJECTS[cast.subject]], 2)
     yield random_opinion(rng, thing, other, cast.glad)
     yield f"{cast.hero} {'liked' if cast.glad else 'hated'} the {thing}"
 
 
-def tell_feeling(rng: Random, cast: Cast) -> Iterator[str]:
+def tell_feeling(rng: Random, cast: StorySetup) -> Iterator[str]:
     """Tell a feeling of the narrator, or of one of the people."""
     event, speaker = random_event(rng, cast), rng.choice((cast.hero, cast.friend))
     adverb = "luckily" if cast.glad else "sadly"
@@ -325,7 +325,7 @@ def make_stories(count: int, seed: int) -> list[Sentences]:
     return [[line.split() for line in _story(rng, random_cast(rng))] for _ in range(count)]
 
 
-def _story(rng: Random, cast: Cast) -> Iterator[str]:
+def _story(rng: Random, cast: StorySetup) -> Iterator[str]:
     yield f"{rng.choice(TIMES)} {cast.hero} met {cast.friend} at the {cast.subject} ."
     for _ in range(rng.randint(2, 4)):
         yield from (f"{line} ." for line in rng.choice(EPISODES)(rng, cast))

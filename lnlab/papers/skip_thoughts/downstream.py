@@ -28,9 +28,9 @@ from lnlab.papers.skip_thoughts.data import (
     GOOD,
     SAD,
     SUBJECTS,
-    Cast,
     Event,
     Sentences,
+    StorySetup,
     cached_tokens,
     join,
     random_cast,
@@ -197,12 +197,12 @@ def random_scope(rng: Random, relation: str) -> Pair:
 PAIR_GENERATORS = (random_roles, random_order, random_scope)
 
 
-def _events(rng: Random, cast: Cast) -> Iterator[Event]:
+def _events(rng: Random, cast: StorySetup) -> Iterator[Event]:
     while True:
         yield random_event(rng, cast)
 
 
-def _unrelated(rng: Random, cast: Cast, relation: str, *events: Event) -> str:
+def _unrelated(rng: Random, cast: StorySetup, relation: str, *events: Event) -> str:
     """Draw a sentence on another event: of the same people, or of others elsewhere."""
     if relation == "far":
         while True:
