@@ -51,8 +51,8 @@ def longest_first(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With ``--dist loadfile`` a process gets whole files, but for two folders: all of
-    ``tests/browser``, as one JupyterLab is enough, and one part of ``tests/golden``."""
+    """With ``--dist loadfile`` a process gets whole files, and all of ``tests/browser``, as
+    one JupyterLab is enough."""
     from xdist.scheduler import LoadFileScheduling
 
     if config.getoption("dist") != "loadfile":
@@ -61,10 +61,7 @@ def pytest_xdist_make_scheduler(config, log):
     class WholeFiles(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
-            folders = PurePath(file).parts
-            if "golden" in folders:
-                return nodeid
-            return "browser" if "browser" in folders else file
+            return "browser" if "browser" in PurePath(file).parts else file
 
     return WholeFiles(config, log)
 

@@ -30,7 +30,7 @@ from lnlab.papers.order_embeddings.panel import order
 from lnlab.papers.skip_thoughts.panel import thoughts
 from lnlab.papers.transformer.panel import over_depth, transformer
 from lnlab.training.random_state import default_dtype
-from tests.golden import write as golden
+from tests.panels import given
 from tests.papers.test_panels import line, untrained_models, untrained_writers
 from tests.unpacked import unpacked
 
@@ -40,10 +40,14 @@ FUNCTIONS = {name: getattr(panels, name) for name in dir(panels) if name != "rea
     function.__name__: function for function in PAPERS
 }
 """Every panel by its name."""
-GIVEN = {name: given for name, (given, _) in golden.panels_given().items()} | {
-    "thoughts": untrained_models(),
-    "writing": (untrained_writers(), [line()]),
-}
+GIVEN = (
+    dict.fromkeys(FUNCTIONS, ())
+    | given.arguments()
+    | {
+        "thoughts": untrained_models(),
+        "writing": (untrained_writers(), [line()]),
+    }
+)
 """What each panel is given."""
 START: dict[str, dict[str, Any]] = {
     "geometry": {"units": 8},
@@ -194,20 +198,20 @@ def photographs(text) -> tuple[dict[str, Any], Captions]:
 
 TAGGED = {
     "attention": (
-        {TAG: golden.recognizer(0)},
+        {TAG: given.recognizer(0)},
         [
             replace(each, name=f"{each.name} {TAG}", speaker=TAG, units=(TAG, "b"))
-            for each in golden.utterances()
+            for each in given.utterances()
         ],
     ),
-    "distributions": ({TAG: {TAG: golden.recorded()["deep"]["none"]}},),
-    "drawing": ({TAG: golden.drawer(0)}, golden.digits()),
+    "distributions": ({TAG: {TAG: given.recorded()["deep"]["none"]}},),
+    "drawing": ({TAG: given.drawer(0)}, given.digits()),
     "order": photographs(TAG),
     "reading": (
-        {TAG: golden.reader(0)},
+        {TAG: given.reader(0)},
         [
             replace(each, query=f"{TAG} @placeholder", sentences=(f"{TAG} a b .",) * 2)
-            for each in golden.questions()
+            for each in given.questions()
         ],
     ),
     "thoughts": untrained_models(TAG, words=[TAG]),

@@ -16,7 +16,7 @@ from lnlab.panels.landscape_panel import LandscapeState, TrainedNetworks
 from lnlab.panels.positions_panel import PositionsState
 from lnlab.panels.recurrence_panel import make_cell
 from lnlab.papers.mnist import train_landscape_networks
-from tests.golden.write import feature_maps
+from tests.panels.given import feature_maps
 
 NONE, LAYER, BATCH, WEIGHT = range(4)
 

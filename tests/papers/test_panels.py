@@ -30,7 +30,7 @@ from lnlab.papers.transformer.model import Arm, Transformer
 from lnlab.training import train, train_steps
 from lnlab.training.random_state import default_dtype, generator
 from lnlab.training.runs import read
-from tests.golden.write import digits, drawer, questions, reader, untrained
+from tests.panels.given import digits, drawer, questions, reader, untrained
 from tests.papers.test_skip_thoughts import SMALL
 from tests.papers.test_skip_thoughts_data import Written, random_books
 

@@ -1,5 +1,6 @@
 """Judged claims: what is kept is current, and what is told of it is true."""
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -16,7 +17,7 @@ from lnlab.book.claims_page import (
 from lnlab.papers.claims import claims, findings
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
-from lnlab.papers.claims.results import ROOT, load_records, source_hash, write_loop
+from lnlab.papers.claims.results import ROOT, judge_all, load_records, source_hash, write_loop
 from lnlab.papers.claims.wording import describe
 
 RECORDS = load_records()
@@ -25,10 +26,13 @@ README = Path(__file__).parents[3] / "README.md"
 
 
 def test_the_kept_records_are_current():
-    import json
-
     kept = json.loads((ROOT / "claims.json").read_text(encoding="utf-8"))
     assert kept["source"] == source_hash(), "run `lnlab claims judge`"
+
+
+@pytest.mark.slow
+def test_judging_again_gives_the_kept_records():
+    assert json.loads(json.dumps(judge_all())) == RECORDS
 
 
 def test_every_record_has_a_word_and_a_headline():
