@@ -474,7 +474,9 @@ class ModuleCopy:
         """Put what is new in its place; restore that, buffers and the random state."""
         self.module.train(self.bn_stats == "batch")
         values = {name: self.parameters[name].data for name in new.weights}
-        hooks = [self._shift(owner, shift) for owner, shift in new.shifts.items()]
+        hooks = [
+            self._hook_pre_activations(owner, change) for owner, change in new.shifts.items()
+        ]
         try:
             for name, W in new.weights.items():
                 self.parameters[name].data = W
@@ -486,14 +488,14 @@ class ModuleCopy:
             for hook in hooks:
                 hook.remove()
 
-    def _shift(self, owner: str, shift: Callable[[Tensor], Tensor]):
-        """Register a hook that shifts the pre-activations of ``owner``."""
+    def _hook_pre_activations(self, owner: str, change: Callable[[Tensor], Tensor]):
+        """Register a hook that changes the pre-activations of ``owner``."""
         module = self.module.get_submodule(owner)
         if isinstance(module, Linear | Conv2d):  # ours normalize them at once
             return module.norm.register_forward_pre_hook(
-                lambda norm, args: (shift(args[0]), *args[1:])
+                lambda norm, args: (change(args[0]), *args[1:])
             )
-        return module.register_forward_hook(lambda layer, args, output: shift(output))
+        return module.register_forward_hook(lambda layer, args, output: change(output))
 
 
 def _drop_eps(module: nn.Module) -> bool:

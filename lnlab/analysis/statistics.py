@@ -16,27 +16,28 @@ ROUNDING = 1e-12
 """Relative to the largest value: below it a spread is nothing but rounding in float64."""
 
 
-def interval(values: Sequence[float], shared: float = 0.0) -> tuple[float, float]:
+def interval(values: Sequence[float], test_train_ratio: float = 0.0) -> tuple[float, float]:
     """Return Student's t interval of the mean of values (paired differences, here), 95 %.
 
-    ``shared`` is as for :func:`standard_error`; 0: the values are independent.
+    ``test_train_ratio`` is as for :func:`standard_error`; 0: the values are independent.
     """
     n = len(values)
     if n < 2:
         raise ValueError("an interval needs two seeds or more.")
     t = float(special.stdtrit(n - 1, 1 - LEVEL / 2))
-    reach = t * standard_error(values, shared)
+    reach = t * standard_error(values, test_train_ratio)
     return float(np.mean(values)) - reach, float(np.mean(values)) + reach
 
 
-def standard_error(values: Sequence[float], shared: float = 0.0) -> float:
-    """Return the standard error of the mean, sqrt(s^2 (1/n + shared)).
+def standard_error(values: Sequence[float], test_train_ratio: float = 0.0) -> float:
+    """Return the standard error of the mean, sqrt(s^2 (1/n + test_train_ratio)).
 
     Splits of the same cases train on many cases in common, so their values vary less than those
-    of new cases would; ``shared``, test cases over training cases, makes up for it (Nadeau &
-    Bengio, 2003, "Inference for the generalization error": their corrected resampled t test).
+    of new cases would; ``test_train_ratio``, test cases over training cases, makes up for it
+    (Nadeau & Bengio, 2003, "Inference for the generalization error": their corrected resampled
+    t test).
     """
-    return float(np.std(values, ddof=1)) * (1 / len(values) + shared) ** 0.5
+    return float(np.std(values, ddof=1)) * (1 / len(values) + test_train_ratio) ** 0.5
 
 
 def format_interval(interval: Sequence[float | None] | None) -> str:

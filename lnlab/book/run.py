@@ -89,7 +89,7 @@ class KernelManager(AsyncKernelManager):
         return KernelSpecManager(kernel_dirs=[])
 
 
-class Engine(NBClientEngine):
+class NotebookKeepingEngine(NBClientEngine):
     """Papermill's engine; ``executed`` gets the notebook, however its run ends."""
 
     @classmethod
@@ -100,7 +100,7 @@ class Engine(NBClientEngine):
         super().execute_managed_notebook(nb_man, kernel_name, **options)
 
 
-papermill_engines.register("lnlab", Engine)
+papermill_engines.register("lnlab", NotebookKeepingEngine)
 
 
 @dataclass(frozen=True)

@@ -59,18 +59,18 @@ class PopulationStatistics(nn.Module):
         for mean, new in ((self.mu, mu), (self.spread, spread)):
             mean.copy_(torch.where(before == 0, new, mean + (new - mean) / (before + 1)))
 
-    def get(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mu and spread, averages; ``like`` is the mu of a batch, (1, H) or (B, 1)."""
+    def get(self, batch_mu: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the averages of mu and spread for a batch of this mu, (1, H) or (B, 1)."""
         if not self.batches:
             raise RuntimeError(
                 "BatchLayerNorm has no population statistics yet: train it on a batch first, "
                 'or ask for none of them (population="FFFF").'
             )
-        if self.mu.shape not in (like.shape, like[:1].shape):
+        if self.mu.shape not in (batch_mu.shape, batch_mu[:1].shape):
             raise ValueError(
                 f"population statistics of shape {tuple(self.mu.shape)} do not fit those of "
-                f"this batch, {tuple(like.shape)}: evaluate on the shape that was trained on "
-                "(for variant=CODE, in batches of the same size too)."
+                f"this batch, {tuple(batch_mu.shape)}: evaluate on the shape that was trained "
+                "on (for variant=CODE, in batches of the same size too)."
             )
         return at_least_float32(self.mu), at_least_float32(self.spread)
 
@@ -241,16 +241,16 @@ class BatchLayerNorm(Normalizer):
         var, mu = torch.var_mean(a, dim=axis, correction=0, keepdim=True)
         if self.training:
             self._update_population(average, mu, var, len(a))
-        like = mu
+        batch_mu = mu
         # The four questions are independent: a mu of the population may meet a sigma of the
         # batch. About which mu that sigma is taken is where paper and code part.
         if population_mu:
-            mu, _ = average.get(like)
+            mu, _ = average.get(batch_mu)
             if self.variant.about_used_mu:
                 var = (a - mu).square().mean(axis, keepdim=True)
         if not population_sigma:
             return Stats(mu, (var + self.eps).sqrt())
-        _, spread = average.get(like)
+        _, spread = average.get(batch_mu)
         factor = self._bessel_factor(self.m or len(a))
         if self.variant.average_variance:
             # spread is the averaged variance here, and the averaged sigma below: the mean of

@@ -48,7 +48,7 @@ def mean_along(metric: str) -> Measure:
     return number
 
 
-def final(metric: str) -> Measure:
+def final_value(metric: str) -> Measure:
     """Return a metric at the end of a run."""
     return lambda metrics: float(metrics[metric].iloc[-1])
 

@@ -30,7 +30,7 @@ from lnlab.papers.claims.measures import (
     minimum,
     rows_in_order,
     scored,
-    time_to,
+    time_to_fall_to,
 )
 from lnlab.papers.order_embeddings.evaluate import chance_metrics
 from lnlab.papers.results import (
@@ -38,7 +38,7 @@ from lnlab.papers.results import (
     Measure,
     confidence_interval,
     differences,
-    final,
+    final_value,
     logarithm,
     mean_along,
     numbers_by_seed,
@@ -100,8 +100,8 @@ def rank_arms(arms: Arms) -> pd.DataFrame:
             "rate": rate,
             "training NLL along the run": mean_of_seeds(runs, loss),
             "over batch norm": "" if arm == "batch" else f"{low:.2f} to {high:.2f}",
-            "training NLL at the end": mean_of_seeds(runs, final("train_nll")),
-            "test error": mean_of_seeds(runs, final("test_error")),
+            "training NLL at the end": mean_of_seeds(runs, final_value("train_nll")),
+            "test error": mean_of_seeds(runs, final_value("test_error")),
         }
     frame = pd.DataFrame(table).T
     return frame.sort_values("training NLL along the run").rename_axis(index="arm")
@@ -112,7 +112,7 @@ def rank_arms(arms: Arms) -> pd.DataFrame:
 BOXES = order_embeddings.Experiment(
     data="coco-boxes", units=(256,), epochs=30, eval_every=46, split=0
 )
-SHARED = 1_000 / 2_952
+TEST_TRAIN_RATIO = 1_000 / 2_952
 """Test images over those of the training, of which two splits have most in common."""
 
 
@@ -131,12 +131,16 @@ def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     guessing, table = chance_metrics(BOXES.fold_size), {}
     for printed in pd.read_csv(PAPERS / "order_embeddings/table_2.csv").itertuples():
         metric: Any = f"{printed.query}_{printed.metric}"
-        number = final(f"test_{metric}")
+        number = final_value(f"test_{metric}")
         none, layer = (
             np.array([value for s in splits.values() for value in numbers(s[arm], number)])
             for arm in BOTH
         )
-        bounds = interval([*(layer - none)], shared=SHARED) if len(none) > 1 else None
+        bounds = (
+            interval([*(layer - none)], test_train_ratio=TEST_TRAIN_RATIO)
+            if len(none) > 1
+            else None
+        )
         table[f"{printed.name}, {printed.query} retrieval"] = {
             "none": round(none.mean(), 2),
             "layer": round(layer.mean(), 2),
@@ -241,7 +245,7 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
                 continue
             score = score.replace(score.partition("_")[0], row.story_task)
             title = f"{title}: here {row.story_task}"
-        chosen = final(score + NESTED)
+        chosen = final_value(score + NESTED)
         low, high = confidence_interval([*differences(arms, "layer", "none", chosen).values()])
         values: dict[str, Any] = {}
         if generated:
@@ -306,7 +310,7 @@ def time_ratios(arms: Arms, clock: str = "update") -> pd.DataFrame:
         frames = [rows(arms[arm][seed].metrics(), seed) for arm in ("layer", "none")]
         levels.append(common_levels(frames, bound))
         layer, none = (
-            [np.log1p(time_to(frame, bound, level, clock)) for level in levels[-1]]
+            [np.log1p(time_to_fall_to(frame, bound, level, clock)) for level in levels[-1]]
             for frame in frames
         )
         logs.append(np.subtract(layer, none))
@@ -322,12 +326,12 @@ def time_ratios(arms: Arms, clock: str = "update") -> pd.DataFrame:
 
 FSDD = las.Experiment(data="fsdd", epochs=16)
 ERRORS = {
-    "error": final("test_error"),
-    "substitutions": final("substitutions"),
-    "deletions": final("deletions"),
-    "insertions": final("insertions"),
-    "units (N)": final("reference_length"),
-    "error, ends in N": final("test_error_with_end"),
+    "error": final_value("test_error"),
+    "substitutions": final_value("substitutions"),
+    "deletions": final_value("deletions"),
+    "insertions": final_value("insertions"),
+    "units (N)": final_value("reference_length"),
+    "error, ends in N": final_value("test_error_with_end"),
 }
 """Errors at the end of a run."""
 
@@ -351,7 +355,7 @@ def compare_with_study(arms: Arms) -> pd.DataFrame:
         frames = {arm: rows(runs[seed].metrics(), seed) for arm, runs in arms.items()}
         level = common_level([*frames.values()], "test_error")
         for arm, frame in frames.items():
-            times[arm].append(time_to(frame, "test_error", level))
+            times[arm].append(time_to_fall_to(frame, "test_error", level))
     table["updates"] = pd.Series({arm: np.mean(t) for arm, t in times.items() if t})
     return table.join(study)
 
@@ -379,7 +383,7 @@ def configuration_means(
     """
     rows = []
     for letters in CONFIGURATIONS:
-        values = numbers(runs, final(f"{metric}_{letters}"))
+        values = numbers(runs, final_value(f"{metric}_{letters}"))
         bounds = interval(values) if len(values) > 1 else (np.nan, np.nan)
         rows.append((np.mean(values), *bounds))
     means, lows, highs = np.array(rows).T
@@ -401,8 +405,8 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
         table[arm] = {
             "seeds": len(runs),
             "training": mean_of_seeds(runs, last_epoch("train_accuracy")),
-            "chosen": mean_of_seeds(runs, final("chosen_accuracy")),
-            "on the test": mean_of_seeds(runs, final("optimistic_accuracy")),
+            "chosen": mean_of_seeds(runs, final_value("chosen_accuracy")),
+            "on the test": mean_of_seeds(runs, final_value("optimistic_accuracy")),
             "paper, training": np.nan if log is None else log.train_accuracy.iloc[-1],
             "paper, on the test": tested.get(arm, np.nan),
         }
@@ -411,7 +415,7 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
 
 def last_epoch(metric: str) -> Measure:
     """Return a metric after the last epoch, not that of the weights that were chosen."""
-    return lambda frame: final(metric)(rows_in_order(frame))
+    return lambda frame: final_value(metric)(rows_in_order(frame))
 
 
 def metric_over_rates(

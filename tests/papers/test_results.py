@@ -14,7 +14,7 @@ from lnlab.papers.results import (
     curves,
     differences,
     differences_from,
-    final,
+    final_value,
     mean_along,
     numbers_by_seed,
     provenance,
@@ -26,7 +26,7 @@ from lnlab.papers.results import (
 LARGE = Experiment(preset="paper", batch_size=128)
 LOW = {0: 1.0, 1: 1.1, 2: 1.2}
 HIGH = {0: 2.0, 1: 2.2, 2: 2.3}
-LAST = final("train_nll")
+LAST = final_value("train_nll")
 
 
 def pair(made, first=LOW, second=HIGH, **settings):
@@ -41,7 +41,7 @@ def test_mean_along_is_the_area_under_the_curve():
     metrics = pd.DataFrame({"update": [0, 1, 3, 7], "nll": [4.0, 2.0, 0.0, 1.0]})
     assert mean_along("nll")(metrics) == pytest.approx((3 + 2 + 2) / 7, rel=1e-15)
     assert mean_along("nll")(metrics.assign(nll=5.0)) == 5.0
-    assert final("nll")(metrics) == 1
+    assert final_value("nll")(metrics) == 1
 
 
 def test_differences_are_of_the_seeds_that_both_arms_have(made):

@@ -91,7 +91,7 @@ def judge(
     n, mean = len(values), float(np.mean(values))
     if n < 2 or np.ptp(values) <= ROUNDING * np.abs(values).max():
         return Decision(INCONCLUSIVE, estimate=mean, n=n)  # no spread to judge by
-    low, high = interval(values, shared=shared)
+    low, high = interval(values, shared)
     error = standard_error(values, shared)
     inside = -matters < low and high < matters
     beyond = low > matters or high < -matters

@@ -266,7 +266,9 @@ def late_gain(metrics: pd.DataFrame, C: float, *names: str) -> float:
 # falls with the number of evaluations, so that longer runs seem to converge later.
 
 
-def time_to(metrics: pd.DataFrame, metric: str, level: float, clock: str = "update") -> float:
+def time_to_fall_to(
+    metrics: pd.DataFrame, metric: str, level: float, clock: str = "update"
+) -> float:
     """Return when the trend of a metric is first at a level; the end if it never is.
 
     Between two evaluations the trend is a straight line.
@@ -284,7 +286,9 @@ def mean_time(
     frames: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, clock: str
 ) -> list[float]:
     """Return the geometric mean over levels of the time that each run takes."""
-    logs = [[np.log1p(time_to(frame, metric, x, clock)) for x in levels] for frame in frames]
+    logs = [
+        [np.log1p(time_to_fall_to(frame, metric, x, clock)) for x in levels] for frame in frames
+    ]
     return [float(np.exp(np.mean(one))) for one in logs]
 
 
