@@ -246,7 +246,7 @@ class MetricError(NamedTuple):
     cross: float
 
 
-def metric_error(glm: GLM) -> MetricError:
+def error_of_eq_13(glm: GLM) -> MetricError:
     """Return the distance of eq. 13 from the metric, for a model with independent outputs.
 
     NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.

@@ -40,7 +40,7 @@ MOMENTS = ("mean", "std", "norm", "zeros", "dead")
 Row = dict[str, Any]
 
 
-def summary(tensor: Tensor) -> Row:
+def tensor_statistics(tensor: Tensor) -> Row:
     """Return the numbers of a tensor (any shape) for a table; see :meth:`Recorder.to_frame`."""
     values = at_least_float32(tensor)
     finite, largest = values.reshape(-1), values.new_zeros(1)
@@ -322,7 +322,7 @@ class Recorder(HookContext, AnalysisResult):
         step = self.step if at is None else at
         head = {"step": step, "name": key[0], "what": key[1], "call": key[2]}
         self._rows[key].append(
-            head | summary(tensor) | self._extra_statistics(key, tensor, step)
+            head | tensor_statistics(tensor) | self._extra_statistics(key, tensor, step)
         )
         if len(self._rows[key]) > self.max_rows:
             self.every *= 2

@@ -117,7 +117,8 @@ def find_invariances(subject: AuditSubject) -> tuple[dict[str, set[int]], bool]:
     if not weights:
         raise CannotCheck("the module has no matrix or kernel.")
     # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
-    evaluated, base = subject.without_zeros.copy(), subject.without_zeros.observe()
+    nonzero = subject.with_nonzero_weights
+    evaluated, base = nonzero.copy(), nonzero.observe()
     without_eps = evaluated.without(eps=True)
     if without_eps is not None:
         seen = without_eps.run()

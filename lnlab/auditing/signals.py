@@ -348,7 +348,7 @@ WRONG = 0.03
 def check_wrong_derivative(subject: AuditSubject) -> Findings:
     """Compare the gradient along a random direction with finite differences of the loss."""
     # at a branch of zeros in front of a ReLU there is no derivative: half of all kinks are met
-    nonzero = subject.without_zeros
+    nonzero = subject.with_nonzero_weights
     objective = nonzero.objective
     w = objective.start
     subject.require_wide()

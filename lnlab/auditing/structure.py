@@ -267,7 +267,7 @@ MOST_CUT = 16
 
 def check_idle_parameters(subject: AuditSubject) -> Findings:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
-    nonzero = subject.without_zeros
+    nonzero = subject.with_nonzero_weights
     grads = _by_parameter(nonzero)
     masks = _flat_places(grads, subject.rounding_threshold)
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())

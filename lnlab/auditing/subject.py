@@ -699,7 +699,7 @@ class AuditSubject:
             return self.copy().gradients(random_projection)
 
     @cached_property
-    def without_zeros(self) -> AuditSubject:
+    def with_nonzero_weights(self) -> AuditSubject:
         """The same with random weights for zeros and layer scales; itself without any.
 
         Rows of these weights have a length of about 1.
@@ -752,7 +752,7 @@ class AuditSubject:
     def free_memory(self) -> None:
         """Free the memory of copies and traces, which are made again where they are needed."""
         _ = self.wide_dtype, self.precision, self.bn_stats, self.seconds
-        for name in ("_copy", "gradients", "trace", "without_zeros"):
+        for name in ("_copy", "gradients", "trace", "with_nonzero_weights"):
             vars(self).pop(name, None)
         self._traces.clear()
         self.cache.clear()

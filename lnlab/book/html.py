@@ -326,7 +326,7 @@ def read_chapter(source: Path, runs: Path) -> tuple[Chapter, nbformat.NotebookNo
     path = next(attempt for attempt in (good, failed, source) if attempt.exists())
     notebook = nbformat.read(path, as_version=4)
     title, paragraph = read_opening(notebook)
-    question, minutes = split_question(paragraph)
+    question, minutes = split_question_and_minutes(paragraph)
     run = notebook.metadata.get("lnlab") if path != source else None
     question = markdown(question, trusted=True)
     values = default_values(path) if run else {}
@@ -340,7 +340,7 @@ def read_chapter(source: Path, runs: Path) -> tuple[Chapter, nbformat.NotebookNo
     return known, notebook
 
 
-def split_question(paragraph: str) -> tuple[str, str]:
+def split_question_and_minutes(paragraph: str) -> tuple[str, str]:
     """Return the question with which a notebook opens, and its minutes to run and to read."""
     parts = re.fullmatch(r"(?s)\*(.+)\*\s+(.*\bread)\.", paragraph)
     if parts is None:

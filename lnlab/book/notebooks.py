@@ -14,7 +14,7 @@ BEGINNERS = ("00", "01", "02", "04", "06", "16", "17")
 """The numbers of the notebooks for beginners; the others are the second track."""
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_notebook(path: Path) -> dict[str, Any]:
     """Return a notebook, unchecked: ``cells`` of ``cell_type``, ``source`` and ``metadata``."""
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -87,7 +87,7 @@ def parameter_lines(path: Path) -> list[str]:
 
 def _parameters_cell(path: Path) -> str:
     """Return the source of the cell with the tag ``parameters``; "" if there is none."""
-    cells = read(path)["cells"]
+    cells = read_notebook(path)["cells"]
     tagged = (c for c in cells if "parameters" in c["metadata"].get("tags", ()))
     return "".join(next(tagged, {"source": ""})["source"])
 

@@ -36,7 +36,8 @@ def workbook() -> list[Path]:
 def list_all(names: tuple[str, ...]) -> None:
     """List the notebooks and their parameters; of those named, the values, too."""
     for path in book.select_notebooks(names, workbook()):
-        number, (title, _) = path.stem.split("_")[0], book.read_opening(book.read(path))
+        number = path.stem.split("_")[0]
+        title, _ = book.read_opening(book.read_notebook(path))
         if names:
             click.echo("\n    ".join([f"{number}  {title}", *book.parameter_lines(path)]))
         else:
@@ -189,7 +190,7 @@ def show_times(notebooks: Sequence[Path], out: Path) -> None:
         if not (out / path.name).exists():
             click.echo(f"{path.stem:<42} not run")
             continue
-        run = book.read(out / path.name)["metadata"]["lnlab"]
+        run = book.read_notebook(out / path.name)["metadata"]["lnlab"]
         total += run["seconds"]
         budget = run["parameters"].get("budget", "")
         click.echo(f"{path.stem:<42} {run['seconds']:>7.1f} s  {budget:<9} {run['at']}")

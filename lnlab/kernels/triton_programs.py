@@ -39,14 +39,16 @@ def unroll_triton(
         # padding may be NaN, and in the backward pass 0 times NaN is NaN
         x = torch.where(length_mask(lengths, len(x)).T[:, :, None], x, 0.0)
     x = flip(x, lengths) if reverse else x
-    A, rest = terms_of_x(cell, fused, x)
+    A, rest = input_terms_and_parameters(cell, fused, x)
     inputs = [a.to(cell.W_h.dtype) for a in (A, cell.W_h, *rest, *state)]
     keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
     y, *last = TritonRecurrence.apply(fused, lengths, len(state), keep, *inputs)
     return flip(y, lengths) if reverse else y, tuple(last)
 
 
-def terms_of_x(cell: Cell, fused: FusedCell, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+def input_terms_and_parameters(
+    cell: Cell, fused: FusedCell, x: Tensor
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the terms of x in all steps (T, B, G H), and a step's gains and biases.
 
     Those of the gates come first.

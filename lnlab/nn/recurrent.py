@@ -169,7 +169,7 @@ class Recurrent(nn.Module):
         self.to(device=device, dtype=dtype)
 
     @property
-    def opaque(self) -> bool:
+    def opaque_to_vmap(self) -> bool:
         """True if the loop over time is not the reference: torch.func cannot look into it."""
         return self.unroll is not unroll
 

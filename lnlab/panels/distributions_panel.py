@@ -135,11 +135,11 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     )  # fmt: skip
 
 
-def layer_quantiles(frame: pd.DataFrame, what: str, step: int) -> pd.DataFrame:
+def layer_quantiles(frame: pd.DataFrame, quantity: str, step: int) -> pd.DataFrame:
     """Return the quantiles of one arm at one step, a row for each layer."""
     recorded: Any = frame
     layers = recorded.loc[recorded["what"] == "activations", "name"].unique()
-    here = recorded[(recorded["step"] == step) & (recorded["what"] == what)]
+    here = recorded[(recorded["step"] == step) & (recorded["what"] == quantity)]
     by_name = here.drop_duplicates("name").set_index("name")  # of several calls the first
     return by_name.reindex(sorted(layers, key=layer_order)).dropna(subset=["q50"])
 

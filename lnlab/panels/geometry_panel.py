@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lnlab.analysis.fisher import FAMILIES, GLM, divergence, metric_error
+from lnlab.analysis.fisher import FAMILIES, GLM, divergence, error_of_eq_13
 from lnlab.analysis.random import normal
 from lnlab.figures.style import (
     INK,
@@ -91,7 +91,7 @@ def curvature(glm: GLM, delta: torch.Tensor) -> float:
 @lru_cache(maxsize=200)
 def block_error(name: str, family: str, units: int) -> float:
     """Return the relative distance of a block of eq. 13 from the metric."""
-    return metric_error(model(name, family, 1.0, 1.0, units)).own
+    return error_of_eq_13(model(name, family, 1.0, 1.0, units)).own
 
 
 class CostCurve(NamedTuple):

@@ -243,11 +243,11 @@ class Panel(ipywidgets.VBox):
         }
 
     @in_one_thread
-    def stills(self, play: bool) -> list[go.Figure]:
-        """Return the figures of its state; with ``play``, something can be set in them."""
+    def still_figures(self, with_controls: bool) -> list[go.Figure]:
+        """Return the figures of its state; ``with_controls``, something can be set in them."""
         with self._lock, torch.no_grad():
             state = self.state
-            stops = self.page_stops(state) if play else {}
+            stops = self.page_stops(state) if with_controls else {}
             frames: dict[str, dict[tuple[int, ...], Shown]] = {name: {} for name in self.plots}
             states = {}
             for position in product(*(range(len(every)) for every in stops.values())):
@@ -257,7 +257,7 @@ class Panel(ipywidgets.VBox):
             for moved, position in states.items():
                 for name, frame in self.view(moved).items():
                     frames[name][position] = frame
-        if play:
+        if with_controls:
             at = states[state]
             choices = [
                 PageControl(self.controls[name].description, [*every], at[i],
@@ -286,7 +286,7 @@ class Panel(ipywidgets.VBox):
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
         text = {"text/plain": self.bar.sentence}
         still = text if headless else {"text/plain": f"{self.bar.sentence} {LIVE}"}
-        stills = [{**still, PLOTLY: to_json(figure)} for figure in self.stills(headless)]
+        stills = [{**still, PLOTLY: to_json(figure)} for figure in self.still_figures(headless)]
         if headless:
             return stills
         # as an output of its own, the figure is there when a saved notebook is opened again,

@@ -95,7 +95,7 @@ class ConvNet(nn.Module):
     """The names of the layers that ReLU follows directly, from first to last."""
     # seeds come in turn: side by side, convolutions would be one with many groups, and take 1.5
     # times as long
-    opaque = True
+    opaque_to_vmap = True
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def convolution(
     return Conv2d(inputs, units, kernel, norm, stride=stride, **settings)
 
 
-def dense(inputs: int, units: int, norm: NormLayer) -> Linear:
+def dense_layer(inputs: int, units: int, norm: NormLayer) -> Linear:
     """Return a dense hidden layer."""
     return Linear(inputs, units, norm, bias=_needs_bias(norm, units))
 
@@ -143,8 +143,8 @@ class LeNet(ConvNet):
         channels = shape[0] if len(shape) == 3 else 1
         self.first = convolution(channels, 6, 5, arm.convolutions, padding)
         self.second = convolution(6, 16, 5, arm.convolutions, padding)
-        self.third = dense(16 * height * width, 120, arm.dense)
-        self.fourth = dense(120, 84, arm.dense)
+        self.third = dense_layer(16 * height * width, 120, arm.dense)
+        self.fourth = dense_layer(120, 84, arm.dense)
         self.logits = Linear(84, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ from lnlab.papers.claims.measures import (
     common_levels,
     minimum,
     rows_in_order,
-    scored,
+    rows_with_score,
     time_to_fall_to,
 )
 from lnlab.papers.order_embeddings.evaluate import chance_metrics
@@ -252,7 +252,7 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
             values |= {f"{arm}, C chosen": rounded_mean(arms[arm], chosen) for arm in BOTH}
         values["layer − none"] = f"{low:.3g} to {high:.3g}"
         for arm in BOTH:
-            values[f"{arm}, start → end{with_C}"] = start_and_end(arms[arm], score, C)
+            values[f"{arm}, start → end{with_C}"] = format_start_and_end(arms[arm], score, C)
         words = score_at(score + WORDS, -1, C)
         values[f"words{with_C}"] = rounded_mean(arms["layer"], words)
         tf_idf = score_at(score + "_tfidf", -1, C)
@@ -265,9 +265,11 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
     return pd.DataFrame(table).T
 
 
-def score_at(metric: str, row: int, C: float = 0.0) -> Measure:
-    """Return a score in one of the rows that have it, with the C of ``scored``."""
-    return lambda metrics: float(scored(metrics, metric, C)[metric].iloc[row])
+def score_at(metric: str, row: int, classifier_C: float = 0.0) -> Measure:
+    """Return a score in one of the rows that have it, with the C of ``rows_with_score``."""
+    return lambda metrics: float(
+        rows_with_score(metrics, metric, classifier_C)[metric].iloc[row]
+    )
 
 
 def rounded_mean(runs: Mapping[int, Run], number: Measure) -> float:
@@ -275,19 +277,21 @@ def rounded_mean(runs: Mapping[int, Run], number: Measure) -> float:
     return float(f"{np.mean(numbers(runs, number)):.3g}")
 
 
-def start_and_end(runs: Mapping[int, Run], metric: str, C: float) -> str:
+def format_start_and_end(runs: Mapping[int, Run], metric: str, classifier_C: float) -> str:
     """Return the mean of a score before the first update and at the end.
 
-    C is the regularization of the classifier that makes the score.
+    ``classifier_C`` is the regularization of the classifier that makes the score.
     """
-    first, last = (rounded_mean(runs, score_at(metric, row, C)) for row in (0, -1))
+    first, last = (rounded_mean(runs, score_at(metric, row, classifier_C)) for row in (0, -1))
     return f"{first}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{last}"
 
 
 def curves_with_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the curves of a score along the runs of both arms, and of a bag of words."""
     pair = {arm: arms[arm] for arm in BOTH}
-    curves = trajectories(pair, metric, select_rows=lambda metrics: scored(metrics, metric))
+    curves = trajectories(
+        pair, metric, select_rows=lambda metrics: rows_with_score(metrics, metric)
+    )
     along, _ = curves["layer"]
     words = rounded_mean(arms["layer"], score_at(metric + WORDS, -1))
     return curves | {"bag of words": (along, np.full((1, len(along)), words))}

@@ -22,7 +22,7 @@ class Stacked(nn.Module):
 
     By ``torch.func.vmap``: a model must not compute in Python from the values of its tensors
     (``.item()``), and a forward hook cannot read them (unstack, or hook a stack of one).
-    Models with a part that is ``opaque`` to vmap (a compiled loop) are computed in turn.
+    Models with a part that is ``opaque_to_vmap`` (a compiled loop) are computed in turn.
     Models all of whose parts have :attr:`~lnlab.nn.Normalizer.stacks` are called on the
     stacked tensors: vmap would cost more than the arithmetic of a small model.
     """
@@ -64,7 +64,7 @@ class Stacked(nn.Module):
 
     def _outputs(self, *stacked: Any) -> tuple[Any, dict[int, Tensor]]:
         """:meth:`_output` of every model: at once, or in turn where a part of it is opaque."""
-        if not any(getattr(part, "opaque", False) for part in self.module.modules()):
+        if not any(getattr(part, "opaque_to_vmap", False) for part in self.module.modules()):
             return vmap(self._output, randomness="different")(*stacked)
         # unbound at once: the gradient of an index is a whole stack, of zeros but for one slice
         leaves, tree = tree_flatten(stacked)

@@ -484,11 +484,11 @@ def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
 
 @in_one_thread
 def evaluate(
-    model: nn.Module, x: Tensor, y: Tensor, loss: Loss, *, size: int = 1000
+    model: nn.Module, x: Tensor, y: Tensor, loss: Loss, *, batch_size: int = 1000
 ) -> dict[str, list[float]]:
     """Return ``nll`` and ``error`` of each model: mean loss, fraction of wrong classes.
 
-    x is (N, ...), y (N,), or several of each case (N, T), taken ``size`` at a time; a
+    x is (N, ...), y (N,), or several of each case (N, T), taken ``batch_size`` at a time; a
     :class:`Stacked` model shows all of its models the same examples.
 
     Examples:
@@ -499,7 +499,7 @@ def evaluate(
     weight = next(model.parameters())
     nll = wrong = torch.zeros((), dtype=torch.float64)
     with evaluation_mode(model):
-        for some_x, some_y in zip(x.split(size), y.split(size), strict=True):
+        for some_x, some_y in zip(x.split(batch_size), y.split(batch_size), strict=True):
             count = len(some_x)
             some_x, some_y = to_device((some_x, some_y), weight.device, weight.dtype)
             if isinstance(model, Stacked):

@@ -22,9 +22,9 @@ from lnlab.analysis.fisher import (
     GLM,
     divergence,
     ds2,
+    error_of_eq_13,
     fisher_information,
     metric,
-    metric_error,
 )
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, RMSNorm, WeightNorm
 
@@ -83,15 +83,15 @@ def test_the_metric_is_its_definition(norm, family):
 def test_under_layer_norm_eq_13_is_off_by_one_over_h():
     """Derived: a foreign w_i moves output k by -(1 + ĥ_k ĥ_i)/H as much as its own."""
     gaps = {
-        units: metric_error(glm(LayerNorm, GAUSSIAN, units, inputs=8, cases=64))
+        units: error_of_eq_13(glm(LayerNorm, GAUSSIAN, units, inputs=8, cases=64))
         for units in (8, 64)
     }
     assert gaps[8].own > 0.03
     assert gaps[8].cross > 0.1
     for small, large in zip(gaps[8], gaps[64], strict=True):
         assert 4 < small / large < 16  # 8, up to what is random in W and x
-    assert metric_error(glm(BatchNorm, GAUSSIAN)).own < 1e-14
-    assert metric_error(glm(WeightNorm, GAUSSIAN)).cross < 1e-14
+    assert error_of_eq_13(glm(BatchNorm, GAUSSIAN)).own < 1e-14
+    assert error_of_eq_13(glm(WeightNorm, GAUSSIAN)).cross < 1e-14
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,13 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from lnlab.analysis.recorder import choose_modules, mean_cosine, record, stable_rank, summary
+from lnlab.analysis.recorder import (
+    choose_modules,
+    mean_cosine,
+    record,
+    stable_rank,
+    tensor_statistics,
+)
 from tests.analysis.models import Checkpointed
 
 
@@ -59,7 +65,7 @@ def test_every_evaluation_and_the_bound_of_memory():
 def test_small_and_large_float32_numbers_are_summed_up_as_in_float64(exponent):
     a = (10.0**exponent * (torch.rand(31, 7) * 4 - 1)).float()  # up to 3e38
     a[0] = 0
-    row, wide = summary(a), a.double()  # whose squares are all in range
+    row, wide = tensor_statistics(a), a.double()  # whose squares are all in range
     exact = {"mean": wide.mean(), "std": wide.std(correction=0), "norm": wide.norm()}
     for name, value in exact.items():
         assert row[name] == pytest.approx(float(value), rel=1e-5, abs=0)

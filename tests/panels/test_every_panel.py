@@ -148,7 +148,7 @@ def test_on_a_page_every_stop_has_its_frame(panel, monkeypatch):
         for field, every in panel.page_stops(panel.state).items()
     }
     monkeypatch.setattr(panel, "page_stops", lambda state: stops)
-    for figure, name in zip(panel.stills(play=True), panel.plots, strict=True):
+    for figure, name in zip(panel.still_figures(with_controls=True), panel.plots, strict=True):
         frames = unpacked(json.loads(figure.to_json()))
         for place in product(*(range(len(every)) for every in stops.values())):
             chosen = {f: [*stops[f].values()][at] for f, at in zip(stops, place, strict=True)}
@@ -224,7 +224,7 @@ TAGGED = {
 def test_text_of_data_is_shown_as_letters(name, strings):
     panel = FUNCTIONS[name](*TAGGED[name])
     assert panel.bar.error == ""
-    shown = [figure.to_plotly_json() for figure in panel.stills(play=True)]
+    shown = [figure.to_plotly_json() for figure in panel.still_figures(with_controls=True)]
     shown += [{"layout": plot._layout} for plot in panel.plots.values()]
     for figure in shown:
         texts = strings(figure)

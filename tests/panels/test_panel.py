@@ -107,7 +107,7 @@ def test_suggestions_are_buttons_that_set_the_state_and_on_a_page_the_stops():
     other.click()
     assert shown.state == State(4.0, "batch")
     shown.reset()
-    for figure in shown.stills(play=True):
+    for figure in shown.still_figures(with_controls=True):
         (only,) = figure.layout.meta["suggestions"]
         assert (only["text"], list(only["stops"])) == ("a small number", [0])
 

@@ -14,7 +14,7 @@ from lnlab.papers.las.evaluate import (
     error_rates,
     evaluate_and_transcribe,
     measure,
-    measure_training,
+    measure_gradient_and_distributions,
 )
 from lnlab.papers.las.model import Listener, NormOverFeatures, NormOverTime, Speller, make_batch
 from lnlab.papers.las.search import Hypothesis, attention_in_segments
@@ -197,7 +197,7 @@ def test_errors_are_counted_as_by_hand():
 @pytest.mark.parametrize("norm", ["none", "both"])
 def test_steepness_is_the_gradient_and_quantiles_are_those_of_the_values(corpus, norm):
     net = replace(SMALL, norm=norm).model(0, corpus).double()
-    values = measure_training(net, corpus)
+    values = measure_gradient_and_distributions(net, corpus)
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
     batch, counts = make_batch(corpus.train[:16], numbers, torch.float64)
     loss = cross_entropy(net(batch), batch.units, counts)

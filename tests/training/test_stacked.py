@@ -124,7 +124,7 @@ class Both(nn.Module):
 
 
 class Opaque(Both):
-    opaque = True
+    opaque_to_vmap = True
 
 
 @pytest.mark.parametrize("kind", [Both, Opaque])

@@ -350,14 +350,14 @@ def test_evaluate_is_the_mean_over_all_cases_and_leaves_no_trace():
     model.get_submodule("module.1").eval()  # frozen statistics stay frozen
     modes = [module.training for module in model.modules()]
     state = copy.deepcopy(model.state_dict())
-    metrics = evaluate(model, x, y, cross_entropy, size=7)
+    metrics = evaluate(model, x, y, cross_entropy, batch_size=7)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     for index, one in enumerate(model.unstack()):
         output = one.eval()(x)
         nll, error = F.cross_entropy(output, y), (output.argmax(1) != y).double().mean()
         assert metrics["nll"][index] == pytest.approx(nll.item(), rel=1e-13)
         assert metrics["error"][index] == error.item()
-        alone = evaluate(one, x.float(), y, F.cross_entropy, size=7)
+        alone = evaluate(one, x.float(), y, F.cross_entropy, batch_size=7)
         assert alone["nll"][0] == pytest.approx(nll.item(), rel=1e-5)
     with pytest.raises(KeyError), evaluation_mode(model):
         raise KeyError

@@ -113,7 +113,7 @@ class AttentiveReader(VocabularyModel):
         steps: the time steps of the passage's batch statistics, and of the question's.
     """
 
-    opaque = True  # how long passages are decides what is computed
+    opaque_to_vmap = True  # how long passages are decides what is computed
 
     def __init__(
         self, config: "Experiment", vocabulary: Vocabulary, steps: tuple[int, int]

@@ -143,7 +143,7 @@ class TanhLeNet(nn.Module):
         super().__init__()
         # side by side, convolutions of seeds would be one with many groups and take 1.5 times
         # as long; for single examples it takes half as long
-        self.opaque = config.batch_size > 1
+        self.opaque_to_vmap = config.batch_size > 1
         self.after = config.norm_position == "after"
         channels, height, width = shape
         first, second = CHANNELS
@@ -205,7 +205,7 @@ class ReviewReader(nn.Module):
         norm: Makes the normalizers.
     """
 
-    opaque = True  # each seed draws the dropout of all its layers before the next seed
+    opaque_to_vmap = True  # each seed draws the dropout of all its layers before the next seed
 
     def __init__(self, config: "ReviewExperiment", norm: NormLayer) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ __getattr__, _ = lazy(
     __name__,
     {
         "rows_in_order": ".measures",
-        "scored": ".measures",
+        "rows_with_score": ".measures",
         "unselectable": ".equations",
     },
 )

@@ -208,10 +208,10 @@ def bn_of_one_case(seed: int) -> float:
 
 
 @check
-def eq_2_and_3(seed: int, eq_of_ln: int, eq_of_bn: int) -> float:
+def eq_2_and_3(seed: int, layer_norm_equation: int, batch_norm_equation: int) -> float:
     """Check which of eq. 2 (over examples) and 3 (over units) LN and BN standardize by."""
     a, axes = normal(seed, 0, B, H), {2: 0, 3: 1}
-    pairs = (LayerNorm, axes[eq_of_ln]), (BatchNorm, axes[eq_of_bn])
+    pairs = (LayerNorm, axes[layer_norm_equation]), (BatchNorm, axes[batch_norm_equation])
     return largest_change(
         relative_change(norm(H, eps=0.0).double()(a), standardize(a, axis))
         for norm, axis in pairs

@@ -199,18 +199,24 @@ def distance_from_zero(metrics: pd.DataFrame, metric: str, start: int) -> float:
 # downstream scores of skip-thoughts
 
 
-def scored(metrics: pd.DataFrame, metric: str, C: float = 0) -> pd.DataFrame:
+def rows_with_score(
+    metrics: pd.DataFrame, metric: str, classifier_C: float = 0
+) -> pd.DataFrame:
     """Return the rows in which a downstream score was measured, under its own name.
 
     Args:
-        C: of the classifier; 0: chosen by inner folds at each evaluation.
+        classifier_C: the classifier's regularization; 0: chosen by inner folds.
 
     Raises:
         KeyError: if the score was not measured so.
     """
     if f"{metric}{BY}" in metrics:
         raise KeyError(f"the C of {metric} was chosen on the folds that are reported")
-    names = [f"{metric}{BY}{C:g}", metric] if C else [metric + NESTED, metric + BEST, metric]
+    names = (
+        [f"{metric}{BY}{classifier_C:g}", metric]
+        if classifier_C
+        else [metric + NESTED, metric + BEST, metric]
+    )
     name = next((name for name in names if name in metrics), None)
     if name is None:
         raise KeyError(f"{metric} was not measured so")
@@ -228,17 +234,18 @@ def score(metrics: pd.DataFrame, metric: str) -> float:
     "of a linear classifier of the sentence vectors, averaged over training like an area, less "
     "that of the untrained network"
 )
-def mean_gain(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
+def mean_gain(metrics: pd.DataFrame, metric: str, classifier_C: float = 0) -> float:
     """Return the mean of a score along the run, less what it is before the first update."""
-    rows = scored(metrics, metric, C)
+    rows = rows_with_score(metrics, metric, classifier_C)
     return mean_along(rows, metric) - initial(rows, metric)
 
 
 @of_one("the lead over a bag of words and over the untrained network")
-def lead_over_baselines(metrics: pd.DataFrame, metric: str, C: float = 0) -> float:
+def lead_over_baselines(metrics: pd.DataFrame, metric: str, classifier_C: float = 0) -> float:
     """Return the lead of a score over the better of a bag of words and the untrained model."""
     sign = -1 if metric.endswith("_mse") else 1
-    rows, words = scored(metrics, metric, C), scored(metrics, metric + WORDS, C)
+    rows = rows_with_score(metrics, metric, classifier_C)
+    words = rows_with_score(metrics, metric + WORDS, classifier_C)
     base = max(sign * initial(rows, metric), sign * final(words, metric + WORDS))
     return sign * final(rows, metric) - base
 
@@ -247,11 +254,11 @@ def lead_over_baselines(metrics: pd.DataFrame, metric: str, C: float = 0) -> flo
     "the mean over the tasks (accuracies in %, correlations times 100, minus the squared "
     "error) at the end of training, less that after 59 % of it"
 )
-def late_gain(metrics: pd.DataFrame, C: float, *names: str) -> float:
+def late_gain(metrics: pd.DataFrame, classifier_C: float, *names: str) -> float:
     """Return the points that scores gain, on average, after 1/1.7 of the updates."""
 
     def gain(metric: str) -> float:
-        rows = scored(metrics, metric, C)
+        rows = rows_with_score(metrics, metric, classifier_C)
         updates, curve = rows["update"].to_numpy(float), rows[metric].to_numpy(float)
         index = int(abs(updates - updates[-1] / 1.7).argmin())
         scale = (-1 if metric.endswith("_mse") else 1) * (100 if "_" in metric else 1)

@@ -89,7 +89,7 @@ class FusedDRAW(DRAW):
     """
 
     @property
-    def opaque(self) -> bool:
+    def opaque_to_vmap(self) -> bool:
         """True where there is the loop, into which vmap cannot look: models come in turn."""
         return library_for(DRAWING, self.first) is not None
 

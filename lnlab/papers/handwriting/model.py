@@ -124,7 +124,7 @@ class HandwritingNet(nn.Module):
         pace: The initial speed of the window in characters per point.
     """
 
-    opaque = True  # the upper LSTMs may have compiled loops
+    opaque_to_vmap = True  # the upper LSTMs may have compiled loops
 
     def __init__(self, config: "Experiment", alphabet: Alphabet, pace: float) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ __getattr__, __dir__ = lazy(
         "NormOverFeatures": ".model",
         "NormOverTime": ".model",
         "make_batch": ".model",
-        "measure_training": ".evaluate",
+        "measure_gradient_and_distributions": ".evaluate",
         "quantile_curves": ".evaluate",
         "sound_figure": ".panel",
     },

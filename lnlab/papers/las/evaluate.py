@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.recorder import QUANTILES, record, summary
+from lnlab.analysis.recorder import QUANTILES, record, tensor_statistics
 from lnlab.extras import name_missing_extra
 from lnlab.nn.padding import cross_entropy
 from lnlab.papers.las.data import Speech
@@ -79,7 +79,8 @@ def measure(
     units ``alignment``, its part within 40 ms of the unit (NaN where the times of units are
     unknown), ``monotonicity`` and ``entropy`` in nats, means over utterances; pictures of it,
     ``attention 0`` and so on, for the first :data:`SHOWN`, and their ``hypotheses``. Then
-    :func:`measure_training`, and with ``validate`` ``valid_nll`` and ``valid_error``.
+    :func:`measure_gradient_and_distributions`, and with ``validate`` ``valid_nll`` and
+    ``valid_error``.
     """
     limits = {"width": width, "max_length": max_length}
     test, units = dataset.test, dataset.units
@@ -98,7 +99,7 @@ def measure(
         "entropy": float(torch.cat([attention_entropy(alpha) for alpha in alphas]).mean()),
         **{f"attention {k}": alpha.half() for k, alpha in enumerate(alphas[:SHOWN])},
         "hypotheses": [[units[number] for number in h.units] for h in hypotheses[:SHOWN]],
-        **measure_training(net, dataset),
+        **measure_gradient_and_distributions(net, dataset),
     }
     if validate:
         valid = dataset.valid or ()
@@ -144,7 +145,7 @@ UTTERANCES = 16
 SHOWN_QUANTILES = [name for name, q in QUANTILES.items() if q in (0.05, 0.25, 0.5, 0.75, 0.95)]
 
 
-def measure_training(net: Any, dataset: Speech) -> dict[str, Any]:
+def measure_gradient_and_distributions(net: Any, dataset: Speech) -> dict[str, Any]:
     """Return the steepness of the loss and distributions, on the first training utterances.
 
     ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
@@ -179,7 +180,7 @@ def quantiles(net: Any, batch: SpeechBatch) -> dict[str, list[float]]:
     for name, p in net.named_parameters():
         name = re.sub(r"^(listener\.layers\.\d+)\.cells\.\d+", r"\1", name)
         directions[name].append(p.flatten())
-    rows |= {name: summary(torch.cat(ps)) for name, ps in directions.items()}
+    rows |= {name: tensor_statistics(torch.cat(ps)) for name, ps in directions.items()}
     return {
         name: [float(f"{row[q]:.3g}") for q in SHOWN_QUANTILES]
         for name, row in rows.items()

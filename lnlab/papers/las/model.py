@@ -242,7 +242,7 @@ class SpeechBatch(NamedTuple):
 class ListenAttendSpell(nn.Module):
     """A :class:`SpeechBatch` to logits (B, U, V), each unit after the right ones before."""
 
-    opaque = True  # how long utterances are decides what is computed
+    opaque_to_vmap = True  # how long utterances are decides what is computed
 
     def __init__(self, listener: Listener, speller: Speller) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ class OrderEmbedding(VocabularyModel):
         feature_size: D.
     """
 
-    opaque = True  # how long captions are decides what is computed
+    opaque_to_vmap = True  # how long captions are decides what is computed
 
     def __init__(self, config: "Experiment", vocabulary: Vocabulary, feature_size: int) -> None:
         super().__init__(vocabulary)

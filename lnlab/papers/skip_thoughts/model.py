@@ -51,7 +51,7 @@ class SkipThoughts(VocabularyModel):
         vocabulary: of the words; weights that were trained with another are refused.
     """
 
-    opaque = True  # how long sentences are decides what is computed
+    opaque_to_vmap = True  # how long sentences are decides what is computed
 
     def __init__(self, config: "Experiment", vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
