@@ -65,10 +65,9 @@ def describe(comparison: Comparison, estimate: float, ends: Sequence[float] | No
     if comparison.effect == "ratio" and (
         comparison.expect is not None or estimate > math.log(2)
     ):
-        count = (
-            2 if comparison.expect is None else 3
-        )  # digits: ends may be close to what is claimed
-        numbers = [f"{math.exp(x):.{count}g}" for x in (estimate, *(ends or ()))]
+        # three digits where the ends may be close to the number that is claimed
+        digits = 2 if comparison.expect is None else 3
+        numbers = [f"{math.exp(x):.{digits}g}" for x in (estimate, *(ends or ()))]
         text = f"{comparison.unit}: {numbers[0]}"
         if second:
             text = f"{first}, {numbers[0]} times the {comparison.unit} {second}"
@@ -297,6 +296,8 @@ def _excluded(
     """Return the direction in which an interval around 0 excludes what matters, and that."""
     low, high = decision.low, decision.high
     if low is None or high is None or decision.n < PAIRS or decision.shares:
+        return None
+    if not low <= 0 <= high:
         return None
     for direction, end in ((-1, low), (1, high)):
         if direction * end < matters:

@@ -135,6 +135,8 @@ def test_levels_of_both_sides_give_the_effect():
 def test_an_inconclusive_interval_says_what_it_rules_out():
     one = BY_ID["benothman2018-4.2-encoder"]
     assert one["effect"].endswith("18 % fewer is ruled out")
+    # an interval without 0 needs no such bound
+    assert "ruled out" not in BY_ID["zhu2025-match"]["effect"]
     assert "in the claimed direction it excludes them (18 % fewer)" in details(one)["How sure"]
 
 
