@@ -95,7 +95,10 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
             for arm, frame in shown.items()
             if len(frame)
         )
-        text = f"Width of the outer band, last layer divided by first: {widths}."
+        text = (
+            "Width of the band with 90 % of the values, last layer divided by first layer: "
+            f"{widths}."
+        )
         if not state.arms:
             text = "Choose a normalizer to see its layers."
         elif not widths:
@@ -118,7 +121,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     last = "Set step to the last, then drag it back to the first: which layers change first?"
     suggestions: dict[str, dict[str, Any]] = {last: {"step": steps[-1]}}
     for other in (name for name in frames if name != net):
-        text = f"The network {other} at the last step: do you see the same?"
+        text = f"Show the network {other} at the last step: how much do its layers differ?"
         suggestions[text] = {"net": other, "step": steps[-1]}
     text = "The gradients before training: do they grow from the last layer to the first?"
     suggestions[text] = {"what": "gradients", "step": steps[0]}

@@ -124,8 +124,8 @@ def show(state: GeometryState) -> Shown:
     """Return three subplots on logarithmic axes, a line and a dot for each normalizer."""
     curves = {name: cost_curves(name, state) for name in state.normalizers}
     title = (
-        f"{state.family} outputs, H = {state.units}, W × {state.length:.3g}, "
-        f"x × {state.inputs:.3g}, D = {INPUTS}, {CASES} examples"
+        f"{state.family} outputs, H = {state.units} units, weights W × {state.length:.3g}, "
+        f"D = {INPUTS} inputs x × {state.inputs:.3g}, {CASES} examples"
     )
     if not curves:
         text = f"{title}. Choose a normalizer."
@@ -140,8 +140,9 @@ def show(state: GeometryState) -> Shown:
         factors.append(f"{name} {' and '.join(ratios)}")
         errors.append(f"{format_number(off.value)} ({name})")
     text = (
-        "Curvature along a step of W and along a gain, divided by that at W times 1 and "
-        f"x times 1: {', '.join(factors)}. Relative error of eq. 13: {', '.join(errors)}."
+        "Curvature of the KL divergence along W and along a gain, divided by its value at "
+        f"W × 1 and x × 1: {', '.join(factors)}. Relative error of the Fisher matrix by "
+        f"eq. 13: {', '.join(errors)}."
     )
     return Shown(geometry_figure(curves), title, text)
 

@@ -287,10 +287,13 @@ def show(state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS) -> 
         if moved == 0 and one_case and depends_on_batch(rows[name]):
             words += " (for a single example its output is always b)"
         changes.append(f"{name} {words}")
-    sentence = f"{formula} with {by}: {', '.join(changes)}, relative to the largest output."
+    sentence = (
+        f"Change of the outputs, relative to the largest, after {formula} with {by}: "
+        f"{', '.join(changes)}."
+    )
     if not here:
         sentence = (
-            f"{formula} with {by}. Choose a normalizer to see whether its outputs change."
+            f"Choose a normalizer to see whether {formula} with {by} changes its outputs."
         )
     title = f"{formula}: {conditions(state)}, statistics {MODES[state.mode].value}"
     return Shown(movement_figure(state, of, here), title, sentence)
@@ -299,13 +302,13 @@ def show(state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS) -> 
 def show_table(state: InvarianceState, rows: Mapping[str, TableRow]) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
     by = f"δ and shift = {three_digits(state.amount)}"
-    title = f"Table 1 and its extension, {by}: {conditions(state)}"
+    title = f"Invariances of Table 1 and its extension, with {by}: {conditions(state)}"
     return table_figure(state, rows), title
 
 
 def conditions(state: InvarianceState) -> str:
     """Return the conditions that every measurement depends on besides."""
-    return f"ε = {state.eps:g}, {state.dtype}, batch of {state.batch}"
+    return f"ε = {state.eps:g}, numbers in {state.dtype}, batch size {state.batch}"
 
 
 def change_in_words(defect: float, exact: float) -> str:
@@ -536,7 +539,7 @@ def invariance(
         if not (callable(norm) and isinstance(norm(UNITS), Normalizer)):
             raise TypeError(
                 f"own normalizer {name!r} is {norm!r}: give a factory such as LayerNorm, which "
-                "makes a Normalizer of a number of units."
+                "takes the number of units and returns a Normalizer."
             )
         rows[name] = TableRow(norm, "-" * 12, "a user's")
     changes = {f"{t.column}   {t.formula}   {t.name}": t.column for t in TRANSFORMATIONS}

@@ -92,7 +92,9 @@ class TrainedNetworks:
         self.hidden = {name: [*find_weights(net)][:-1] for name, net in self.networks.items()}
         for name, weights in self.hidden.items():
             if not weights:
-                raise ValueError(f"{name} has no hidden layer whose weights can be re-scaled.")
+                raise ValueError(
+                    f"the network {name} has no hidden layer whose weights can be re-scaled."
+                )
         self.x, self.y = x, y
         self.objective = lru_cache(maxsize=16)(self._objective)
         self.plane = lru_cache(maxsize=200)(self._plane)
@@ -165,7 +167,8 @@ def landscape(
 
     def title(state: LandscapeState) -> str:
         directions = f"directions {FOLLOW[state.lengths]}"
-        return f"{state.normalizer}, W × {state.size:g}, {directions}, seed {state.seed}"
+        weights = f"{state.normalizer}, hidden weights W × {state.size:g}"
+        return f"{weights}, {directions}, seed {state.seed}"
 
     def show(state: LandscapeState) -> Shown:
         cuts = trained.cuts(state)
@@ -176,8 +179,8 @@ def landscape(
         losses = cuts[0].centre, trained.training_loss(state.normalizer), largest
         middle, end, largest = map(format_number, losses)
         sentence = (
-            f"Loss in the middle: {middle} nats (at the end of training: {end}). Largest loss "
-            f"on the five lines: {largest}. {describe_values_outside(cuts)}"
+            f"Loss at the re-scaled weights: {middle} nats (at the trained weights: {end}). "
+            f"Largest loss on the five lines: {largest} nats. {describe_values_outside(cuts)}"
         )
         return Shown(figure, title(state), sentence.strip())
 

@@ -74,7 +74,8 @@ def positions(
     count = prod(map(len, options.values()))
     if len(maps) < count:
         raise ValueError(
-            f"{len(maps)} maps of {count}: each arm needs each padding, time and layer."
+            f"only {len(maps)} maps of {count} were measured: each arm needs a map for each "
+            "padding, time and layer."
         )
     arrays = {
         key: {WORDS[name]: array.numpy() for name, array in mean_over_units(of).items()}
@@ -90,9 +91,9 @@ def positions(
         key = astuple(state)
         it = contrasts[key]
         sentence = (
-            f"A unit is on in {100 * it.border:.0f} % of the pictures at the border, and "
-            f"in {100 * it.middle:.0f} % in the middle. The means of its pre-activations "
-            f"differ by {format_number(it.shift)} standard deviations."
+            f"At the border of a map, a unit is on in {100 * it.border:.0f} % of pictures, "
+            f"and in {100 * it.middle:.0f} % in the middle. Its mean pre-activations at border "
+            f"and middle differ by {format_number(it.shift)} standard deviations."
         )
         title = f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
         return Shown(maps_figure(arrays[key], largest), title, sentence)

@@ -114,17 +114,17 @@ def show(state: RecurrenceState) -> Shown:
     courses = measure(state)
     figure = recurrence_figure(courses)
     title = (
-        f"{state.cell} ({CELLS[state.cell][0]}), W_h × {state.recurrent:.3g}, "
-        f"W_x × {state.inputs:.3g}, gain {state.gain:.3g}, {state.steps} steps"
+        f"{state.cell} ({CELLS[state.cell][0]}), weights W_h × {state.recurrent:.3g} and "
+        f"W_x × {state.inputs:.3g}, gain {state.gain:.3g}, {state.steps} time steps"
     )
     if not courses:
-        text = f"{title}. Choose a normalizer to see its gradient."
+        text = f"{title}. Choose a normalizer to see how the gradient changes over time."
         return Shown(figure, title, text)
     factors = ", ".join(
         f"{name} {format_number(float(each.gradient[0]))} ({each.gradient_factor:.2f} per step)"
         for name, each in courses.items()
     )
-    text = f"Gradient at step 1, relative to step {state.steps}: {factors}."
+    text = f"Gradient at time step 1, divided by that at time step {state.steps}: {factors}."
     outside = ", ".join(f"“{name}”" for name, each in courses.items() if leaves_axis(each))
     if outside:
         text += f" Lines of {outside} leave the picture."

@@ -109,7 +109,7 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
         assert np.isfinite(cells["z"]).sum() == sum(map(len, words))
         colours = dict(zip(words, text["textfont"]["color"], strict=True))
         assert len({colours[name] for name in questions()[0].candidates}) == 3
-    assert "Answers: none: @entity1 (80%); layer" in panel.bar.sentence
+    assert ": none: @entity1 (80%); layer" in panel.bar.sentence
     panel.state = reading_panel.ReadingState(1, 0)
     early = plot._layout["annotations"][1]["text"]
     assert "answers @entity0, 50% (right: @entity1, 20%); all questions: 50% wrong" in early

@@ -80,8 +80,8 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
             attentions[name] = alpha.astype(float), text
             answers.append(f"{name}: {best} ({chance})")
         sentence = (
-            f"Update {state.update}. {question.query} Right answer: {question.answer}. "
-            f"Answers: {'; '.join(answers)}."
+            f"Question: “{question.query}” Right answer: {question.answer}. "
+            f"Answers of the networks after update {state.update}: {'; '.join(answers)}."
         )
         title = f"after update {state.update}"
         return Shown(reading_figure(question, attentions), title, sentence)

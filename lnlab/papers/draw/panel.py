@@ -71,7 +71,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     if len(lengths) > 1:
         raise ValueError(
             f"these runs have different numbers of glimpses, {sorted(lengths)}: "
-            "choose runs with the same number."
+            "choose runs with equally many."
         )
     glimpses = [t + 1 for t in saved_glimpses(*lengths)]
     first = next(iter(arrays.values()))
@@ -85,7 +85,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             row: Any = metrics[metrics["update"] == update].iloc[-1]
             saved, config = arrays[name][update], runs[name].config
             look, write = (window[:, t, state.picture].tolist() for window in saved["windows"])
-            text = f"loss {row.valid_bound:.1f} nats, of which KL {row.valid_kl:.1f}"
+            text = f"loss {row.valid_bound:.1f} nats, KL part {row.valid_kl:.1f} nats"
             sketches[name] = (
                 text,
                 {
@@ -98,8 +98,8 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             )
             bounds.append(f"{name} {row.valid_bound:.1f}")
         sentence = (
-            f"After update {state.update}, glimpse {state.glimpse}. "
-            f"Loss on validation, in nats per picture: {'; '.join(bounds)}."
+            f"Canvas after glimpse {state.glimpse}, by networks trained for {state.update} "
+            f"updates. Their validation loss, in nats per picture: {'; '.join(bounds)}."
         )
         title = f"update {state.update}, glimpse {state.glimpse}"
         return Shown(drawing_figure(sketches), title, sentence)

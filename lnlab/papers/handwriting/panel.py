@@ -115,8 +115,8 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
         scales[dataset.checksum] = dataset.scale
     if len(scales) != 1 or len(floors) != 1:
         raise ValueError(
-            f"these runs are of {len(scales)} data sets and have {len(floors)} floors: give "
-            "runs of one."
+            f"these runs have {len(scales)} data sets and {len(floors)} values of std_floor: "
+            "give runs with one data set and one std_floor."
         )
     return WriterModels(models, *scales.values(), *floors, "; ".join(made))
 
@@ -191,7 +191,9 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
     def show(state: WritingState) -> Shown:
         text = state.text.strip()
         if not 1 <= len(text) <= LONGEST:
-            raise ValueError(f"text is {state.text!r}: give 1 to {LONGEST} characters.")
+            raise ValueError(
+                f"the text to write is {state.text!r}: give 1 to {LONGEST} characters."
+            )
         inked, answers = {}, []
         for arm in writers.models:
             ink = write(arm, state.update, text, state.bias, state.like)
@@ -201,8 +203,8 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
             end = "written to the end" if ink.ended else "stopped before the end"
             answers.append(f"{arm}: {points}, {end}")
         sentence = (
-            f"“{text}” after {state.update} updates, with bias {state.bias:g}. "
-            f"{'; '.join(answers)}."
+            f"“{text}”, written after {state.update} updates and with sampling bias "
+            f"{state.bias:g}, by the networks {'; '.join(answers)}."
         )
         title = f"after update {state.update}, bias {state.bias:g}"
         return Shown(ink_figure(text, inked, state.pen / 100), title, sentence)

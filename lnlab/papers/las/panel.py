@@ -76,7 +76,7 @@ def attention(
             if utterance.begins is not None and utterance.ends is not None:
                 times = steps[name], utterance.begins, utterance.ends
                 inside = attention_in_segments(torch.tensor(alpha), *times)
-                share = f"{float(inside.mean()):.0%} of the attention inside the boxes"
+                share = f"{float(inside.mean()):.0%} of the attention is inside the boxes"
             score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = alpha, steps[name], score, share
             answers.append(f"{name}: {shorten_units(row.hypotheses[state.example])}")

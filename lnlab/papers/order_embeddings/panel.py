@@ -93,7 +93,8 @@ class CaptionSearch:
         for name, net in models.items():
             if not net.has_vocabulary(dataset.vocabulary):
                 raise ValueError(
-                    f"{name} was trained with another vocabulary than that of the data."
+                    f"the model {name} was trained with another vocabulary than the one of "
+                    "the data."
                 )
         self.models, self.dataset = dict(models), dataset
         self.pictures = cache(lambda net: evaluate.embed_images(models[net], dataset.test))
@@ -195,19 +196,20 @@ def sentence(result: SearchResult, net: str) -> str:
     parts = [f"“{result.caption}”, network {net}."]
     if result.unknown:
         unknown = ", ".join(result.unknown)
-        parts.append(f"Words that the network does not know: {unknown}.")
+        parts.append(f"Words of the caption that the network does not know: {unknown}.")
     if result.true is None:
         parts.append("It is not known for which pictures the caption is true.")
     else:
         right = int(result.true[result.nearest].sum())
         parts.append(
             f"The caption is true of {right} of the {len(result.nearest)} pictures with the "
-            f"smallest penalty, and of {int(result.true.sum())} of all {len(result.true)}."
+            f"smallest order penalty, and of {int(result.true.sum())} of all "
+            f"{len(result.true)} pictures."
         )
     for words, captions in {"general": result.above, "specific": result.below}.items():
         if captions:
             violation = mean(each.violation for each in captions)
-            parts.append(f"Mean penalty with more {words} captions: {violation:.3f}.")
+            parts.append(f"Mean order penalty to more {words} captions: {violation:.3f}.")
     return " ".join(parts)
 
 

@@ -75,18 +75,21 @@ class SentenceMap:
     def __init__(self, models: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks) -> None:
         for name, moments in models.items():
             if not moments:
-                raise ValueError(f"{name}: no weights were kept, train it with snapshots.")
+                raise ValueError(
+                    f"the model {name} has no stored weights: train it with snapshots=True."
+                )
             if not all(net.has_vocabulary(numbered.vocabulary) for net in moments.values()):
                 raise ValueError(
-                    f"{name} was trained with another vocabulary than that of the data."
+                    f"the model {name} was trained with another vocabulary than the one of "
+                    "the data."
                 )
         self.models, self.numbered = models, numbered
         self.updates = sorted(next(iter(models.values())))
         passages = numbered.passages(LEAST)[:BOOKS]
         if not passages:
             raise ValueError(
-                f"{numbered.name} holds out no {LEAST} sentences in a row, with one before and "
-                "one behind: give more of them, or allow longer ones (limit)."
+                f"{numbered.name} holds out no passage of {LEAST} sentences in a row: give "
+                "more sentences, or allow longer ones (max_length)."
             )
         self.texts = [numbered.sentence(place) for passage in passages for place in passage]
         ends = accumulate(map(len, passages), initial=0)
@@ -198,7 +201,7 @@ def describe_neighbours(
     for name, each in seen.items():
         text, cosine = each.near[0]
         parts.append(
-            f"{name}: nearest sentence “{text}” (cosine {cosine:.2f}), "
+            f"Network {name}: nearest sentence “{text}” (cosine {cosine:.2f}), "
             f"predicted next sentence “{shorten(each.follows, LONG, placeholder=' …')}”."
         )
     following = [held_out.texts[k + 1] for k in book[:-1] if held_out.texts[k] == sentence]

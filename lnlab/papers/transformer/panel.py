@@ -115,11 +115,11 @@ def show(state: TransformerState) -> Shown:
             f"{place} {format_number(top)} ({format_number(bottom / top) if top else 'NaN'})"
         )
     sentence = (
-        "Gradient of W₂ in the last layer (in parentheses: that in the first layer, divided "
-        f"by it): {', '.join(ratios)}."
+        "Gradient norm of W₂ in the last layer (in parentheses: norm in the first layer "
+        f"divided by norm in the last): {', '.join(ratios)}."
     )
     if not ratios:
-        sentence = f"{title(state)}. Choose a place of the normalizer."
+        sentence = f"{title(state)}. Choose where in a layer the normalizer stands."
     return Shown(profile_figure(norms), title(state), sentence)
 
 
@@ -193,11 +193,11 @@ def mean_profiles(arm: str, depth: int, scaled: bool) -> tuple[list[float], list
 
 
 def show_variance(state: DepthState) -> Shown:
-    """Show the variance over depth, and say that behind the last layer."""
+    """Show the variance over depth, and say that after the last layer."""
     scaled = state.initialisation == "scaled"
     lines = {arm: np.array([mean_profiles(arm, state.depth, scaled)[0]]) for arm in state.arms}
     last = ", ".join(f"{arm} {format_number(values[0, -1])}" for arm, values in lines.items())
-    sentence = f"Variance of the residual stream behind layer {state.depth}: {last}."
+    sentence = f"Variance of the residual stream after layer {state.depth}: {last}."
     if not lines:
         sentence = "Choose an arm to see its variance."
     x = {
@@ -205,7 +205,7 @@ def show_variance(state: DepthState) -> Shown:
         "dtick": max(1, state.depth // 6),
     }  # fmt: skip
     figure = spread_figure(
-        np.arange(state.depth + 1.0), lines, "behind layer %{x}: %{y:.3g}", x,
+        np.arange(state.depth + 1.0), lines, "after layer %{x}: %{y:.3g}", x,
         powers_around(lines.values(), -0.5, 0.5), "variance of the stream",
     )  # fmt: skip
     return Shown(figure, f"variance, {_start(state)}", sentence)
@@ -233,7 +233,7 @@ def over_depth(**settings: Any) -> Panel:
         "initialisation": choice("initialization", ("equal", "scaled")),
     }
     alt = {
-        "variance": "The variance of the residual stream behind each layer of transformers "
+        "variance": "The variance of the residual stream after each layer of transformers "
         "before training, a line for each position of the norms",
         "gradients": "The size of the gradient of the matrix W2 in each layer of the same "
         "transformers",
