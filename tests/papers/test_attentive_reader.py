@@ -21,13 +21,13 @@ from lnlab.papers.attentive_reader.data import (
     Question,
     guessing_accuracies,
     guessing_candidates,
-    nearest_sentences,
+    keep_most_similar_sentences,
 )
 from lnlab.papers.attentive_reader.model import (
     ARMS,
     AttentiveReader,
     QuestionBatch,
-    glorot_,
+    glorot_or_orthogonal_,
 )
 from tests.data import layouts
 
@@ -62,8 +62,8 @@ def test_articles_are_read_when_they_are_used(tmp_path, monkeypatch):
     assert len(read) == 1
     sentences = ("a b .", "c d e .", ". . .", "e f a .", "d c .")
     question = Question("one", sentences, f"c d {BLANK} e a .", ("@entity0",), "@entity0")
-    assert nearest_sentences(question, 2).sentences == ("c d e .", "e f a .")
-    assert nearest_sentences(question, 3).sentences == ("c d e .", "e f a .", "d c .")
+    assert keep_most_similar_sentences(question, 2).sentences == ("c d e .", "e f a .")
+    assert keep_most_similar_sentences(question, 3).sentences == ("c d e .", "e f a .", "d c .")
 
 
 def test_damaged_articles_are_named(tmp_path):
@@ -115,14 +115,16 @@ def test_books_give_questions_by_the_rule(tmp_path, monkeypatch):
 def test_names_stand_inside_sentences_and_words_are_neither_rare_nor_common():
     book = [line.split() for line in ["Then Tom saw the cat .", "Tom ran and Then sat ."] * 9]
     book += [["tom", "is", "no", "name", ",", "Tom", "is", "."], ["Nobody", "saw", "Nobody"]]
-    words = questions.answer_words(book, {"the", "and"})
+    words = questions.candidate_words_by_kind(book, {"the", "and"})
     assert words == {"name": {"Tom", "Then"}, "word": {"saw"}}  # cat, ran and sat: nine times
-    assert questions.answer_words(book, {"then", "saw"})["name"] == {"Tom"}
+    assert questions.candidate_words_by_kind(book, {"then", "saw"})["name"] == {"Tom"}
 
 
 def test_no_shortcut_answers_the_cloze():
     """A model that is right in more than half of the questions has read."""
-    scores = guessing_accuracies(questions.make_cloze(None, (("test", 2000),))["test"])
+    scores = guessing_accuracies(
+        questions.make_cloze_questions(None, (("test", 2000),))["test"]
+    )
     assert scores.pop("ceiling") == 1
     assert scores.pop("any candidate") == pytest.approx(1 / 3)
     assert all(0.4 < score < 0.55 for score in scores.values()), scores
@@ -231,7 +233,7 @@ def test_reseeding_makes_the_gates_the_same_and_glorot_does_not():
     U = gates["paper"][0]
     torch.testing.assert_close(U @ U.T, 0.05**2 * torch.eye(H))
     W = torch.empty(300, 10)
-    glorot_(W)
+    glorot_or_orthogonal_(W)
     assert 0.98 * (6 / 311) ** 0.5 < float(W.max()) < (6 / 311) ** 0.5
 
 
@@ -301,7 +303,7 @@ def test_metrics_are_those_of_the_answers(norm):
         assert values["valid_nll"] == pytest.approx(float(F.cross_entropy(logits, y)), rel=1e-4)
     else:
         assert values["valid_nll"] != values["valid_nll_batch"]
-        answers = evaluate.answer(model, valid, size, Mode.BATCH)
+        answers = evaluate.answer_questions(model, valid, size, Mode.BATCH)
         assert answers.metrics("valid")["valid_nll"] == values["valid_nll_batch"]
         assert all(m.mode is None for m in model.modules() if isinstance(m, BatchNormalizer))
     for k, question in enumerate(dataset.valid[:4]):

@@ -97,7 +97,7 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
     runs = {"none": reader(0), "layer": reader(1)}
     panel = reading_panel.reading(runs, [*questions()] * 3)
     assert len(panel.controls["question"].options) == 2, "of the others nothing was kept"
-    panel.state = reading_panel.ReadingState(1, 70)
+    panel.state = reading_panel.ReadingPanelSettings(1, 70)
     plot = panel.plots["reading"]
     words = [*questions()[0].passage.split(), "<end>"]
     for slot, run in enumerate(runs.values()):
@@ -110,7 +110,7 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
         colours = dict(zip(words, text["textfont"]["color"], strict=True))
         assert len({colours[name] for name in questions()[0].candidates}) == 3
     assert ": none: @entity1 (80%); layer" in panel.bar.sentence
-    panel.state = reading_panel.ReadingState(1, 0)
+    panel.state = reading_panel.ReadingPanelSettings(1, 0)
     early = plot._layout["annotations"][1]["text"]
     assert "answers @entity0, 50% (right: @entity1, 20%); all questions: 50% wrong" in early
     none = SimpleNamespace(metrics=reader(0).metrics, pictures=lambda seed: {}, config={})

@@ -9,7 +9,7 @@ __getattr__, __dir__ = lazy(
         "EncodedQuestions": ".data",
         "FIGURE_2": ".experiment",
         "PADDING": ".model",
-        "answer": ".evaluate",
+        "answer_questions": ".evaluate",
         "recompute_statistics": ".evaluate",
         "guessing_accuracies": ".data",
     },

@@ -50,13 +50,13 @@ class Question:
         return " ".join(self.sentences)
 
 
-def entities(texts: Iterable[str]) -> list[str]:
+def find_entities(texts: Iterable[str]) -> list[str]:
     """Return the entities among the words of texts, in their order, repetitions included."""
     words = (word for text in texts for word in text.split())
     return [word for word in words if word[0] == "@" and ENTITY.fullmatch(word)]
 
 
-def nearest_sentences(question: Question, count: int) -> Question:
+def keep_most_similar_sentences(question: Question, count: int) -> Question:
     """Return the question with the sentences that share most words with it, in their order.
 
     Of two that share as many the first; a word counts once, and must have a letter. Four
@@ -115,33 +115,33 @@ def read_cbt_books(folder: Path) -> dict[str, Book]:
     return books
 
 
-def make_cbt_questions(folder: Path, sentences: int, split: int) -> Splits:
+def make_cbt_questions(folder: Path, sentences: int, split_number: int) -> Splits:
     """Make the questions of every split: two books test, two validate, the others train.
 
-    A passage has ``sentences``; ``split`` decides which books are in which split.
+    A passage has ``sentences``; ``split_number`` decides which books are in which split.
     """
     books = read_cbt_books(folder)
     counts = Counter(word.lower() for book in books.values() for line in book for word in line)
-    common = {word for word, _ in counts.most_common(COMMON)}
-    order = sort_by_hash(books, split, sep="\0")
+    common_words = {word for word, _ in counts.most_common(COMMON)}
+    order = sort_by_hash(books, split_number, sep="\0")
     test, valid, train = order[:HELD_OUT], order[HELD_OUT : 2 * HELD_OUT], order[2 * HELD_OUT :]
     splits = {}
     for name, titles in (("train", train), ("valid", valid), ("test", test)):
-        questions = (_book_questions(t, books[t], common, sentences) for t in titles)
+        questions = (_book_questions(t, books[t], common_words, sentences) for t in titles)
         splits[name] = tuple(chain.from_iterable(questions))
         if not splits[name]:
             raise ValueError(
-                f"{folder}: the {len(titles)} books that {name} in split {split} give no "
-                "question: give whole books, ten or more."
+                f"{folder}: the {len(titles)} books that {name} in split {split_number} give "
+                "no question: give whole books, ten or more."
             )
     return splits
 
 
 def _book_questions(
-    title: str, book: Book, common: set[str], sentences: int
+    title: str, book: Book, common_words: set[str], sentences: int
 ) -> Iterator[Question]:
     """Yield the questions of a book, at most one of each kind for a sentence."""
-    kinds = answer_words(book, common)
+    kinds = candidate_words_by_kind(book, common_words)
     for index in range(sentences, len(book)):
         passage, query = book[index - sentences : index], book[index]
         for kind, words in kinds.items():
@@ -153,10 +153,10 @@ def _book_questions(
             if answers and len(others) >= CANDIDATES - 1:
                 candidates = [answers[0], *others[: CANDIDATES - 1]]
                 name = f"{title}, line {index + 1}, {kind}"
-                yield _anonymous(name, passage, query, candidates)
+                yield _anonymize_question(name, passage, query, candidates)
 
 
-def answer_words(book: Book, common: set[str]) -> dict[str, set[str]]:
+def candidate_words_by_kind(book: Book, common_words: set[str]) -> dict[str, set[str]]:
     """Return the names and the words of a book that may be answers, by the rule above."""
     counts = Counter(word for line in book for word in line)
     inside = Counter(
@@ -176,12 +176,14 @@ def answer_words(book: Book, common: set[str]) -> dict[str, set[str]]:
         if count >= MIN_COUNT["word"] and word.isalpha() and word.islower() and len(word) >= 3
     }
     return {
-        "name": {word for word in names if word.lower() not in common},
-        "word": words - common,
+        "name": {word for word in names if word.lower() not in common_words},
+        "word": words - common_words,
     }
 
 
-def _anonymous(name: str, passage: Book, query: list[str], words: Sequence[str]) -> Question:
+def _anonymize_question(
+    name: str, passage: Book, query: list[str], words: Sequence[str]
+) -> Question:
     """Return the question whose candidates are ``words``, as entities; the first is right."""
     order = sort_by_hash({*words}, name, 0, sep="\0")
     entity = {word: f"@entity{number}" for number, word in enumerate(order)}
@@ -210,7 +212,7 @@ BLOCKS = ("the address", "the passage", "the question", "the answer", "the entit
 class Articles(Sequence[Question]):
     """The questions in a folder, each read from its file when it is used.
 
-    Of each passage ``sentences`` are the :func:`nearest_sentences`; 0: all.
+    Of each passage ``sentences`` are the :func:`keep_most_similar_sentences`; 0: all.
     """
 
     def __init__(self, folder: Path, sentences: int = 0) -> None:
@@ -229,7 +231,11 @@ class Articles(Sequence[Question]):
         if isinstance(index, slice):
             return [self[k] for k in range(*index.indices(len(self)))]
         question = read_article(self.files[index])
-        return nearest_sentences(question, self.sentences) if self.sentences else question
+        return (
+            keep_most_similar_sentences(question, self.sentences)
+            if self.sentences
+            else question
+        )
 
 
 def read_article(file: Path) -> Question:
@@ -286,7 +292,7 @@ CLOZE_SIZES = {"train": 24_000, "valid": 1000, "test": 1000}
 
 
 @cache  # once in a process: arms of a comparison have the same
-def make_cloze(max_train: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
+def make_cloze_questions(max_train: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
     """Generate the questions of every split, at most ``max_train`` to train on; None: all."""
     splits = {}
     for split, count in sizes:
@@ -448,7 +454,7 @@ def load(
 ) -> Questions:
     """Return the questions of a source; the options are those of ``sources.toml``."""
     if source is CLOZE:
-        read = partial(make_cloze, max_train, tuple(CLOZE_SIZES.items()))
+        read = partial(make_cloze_questions, max_train, tuple(CLOZE_SIZES.items()))
         return Questions(source, read, lambda: f"{max_train} {CLOZE_SIZES}")
     folder = path or data_folder() / source.name
     if source is CNN:
@@ -472,7 +478,7 @@ def load(
 def guessing_candidates(question: Question) -> dict[str, Sequence[str]]:
     """Return the candidates between which each way of guessing cannot choose, by its name."""
     words, query = question.passage.split(), question.query.split()
-    mentions, queried = entities(words), {*entities(query)}
+    mentions, queried = find_entities(words), {*find_entities(query)}
     present = [entity for entity in dict.fromkeys(mentions) if entity not in query]
     present = present or [*question.candidates]
     counts = Counter(mentions)

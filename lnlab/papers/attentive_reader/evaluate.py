@@ -29,27 +29,27 @@ class Answers(NamedTuple):
     attention: list[Tensor]  # alpha of the first :data:`SHOWN`
     probabilities: list[list[float]]  # of the candidates of these
 
-    def metrics(self, name: str, end: str = "") -> dict[str, float]:
+    def metrics(self, split: str, suffix: str = "") -> dict[str, float]:
         """Return the nats a question and the fraction of wrong answers, by metric."""
         return {
-            f"{name}_nll{end}": -float(self.log_p.mean()),
-            f"{name}_error{end}": float(self.wrong.double().mean()),
+            f"{split}_nll{suffix}": -float(self.log_p.mean()),
+            f"{split}_error{suffix}": float(self.wrong.double().mean()),
         }
 
 
-def length_batches(questions: EncodedQuestions, size: int) -> list[list[int]]:
+def batch_by_length(questions: EncodedQuestions, batch_size: int) -> list[list[int]]:
     """Return the indices of questions in batches of like length and of nearly one size."""
     order = sorted(range(len(questions)), key=lambda index: questions.lengths[index])
-    count = max(1, len(order) // size)
+    count = max(1, len(order) // batch_size)
     ends = [len(order) * k // count for k in range(count + 1)]
     return [order[begin:end] for begin, end in pairwise(ends)]
 
 
 @torch.no_grad()
-def answer(
-    net: Any, questions: EncodedQuestions, size: int, mode: Mode | None = None
+def answer_questions(
+    net: Any, questions: EncodedQuestions, batch_size: int, mode: Mode | None = None
 ) -> Answers:
-    """Return the answers of a model to questions, ``size`` at once.
+    """Return the answers of a model to questions, ``batch_size`` at once.
 
     ``mode`` is that of batch statistics in evaluation; None: the running ones.
     """
@@ -58,7 +58,7 @@ def answer(
     log_p, wrong = torch.zeros(count), torch.zeros(count, dtype=torch.bool)
     attention, probabilities = {}, {}
     with use_statistics(net, mode) if mode else nullcontext():
-        for batch in length_batches(questions, size):
+        for batch in batch_by_length(questions, batch_size):
             x, y = to_device(questions.batch(batch), device)
             logits, alpha = net.logits_and_attention(x)
             log_ps = F.log_softmax(logits, -1)
@@ -77,9 +77,9 @@ def answer(
     )
 
 
-def recompute_statistics(net: Any, questions: EncodedQuestions, size: int) -> None:
+def recompute_statistics(net: Any, questions: EncodedQuestions, batch_size: int) -> None:
     """Replace the running statistics of batch norm by population statistics, step by step."""
-    batches = length_batches(questions, size)
+    batches = batch_by_length(questions, batch_size)
     chosen = batches[:: max(1, len(batches) // POPULATION)][:POPULATION]
 
     def inputs() -> Iterator[Any]:
@@ -89,7 +89,7 @@ def recompute_statistics(net: Any, questions: EncodedQuestions, size: int) -> No
     statistics.recompute_statistics(net, inputs())
 
 
-def measure(net: Any, dataset: Questions, size: int, *, test: bool) -> dict[str, Any]:
+def measure(net: Any, dataset: Questions, batch_size: int, *, test: bool) -> dict[str, Any]:
     """Return the metrics of a model, whose running statistics are replaced.
 
     ``valid_nll`` in nats a question and ``valid_error``, by population statistics;
@@ -100,10 +100,10 @@ def measure(net: Any, dataset: Questions, size: int, *, test: bool) -> dict[str,
     """
     valid, by_batch = dataset.encoded("valid"), None
     if any(isinstance(module, BatchNormalizer) for module in net.modules()):
-        by_batch = answer(net, valid, size, Mode.BATCH)
-        recompute_statistics(net, dataset.encoded("train"), size)
-    size = max(size, BATCH)  # answers no longer depend on the others of their batch
-    answers = answer(net, valid, size)
+        by_batch = answer_questions(net, valid, batch_size, Mode.BATCH)
+        recompute_statistics(net, dataset.encoded("train"), batch_size)
+    batch_size = max(batch_size, BATCH)  # answers no longer depend on the others of their batch
+    answers = answer_questions(net, valid, batch_size)
     values: dict[str, Any] = {
         **answers.metrics("valid"),
         **(by_batch or answers).metrics("valid", "_batch"),
@@ -111,5 +111,5 @@ def measure(net: Any, dataset: Questions, size: int, *, test: bool) -> dict[str,
         "candidate_probabilities": answers.probabilities,
     }
     if test:
-        values |= answer(net, dataset.encoded("test"), size).metrics("test")
+        values |= answer_questions(net, dataset.encoded("test"), batch_size).metrics("test")
     return values

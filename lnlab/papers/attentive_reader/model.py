@@ -32,15 +32,15 @@ InitGate = Callable[[Tensor], object]
 MakeNorm = Callable[[int], NormLayer]  # makes a normalizer for a number of time steps
 
 
-def _batch(steps: int) -> NormLayer:
+def _recurrent_batch_norm(steps: int) -> NormLayer:
     return partial(RecurrentBatchNorm, steps=steps)
 
 
 ARMS: dict[str, tuple[MakeNorm, NormLayer, float]] = {
     "none": (lambda steps: Identity, Identity, 1.0),
     "layer": (lambda steps: LayerNorm, Identity, 1.0),
-    "batch": (_batch, Identity, 0.1),
-    "batch everywhere": (_batch, BatchNorm, 0.1),
+    "batch": (_recurrent_batch_norm, Identity, 0.1),
+    "batch everywhere": (_recurrent_batch_norm, BatchNorm, 0.1),
 }
 """The normalizer of the LSTMs, that of all other sums, and the first gain of both."""
 
@@ -60,7 +60,7 @@ class QuestionBatch(NamedTuple):
     on_cpu = ("passage_lengths", "query_lengths")
 
 
-def glorot_(W: Tensor) -> None:
+def glorot_or_orthogonal_(W: Tensor) -> None:
     """Draw weights as the published code does: U(-r, r), r^2 = 6 / (H + D + 1).
 
     Square weights are orthogonal, divided by 20.
@@ -72,19 +72,19 @@ def glorot_(W: Tensor) -> None:
         nn.init.uniform_(W, -bound, bound)
 
 
-def glorot_reseeded_(W: Tensor) -> None:
-    """Draw weights by :func:`glorot_` as the published code calls it.
+def glorot_or_orthogonal_reseeded_(W: Tensor) -> None:
+    """Draw weights by :func:`glorot_or_orthogonal_` as the published code calls it.
 
     Every call begins with the same random numbers, so that the four gates of an LSTM start with
     the same weights.
     """
     with seeded(torch.initial_seed()):
-        glorot_(W)
+        glorot_or_orthogonal_(W)
 
 
 STARTS: dict[str, InitGate] = {
-    "published": glorot_reseeded_,
-    "paper": glorot_,
+    "published": glorot_or_orthogonal_reseeded_,
+    "paper": glorot_or_orthogonal_,
     "modern": init_unit_variance_,
 }
 """Rules by which weights are drawn; "modern" is N(0, 1/fan-in), words N(0, 1)."""

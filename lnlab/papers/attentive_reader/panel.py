@@ -41,7 +41,7 @@ INKS = (BLUE, VERMILLION, GREEN, PURPLE, "#7B3FA0", "#8C6D1F", "#C2185B", "#0066
 
 
 @dataclass(frozen=True)
-class ReadingState:
+class ReadingPanelSettings:
     """One question at one moment of the training."""
 
     question: int = 0  # which one, from 0
@@ -55,14 +55,14 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         runs: by name, of the task ``attentive_reader``; of several seeds the
             first counts.
         questions: the validation questions of their data, the first first.
-        settings: fields of :class:`ReadingState` to start with; Reset returns to them.
+        settings: fields of :class:`ReadingPanelSettings` to start with; Reset returns to them.
     """
     rows, pictures = read_first_seed(runs, "readers")
     name, first = next(iter(rows.items()))
     updates = [int(update) for update in first["update"]]
     questions = questions[: len(next(iter(pictures[name].values())))]
 
-    def show(state: ReadingState) -> Shown:
+    def show(state: ReadingPanelSettings) -> Shown:
         question = questions[state.question]
         attentions, answers = {}, []
         for name, metrics in rows.items():
@@ -96,7 +96,7 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         " missing in the question, the stronger the more; entities have colours"
     )
     return Panel(
-        ReadingState(**settings), controls, show,
+        ReadingPanelSettings(**settings), controls, show,
         alt={"reading": alt}, notebook="09", on_page=["update", "question"],
     )  # fmt: skip
 
