@@ -124,20 +124,20 @@ def measure_step_effects(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
     after = loss.start - STEP * loss.gradient()[1]
     lengths = torch.stack([layer.W.detach().norm() for layer in net.layers[:-1]])
     return {
-        "gradient_angle": mean_gradient_angle(loss, after),
+        "gradient_angle": covariate_shift_angle(loss, after),
         "mean_shift": mean_shift(loss, after),
         "gradient_change": gradient_change(loss),
         "weight_norm": float(lengths.log().mean().exp()),
     }
 
 
-def mean_gradient_angle(loss: Objective, after: Tensor) -> float:
+def covariate_shift_angle(loss: Objective, parameters_after: Tensor) -> float:
     """Return the mean angle between G and G' in radians, of all layers but the first.
 
     G and G' are those of Definition 2.1 of Santurkar et al. (2018), before the step and at the
-    parameters ``after`` it (P,). The input of the first layer cannot shift.
+    parameters ``parameters_after`` it (P,). The input of the first layer cannot shift.
     """
-    angles = [acos(shift.cosine) for shift in covariate_shift(loss, after=after)[1:]]
+    angles = [acos(shift.cosine) for shift in covariate_shift(loss, after=parameters_after)[1:]]
     return sum(angles) / len(angles)
 
 
@@ -160,15 +160,15 @@ def gradient_change(loss: Objective) -> float:
     return float((g - loss.gradient(after)[1]).norm() / g.norm())
 
 
-def mean_shift(loss: Objective, after: Tensor) -> float:
+def mean_shift(loss: Objective, parameters_after: Tensor) -> float:
     """Return |mu' - mu| / sigma of the hidden units, a mean.
 
     mu is a unit's mean over the examples behind its normalizer, before the step and at the
-    parameters ``after`` it (P,); sigma is the standard deviation of its whole layer.
+    parameters ``parameters_after`` it (P,); sigma is the standard deviation of its whole layer.
     """
     pairs = zip(
         normalized_activations(loss, loss.start),
-        normalized_activations(loss, after),
+        normalized_activations(loss, parameters_after),
         strict=True,
     )
     shifts = [((h_.mean(0) - h.mean(0)).abs() / h.std()).mean() for h, h_ in pairs]

@@ -402,7 +402,7 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
     published.
     """
     logs = published.read_logs(task.name, task.batch_size)
-    tested = published.read_tests(task.name, task.batch_size).accuracy
+    tested = published.read_test_scores(task.name, task.batch_size).accuracy
     table = {}
     for arm in sorted(arms, key=[*ARMS].index):
         runs, log = arms[arm], logs.get(arm)

@@ -11,9 +11,9 @@ from lnlab.data.dataset import Split
 from lnlab.nn import CONFIGURATIONS
 from lnlab.papers.batch_layer_norm import ImageExperiment, ReviewExperiment
 from lnlab.papers.batch_layer_norm.evaluate import (
-    score,
+    configuration_metrics,
+    score_in_batches,
     score_with_batch_statistics,
-    search_configurations,
     use_configuration,
 )
 from lnlab.papers.batch_layer_norm.model import (
@@ -223,32 +223,32 @@ def test_a_score_is_of_each_batch_by_itself(build, task, make, norm):
     weight = next(model.parameters())
     x = split.x[: 4 * M]
     batches = (x.to(weight) if x.is_floating_point() else x).split(M)
-    for training, scored in ((False, score), (True, score_with_batch_statistics)):
+    for training, scored in ((False, score_in_batches), (True, score_with_batch_statistics)):
         if training and build is reader:
             break  # its dropout is off in every evaluation
-        result = scored(model, split, M, task().score)
+        result = scored(model, split, M, task().losses_and_hits)
         outputs = torch.cat([model.train(training)(batch) for batch in batches])
         expected = [value.item() for value in nll_and_accuracy(outputs, y)]
         assert [*result] == pytest.approx(expected, rel=1e-12)
     with pytest.raises(ValueError, match="4 cases make no batch of 5"):
-        score(model, make(4), M, task().score)
+        score_in_batches(model, make(4), M, task().losses_and_hits)
 
 
 def test_reviews_are_good_above_the_threshold():
     output, y = torch.tensor([-0.1, 0.2, 0.2, 0.7]), torch.tensor([0, 1, 0, 1])
-    assert review_task().score(output, y)[1].tolist() == [True, False, True, True]
+    assert review_task().losses_and_hits(output, y)[1].tolist() == [True, False, True, True]
     zero = review_task(threshold=0.0)
-    assert zero.score(output, y)[1].tolist() == [True, True, False, True]
+    assert zero.losses_and_hits(output, y)[1].tolist() == [True, True, False, True]
 
 
 def test_every_configuration_is_scored_and_two_are_chosen():
-    model, scoring = lenet(), image_task().score
+    model, scoring = lenet(), image_task().losses_and_hits
     splits = {"valid": images(2 * M), "test": images(4 * M)}
-    metrics = search_configurations(model, splits, M, scoring)
+    metrics = configuration_metrics(model, splits, M, scoring)
     for name in CONFIGURATIONS:
         with use_configuration(batch_layer_norms(model), name):
             for split, examples in splits.items():
-                expected = score(model, examples, M, scoring)
+                expected = score_in_batches(model, examples, M, scoring)
                 assert metrics[f"{split}_nll_{name}"] == expected.nll
                 assert metrics[f"{split}_accuracy_{name}"] == expected.accuracy
     assert all(norm.population == "FFFF" for norm in batch_layer_norms(model))
@@ -257,17 +257,19 @@ def test_every_configuration_is_scored_and_two_are_chosen():
         assert metrics[f"{word}_accuracy"] == metrics[f"test_accuracy_{best}"]
         assert metrics[f"{word}_nll"] == metrics[f"test_nll_{best}"]
     assert metrics["optimism"] == metrics["optimistic_accuracy"] - metrics["chosen_accuracy"]
-    layer = search_configurations(lenet("layer"), splits, M, scoring)
+    layer = configuration_metrics(lenet("layer"), splits, M, scoring)
     assert len(layer) == 5
     assert layer["optimism"] == 0
-    assert layer["chosen_nll"] == score(lenet("layer"), splits["test"], M, scoring).nll
+    assert (
+        layer["chosen_nll"] == score_in_batches(lenet("layer"), splits["test"], M, scoring).nll
+    )
 
 
 def test_single_examples_leave_four_configurations_unless_the_factor_is_left_out():
     splits = {"valid": images(4), "test": images(4)}
     for unbiased, count in ((True, 4), (False, 16)):
         model = lenet(m=1, unbiased=unbiased)
-        metrics = search_configurations(model, splits, 1, image_task().score)
+        metrics = configuration_metrics(model, splits, 1, image_task().losses_and_hits)
         values = {name: metrics[f"test_nll_{name}"] for name in CONFIGURATIONS}
         finite = {name for name, value in values.items() if value == value}
         assert len(finite) == count

@@ -11,7 +11,7 @@ from lnlab.papers.batch_layer_norm.data import (
     BLAME,
     PRAISE,
     WEIGHTS,
-    encode,
+    encode_last_words,
     make_reviews,
     rank_words,
     split_words,
@@ -26,7 +26,7 @@ def test_words_and_their_numbers_are_those_of_keras():
     # imdb.load_data: ranks from 4 on, 1 begins, 2 is unknown; pad_sequences: both in front
     known = rank_words(["b a b c b", "a d"])
     assert known == ["b", "a", "c", "d"]
-    numbers = encode(["a b", "x b a b c b", "d c b a"], known, 4)
+    numbers = encode_last_words(["a b", "x b a b c b", "d c b a"], known, 4)
     assert numbers.tolist() == [[0, 1, 5, 4], [5, 4, 6, 4], [7, 6, 4, 5]]
 
 

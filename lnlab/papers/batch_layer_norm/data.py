@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OPINIONS, IMDB = SOURCES = read_sources("reviews")
 PAD, BEGIN, UNKNOWN, FIRST = 0, 1, 2, 4
-Labelled = list[tuple[str, int]]  # texts and their classes, 0 or 1
+LabelledTexts = list[tuple[str, int]]  # texts and their classes, 0 or 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,9 @@ def rank_words(texts: Iterable[str]) -> list[str]:
     return sorted(counts, key=lambda word: -counts[word])
 
 
-def encode(texts: Sequence[str], known: Sequence[str], max_length: int) -> np.ndarray:
+def encode_last_words(
+    texts: Sequence[str], known: Sequence[str], max_length: int
+) -> np.ndarray:
     """Return the numbers of the last words of each text (N, max_length), padded in front."""
     numbers = {word: FIRST + rank for rank, word in enumerate(known)}
     encoded = np.full((len(texts), max_length), PAD, np.int32)
@@ -72,26 +74,30 @@ class Reviews(Dataset[EncodedReviews]):
     def __init__(
         self,
         source: Source,
-        read_texts: Callable[[], Mapping[str, Labelled]],
+        read_texts: Callable[[], Mapping[str, LabelledTexts]],
         key: Callable[[], str],
         *,
         max_length: int,
         vocab_size: int,
     ) -> None:
-        super().__init__(source, self._to_words, lambda: f"{key()} {max_length} {vocab_size}")
+        super().__init__(
+            source, self._tensors_by_split, lambda: f"{key()} {max_length} {vocab_size}"
+        )
         self._read_texts, self.max_length, self.vocab_size = read_texts, max_length, vocab_size
 
     @property
     def known_words(self) -> tuple[str, ...]:
         """The words that have numbers, from 4 on: the most frequent of the training reviews."""
-        return tuple(self._arrays["known"].tobytes().decode().split("\n"))
+        return tuple(self._cached_arrays["known"].tobytes().decode().split("\n"))
 
     @cached_property
-    def _arrays(self) -> Arrays:
+    def _cached_arrays(self) -> Arrays:
         """The numbers of what was read, and its hash, cached: reading 50,000 files is slow."""
-        return cache_arrays("reviews", f"{self.source.name} {self._key()}", self._to_arrays)
+        return cache_arrays(
+            "reviews", f"{self.source.name} {self._key()}", self._encode_and_hash_texts
+        )
 
-    def _to_arrays(self) -> Arrays:
+    def _encode_and_hash_texts(self) -> Arrays:
         texts = self._read_texts()
         total = hashlib.sha256()
         for split, reviews in texts.items():
@@ -104,15 +110,17 @@ class Reviews(Dataset[EncodedReviews]):
             "known": np.frombuffer("\n".join(known).encode(), np.uint8),
         }
         for split, reviews in texts.items():
-            arrays[f"{split}.x"] = encode([text for text, _ in reviews], known, self.max_length)
+            arrays[f"{split}.x"] = encode_last_words(
+                [text for text, _ in reviews], known, self.max_length
+            )
             arrays[f"{split}.y"] = np.array([label for _, label in reviews], np.int64)
         return arrays
 
-    def _to_words(self) -> tuple[Mapping[str, EncodedReviews], str]:
+    def _tensors_by_split(self) -> tuple[Mapping[str, EncodedReviews], str]:
         import torch
 
         def tensor(name: str) -> "torch.Tensor":
-            return torch.from_numpy(self._arrays[name].astype(np.int64))
+            return torch.from_numpy(self._cached_arrays[name].astype(np.int64))
 
         splits = ("train", "valid", "test")
         return {
@@ -120,7 +128,7 @@ class Reviews(Dataset[EncodedReviews]):
         }, ""
 
     def _digest(self) -> bytes:
-        return self._arrays["digest"].tobytes()
+        return self._cached_arrays["digest"].tobytes()
 
 
 def load(
@@ -160,7 +168,7 @@ CLASSES = ("neg", "pos")
 VALID = 5  # one in this many training reviews validates
 
 
-def read_imdb(folder: Path) -> dict[str, Labelled]:
+def read_imdb(folder: Path) -> dict[str, LabelledTexts]:
     """Read IMDB's reviews by split, in an order that does not depend on their class."""
     splits = {split: _read_split(folder / split) for split in ("train", "test")}
     train = splits["train"]
@@ -168,7 +176,7 @@ def read_imdb(folder: Path) -> dict[str, Labelled]:
     return {"train": train[held_out:], "valid": train[:held_out], "test": splits["test"]}
 
 
-def _read_split(folder: Path) -> Labelled:
+def _read_split(folder: Path) -> LabelledTexts:
     """Read the reviews of both classes in the order of a hash of their names."""
     reviews: dict[str, tuple[Path, int]] = {}
     for label, name in enumerate(CLASSES):
@@ -216,7 +224,7 @@ SENTENCES = (4, 9)  # the smallest and the largest number of sentences, without 
 FACT = 0.35  # the probability of a fact after each sentence
 
 
-def make_reviews(count: int, seed: int) -> Labelled:
+def make_reviews(count: int, seed: int) -> LabelledTexts:
     """Make reviews that alternately blame (class 0) and praise (class 1).
 
     The first ones do not depend on ``count``.
@@ -230,7 +238,7 @@ def make_review(random: Random, praises: bool) -> str:
     while True:
         sentences, total = [], 0
         for _ in range(random.randint(*SENTENCES)):
-            sentence, weight = make_sentence(random)
+            sentence, weight = make_weighted_sentence(random)
             sentences.append(sentence)
             total += weight
             if random.random() < FACT:
@@ -242,7 +250,7 @@ def make_review(random: Random, praises: bool) -> str:
             return ". ".join(sentences) + "."
 
 
-def make_sentence(random: Random) -> tuple[str, int]:
+def make_weighted_sentence(random: Random) -> tuple[str, int]:
     """Make a sentence, and return it with its weight: above 0 it praises."""
     part, other = random.sample([*WEIGHTS], 2)
     sign = random.choice((-1, 1))

@@ -24,76 +24,85 @@ UNCHANGED = ""  # the name for no configuration: each normalizer keeps its own
 CHUNK_SIZE = 1000  # examples that are in memory at a time
 
 
-class Score(NamedTuple):
+class LossAndAccuracy(NamedTuple):
     """The mean negative log likelihood in nats, and the accuracy."""
 
     nll: float
     accuracy: float
 
 
-Scoring = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+ExampleScoring = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """A rule from outputs (N, ...) and classes (N,) to losses (N,) and which are correct (N,)."""
 
 
-def score(model: nn.Module, split: Split, m: int, scoring: Scoring) -> Score:
+def score_in_batches(
+    model: nn.Module, split: Split, m: int, scoring: ExampleScoring
+) -> LossAndAccuracy:
     """Return the score of a model in batches of m; a last, smaller batch is left out."""
     return score_configurations(model, split, m, scoring, (UNCHANGED,))[UNCHANGED]
 
 
 def score_configurations(
-    model: nn.Module, split: Split, m: int, scoring: Scoring, configurations: Iterable[str]
-) -> dict[str, Score]:
-    """Return the :func:`score` of a model in each of some configurations.
+    model: nn.Module,
+    split: Split,
+    m: int,
+    scoring: ExampleScoring,
+    configurations: Iterable[str],
+) -> dict[str, LossAndAccuracy]:
+    """Return the :func:`score_in_batches` of a model in each of some configurations.
 
-    If the model has ``encode``, its part before the first normalizer, and ``classify``, the
-    rest, the first is computed once for all configurations.
+    If the model has ``first_lstm_states``, its part before the first normalizer, and
+    ``logits_from_states``, the rest, the first is computed once for all configurations.
     """
     batches = len(split.y) // m
     if not batches:
         raise ValueError(f"{len(split.y)} cases make no batch of {m}: give more of them.")
     weight, norms = next(model.parameters()), batch_layer_norms(model)
     x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (split.x, split.y))
-    encode, classify = getattr(model, "encode", None), getattr(model, "classify", model)
+    first_lstm_states, logits_from_states = (
+        getattr(model, "first_lstm_states", None),
+        getattr(model, "logits_from_states", model),
+    )
     nll, correct = dict.fromkeys(configurations, 0.0), dict.fromkeys(configurations, 0)
     chunks = zip(*(tensor.split(max(1, CHUNK_SIZE // m)) for tensor in (x, y)), strict=True)
     with evaluation_mode(model):
         for chunk in chunks:
             chunk_x, chunk_y = to_device(chunk, weight.device, weight.dtype)
-            h = chunk_x if encode is None else vmap(encode)(chunk_x)
+            h = chunk_x if first_lstm_states is None else vmap(first_lstm_states)(chunk_x)
             for name in nll:
                 with use_configuration(norms, name):
                     # each batch by itself: its statistics may be its own
-                    output = vmap(classify)(h).flatten(0, 1)
+                    output = vmap(logits_from_states)(h).flatten(0, 1)
                 losses, hits = scoring(output, chunk_y.flatten())
                 nll[name] += losses.double().sum().item()
                 correct[name] += int(hits.sum().item())
     count = batches * m
-    return {name: Score(nll[name] / count, correct[name] / count) for name in nll}
+    return {name: LossAndAccuracy(nll[name] / count, correct[name] / count) for name in nll}
 
 
 def score_with_batch_statistics(
-    model: nn.Module, split: Split, m: int, scoring: Scoring
-) -> Score:
+    model: nn.Module, split: Split, m: int, scoring: ExampleScoring
+) -> LossAndAccuracy:
     """Return the score with the statistics of each batch, as in training."""
     with use_statistics(model, Mode.BATCH):
-        return score(model, split, m, scoring)
+        return score_in_batches(model, split, m, scoring)
 
 
 @contextmanager
-def use_configuration(norms: list[BatchLayerNorm], name: str) -> Iterator[None]:
+def use_configuration(norms: list[BatchLayerNorm], configuration: str) -> Iterator[None]:
     """Set normalizers to one of the 16 configurations, such as "TTFF", and restore them."""
     before = [norm.population for norm in norms]
     try:
-        for norm in norms if name != UNCHANGED else ():
-            norm.population = name
+        for norm in norms if configuration != UNCHANGED else ():
+            norm.population = configuration
         yield
     finally:
         for norm, population in zip(norms, before, strict=True):
             norm.population = population
 
 
-def search_configurations(
-    model: nn.Module, splits: Mapping[str, Split], m: int, scoring: Scoring
+def configuration_metrics(
+    model: nn.Module, splits: Mapping[str, Split], m: int, scoring: ExampleScoring
 ) -> dict[str, float]:
     """Return the scores of a model on valid and test, in every possible configuration.
 
@@ -107,7 +116,9 @@ def search_configurations(
     """
     norms = batch_layer_norms(model)
     possible = [
-        name for name in CONFIGURATIONS if all(_is_available(norm, name) for norm in norms)
+        name
+        for name in CONFIGURATIONS
+        if all(_can_use_configuration(norm, name) for norm in norms)
     ]
     names = possible if norms else [UNCHANGED]
     scores = {
@@ -118,7 +129,7 @@ def search_configurations(
         split: scores["test"][min(names, key=lambda name: scores[split][name].nll)]
         for split in ("valid", "test")
     }
-    missing = Score(nan, nan)
+    missing = LossAndAccuracy(nan, nan)
     return {
         **{
             f"{split}_{metric}_{name}": value
@@ -134,7 +145,9 @@ def search_configurations(
     }
 
 
-def _is_available(norm: BatchLayerNorm, name: str) -> bool:
+def _can_use_configuration(norm: BatchLayerNorm, configuration: str) -> bool:
     """Return True if a normalizer can use a configuration: it has the statistics."""
     trained = bool(norm.over_cases.batches)
-    return is_computable(name, norm.m, norm.variant) and (trained or "T" not in name)
+    return is_computable(configuration, norm.m, norm.variant) and (
+        trained or "T" not in configuration
+    )

@@ -13,21 +13,22 @@ from lnlab import training
 from lnlab.analysis.objective import Objective
 from lnlab.data import load
 from lnlab.data.dataset import Split
+from lnlab.nn import Normalizer
 from lnlab.papers.batch_layer_norm.evaluate import (
-    score,
+    configuration_metrics,
+    score_in_batches,
     score_with_batch_statistics,
-    search_configurations,
 )
 from lnlab.papers.batch_layer_norm.model import (
     ARMS,
     NORM_POSITIONS,
     VARIANTS,
+    BatchLayerNormSettings,
     ReviewReader,
     TanhLeNet,
-    TrainingSetup,
-    allocate_population_,
+    allocate_population_statistics_,
 )
-from lnlab.papers.classification import Subset, descend, mean_gradient_angle
+from lnlab.papers.classification import Subset, covariate_shift_angle, descend
 from lnlab.training import Batches, Evaluation, cross_entropy, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
@@ -94,26 +95,26 @@ class BatchLayerNormExperiment(training.Experiment):
     lower_is_better = ("train_nll", "valid_nll")
 
     @abstractmethod
-    def net(self, dataset: Any, norm: Any) -> nn.Module:
+    def make_net(self, dataset: Any, norm: Callable[..., Normalizer]) -> nn.Module:
         """Return the network, its weights drawn from torch's generator.
 
         ``norm`` makes the normalizers, and takes ``space`` too.
         """
 
     @abstractmethod
-    def score(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def losses_and_hits(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the NLL of each example (N,), and whether its class is correct (N,)."""
 
     def model(self, seed: int, dataset: Any) -> nn.Module:
-        setup = TrainingSetup(
+        setup = BatchLayerNormSettings(
             self.batch_size,
             max(1, self.train_size // self.batch_size),
             replace(VARIANTS[self.variant], corrected=self.unbiased),
         )
         with seeded(seed):
-            net = self.net(dataset, ARMS[self.norm](setup))
+            net = self.make_net(dataset, ARMS[self.norm](setup))
             x = dataset.train.x[: self.batch_size]
-            allocate_population_(net, to_device(x, CPU, torch.get_default_dtype()))
+            allocate_population_statistics_(net, to_device(x, CPU, torch.get_default_dtype()))
         return self.fuse(net)
 
     def batches(
@@ -135,12 +136,14 @@ class BatchLayerNormExperiment(training.Experiment):
     ) -> dict[str, list[float]]:
         """Return NLL (nats) and accuracy of training and validation examples, per seed.
 
-        The final evaluation adds :func:`.evaluate.search_configurations`.
+        The final evaluation adds :func:`.evaluate.configuration_metrics`.
         """
         models = zip(model.unstack(), self.seeds, strict=True)
-        return collate([self._measure(net, seed, dataset, evaluation) for net, seed in models])
+        return collate(
+            [self._metrics_of_seed(net, seed, dataset, evaluation) for net, seed in models]
+        )
 
-    def _measure(
+    def _metrics_of_seed(
         self, model: nn.Module, seed: int, dataset: Any, evaluation: Evaluation
     ) -> dict[str, float]:
         m, train = self.batch_size, dataset.train
@@ -148,9 +151,11 @@ class BatchLayerNormExperiment(training.Experiment):
         own = Split(train.x[order], train.y[order])
         others = Split(train.x[:TRAIN_EVAL_SIZE], train.y[:TRAIN_EVAL_SIZE])
         scores = {
-            "train_{}_own_batches": score_with_batch_statistics(model, own, m, self.score),
-            "train_{}": score_with_batch_statistics(model, others, m, self.score),
-            "valid_{}": score(model, dataset.valid, m, self.score),
+            "train_{}_own_batches": score_with_batch_statistics(
+                model, own, m, self.losses_and_hits
+            ),
+            "train_{}": score_with_batch_statistics(model, others, m, self.losses_and_hits),
+            "valid_{}": score_in_batches(model, dataset.valid, m, self.losses_and_hits),
         }
         metrics = {
             pattern.format(name): value
@@ -159,7 +164,7 @@ class BatchLayerNormExperiment(training.Experiment):
         }
         if evaluation is Evaluation.FINAL:
             splits = {"valid": dataset.valid, "test": dataset.test}
-            metrics |= search_configurations(model, splits, m, self.score)
+            metrics |= configuration_metrics(model, splits, m, self.losses_and_hits)
         return metrics
 
 
@@ -168,17 +173,19 @@ class BatchLayerNormExperiment(training.Experiment):
 SHIFT_BATCHES = 4  # batches in which the covariate shift is measured
 
 
-def gradient_angle(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
+def covariate_shift_angle_over_batches(
+    model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]
+) -> float:
     """Return the covariate shift of a small step in each of some batches, a mean in radians.
 
-    It is :func:`lnlab.papers.classification.mean_gradient_angle` with the batch's statistics.
+    It is :func:`lnlab.papers.classification.covariate_shift_angle` with the batch's statistics.
     The step removes the same fraction of the batch's loss in every arm, to first order.
     """
     weight, angles = next(model.parameters()), []
     for batch in batches:
         x, y = to_device(batch, weight.device, weight.dtype)
         loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
-        angles.append(mean_gradient_angle(loss, descend(loss)[1]))
+        angles.append(covariate_shift_angle(loss, descend(loss)[1]))
     return sum(angles) / len(angles)
 
 
@@ -196,7 +203,7 @@ class ImageExperiment(BatchLayerNormExperiment):
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
     gradient_angle: bool = setting(False, measured=True)
-    """True: each evaluation includes :func:`gradient_angle`."""
+    """True: each evaluation includes :func:`covariate_shift_angle_over_batches`."""
     norm_position: str = setting("after", choices=NORM_POSITIONS)
     """The position of the normalizers relative to tanh."""
 
@@ -215,25 +222,27 @@ class ImageExperiment(BatchLayerNormExperiment):
         counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
         return take_first(whole, counts, standardize)
 
-    def net(self, dataset: Any, norm: Any) -> TanhLeNet:
+    def make_net(self, dataset: Any, norm: Callable[..., Normalizer]) -> TanhLeNet:
         return TanhLeNet(self, tuple(dataset.train.x.shape[1:]), dataset.classes, norm)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
         return cross_entropy(output, y)
 
-    def score(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def losses_and_hits(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return F.cross_entropy(output, y, reduction="none"), output.argmax(-1) == y
 
-    def _measure(
+    def _metrics_of_seed(
         self, model: nn.Module, seed: int, dataset: Any, evaluation: Evaluation
     ) -> dict[str, float]:
-        metrics = super()._measure(model, seed, dataset, evaluation)
+        metrics = super()._metrics_of_seed(model, seed, dataset, evaluation)
         if self.gradient_angle:
             order = self.batches(dataset).order(seed)[: SHIFT_BATCHES * self.batch_size]
             train = dataset.train
             batches = (tensor[order].split(self.batch_size) for tensor in (train.x, train.y))
-            metrics["gradient_angle"] = gradient_angle(model, zip(*batches, strict=True))
+            metrics["gradient_angle"] = covariate_shift_angle_over_batches(
+                model, zip(*batches, strict=True)
+            )
         return metrics
 
 
@@ -270,16 +279,16 @@ class ReviewExperiment(BatchLayerNormExperiment):
         counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
         return take_first(whole, counts, lambda x: x)
 
-    def net(self, dataset: Any, norm: Any) -> ReviewReader:
+    def make_net(self, dataset: Any, norm: Callable[..., Normalizer]) -> ReviewReader:
         return ReviewReader(self, norm)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the NLL in nats of logits (S, B) and classes (S, B): (S,)."""
-        return _nll(output, y).mean(1)
+        return _nll_per_example(output, y).mean(1)
 
-    def score(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        return _nll(output, y), (output > self.threshold) == (y == 1)
+    def losses_and_hits(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return _nll_per_example(output, y), (output > self.threshold) == (y == 1)
 
 
-def _nll(output: Tensor, y: Tensor) -> Tensor:
+def _nll_per_example(output: Tensor, y: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(output, y.to(output.dtype), reduction="none")

@@ -36,7 +36,7 @@ VARIANTS: dict[str, Variant] = {"code": CODE, "paper": PAPER}
 
 
 @dataclass(frozen=True)
-class TrainingSetup:
+class BatchLayerNormSettings:
     """The settings of a training that its normalizers need."""
 
     m: int  # the batch size
@@ -70,7 +70,9 @@ def layer_norm_with_small_gain(units: int, **settings) -> Normalizer:
 layer = partial(LayerNorm, eps=KERAS_EPS, per_position=True)
 
 
-def eq_16(terms: Terms, root_d: bool) -> Callable[[TrainingSetup], NormLayer]:
+def batch_layer_norm_factory(
+    terms: Terms, root_d: bool
+) -> Callable[[BatchLayerNormSettings], NormLayer]:
     """Return eq. 16 or one of its terms, with or without the square root of d."""
     return lambda setup: partial(
         BatchLayerNorm,
@@ -82,21 +84,21 @@ def eq_16(terms: Terms, root_d: bool) -> Callable[[TrainingSetup], NormLayer]:
     )
 
 
-ARMS: dict[str, Callable[[TrainingSetup], NormLayer]] = {
+ARMS: dict[str, Callable[[BatchLayerNormSettings], NormLayer]] = {
     "batch": lambda _: KerasBatchNorm,
     "layer": lambda _: layer,
-    "batch layer": eq_16("both", True),
+    "batch layer": batch_layer_norm_factory("both", True),
     "layer, small gain": lambda _: layer_norm_with_small_gain,
-    "batch, axis 0": eq_16("cases", False),
-    "batch, axis 0, small": eq_16("cases", True),
-    "batch layer, full size": eq_16("both", False),
+    "batch, axis 0": batch_layer_norm_factory("cases", False),
+    "batch, axis 0, small": batch_layer_norm_factory("cases", True),
+    "batch layer, full size": batch_layer_norm_factory("both", False),
 }
 """Three as published, then controls: layer norm at the scale of eq. 16; statistics of each
 position over the batch, which "batch" does not have, at both scales; eq. 16 without its
 scale."""
 
 
-def allocate_population_(net: nn.Module, x: Tensor) -> None:
+def allocate_population_statistics_(net: nn.Module, x: Tensor) -> None:
     """Give population statistics the shapes that batches like ``x`` need; they stay empty."""
     if norms := batch_layer_norms(net):
         with torch.no_grad():
@@ -167,14 +169,16 @@ class TanhLeNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         norms = iter(self.norms)
         for layer in self.convolutions:
-            x = self.activate(layer(x), next(norms), pool=True)
+            x = self.activate_and_normalize(layer(x), next(norms), pool=True)
         x = x.flatten(1)
         *hidden, readout = self.dense
         for layer in hidden:
-            x = self.activate(layer(x), next(norms))
+            x = self.activate_and_normalize(layer(x), next(norms))
         return readout(x)
 
-    def activate(self, a: Tensor, norm: nn.Module, *, pool: bool = False) -> Tensor:
+    def activate_and_normalize(
+        self, a: Tensor, norm: nn.Module, *, pool: bool = False
+    ) -> Tensor:
         """Apply nonlinearity, pooling and normalizer to pre-activations, in their order."""
         h = torch.tanh(a if self.after else norm(a))
         h = F.avg_pool2d(h, 2) if pool else h
@@ -229,13 +233,13 @@ class ReviewReader(nn.Module):
         self.norms = nn.ModuleList(map(norm, (first, second, DENSE_UNITS)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classify(self.encode(x))
+        return self.logits_from_states(self.first_lstm_states(x))
 
-    def encode(self, x: Tensor) -> Tensor:
+    def first_lstm_states(self, x: Tensor) -> Tensor:
         """Return the states of the first LSTM (B, T, H), before any normalizer."""
         return self.run_lstm(self.layers[0], self.word[x])
 
-    def classify(self, h: Tensor) -> Tensor:
+    def logits_from_states(self, h: Tensor) -> Tensor:
         """Return the logits (B,) from the states of the first LSTM (B, T, H)."""
         every, last, dense = self.norms
         hidden, readout = self.dense

@@ -15,19 +15,19 @@ def read_logs(experiment: str, batch_size: int) -> dict[str, pd.DataFrame]:
 
     Training numbers are means along an epoch, validation numbers are those after it.
     """
-    rows = _rows("logs.csv", experiment, batch_size)
+    rows = _read_published_rows("logs.csv", experiment, batch_size)
     return {arm: log.reset_index() for arm, log in rows.groupby("arm", sort=False)}
 
 
-def read_tests(experiment: str, batch_size: int) -> pd.DataFrame:
+def read_test_scores(experiment: str, batch_size: int) -> pd.DataFrame:
     """Return ``nll`` and ``accuracy`` on the whole test, by arm or by configuration.
 
     Batch layer normalization has those of its best configuration. At batch size 25 there are
     the 16 configurations of the paper's Tables 1 A and 2 A.
     """
-    return _rows("tests.csv", experiment, batch_size).set_index("normalizer")
+    return _read_published_rows("tests.csv", experiment, batch_size).set_index("normalizer")
 
 
-def _rows(name: str, experiment: str, batch_size: int) -> Any:
-    table = pd.read_csv(Path(__file__).with_name(name))
+def _read_published_rows(file_name: str, experiment: str, batch_size: int) -> Any:
+    table = pd.read_csv(Path(__file__).with_name(file_name))
     return table[(table.experiment == experiment) & (table.batch_size == batch_size)]
