@@ -92,7 +92,7 @@ def floor(experiment: Experiment) -> Callable[[], object]:
     of = net.loop()
     assert of is not None
     x = torch.zeros(experiment.batch_size, 28 * 28)
-    parameters, noise = [p.detach() for p in net.tensors()], net.noise(x)
+    parameters, noise = [p.detach() for p in net.loop_parameters()], net.sample_noise(x)
     slopes = [torch.empty_like(p) for p in parameters]
     dcanvas = torch.zeros_like(x)
     drawing = of.problem([x, noise, *parameters], {"dcanvas": dcanvas})

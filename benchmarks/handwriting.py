@@ -50,7 +50,9 @@ def main(json: bool) -> None:
 
 def ratios(units: int) -> dict[str, dict[str, Any]]:
     """The ratios of times of an update, and of the loop alone, of one size."""
-    layer, none = (Experiment.scaled(norm=norm, units=(units,), seeds=(0,)) for norm in ARMS)
+    layer, none = (
+        Experiment.scaled_for_two_cores(norm=norm, units=(units,), seeds=(0,)) for norm in ARMS
+    )
     net = layer.model(0, LINES)
     assert isinstance(net, FusedHandwriting)
     found = timed(
@@ -121,7 +123,7 @@ def floor(net: FusedHandwriting) -> Callable[[], object]:
     assert loop is not None
     x = batch.x.transpose(0, 1).contiguous()
     start = [a.detach().contiguous() for a in (*memory.states[0], memory.kappa, memory.w)]
-    parameters = [p.detach() for p in net.tensors()]
+    parameters = [p.detach() for p in net.loop_parameters()]
     slopes = [torch.empty_like(p) for p in parameters]
     problem = loop.problem([x, *start, *parameters], {})
     saved = torch.zeros(call_library(loop.lib, "saved_bytes", problem), dtype=torch.uint8)

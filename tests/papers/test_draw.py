@@ -96,7 +96,7 @@ def test_a_drawing_is_its_equations_image_by_image(norm, shape):
             torch.testing.assert_close(drawing.canvases[t, b], c)
             torch.testing.assert_close(drawing.z[t, b], z)
             torch.testing.assert_close(drawing.write.x[t, b], window.x)
-    canvases, windows = net.sample(drawing.z)  # the decoder alone
+    canvases, windows = net.draw_from_latents(drawing.z)  # the decoder alone
     torch.testing.assert_close(canvases, drawing.canvases)
     torch.testing.assert_close(windows.stride, drawing.write.stride)
 
@@ -106,7 +106,7 @@ def test_the_loss_is_that_of_torch_distributions():
     torch.manual_seed(7)
     canvas, kl = net(x)
     torch.manual_seed(7)
-    drawing = net.draw(x, net.noise(x))
+    drawing = net.draw(x, net.sample_noise(x))
     expected = -Bernoulli(logits=drawing.canvases[-1]).log_prob(x).sum(-1)
     torch.testing.assert_close(canvas, expected)
     q, prior = Normal(drawing.mean, drawing.log_sigma.exp()), Normal(0.0, 1.0)
@@ -120,10 +120,14 @@ def test_importance_weights_estimate_log_p_where_it_is_known():
     net, x = make_net(), images()
     with torch.no_grad():
         net.decoder.W_x.zero_()
-    exact = -Bernoulli(logits=net.sample(torch.zeros(T, 1, Z))[0][-1]).log_prob(x).sum(-1)
-    many, some, one = (evaluate.importance_estimate(net, x, K) for K in (5_000, 200, 1))
+    exact = (
+        -Bernoulli(logits=net.draw_from_latents(torch.zeros(T, 1, Z))[0][-1])
+        .log_prob(x)
+        .sum(-1)
+    )
+    many, some, one = (evaluate.importance_weighted_nll(net, x, K) for K in (5_000, 200, 1))
     torch.testing.assert_close(many, exact, rtol=0, atol=0.3)
-    assert (evaluate.bound(net, x).total > exact).all()
+    assert (evaluate.bound_terms(net, x).total > exact).all()
     assert one.mean() > some.mean() > exact.mean() - 0.1
 
 
@@ -160,7 +164,10 @@ def test_training_with_shared_noise_is_detected(mistake):
         canvas, kl = net(x[:64])
         (canvas + kl).mean().backward()
         optimizer.step()
-    bound, estimate = evaluate.bound(net, x).total, evaluate.importance_estimate(net, x, 20)
+    bound, estimate = (
+        evaluate.bound_terms(net, x).total,
+        evaluate.importance_weighted_nll(net, x, 20),
+    )
     warning = evaluate.bound_warning(bound, estimate)
     assert ("is not this model's bound" in warning) == (mistake == "noise")
 

@@ -14,9 +14,9 @@ from lnlab.papers.handwriting.evaluate import score_lines, write
 from lnlab.papers.handwriting.model import (
     ARMS,
     EncodedLines,
-    Gaussians,
     HandwritingNet,
     LineBatch,
+    PointMixture,
     make_mixture,
     negative_log_likelihood,
     sample_points,
@@ -83,11 +83,11 @@ def test_outputs_of_any_size_have_a_finite_loss_and_gradient(scale, floor):
 
 def test_samples_have_the_covariance_of_the_mixture():
     """With the covariance in place of its Cholesky factor, they would have its square."""
-    mixture = Gaussians(
+    mixture = PointMixture(
         torch.tensor(1.0), torch.zeros(1), torch.tensor([[2.0, -1.0]]),
         torch.tensor([[math.log(0.5), math.log(3)]]), torch.atanh(torch.tensor([0.8])),
     )  # fmt: skip
-    many = Gaussians(*(tensor.expand(200_000, *tensor.shape) for tensor in mixture))
+    many = PointMixture(*(tensor.expand(200_000, *tensor.shape) for tensor in mixture))
     points = sample_points(many, torch.Generator().manual_seed(0))
     expected = torch.tensor([[0.25, 0.8 * 1.5], [0.8 * 1.5, 9.0]])
     torch.testing.assert_close(torch.cov(points[:, :2].T), expected, rtol=0.02, atol=0.0)

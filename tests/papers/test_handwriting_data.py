@@ -6,7 +6,12 @@ import pytest
 from lnlab import data
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.data import ALPHABETS, PER_CHARACTER, STEP
-from lnlab.papers.handwriting.pen import length, offsets, resample, strokes
+from lnlab.papers.handwriting.pen import (
+    offsets_to_strokes,
+    resample_stroke,
+    stroke_length,
+    strokes_to_offsets,
+)
 from tests.data import layouts
 
 ZIGZAG = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 0.0], [9.0, 8.0]])
@@ -19,21 +24,21 @@ def small(monkeypatch):
 
 def test_strokes_are_the_sums_of_their_offsets():
     lines = [ZIGZAG, ZIGZAG[:1] + 20, ZIGZAG - 5]
-    again = strokes(offsets(lines))
+    again = offsets_to_strokes(strokes_to_offsets(lines))
     assert [len(stroke) for stroke in again] == [4, 1, 4]
     for stroke, line in zip(again, lines, strict=True):
         np.testing.assert_allclose(stroke, line - lines[0][0], atol=1e-5)
-    assert not offsets(lines)[0, :2].any()
+    assert not strokes_to_offsets(lines)[0, :2].any()
 
 
 def test_resampled_points_are_at_equal_distances():
-    points = resample(ZIGZAG, 0.5)
-    along = np.linspace(0, length([ZIGZAG]), len(points))
+    points = resample_stroke(ZIGZAG, 0.5)
+    along = np.linspace(0, stroke_length([ZIGZAG]), len(points))
     corners = np.concatenate([[0], np.linalg.norm(np.diff(ZIGZAG, axis=0), axis=1).cumsum()])
     expected = [np.interp(along, corners, ZIGZAG[:, k]) for k in range(2)]
     np.testing.assert_allclose(points.T, expected)
     np.testing.assert_array_equal(points[[0, -1]], ZIGZAG[[0, -1]])
-    assert abs(length([ZIGZAG]) / (len(points) - 1) - 0.5) < 0.02
+    assert abs(stroke_length([ZIGZAG]) / (len(points) - 1) - 0.5) < 0.02
 
 
 def test_generated_lines_know_the_character_of_every_point():

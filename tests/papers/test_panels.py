@@ -74,9 +74,9 @@ def test_attention_is_what_the_runs_kept_at_every_moment_of_every_example(recogn
 def test_drawings_are_those_that_were_kept():
     runs = {"none": drawer(0), "layer": drawer(1)}
     panel = drawing_panel.drawing(runs, digits())
-    assert panel.state == drawing_panel.DrawingState(0, 3, 80)
+    assert panel.state == drawing_panel.DrawingPanelSettings(0, 3, 80)
     assert len(panel.controls["picture"].options) == 2, "of the third no drawing was kept"
-    panel.state = drawing_panel.DrawingState(1, 2, 40)
+    panel.state = drawing_panel.DrawingPanelSettings(1, 2, 40)
     plot = panel.plots["drawing"]
     for slot, run in enumerate(runs.values()):
         arrays = run.pictures(0)[40]
@@ -88,7 +88,9 @@ def test_drawings_are_those_that_were_kept():
         for (kind, count), window in zip(sizes.items(), arrays["windows"], strict=True):
             grid = drawing_panel.FilterGrid(*map(float, window[:, 1, 1]), count)
             trace = plot.current(f"{kind} window {slot}")
-            np.testing.assert_array_equal(trace["x"], drawing_panel.outline(grid)["x"])
+            np.testing.assert_array_equal(
+                trace["x"], drawing_panel.window_outline_trace(grid)["x"]
+            )
     with pytest.raises(ValueError, match=r"glimpses, \[3, 4\]"):
         drawing_panel.drawing({"none": drawer(0), "layer": drawer(0, glimpses=4)}, digits())
 
@@ -295,7 +297,7 @@ def test_what_is_typed_is_written_or_refused_and_each_hand_has_its_line():
     panel = writing_panel.writing(untrained_writers(), [line()], text="fox")
     windows = set()
     for update, like in ((0, -1), (0, 0), (7, -1), (7, 0)):
-        panel.state = writing_panel.WritingState("fox", update=update, like=like)
+        panel.state = writing_panel.WritingPanelSettings("fox", update=update, like=like)
         windows.add(panel.plots["writing"].current("window 1")["z"].tobytes())
     assert len(windows) == 4
     panel.controls["text"].value = "Fox 7"
@@ -313,7 +315,7 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
     runs = [train(replace(smoke, norm=norm), norm, root=tmp_path) for norm in arms]
     writers = writing_panel.load_writers(runs)
     writing_panel.save_writers(runs, tmp_path / "hands.safetensors")
-    again = writing_panel.included_writers(tmp_path / "hands.safetensors")
+    again = writing_panel.load_included_writers(tmp_path / "hands.safetensors")
     assert again.stages == writers.stages == (2,)
     assert again.floor == smoke.std_floor
     assert "lnlab train handwriting --budget notebook --set norm=none" in again.made
@@ -327,7 +329,7 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
 
 def test_the_models_that_come_with_lnlab_need_no_data(monkeypatch):
     monkeypatch.setattr("lnlab.papers.handwriting.experiment.load", None)
-    writers = writing_panel.included_writers()
+    writers = writing_panel.load_included_writers()
     assert set(writers.models) == {"none", "layer"}
     assert writers.made.count("lnlab train handwriting") == 2 * len(writers.stages)
     for arm in writers.models:

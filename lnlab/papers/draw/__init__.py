@@ -8,11 +8,11 @@ __getattr__, __dir__ = lazy(
         "Experiment": ".experiment",
         "ESTIMATED": ".evaluate",
         "MISTAKES": ".model",
-        "bound": ".evaluate",
+        "bound_terms": ".evaluate",
         "bound_warning": ".evaluate",
         "check_drawable": ".experiment",
         "filterbank": ".model",
-        "importance_estimate": ".evaluate",
+        "importance_weighted_nll": ".evaluate",
         "kl_divergence": ".model",
     },
 )

@@ -17,7 +17,7 @@ ESTIMATED = 200  # test images whose log p(x) is estimated
 DRAWS = 50  # samples of z for the estimate of an image
 
 
-class Bound(NamedTuple):
+class BoundTerms(NamedTuple):
     """The bound of N images in nats, smaller is better: canvas + kl."""
 
     canvas: Tensor  # -log p(x | z) (N,)
@@ -30,48 +30,48 @@ class Bound(NamedTuple):
 
 
 @torch.no_grad()
-def bound(net: DRAW, x: Tensor) -> Bound:
+def bound_terms(net: DRAW, x: Tensor) -> BoundTerms:
     """Return the bound of images x (N, D) as in training, mistakes included.
 
     The noise is the same at each call and for all models of the same T and Z.
     """
     random, canvases, kls = generator("noise of the bound"), [], []
     for batch in x.split(BATCH):
-        drawing = net.draw(batch, net.noise(batch, random))
-        canvases.append(net.nats(batch, drawing.canvases[-1]).cpu())
-        kls.append(net.kl(drawing.mean, drawing.log_sigma).sum(0).cpu())
-    return Bound(torch.cat(canvases), torch.cat(kls))
+        drawing = net.draw(batch, net.sample_noise(batch, random))
+        canvases.append(net.reconstruction_nats(batch, drawing.canvases[-1]).cpu())
+        kls.append(net.kl_per_glimpse(drawing.mean, drawing.log_sigma).sum(0).cpu())
+    return BoundTerms(torch.cat(canvases), torch.cat(kls))
 
 
 @torch.no_grad()
-def importance_estimate(net: DRAW, x: Tensor, draws: int = DRAWS) -> Tensor:
+def importance_weighted_nll(net: DRAW, x: Tensor, num_samples: int = DRAWS) -> Tensor:
     r"""Return estimates of -log p(x) (N,) of images x (N, D), by importance weights.
 
     .. math::
         \log p(x) \ge E \log \frac{1}{K} \sum_{k=1}^{K}
             \frac{p(x | z^k)\, p(z^k)}{q(z^k | x)}
 
-    (Burda et al. 2016), closer for larger K = ``draws``; K = 1 is the bound. Each glimpse has
-    its own noise and the correct density, whatever mistake the model was trained with.
+    (Burda et al. 2016), closer for larger K = ``num_samples``; K = 1 is the bound. Each glimpse
+    has its own noise and the correct density, whatever mistake the model was trained with.
     """
     random, estimates = generator("noise of the weights"), []
-    for batch in x.split(max(1, BATCH // draws)):
-        repeated = batch.repeat_interleave(draws, 0)
+    for batch in x.split(max(1, BATCH // num_samples)):
+        repeated = batch.repeat_interleave(num_samples, 0)
         size = net.glimpses, len(repeated), net.latent_size
         noise = torch.randn(size, generator=random, dtype=x.dtype).to(x.device)
         drawing = net.draw(repeated, noise)
         # log p(z) - log q(z): the constants of the two normal densities cancel
         log_ratio = drawing.log_sigma + (noise.square() - drawing.z.square()) / 2
-        log_w = log_ratio.sum((0, 2)) - net.nats(repeated, drawing.canvases[-1])
-        log_w = log_w.unflatten(0, (-1, draws))
-        estimates.append(torch.tensor(draws).log() - log_w.logsumexp(1))
+        log_w = log_ratio.sum((0, 2)) - net.reconstruction_nats(repeated, drawing.canvases[-1])
+        log_w = log_w.unflatten(0, (-1, num_samples))
+        estimates.append(torch.tensor(num_samples).log() - log_w.logsumexp(1))
     return torch.cat(estimates).cpu()
 
 
 def bound_warning(bound: Tensor, estimate: Tensor) -> str:
     """Return a warning if alleged bounds (N,) are below the estimates (N,) of a model.
 
-    :func:`importance_estimate` is a bound of -log p(x) too, and in expectation at least as
+    :func:`importance_weighted_nll` is a bound of -log p(x) too, and in expectation at least as
     tight as the one of training. Bounds that are lower on the same images, by more than three
     standard errors, cannot be this model's; whether they are above -log p(x) is unknown.
     """
@@ -86,7 +86,7 @@ def bound_warning(bound: Tensor, estimate: Tensor) -> str:
     )
 
 
-def saved_glimpses(glimpses: int) -> list[int]:
+def saved_glimpse_indices(glimpses: int) -> list[int]:
     """Return the glimpses after which canvases are saved, from 0."""
     count = min(FRAMES, glimpses)
     return [round((k + 1) * glimpses / count) - 1 for k in range(count)]
@@ -102,21 +102,21 @@ def make_drawings(net: DRAW, x: Tensor) -> dict[str, Any]:
         (SAMPLES, height, width), samples from the prior. Pixels are 0 to 255.
     """
     x, random = x[:SHOWN], generator("noise of the drawings")
-    drawing = net.draw(x, net.noise(x, random))
-    z = net.noise(x.new_empty(SAMPLES, 0), random)
-    saved = saved_glimpses(net.glimpses)
+    drawing = net.draw(x, net.sample_noise(x, random))
+    z = net.sample_noise(x.new_empty(SAMPLES, 0), random)
+    saved = saved_glimpse_indices(net.glimpses)
     windows = [
         torch.stack([w.x, w.y, w.stride, w.variance.sqrt()]).cpu()[:, saved]
         for w in (drawing.read, drawing.write)
     ]
     return {
-        "canvas": _pixels(drawing.canvases.cpu()[saved], net.shape),
+        "canvas": _logits_to_pixels(drawing.canvases.cpu()[saved], net.shape),
         "windows": torch.stack(windows).float(),
-        "dreams": _pixels(net.sample(z)[0][-1].cpu(), net.shape),
+        "dreams": _logits_to_pixels(net.draw_from_latents(z)[0][-1].cpu(), net.shape),
     }
 
 
-def _pixels(logits: Tensor, shape: tuple[int, int]) -> Tensor:
+def _logits_to_pixels(logits: Tensor, shape: tuple[int, int]) -> Tensor:
     return (255 * logits.sigmoid()).round().to(torch.uint8).unflatten(-1, shape)
 
 
@@ -130,7 +130,7 @@ def measure(net: DRAW, dataset: Any, *, pictures: bool, test: bool) -> dict[str,
     """
     net.eval()
     x = dataset.valid.x.to(net.first)
-    valid = bound(net, x)
+    valid = bound_terms(net, x)
     values: dict[str, Any] = {
         "valid_bound": float(valid.total.mean()),
         "valid_kl": float(valid.kl.mean()),
@@ -139,7 +139,7 @@ def measure(net: DRAW, dataset: Any, *, pictures: bool, test: bool) -> dict[str,
         values |= make_drawings(net, x)
     if test:
         x = dataset.test.x.to(net.first)
-        total, estimate = bound(net, x).total, importance_estimate(net, x[:ESTIMATED])
+        total, estimate = bound_terms(net, x).total, importance_weighted_nll(net, x[:ESTIMATED])
         values |= {
             "test_bound": float(total.mean()),
             "test_nll": float(estimate.mean()),

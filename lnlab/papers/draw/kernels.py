@@ -97,15 +97,17 @@ class FusedDRAW(DRAW):
         loop = self.loop() if self._takes(x) else None
         if loop is None:
             return super().forward(x)
-        canvas, mean, log_sigma, *_ = loop([x, self.noise(x)], self.tensors())
-        return self.nats(x, canvas), self.kl(mean, log_sigma).sum(0)
+        canvas, mean, log_sigma, *_ = loop([x, self.sample_noise(x)], self.loop_parameters())
+        return self.reconstruction_nats(x, canvas), self.kl_per_glimpse(mean, log_sigma).sum(0)
 
     def draw(self, x: Tensor, noise: Tensor) -> Drawing:
         takes = not torch.is_grad_enabled() and self._takes(x) and noise.dtype == x.dtype
         loop = self.loop(every_glimpse=True) if takes else None
         if loop is None:
             return super().draw(x, noise)
-        _, mean, log_sigma, canvases, z, reads, writes = loop([x, noise], self.tensors())
+        _, mean, log_sigma, canvases, z, reads, writes = loop(
+            [x, noise], self.loop_parameters()
+        )
         read = make_window(reads, self.shape, self.read)
         write = make_window(writes, self.shape, self.write)
         return Drawing(canvases, mean, log_sigma, z, read, write)
@@ -121,7 +123,7 @@ class FusedDRAW(DRAW):
         if (
             not is_exactly(self, FusedDRAW)
             or has_hooks(self)
-            or not all(map(is_affine, self._maps))
+            or not all(map(is_affine, self._linear_maps))
         ):
             return None
         encoder, decoder = fused_cell(self.encoder), fused_cell(self.decoder)
@@ -135,18 +137,20 @@ class FusedDRAW(DRAW):
         eps, threads = encoder.eps + decoder.eps, torch.get_num_threads()
         return DrawLoop(lib, encoder.kernel, eps, threads, self, every_glimpse)
 
-    def tensors(self) -> list[Tensor]:
+    def loop_parameters(self) -> list[Tensor]:
         """Return the parameters as the loop takes them: of the cells, the maps, the canvas."""
         of_cells = [
             tensor
             for cell in (self.encoder, self.decoder)
             for tensor in (cell.W_x, cell.W_h, fused_form(cell).parameters, *cell.first)
         ]
-        of_maps = [tensor for layer in self._maps for tensor in (layer.W, require_bias(layer))]
+        of_maps = [
+            tensor for layer in self._linear_maps for tensor in (layer.W, require_bias(layer))
+        ]
         return [*of_cells, *of_maps, self.first]
 
     @property
-    def _maps(self) -> tuple[Linear, Linear, Linear]:
+    def _linear_maps(self) -> tuple[Linear, Linear, Linear]:
         return self.q, self.reader, self.writer
 
 

@@ -93,7 +93,7 @@ def filterbank(
     return ((a - mu[..., None]).square() * scale).softmax(-1)
 
 
-class Glimpse(NamedTuple):
+class DrawState(NamedTuple):
     """The state between two glimpses: of the encoder, the decoder and the canvas."""
 
     encoder: State
@@ -158,11 +158,13 @@ class DRAW(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the terms of the bound of images x (B, D): of the canvas (B,), the KL (B,)."""
-        steps = [*self._glimpses(x, self.noise(x))]
+        steps = [*self._draw_by_glimpse(x, self.sample_noise(x))]
         mean, log_sigma = (torch.stack([step[k] for step in steps]) for k in (1, 2))
-        return self.nats(x, steps[-1][0]), self.kl(mean, log_sigma).sum(0)
+        return self.reconstruction_nats(x, steps[-1][0]), self.kl_per_glimpse(
+            mean, log_sigma
+        ).sum(0)
 
-    def noise(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def sample_noise(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return standard normal noise for the drawing of x (B, D): (T, B, Z).
 
         With a ``generator`` it is the same on every device.
@@ -172,22 +174,22 @@ class DRAW(nn.Module):
         noise = torch.randn(size, generator=generator, dtype=x.dtype, device=device)
         return noise.to(x.device).expand(self.glimpses, -1, -1)
 
-    def nats(self, x: Tensor, canvas: Tensor) -> Tensor:
+    def reconstruction_nats(self, x: Tensor, canvas: Tensor) -> Tensor:
         """Return -log p(x | canvas) of images (..., D), Bernoullis with these logits: (...)."""
         x = x.expand_as(canvas)
         return F.binary_cross_entropy_with_logits(canvas, x, reduction="none").sum(-1)
 
-    def kl(self, mean: Tensor, log_sigma: Tensor) -> Tensor:
+    def kl_per_glimpse(self, mean: Tensor, log_sigma: Tensor) -> Tensor:
         """Return the KL of each glimpse from the prior in nats (T, B), mistake included."""
         kl = kl_divergence(mean, log_sigma)
         return kl + (self.latent_size - 1) / 2 if self.mistake == "kl" else kl
 
     def draw(self, x: Tensor, noise: Tensor) -> Drawing:
         """Draw images x (B, D), z_t = mean + sigma times the noise (T, B, Z)."""
-        *tensors, read, write = zip(*self._glimpses(x, noise), strict=True)
+        *tensors, read, write = zip(*self._draw_by_glimpse(x, noise), strict=True)
         return Drawing(*map(torch.stack, tensors), stack_windows(read), stack_windows(write))
 
-    def _glimpses(self, x: Tensor, noise: Tensor) -> Iterator[tuple[Any, ...]]:
+    def _draw_by_glimpse(self, x: Tensor, noise: Tensor) -> Iterator[tuple[Any, ...]]:
         """Yield the fields of :class:`Drawing`, glimpse by glimpse."""
         state = self.initial_state(x)
         for t, epsilon in enumerate(noise.unbind()):
@@ -197,10 +199,10 @@ class DRAW(nn.Module):
             mean, log_sigma = self.q(encoder[0]).chunk(2, dim=-1)
             z = mean + log_sigma.exp() * epsilon
             decoder, canvas, write = self._write(z, state, t)
-            state = Glimpse(encoder, decoder, canvas)
+            state = DrawState(encoder, decoder, canvas)
             yield canvas, mean, log_sigma, z, read, write
 
-    def sample(self, z: Tensor) -> tuple[Tensor, Window]:
+    def draw_from_latents(self, z: Tensor) -> tuple[Tensor, Window]:
         """Return canvases (T, B, D) and windows of writing, from z of the prior (T, B, Z)."""
         state, canvases, windows = self.initial_state(z[0]), [], []
         for t, z_t in enumerate(z):
@@ -210,10 +212,10 @@ class DRAW(nn.Module):
             windows.append(write)
         return torch.stack(canvases), stack_windows(windows)
 
-    def initial_state(self, x: Tensor) -> Glimpse:
+    def initial_state(self, x: Tensor) -> DrawState:
         """Return the state before the first glimpse of images x (B, ...)."""
         encoder, decoder = self.encoder.initial_state(x), self.decoder.initial_state(x)
-        return Glimpse(encoder, decoder, self.first.expand(len(x), -1))
+        return DrawState(encoder, decoder, self.first.expand(len(x), -1))
 
     def filterbanks(self, window: Window, count: int) -> tuple[Tensor, Tensor]:
         """Return F_Y (B, N, height) and F_X (B, N, width) of windows with N = ``count``."""
@@ -234,7 +236,7 @@ class DRAW(nn.Module):
         )
         return window.intensity[..., None] * torch.cat([image, image - drawing], dim=-1)
 
-    def _write(self, z: Tensor, state: Glimpse, t: int) -> tuple[State, Tensor, Window]:
+    def _write(self, z: Tensor, state: DrawState, t: int) -> tuple[State, Tensor, Window]:
         """Return the decoder's state after z (B, Z), the new canvas, and the window."""
         decoder = self.decoder(z, state.decoder, t)
         raw = self.writer(decoder[0])

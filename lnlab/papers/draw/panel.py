@@ -21,7 +21,7 @@ from lnlab.figures.style import (
 from lnlab.panels.controls import choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
-from lnlab.papers.draw.evaluate import saved_glimpses
+from lnlab.papers.draw.evaluate import saved_glimpse_indices
 from lnlab.papers.pictures import nearest_value, read_first_seed
 from lnlab.training.runs import Run
 
@@ -40,7 +40,7 @@ AROUND = 0.3
 
 
 @dataclass(frozen=True)
-class DrawingState:
+class DrawingPanelSettings:
     """One picture after one of its glimpses, at one moment of the training."""
 
     picture: int = 0  # which one, from 0
@@ -64,7 +64,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     Args:
         runs: by name, of the task ``draw``; of several seeds the first counts.
         pictures: the validation pictures of their data (N, height, width), 0 to 255.
-        settings: fields of :class:`DrawingState` to start with; Reset returns to them.
+        settings: fields of :class:`DrawingPanelSettings` to start with; Reset returns to them.
     """
     rows, arrays = read_first_seed(runs, "nets")
     lengths = {run.config["glimpses"] for run in runs.values()}
@@ -73,12 +73,12 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             f"these runs have different numbers of glimpses, {sorted(lengths)}: "
             "choose runs with equally many."
         )
-    glimpses = [t + 1 for t in saved_glimpses(*lengths)]
+    glimpses = [t + 1 for t in saved_glimpse_indices(*lengths)]
     first = next(iter(arrays.values()))
     updates = sorted(first)
     pictures = pictures[: first[updates[0]]["canvas"].shape[1]]
 
-    def show(state: DrawingState) -> Shown:
+    def show(state: DrawingPanelSettings) -> Shown:
         sketches, bounds, t = {}, [], glimpses.index(state.glimpse)
         for name, metrics in rows.items():
             update = nearest_value(sorted(arrays[name]), state.update)
@@ -89,11 +89,15 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             sketches[name] = (
                 text,
                 {
-                    "looked": pixels(pictures[state.picture]),
-                    "looked window": outline(FilterGrid(*look, count=config["read_size"])),
-                    "canvas": pixels(saved["canvas"][t, state.picture]),
-                    "canvas window": outline(FilterGrid(*write, count=config["write_size"])),
-                    "dreams": pixels(tile_images(saved["dreams"])),
+                    "looked": pixel_trace(pictures[state.picture]),
+                    "looked window": window_outline_trace(
+                        FilterGrid(*look, count=config["read_size"])
+                    ),
+                    "canvas": pixel_trace(saved["canvas"][t, state.picture]),
+                    "canvas window": window_outline_trace(
+                        FilterGrid(*write, count=config["write_size"])
+                    ),
+                    "dreams": pixel_trace(tile_images(saved["dreams"])),
                 },
             )
             bounds.append(f"{name} {row.valid_bound:.1f}")
@@ -114,7 +118,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         " window for writing, and sixteen pictures that it generates"
     )
     return Panel(
-        DrawingState(**settings), controls, show, alt={"drawing": alt},
+        DrawingPanelSettings(**settings), controls, show, alt={"drawing": alt},
         notebook="11", on_page=[*controls],
     )  # fmt: skip
 
@@ -162,14 +166,14 @@ def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Fig
     return {"data": data, "layout": layout | {"annotations": notes, "shapes": edges}}
 
 
-def pixels(image: np.ndarray) -> dict[str, Any]:
+def pixel_trace(image: np.ndarray) -> dict[str, Any]:
     """Return an image whose pixels are counted from 1."""
     height, width = image.shape
     x, y = np.arange(1.0, width + 1), np.arange(1.0, height + 1)
     return {"z": np.asarray(image, np.uint8), "x": x, "y": y}
 
 
-def outline(window: FilterGrid) -> dict[str, Any]:
+def window_outline_trace(window: FilterGrid) -> dict[str, Any]:
     """Return the outline of a window and a dot for the middle of each filter.
 
     The outline lies a deviation around the outer filters; a dot is larger where its filter

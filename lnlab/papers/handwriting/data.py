@@ -14,7 +14,13 @@ from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_sources, sort_by_hash
 from lnlab.data.downloads import unpack
 from lnlab.papers.handwriting import pen
-from lnlab.papers.handwriting.pen import Line, Stroke, length, offsets, resample
+from lnlab.papers.handwriting.pen import (
+    Line,
+    Stroke,
+    resample_stroke,
+    stroke_length,
+    strokes_to_offsets,
+)
 from lnlab.paths import data_folder
 
 PEN, UNIPEN, IAM = SOURCES = read_sources("strokes")
@@ -41,7 +47,7 @@ class Alphabet:
         """Return V, with the number of all others."""
         return len(self.characters) + 1
 
-    def unknown(self, text: str) -> str:
+    def unknown_characters(self, text: str) -> str:
         """Return the characters of a text that are not in the alphabet, each once."""
         return "".join(c for c in dict.fromkeys(text) if c not in self._numbers)
 
@@ -49,7 +55,7 @@ class Alphabet:
         """Return the number of each character; if ``strict``, refuse what cannot be written."""
         if strict and not text.strip():
             raise ValueError("there is no text: give some characters to write.")
-        if strict and (unknown := self.unknown(text)):
+        if strict and (unknown := self.unknown_characters(text)):
             raise ValueError(
                 f"{text!r} has {', '.join(map(repr, unknown))}, which this model never "
                 f"learned: choose from {self.characters!r}."
@@ -76,7 +82,7 @@ class Strokes(Dataset[Sequence[Line]]):
         return steps.mean(0), steps.std(0)
 
     @cached_property
-    def unseen(self) -> list[int]:
+    def unseen_text_indices(self) -> list[int]:
         """The indices of the test lines whose text no training line has."""
         seen = {line.text for line in self.train}
         return [index for index, line in enumerate(self.test) if line.text not in seen]
@@ -95,7 +101,7 @@ class Strokes(Dataset[Sequence[Line]]):
     def __str__(self) -> str:
         counts = ", ".join(f"{len(lines)} {split}" for split, lines in self._splits.items())
         steps = np.mean([line.steps for line in self._splits["train"]])
-        seen = len(self._splits["test"]) - len(self.unseen)
+        seen = len(self._splits["test"]) - len(self.unseen_text_indices)
         return (
             f"{self.kind} data: {self.name}, lines: {counts}; {steps:.0f} points a line on "
             f"average; {seen} lines to test have a text that is trained on too"
@@ -106,13 +112,13 @@ def load(source: Source, path: Path | None = None, *, max_train: int | None = No
     """Return the handwriting of a source; the path is a folder, or UNIPEN's archive."""
     if source is PEN:
         sizes = pen.SIZES | {"train": min(pen.SIZES["train"], max_train or pen.SIZES["train"])}
-        return Strokes(source, lambda: (pen.make_splits(sizes), ""), lambda: str(sizes))
+        return Strokes(source, lambda: (pen.make_lines_by_split(sizes), ""), lambda: str(sizes))
     path = path or data_folder() / source.name
     if source is UNIPEN:
-        place, files = find_unipen(path)
+        place, files = find_unipen_files(path)
         read = partial(read_unipen, place)
     else:
-        files = find_iam(path)
+        files = find_iam_files(path)
         read = partial(read_iam, path)
 
     def read_and_note() -> tuple[Mapping[str, Sequence[Line]], str]:
@@ -136,7 +142,7 @@ PER_CHARACTER = 10  # points a character: a line of 29 characters, the mean, has
 HELD_OUT = 10  # one in so many writers validates, and one tests
 
 
-def unipen_folder(folder: Path) -> Path | None:
+def find_unipen_folder(folder: Path) -> Path | None:
     """Return the folder that has ``data/8`` and ``include``: this one, or one in it."""
     for path in (folder, *sorted(folder.glob("*/"))):
         if (path / "data" / "8").is_dir() and (path / "include").is_dir():
@@ -144,9 +150,9 @@ def unipen_folder(folder: Path) -> Path | None:
     return None
 
 
-def find_unipen(path: Path) -> tuple[Path, list[Path]]:
+def find_unipen_files(path: Path) -> tuple[Path, list[Path]]:
     """Return the folder or the archive of UNIPEN, and the files that decide its lines."""
-    if path.is_dir() and (folder := unipen_folder(path)):
+    if path.is_dir() and (folder := find_unipen_folder(path)):
         return folder, sorted(folder.glob("*/**/*.dat"))
     archives = [path] if path.is_file() else sorted(path.glob("unipen*.tar.gz"))
     if not archives:
@@ -162,7 +168,7 @@ def read_unipen(path: Path) -> tuple[dict[str, list[Line]], int]:
 
     A hash of the names decides which writers validate and test.
     """
-    folder = path if path.is_dir() else unipen_folder(unpack(path))
+    folder = path if path.is_dir() else find_unipen_folder(unpack(path))
     files = sorted((folder / "data" / "8").glob("*/*/*.dat")) if folder else []
     if folder is None or not files:
         raise ValueError(f"unipen: there are no lines, data/8/*/*/*.dat, in {path}.")
@@ -203,24 +209,24 @@ def _read_unipen_line(path: Path, folder: Path) -> Line | None:
                 f"{points}: a stroke has something else than pairs x y: {error}"
             ) from None
         strokes.append(stroke)
-    strokes = _keep_on_tablet(strokes)
-    if not _is_ink(strokes):
+    strokes = _drop_points_off_tablet(strokes)
+    if not _has_length(strokes):
         return None
-    step = length(strokes) / (PER_CHARACTER * len(text))
-    ink = [resample(stroke, step) / step for stroke in strokes]
+    step = stroke_length(strokes) / (PER_CHARACTER * len(text))
+    ink = [resample_stroke(stroke, step) / step for stroke in strokes]
     name = path.relative_to(folder / "data" / "8").with_suffix("").as_posix()
-    return Line(name, writer[1] if writer else path.parent.name, text, offsets(ink))
+    return Line(name, writer[1] if writer else path.parent.name, text, strokes_to_offsets(ink))
 
 
-def _keep_on_tablet(strokes: Iterable[Stroke]) -> list[Stroke]:
+def _drop_points_off_tablet(strokes: Iterable[Stroke]) -> list[Stroke]:
     """Return strokes without the points that lie on no tablet."""
     kept = (stroke[(np.abs(stroke) < FARTHEST).all(1)] for stroke in strokes)  # not nan, too
     return [stroke for stroke in kept if len(stroke)]
 
 
-def _is_ink(strokes: Sequence[Stroke]) -> bool:
+def _has_length(strokes: Sequence[Stroke]) -> bool:
     """Return True if strokes are more than a point."""
-    return sum(map(len, strokes)) >= 2 and length(strokes) > 0
+    return sum(map(len, strokes)) >= 2 and stroke_length(strokes) > 0
 
 
 # IAM-OnDB (Liwicki and Bunke, 2005), in its official layout: the file ``a01-000u-01.xml`` in
@@ -237,9 +243,9 @@ STEP = 20.0
 """Units of the whiteboard in one of ours: about as far as the pen goes between two points."""
 
 
-def find_iam(folder: Path) -> list[Path]:
+def find_iam_files(folder: Path) -> list[Path]:
     """Return all files that are read: lists, texts and strokes."""
-    lists = [_list_of_forms(folder, name) for names in LISTS.values() for name in names]
+    lists = [_form_list_path(folder, name) for names in LISTS.values() for name in names]
     missing = [path for path in (*lists, folder / "lineStrokes") if not path.exists()]
     if missing:
         raise FileNotFoundError(
@@ -254,7 +260,7 @@ def find_iam(folder: Path) -> list[Path]:
     ]
 
 
-def _list_of_forms(folder: Path, name: str) -> Path:
+def _form_list_path(folder: Path, name: str) -> Path:
     """Return a list of forms, at the top or in a folder of lists."""
     lists = sorted(folder.glob(f"*/{name}"))
     return lists[0] if lists and not (folder / name).is_file() else folder / name
@@ -264,15 +270,15 @@ def read_iam(folder: Path) -> tuple[dict[str, list[Line]], int]:
     """Read IAM-OnDB's lines by split, and count those that are left out."""
     splits, left_out = {split: list[Line]() for split in SPLITS}, 0
     for split, names in LISTS.items():
-        for path in (_list_of_forms(folder, name) for name in names):
+        for path in (_form_list_path(folder, name) for name in names):
             for form in path.read_text("ascii", "replace").split():
-                lines = [*_read_form(folder, form, path)]
+                lines = [*_read_form_lines(folder, form, path)]
                 splits[split] += filter(None, lines)
                 left_out += lines.count(None)
     return splits, left_out
 
 
-def _read_form(folder: Path, form: str, path: Path) -> Iterator[Line | None]:
+def _read_form_lines(folder: Path, form: str, path: Path) -> Iterator[Line | None]:
     """Read the lines of one form; None where one has no text or no ink."""
     name = re.fullmatch(r"(([a-z]\d\d)-\d{3})[a-z]?", form)
     if name is None:
@@ -283,16 +289,16 @@ def _read_form(folder: Path, form: str, path: Path) -> Iterator[Line | None]:
         raise FileNotFoundError(
             f"iam: the lists name form {form}, lineStrokes/{subfolder} has none of its lines"
         )
-    texts = _read_texts(folder / "ascii" / subfolder / f"{form}.txt")
+    texts = _read_line_texts(folder / "ascii" / subfolder / f"{form}.txt")
     for file in files:
         text = texts.get(int(file.stem.rpartition("-")[2]), "")
-        strokes = _read_xml(file)
-        used = text and _is_ink(strokes)
+        strokes = _read_iam_strokes(file)
+        used = text and _has_length(strokes)
         ink = [stroke / STEP for stroke in strokes]
-        yield Line(file.stem, form, text, offsets(ink)) if used else None
+        yield Line(file.stem, form, text, strokes_to_offsets(ink)) if used else None
 
 
-def _read_texts(path: Path) -> dict[int, str]:
+def _read_line_texts(path: Path) -> dict[int, str]:
     """Return the lines of a form's text by number, from 1."""
     if not path.is_file():
         return {}
@@ -303,7 +309,7 @@ def _read_texts(path: Path) -> dict[int, str]:
     return {number: " ".join(line.split()) for number, line in enumerate(lines, start=1)}
 
 
-def _read_xml(path: Path) -> list[Stroke]:
+def _read_iam_strokes(path: Path) -> list[Stroke]:
     """Return the strokes of a line, y upwards."""
     content = path.read_bytes()
     # entities can make a small file fill the memory
@@ -318,4 +324,4 @@ def _read_xml(path: Path) -> list[Stroke]:
         ]
     except (ElementTree.ParseError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is no line of IAM-OnDB: {error!r}.") from None
-    return _keep_on_tablet(strokes)
+    return _drop_points_off_tablet(strokes)

@@ -13,8 +13,8 @@ from lnlab.papers.handwriting.model import (
     make_mixture,
     negative_log_likelihood,
     sample_points,
-    standardise,
-    unstandardise,
+    standardise_offsets,
+    unstandardise_offsets,
 )
 from lnlab.papers.handwriting.pen import Line
 
@@ -146,7 +146,7 @@ def write(
     characters = torch.tensor([before + numbers]).to(weight.device)
     state, x = net.initial_state(1), weight.new_zeros(1, 1, 3)
     if primer:
-        read = standardise(primer.offsets, scale).to(weight)[None]
+        read = standardise_offsets(primer.offsets, scale).to(weight)[None]
         _, _, state = net.advance(read[:, :-1], characters, state)
         x = read[:, -1:]
     points, windows, ended = [], [], False
@@ -159,5 +159,5 @@ def write(
         x = sample_points(make_mixture(y[:, 0], floor=floor, bias=bias), random)[:, None]
         points.append(x[0, 0])
         windows.append(window[len(before) : -1])
-    offsets = unstandardise(torch.stack(points), scale)
+    offsets = unstandardise_offsets(torch.stack(points), scale)
     return WrittenLine(offsets, torch.stack(windows).numpy(), ended)

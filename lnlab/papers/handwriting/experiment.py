@@ -67,7 +67,7 @@ class Experiment(training.Experiment):
     lower_is_better = ("valid_nll",)
 
     @classmethod
-    def scaled(cls, **changes: Any) -> Self:
+    def scaled_for_two_cores(cls, **changes: Any) -> Self:
         """Return the size for two cores: UNIPEN, 3 x 128 units, batches of 16, whole lines."""
         settings: dict[str, Any] = {
             "units": (128,),
@@ -122,5 +122,5 @@ class Experiment(training.Experiment):
         limits = self.max_points, self.max_lines
         lines = {split: EncodedLines(dataset, split, *limits) for split in splits}
         count = len(lines["test"]) if "test" in lines else 0
-        unseen = [index for index in dataset.unseen if index < count]
+        unseen = [index for index in dataset.unseen_text_indices if index < count]
         return measure(net, lines, unseen, self.std_floor, dataset.source.name)

@@ -45,7 +45,7 @@ LEAST = 2
 
 
 @dataclass
-class TextLoop(CompiledLoop):
+class WindowLoop(CompiledLoop):
     """The first LSTM and the window along points x (T, B, D), from a state.
 
     The outputs are h (T, B, H) of the LSTM, the window w (T, B, V), phi (T, B, U + 1), how much
@@ -97,7 +97,7 @@ class FusedHandwriting(HandwritingNet):
         if loop is None or not self._takes(x, text, memory):
             return super()._run_window(x, text, memory)
         inputs = [x, *memory.states[0], memory.kappa, memory.w]
-        h, w, phi, c, kappa = loop(inputs, self.tensors())
+        h, w, phi, c, kappa = loop(inputs, self.loop_parameters())
         return h, w, phi, (h[-1], c), kappa
 
     def _takes(self, x: Tensor, text: Tensor, memory: WriterState) -> bool:
@@ -121,7 +121,7 @@ class FusedHandwriting(HandwritingNet):
             )
         )
 
-    def loop(self, text: Tensor) -> TextLoop | None:
+    def loop(self, text: Tensor) -> WindowLoop | None:
         """Return the loop for these texts (B, U); None if this model has no form."""
         if not is_exactly(self, FusedHandwriting):
             return None
@@ -130,15 +130,15 @@ class FusedHandwriting(HandwritingNet):
         cell = fused_cell(self.lstms[0].cells[0])
         if cell is None or cell.kernel not in CELLS:
             return None
-        if len({(a.dtype, a.device) for a in self.tensors()}) > 1:
+        if len({(a.dtype, a.device) for a in self.loop_parameters()}) > 1:
             return None
         lib = library_for(WRITING, self.move.W)
         if lib is None:
             return None
         text = text.clone(memory_format=torch.contiguous_format)
-        return TextLoop(lib, cell.kernel, cell.eps, torch.get_num_threads(), text)
+        return WindowLoop(lib, cell.kernel, cell.eps, torch.get_num_threads(), text)
 
-    def tensors(self) -> list[Tensor]:
+    def loop_parameters(self) -> list[Tensor]:
         """Return the parameters as the loop takes them: of the cell, then of the window."""
         cell = self.lstms[0].cells[0]
         return [

@@ -30,7 +30,7 @@ MAX_R = 8.0  # the largest |r|: above it tanh(r) is 1 in float32, and a density 
 MIN_LOG_SIGMA = -12.0  # the smallest logarithm of a deviation, for the same reason
 
 
-class Gaussians(NamedTuple):
+class PointMixture(NamedTuple):
     """The distribution of the next point, of M components."""
 
     pen: Tensor  # the logit of the pen being lifted behind the point (...)
@@ -40,7 +40,7 @@ class Gaussians(NamedTuple):
     r: Tensor  # the correlation is tanh(r) (..., M)
 
 
-def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussians:
+def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> PointMixture:
     """Return the mixture of a model's outputs y (..., 1 + 6 M).
 
     ``floor`` is added to every standard deviation, 0 in Graves (2013). ``bias`` is that of his
@@ -53,10 +53,10 @@ def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> Gaussia
         # log(floor + sigma)
         log_sigma = math.log(floor) + F.softplus(log_sigma - math.log(floor))
     log_pi = (pi.squeeze(-2) * (1 + bias)).log_softmax(-1)
-    return Gaussians(pen, log_pi, mu.mT, log_sigma, r.squeeze(-2).clamp(-MAX_R, MAX_R))
+    return PointMixture(pen, log_pi, mu.mT, log_sigma, r.squeeze(-2).clamp(-MAX_R, MAX_R))
 
 
-def negative_log_likelihood(mixtures: Gaussians, points: Tensor) -> Tensor:
+def negative_log_likelihood(mixtures: PointMixture, points: Tensor) -> Tensor:
     """Return minus the log probability of points (..., 3): dx, dy, 1 if lifted; eq. 26."""
     z = (points[..., None, :2] - mixtures.mu) * (-mixtures.log_sigma).exp()
     rho = mixtures.r.tanh()
@@ -68,14 +68,14 @@ def negative_log_likelihood(mixtures: Gaussians, points: Tensor) -> Tensor:
     return lifted - (mixtures.log_pi + log_density).logsumexp(-1)
 
 
-def sample_points(mixtures: Gaussians, generator: torch.Generator) -> Tensor:
+def sample_points(mixtures: PointMixture, generator: torch.Generator) -> Tensor:
     """Draw points (B, 3) from mixtures (B,), by random numbers of the CPU.
 
     They are products with the Cholesky factor of the covariance,
     (s_1, 0; rho s_2, s_2 sqrt(1 - rho^2)). Published code multiplies by the covariance itself
     and samples from another density.
     """
-    device, mixtures = mixtures.pen.device, Gaussians(*(tensor.cpu() for tensor in mixtures))
+    device, mixtures = mixtures.pen.device, PointMixture(*(tensor.cpu() for tensor in mixtures))
     components = torch.multinomial(mixtures.log_pi.exp(), 1, generator=generator).squeeze(-1)
     rows = torch.arange(len(components))
     sigma, rho = mixtures.log_sigma[rows, components].exp(), mixtures.r[rows, components].tanh()
@@ -158,14 +158,14 @@ class HandwritingNet(nn.Module):
             )
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    def characters(self, text: Tensor) -> Tensor:
+    def one_hot_characters(self, text: Tensor) -> Tensor:
         """Return one-hot characters (B, U, V), 0 behind the end."""
         one_hot = F.one_hot(text.clamp(min=0), len(self.alphabet)).to(self.move.W)
         return one_hot * (text >= 0).unsqueeze(-1)
 
-    def initial_state(self, cases: int) -> WriterState:
+    def initial_state(self, batch_size: int) -> WriterState:
         """Return the state before the first point."""
-        one = self.move.W.new_zeros(cases, 1)
+        one = self.move.W.new_zeros(batch_size, 1)
         states = tuple(lstm.cells[0].initial_state(one) for lstm in self.lstms)
         kappa, w = one.expand(-1, self.window), one.expand(-1, len(self.alphabet))
         return WriterState(states, kappa, w)
@@ -197,7 +197,7 @@ class HandwritingNet(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
         """Return h (T, B, H), w (T, B, V), phi (T, B, U + 1), and the last state and kappa."""
         cell, state = self.lstms[0].cells[0], memory.states[0]
-        characters = self.characters(text)
+        characters = self.one_hot_characters(text)
         kappa, w = memory.kappa, memory.w
         u = torch.arange(1.0, characters.shape[1] + 2, device=x.device).to(x)
         hs, ws, phis = [], [], []
@@ -253,7 +253,7 @@ class EncodedLines:
     def batch(self, indices: Sequence[int]) -> tuple[LineBatch, Target]:
         """Return some of the lines, padded, and the points that follow."""
         lines = [self.lines[index] for index in indices]
-        rows = [standardise(line.offsets, self.scale) for line in lines]
+        rows = [standardise_offsets(line.offsets, self.scale) for line in lines]
         texts = [torch.tensor(self.alphabet.encode(line.text)) for line in lines]
         whole = pad_sequence(rows, batch_first=True)
         text = pad_sequence(texts, batch_first=True, padding_value=-1)
@@ -262,7 +262,7 @@ class EncodedLines:
         return LineBatch(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
 
 
-def standardise(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:
+def standardise_offsets(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:
     """Return offsets (T + 1, 3) minus their mean, over their deviation; the pen unchanged."""
     mean, deviation = scale
     steps = (offsets[:, :2] - mean) / deviation
@@ -270,7 +270,7 @@ def standardise(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Te
     return torch.from_numpy(np.column_stack([steps, offsets[:, 2]])).float()
 
 
-def unstandardise(points: Tensor, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def unstandardise_offsets(points: Tensor, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Return offsets (T + 1, 3) of standardised points (T, 3) after a first one."""
     mean, deviation = scale
     values = points.double().cpu().numpy()

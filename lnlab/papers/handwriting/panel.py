@@ -36,7 +36,7 @@ from lnlab.papers.handwriting.data import Alphabet
 from lnlab.papers.handwriting.evaluate import Scale, WrittenLine, write
 from lnlab.papers.handwriting.experiment import Experiment
 from lnlab.papers.handwriting.model import HandwritingNet
-from lnlab.papers.handwriting.pen import Line, strokes
+from lnlab.papers.handwriting.pen import Line, offsets_to_strokes
 from lnlab.training.random_state import default_dtype
 from lnlab.training.runs import Run, read
 
@@ -51,7 +51,7 @@ POINTS = {"text": "points of the pen, in their order", "standoff": 6, "font": {"
 
 
 @dataclass(frozen=True)
-class WritingState:
+class WritingPanelSettings:
     """A text and how it is written."""
 
     text: str = "the lazy fox"
@@ -122,7 +122,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
 
 
 def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
-    """Write the weights of runs as :func:`included_writers` reads them, in float16."""
+    """Write the weights of runs as :func:`load_included_writers` reads them, in float16."""
     runs = sorted(
         runs, key=lambda run: (run.config["norm"] != "none", run.config.get("updates", 0))
     )
@@ -144,7 +144,7 @@ def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
     save_file(weights, path, {"hands": json.dumps(metadata)})
 
 
-def included_writers(path: Path = SHIPPED) -> WriterModels:
+def load_included_writers(path: Path = SHIPPED) -> WriterModels:
     """Return the models that come with lnlab, trained on words written here, without data."""
     models: dict[str, dict[int, HandwritingNet]] = {}
     with safe_open(path, "pt") as file:
@@ -180,7 +180,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
     Args:
         writers: the models.
         lines: lines in whose writers' hands the models can go on.
-        settings: fields of :class:`WritingState` to start with; Reset returns to them.
+        settings: fields of :class:`WritingPanelSettings` to start with; Reset returns to them.
     """
 
     @cache
@@ -188,7 +188,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
         line = None if like == NOBODY else lines[like]
         return writers.write(arm, update, text, bias=bias, like=line)
 
-    def show(state: WritingState) -> Shown:
+    def show(state: WritingPanelSettings) -> Shown:
         text = state.text.strip()
         if not 1 <= len(text) <= LONGEST:
             raise ValueError(
@@ -199,7 +199,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
             ink = write(arm, state.update, text, state.bias, state.like)
             points = f"{len(ink.phi)} points"
             cut = "" if ink.ended else ", stopped before the end of the text"
-            inked[arm] = InkedLine(strokes(ink.offsets), ink.phi, points + cut)
+            inked[arm] = InkedLine(offsets_to_strokes(ink.offsets), ink.phi, points + cut)
             end = "written to the end" if ink.ended else "stopped before the end"
             answers.append(f"{arm}: {points}, {end}")
         sentence = (
@@ -207,7 +207,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
             f"{state.bias:g}, by the networks {'; '.join(answers)}."
         )
         title = f"after update {state.update}, bias {state.bias:g}"
-        return Shown(ink_figure(text, inked, state.pen / 100), title, sentence)
+        return Shown(partly_written_figure(text, inked, state.pen / 100), title, sentence)
 
     people = {f"{k + 1}: {line.text} ({line.writer})": k for k, line in enumerate(lines)}
     pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100, **LABELLED)
@@ -224,7 +224,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
         " each point"
     )
     return Panel(
-        WritingState(**settings), controls, show,
+        WritingPanelSettings(**settings), controls, show,
         alt={"writing": alt}, notebook="12", on_page=["update", "bias"],
     )  # fmt: skip
 
@@ -236,12 +236,14 @@ def writing_figure(
 
     True characters are drawn as a line upon the window; ``made_on`` is printed below.
     """
-    figure = go.Figure(ink_figure(line_text, lines))
+    figure = go.Figure(partly_written_figure(line_text, lines))
     return add_footnote(figure, made_on) if made_on else figure
 
 
-def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0) -> Figure:
-    """Return the figure of a text; ``part`` of each line is written, the rest is pale."""
+def partly_written_figure(
+    line_text: str, lines: Mapping[str, InkedLine], fraction: float = 1.0
+) -> Figure:
+    """Return the figure of a text; ``fraction`` of each line is written, the rest is pale."""
     count, data, notes = len(lines), [], []
     layout = base_layout(HEIGHT * count + 48, 60, 12, 6, 42)
     layout["margin"]["autoexpand"] = False
@@ -250,15 +252,15 @@ def ink_figure(line_text: str, lines: Mapping[str, InkedLine], part: float = 1.0
     tip, now = {"size": 11, "color": VERMILLION}, {"color": VERMILLION, "width": 2}
     silent = {"hoverinfo": "skip"}
     looks = {
-        "rest": ("scatter", 0, pen_line("#C9CED6", 1.2) | silent),
-        "ink": ("scatter", 0, pen_line(INK, 2.0) | silent),
+        "rest": ("scatter", 0, ink_line_style("#C9CED6", 1.2) | silent),
+        "ink": ("scatter", 0, ink_line_style(INK, 2.0) | silent),
         "pen": ("scatter", 0, {"mode": "markers", "marker": tip} | silent),
         "window": ("heatmap", 1, WINDOW),
         "now": ("scatter", 1, {"mode": "lines", "line": now} | silent),
     }
     for slot, (name, line) in enumerate(lines.items()):
         page, below, (T, U) = 2 * slot, 2 * slot + 1, line.phi.shape
-        drawn = traces_of_line(line, part)
+        drawn = traces_of_line(line, fraction)
         data += [
             trace(kind, f"{what} {slot}", page + row, **look, **drawn[what])
             for what, (kind, row, look) in looks.items()
@@ -296,16 +298,16 @@ WINDOW = {
 """The look of the weights of characters at each point."""
 
 
-def pen_line(color: str, width: float) -> dict[str, Any]:
+def ink_line_style(color: str, width: float) -> dict[str, Any]:
     """Return the look of a line of ink, whose single points are seen, too."""
     line = {"color": color, "width": width}
     return {"mode": "lines+markers", "line": line, "marker": {"size": width + 1}}
 
 
-def traces_of_line(line: InkedLine, part: float) -> dict[str, dict[str, Any]]:
-    """Return what is drawn of a line when ``part`` of its points are written."""
+def traces_of_line(line: InkedLine, fraction: float) -> dict[str, dict[str, Any]]:
+    """Return what is drawn of a line when ``fraction`` of its points are written."""
     T, U = line.phi.shape
-    now, whole = round(part * T), join_strokes(line.strokes)
+    now, whole = round(fraction * T), join_strokes(line.strokes)
     # the gaps between strokes are rows of the joined line, too
     ends = np.cumsum([len(stroke) for stroke in line.strokes])
     last = int(now + np.searchsorted(ends, now, side="right"))

@@ -39,10 +39,10 @@ class Line:
     @property
     def strokes(self) -> list[Stroke]:
         """The strokes, the first point at 0."""
-        return strokes(self.offsets)
+        return offsets_to_strokes(self.offsets)
 
 
-def offsets(strokes: Sequence[Stroke]) -> np.ndarray:
+def strokes_to_offsets(strokes: Sequence[Stroke]) -> np.ndarray:
     """Return the offsets (T + 1, 3) of strokes, in float32: see :class:`Line`."""
     points = np.concatenate(strokes).astype(float)
     lifted = np.zeros(len(points))
@@ -51,19 +51,19 @@ def offsets(strokes: Sequence[Stroke]) -> np.ndarray:
     return np.column_stack([steps, lifted]).astype(np.float32)
 
 
-def strokes(offsets: np.ndarray) -> list[Stroke]:
+def offsets_to_strokes(offsets: np.ndarray) -> list[Stroke]:
     """Return the strokes of offsets (T + 1, 3); the last may end with the pen down."""
     points = offsets[:, :2].astype(float).cumsum(0)
     ends = np.flatnonzero(offsets[:, 2] > 0.5) + 1
     return [stroke for stroke in np.split(points, ends) if len(stroke)]
 
 
-def length(strokes: Iterable[Stroke]) -> float:
+def stroke_length(strokes: Iterable[Stroke]) -> float:
     """Return the length of strokes."""
     return float(sum(np.linalg.norm(np.diff(s, axis=0), axis=1).sum() for s in strokes))
 
 
-def resample(stroke: Stroke, step: float) -> Stroke:
+def resample_stroke(stroke: Stroke, step: float) -> Stroke:
     """Return a stroke with points at equal distances, near ``step``; both ends stay.
 
     A dot, whose points are all closer together than half a step, becomes one point.
@@ -96,7 +96,7 @@ class Glyph(NamedTuple):
     width: float
 
 
-class Writer(NamedTuple):
+class WriterStyle(NamedTuple):
     """A writer: what all of their lines share."""
 
     name: str
@@ -107,7 +107,7 @@ class Writer(NamedTuple):
     deformations: dict[str, np.ndarray]
 
 
-def make_splits(sizes: Mapping[str, int]) -> dict[str, list[Line]]:
+def make_lines_by_split(sizes: Mapping[str, int]) -> dict[str, list[Line]]:
     """Make lines by the writers of each split; the same ones on every machine."""
     return {split: make_lines(split, count) for split, count in sizes.items()}
 
@@ -117,16 +117,16 @@ def make_lines(split: str, count: int) -> list[Line]:
     writers = [make_writer(f"{split} {number}") for number in range(WRITERS[split])]
     texts = [make_text(random.Random(f"text {split} {number}")) for number in range(count)]
     return [
-        _write(f"{split} {number}", text, writers[number % len(writers)])
+        _make_line(f"{split} {number}", text, writers[number % len(writers)])
         for number, text in enumerate(texts)
     ]
 
 
-def make_writer(name: str) -> Writer:
+def make_writer(name: str) -> WriterStyle:
     """Make the writer of a name."""
-    rng = _generator(f"hand of {name}")
+    rng = _generator_from_text(f"hand of {name}")
     deformations = {letter: np.eye(2) + rng.normal(0, 0.06, (2, 2)) for letter in LETTERS}
-    return Writer(
+    return WriterStyle(
         name,
         font=str(rng.choice(FONTS)),
         slant=rng.normal(0.15, 0.2),
@@ -138,47 +138,51 @@ def make_writer(name: str) -> Writer:
 
 def make_text(rng: random.Random) -> str:
     """Return words of up to :data:`LONGEST` characters in all, with spaces between them."""
-    text = _word(rng)
-    while len(more := f"{text} {_word(rng)}") <= LONGEST:
+    text = _random_word(rng)
+    while len(more := f"{text} {_random_word(rng)}") <= LONGEST:
         text = more
     return text
 
 
-def _word(rng: random.Random) -> str:
+def _random_word(rng: random.Random) -> str:
     if rng.random() < INVENTED:
         return "".join(rng.choices(LETTERS, k=rng.randint(2, 6)))
     return rng.choice(WORDS)
 
 
-def _generator(text: str) -> np.random.Generator:
+def _generator_from_text(text: str) -> np.random.Generator:
     """Return a random generator that depends on a text alone."""
     return np.random.default_rng(list(text.encode()))
 
 
-def _write(name: str, text: str, writer: Writer) -> Line:
-    rng = _generator(f"line {name}")
+def _make_line(name: str, text: str, writer: WriterStyle) -> Line:
+    rng = _generator_from_text(f"line {name}")
     script = writer.font in ("scripts", "cursive")
-    strokes, char_indices = _join(*_set_text(text, writer, rng), script)
-    timed = [_at_equal_times(*each) for each in zip(strokes, char_indices, strict=True)]
+    strokes, char_indices = _join_script_strokes(
+        *_place_glyph_strokes(text, writer, rng), script
+    )
+    timed = [
+        _resample_at_equal_times(*each) for each in zip(strokes, char_indices, strict=True)
+    ]
     ink = [stroke + rng.normal(0, 0.12, stroke.shape) for stroke, _ in timed]  # tremor
     return Line(
         name,
         writer.name,
         text,
-        offsets([stroke / PER_POINT for stroke in ink]),
+        strokes_to_offsets([stroke / PER_POINT for stroke in ink]),
         np.concatenate([indices for _, indices in timed]).astype(np.int16),
     )
 
 
-def _set_text(
-    text: str, writer: Writer, rng: np.random.Generator
+def _place_glyph_strokes(
+    text: str, writer: WriterStyle, rng: np.random.Generator
 ) -> tuple[list[np.ndarray], list[int]]:
     """Return the strokes of a text from left to right, and the character of each."""
     x, drift = 0.0, rng.normal(0, 0.02)
     rise = rng.normal(0, 0.6, len(text)).cumsum() * 0.3
     strokes, char_indices = [], []
     for index, letter in enumerate(text):
-        shape = glyph(writer.font, letter)
+        shape = read_glyph(writer.font, letter)
         deformation = writer.deformations.get(letter, np.eye(2))
         deformation = deformation + rng.normal(0, 0.03, (2, 2))
         for stroke in shape.strokes:
@@ -190,15 +194,15 @@ def _set_text(
     return strokes, char_indices
 
 
-def _join(
-    strokes: list[np.ndarray], of: list[int], script: bool
+def _join_script_strokes(
+    strokes: list[np.ndarray], stroke_chars: list[int], is_script: bool
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Join the strokes that a script joins; return them and the character of each corner."""
     ink: list[np.ndarray] = []
     char_indices: list[np.ndarray] = []
-    for stroke, index in zip(strokes, of, strict=True):
+    for stroke, index in zip(strokes, stroke_chars, strict=True):
         indices = np.full(len(stroke), index)
-        near = script and ink and np.linalg.norm(ink[-1][-1] - stroke[0]) < JOINED
+        near = is_script and ink and np.linalg.norm(ink[-1][-1] - stroke[0]) < JOINED
         if near and index == char_indices[-1][-1] + 1:
             # they share the corner at which they meet
             ink[-1] = np.concatenate([ink[-1], stroke[1:]])
@@ -209,13 +213,13 @@ def _join(
     return ink, char_indices
 
 
-def _at_equal_times(
+def _resample_at_equal_times(
     corners: np.ndarray, char_indices: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of a stroke at equal times, and the character of each."""
     if len(corners) < 2:
         return corners, char_indices
-    path, parts = _smooth(corners)
+    path, parts = _smooth_curve(corners)
     ds = np.linalg.norm(np.diff(path, axis=0), axis=1) + 1e-9
     along = np.concatenate([[0.0], ds.cumsum()])
     middle, total = (along[1:] + along[:-1]) / 2, along[-1]
@@ -230,7 +234,7 @@ def _at_equal_times(
     return np.column_stack([x, y]), char_indices[corner]
 
 
-def _smooth(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]:
+def _smooth_curve(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """Return Catmull and Rom's curve through corners, and between which two each point is."""
     p = np.concatenate([corners[:1], corners, corners[-1:]])
     t = np.arange(fine)[:, None, None] / fine
@@ -243,16 +247,16 @@ def _smooth(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]
 
 
 @cache
-def glyph(font: str, letter: str) -> Glyph:
+def read_glyph(font: str, letter: str) -> Glyph:
     """Return a character of a font in James Hurt's format, the base line at 0."""
     rows = (Path(__file__).parent / "hershey" / f"{font}.jhf").read_text("ascii").splitlines()
     row = [row for row in rows if not row.startswith("#")][ord(letter) - ord(" ")]
     left, right = (ord(side) - ord("R") for side in row[8:10])
-    strokes = tuple(_corners(part, left) for part in row[10:].split(" R") if part.strip())
+    strokes = tuple(_parse_corners(part, left) for part in row[10:].split(" R") if part.strip())
     return Glyph(strokes, float(right - left))
 
 
-def _corners(part: str, left: int) -> np.ndarray:
+def _parse_corners(part: str, left: int) -> np.ndarray:
     """Return the corners (N, 2) that two letters each stand for; the base line is ``[``."""
     codes = np.frombuffer(part.encode("ascii"), np.uint8).astype(float).reshape(-1, 2)
     return np.column_stack([codes[:, 0] - ord("R") - left, ord("[") - codes[:, 1]])
