@@ -42,7 +42,7 @@ CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "parameters without effect": structure.check_idle_parameters,
     "cases apart": structure.check_dependent_cases,
     "precision": learning.check_precision,
-    "mu and sigma in the backward pass": learning.check_backward,
+    "mu and sigma in the backward pass": learning.check_gradient_through_statistics,
     "weight invariances": learning.check_weight_invariances,
     "effective learning rates": learning.check_effective_rates,
     "curvature": learning.check_curvature,
@@ -239,7 +239,9 @@ def audit(
                 on_finding(finding)
     findings.sort(key=lambda f: f.severity)
     seconds = time.perf_counter() - start
-    return Audit(subject.name, _about(subject), tuple(findings), data, not_run, seconds)
+    return Audit(
+        subject.name, _describe_subject(subject), tuple(findings), data, not_run, seconds
+    )
 
 
 def _first_line(error: Exception) -> str:
@@ -247,7 +249,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["no reason was given"])[0][:300]
 
 
-def _about(subject: AuditSubject) -> str:
+def _describe_subject(subject: AuditSubject) -> str:
     """Return size, input and mode of what was audited."""
     parameters = sum(p.numel() for p in subject.module.parameters())
     dtype = str(subject.dtype).removeprefix("torch.")

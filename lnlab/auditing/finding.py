@@ -88,14 +88,14 @@ from torch.nn import functional as F
 """The imports of every example."""
 
 
-def select_rules(words: Collection[str] | str) -> set[str]:
+def select_rules(rules_or_checks: Collection[str] | str) -> set[str]:
     """Return the names of rules, each given by its id, the start of ids, its name or its check.
 
     Raises:
         ValueError: if a word names none.
     """
     selected = set()
-    for word in [words] if isinstance(words, str) else words:
+    for word in [rules_or_checks] if isinstance(rules_or_checks, str) else rules_or_checks:
         ids = word.upper() if word[:2].upper() == "LN" else "no id"
         names = {
             name
@@ -202,9 +202,9 @@ def list_names(names: Collection[str], max_names: int = 3, separator: str = ", "
     return f"{separator.join(names[:max_names])} and {rest} others"
 
 
-def count(number: int, one: str, several: str = "") -> str:
+def count_in_words(number: int, singular: str, plural: str = "") -> str:
     """Return a number of things in words: "1 weight", "3 weights"."""
-    return f"{number} {one if number == 1 else several or one + 's'}"
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def three_digits(value: float) -> str:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ from lnlab.auditing.finding import (
     CannotCheck,
     Findings,
     Severity,
-    count,
+    count_in_words,
     make_finding,
     three_digits,
 )
@@ -73,13 +73,29 @@ UNSEEN = {
 }
 """The rules of the columns of Table 1 and its extension that a module may not see."""
 
+Table1Column = int
+"""The number of a column of Table 1 or of its extension: of a transformation."""
+
+
+class WeightInvariances(NamedTuple):
+    """The transformations of each weight that leave the outputs as they are.
+
+    Attributes:
+        columns: of each weight by its name.
+        without_eps: whether every eps was 0.
+    """
+
+    columns: dict[str, set[Table1Column]]
+    without_eps: bool
+
+
 RIGHT_ANGLE = {torch.float64: 1e-8, torch.float32: 1e-5}
 """A cosine between gradient and change below this may be rounding, by precision."""
 
 
 def check_weight_invariances(subject: AuditSubject) -> Findings:
     """Find the invariances of the weights to scales, of rows too, and to shifts."""
-    holds, without_eps = find_invariances(subject)
+    holds, without_eps = find_weight_invariances(subject)
     exact = "exact without eps" if without_eps else "exact"
     rows = []
     for name, columns in holds.items():
@@ -95,15 +111,13 @@ def check_weight_invariances(subject: AuditSubject) -> Findings:
             names,
             up_to=", up to eps" if without_eps and column == 1 else "",
             some=len(names),
-            weights=count(len(holds), "weight"),
+            weights=count_in_words(len(holds), "weight"),
             formula=FORMULAS[column],
         )
 
 
-def find_invariances(subject: AuditSubject) -> tuple[dict[str, set[int]], bool]:
-    """Return the columns of changes of each weight that change nothing, found once.
-
-    And whether every eps was 0.
+def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
+    """Return the transformations of each weight that change nothing, found once.
 
     Raises:
         CannotCheck: where there is no weight to try.
@@ -137,11 +151,13 @@ def find_invariances(subject: AuditSubject) -> tuple[dict[str, set[int]], bool]:
         (change.where, change.transformation.column): change
         for change in list_changes(weights.values(), evaluated, base.called)
     }
-    holds: dict[str, set[int]] = {name: set() for name in possible}
+    holds: dict[str, set[Table1Column]] = {name: set() for name in possible}
 
-    def try_all(pairs: Iterable[tuple[str, int]]) -> None:
+    def try_all(pairs: Iterable[tuple[str, Table1Column]]) -> None:
         chosen = {pair: changes[pair] for pair in pairs if pair in changes}
-        for name, column in _unchanged(evaluated, base.y, chosen, subject.precision):
+        for name, column in _changes_without_effect(
+            evaluated, base.y, chosen, subject.precision
+        ):
             holds[name] |= {3, 1} if column == 3 else {column}
 
     # rows and the whole are both scales of one weight: the whole where rows are not invariant
@@ -149,19 +165,19 @@ def find_invariances(subject: AuditSubject) -> tuple[dict[str, set[int]], bool]:
     try_all([*scales, *((n, 7) for n, each in possible.items() if 7 in each)])
     try_all([(n, 1) for n, column in scales if column == 3 and 3 not in holds[n]])
     try_all([(n, c) for n, each in possible.items() for c in each & {2, 8}])
-    subject.cache["invariances"] = holds, evaluated is without_eps
+    subject.cache["invariances"] = WeightInvariances(holds, evaluated is without_eps)
     return subject.cache["invariances"]
 
 
 def _gradient_cosines_by_column(
     evaluated: ModuleCopy, weights: dict[str, Weight]
-) -> dict[str, dict[int, float]]:
+) -> dict[str, dict[Table1Column, float]]:
     """Return the largest cosine between the gradient and the changes of each column.
 
     The gradient is that of a random function of the outputs; weights that have none are left
     out.
     """
-    cosines: dict[str, dict[int, float]] = {name: {} for name in weights}
+    cosines: dict[str, dict[Table1Column, float]] = {name: {} for name in weights}
 
     def keep(weight: Weight, a: Tensor) -> Tensor:
         if a.requires_grad and a.dim() > 1:
@@ -173,7 +189,7 @@ def _gradient_cosines_by_column(
         of_units = grad_W.movedim(1 if image else -1, 0)
         for column, g in ((7, grad_W), (8, of_units)):
             g = g.flatten(1)
-            cosine = _largest(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
+            cosine = _largest_cosine(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
             cosines[weight.name][column] = max(cosine, cosines[weight.name].get(column, 0.0))
 
     shifts = {w.owner: partial(keep, w) for w in weights.values() if w.summed}
@@ -185,25 +201,25 @@ def _gradient_cosines_by_column(
         )
         along, lengths = torch.linalg.vecdot(g, W), g.norm(dim=1) * W.norm(dim=1)
         cosines[name] |= {
-            1: _largest(along.sum(), g.norm() * W.norm()),
-            2: _largest(g.sum(0), g.norm(dim=0) * len(g) ** 0.5),
-            3: _largest(along, lengths),
+            1: _largest_cosine(along.sum(), g.norm() * W.norm()),
+            2: _largest_cosine(g.sum(0), g.norm(dim=0) * len(g) ** 0.5),
+            3: _largest_cosine(along, lengths),
         }
     return {name: columns for name, columns in cosines.items() if bool(grads[name].any())}
 
 
-def _largest(products: Tensor, lengths: Tensor) -> float:
+def _largest_cosine(products: Tensor, lengths: Tensor) -> float:
     """Return the largest product in units of the largest length; infinite where that is 0."""
     largest = float(lengths.max())
     return float(products.abs().max()) / largest if largest else math.inf
 
 
-def _unchanged(
+def _changes_without_effect(
     evaluated: ModuleCopy,
     y: Tensor,
-    changes: dict[tuple[str, int], Change],
+    changes: dict[tuple[str, Table1Column], Change],
     precision: torch.dtype,
-) -> list[tuple[str, int]]:
+) -> list[tuple[str, Table1Column]]:
     """Return the changes that leave the outputs y (B, ...) as they are, made all at once.
 
     Where the outputs move, each half is tried by itself.
@@ -226,7 +242,11 @@ def _unchanged(
         return list(changes)
     items, half = list(changes.items()), len(changes) // 2
     halves = (items[:half], items[half:]) if half else ()
-    return [pair for part in halves for pair in _unchanged(evaluated, y, dict(part), precision)]
+    return [
+        pair
+        for part in halves
+        for pair in _changes_without_effect(evaluated, y, dict(part), precision)
+    ]
 
 
 # The learning rate that a weight really has.
@@ -240,7 +260,7 @@ RATES_APART = 30.0
 
 def check_effective_rates(subject: AuditSubject) -> Findings:
     """Measure length and effective learning rate of every scale-invariant weight."""
-    holds, _ = find_invariances(subject)
+    holds, _ = find_weight_invariances(subject)
     names = [name for name, columns in holds.items() if 1 in columns]
     if not names:
         raise CannotCheck("no weight is invariant to its scale.")
@@ -262,7 +282,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
     values = [row["effective rate / rate"] for row in rows]
     least, most = three_digits(min(values)), three_digits(max(values))
     factors = least if least == most else f"{least} to {most}"
-    weights = count(len(rows), "weight")
+    weights = count_in_words(len(rows), "weight")
     yield make_finding("effective-rate", names, weights=weights, factors=factors)
     for kind in (ROWS, WHOLE):
         of_kind = rates.get(kind, {"": 1.0})
@@ -298,11 +318,11 @@ SATURATED = 0.5
 
 def check_activations(subject: AuditSubject) -> Findings:
     """Measure size, outliers, stable rank and mean cosine of what each module makes."""
-    constant = _constant_parts(subject)
+    constant = _modules_with_constant_output(subject)
     rows = [
         _activation_row(call)
         for call in subject.trace.calls
-        if _makes_matrix(call) and call.name not in constant
+        if _is_layer_with_matrix_output(call) and call.name not in constant
     ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
@@ -313,7 +333,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     few = (row for row in rows if 0 < row["outliers"] <= FEW_OUTLIERS * row["units"])
     if outliers := [row for row in few if row["of"] > 3]:
         worst = max(outliers, key=lambda row: row["outlier"])
-        where = [f"{r['where']} ({count(r['outliers'], 'channel')})" for r in outliers]
+        where = [f"{r['where']} ({count_in_words(r['outliers'], 'channel')})" for r in outliers]
         severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
         values = {"part": worst["where"], "times": three_digits(worst["outlier"])}
         yield make_finding("outlier-channel", where, severity, **values)
@@ -336,7 +356,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     yield make_finding("saturated", saturated)
 
 
-def _constant_parts(subject: AuditSubject) -> set[str]:
+def _modules_with_constant_output(subject: AuditSubject) -> set[str]:
     """Return the parts that make the same of another input: tables of positions, say."""
     if bool((subject.x == subject.x[:1]).all()):
         x = other_input(subject.x)
@@ -354,7 +374,7 @@ def _constant_parts(subject: AuditSubject) -> set[str]:
     }
 
 
-def _makes_matrix(call: ModuleCall) -> bool:
+def _is_layer_with_matrix_output(call: ModuleCall) -> bool:
     """Return True if a module without submodules made a matrix it had not been given."""
     if any(call.module.children()) or isinstance(call.module, _DropoutNd | nn.Identity):
         return False
@@ -414,7 +434,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     yield make_finding("gradient-not-finite", infinite)
     if len(trained) < FEW_LAYERS or infinite:
         return
-    trend, where = _trend(trained)
+    trend, where = _log_growth_and_layers(trained)
     factor = math.exp(min(abs(trend), 700.0))
     if factor > STEEP:
         change, effect = ("grows", "less") if trend > 0 else ("shrinks", "more")
@@ -441,21 +461,24 @@ def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
     return norms
 
 
-def _trend(norms: dict[str, float]) -> tuple[float, str]:
+def _log_growth_and_layers(gradient_norms: dict[str, float]) -> tuple[float, str]:
     """Return the logarithm of the last gradient over the first, and their names.
 
     Layers of one kind are compared, as those of queries have smaller gradients than others:
     the mean of each kind, of the first and the last quarter of its layers.
     """
     kinds: dict[str, list[str]] = {}
-    for name in norms:
+    for name in gradient_norms:
         kinds.setdefault(re.sub(r"\d+", "*", name), []).append(name)
-    groups = [names for names in kinds.values() if len(names) > 1] or [list(norms)]
+    groups = [names for names in kinds.values() if len(names) > 1] or [list(gradient_norms)]
     trends = []
     for names in groups:
-        logs, quarter = [math.log(norms[name]) for name in names], max(1, len(names) // 4)
+        logs, quarter = (
+            [math.log(gradient_norms[name]) for name in names],
+            max(1, len(names) // 4),
+        )
         trends.append((sum(logs[-quarter:]) - sum(logs[:quarter])) / quarter)
-    layers = [name for name in norms if any(name in names for names in groups)]
+    layers = [name for name in gradient_norms if any(name in names for names in groups)]
     return sum(trends) / len(trends), f"{layers[0]} to {layers[-1]}"
 
 
@@ -472,12 +495,12 @@ AMPLIFIED = 10.0
 a start with a deviation of 0.02 makes it 50."""
 
 
-def check_backward(subject: AuditSubject) -> Findings:
+def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
     """Measure the part of the gradient that mu and sigma of each normalizer take away."""
     norms = find_norms(subject)
     # the gradient behind one that holds its activation is not that of its normalization
-    plain = [each for each in norms if not any(each.module.children())]
-    reports = {name: each.report for each in plain for name in each.names}
+    plain = [each for each in norms if not any(each.first_module.children())]
+    reports = {name: each.report for each in plain for name in each.module_names}
     if not reports:
         why = "each normalizer holds what follows it" if norms else "there is no normalizer"
         raise CannotCheck(f"{why}.")
@@ -539,7 +562,7 @@ def as_known_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.M
         parameters = {
             n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in properties
         }
-        settings = _layout(properties["statistics over"], a.dim())
+        settings = _layout_arguments(properties["statistics over"], a.dim())
         known = wrong <= {"variance", "eps"} and "sum" not in properties.get("variance", "")
         if not known or settings is None or len(parameters) < sum(1 for _ in norm.parameters()):
             raise
@@ -556,12 +579,12 @@ def as_known_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.M
     return norm
 
 
-def _layout(over: str, axes: int) -> dict[str, Any] | None:
-    """Return where the units of a statistic stand: last, or along axis 1 of pictures."""
-    if over.startswith(f"axis {axes - 1} "):
+def _layout_arguments(statistics_over: str, axis_count: int) -> dict[str, Any] | None:
+    """Return the arguments of a norm whose units stand last, or along axis 1 of pictures."""
+    if statistics_over.startswith(f"axis {axis_count - 1} "):
         return {}
-    if over.startswith("axis 1 "):
-        return {"space": axes - 2, "per_position": True}
+    if statistics_over.startswith("axis 1 "):
+        return {"space": axis_count - 2, "per_position": True}
     return None
 
 
@@ -629,7 +652,7 @@ def check_precision(subject: AuditSubject) -> Findings:
     dtypes.pop(torch.float64, None)
     rows = []
     for dtype in dtypes:
-        error, remark = _output_error(subject, dtype, y)
+        error, remark = _output_error_and_remark(subject, dtype, y)
         name = str(dtype).removeprefix("torch.")
         rows.append({"precision": name, "error": error, "remark": remark})
         values = {"precision": name, "error": f"{error:.2g}"}
@@ -643,7 +666,7 @@ def check_precision(subject: AuditSubject) -> Findings:
     subject.keep_data(rows)
 
 
-def _output_error(
+def _output_error_and_remark(
     subject: AuditSubject, dtype: torch.dtype, exact_y: Tensor
 ) -> tuple[float, str]:
     """Return the relative error of the outputs in a precision, and what hinders it."""

@@ -29,7 +29,7 @@ from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.norm_identity import NOTHING, Divisor, NormReport, identify_norm
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import Frame, TextResult, make_frame
-from lnlab.auditing.norms import without_activations
+from lnlab.auditing.norms import copy_without_activations
 
 WIDTH = 64
 """The number of features with which a class is built."""
@@ -150,7 +150,7 @@ def survey_norms(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations of the package are not the subject
         modules, failed = import_modules(root)
-        classes = find_classes(modules, package)
+        classes = find_norm_classes(modules, package)
     if not classes:
         raise ValueError(
             f'{package} defines no torch module with "norm" in its name: give the package '
@@ -189,7 +189,7 @@ def import_modules(root: ModuleType) -> tuple[list[ModuleType], list[str]]:
     return modules, failed
 
 
-def find_classes(modules: Sequence[ModuleType], package: str) -> list[type[nn.Module]]:
+def find_norm_classes(modules: Sequence[ModuleType], package: str) -> list[type[nn.Module]]:
     """Return the torch modules that a package defines whose names contain "norm"."""
     found = {}
     for module in modules:
@@ -204,16 +204,16 @@ def find_classes(modules: Sequence[ModuleType], package: str) -> list[type[nn.Mo
     return [found[name] for name in sorted(found)]
 
 
-def identify_class(kind: type[nn.Module]) -> NormClass:
+def identify_class(norm_class: type[nn.Module]) -> NormClass:
     """Return what a class computes, or why that cannot be said."""
-    name = f"{kind.__module__}.{kind.__qualname__}"
+    name = f"{norm_class.__module__}.{norm_class.__qualname__}"
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            module = build(kind).float()
+            module = build_with_guessed_arguments(norm_class).float()
         return identify_module(name, module)
     except Exception as error:  # a constructor may raise anything, and one class ends no survey
-        return NormClass(name, "not built", _sentence(error))
+        return NormClass(name, "not built", _describe_error(error))
 
 
 def identify_module(name: str, module: nn.Module) -> NormClass:
@@ -221,24 +221,24 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
     layers = [type(m).__name__ for m in module.modules() if isinstance(m, LAYERS)]
     if layers:
         return NormClass(name, "not a normalizer", f"contains {layers[0]}")
-    whole, module = module, without_activations(module)
+    whole, module = module, copy_without_activations(module)
     choices = [module]
     if gated := "gate" in inspect.signature(module.forward).parameters:
-        choices = [ConstantGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]
+        choices = [NormWithConstantGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]
     try:
-        x = find_input(choices[0])
+        x = find_shape_preserving_input(choices[0])
         reports = [(choice, identify_norm(choice, x)) for choice in choices]
     except Exception as error:  # so may a forward pass
-        return NormClass(name, "other input", _sentence(error))
+        return NormClass(name, "other input", _describe_error(error))
     module, report = min(reports, key=lambda pair: len(pair[1].defects))
     more = ", with a gate" if gated else describe_activation(whole, module, x)
-    return _row(name, module, x, report, more)
+    return _make_norm_class(name, module, x, report, more)
 
 
 SILU_IS_1, SIGMOID_IS_1 = 1.2784645, 40.0
 
 
-class ConstantGate(nn.Module):
+class NormWithConstantGate(nn.Module):
     """A norm with a gate that multiplies its input or output, at a constant gate."""
 
     def __init__(self, norm: nn.Module, gate: float) -> None:
@@ -249,7 +249,7 @@ class ConstantGate(nn.Module):
         return self.norm(x, gate=torch.full_like(x, self.gate))
 
 
-def _sentence(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     text = (str(error).strip().splitlines() or [""])[0]
     if isinstance(error, UnknownArgument):
         return text
@@ -260,13 +260,13 @@ class UnknownArgument(ValueError):
     """Says what a constructor needs that is not known."""
 
 
-def build(kind: type[nn.Module]) -> nn.Module:
+def build_with_guessed_arguments(norm_class: type[nn.Module]) -> nn.Module:
     """Return an instance whose required arguments are made up from their names.
 
     Raises:
         UnknownArgument: if an argument is of unknown meaning, or nothing says a size.
     """
-    parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
+    parameters = list(inspect.signature(norm_class.__init__).parameters.values())[1:]
     variadic = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     required = [
         p.name
@@ -275,32 +275,38 @@ def build(kind: type[nn.Module]) -> nn.Module:
         and (p.default is p.empty or (p.default is None and re.search(SIZE, p.name.lower())))
     ]
     if variadic and not required:  # they are handed on to torch's class
-        return kind(4, WIDTH) if issubclass(kind, nn.GroupNorm) else kind(WIDTH)
-    arguments = {name: make_argument(name) for name in required if name != "config"}
+        return (
+            norm_class(4, WIDTH) if issubclass(norm_class, nn.GroupNorm) else norm_class(WIDTH)
+        )
+    arguments = {name: guess_argument(name) for name in required if name != "config"}
     # a size may also be asked for as a shape
     choices = [arguments, {n: (4, v) if v == WIDTH else v for n, v in arguments.items()}]
     if "config" in required:
-        choices = [{**arguments, "config": config} for config in configurations(kind)]
+        choices = [
+            {**arguments, "config": config} for config in default_model_configs(norm_class)
+        ]
     first: Exception | None = None
     for choice in choices:
         try:
-            return kind(**choice)
+            return norm_class(**choice)
         except Exception as error:  # the next choice may be the one
             first = first or error
     raise first or UnknownArgument("it needs a configuration")
 
 
-def make_argument(name: str) -> Any:
+def guess_argument(argument_name: str) -> Any:
     """Return a value for an argument of a constructor, by its name."""
     for pattern, value in ARGUMENTS.items():
-        if re.search(pattern, name.lower()):
+        if re.search(pattern, argument_name.lower()):
             return value
-    raise UnknownArgument(f"its argument {name!r} has no default, and its meaning is not known")
+    raise UnknownArgument(
+        f"its argument {argument_name!r} has no default, and its meaning is not known"
+    )
 
 
-def configurations(kind: type[nn.Module]) -> Iterator[Any]:
+def default_model_configs(norm_class: type[nn.Module]) -> Iterator[Any]:
     """Yield default configurations of the model that a class belongs to, as in transformers."""
-    package = kind.__module__.rpartition(".")[0]
+    package = norm_class.__module__.rpartition(".")[0]
     try:
         infos = list(pkgutil.iter_modules(import_module(package).__path__))
     except (ImportError, AttributeError):
@@ -317,18 +323,20 @@ def configurations(kind: type[nn.Module]) -> Iterator[Any]:
 
 
 @torch.no_grad()
-def describe_activation(whole: nn.Module, norm: nn.Module, x: Tensor) -> str:
+def describe_activation(whole: nn.Module, without_activation: nn.Module, x: Tensor) -> str:
     """Return words for the activation that a norm holds: after the norm, or inside it."""
     for name, child in whole.named_children():
-        removed = isinstance(norm.get_submodule(name), nn.Identity)
+        removed = isinstance(without_activation.get_submodule(name), nn.Identity)
         if removed and name != "drop" and not isinstance(child, nn.Identity):
-            after = relative_change(whole(x.clone()), child(norm(x.clone()))) < 1e-5
+            after = (
+                relative_change(whole(x.clone()), child(without_activation(x.clone()))) < 1e-5
+            )
             kind = type(child).__name__
             return f", then {kind}" if after else f", with {kind} inside"
     return ""
 
 
-def find_input(module: nn.Module) -> Tensor:
+def find_shape_preserving_input(module: nn.Module) -> Tensor:
     """Return an input whose shape the module keeps, if possible without a warning.
 
     Raises:
@@ -359,13 +367,15 @@ def find_input(module: nn.Module) -> Tensor:
     raise reason
 
 
-def _row(name: str, module: nn.Module, x: Tensor, report: NormReport, more: str) -> NormClass:
+def _make_norm_class(
+    name: str, module: nn.Module, x: Tensor, report: NormReport, activation_words: str
+) -> NormClass:
     roles = {role.role for role in report.roles}
     gain = "1 + w" if "gain, 1 + " in roles else "w" if "gain" in roles else "none"
     row = NormClass(
         name,
         "identified",
-        summarize(report, module, x) + more,
+        summarize_operator(report, module, x) + activation_words,
         gain,
         "" if report.divisor is None else describe_eps(report.divisor),
         report.float32,
@@ -376,11 +386,11 @@ def _row(name: str, module: nn.Module, x: Tensor, report: NormReport, more: str)
         pointwise = report.properties[0].found.startswith("none")
         status = row.status if pointwise else "another form"
         return replace(row, status=status, gain="", transfers="no")
-    return replace(row, transfers="no" if more else transfers_to_torch(report))
+    return replace(row, transfers="no" if activation_words else transfers_to_torch(report))
 
 
 @torch.no_grad()
-def summarize(report: NormReport, module: nn.Module, x: Tensor) -> str:
+def summarize_operator(report: NormReport, module: nn.Module, x: Tensor) -> str:
     """Return the operator, and what is done otherwise but for a gain of 1 + w."""
     if report.kind == NOTHING and report.properties[0].found.startswith("none"):
         second = module(x + 2) - 2 * module(x + 1) + module(x)

@@ -39,29 +39,29 @@ class NormGroup:
     Attributes:
         calls: the first call of each.
         report: what they compute; None where that could not be found out.
-        why: then, the reason.
+        failure_reason: why not, then.
     """
 
     calls: tuple[ModuleCall, ...]
     report: NormReport | None
-    why: str = ""
+    failure_reason: str = ""
 
     @property
-    def names(self) -> list[str]:
+    def module_names(self) -> list[str]:
         return [call.name for call in self.calls]
 
     @property
-    def module(self) -> nn.Module:
-        """The first of them."""
+    def first_module(self) -> nn.Module:
+        """The module of the first call."""
         return self.calls[0].module
 
     @property
-    def kind(self) -> str:
+    def class_name(self) -> str:
         """The name of their class."""
-        return type(self.module).__name__
+        return type(self.first_module).__name__
 
     @property
-    def properties(self) -> dict[str, str]:
+    def found_properties(self) -> dict[str, str]:
         """The findings of the report, by property: "eps", "variance"."""
         return {f.name: f.found for f in self.report.properties} if self.report else {}
 
@@ -79,12 +79,12 @@ def find_norms(subject: AuditSubject) -> list[NormGroup]:
             # a parametrization (spectral_norm) normalizes a weight, and no activations
             if _may_be_norm(call) and parameters.isdisjoint(call.input_memory):
                 groups.setdefault(_group_key(call), []).append(call)
-        norms = [_identify(tuple(calls)) for calls in groups.values()]
-        subject.cache["norms"] = [each for each in norms if _is_norm(each)]
+        norms = [_identify_group(tuple(calls)) for calls in groups.values()]
+        subject.cache["norms"] = [each for each in norms if _is_norm_group(each)]
     return subject.cache["norms"]
 
 
-def named_norm(module: nn.Module) -> bool:
+def is_norm_by_class(module: nn.Module) -> bool:
     """Return True if a module is one of torch's or lnlab's, or its class promises one."""
     return isinstance(module, NORMALIZERS) or bool(NORM_NAME.search(type(module).__name__))
 
@@ -97,7 +97,7 @@ def _may_be_norm(call: ModuleCall) -> bool:
         return isinstance(module, NORMALIZERS)
     if not call.inputs[0].is_floating_point() or len(shapes[0]) < 2:
         return False
-    if named_norm(module):
+    if is_norm_by_class(module):
         return all(next(child.parameters(), None) is None for child in module.children())
     torchs = type(module).__module__.startswith("torch.nn.")
     matrices = [p for p in module.parameters() if p.dim() > 1]
@@ -114,22 +114,22 @@ def _group_key(call: ModuleCall) -> Any:
     return type(call.module), repr(sorted(settings.items())), call.inputs[0].shape[1:]
 
 
-def _identify(calls: tuple[ModuleCall, ...]) -> NormGroup:
+def _identify_group(calls: tuple[ModuleCall, ...]) -> NormGroup:
     """Find out what normalizers of one group compute, from the first of them."""
     whole: tuple[int, ...] = calls[0].inputs[0].shape
-    module = without_activations(calls[0].module)
+    module = copy_without_activations(calls[0].module)
     if isinstance(module, TorchNorm) and is_known_norm(module) and whole[1] > FEW_CHANNELS:
         module, whole = _with_few_channels(module), (whole[0], FEW_CHANNELS, *whole[2:])
-    why = ""
-    for shape in _shapes(whole):
+    failure_reason = ""
+    for shape in _input_shapes_to_try(whole):
         try:
             with restored_random_state():
                 report = identify_norm(module, torch.zeros(shape))
             few = [p.found for p in report.properties if "too few" in p.found]
             return NormGroup(calls, None if few else report, *few)
         except Exception as error:  # a user's module may raise anything
-            why = str(error)
-    return NormGroup(calls, None, why)
+            failure_reason = str(error)
+    return NormGroup(calls, None, failure_reason)
 
 
 def _with_few_channels(module: nn.Module) -> nn.Module:
@@ -144,7 +144,7 @@ def _with_few_channels(module: nn.Module) -> nn.Module:
     return module
 
 
-def without_activations(module: nn.Module) -> nn.Module:
+def copy_without_activations(module: nn.Module) -> nn.Module:
     """Return a normalizer without what it holds beside itself, an activation or a dropout.
 
     Some hold what follows them, as timm's BatchNormAct2d.
@@ -152,7 +152,7 @@ def without_activations(module: nn.Module) -> nn.Module:
     others = [
         name
         for name, child in module.named_children()
-        if not any(map(named_norm, child.modules()))
+        if not any(map(is_norm_by_class, child.modules()))
     ]
     module = copy_module(module) if others else module
     for name in others:
@@ -160,7 +160,7 @@ def without_activations(module: nn.Module) -> nn.Module:
     return module
 
 
-def _shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _input_shapes_to_try(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield shapes of inputs to try a normalizer on: smaller ones first, the given one last."""
     cases, *rest = shape
     if len(rest) > 1:
@@ -169,9 +169,9 @@ def _shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     yield tuple(shape)
 
 
-def _is_norm(norms: NormGroup) -> bool:
+def _is_norm_group(norms: NormGroup) -> bool:
     """Return True for what is called a normalizer, and for what turned out to be one."""
-    if named_norm(norms.module):
+    if is_norm_by_class(norms.first_module):
         return True
     return norms.report is not None and norms.report.kind != NOTHING
 

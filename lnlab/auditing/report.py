@@ -35,7 +35,7 @@ def write_page(audit: "Audit", path: Path) -> Path:
         style=style.replace(', url("STIXTwoMath-Regular.ttf")', ""),
         about=[audit.summary(), audit.about],
         findings=audit.findings,
-        sections=[{"name": name, **section(data)} for name, data in audit.data.items()],
+        sections=[{"name": name, **make_section(data)} for name, data in audit.data.items()],
         not_run=audit.not_run,
         version=lnlab.__version__,
     )
@@ -43,13 +43,15 @@ def write_page(audit: "Audit", path: Path) -> Path:
     return path
 
 
-def section(data: CheckData) -> dict[str, Any]:
+def make_section(data: CheckData) -> dict[str, Any]:
     """Return the numbers behind one check as the template shows them.
 
     Each cell is its text and the length of its bar in per cent, 0 where it has none.
     """
     columns = list(dict.fromkeys(key for row in data.rows for key in row))
-    bars, ends = bar_lengths([row[data.curve] for row in data.rows] if data.curve else [])
+    bars, ends = bar_lengths_and_axis(
+        [row[data.curve] for row in data.rows] if data.curve else []
+    )
     rows = [
         [(format_value(row.get(c, "")), bar if c == data.curve else 0) for c in columns]
         for row, bar in zip(data.rows, bars or [0] * len(data.rows), strict=True)
@@ -65,7 +67,7 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
-def bar_lengths(numbers: Sequence[float]) -> tuple[list[float], str]:
+def bar_lengths_and_axis(numbers: Sequence[float]) -> tuple[list[float], str]:
     """Return the lengths in per cent of bars on a logarithmic axis, and the axis in words.
 
     What has no logarithm has no bar. The axis has whole decades: a spread of a few per cent is

@@ -23,7 +23,7 @@ from lnlab.auditing.finding import (
     Finding,
     Findings,
     Severity,
-    count,
+    count_in_words,
     make_finding,
     three_digits,
 )
@@ -448,7 +448,7 @@ def check_registration(subject: AuditSubject) -> Findings:
         if not key.startswith("_")
         for name in _unregistered(f"{owner_name}.{key}".strip("."), value, known)
     ]
-    parts = count(len(unregistered), "part")
+    parts = count_in_words(len(unregistered), "part")
     yield make_finding("parameter-unregistered", unregistered, parts=parts)
     names: dict[int, list[str]] = {}
     for name, each in model.named_modules(remove_duplicate=False):
@@ -459,7 +459,7 @@ def check_registration(subject: AuditSubject) -> Findings:
         if not any(_contains(others, same) for others in repeated):
             yield make_finding("module-repeated", same, names=len(same))
     equal = list(_duplicate_weights(model, subject.trainable))
-    yield make_finding("weights-equal", equal, weights=count(len(equal), "weight"))
+    yield make_finding("weights-equal", equal, weights=count_in_words(len(equal), "weight"))
     rows = [
         f"{owner}.{name}".strip(".")
         for owner, each in model.named_modules()
@@ -470,7 +470,7 @@ def check_registration(subject: AuditSubject) -> Findings:
     yield make_finding("units-equal", rows)
     frozen = [name for name, is_trained in subject.trainable.items() if not is_trained]
     if len(frozen) < len(subject.trainable):
-        parameters = f"{count(len(frozen), 'parameter')} of {len(subject.trainable)}"
+        parameters = f"{count_in_words(len(frozen), 'parameter')} of {len(subject.trainable)}"
         yield make_finding("parameter-frozen", frozen, parameters=parameters)
 
 
@@ -717,7 +717,7 @@ def check_layout(subject: AuditSubject) -> Findings:
         for group in find_norms(subject)
         for call in group.calls
         for name, p in call.module.named_parameters(call.name, recurse=False)
-        if group.properties.get(name.rpartition(".")[2], "").startswith("multiplies")
+        if group.found_properties.get(name.rpartition(".")[2], "").startswith("multiplies")
         and p.numel() >= 16
         and 0.25 < float((p < 0).double().mean()) < 0.75
     ]

@@ -27,7 +27,7 @@ from lnlab.auditing.finding import (
     Finding,
     Findings,
     Severity,
-    count,
+    count_in_words,
     list_names,
     make_finding,
     three_digits,
@@ -86,7 +86,7 @@ def check_normalizers(subject: AuditSubject) -> Findings:
     yield from _merge([*alone, *(f for norms in groups for f in _differences(norms))])
     yield _eps_decides(groups)
     yield _switched_off_units(groups)
-    known = {name for norms in groups for name in norms.names}
+    known = {name for norms in groups for name in norms.module_names}
     modules = dict(subject.module.named_modules())
     callers: dict[str, list[str]] = {}
     for function, name in subject.trace.functions:
@@ -100,12 +100,12 @@ def check_normalizers(subject: AuditSubject) -> Findings:
 
 
 def _norm_row(norms: NormGroup) -> dict:
-    properties = norms.properties
+    properties = norms.found_properties
     return {
-        "where": list_names(norms.names, 2),
+        "where": list_names(norms.module_names, 2),
         "how many": len(norms.calls),
-        "class": norms.kind,
-        "is": norms.report.kind if norms.report else f"not found out: {norms.why}",
+        "class": norms.class_name,
+        "is": norms.report.kind if norms.report else f"not found out: {norms.failure_reason}",
         "statistics over": properties.get("statistics over", properties.get("statistics", "")),
         "variance": properties.get("variance", properties.get("mean square", "")),
         "eps": properties.get("eps", ""),
@@ -119,28 +119,36 @@ def _norm_findings(norms: NormGroup) -> Findings:
     kind, promise, is_known = (
         norms.report.kind,
         _promised_operator(norms),
-        is_known_norm(norms.module),
+        is_known_norm(norms.first_module),
     )
     if kind != NOTHING:
         kept = promise is None or promise in kind or kind.startswith(SPECIAL.get(promise, ()))
         if not kept and not is_known:
-            message = f"{norms.kind} computes {kind}"
-            yield make_finding("norm-misnamed", norms.names, message=message, promise=promise)
+            message = f"{norms.class_name} computes {kind}"
+            yield make_finding(
+                "norm-misnamed", norms.module_names, message=message, promise=promise
+            )
         yield _missing_or_small_eps(norms)
     elif not is_known:
-        computes = "; ".join(f"{what} {found}" for what, found in norms.properties.items())
+        computes = "; ".join(
+            f"{what} {found}" for what, found in norms.found_properties.items()
+        )
         if computes.startswith("statistics none"):
-            yield make_finding("norm-without-statistics", norms.names, norm=norms.kind)
+            yield make_finding(
+                "norm-without-statistics", norms.module_names, norm=norms.class_name
+            )
             return
         mixes = OVER_CASES.match(computes) and promise not in (None, "BatchNorm")
         rule = "norm-mixes-cases" if mixes else "norm-of-another-form"
-        message = f"{norms.kind} is no normalizer of torch.nn: {computes}"
-        yield make_finding(rule, norms.names, None if promise else FACT, message=message)
+        message = f"{norms.class_name} is no normalizer of torch.nn: {computes}"
+        yield make_finding(rule, norms.module_names, None if promise else FACT, message=message)
 
 
 def _promised_operator(norms: NormGroup) -> str | None:
     """Return the operator of torch.nn that the name of a class, or of a base, promises."""
-    names = [kind.__name__.replace("_", "").lower() for kind in type(norms.module).__mro__]
+    names = [
+        kind.__name__.replace("_", "").lower() for kind in type(norms.first_module).__mro__
+    ]
     promises = (p for name in names for p in PROMISES if p.lower() in name)
     return next(promises, None)
 
@@ -178,25 +186,25 @@ def _differences(norms: NormGroup) -> Findings:
             rule = "norm-misnamed"  # of groups of the right axis, as in Mamba-2
         if f.name == "evaluation" and "own batch" in f.found:
             # the same in both modes: a fault where no batch is promised; see "cases apart"
-            if is_known_norm(norms.module) or promise is None:
+            if is_known_norm(norms.first_module) or promise is None:
                 continue
             rule = "norm-differs" if promise == "BatchNorm" else "norm-mixes-cases"
         is_one_plus = f.found.startswith(ROLES["gain, 1 + "])
         if rule == "norm-differs" and (promise is None or is_one_plus):
             severity = FACT
-        message = f"{norms.kind}: {f.name} {f.found}, not {f.torch}"
+        message = f"{norms.class_name}: {f.name} {f.found}, not {f.torch}"
         values = {"kind": norms.report.kind, "promise": promise or norms.report.kind}
-        yield make_finding(rule, norms.names, severity, message=message, **values)
+        yield make_finding(rule, norms.module_names, severity, message=message, **values)
 
 
 def _missing_or_small_eps(norms: NormGroup) -> Finding | None:
     """No eps at all, or one so small that a constant case has a steep gradient."""
-    words = norms.properties.get("eps", "")
+    words = norms.found_properties.get("eps", "")
     if words == "none":
         nan = _nan_at_a_constant(norms.calls[0])
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")
         return make_finding(
-            "eps-missing", norms.names, severity, norm=norms.kind, result=result
+            "eps-missing", norms.module_names, severity, norm=norms.class_name, result=result
         )
     eps = float(words.split()[0]) if words[:1].isdigit() else 1.0
     if eps >= STEEP:
@@ -204,7 +212,7 @@ def _missing_or_small_eps(norms: NormGroup) -> Finding | None:
     factor = three_digits(1 / eps if "sigma" in words else eps**-0.5)
     in_half = "0" if eps < 3e-8 else "hardly there"
     values = {"eps": three_digits(eps), "factor": factor, "in_half": in_half}
-    return make_finding("eps-small", norms.names, **values)
+    return make_finding("eps-small", norms.module_names, **values)
 
 
 def _nan_at_a_constant(call: ModuleCall) -> bool:
@@ -305,7 +313,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
         zeros = zero_weights(subject.module) if waiting else []
-        parameters = count(
+        parameters = count_in_words(
             waiting, "parameter in front of these has", "parameters in front of these have"
         )
         yield make_finding("branch-of-zeros", zeros, parameters=parameters)
@@ -329,7 +337,7 @@ def _cut_gradients(
             masks[name][row] = False
     without = ParameterEffects(subject, evaluated, [(0, 0.01)]).without_effect(masks)
     cut = [name for name in masks if name not in without]
-    parameters = count(len(cut), "parameter has", "parameters have")
+    parameters = count_in_words(len(cut), "parameter has", "parameters have")
     return make_finding("gradient-cut", cut, parameters=parameters)
 
 
@@ -435,7 +443,7 @@ class ParameterEffects:
 
 def _next_norms(subject: AuditSubject) -> dict[str, str]:
     """Return the normalizer that is handed what a module has just made, by its name."""
-    names = {name for norms in find_norms(subject) for name in norms.names}
+    names = {name for norms in find_norms(subject) for name in norms.module_names}
     pairs = subject.trace.with_makers()
     return {maker.name: call.name for call, maker in pairs if maker and call.name in names}
 
@@ -467,11 +475,11 @@ def _idle_findings(
     used = {name for name, p in parameters if p.untyped_storage()._cdata in trace.used}
     for severity, is_used in ((FAULT, True), (RISK, False)):
         names = [name for name in unused if (name in used) is is_used]
-        has = count(len(names), "parameter has", "parameters have")
+        has = count_in_words(len(names), "parameter has", "parameters have")
         yield make_finding("parameter-unused", names, severity, parameters=has)
     numbers, several = (
-        count(sum(biases.values()), "number"),
-        count(len(biases), "bias", "biases"),
+        count_in_words(sum(biases.values()), "number"),
+        count_in_words(len(biases), "bias", "biases"),
     )
     has = "has" if numbers == "1 number" else "have"
     yield make_finding("bias-without-effect", biases, biases=f"{numbers} of {several} {has}")

@@ -22,7 +22,7 @@ from torch.nn.modules.batchnorm import _NormBase as TorchBatchOrInstanceNorm
 from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.module_copy import check_type, original_module
 from lnlab.analysis.result import Frame, TextResult, make_frame
-from lnlab.auditing.finding import count
+from lnlab.auditing.finding import count_in_words
 from lnlab.auditing.subject import AuditSubject, Call
 from lnlab.nn import Normalizer
 
@@ -254,7 +254,7 @@ class Swap(TextResult):
         before, after = self.parameters
         change = self.output_change
         outputs = "" if change is None else f"; outputs move by {change:.2g}"
-        parts = count(len(self.exchanges), "part")
+        parts = count_in_words(len(self.exchanges), "part")
         return f"{parts} exchanged; parameters {before:,} → {after:,}{outputs}"
 
     def _notes(self) -> list[str]:
