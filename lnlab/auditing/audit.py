@@ -27,13 +27,13 @@ from lnlab.progress import progress as progress_bar
 from lnlab.threads import in_one_thread
 
 CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
-    "registration": signals.check_registration,
+    "registration": signals.check_registration_and_duplicates,
     "scales": signals.check_weight_and_branch_sizes,
     "statistics over cases": structure.check_running_statistics,
     "loss": signals.check_loss,
     "modes": signals.check_train_and_eval_modes,
     "normalizers": structure.check_normalizers,
-    "layout": signals.check_layout,
+    "layout": signals.check_norm_axes_and_gains,
     "activations": learning.check_activations,
     "dead units": structure.check_dead_units,
     "inputs": signals.check_ignored_inputs,
@@ -260,7 +260,7 @@ def _describe_subject(subject: AuditSubject) -> str:
     if subject.is_random:
         dropout += ", random numbers are drawn in evaluation, too"
     size = f"{parameters:,} parameters in {dtype}"
-    if subject.precision is not (subject.wide_dtype or subject.dtype):
-        inside = str(subject.precision).removeprefix("torch.")
+    if subject.output_precision is not (subject.wide_dtype or subject.dtype):
+        inside = str(subject.output_precision).removeprefix("torch.")
         size += f", computed in {inside} whatever the input is"
     return f"{size}, input {tuple(subject.x.shape)}, {mode}{dropout}."

@@ -47,7 +47,7 @@ from lnlab.auditing.subject import (
     ModuleCall,
     other_input,
     random_projection,
-    zero_weights,
+    zero_weight_names,
 )
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
@@ -125,7 +125,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
     if "invariances" in subject.cache:
         return subject.cache["invariances"]
     subject.require_wide()
-    if subject.precision is torch.bfloat16:
+    if subject.output_precision is torch.bfloat16:
         raise CannotCheck(HALF)
     weights = find_weights(subject.module)
     if not weights:
@@ -140,8 +140,8 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
             evaluated, base = without_eps, seen
     if not bool(base.y.isfinite().all()):
         raise CannotCheck("the outputs hold NaN or an infinity before any change.")
-    tolerance = RIGHT_ANGLE[subject.precision]
-    zeros = zero_weights(subject.module)
+    tolerance = RIGHT_ANGLE[subject.output_precision]
+    zeros = zero_weight_names(subject.module)
     possible = {
         name: {column for column, cosine in columns.items() if cosine <= tolerance}
         for name, columns in _gradient_cosines_by_column(evaluated, weights).items()
@@ -156,7 +156,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
     def try_all(pairs: Iterable[tuple[str, Table1Column]]) -> None:
         chosen = {pair: changes[pair] for pair in pairs if pair in changes}
         for name, column in _changes_without_effect(
-            evaluated, base.y, chosen, subject.precision
+            evaluated, base.y, chosen, subject.output_precision
         ):
             holds[name] |= {3, 1} if column == 3 else {column}
 
@@ -453,7 +453,7 @@ def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
     """
     objective, start = subject.objective, subject.objective.start
     step = 10 * torch.finfo(start.dtype).eps * torch.linspace(-1, 1, len(start)).to(start)
-    gradient, (_, after) = subject.gradient, objective.gradient(start + start * step)
+    gradient, (_, after) = subject.loss_gradient, objective.gradient(start + start * step)
     norms = {name: float(vector_norm(gradient[i])) for name, i in objective.slices().items()}
     for name, i in objective.slices().items():
         if vector_norm(after[i] - gradient[i]) > 0.5 * norms[name]:
@@ -600,11 +600,11 @@ def check_curvature(subject: AuditSubject) -> Findings:
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     least, most = PRODUCTS
-    seconds = 4 * subject.seconds + 4e-8 * len(subject.objective.start)
+    seconds = 4 * subject.estimated_seconds + 4e-8 * len(subject.objective.start)
     subject.free_memory()  # the products need the memory
     steps = max(least, min(most, int(PRODUCT_SECONDS / seconds)))
     # few products get further from the gradient than from a random direction
-    start = subject.gradient if steps < 10 and bool(subject.gradient.any()) else None
+    start = subject.loss_gradient if steps < 10 and bool(subject.loss_gradient.any()) else None
     eigenvalues = extreme_eigenvalues(
         subject.objective, steps=steps, tolerance=1e-2, start=start
     )
@@ -640,7 +640,7 @@ def check_precision(subject: AuditSubject) -> Findings:
     subject.require_wide()
     if subject.is_random:
         raise CannotCheck(RANDOM)
-    if subject.precision is torch.bfloat16:
+    if subject.output_precision is torch.bfloat16:
         raise CannotCheck(HALF)
     norms = [n for n in batch_norms(subject.module) if hasattr(n, "running_var")]
     if norms and all(
@@ -671,7 +671,7 @@ def _output_error_and_remark(
 ) -> tuple[float, str]:
     """Return the relative error of the outputs in a precision, and what hinders it."""
     try:
-        low = subject.copy_in(dtype, "running").run().y
+        low = subject.copy_in_dtype(dtype, "running").run().y
     except (ValueError, TypeError) as error:
         return math.nan, str(error).splitlines()[0][:120]
     if not bool(low.isfinite().all()):

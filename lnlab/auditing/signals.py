@@ -30,7 +30,7 @@ from lnlab.auditing.finding import (
 from lnlab.auditing.norms import find_norms
 from lnlab.auditing.subject import (
     AuditSubject,
-    hooks,
+    hook_all_modules,
     list_tensors,
     other_input,
     padding_rows,
@@ -70,17 +70,17 @@ class OperationRecorder(TorchFunctionMode):
         self._parameters = parameter_addresses(module)
         self._stack = [""]
 
-    def enter(self, name: str, *_: object) -> None:
+    def enter_module(self, name: str, *_: object) -> None:
         self._stack.append(name)
 
-    def leave(self, module: nn.Module, args: Any, output: Any) -> None:
+    def leave_module(self, module: nn.Module, args: Any, output: Any) -> None:
         name, made = self._stack.pop(), list_tensors(output)[:1]
-        self.read(output)
+        self.mark_as_used(output)
         if made and made[0].is_floating_point() and name not in self.sizes:
             with torch._C.DisableTorchFunction():
                 self.sizes[name] = type(module), float(root_mean_square(made[0]))
 
-    def read(self, tree: Any) -> None:
+    def mark_as_used(self, tree: Any) -> None:
         """Note that the tensors in a tree are used."""
         for tensor in list_tensors(tree):
             self.unused.pop(id(tensor), None)
@@ -88,24 +88,24 @@ class OperationRecorder(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        self.read((args, kwargs))
+        self.mark_as_used((args, kwargs))
         name = getattr(func, "__name__", "").strip("_")
         operands = [v for v in args[:2] if isinstance(v, Tensor)]
         if self.in_loss:
-            self._note_loss(name, operands, result)
+            self._record_loss_inputs(name, operands, result)
         elif name in ("add", "iadd", "radd") and len(operands) == 2:
-            self._note_sum(*operands)
+            self._record_sum(*operands)
         elif name in ("mul", "imul", "rmul") and len(operands) == 2:
             gains = [v for v in operands if self._is_vector_of_parameter(v)]
             if any(bool((v == v.flatten()[0]).all()) for v in gains):
                 self._layer_scaled.append(result)  # one that starts small on purpose
             self.is_curved |= not any(isinstance(v, nn.Parameter) for v in operands)
         elif name == "softmax" and operands and result.dim() > 2:
-            self._note_attention(result)
+            self._record_attention(result)
         elif name == "scaled_dot_product_attention":
             with torch._C.DisableTorchFunction():
                 weights = torch._scaled_dot_product_attention_math(*args, **kwargs)[1]
-            self._note_attention(weights)
+            self._record_attention(weights)
         if func in NONLINEARITIES and not self.in_loss and result is not args[0]:
             self.unused[id(result)] = result, self._stack[-1]
         self.is_curved |= func in NONLINEARITIES or any(
@@ -117,7 +117,7 @@ class OperationRecorder(TorchFunctionMode):
         memory = v.untyped_storage()._cdata
         return memory in self._parameters and v.numel() == max(v.shape, default=1)
 
-    def _note_sum(self, one: Tensor, other: Tensor) -> None:
+    def _record_sum(self, one: Tensor, other: Tensor) -> None:
         alike = one.shape[-2:] == other.shape[-2:] and min(one.dim(), other.dim()) > 1
         # a mask has two values
         masks = any(v.flatten()[:1000].unique().numel() < 3 for v in (one, other))
@@ -127,13 +127,13 @@ class OperationRecorder(TorchFunctionMode):
                 sizes = float(root_mean_square(one)), float(root_mean_square(other))
                 self.sums.append((self._stack[-1], *sizes))
 
-    def _note_attention(self, weights: Tensor) -> None:
+    def _record_attention(self, weights: Tensor) -> None:
         with torch._C.DisableTorchFunction():
             rows = weights.amax(-1)[(weights > 0).sum(-1) >= 4]
             if rows.numel():
                 self.attention.append((self._stack[-1], float(rows.mean())))
 
-    def _note_loss(self, name: str, operands: list[Tensor], result: Any) -> None:
+    def _record_loss_inputs(self, name: str, operands: list[Tensor], result: Any) -> None:
         if len(operands) < 2:
             return
         one, other = operands
@@ -154,10 +154,10 @@ def record_operations(subject: AuditSubject) -> OperationRecorder:
     if "operations" not in subject.cache:
         module = deepcopy_module(subject.module, share=True).train(subject.trains)
         seen = OperationRecorder(module)
-        recording = hooks(module, seen.enter, seen.leave)
+        recording = hook_all_modules(module, seen.enter_module, seen.leave_module)
         with torch.no_grad(), restored_random_state(), recording, seen:
             output = module(subject.x.clone())
-            seen.read(output)
+            seen.mark_as_used(output)
             if subject.has_loss:
                 seen.in_loss = True
                 subject.loss(output, subject.y)
@@ -182,7 +182,7 @@ def check_loss(subject: AuditSubject) -> Findings:
         yield make_finding("loss-of-raw-logits", sum=three_digits(seen.sums_to))
     if seen.logits is not None:
         yield from _logit_findings(subject, *seen.logits)
-    yield _leaks(subject)
+    yield _answer_leak_finding(subject)
 
 
 def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Findings:
@@ -202,7 +202,7 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Finding
         yield make_finding("logits-clipped", share=f"{share:.0%}")
     output = [v for v in list_tensors(subject.output) if v.shape == logits.shape]
     if len(output) == 1 and not _ends_in_linear(subject):
-        lowest = _lowest_loss(subject, axis)
+        lowest = _lowest_reachable_loss(subject, axis)
         if lowest > LOW:
             yield make_finding("logits-bounded", lowest=three_digits(lowest))
 
@@ -219,7 +219,7 @@ def _ends_in_linear(subject: AuditSubject) -> bool:
     )
 
 
-def _lowest_loss(subject: AuditSubject, axis: int) -> float:
+def _lowest_reachable_loss(subject: AuditSubject, axis: int) -> float:
     """Return the loss of the widest logits that large weights make; 0 where they grow."""
     evaluated, ranges = subject.copy(), []
     for factor in (100, 1000):
@@ -233,7 +233,7 @@ def _lowest_loss(subject: AuditSubject, axis: int) -> float:
     return math.log1p((y.shape[axis] - 1) * math.exp(-ranges[1]))
 
 
-def _leaks(subject: AuditSubject) -> Finding | None:
+def _answer_leak_finding(subject: AuditSubject) -> Finding | None:
     """An output that sees the token which it is to tell, of inputs that are one step behind."""
     x, y = subject.x, subject.y
     if not isinstance(y, Tensor) or y.is_floating_point() or y.shape != x.shape or x.dim() != 2:
@@ -266,17 +266,17 @@ BLOCKS = 8
 
 def check_ignored_inputs(subject: AuditSubject) -> Findings:
     """Find parts of the input that no output depends on, and padding that is not left out."""
-    share = _ignored(subject)
+    share = _ignored_input_share(subject)
     subject.keep_data([{"of the input without effect": share}])
     if share > IGNORED:
         whole = "no output depends on it"
         part = f"nothing that is returned depends on {share:.0%} of it"
         severity, message = (FAULT, whole) if share == 1 else (None, part)
         yield make_finding("input-ignored", None, severity, message=message)
-    yield from _padding(subject)
+    yield from _padding_findings(subject)
 
 
-def _ignored(subject: AuditSubject) -> float:
+def _ignored_input_share(subject: AuditSubject) -> float:
     """Return the share of the input, beside the axis of cases, that has no effect."""
     evaluated, x, y = subject.copy(), subject.x, subject.observe().y
 
@@ -285,9 +285,9 @@ def _ignored(subject: AuditSubject) -> float:
         return subject.exceeds_rounding(relative_change(changed, y))
 
     if x.is_floating_point():
-        if "" not in subject.gradients:
+        if "" not in subject.projection_gradients:
             raise CannotCheck("it takes no input that requires a gradient.")
-        flat = subject.gradients[""] == 0
+        flat = subject.projection_gradients[""] == 0
         suspects = flat.all(0) if flat.dim() > 1 else flat
         other = torch.where(suspects, other_input(evaluated.x), evaluated.x)
         if not bool(suspects.any()) or has_effect(other):
@@ -316,7 +316,7 @@ def _ignored(subject: AuditSubject) -> float:
     return unseen / steps
 
 
-def _padding(subject: AuditSubject) -> Findings:
+def _padding_findings(subject: AuditSubject) -> Findings:
     """Sequences that end in zeros: whether more of them change what comes out, or go into
     statistics over cases."""
     x = subject.x
@@ -352,7 +352,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
     objective = nonzero.objective
     w = objective.start
     subject.require_wide()
-    if w.dtype != torch.float64 or subject.precision != torch.float64:
+    if w.dtype != torch.float64 or subject.output_precision != torch.float64:
         why = "is large" if w.dtype != torch.float64 else "computes in a lower one inside"
         raise CannotCheck(f"finite differences need float64, and the module {why}.")
     slices = objective.slices()
@@ -366,7 +366,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
                 v[slices[name]].view(subject.module.get_parameter(name).shape)[row] = 0
         step = 1e-6
         above, below = (objective.value(w + sign * step * v) for sign in (1, -1))
-        slope, expected = float(nonzero.gradient @ v), (above - below) / 2 / step
+        slope, expected = float(nonzero.loss_gradient @ v), (above - below) / 2 / step
         rows.append({"gradient": slope, "differences": expected})
         errors.append(abs(slope - expected) / max(abs(slope), abs(expected), 1e-6))
     subject.keep_data(rows)
@@ -406,7 +406,7 @@ def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
     worst = max(far.values(), default=0.0)
     severity = RISK if worst > APART else FACT
     yield make_finding("branches-apart", far, severity, factor=three_digits(worst))
-    yield _steep_signals(subject)
+    yield _output_growth_finding(subject)
     saturated = [name for name, largest in seen.attention if largest > 0.95]
     if saturated and len(saturated) >= len(seen.attention) / 2:
         yield make_finding("attention-saturated", saturated, largest=seen.attention[0][1])
@@ -415,7 +415,7 @@ def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
         yield make_finding("no-activation", layers=len(layers))
 
 
-def _steep_signals(subject: AuditSubject) -> Finding | None:
+def _output_growth_finding(subject: AuditSubject) -> Finding | None:
     """Signals that grow or shrink with depth."""
     kinds: dict[Any, list[tuple[str, float]]] = {}
     for name, (module_class, size) in record_operations(subject).sizes.items():
@@ -437,7 +437,7 @@ def _steep_signals(subject: AuditSubject) -> Finding | None:
 # What is the same where it should not be, and what no optimizer or checkpoint sees.
 
 
-def check_registration(subject: AuditSubject) -> Findings:
+def check_registration_and_duplicates(subject: AuditSubject) -> Findings:
     """Find parameters that are not registered, parts that are one object, equal weights."""
     model = subject.given
     known = {id(p) for p in (*model.parameters(), *model.buffers())}
@@ -446,7 +446,7 @@ def check_registration(subject: AuditSubject) -> Findings:
         for owner_name, owner in model.named_modules()
         for key, value in vars(owner).items()
         if not key.startswith("_")
-        for name in _unregistered(f"{owner_name}.{key}".strip("."), value, known)
+        for name in _unregistered_names(f"{owner_name}.{key}".strip("."), value, known)
     ]
     parts = count_in_words(len(unregistered), "part")
     yield make_finding("parameter-unregistered", unregistered, parts=parts)
@@ -456,9 +456,9 @@ def check_registration(subject: AuditSubject) -> Findings:
             names.setdefault(id(each), []).append(name)
     repeated = [same for same in names.values() if len(same) > 1]
     for same in repeated:
-        if not any(_contains(others, same) for others in repeated):
+        if not any(_are_all_inside(same, others) for others in repeated):
             yield make_finding("module-repeated", same, names=len(same))
-    equal = list(_duplicate_weights(model, subject.trainable))
+    equal = list(_duplicate_weight_names(model, subject.trainable))
     yield make_finding("weights-equal", equal, weights=count_in_words(len(equal), "weight"))
     rows = [
         f"{owner}.{name}".strip(".")
@@ -474,12 +474,12 @@ def check_registration(subject: AuditSubject) -> Findings:
         yield make_finding("parameter-frozen", frozen, parameters=parameters)
 
 
-def _contains(others: list[str], names: list[str]) -> bool:
-    """Return True if each of the modules ``names`` is inside one of the others."""
-    return all(any(name.startswith(f"{other}.") for other in others) for name in names)
+def _are_all_inside(names: list[str], owner_names: list[str]) -> bool:
+    """Return True if each of the modules ``names`` is inside one of the owners."""
+    return all(any(name.startswith(f"{owner}.") for owner in owner_names) for name in names)
 
 
-def _unregistered(name: str, value: Any, known: set[int]) -> list[str]:
+def _unregistered_names(name: str, value: Any, known: set[int]) -> list[str]:
     """Return the names of parameters and layers in an attribute that torch does not see."""
     if isinstance(value, nn.Module):
         trained = any(p.requires_grad for p in value.parameters())
@@ -489,10 +489,12 @@ def _unregistered(name: str, value: Any, known: set[int]) -> list[str]:
         return [name] if trained and id(value) not in known else []
     values: Any = value if isinstance(value, list | tuple) else ()
     values = value.values() if isinstance(value, dict) else values
-    return [n for i, v in enumerate(values) for n in _unregistered(f"{name}.{i}", v, known)]
+    return [
+        n for i, v in enumerate(values) for n in _unregistered_names(f"{name}.{i}", v, known)
+    ]
 
 
-def _duplicate_weights(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
+def _duplicate_weight_names(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
     """Yield the names of weights with the same random numbers as an earlier one."""
     seen: dict[Any, Tensor] = {}
     layers = (*SUMMING, nn.RNNBase, nn.MultiheadAttention, nn.Embedding)
@@ -521,24 +523,24 @@ DRAWS = 64
 
 def check_train_and_eval_modes(subject: AuditSubject) -> Findings:
     """Compare both modes of the module as it was given, with its dropout."""
-    yield _unrepeatable_evaluation(subject)
-    yield from _misused_dropout(subject)
-    yield from _misused_running_statistics(subject)
+    yield _unrepeatable_evaluation_finding(subject)
+    yield from _dropout_findings(subject)
+    yield from _running_statistics_findings(subject)
     closed = [
         f"{name}.bias"
         for name, each in subject.module.named_modules()
-        if isinstance(each, nn.LSTM | nn.GRU) and _has_closed_gate(each)
+        if isinstance(each, nn.LSTM | nn.GRU) and _has_saturated_gate(each)
     ]
     yield make_finding("gate-saturated", closed)
 
 
-def _unrepeatable_evaluation(subject: AuditSubject) -> Finding | None:
+def _unrepeatable_evaluation_finding(subject: AuditSubject) -> Finding | None:
     """An evaluation that is another the second time, or from another random state."""
     module = deepcopy_module(subject.original, share=True).eval()
 
     def evaluate(seed: int) -> Tensor:
         torch.manual_seed(seed)
-        return subject.read(module(subject.x.clone()))
+        return subject.output_as_tensor(module(subject.x.clone()))
 
     with torch.no_grad(), restored_random_state():
         first, other = evaluate(0), evaluate(1)
@@ -554,7 +556,7 @@ def _unrepeatable_evaluation(subject: AuditSubject) -> Finding | None:
     )
 
 
-def _misused_dropout(subject: AuditSubject) -> Findings:
+def _dropout_findings(subject: AuditSubject) -> Findings:
     dropped = {
         name: each.p
         for name, each in subject.original.named_modules()
@@ -564,7 +566,7 @@ def _misused_dropout(subject: AuditSubject) -> Findings:
     yield make_finding("dropout-of-all", most)
     before = [
         f"{maker.name} (before {call.name})"
-        for call, maker in subject.trace.with_makers()
+        for call, maker in subject.trace.calls_with_input_makers()
         if maker and maker.name in dropped and isinstance(call.module, TorchNorm)
         if call.module.running_var is not None
     ]
@@ -576,10 +578,10 @@ def _misused_dropout(subject: AuditSubject) -> Findings:
     made = [makers.get(memory) for memory in whole.output_memory] if is_one else []
     yield make_finding("dropout-before-batch-norm", before)
     yield make_finding("dropout-at-end", [name for name in made if name in dropped])
-    yield make_finding("dropout-unscaled", list(_dropouts_that_change_the_mean(subject)))
+    yield make_finding("dropout-unscaled", list(_mean_changing_dropouts(subject)))
 
 
-def _dropouts_that_change_the_mean(subject: AuditSubject) -> Iterator[str]:
+def _mean_changing_dropouts(subject: AuditSubject) -> Iterator[str]:
     """Yield the parts that drop something and do not keep its mean."""
     for call in subject.first_calls:
         module = call.module
@@ -606,7 +608,7 @@ def _dropouts_that_change_the_mean(subject: AuditSubject) -> Iterator[str]:
             yield f"{call.name} ({three_digits(ratio)} times as large in training)"
 
 
-def _misused_running_statistics(subject: AuditSubject) -> Findings:
+def _running_statistics_findings(subject: AuditSubject) -> Findings:
     """Running statistics that are not averages, not saved, or of more than one place."""
     last = [
         f"{name} (momentum {each.momentum:g})"
@@ -616,17 +618,17 @@ def _misused_running_statistics(subject: AuditSubject) -> Findings:
     yield make_finding("momentum-large", last)
     module = deepcopy_module(subject.module, share=True).train()
     with torch.no_grad(), restored_random_state():
-        before = dict(_statistics(module))
+        before = dict(_copy_tensors_beside_parameters(module))
         saved = {n for n, _ in module.named_buffers()}
         try:
             if before:
                 module(subject.x.clone())
         except Exception:  # a single case, say
             return
-        after = dict(_statistics(module))
+        after = dict(_copy_tensors_beside_parameters(module))
     changed = {n for n, v in before.items() if n in after and not torch.equal(v, after[n])}
     unsaved = sorted(changed - saved)
-    if unsaved and not _is_restored(subject, module):
+    if unsaved and not _is_restored_by_state_dict(subject, module):
         yield make_finding("state-unsaved", unsaved)
     trained = {n.rpartition(".")[0] for n, p in subject.trainable.items() if p}
     stuck = [
@@ -639,21 +641,24 @@ def _misused_running_statistics(subject: AuditSubject) -> Findings:
     for call in subject.trace.calls:
         if isinstance(call.module, TorchNorm) and call.module.running_var is not None:
             calls.setdefault(call.name, []).append(call.inputs[0])
-    yield make_finding("norm-of-several", [n for n, inputs in calls.items() if _differ(inputs)])
+    yield make_finding(
+        "norm-of-several",
+        [n for n, inputs in calls.items() if _batch_statistics_differ(inputs)],
+    )
 
 
-def _is_restored(subject: AuditSubject, trained: nn.Module) -> bool:
+def _is_restored_by_state_dict(subject: AuditSubject, trained: nn.Module) -> bool:
     """Return True if the state of a trained copy makes another copy the same."""
     restored = deepcopy_module(subject.module)  # whose numbers are replaced
     restored.load_state_dict(trained.state_dict())
     outputs = []
     for module in (trained, restored):
         with torch.no_grad(), restored_random_state(0):
-            outputs.append(subject.read(module.eval()(subject.x.clone())))
+            outputs.append(subject.output_as_tensor(module.eval()(subject.x.clone())))
     return torch.equal(*outputs)
 
 
-def _statistics(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def _copy_tensors_beside_parameters(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors that a module keeps beside its parameters, copied."""
     for owner_name, owner in module.named_modules():
         for key, value in {**owner._buffers, **vars(owner)}.items():
@@ -661,7 +666,7 @@ def _statistics(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield f"{owner_name}.{key}".strip("."), value.detach().clone()
 
 
-def _differ(inputs: list[Tensor]) -> bool:
+def _batch_statistics_differ(inputs: list[Tensor]) -> bool:
     """Return True if the batch statistics of two inputs are far apart."""
     if len(inputs) < 2 or len({v.shape[1] for v in inputs}) > 1:
         return False
@@ -673,7 +678,7 @@ def _differ(inputs: list[Tensor]) -> bool:
     return float(shift.median()) > 1 or float(ratio.median()) > 2
 
 
-def _has_closed_gate(rnn: nn.RNNBase) -> bool:
+def _has_saturated_gate(rnn: nn.RNNBase) -> bool:
     """Return True if the median bias of a gate is beyond 10, where a sigmoid is 0 or 1."""
     if not rnn.bias:
         return False
@@ -685,12 +690,12 @@ def _has_closed_gate(rnn: nn.RNNBase) -> bool:
 # Axes: channels that are taken for steps, and gains that are those of another convention.
 
 
-def check_layout(subject: AuditSubject) -> Findings:
+def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
     """Find normalizers along the wrong axis for the layers beside them, and odd gains."""
     is_one_case = bool((subject.x == subject.x[:1]).all())
     by_channel: dict[int, str] = {}
     width, steps, zeros = [], [], []
-    for call, maker in subject.trace.with_makers():
+    for call, maker in subject.trace.calls_with_input_makers():
         if any(call.module.children()) or not call.inputs or not call.outputs:
             continue
         a, module, memory = call.inputs[0], call.module, call.input_memory[0]

@@ -37,13 +37,13 @@ from lnlab.auditing.subject import (
     AuditSubject,
     CallTrace,
     ModuleCall,
-    is_bias,
+    is_bias_name,
     other_input,
     padding_rows,
     random_projection,
     restored_random_state,
     turn_dropout_off,
-    zero_weights,
+    zero_weight_names,
 )
 from lnlab.nn.batch import batch_moments
 
@@ -82,10 +82,12 @@ def check_normalizers(subject: AuditSubject) -> Findings:
     """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
     subject.keep_data([_norm_row(norms) for norms in groups])
-    alone = [f for norms in groups for f in _norm_findings(norms)]
-    yield from _merge([*alone, *(f for norms in groups for f in _differences(norms))])
-    yield _eps_decides(groups)
-    yield _switched_off_units(groups)
+    alone = [f for norms in groups for f in _promise_and_eps_findings(norms)]
+    yield from _merge_findings(
+        [*alone, *(f for norms in groups for f in _torch_difference_findings(norms))]
+    )
+    yield _dominant_eps_finding(groups)
+    yield _switched_off_units_finding(groups)
     known = {name for norms in groups for name in norms.module_names}
     modules = dict(subject.module.named_modules())
     callers: dict[str, list[str]] = {}
@@ -112,7 +114,7 @@ def _norm_row(norms: NormGroup) -> dict:
     }
 
 
-def _norm_findings(norms: NormGroup) -> Findings:
+def _promise_and_eps_findings(norms: NormGroup) -> Findings:
     """A name that promises another operator, and an eps that is missing or small."""
     if norms.report is None:
         return
@@ -128,7 +130,7 @@ def _norm_findings(norms: NormGroup) -> Findings:
             yield make_finding(
                 "norm-misnamed", norms.module_names, message=message, promise=promise
             )
-        yield _missing_or_small_eps(norms)
+        yield _eps_size_finding(norms)
     elif not is_known:
         computes = "; ".join(
             f"{what} {found}" for what, found in norms.found_properties.items()
@@ -153,7 +155,7 @@ def _promised_operator(norms: NormGroup) -> str | None:
     return next(promises, None)
 
 
-def _merge(findings: Iterable[Finding | None]) -> Findings:
+def _merge_findings(findings: Iterable[Finding | None]) -> Findings:
     """Merge findings that mean the same, of normalizers of several sizes."""
     alike: dict[tuple, list[Finding]] = {}
     for f in findings:
@@ -167,7 +169,7 @@ def _merge(findings: Iterable[Finding | None]) -> Findings:
         yield replace(same[0], where=where, message=message)
 
 
-def _differences(norms: NormGroup) -> Findings:
+def _torch_difference_findings(norms: NormGroup) -> Findings:
     """The properties that are otherwise than in torch, each by itself."""
     if norms.report is None or norms.report.kind == NOTHING:
         return
@@ -197,11 +199,11 @@ def _differences(norms: NormGroup) -> Findings:
         yield make_finding(rule, norms.module_names, severity, message=message, **values)
 
 
-def _missing_or_small_eps(norms: NormGroup) -> Finding | None:
+def _eps_size_finding(norms: NormGroup) -> Finding | None:
     """No eps at all, or one so small that a constant case has a steep gradient."""
     words = norms.found_properties.get("eps", "")
     if words == "none":
-        nan = _nan_at_a_constant(norms.calls[0])
+        nan = _is_nan_at_constant_input(norms.calls[0])
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")
         return make_finding(
             "eps-missing", norms.module_names, severity, norm=norms.class_name, result=result
@@ -215,7 +217,7 @@ def _missing_or_small_eps(norms: NormGroup) -> Finding | None:
     return make_finding("eps-small", norms.module_names, **values)
 
 
-def _nan_at_a_constant(call: ModuleCall) -> bool:
+def _is_nan_at_constant_input(call: ModuleCall) -> bool:
     """Return True if a constant input comes out as NaN or infinite."""
     x = call.inputs[0]
     module = copy_module(call.module).to(x.dtype).train()
@@ -226,17 +228,17 @@ def _nan_at_a_constant(call: ModuleCall) -> bool:
             return False
 
 
-def _eps_decides(groups: list[NormGroup]) -> Finding | None:
+def _dominant_eps_finding(groups: list[NormGroup]) -> Finding | None:
     """An eps that is not small beside what the normalizers are given."""
     calls = [(norms, call) for norms in groups for call in norms.calls]
-    shares = {call.name: _share_below(norms, call) for norms, call in calls}
+    shares = {call.name: _share_of_variances_below_eps(norms, call) for norms, call in calls}
     names = [name for name, share in shares.items() if share > 0]
     worst = max(shares.values(), default=0.0)
     severity, share = (RISK, f"{worst:.0%}") if worst > 0.01 else (FACT, "1%")
     return make_finding("eps-decides", names, severity, share=share)
 
 
-def _share_below(norms: NormGroup, call: ModuleCall) -> float:
+def _share_of_variances_below_eps(norms: NormGroup, call: ModuleCall) -> float:
     """Return the fraction of the statistics of a call whose variance is below eps."""
     eps, report = eps_of(call.module), norms.report
     if report is None or report.kind == NOTHING or report.over is None or not eps > 0:
@@ -246,7 +248,7 @@ def _share_below(norms: NormGroup, call: ModuleCall) -> float:
     return float((square < eps).double().mean())
 
 
-def _switched_off_units(groups: list[NormGroup]) -> Finding | None:
+def _switched_off_units_finding(groups: list[NormGroup]) -> Finding | None:
     """Units that learned gains have switched off."""
     off: dict[str, tuple[int, int]] = {}
     for call in [call for norms in groups for call in norms.calls]:
@@ -276,50 +278,54 @@ MOST_CUT = 16
 def check_idle_parameters(subject: AuditSubject) -> Findings:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.with_nonzero_weights
-    grads = _by_parameter(nonzero)
-    masks = _flat_places(grads, subject.rounding_threshold)
+    grads = _random_projection_gradients(nonzero)
+    masks = _zero_gradient_masks(grads, subject.rounding_threshold)
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
-    effects = ParameterEffects(subject, nonzero.copy(), tries)
+    effects = ParameterEffectTest(subject, nonzero.copy(), tries)
     if not subject.is_random:
         effects.unchanged[0] = nonzero.observe().y
-    names = effects.without_effect(masks)
+    names = effects.parameters_without_effect(masks)
     if names and subject.noise:  # what is turned off may need them
         noisy = deepcopy_module(subject.original, share=True)
         turn_dropout_off(noisy)
-        noisy = ModuleCopy(noisy, subject.x, bn_stats="batch", select_output=subject.read)
-        effects_of_noise = ParameterEffects(subject, noisy, states)
-        names = effects_of_noise.without_effect({n: masks[n] for n in names})
+        noisy = ModuleCopy(
+            noisy, subject.x, bn_stats="batch", select_output=subject.output_as_tensor
+        )
+        effects_of_noise = ParameterEffectTest(subject, noisy, states)
+        names = effects_of_noise.parameters_without_effect({n: masks[n] for n in names})
     idle = {name: (int(masks[name].sum()), masks[name].numel()) for name in names}
     # without effect on this input, and with one on another
     whole = {name: masks[name] for name in names if masks[name].all()}
-    other = ParameterEffects(
+    other = ParameterEffectTest(
         subject, effects.evaluated, tries, other_input(effects.evaluated.x)
     )
-    here = whole.keys() - other.without_effect(whole)
-    norms = _next_norms(subject)
+    here = whole.keys() - other.parameters_without_effect(whole)
+    norms = _next_norm_by_module(subject)
     subject.keep_data(
         [
             {"parameter": name, "without effect": n, "of": size}
-            | {"in front of": norms.get(_owner(name), "")}
+            | {"in front of": norms.get(_owner_module_name(name), "")}
             for name, (n, size) in idle.items()
         ]
     )
     yield from _idle_findings(subject, idle, here, norms)
-    yield _cut_gradients(subject, effects.evaluated, grads, idle)
+    yield _cut_gradient_finding(subject, effects.evaluated, grads, idle)
     if nonzero is not subject:
-        flat = _flat_places(_by_parameter(subject), subject.rounding_threshold)
+        flat = _zero_gradient_masks(
+            _random_projection_gradients(subject), subject.rounding_threshold
+        )
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
-        zeros = zero_weights(subject.module) if waiting else []
+        zeros = zero_weight_names(subject.module) if waiting else []
         parameters = count_in_words(
             waiting, "parameter in front of these has", "parameters in front of these have"
         )
         yield make_finding("branch-of-zeros", zeros, parameters=parameters)
 
 
-def _cut_gradients(
+def _cut_gradient_finding(
     subject: AuditSubject,
     evaluated: ModuleCopy,
     grads: dict[str, Tensor],
@@ -335,22 +341,24 @@ def _cut_gradients(
     for name, row in padding_rows(subject.module).items():
         if name in masks:
             masks[name][row] = False
-    without = ParameterEffects(subject, evaluated, [(0, 0.01)]).without_effect(masks)
+    without = ParameterEffectTest(subject, evaluated, [(0, 0.01)]).parameters_without_effect(
+        masks
+    )
     cut = [name for name in masks if name not in without]
     parameters = count_in_words(len(cut), "parameter has", "parameters have")
     return make_finding("gradient-cut", cut, parameters=parameters)
 
 
-def _owner(name: str) -> str:
+def _owner_module_name(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _by_parameter(subject: AuditSubject) -> dict[str, Tensor]:
+def _random_projection_gradients(subject: AuditSubject) -> dict[str, Tensor]:
     """Return the gradients of a random function of the outputs by parameters with numbers."""
-    return {name: g for name, g in subject.gradients.items() if name and g.numel()}
+    return {name: g for name, g in subject.projection_gradients.items() if name and g.numel()}
 
 
-def _flat_places(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
+def _zero_gradient_masks(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
     """Return the places of each parameter where its gradient may be rounding, if it has some.
 
     Of a matrix all or none: single numbers are those of words that did not occur, and of dead
@@ -368,7 +376,7 @@ def _flat_places(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
     return {name: mask for name, mask in flat.items() if mask.any()}
 
 
-class ParameterEffects:
+class ParameterEffectTest:
     """The effects of parameters on the outputs.
 
     Args:
@@ -389,7 +397,7 @@ class ParameterEffects:
         self.x = evaluated.x if x is None else x
         self.unchanged: dict[int, Tensor] = {}
 
-    def without_effect(
+    def parameters_without_effect(
         self, masks: dict[str, Tensor], *, by_gradient: bool = True
     ) -> list[str]:
         """Return the parameters whose masked numbers can be replaced without any change.
@@ -403,33 +411,37 @@ class ParameterEffects:
         if not half:
             return []
         if by_gradient and not self.subject.is_random:
-            new = Replacement(self.x, self._replaced(masks, 0))
+            new = Replacement(self.x, self._replace_masked_numbers(masks, 0))
             grads = self.evaluated.gradients(random_projection, new)
-            flat = _flat_places(grads, self.subject.rounding_threshold)
+            flat = _zero_gradient_masks(grads, self.subject.rounding_threshold)
             rest = {n: m for n, m in masks.items() if n in flat and not (m & ~flat[n]).any()}
             if len(rest) < len(masks):
-                return self.without_effect(rest)
+                return self.parameters_without_effect(rest)
         items = list(masks.items())
         halves = items[:half], items[half:]
         return [
-            n for each in halves for n in self.without_effect(dict(each), by_gradient=False)
+            n
+            for each in halves
+            for n in self.parameters_without_effect(dict(each), by_gradient=False)
         ]
 
     def _have_effect(self, masks: dict[str, Tensor]) -> bool:
         """Return True if the outputs move when the masked numbers are replaced."""
         for draw, (state, _) in enumerate(self.tries):
             if state not in self.unchanged:
-                self.unchanged[state] = self._run(state, {})
-            changed = self._run(state, self._replaced(masks, draw))
+                self.unchanged[state] = self._run_from_random_state(state, {})
+            changed = self._run_from_random_state(
+                state, self._replace_masked_numbers(masks, draw)
+            )
             if self.subject.exceeds_rounding(relative_change(changed, self.unchanged[state])):
                 return True
         return False
 
-    def _run(self, state: int, weights: dict[str, Tensor]) -> Tensor:
+    def _run_from_random_state(self, state: int, weights: dict[str, Tensor]) -> Tensor:
         with restored_random_state(state):
             return self.evaluated.run(Replacement(self.x, weights)).y
 
-    def _replaced(self, masks: dict[str, Tensor], draw: int) -> dict[str, Tensor]:
+    def _replace_masked_numbers(self, masks: dict[str, Tensor], draw: int) -> dict[str, Tensor]:
         others = {}
         for name, mask in masks.items():
             p = self.evaluated.parameters[name].data
@@ -441,10 +453,10 @@ class ParameterEffects:
         return others
 
 
-def _next_norms(subject: AuditSubject) -> dict[str, str]:
+def _next_norm_by_module(subject: AuditSubject) -> dict[str, str]:
     """Return the normalizer that is handed what a module has just made, by its name."""
     names = {name for norms in find_norms(subject) for name in norms.module_names}
-    pairs = subject.trace.with_makers()
+    pairs = subject.trace.calls_with_input_makers()
     return {maker.name: call.name for call, maker in pairs if maker and call.name in names}
 
 
@@ -457,13 +469,15 @@ def _idle_findings(
     """Tell biases that cancel, parameters that are not used, and those of this input."""
     trace = subject.trace
     called = {call.name for call in trace.calls}
-    active = {_owner(name) for name in subject.copy().parameters if name not in idle}
+    active = {
+        _owner_module_name(name) for name in subject.copy().parameters if name not in idle
+    }
     biases: dict[str, int] = {}
     unused, some = [], []
     for name, (part, size) in idle.items():
-        owner = _owner(name)
+        owner = _owner_module_name(name)
         share = "" if part == size else f" ({part} of {size})"
-        if is_bias(name) and owner in called & active:
+        if is_bias_name(name) and owner in called & active:
             remark = f" (before {norms[owner]})" if owner in norms else share
             biases[name + remark] = part
         elif share or name in here:
@@ -559,7 +573,7 @@ def check_dead_units(subject: AuditSubject) -> Findings:
     activations = [a for a in subject.observe().activations if a.flat is not None]
     if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
-    values = {a.name: _values_a_unit(a) for a in reversed(activations)}
+    values = {a.name: _count_values_per_unit(a) for a in reversed(activations)}
     dead = dead_units(activations)
     subject.keep_data(
         [
@@ -571,13 +585,13 @@ def check_dead_units(subject: AuditSubject) -> Findings:
     some = {name: of_units for name, of_units in dead.items() if of_units[0] < of_units[1]}
     n, units = (sum(column[i] for column in some.values()) for i in (0, 1))
     is_one_case = bool((subject.x == subject.x[:1]).all())
-    least = 1 if is_one_case else min(map(_values_a_unit, activations))
+    least = 1 if is_one_case else min(map(_count_values_per_unit, activations))
     where = [f"{name} ({n} of {units})" for name, (n, units) in some.items()]
     severity = RISK if least >= FEW_CASES and n >= 0.25 * units else FACT
     yield make_finding("units-dead", where, severity, dead=n, units=units, least=least)
 
 
-def _values_a_unit(activation: Activation) -> int:
+def _count_values_per_unit(activation: Activation) -> int:
     """Return the number of values of one unit that were seen."""
     flat = activation.flat
     assert flat is not None
@@ -604,7 +618,7 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
         for call in subject.first_calls
         if id(call.module) in norms and hasattr(call.module, "running_var")
     ]
-    rows = [row for row in map(_running_row, calls) if row]
+    rows = [row for row in map(_running_statistics_row, calls) if row]
     gap = relative_change(subject.observe("running").y, subject.observe("batch").y)
     subject.keep_data(rows, f"evaluation differs by {gap:.2g}.")
     least = min((row["values a unit"] for row in rows), default=0)
@@ -624,7 +638,7 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
     yield make_finding("running-statistics-stale", stale, worst=worst, gap=f"{gap:.0%}")
 
 
-def _running_row(call: ModuleCall) -> dict | None:
+def _running_statistics_row(call: ModuleCall) -> dict | None:
     a, module = call.inputs[0], call.module
     mu, var, m = batch_moments(a, getattr(module, "unit_axis", 1))
     mean, spread = module.get_buffer("running_mean"), module.get_buffer("running_var")

@@ -83,7 +83,7 @@ def floating_tensors(tree: Any) -> list[Tensor]:
     return [tensor for tensor in list_tensors(tree) if tensor.is_floating_point()]
 
 
-def refuse_nan(inputs: Any) -> None:
+def refuse_empty_or_nan(inputs: Any) -> None:
     """Raise ValueError where a tensor of the inputs is empty or holds NaN.
 
     Infinities are allowed: masks are made of them.
@@ -146,7 +146,7 @@ STEPS = ("round", "floor", "ceil", "trunc", "sign", "fake_quantize")
 
 
 @contextmanager
-def hooks(
+def hook_all_modules(
     module: nn.Module, enter: Callable, leave: Callable, **options: bool
 ) -> Iterator[None]:
     """Call ``enter`` with the name of each module before it runs, and ``leave`` after it."""
@@ -183,14 +183,14 @@ class CallTrace(TorchFunctionMode):
 
     def run(self, evaluated: ModuleCopy, x: Tensor) -> CallTrace:
         """Record an evaluation of a copy that holds the module."""
-        recording = hooks(self.module, self._enter, self._leave, with_kwargs=True)
+        recording = hook_all_modules(self.module, self._enter, self._leave, with_kwargs=True)
         # a TypeError: of an output without numbers
         with recording, self, restored_random_state(), suppress(TypeError):
             self.seen = evaluated.run(Replacement(x), find_flat=True)
         self._alive.clear()
         return self
 
-    def with_makers(self) -> Iterator[tuple[ModuleCall, ModuleCall | None]]:
+    def calls_with_input_makers(self) -> Iterator[tuple[ModuleCall, ModuleCall | None]]:
         """Yield each call, and that of the module without submodules which made its input."""
         makers: dict[int, ModuleCall] = {}
         for call in self.calls:
@@ -276,7 +276,7 @@ def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
             f"the input of {type(copy).__name__} holds no tensor: give what it is called with, "
             "numbers and arrays as torch.as_tensor(x)."
         )
-    refuse_nan(given)
+    refuse_empty_or_nan(given)
     if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
         return copy, given[0].detach().clone()
     open_index = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
@@ -359,7 +359,7 @@ def turn_dropout_off(module: nn.Module) -> list[str]:
     return changed
 
 
-def turn_noise_off(
+def turn_off_removable_noise(
     module: nn.Module, random_modules: set[str], x: Tensor
 ) -> tuple[list[str], bool]:
     """Keep in evaluation mode what draws random numbers in training mode alone.
@@ -372,7 +372,7 @@ def turn_noise_off(
     modules = dict(module.named_modules())
     for name in random_modules:
         base = type(modules[name])
-        modules[name].__class__ = type(base.__name__, (base,), {"train": _train_but_itself})
+        modules[name].__class__ = type(base.__name__, (base,), {"train": _train_children_only})
         modules[name].training = False
     left = (find_random_modules(module, x) or set()) if random_modules else set()
     for name in random_modules & left:
@@ -381,7 +381,7 @@ def turn_noise_off(
     return sorted(random_modules - left), bool(left)
 
 
-def _train_but_itself(self: nn.Module, mode: bool = True) -> nn.Module:
+def _train_children_only(self: nn.Module, mode: bool = True) -> nn.Module:
     nn.Module.train(self, mode)
     self.training = False
     return self
@@ -394,12 +394,16 @@ def find_random_modules(module: nn.Module, x: Tensor) -> set[str] | None:
     """
     random_modules: set[str] = set()
     with suppress(Exception), torch.no_grad(), restored_random_state():
-        evaluate(deepcopy_module(module, share=True).train(), x, random_modules)
+        evaluate_noting_random_modules(
+            deepcopy_module(module, share=True).train(), x, random_modules
+        )
         return random_modules
     return None
 
 
-def evaluate(module: nn.Module, x: Tensor, random_modules: set[str]) -> Any:
+def evaluate_noting_random_modules(
+    module: nn.Module, x: Tensor, random_modules: set[str]
+) -> Any:
     """Return the output of a module, and note the names of what draws random numbers itself."""
     stack = [""]
 
@@ -424,7 +428,7 @@ def evaluate(module: nn.Module, x: Tensor, random_modules: set[str]) -> Any:
         note()
         stack.pop()
 
-    with hooks(module, enter, leave):
+    with hook_all_modules(module, enter, leave):
         return module(x.clone())
 
 
@@ -441,17 +445,17 @@ def other_input(x: Tensor) -> Tensor:
     return x + size * normal(10, 0, x.numel()).view_as(x).to(x)
 
 
-def zero_weights(module: nn.Module) -> list[str]:
+def zero_weight_names(module: nn.Module) -> list[str]:
     """Return the names of all parameters that are 0 everywhere and not called a bias.
 
     The last layer of a branch, a gain, the scale of a residual: most often the net is to be
     the identity at its start. What feeds them has no effect until they move.
     """
     names = [name for name, p in module.named_parameters() if p.numel() and not p.any()]
-    return [name for name in names if not is_bias(name)]
+    return [name for name in names if not is_bias_name(name)]
 
 
-def layer_scales(module: nn.Module) -> list[str]:
+def layer_scale_names(module: nn.Module) -> list[str]:
     """Return the names of the vectors that are small and equal everywhere (CaiT's 1e-6).
 
     What they scale has an effect that rounding may hide.
@@ -465,7 +469,7 @@ def layer_scales(module: nn.Module) -> list[str]:
     ]
 
 
-def is_bias(name: str) -> bool:
+def is_bias_name(name: str) -> bool:
     """Return True if a parameter is called a bias."""
     last = name.rpartition(".")[2].lower()
     return last in ("beta", "b") or last.endswith("bias")
@@ -543,13 +547,13 @@ class AuditSubject:
         try:
             copy = deepcopy_module(self.module, share=True)
             with torch.no_grad(), restored_random_state(), RefuseOriginals(self.given):
-                self.output = evaluate(copy, self.x, random_modules)
+                self.output = evaluate_noting_random_modules(copy, self.x, random_modules)
         except Exception as error:  # a user's module may raise anything
             raise ValueError(f"{self.name} does not take the input: {error}") from error
         if not self.module.training:
             random_modules = find_random_modules(self.module, self.x)
         self.trains = random_modules is not None
-        self.noise, self.is_random = turn_noise_off(
+        self.noise, self.is_random = turn_off_removable_noise(
             self.module, random_modules or set(), self.x
         )
         if self.x.dim() == 1 and self.x.is_floating_point():
@@ -584,7 +588,7 @@ class AuditSubject:
         apart = (v - normal(7, i, v.numel()).view_as(v).to(v) for i, v in enumerate(values))
         return torch.stack([d.square().mean() / 2 for d in apart]).mean()
 
-    def read(self, output: Any) -> Tensor:
+    def output_as_tensor(self, output: Any) -> Tensor:
         """Return the outputs as one tensor; of several, each divided by its largest."""
         values = floating_tensors(output)
         if len(values) == 1 and values[0].dim():
@@ -596,10 +600,14 @@ class AuditSubject:
             flat = [v.reshape(1, -1) for v in flat]
         return torch.cat([v / s for v, s in zip(flat, self._scales, strict=True)], dim=1)
 
-    def copy_in(self, dtype: torch.dtype | None, bn_stats: str) -> ModuleCopy:
+    def copy_in_dtype(self, dtype: torch.dtype | None, bn_stats: str) -> ModuleCopy:
         """Return a copy in a precision, whose parameters can be replaced for an evaluation."""
         return ModuleCopy(
-            self.module, self.x, dtype=dtype, bn_stats=bn_stats, select_output=self.read
+            self.module,
+            self.x,
+            dtype=dtype,
+            bn_stats=bn_stats,
+            select_output=self.output_as_tensor,
         )
 
     def copy(self, bn_stats: str | None = None) -> ModuleCopy:
@@ -612,14 +620,16 @@ class AuditSubject:
         for change in (lambda module: module, follow_parameter_dtype):
             try:
                 module = change(self.module)
-                copy = ModuleCopy(module, self.x, dtype=torch.float64, select_output=self.read)
+                copy = ModuleCopy(
+                    module, self.x, dtype=torch.float64, select_output=self.output_as_tensor
+                )
                 trace = CallTrace(copy.module).run(copy, copy.x)
             except Exception as error:  # a user's module may raise anything
                 self._not_wide = self._not_wide or str(error)
             else:
                 self.module, self._traces["running", None], self._not_wide = module, trace, ""
                 return copy
-        return self.copy_in(None, "running")
+        return self.copy_in_dtype(None, "running")
 
     @cached_property
     def wide_dtype(self) -> torch.dtype | None:
@@ -633,28 +643,30 @@ class AuditSubject:
             raise CannotCheck(f"the module cannot be evaluated in float64: {self._not_wide}")
 
     @cached_property
-    def precision(self) -> torch.dtype:
+    def output_precision(self) -> torch.dtype:
         """The precision of the outputs of :meth:`copy`: some cast what they are given."""
         if self.wide_dtype and not self.trace.lowers:
             return torch.float64
-        return self.measured_precision
+        return self.measured_output_precision
 
     @cached_property
-    def measured_precision(self) -> torch.dtype:
+    def measured_output_precision(self) -> torch.dtype:
         """The same, found by small steps: what cancels inside leaves fewer digits."""
         return self.copy().precision
 
     @property
     def rounding_threshold(self) -> float:
         """The relative change of outputs that rounding alone makes at most."""
-        return ROUNDING.get(self.precision, ROUNDING[torch.bfloat16])
+        return ROUNDING.get(self.output_precision, ROUNDING[torch.bfloat16])
 
     def exceeds_rounding(self, change: float) -> bool:
         """Return True if a relative change of outputs is no rounding."""
         if (
             self.rounding_threshold < change <= ROUNDING[torch.float32]
         ):  # of what cancels it may be
-            return change > ROUNDING.get(self.measured_precision, ROUNDING[torch.bfloat16])
+            return change > ROUNDING.get(
+                self.measured_output_precision, ROUNDING[torch.bfloat16]
+            )
         return not change <= self.rounding_threshold
 
     @cached_property
@@ -675,7 +687,9 @@ class AuditSubject:
         if self.is_random:
             raise CannotCheck(RANDOM)
         why = ""
-        for dtype in (torch.float64, None) if self.seconds < SLOW else (None, torch.float64):
+        for dtype in (
+            (torch.float64, None) if self.estimated_seconds < SLOW else (None, torch.float64)
+        ):
             for bn_stats in ("batch", "running"):
                 settings = {"bn_stats": bn_stats, "dtype": dtype}
                 try:
@@ -686,12 +700,12 @@ class AuditSubject:
         raise CannotCheck(why)
 
     @cached_property
-    def gradient(self) -> Tensor:
+    def loss_gradient(self) -> Tensor:
         """The gradient of the loss at the parameters as they are."""
         return self.objective.gradient()[1]
 
     @cached_property
-    def gradients(self) -> dict[str, Tensor]:
+    def projection_gradients(self) -> dict[str, Tensor]:
         """The gradients of a random function of the outputs by parameters; by ``x`` as ""."""
         try:
             return self.copy().gradients(random_projection, by_input=True)
@@ -704,18 +718,23 @@ class AuditSubject:
 
         Rows of these weights have a length of about 1.
         """
-        names = zero_weights(self.module) + layer_scales(self.module)
+        names = zero_weight_names(self.module) + layer_scale_names(self.module)
         if not names:
             return self
-        _ = self.bn_stats, self.precision  # found out once, for both
+        _ = self.bn_stats, self.output_precision  # found out once, for both
         other = copy(self)
         other.module = deepcopy_module(self.module, share=True)
         for stream, name in enumerate(names):
             p = other.module.get_parameter(name)
             inputs = p[0].numel() if p.dim() > 1 else 1
             p.data = normal(11, stream, p.numel()).view_as(p).to(p) / inputs**0.5
-        other._copy, other._traces = other.copy_in(self.wide_dtype, "running"), {}
-        for name in ("trace", "objective", "gradient", "gradients"):  # of the module as it is
+        other._copy, other._traces = other.copy_in_dtype(self.wide_dtype, "running"), {}
+        for name in (
+            "trace",
+            "objective",
+            "loss_gradient",
+            "projection_gradients",
+        ):  # of the module as it is
             vars(other).pop(name, None)
         return other
 
@@ -751,14 +770,14 @@ class AuditSubject:
 
     def free_memory(self) -> None:
         """Free the memory of copies and traces, which are made again where they are needed."""
-        _ = self.wide_dtype, self.precision, self.bn_stats, self.seconds
-        for name in ("_copy", "gradients", "trace", "with_nonzero_weights"):
+        _ = self.wide_dtype, self.output_precision, self.bn_stats, self.estimated_seconds
+        for name in ("_copy", "projection_gradients", "trace", "with_nonzero_weights"):
             vars(self).pop(name, None)
         self._traces.clear()
         self.cache.clear()
 
     @cached_property
-    def seconds(self) -> float:
+    def estimated_seconds(self) -> float:
         """About how long an evaluation in float64 takes on one core, by what is called.
 
         It is estimated, not measured: what an audit tries must not depend on other work of the

@@ -404,7 +404,7 @@ def _output_change(before: AuditSubject, new: nn.Module, x: Any) -> float:
         after = AuditSubject(new, Call.of(x))
     except ValueError as error:
         raise CannotSwap(f"with the new parts, {error}") from error
-    y, z = before.read(before.output), after.read(after.output)
+    y, z = before.output_as_tensor(before.output), after.output_as_tensor(after.output)
     if y.shape != z.shape:
         raise CannotSwap(f"the output is {tuple(z.shape)} and was {tuple(y.shape)}.")
     return relative_change(z, y)
