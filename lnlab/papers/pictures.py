@@ -12,15 +12,15 @@ Pictures = dict[str, dict[int, dict[str, np.ndarray]]]
 """Arrays by name of the run, by update and by name."""
 
 
-def read_first_seed(
-    runs: Mapping[str, Run], models: str
+def read_metrics_and_pictures(
+    runs: Mapping[str, Run], models_word: str
 ) -> tuple[dict[str, pd.DataFrame], Pictures]:
     """Return the metrics of each run, and its pictures, both of its first seed.
 
-    ``models`` is what the runs trained, in a word for the message: "readers".
+    ``models_word`` is what the runs trained, in a word for the message: "readers".
     """
     if not runs:
-        raise ValueError(f"there are no runs: train some {models} first.")
+        raise ValueError(f"there are no runs: train some {models_word} first.")
     rows, pictures = {}, {}
     for name, run in runs.items():
         metrics: Any = run.metrics()

@@ -9,7 +9,7 @@ import torch
 import lnlab.papers.las.data
 from lnlab import data
 from lnlab.papers.las import recordings, synthesizer
-from lnlab.papers.las.recordings import FILTERS, add_differences, log_mel
+from lnlab.papers.las.recordings import FILTERS, append_differences, log_mel_and_energy
 from lnlab.papers.las.synthesizer import FOLDED, FRAME, PHONES, SILENCE, WORDS
 from tests.data.layouts import fsdd, librispeech, pack, put, timit, tone
 
@@ -148,15 +148,15 @@ def test_energies_are_those_of_triangles_and_a_symmetric_hamming_window(rate):
     power = np.abs(np.fft.rfft(x * np.hamming(window), size)) ** 2
     expected = np.log([*(filters @ power), x @ x])
     # sums of 257 in float64
-    np.testing.assert_allclose(log_mel(sound, rate)[0].numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(log_mel_and_energy(sound, rate)[0].numpy(), expected, rtol=1e-12)
 
 
 def test_differences_of_a_parabola_are_its_derivatives():
     parabola = torch.arange(20.0)[:, None].double().square()
-    frames = add_differences(parabola)
+    frames = append_differences(parabola)
     torch.testing.assert_close(frames[2:-2, 1], 2 * torch.arange(2.0, 18).double())
     torch.testing.assert_close(frames[4:-4, 2], torch.full((12,), 2.0))
-    assert not add_differences(torch.ones(5, 2))[:, 2:].any()
+    assert not append_differences(torch.ones(5, 2))[:, 2:].any()
 
 
 # --- the synthesizer --------------------------------------------------------------------------

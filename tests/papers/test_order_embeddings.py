@@ -13,12 +13,12 @@ from lnlab.data import Vocabulary
 from lnlab.papers import order_embeddings
 from lnlab.papers.order_embeddings import data as captions
 from lnlab.papers.order_embeddings import evaluate
-from lnlab.papers.order_embeddings.data import Boxes, is_true, parse
+from lnlab.papers.order_embeddings.data import Boxes, is_true_of_scene, parse_caption
 from lnlab.papers.order_embeddings.model import (
     ImageCaptionPairs,
     OrderEmbedding,
     contrastive_loss,
-    order_violation,
+    pairwise_order_violation,
 )
 from tests.data import layouts
 
@@ -91,9 +91,9 @@ def test_truth_is_of_different_things_and_entailment_keeps_it():
     rng = random.Random("test")
     scenes = [captions.random_scene(rng) for _ in range(40)]
     meanings = [captions.random_caption(rng, scenes[n % 40], n % 5) for n in range(120)]
-    true = {m: np.array([is_true(m, scene) for scene in scenes]) for m in meanings}
+    true = {m: np.array([is_true_of_scene(m, scene) for scene in scenes]) for m in meanings}
     assert all(true[meaning][n % 40] for n, meaning in enumerate(meanings))  # of its own scene
-    assert [parse(str(meaning)) for meaning in meanings] == meanings
+    assert [parse_caption(str(meaning)) for meaning in meanings] == meanings
     pairs = [(m, n) for m in true for n in true if m != n and m.entails(n)]
     assert len(pairs) > 100
     assert all(not (true[special] & ~true[general]).any() for special, general in pairs)
@@ -110,10 +110,10 @@ def test_truth_is_of_different_things_and_entailment_keeps_it():
         ("a heart above a square", False),
         ("a small heart", False),
     ):
-        assert is_true(parse(caption), scene) == expected, caption
+        assert is_true_of_scene(parse_caption(caption), scene) == expected, caption
     for text in ("", "a dog", "a star and a star and a star", "a ring beside"):
         with pytest.raises(ValueError, match=r"small red heart|two things"):
-            parse(text)
+            parse_caption(text)
 
 
 # --- the model --------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def make_model(vocabulary=VOCABULARY, **settings):
 
 def test_violation_and_loss_are_their_formulas_pair_by_pair():
     points, images, margin = torch.rand(4, H), torch.rand(4, H), 0.3
-    cost = order_violation(points, images)
+    cost = pairwise_order_violation(points, images)
     for c, p in product(range(4), range(4)):
         excess = [max(0.0, float(s - i)) ** 2 for s, i in zip(points[c], images[p])]  # noqa: B905
         assert float(cost[c, p]) == pytest.approx(sum(excess))
@@ -235,9 +235,9 @@ def test_a_perfect_model_is_first_and_a_blind_one_is_chance():
 def test_the_order_of_captions_is_their_violation_pair_by_pair():
     dataset = SMOKE.dataset()
     model = SMOKE.model(0, dataset)
-    metrics = evaluate.order_metrics(model, dataset)
+    metrics = evaluate.entailment_metrics(model, dataset)
     violations, right = [], []
-    for pair in dataset.entailments:
+    for pair in dataset.entailment_pairs:
         special, general = evaluate.embed_captions(model, pair, dataset.vocabulary)
         violations.append(float((general - special).clamp(min=0).square().sum()))
         right.append(violations[-1] < float((special - general).clamp(min=0).square().sum()))

@@ -19,9 +19,9 @@ from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
 from lnlab.papers.las import panel as attention_panel
 from lnlab.papers.order_embeddings import panel as order_panel
-from lnlab.papers.order_embeddings.data import parse
+from lnlab.papers.order_embeddings.data import parse_caption
 from lnlab.papers.order_embeddings.evaluate import embed_captions, embed_images
-from lnlab.papers.order_embeddings.model import order_violation
+from lnlab.papers.order_embeddings.model import pairwise_order_violation
 from lnlab.papers.skip_thoughts import panel as thoughts_panel
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.transformer import evaluate
@@ -50,11 +50,11 @@ def recognizers(tmp_path_factory):
 def test_attention_is_what_the_runs_kept_at_every_moment_of_every_example(recognizers):
     runs, utterances = recognizers
     panel = attention_panel.attention(*recognizers)
-    assert panel.state == attention_panel.AttentionState(0, 2)
+    assert panel.state == attention_panel.AttentionPanelSettings(0, 2)
     for example in range(2):
         units = " ".join(utterances[example].units)
         for epoch in range(3):
-            panel.state = attention_panel.AttentionState(example, epoch)
+            panel.state = attention_panel.AttentionPanelSettings(example, epoch)
             assert panel.bar.sentence.startswith(f"Epoch {epoch:g}. Spoken: ")
             assert units in panel.bar.sentence
             for slot, run in enumerate(runs.values()):
@@ -129,26 +129,32 @@ def search():
 
 
 def test_the_nearest_pictures_are_those_of_least_violation(search):
-    state = order_panel.OrderState("a heart left of a thing", "layer")
-    model, result = search.models["layer"], search.find(state)
+    state = order_panel.OrderPanelSettings("a heart left of a thing", "layer")
+    model, result = search.models["layer"], search.find_nearest(state)
     point = embed_captions(model, (state.caption,), search.dataset.vocabulary)
-    expected = order_violation(point, embed_images(model, search.dataset.test))[0].numpy()
+    expected = pairwise_order_violation(point, embed_images(model, search.dataset.test))[
+        0
+    ].numpy()
     np.testing.assert_allclose(result.violations, expected, rtol=1e-5)  # float32
     nearest = result.violations[result.nearest].tolist()
     assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
-    assert np.array_equal(result.true, search.dataset.truth(state.caption))
+    assert np.array_equal(result.true, search.dataset.true_of_test_images(state.caption))
 
 
 def test_captions_above_say_less_and_those_below_say_more(search):
-    result = search.find(order_panel.OrderState("a heart and a polygon", "none"))
-    meaning = parse(result.caption)
-    (typed,) = search.points("none", [result.caption])
+    result = search.find_nearest(
+        order_panel.OrderPanelSettings("a heart and a polygon", "none")
+    )
+    meaning = parse_caption(result.caption)
+    (typed,) = search.embed_captions("none", [result.caption])
     assert len(result.above) * len(result.below) > 0
     for one in (*result.above, *result.below):
-        other, (point,) = parse(one.text), search.points("none", [one.text])
+        other, (point,) = parse_caption(one.text), search.embed_captions("none", [one.text])
         pair = (point, typed) if one in result.above else (typed, point)
         assert meaning.entails(other) if one in result.above else other.entails(meaning)
-        assert one.violation == pytest.approx(float(order_violation(*(p[None] for p in pair))))
+        assert one.violation == pytest.approx(
+            float(pairwise_order_violation(*(p[None] for p in pair)))
+        )
 
 
 # Skip-thoughts.

@@ -11,6 +11,6 @@ __getattr__, __dir__ = lazy(
         "make_batch": ".model",
         "measure_gradient_and_distributions": ".evaluate",
         "quantile_curves": ".evaluate",
-        "sound_figure": ".panel",
+        "spectrogram_figure": ".panel",
     },
 )

@@ -24,7 +24,7 @@ from lnlab.papers.las.recordings import (
     Utterance,
     inspect_recordings,
     join_recordings,
-    take_first,
+    shrink_splits,
 )
 from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE
 
@@ -62,10 +62,10 @@ class Speech(Dataset[tuple[Utterance, ...]]):
         units: tuple[str, ...],
         rate: int,
     ) -> None:
-        super().__init__(source, self._with_cache, key)
+        super().__init__(source, self._utterances_with_cache, key)
         self._read_utterances, self.units, self.rate = read, units, rate
 
-    def _with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], str]:
+    def _utterances_with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], str]:
         utterances = self._read_utterances()
         for split, examples in utterances.items():
             if not examples and split != "valid":
@@ -119,9 +119,9 @@ def load(
     def read() -> Mapping[str, Sequence[Utterance]]:
         folder = unpack(path) if path.is_file() else path
         if source is FSDD:
-            return take_first(join_digits(folder, held_out_speaker), max_train)
+            return shrink_splits(join_digits(folder, held_out_speaker), max_train)
         transcripts = list_timit(folder) if source is TIMIT else list_librispeech(folder)
-        return add_sound(take_first(transcripts, max_train))
+        return attach_recordings(shrink_splits(transcripts, max_train))
 
     def key() -> str:
         files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
@@ -145,7 +145,7 @@ class UncheckedUtterance(NamedTuple):
 Transcripts = dict[str, list[UncheckedUtterance]]  # transcripts by split
 
 
-def add_sound(transcripts: Transcripts) -> dict[str, list[Utterance]]:
+def attach_recordings(transcripts: Transcripts) -> dict[str, list[Utterance]]:
     """Return the utterances of transcripts, once all recordings have been inspected."""
     recordings = inspect_recordings(
         (t.path for split in transcripts.values() for t in split), RATE
@@ -188,7 +188,7 @@ def list_timit(folder: Path) -> Transcripts:
         if split not in splits:
             raise ValueError(f"{path}: expected TRAIN/DR1/SPEAKER/SENTENCE.PHN in {folder}.")
         if split == "train" or speaker in CORE_TEST.split():
-            splits[split].append(_read_timit(path, speaker))
+            splits[split].append(_read_timit_utterance(path, speaker))
     if not splits["train"]:
         raise FileNotFoundError(f"timit: no TRAIN/DR*/SPEAKER/*.PHN in {folder}.")
     speakers = sorted({u.speaker for u in splits["train"]})
@@ -200,7 +200,7 @@ def list_timit(folder: Path) -> Transcripts:
     }
 
 
-def _read_timit(path: Path, speaker: str) -> UncheckedUtterance:
+def _read_timit_utterance(path: Path, speaker: str) -> UncheckedUtterance:
     units, begins, ends = [], [], []
     for number, line in enumerate(_read_lines(path), start=1):
         match = re.fullmatch(r"(\d+) (\d+) (\S+)", line)
@@ -243,7 +243,7 @@ def list_librispeech(folder: Path) -> Transcripts:
         prefix = path.parts[-4].partition("-")[0]
         if prefix not in names:
             raise ValueError(f"{path}: expected train-*, dev-* or test-*/SPEAKER/CHAPTER/.")
-        splits[names[prefix]] += _read_librispeech(path)
+        splits[names[prefix]] += _read_librispeech_chapter(path)
     present = [split for split in splits.values() if split]
     if not present:
         raise FileNotFoundError(f"librispeech: no *.trans.txt in {folder}.")
@@ -253,7 +253,7 @@ def list_librispeech(folder: Path) -> Transcripts:
     return splits
 
 
-def _read_librispeech(path: Path) -> Iterator[UncheckedUtterance]:
+def _read_librispeech_chapter(path: Path) -> Iterator[UncheckedUtterance]:
     for number, line in enumerate(_read_lines(path), start=1):
         name, _, text = line.partition(" ")
         if not re.fullmatch(r"[ 'A-Z]+", text):
@@ -290,28 +290,32 @@ def join_digits(folder: Path, held_out_speaker: str = "") -> dict[str, list[Utte
         if re.fullmatch(r"\d_[a-z]+_\d+", path.stem) is None:
             raise ValueError(f"{path}: a recording is called DIGIT_SPEAKER_TAKE.wav")
     recordings = inspect_recordings(paths, FSDD_RATE)
-    takes = _group_takes(recordings, held_out_speaker, folder)
+    takes = _group_takes_by_split(recordings, held_out_speaker, folder)
     return {
-        split: [_join_string(takes, split, number) for number in range(count)]
+        split: [_make_digit_string(takes, split, number) for number in range(count)]
         for split, count in STRINGS.items()
     }
 
 
-def _group_takes(recordings: Mapping[Path, Recording], held_out: str, folder: Path) -> Takes:
+def _group_takes_by_split(
+    recordings: Mapping[Path, Recording], held_out_speaker: str, folder: Path
+) -> Takes:
     takes: Takes = {split: defaultdict(lambda: defaultdict(list)) for split in STRINGS}
     for path, recording in recordings.items():
         digit, speaker, take = path.stem.split("_")
         split = "train"
-        if int(take) in TEST_TAKES or speaker == held_out:
+        if int(take) in TEST_TAKES or speaker == held_out_speaker:
             split = "test"
         elif int(take) in VALID_TAKES:
             split = "valid"
-        if held_out and split == "test" and speaker != held_out:
+        if held_out_speaker and split == "test" and speaker != held_out_speaker:
             continue
         takes[split][speaker][int(digit)].append(recording)
-    if held_out and not takes["test"]:
+    if held_out_speaker and not takes["test"]:
         speakers = ", ".join(sorted(takes["train"]))
-        raise ValueError(f"fsdd: nobody is called {held_out!r}: choose from {speakers}.")
+        raise ValueError(
+            f"fsdd: nobody is called {held_out_speaker!r}: choose from {speakers}."
+        )
     for split, speakers in takes.items():
         for speaker, digits in speakers.items():
             missing = sorted(set(range(10)) - set(digits))
@@ -320,7 +324,7 @@ def _group_takes(recordings: Mapping[Path, Recording], held_out: str, folder: Pa
     return takes
 
 
-def _join_string(takes: Takes, split: str, number: int) -> Utterance:
+def _make_digit_string(takes: Takes, split: str, number: int) -> Utterance:
     random = np.random.default_rng([list(STRINGS).index(split), number])
     speakers = takes[split]
     speaker = sorted(speakers)[random.integers(len(speakers))]

@@ -162,12 +162,12 @@ def measure_gradient_and_distributions(net: Any, dataset: Speech) -> dict[str, A
         grads = torch.autograd.grad(loss, [*net.parameters()])
     return {
         "lipschitz": float(nn.utils.get_total_norm(grads)),
-        "quantiles": quantiles(net, batch),
+        "quantiles": parameter_and_output_quantiles(net, batch),
     }
 
 
 @torch.no_grad()
-def quantiles(net: Any, batch: SpeechBatch) -> dict[str, list[float]]:
+def parameter_and_output_quantiles(net: Any, batch: SpeechBatch) -> dict[str, list[float]]:
     """Return quantiles of all parameters, and of the outputs of the listener and the readout.
 
     Both directions of an LSTM are one.

@@ -217,14 +217,14 @@ class Speller(nn.Module):
         begin = torch.full_like(y[:, :1], self.vocabulary)
         for u, last in enumerate(torch.cat([begin, y[:, :-1]], dim=1).T):
             if u and self.training and self.sampling:
-                last = self._sample(last, logits[-1])
+                last = self._replace_some_by_samples(last, logits[-1])
             scores, state = self.step(last, state, annotations, u)
             logits.append(scores)
             alphas.append(state.alpha)
         return torch.stack(logits, 1), torch.stack(alphas, 1)
 
     @torch.no_grad()
-    def _sample(self, right: Tensor, logits: Tensor) -> Tensor:
+    def _replace_some_by_samples(self, right: Tensor, logits: Tensor) -> Tensor:
         """Return the right units (B,), some replaced by units drawn from the logits."""
         drawn = torch.multinomial(logits.softmax(-1), 1).squeeze(1)
         return torch.where(torch.rand_like(logits[:, 0]) < self.sampling, drawn, right)
@@ -249,9 +249,9 @@ class ListenAttendSpell(nn.Module):
         self.listener, self.speller = listener, speller
 
     def forward(self, batch: SpeechBatch) -> Tensor:
-        return self.spell(batch)[0]
+        return self.logits_and_attention(batch)[0]
 
-    def spell(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:
+    def logits_and_attention(self, batch: SpeechBatch) -> tuple[Tensor, Tensor]:
         """Return logits (B, U, V) and alpha (B, U, T')."""
         return self.speller(self.listen(batch), batch.units)
 

@@ -23,7 +23,7 @@ from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.search import attention_in_segments
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
-from lnlab.papers.pictures import read_first_seed
+from lnlab.papers.pictures import read_metrics_and_pictures
 from lnlab.training.runs import Run
 
 FIRST = 2
@@ -38,7 +38,7 @@ WORD_OF = {phones: word for word, phones in WORDS.items()}
 
 
 @dataclass(frozen=True)
-class AttentionState:
+class AttentionPanelSettings:
     """One example at one moment of the training."""
 
     example: int = 0  # which utterance, from 0
@@ -58,15 +58,16 @@ def attention(
     Args:
         runs: by name, at most four, of the task ``las``; of several seeds the first counts.
         utterances: the test utterances of their data, the first first.
-        settings: fields of :class:`AttentionState` to start with; Reset returns to them.
+        settings: fields of :class:`AttentionPanelSettings` to start with; Reset returns to
+            them.
     """
-    rows, pictures = read_first_seed(runs, "recognizers")
+    rows, pictures = read_metrics_and_pictures(runs, "recognizers")
     steps = {name: HOP * 2 ** (run.config["encoder_layers"] - 1) for name, run in runs.items()}
     name, first = next(iter(rows.items()))
     epochs = first.epoch.tolist()
     utterances = utterances[: len(next(iter(pictures[name].values())))]
 
-    def show(state: AttentionState) -> Shown:
+    def show(state: AttentionPanelSettings) -> Shown:
         utterance, maps, answers = utterances[state.example], {}, []
         for name, metrics in rows.items():
             row = metrics.iloc[(metrics.epoch - state.epoch).abs().argmin()]
@@ -80,14 +81,14 @@ def attention(
             score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = alpha, steps[name], score, share
             answers.append(f"{name}: {shorten_units(row.hypotheses[state.example])}")
-        words, units = quoted_words(utterance.units), " ".join(utterance.units)
+        words, units = quote_words_of_phones(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
         text = f"Epoch {state.epoch:g}. Spoken: {spoken}. Recognized: {'; '.join(answers)}."
         return Shown(attention_figure(utterance, maps, title), f"epoch {state.epoch:g}", text)
 
     names = {
-        f"{k + 1}: {quoted_words(u.units)} {' '.join(u.units)}   ({u.name})": k
+        f"{k + 1}: {quote_words_of_phones(u.units)} {' '.join(u.units)}   ({u.name})": k
         for k, u in enumerate(utterances)
     }
     controls = {
@@ -99,26 +100,26 @@ def attention(
         " over time, with boxes where the unit was said"
     )
     return Panel(
-        AttentionState(**settings), controls, show,
+        AttentionPanelSettings(**settings), controls, show,
         alt={"attention": alt}, notebook="13", on_page=["epoch", "example"],
     )  # fmt: skip
 
 
-def quoted_words(units: Sequence[str]) -> str:
+def quote_words_of_phones(units: Sequence[str]) -> str:
     """Return the words that phones of the synthesised speech spell, in quotes; else nothing."""
-    words = words_of_phones(tuple(units))
+    words = split_phones_into_words(tuple(units))
     return f"“{' '.join(words)}”" if words else ""
 
 
-def words_of_phones(units: tuple[str, ...]) -> list[str] | None:
+def split_phones_into_words(units: tuple[str, ...]) -> list[str] | None:
     """Return the words whose phones, with pauses between them, are ``units``, if any are."""
     if not units:
         return []
     if units[0] == SILENCE:
-        return words_of_phones(units[1:])
+        return split_phones_into_words(units[1:])
     for end in range(1, len(units) + 1):
         word = WORD_OF.get(units[:end])
-        rest = words_of_phones(units[end:]) if word else None
+        rest = split_phones_into_words(units[end:]) if word else None
         if word and rest is not None:
             return [word, *rest]
     return None
@@ -131,7 +132,7 @@ def shorten_units(units: Sequence[str]) -> str:
     return f"{' '.join(units[:LONG])} … ({len(units)} in all)"
 
 
-def sound_figure(utterance: Utterance) -> go.Figure:
+def spectrogram_figure(utterance: Utterance) -> go.Figure:
     """Return the spectrogram of an utterance, with a line at the end of each unit."""
     figure = go.Figure(attention_figure(utterance, {}, utterance.name))
     return figure.update_layout(height=340, yaxis={"domain": [0, 1]})
@@ -162,7 +163,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
             "heatmap", f"sound{name}", column, **sound, colorscale="gray", showscale=False
         ))  # fmt: skip
         if known:
-            ticks = boundaries(begins, ends, filters)
+            ticks = unit_boundary_trace(begins, ends, filters)
             data.append(trace("scatter", f"ends{name}", column, **ticks, **truth))
         x = {"domain": COLUMNS[column] if maps else (0, 1)} | time | above
         mel = {"text": "" if column else "mel filter"}
@@ -177,7 +178,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
             hovertemplate="%{x:.2f} s: %{z:.2f}<extra></extra>",
         ))  # fmt: skip
         if known:
-            boxes = unit_outlines(begins, ends)
+            boxes = unit_box_trace(begins, ends)
             data.append(trace("scatter", f"truth {slot}", subplot, **boxes, **truth))
         left, top = COLUMNS[slot % 2][0], ROWS[subplot // 2][1]
         seconds = {"title": {"text": "seconds" if lowest else ""}, "showticklabels": lowest}
@@ -191,14 +192,14 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
-def boundaries(begins: np.ndarray, ends: np.ndarray, filters: int) -> dict[str, Any]:
+def unit_boundary_trace(begins: np.ndarray, ends: np.ndarray, filters: int) -> dict[str, Any]:
     """Return a line through the spectrogram at the end of each unit."""
     times = np.unique(np.concatenate([begins, ends]))
     y = np.tile([0.5, filters + 0.5, np.nan], len(times))
     return {"x": np.repeat(times, 3), "y": y}
 
 
-def unit_outlines(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+def unit_box_trace(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
     """Return the outline of a box for each unit, from its begin to its end, in its row."""
     row = np.arange(len(left), dtype=float)
     gap = np.full(len(row), np.nan)

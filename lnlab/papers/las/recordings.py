@@ -44,7 +44,7 @@ class Recording:
         return compute_features(self.read(), self.rate)
 
 
-def from_samples(samples: np.ndarray, rate: int) -> Recording:
+def recording_from_samples(samples: np.ndarray, rate: int) -> Recording:
     """Return samples (N,) in memory as a recording."""
     digest = hashlib.sha256(samples.tobytes()).digest()
     return Recording(rate, len(samples), digest, lambda: samples)
@@ -119,7 +119,7 @@ class Utterance:
 Example = TypeVar("Example")
 
 
-def take_first(
+def shrink_splits(
     splits: Mapping[str, list[Example]], max_train: int | None
 ) -> dict[str, list[Example]]:
     """Return the first ``max_train`` training examples, and that share of the other splits."""
@@ -146,7 +146,7 @@ def compute_features(sound: np.ndarray, rate: int) -> Tensor:
     T is :func:`count_frames` of the samples (N,). Each column has mean 0 and variance 1 over
     the utterance, or is 0 if it never changes.
     """
-    return normalize(add_differences(log_mel(sound, rate)))
+    return normalize_columns(append_differences(log_mel_and_energy(sound, rate)))
 
 
 def count_frames(samples: int, rate: int) -> int:
@@ -154,19 +154,19 @@ def count_frames(samples: int, rate: int) -> int:
     return 1 + (samples - round(WINDOW * rate)) // round(HOP * rate)
 
 
-def add_differences(frames: Tensor) -> Tensor:
+def append_differences(frames: Tensor) -> Tensor:
     """Return (T, D) with first and second differences: (T, 3 D)."""
-    first = differences(frames)
-    return torch.cat([frames, first, differences(first)], dim=1)
+    first = column_slopes(frames)
+    return torch.cat([frames, first, column_slopes(first)], dim=1)
 
 
-def normalize(frames: Tensor) -> Tensor:
+def normalize_columns(frames: Tensor) -> Tensor:
     """Return (T, D) with mean 0 and variance 1 in each column, in float32."""
     spread, mean = torch.std_mean(frames, dim=0, correction=0)
     return ((frames - mean) / spread.clamp(min=1e-5)).float()
 
 
-def log_mel(sound: np.ndarray, rate: int) -> Tensor:
+def log_mel_and_energy(sound: np.ndarray, rate: int) -> Tensor:
     """Return (T, 41): the log of the energy in each mel filter, and of all, in nats."""
     window, hop = round(WINDOW * rate), round(HOP * rate)
     x = torch.from_numpy(np.ascontiguousarray(sound, np.float64))
@@ -196,7 +196,7 @@ def mel_filters(rate: int, size: int) -> Tensor:
     return torch.minimum(rising, falling).clamp(min=0)
 
 
-def differences(frames: Tensor) -> Tensor:
+def column_slopes(frames: Tensor) -> Tensor:
     """Return the slope of each column (T, D) through :data:`SPAN` frames on both sides."""
     T = len(frames)
     padded = F.pad(frames.T[None], (SPAN, SPAN), mode="replicate")[0].T
@@ -267,14 +267,14 @@ def inspect_recordings(paths: Iterable[Path], rate: int) -> dict[Path, Recording
     """
     paths = list(paths)
     key = f"{rate} {hash_file_stats(paths)}"
-    facts = cache_arrays("recordings", key, lambda: _inspect(paths, rate))
+    facts = cache_arrays("recordings", key, lambda: _lengths_and_digests(paths, rate))
     return {
         path: Recording(rate, int(length), digest.tobytes(), partial(read_audio, path, rate))
         for path, length, digest in zip(paths, facts["lengths"], facts["digests"], strict=True)
     }
 
 
-def _inspect(paths: Sequence[Path], rate: int) -> Arrays:
+def _lengths_and_digests(paths: Sequence[Path], rate: int) -> Arrays:
     """Return the length of each recording, and the hash of its samples."""
     lengths, digests, problems = [], [], []
     for path in tqdm(paths, "recordings", disable=None, delay=2):

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays
-from lnlab.papers.las.recordings import Utterance, from_samples
+from lnlab.papers.las.recordings import Utterance, recording_from_samples
 
 
-def _rows(table: str) -> Iterator[dict[str, str]]:
+def _read_csv_rows(table: str) -> Iterator[dict[str, str]]:
     with Path(__file__).with_name(table).open(encoding="utf-8") as file:
         yield from csv.DictReader(file)
 
@@ -41,7 +41,7 @@ class Phone:
 
 SOUNDS: dict[str, Phone] = {}
 KINDS: dict[str, list[str]] = {"vowel": [], "consonant": [], "silence": []}
-for _row in _rows("phones.csv"):
+for _row in _read_csv_rows("phones.csv"):
     _begin, _end = (
         tuple(float(_row[f"{prefix}F{k}"]) for k in (1, 2, 3)) for prefix in ("", "end_")
     )
@@ -56,9 +56,9 @@ for _row in _rows("phones.csv"):
     KINDS[_row["kind"]].append(_row["phone"])
 PHONES = tuple(SOUNDS)
 VOWELS, CONSONANTS, (SILENCE,) = (tuple(phones) for phones in KINDS.values())
-FOLDED = {row["timit"]: row["phone"] for row in _rows("timit_phones.csv")}
+FOLDED = {row["timit"]: row["phone"] for row in _read_csv_rows("timit_phones.csv")}
 """The one of the 39 phones for each of TIMIT's 61; empty for the one that is left out."""
-WORDS = {row["word"]: tuple(row["phones"].split()) for row in _rows("words.csv")}
+WORDS = {row["word"]: tuple(row["phones"].split()) for row in _read_csv_rows("words.csv")}
 """The phones of some English words; the ten digits first."""
 DIGITS = tuple(WORDS)[:10]
 
@@ -107,15 +107,15 @@ def synthesise(
     seconds = np.array([sound.seconds for sound in sounds]) / voice.speed
     frames = np.maximum(3, seconds * generator.uniform(0.75, 1.3, len(sounds)) * RATE / FRAME)
     frames = frames.astype(int)
-    tracks = _smooth(
-        np.concatenate([_track(s, n) for s, n in zip(sounds, frames, strict=True)])
+    tracks = _smooth_tracks(
+        np.concatenate([_phone_track(s, n) for s, n in zip(sounds, frames, strict=True)])
     )
-    sound = _voiced_sound(tracks, voice, generator) + _friction(tracks, voice, generator)
+    sound = _voiced_sound(tracks, voice, generator) + _friction_sound(tracks, voice, generator)
     loudest = np.abs(sound).max()
     return (0.5 * sound / max(loudest, 1e-9)).astype(np.float32), frames.cumsum() * FRAME
 
 
-def _track(phone: Phone, frames: int) -> np.ndarray:
+def _phone_track(phone: Phone, frames: int) -> np.ndarray:
     """Return (frames, 7): three formants, voice, noise, and the band of the noise."""
     time = np.linspace(0, 1, frames)[:, None]
     begin, end = (np.array(formants) for formants in phone.formants)
@@ -128,7 +128,7 @@ def _track(phone: Phone, frames: int) -> np.ndarray:
     return np.hstack([begin + time * (end - begin), voices, phone.noise * burst, band])
 
 
-def _smooth(tracks: np.ndarray) -> np.ndarray:
+def _smooth_tracks(tracks: np.ndarray) -> np.ndarray:
     """Smooth the formants and the voice: neighbours colour each other."""
     kernel = np.hanning(GLIDE + 2)[1:-1]
     padded = np.pad(tracks[:, :4], ((GLIDE // 2, GLIDE // 2), (0, 0)), mode="edge")
@@ -167,7 +167,9 @@ def _voiced_sound(
     return total
 
 
-def _friction(tracks: np.ndarray, voice: Voice, generator: np.random.Generator) -> np.ndarray:
+def _friction_sound(
+    tracks: np.ndarray, voice: Voice, generator: np.random.Generator
+) -> np.ndarray:
     """Return noise whose spectrum is cut to the band of each frame, by overlapping windows."""
     frames, size = len(tracks), 4 * FRAME
     padded = generator.normal(0, 1, (frames + 3) * FRAME)
@@ -212,18 +214,20 @@ def make_corpus(max_train: int | None = None, seed: int = 0) -> Splits:
         split: size if max_train is None else min(size, -(-size * max_train // train))
         for split, size in SIZES.items()
     }
-    arrays = cache_arrays("spoken", f"{seed} {counts}", lambda: _to_arrays(seed, counts))
+    arrays = cache_arrays(
+        "spoken", f"{seed} {counts}", lambda: _make_corpus_arrays(seed, counts)
+    )
     rows = json.loads(arrays["rows"].tobytes())
     sounds = np.split(arrays["sound"], np.cumsum([row.pop() for row in rows])[:-1])
     splits: Splits = {split: [] for split in counts}
     for (name, speaker, units, *times), sound in zip(rows, sounds, strict=True):
-        recording, (begins, ends) = from_samples(sound, RATE), map(np.array, times)
+        recording, (begins, ends) = recording_from_samples(sound, RATE), map(np.array, times)
         utterance = Utterance(name, speaker, tuple(units), recording, begins, ends)
         splits[name.partition("-")[0]].append(utterance)
     return splits
 
 
-def _to_arrays(seed: int, counts: dict[str, int]) -> Arrays:
+def _make_corpus_arrays(seed: int, counts: dict[str, int]) -> Arrays:
     """Return all sound in one array, and in JSON what there is of each utterance besides."""
     sounds, rows = [], []
     for split, count in counts.items():
@@ -239,7 +243,7 @@ def _to_arrays(seed: int, counts: dict[str, int]) -> Arrays:
 def make_utterance(seed: int, split: str, number: int) -> Utterance:
     """Make one utterance of a split, with silence around it, and in noise."""
     random = np.random.default_rng([seed, list(SIZES).index(split), number])
-    speaker, words, pauses = choose_words(random, split)
+    speaker, words, pauses = choose_speaker_and_words(random, split)
     phones = [*WORDS[words[0]]]
     for word, pause in zip(words[1:], pauses, strict=True):
         phones += [SILENCE] * pause + [*WORDS[word]]
@@ -253,13 +257,13 @@ def make_utterance(seed: int, split: str, number: int) -> Utterance:
         name=f"{split}-{number:04}",
         speaker=f"speaker {speaker}",
         units=tuple(phones),
-        recording=from_samples(sound, RATE),
+        recording=recording_from_samples(sound, RATE),
         begins=np.concatenate([[before / RATE], ends[:-1]]),
         ends=ends,
     )
 
 
-def choose_words(
+def choose_speaker_and_words(
     generator: np.random.Generator, split: str
 ) -> tuple[int, list[str], list[bool]]:
     """Choose a speaker, words, and whether a pause follows each word but the last."""

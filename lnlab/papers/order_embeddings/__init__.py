@@ -3,5 +3,10 @@
 from lnlab.lazy import lazy
 
 __getattr__, __dir__ = lazy(
-    __name__, {"Experiment": ".experiment", "order_violation": ".model", "parse": ".data"}
+    __name__,
+    {
+        "Experiment": ".experiment",
+        "pairwise_order_violation": ".model",
+        "parse_caption": ".data",
+    },
 )

@@ -135,7 +135,9 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
 
     A thousand validate, a thousand test, the others train; ``split`` decides which.
     """
-    captions, sizes = _read_coco_captions(folder / "annotations" / "captions_val2017.json")
+    captions, sizes = _read_coco_captions_and_sizes(
+        folder / "annotations" / "captions_val2017.json"
+    )
     categories = read_coco_categories(folder)
     boxes = _read_coco_boxes(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
     order = sort_by_hash(boxes, split)
@@ -163,7 +165,9 @@ def read_coco_categories(folder: Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip() not in ("", "background"))
 
 
-def _read_coco_captions(path: Path) -> tuple[dict[str, list[str]], dict[str, tuple[int, int]]]:
+def _read_coco_captions_and_sizes(
+    path: Path,
+) -> tuple[dict[str, list[str]], dict[str, tuple[int, int]]]:
     """Return the captions of each image by the name of its file, and its width and height."""
     try:
         content = json.loads(read_text(path))
@@ -256,7 +260,7 @@ class Noun:
 
 
 @dataclass(frozen=True)
-class Meaning:
+class CaptionMeaning:
     """The meaning of a caption: one or two nouns, and their relation, or "" for none."""
 
     nouns: tuple[Noun, ...]
@@ -265,7 +269,7 @@ class Meaning:
     def __str__(self) -> str:
         return f" {self.relation or 'and'} ".join(map(str, self.nouns))
 
-    def entails(self, other: "Meaning") -> bool:
+    def entails(self, other: "CaptionMeaning") -> bool:
         """Return True if ``other`` is true of every scene that this is true of."""
         if len(other.nouns) > len(self.nouns):
             return False
@@ -280,19 +284,19 @@ class Meaning:
                 return True
         return False
 
-    def generalizations(self) -> Iterator["Meaning"]:
+    def generalizations(self) -> Iterator["CaptionMeaning"]:
         """Yield the meanings that are one step more general."""
         if self.relation:
             yield replace(self, relation="")
         elif len(self.nouns) > 1:
-            yield from (Meaning((noun,)) for noun in self.nouns)
+            yield from (CaptionMeaning((noun,)) for noun in self.nouns)
         for index, noun in enumerate(self.nouns):
             for wider in noun.generalizations():
                 nouns = (*self.nouns[:index], wider, *self.nouns[index + 1 :])
                 yield replace(self, nouns=nouns)
 
 
-def parse(caption: str) -> Meaning:
+def parse_caption(caption: str) -> CaptionMeaning:
     """Return the meaning of a caption such as "a small red heart left of a square"."""
     words = [word for word in caption.lower().split() if word not in ("a", "an", "of")]
     relations = {relation.removesuffix(" of"): relation for relation in RELATIONS}
@@ -301,7 +305,7 @@ def parse(caption: str) -> Meaning:
         raise ValueError(f"{caption!r} names more than two things: name one or two.")
     nouns = [words[: cuts[0]], words[cuts[0] + 1 :]] if cuts else [words]
     relation = relations.get(words[cuts[0]], "") if cuts else ""
-    return Meaning(tuple(_parse_noun(noun, caption) for noun in nouns), relation)
+    return CaptionMeaning(tuple(_parse_noun(noun, caption) for noun in nouns), relation)
 
 
 def _parse_noun(words: list[str], caption: str) -> Noun:
@@ -333,7 +337,7 @@ def most_specific_nouns(scene: Boxes) -> list[Noun]:
     return nouns
 
 
-def is_true(meaning: Meaning, scene: Boxes) -> bool:
+def is_true_of_scene(meaning: CaptionMeaning, scene: Boxes) -> bool:
     """Return True if some things of a scene are what a meaning says of them."""
     full, centres = most_specific_nouns(scene), scene.centres
     for chosen in permutations(range(len(full)), len(meaning.nouns)):
@@ -379,7 +383,7 @@ def random_scene(rng: random.Random) -> Boxes:
     return Boxes(np.array(categories), np.array(corners))
 
 
-def random_caption(rng: random.Random, scene: Boxes, index: int) -> Meaning:
+def random_caption(rng: random.Random, scene: Boxes, index: int) -> CaptionMeaning:
     """Draw a true caption: the larger its index among those of a scene, the more general."""
     first, second = rng.sample(range(len(scene.categories)), 2)
     offset = scene.centres[first] - scene.centres[second]
@@ -388,7 +392,7 @@ def random_caption(rng: random.Random, scene: Boxes, index: int) -> Meaning:
     ]
     nouns = most_specific_nouns(scene)
     relation = rng.choice(relations) if relations else ""
-    meaning = Meaning((nouns[first], nouns[second]), relation)
+    meaning = CaptionMeaning((nouns[first], nouns[second]), relation)
     for _ in range(rng.randrange(2 * index + 1)):
         meaning = rng.choice([*meaning.generalizations()] or [meaning])
     return meaning
@@ -433,14 +437,14 @@ class Captions(Dataset[CaptionedImages]):
         return Vocabulary(frequent_words(Counter(" ".join(captions).split())))
 
     @cached_property
-    def entailments(self) -> tuple[tuple[str, str], ...]:
+    def entailment_pairs(self) -> tuple[tuple[str, str], ...]:
         """Pairs of captions of which the second is true wherever the first is.
 
         Of scenes the first test captions with their generalizations, of photographs nouns and
         their hypernyms. All words are in the vocabulary.
         """
         if self.source is SCENES:
-            meanings = map(parse, self.test.captions[:ENTAILING])
+            meanings = map(parse_caption, self.test.captions[:ENTAILING])
             pairs = [(str(m), str(wider)) for m in meanings for wider in m.generalizations()]
         else:
             groups = HYPERNYMS.items()
@@ -450,12 +454,12 @@ class Captions(Dataset[CaptionedImages]):
             pair for pair in dict.fromkeys(pairs) if known >= {*" ".join(pair).split()}
         )
 
-    def truth(self, caption: str) -> np.ndarray | None:
+    def true_of_test_images(self, caption: str) -> np.ndarray | None:
         """Return where a caption is true of a test image (N,); None if unknown."""
         if self.source is not SCENES:
             return None
-        meaning = parse(caption)
-        return np.array([is_true(meaning, scene) for scene in self.test.boxes])
+        meaning = parse_caption(caption)
+        return np.array([is_true_of_scene(meaning, scene) for scene in self.test.boxes])
 
     def _digest(self) -> bytes:
         total = hashlib.sha256()

@@ -43,7 +43,7 @@ def embed_images(net: OrderEmbedding, images: CaptionedImages) -> Tensor:
 
 
 def order_violations(captions: Tensor, images: Tensor) -> Tensor:
-    """Return the order violation (:func:`.model.order_violation`) of all pairs (C, P)."""
+    """Return :func:`.model.pairwise_order_violation` (C, P), in less memory."""
     violations = captions.new_empty(len(captions), len(images))
     for row, caption in zip(violations, captions, strict=True):  # a row fits the cache
         beyond = (caption - images).clamp_(min=0)
@@ -98,7 +98,7 @@ def retrieval_metrics(violation: Tensor, prefix: str, fold: int) -> dict[str, fl
     return {name: float(np.mean([metrics[name] for metrics in folds])) for name in folds[0]}
 
 
-def recall(metrics: Mapping[str, float], prefix: str = "valid") -> float:
+def image_recall_sum(metrics: Mapping[str, float], prefix: str = "valid") -> float:
     """Return R@1 + R@5 + R@10 of image retrieval, at most 300, which selects the model."""
     return sum(metrics[f"{prefix}_image_r{K}"] for K in TOP_K)
 
@@ -146,12 +146,13 @@ def bag_of_words_baseline(dataset: Captions, fold: int = 1000) -> dict[str, floa
         Ridge(alpha, solver="cholesky", fit_intercept=False).fit(x, y) for alpha in PENALTIES
     ]
     best = max(
-        models, key=lambda m: recall(retrieval_metrics(distances(m, valid), "valid", fold))
+        models,
+        key=lambda m: image_recall_sum(retrieval_metrics(distances(m, valid), "valid", fold)),
     )
     return retrieval_metrics(distances(best, test), "test", fold)
 
 
-def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
+def entailment_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
     """Return how well captions keep their known order; {} where none is known.
 
     ``entailment_violation``: the mean violation of pairs of which the second is true wherever
@@ -159,11 +160,11 @@ def order_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
     ``direction_accuracy``: the fraction of the pairs that violate the order less than the other
     way round.
     """
-    if not dataset.entailments:
+    if not dataset.entailment_pairs:
         return {}
     special, general = (
         embed_captions(net, texts, dataset.vocabulary)
-        for texts in zip(*dataset.entailments, strict=True)
+        for texts in zip(*dataset.entailment_pairs, strict=True)
     )
     forth = (general - special).relu().square().sum(1)
     back = (special - general).relu().square().sum(1)
@@ -189,8 +190,8 @@ def measure(
     assert dataset.valid is not None  # every source of captions has them
     violation = violations(dataset.valid)[: PER_IMAGE * fold, :fold]
     metrics = retrieval_metrics(violation, "valid", fold)
-    metrics["valid_recall"] = recall(metrics)
-    metrics |= order_metrics(net, dataset)
+    metrics["valid_recall"] = image_recall_sum(metrics)
+    metrics |= entailment_metrics(net, dataset)
     if test:
         metrics |= retrieval_metrics(violations(dataset.test), "test", fold)
     return metrics

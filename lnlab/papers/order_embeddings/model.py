@@ -75,7 +75,7 @@ class OrderEmbedding(VocabularyModel):
         return F.normalize(F.linear(features, self.W, self.b), dim=-1).abs()
 
 
-def order_violation(captions: Tensor, images: Tensor) -> Tensor:
+def pairwise_order_violation(captions: Tensor, images: Tensor) -> Tensor:
     """Return max(0, s - i)^2, summed over units: (C, H), (P, H) to (C, P).
 
     It is 0 where no unit of the caption s exceeds that of the image i (Vendrov et al., 2016,
@@ -92,7 +92,7 @@ def contrastive_loss(
 
     ``indices`` are those of the images (B,): an image twice in a batch is no false pair.
     """
-    violation = order_violation(captions, images)
+    violation = pairwise_order_violation(captions, images)
     right = violation.diagonal()
     wrong = indices[:, None] != indices
     other_images = (margin + right[:, None] - violation).relu()

@@ -27,7 +27,13 @@ from lnlab.panels.controls import choice, text_box
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
 from lnlab.papers.order_embeddings import evaluate
-from lnlab.papers.order_embeddings.data import PER_IMAGE, SCENES, Captions, Meaning, parse
+from lnlab.papers.order_embeddings.data import (
+    PER_IMAGE,
+    SCENES,
+    CaptionMeaning,
+    Captions,
+    parse_caption,
+)
 
 SLOTS = 8
 """Pictures that are drawn, four in a row."""
@@ -50,7 +56,7 @@ FIRST = 8
 
 
 @dataclass(frozen=True)
-class OrderState:
+class OrderPanelSettings:
     """A caption as one model reads it."""
 
     caption: str | None = None  # in words; None: the first of the panel's own
@@ -102,19 +108,19 @@ class CaptionSearch:
         captions = dataset.test.captions[: FIRST * PER_IMAGE : PER_IMAGE]
         self.examples = EXAMPLES if self.of_scenes else captions
 
-    def meaning(self, caption: str) -> Meaning | None:
+    def parse_or_check(self, caption: str) -> CaptionMeaning | None:
         """Return the meaning of a caption; None where nobody but its author knows."""
         if self.of_scenes:
-            return parse(caption)
+            return parse_caption(caption)
         self.dataset.vocabulary.encode(caption)
         return None
 
-    def points(self, net: str, captions: Sequence[str]) -> Tensor:
+    def embed_captions(self, net: str, captions: Sequence[str]) -> Tensor:
         """Return captions as a model reads them (C, H)."""
         captions = tuple(captions)
         return evaluate.embed_captions(self.models[net], captions, self.dataset.vocabulary)
 
-    def objects(self, picture: int) -> list[SceneObject]:
+    def objects_in_picture(self, picture: int) -> list[SceneObject]:
         """Return the objects in a test picture."""
         if not self.dataset.test.boxes:
             return []
@@ -125,13 +131,16 @@ class CaptionSearch:
             objects.append(SceneObject(name, shape, paint, tuple(box)))
         return objects
 
-    def find(self, state: OrderState) -> SearchResult:
+    def find_nearest(self, state: OrderPanelSettings) -> SearchResult:
         """Return the pictures and captions nearest to the caption of a state."""
-        meaning, dataset = self.meaning(state.caption), self.dataset
+        meaning, dataset = self.parse_or_check(state.caption), self.dataset
         text = str(meaning) if meaning else state.caption.lower()
-        typed = self.points(state.net, [text])
+        typed = self.embed_captions(state.net, [text])
         violations = evaluate.order_violations(typed, self.pictures(state.net))[0]
-        nearest, true = violations.argsort()[:SLOTS].tolist(), dataset.truth(state.caption)
+        nearest, true = (
+            violations.argsort()[:SLOTS].tolist(),
+            dataset.true_of_test_images(state.caption),
+        )
         less, more, unknown = [], [], []
         if meaning:
             less = [*map(str, meaning.generalizations())][:NEIGHBOURS]
@@ -141,20 +150,20 @@ class CaptionSearch:
             unknown = [word for word in words if word not in dataset.vocabulary]
 
         def neighbours(texts: Sequence[str], sign: int) -> list[Neighbour]:
-            points = self.points(state.net, texts) if texts else []
+            points = self.embed_captions(state.net, texts) if texts else []
             lengths = ((sign * (typed[0] - each)).relu().square().sum() for each in points)
             return [*map(Neighbour, texts, map(float, lengths))]
 
         return SearchResult(
             state.caption, violations.numpy().astype(float), true, nearest,
-            [self.objects(picture) for picture in nearest], neighbours(less, -1),
+            [self.objects_in_picture(picture) for picture in nearest], neighbours(less, -1),
             neighbours(more, 1), unknown,
         )  # fmt: skip
 
 
-def more_specific_captions(meaning: Meaning, texts: Iterable[str]) -> list[str]:
+def more_specific_captions(meaning: CaptionMeaning, texts: Iterable[str]) -> list[str]:
     """Return the first captions that say more than one, each once."""
-    parsed = ((text, parse(text)) for text in dict.fromkeys(texts))
+    parsed = ((text, parse_caption(text)) for text in dict.fromkeys(texts))
     special = (text for text, each in parsed if each != meaning and each.entails(meaning))
     return [*islice(special, NEIGHBOURS)]
 
@@ -168,14 +177,14 @@ def order(
         models: trained ones by name, of the task ``order_embeddings``.
         dataset: that they were trained on; its test pictures are shown.
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
-        settings: fields of :class:`OrderState` to start with; Reset returns to them.
+        settings: fields of :class:`OrderPanelSettings` to start with; Reset returns to them.
     """
     search = CaptionSearch(models, dataset)
 
-    def show(state: OrderState) -> Shown:
-        result = search.find(state)
+    def show(state: OrderPanelSettings) -> Shown:
+        result = search.find_nearest(state)
         title = f"{result.caption}, {state.net}"
-        return Shown(order_figure(result), title, sentence(result, state.net))
+        return Shown(order_figure(result), title, describe_result(result, state.net))
 
     controls = {
         "caption": text_box("caption", search.examples),
@@ -186,12 +195,12 @@ def order(
         "far it lies beyond every picture; and captions that say less and more"
     )
     return Panel(
-        OrderState(**settings), controls, show, alt={"order": alt}, notebook=notebook,
+        OrderPanelSettings(**settings), controls, show, alt={"order": alt}, notebook=notebook,
         on_page=["caption", "net"],
     )  # fmt: skip
 
 
-def sentence(result: SearchResult, net: str) -> str:
+def describe_result(result: SearchResult, net: str) -> str:
     """Return of how many pictures a caption is true, and how far the others lie from it."""
     parts = [f"“{result.caption}”, network {net}."]
     if result.unknown:
@@ -221,7 +230,9 @@ def order_figure(result: SearchResult) -> Figure:
         trace(
             "scatter", f"things {paint}", 0, **line, fill="toself" if paint else "none",
             fillcolor=colour, line={"color": colour, "width": 1.5},
-            **join_polygons(corner(i) + outline(it) for i, it in objects if it.paint == paint),
+            **join_polygons(
+                picture_corner(i) + object_outline(it) for i, it in objects if it.paint == paint
+            ),
         )
         for paint, colour in PAINTS.items()
     ]  # fmt: skip
@@ -236,7 +247,9 @@ def order_figure(result: SearchResult) -> Figure:
         ("unknown", GREY, unknown),
     )
     for name, colour, mine in parts:
-        frames = [corner(slot) + FRAME for slot, it in enumerate(result.nearest) if mine[it]]
+        frames = [
+            picture_corner(slot) + FRAME for slot, it in enumerate(result.nearest) if mine[it]
+        ]
         look = {"color": colour, "width": 2.5}
         data.append(
             trace("scatter", f"frames {name}", 0, **line, line=look, **join_polygons(frames))
@@ -248,7 +261,7 @@ def order_figure(result: SearchResult) -> Figure:
         ))  # fmt: skip
     data.append(trace(
         "scatter", "words", 0, mode="text", hoverinfo="skip",
-        textfont={"size": 11, "color": INK}, **words_in_pictures(result),
+        textfont={"size": 11, "color": INK}, **picture_word_trace(result),
     ))  # fmt: skip
     around = (("above", ORANGE, result.above, 1), ("below", BLUE, result.below, -1))
     for name, colour, neighbours, sign in around:
@@ -298,32 +311,32 @@ def order_layout(result: SearchResult) -> dict[str, Any]:
     return layout | axes(2, left | x, count)
 
 
-def words_in_pictures(result: SearchResult) -> dict[str, Any]:
+def picture_word_trace(result: SearchResult) -> dict[str, Any]:
     """Return the words below every picture, and in boxes of which only the kind is known."""
     places, texts = [], []
     for slot, picture in enumerate(result.nearest):
-        places.append(corner(slot) + np.array([0.5, 1.09]))
+        places.append(picture_corner(slot) + np.array([0.5, 1.09]))
         truth = ""
         if result.true is not None:
             truth = " true" if result.true[picture] else " not true"
         texts.append(f"{result.violations[picture]:.3f}{truth}")
-        for scene_object in sorted(result.objects[slot], key=area, reverse=True)[:NAMED]:
+        for scene_object in sorted(result.objects[slot], key=box_area, reverse=True)[:NAMED]:
             if not scene_object.shape:
                 left, top, right, bottom = scene_object.box
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])
-                places.append(corner(slot) + middle)
+                places.append(picture_corner(slot) + middle)
                 texts.append(escape(scene_object.name))
     x, y = np.array(places).reshape(-1, 2).T
     return {"x": x, "y": y, "text": texts}
 
 
-def area(scene_object: SceneObject) -> float:
+def box_area(scene_object: SceneObject) -> float:
     """Return the part of a picture that the box of an object takes."""
     left, top, right, bottom = scene_object.box
     return (right - left) * (bottom - top)
 
 
-def corner(slot: int) -> np.ndarray:
+def picture_corner(slot: int) -> np.ndarray:
     """Return the top left of a picture (2,), in units of its side."""
     return np.array([1.1 * (slot % 4), 1.32 * (slot // 4)])
 
@@ -339,7 +352,7 @@ FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)
 """The edge of a picture, across and down."""
 
 
-def outline(scene_object: SceneObject) -> np.ndarray:
+def object_outline(scene_object: SceneObject) -> np.ndarray:
     """Return the outline of an object in its picture (K, 2), closed."""
     left, top, right, bottom = scene_object.box
     unit = OUTLINES.get(scene_object.shape, FRAME)
@@ -353,7 +366,7 @@ def closed_curve(radii: np.ndarray) -> np.ndarray:
     return np.concatenate([points, points[:1]])
 
 
-def heart() -> np.ndarray:
+def heart_outline() -> np.ndarray:
     """Return the outline of a heart in the unit square (K, 2)."""
     t = np.linspace(0, 2 * np.pi, 41)
     x = 16 * np.sin(t) ** 3
@@ -365,7 +378,7 @@ CIRCLE = closed_curve(np.ones(32))
 OUTLINES = {
     "circle": CIRCLE,
     "ring": np.concatenate([CIRCLE, 0.5 + 0.55 * (CIRCLE[::-1] - 0.5), CIRCLE[:1]]),
-    "heart": heart(),
+    "heart": heart_outline(),
     "triangle": np.array([[0.5, 0], [1, 1], [0, 1], [0.5, 0]]),
     "square": FRAME,
     "star": closed_curve(np.tile([1.0, 0.4], 5)),
