@@ -7,8 +7,8 @@ caches and memory, which is why the load is printed.
 
 An update is all that training does of it: the batch gathered, the way there and back through
 the encoder, both decoders and the full softmax, clipping and Adam. Encoding is
-``SkipThoughts.vectors`` of sentences of :data:`LENGTH` words, beside the kernel's own matrix
-products and nothing else, and beside ``torch.nn.GRU`` on the same numbers.
+``SkipThoughts.encode_sentences`` of sentences of :data:`LENGTH` words, beside the kernel's own
+matrix products and nothing else, and beside ``torch.nn.GRU`` on the same numbers.
 """
 
 import os
@@ -107,7 +107,7 @@ def encoding() -> dict[str, dict[str, Any]]:
 
     found = timed(
         {
-            "encoding": lambda: net.vectors(rows),
+            "encoding": lambda: net.encode_sentences(rows),
             "products": floor(net.encoder.cells[0], x, train=False),
             "nn.GRU": torchs,
         }

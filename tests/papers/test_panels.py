@@ -181,8 +181,8 @@ def sentences():
 def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
     thought = sentences.view_sentence("layer", 10, "w3 w5 w7")
     model, encode = sentences.models["layer"][10], sentences.numbered.vocabulary.encode
-    vectors = model.vectors([*map(encode, sentences.texts)])
-    cosine = F.cosine_similarity(vectors, model.vectors([encode("w3 w5 w7")])).numpy()
+    vectors = model.encode_sentences([*map(encode, sentences.texts)])
+    cosine = F.cosine_similarity(vectors, model.encode_sentences([encode("w3 w5 w7")])).numpy()
     shown = [c for _, c in thought.near]
     assert shown == sorted(shown, reverse=True)
     assert len({text for text, _ in thought.near}) == thoughts_panel.NEIGHBOURS
@@ -193,11 +193,11 @@ def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
 
 def test_the_map_has_the_directions_of_greatest_spread_turned_towards_the_last(sentences):
     vectors, last = (sentences.vectors("none", update) for update in (0, 10))
-    mean, axes = sentences.plane("none", 0)
+    mean, axes = sentences.map_origin_and_axes("none", 0)
     torch.testing.assert_close(axes.T @ axes, torch.eye(2, dtype=torch.float64))
     spread = torch.linalg.svdvals(vectors - vectors.mean(0))[:2].square().sum()
     torch.testing.assert_close(((vectors - mean) @ axes).square().sum(), spread)
-    center, final = sentences.plane("none", 10)
+    center, final = sentences.map_origin_and_axes("none", 10)
 
     def distance(axes):
         return ((vectors - mean) @ axes - (last - center) @ final).norm()

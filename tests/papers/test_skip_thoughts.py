@@ -22,7 +22,7 @@ from lnlab.papers.skip_thoughts.downstream import (
     TRIAL,
     SentenceTask,
     assign_folds,
-    nested_folds,
+    nested_fold_masks,
 )
 from lnlab.papers.skip_thoughts.evaluate import (
     BEST,
@@ -85,18 +85,18 @@ def test_the_nats_are_the_formula_word_by_word(books, norm, condition):
 def test_vectors_are_those_of_each_sentence_alone(books):
     model = make_model(books)
     sentences = [[3, 4, 5], [6], [7, 8, 9], [2, 3]]
-    for row, sentence in zip(model.vectors(sentences), sentences, strict=True):
+    for row, sentence in zip(model.encode_sentences(sentences), sentences, strict=True):
         torch.testing.assert_close(row, model.encode(torch.tensor([sentence]))[0])
     with pytest.raises(ValueError, match="sentence 1 has no words"):
-        model.vectors([[3], []])
+        model.encode_sentences([[3], []])
     batches = group_by_length([[0] * n for n in (3, 1, 3, 2, 3, 1)], max_batch=2)
     assert batches == [[1, 5], [3], [0, 2], [4]]
 
 
 def test_the_likeliest_word_is_generated_each_time(books):
     model = make_model(books)
-    h = model.vectors([[3, 4, 5]])[0]
-    generated = model.generate(h, "after", max_length=5)
+    h = model.encode_sentences([[3, 4, 5]])[0]
+    generated = model.generate_neighbour(h, "after", max_length=5)
     assert not {UNKNOWN, END} & {*generated}
     words = torch.tensor([[*generated, END]])
     for t, word in enumerate(generated):
@@ -104,7 +104,9 @@ def test_the_likeliest_word_is_generated_each_time(books):
         for other in {*range(len(books.vocabulary))} - {UNKNOWN}:
             words[0, t] = other
             count = torch.tensor([t + 1])
-            nats[other] = model.nats(model.decoders[1], h[None], words, count)[-1].item()
+            nats[other] = model.neighbour_nats(model.decoders[1], h[None], words, count)[
+                -1
+            ].item()
         assert min(nats, key=nats.get) == word
         words[0, t] = word
 
@@ -249,11 +251,11 @@ def test_each_model_of_each_c_has_its_optimum(monkeypatch, shift, steps):
     monkeypatch.setattr(evaluate, "NEWTON_STEPS", steps)
     task = make_classes(count=200)
     X, y = normalize(make_vectors(task) + shift), task.targets
-    train, test = nested_folds(task)
+    train, test = nested_fold_masks(task)
     assert not (train & test).any()
     assert (test.sum(1) == 1 + (FOLDS - 1)).all()
     some = train[:, [0, 7, FOLDS, 2 * FOLDS + 3, -1]]
-    for C, W in zip(CS, evaluate.fit_logistic(X, y, some, CS), strict=True):
+    for C, W in zip(CS, evaluate.fit_logistic_regressions(X, y, some, CS), strict=True):
         for rows, w in zip(some.T, W.T, strict=True):
             error = 1 / (1 + np.exp(-evaluate.logits(X[rows], w))) - y[rows]
             gradient = np.append(X[rows].T @ error + w[:-1] / C, error.sum())
@@ -285,13 +287,13 @@ def test_nothing_is_learned_from_test_examples(task):
     def cheat(task, rows):
         known.append({*rows.tolist()})
         vectors = np.full((len(task.all_sentences), 2), 1e-3)
-        both = np.concatenate([rows, rows + len(task)]) if task.pairs else rows
-        vectors[both, 0] = np.tile(task.targets[rows], 1 + task.pairs) - 0.5
+        both = np.concatenate([rows, rows + len(task)]) if task.has_pairs else rows
+        vectors[both, 0] = np.tile(task.targets[rows], 1 + task.has_pairs) - 0.5
         return vectors
 
     for score in score_baseline(task, cheat).by_C.values():
         assert 30 < score.get("accuracy", 50) < 70
         assert abs(score.get("pearson", 0)) < 0.5
-    if task.pairs:
+    if task.has_pairs:
         assert known == [{*np.flatnonzero(task.splits == TRAIN).tolist()}]
         return

@@ -27,7 +27,7 @@ from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, frequent_words
 from lnlab.extras import name_missing_extra
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
-from lnlab.papers.skip_thoughts.model import Triples
+from lnlab.papers.skip_thoughts.model import SentenceTriples
 from lnlab.paths import data_folder
 from lnlab.training.random_state import generator
 
@@ -50,7 +50,7 @@ dialogue."""
 
 
 @cache
-def _treebank() -> Any:
+def _treebank_tokenizer() -> Any:
     with name_missing_extra():
         from nltk.tokenize.destructive import NLTKWordTokenizer
 
@@ -59,7 +59,11 @@ def _treebank() -> Any:
 
 def tokenize(sentence: str) -> list[str]:
     """Split a sentence into words and signs, in small letters."""
-    return [word for token in _treebank().tokenize(sentence.lower()) for word in token.split()]
+    return [
+        word
+        for token in _treebank_tokenizer().tokenize(sentence.lower())
+        for word in token.split()
+    ]
 
 
 def split_sentences(text: str) -> Sentences:
@@ -81,13 +85,13 @@ def cached_tokens(name: str, text: str, make: Callable[[], Sentences]) -> Senten
         import nltk
 
     def compute() -> dict[str, np.ndarray]:
-        return {"text": np.frombuffer(join(make()).encode(), np.uint8)}
+        return {"text": np.frombuffer(join_sentences(make()).encode(), np.uint8)}
 
     arrays = cache_arrays(name, f"{text} {nltk.__version__}", compute)
     return [line.split() for line in arrays["text"].tobytes().decode().split("\n")]
 
 
-def join(sentences: Sentences) -> str:
+def join_sentences(sentences: Sentences) -> str:
     """Join sentences to a text, a line each, words separated by spaces."""
     return "\n".join(" ".join(words) for words in sentences)
 
@@ -130,16 +134,16 @@ def read_novel(file: Path) -> Sentences:
 COUNT = 5_000  # stories
 
 
-def _read_rows(name: str) -> list[list[str]]:
+def _read_csv_rows(name: str) -> list[list[str]]:
     with Path(__file__).with_name(name).open(encoding="utf-8") as file:
         return [*csv.reader(file)][1:]
 
 
 SUBJECTS: dict[str, dict[str, str]] = {}
 """The subjects of stories, their things, and the verbs for each."""
-for _subject, _thing, _verbs in _read_rows("things.csv"):
+for _subject, _thing, _verbs in _read_csv_rows("things.csv"):
     SUBJECTS.setdefault(_subject, {})[_thing] = _verbs
-FORMS = {past: (base, participle) for past, base, participle in _read_rows("verbs.csv")}
+FORMS = {past: (base, participle) for past, base, participle in _read_csv_rows("verbs.csv")}
 """The base and the participle of every verb in the past."""
 REACTIONS = {
     "helped": "thanked",
@@ -202,28 +206,28 @@ class StorySetup(NamedTuple):
     glad: bool
 
 
-def random_cast(rng: Random) -> StorySetup:
-    """Draw a cast; the two people have different names."""
+def random_story_setup(rng: Random) -> StorySetup:
+    """Draw the setup of a story; its two people have different names."""
     hero, friend = rng.sample([name for names in CHARACTERS.values() for name in names], 2)
     return StorySetup(rng.choice([*SUBJECTS]), hero, friend, rng.random() < 0.5)
 
 
-def random_event(rng: Random, cast: StorySetup) -> Event:
+def random_event(rng: Random, setup: StorySetup) -> Event:
     """Draw an action of one of the two people."""
-    agent, other = rng.sample([cast.hero, cast.friend], 2)
-    thing = rng.choice([*SUBJECTS[cast.subject]])
+    agent, other = rng.sample([setup.hero, setup.friend], 2)
+    thing = rng.choice([*SUBJECTS[setup.subject]])
     kind = rng.randrange(4)
     if kind == 0:
         return Event(agent, "gave", thing, other)
     if kind == 1:
         return Event(agent, rng.choice([*REACTIONS]), recipient=other)
-    return Event(agent, rng.choice(SUBJECTS[cast.subject][thing].split()), thing)
+    return Event(agent, rng.choice(SUBJECTS[setup.subject][thing].split()), thing)
 
 
-def two_events(rng: Random, cast: StorySetup) -> tuple[Event, Event]:
+def random_event_pair(rng: Random, setup: StorySetup) -> tuple[Event, Event]:
     """Draw two actions of one of the two people, on two things."""
-    agent = rng.choice((cast.hero, cast.friend))
-    verbs = SUBJECTS[cast.subject]
+    agent = rng.choice((setup.hero, setup.friend))
+    verbs = SUBJECTS[setup.subject]
     first, second = (
         Event(agent, rng.choice(verbs[thing].split()), thing)
         for thing in rng.sample([*verbs], 2)
@@ -269,25 +273,25 @@ def report_sentences(speaker: str, event: Event, *, denied: bool) -> tuple[str, 
 # Episodes of a story, a few sentences each.
 
 
-def tell_event(rng: Random, cast: StorySetup) -> Iterator[str]:
+def tell_event(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell an event and its consequence."""
-    event = random_event(rng, cast)
+    event = random_event(rng, setup)
     yield rng.choice(event.paraphrases)
     yield event.consequence
-    yield f"{event.recipient or event.agent} was {rng.choice(GLAD if cast.glad else SAD)}"
+    yield f"{event.recipient or event.agent} was {rng.choice(GLAD if setup.glad else SAD)}"
 
 
-def tell_sequence(rng: Random, cast: StorySetup) -> Iterator[str]:
+def tell_sequence(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell two events one after the other, and which was the last."""
-    first, second = two_events(rng, cast)
+    first, second = random_event_pair(rng, setup)
     yield rng.choice(sequence_sentences(first, second))
     yield f"{first.agent} began with the {first.thing}"
     yield f"the last thing was the {second.thing}"
 
 
-def tell_denial(rng: Random, cast: StorySetup) -> Iterator[str]:
+def tell_denial(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell what somebody did not say, or denied, and who knows of it."""
-    event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
+    event, speaker = random_event_pair(rng, setup)[0], rng.choice((setup.hero, setup.friend))
     denied = rng.random() >= 0.5
     yield rng.choice(report_sentences(speaker, event, denied=denied))
     if not denied:
@@ -296,18 +300,18 @@ def tell_denial(rng: Random, cast: StorySetup) -> Iterator[str]:
         yield f"everybody heard of the {event.thing} , and nothing had happened"
 
 
-def tell_opinion(rng: Random, cast: StorySetup) -> Iterator[str]:
+def tell_opinion(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell an opinion about a thing, and a feeling that follows."""
-    thing, other = rng.sample([*SUBJECTS[cast.subject]], 2)
-    yield random_opinion(rng, thing, other, cast.glad)
-    yield f"{cast.hero} {'liked' if cast.glad else 'hated'} the {thing}"
+    thing, other = rng.sample([*SUBJECTS[setup.subject]], 2)
+    yield random_opinion(rng, thing, other, setup.glad)
+    yield f"{setup.hero} {'liked' if setup.glad else 'hated'} the {thing}"
 
 
-def tell_feeling(rng: Random, cast: StorySetup) -> Iterator[str]:
+def tell_feeling(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell a feeling of the narrator, or of one of the people."""
-    event, speaker = random_event(rng, cast), rng.choice((cast.hero, cast.friend))
-    adverb = "luckily" if cast.glad else "sadly"
-    mood = rng.choice(GLAD if cast.glad else SAD)
+    event, speaker = random_event(rng, setup), rng.choice((setup.hero, setup.friend))
+    adverb = "luckily" if setup.glad else "sadly"
+    mood = rng.choice(GLAD if setup.glad else SAD)
     if rng.random() < 0.5:
         yield f"{adverb} , {speaker} knew that {rng.choice(event.paraphrases)}"
         yield f"i was {mood} about it"
@@ -322,15 +326,18 @@ EPISODES = (tell_event, tell_event, tell_sequence, tell_denial, tell_opinion, te
 def make_stories(count: int, seed: int) -> list[Sentences]:
     """Generate stories; a larger ``count`` gives the same ones and more."""
     rng = Random(f"stories {seed}")
-    return [[line.split() for line in _story(rng, random_cast(rng))] for _ in range(count)]
+    return [
+        [line.split() for line in _tell_story(rng, random_story_setup(rng))]
+        for _ in range(count)
+    ]
 
 
-def _story(rng: Random, cast: StorySetup) -> Iterator[str]:
-    yield f"{rng.choice(TIMES)} {cast.hero} met {cast.friend} at the {cast.subject} ."
+def _tell_story(rng: Random, setup: StorySetup) -> Iterator[str]:
+    yield f"{rng.choice(TIMES)} {setup.hero} met {setup.friend} at the {setup.subject} ."
     for _ in range(rng.randint(2, 4)):
-        yield from (f"{line} ." for line in rng.choice(EPISODES)(rng, cast))
-    mood = rng.choice(GLAD if cast.glad else SAD)
-    yield f"{cast.hero} and {cast.friend} went home and were {mood} ."
+        yield from (f"{line} ." for line in rng.choice(EPISODES)(rng, setup))
+    mood = rng.choice(GLAD if setup.glad else SAD)
+    yield f"{setup.hero} and {setup.friend} went home and were {mood} ."
 
 
 # The data set.
@@ -351,7 +358,9 @@ class Books(Dataset[Library]):
         *,
         max_length: int,
     ) -> None:
-        super().__init__(source, self._shorten, lambda: f"{key()} {max_length}", noted=True)
+        super().__init__(
+            source, self._blank_long_sentences, lambda: f"{key()} {max_length}", noted=True
+        )
         self._read_library, self.max_length = read, max_length
 
     @property
@@ -364,7 +373,7 @@ class Books(Dataset[Library]):
         """The sentences of each book."""
         return [*self.library.values()]
 
-    def _shorten(self) -> tuple[dict[str, Library], str]:
+    def _blank_long_sentences(self) -> tuple[dict[str, Library], str]:
         library = {
             title: [words if len(words) <= self.max_length else [] for words in book]
             for title, book in self._read_library().items()
@@ -379,7 +388,7 @@ class Books(Dataset[Library]):
     def _digest(self) -> bytes:
         total = hashlib.sha256()
         for title, book in self._splits["books"].items():
-            total.update(f"{title} {len(book)}\n{join(book)}\0".encode())
+            total.update(f"{title} {len(book)}\n{join_sentences(book)}\0".encode())
         return total.digest()
 
     def __str__(self) -> str:
@@ -396,28 +405,34 @@ def load(source: Source, path: Path | None = None, *, max_length: int = MAX_LENG
     ``gutenberg/*.txt`` and ``cbt/CBTest``.
     """
     if source is STORIES:
-        return Books(source, _number_stories, lambda: str(COUNT), max_length=max_length)
+        return Books(source, _stories_by_title, lambda: str(COUNT), max_length=max_length)
     folder = path or data_folder() / source.name
     if source is NOVELS:
-        novels, cbt = _text_files(source, folder / "gutenberg", "*.txt"), folder / "cbt/CBTest"
+        novels, cbt = (
+            _find_text_files(source, folder / "gutenberg", "*.txt"),
+            folder / "cbt/CBTest",
+        )
         files = novels + require_files(source, cbt, CBT_FILES)
 
         def read() -> Library:
-            return {file.name: read_novel(file) for file in novels} | _read_children(cbt)
+            return {file.name: read_novel(file) for file in novels} | _read_cbt_library(cbt)
     else:
-        files = _text_files(source, folder, "**/*.txt")
+        files = _find_text_files(source, folder, "**/*.txt")
 
         def read() -> Library:
-            return {file.relative_to(folder).as_posix(): _read_lines(file) for file in files}
+            return {
+                file.relative_to(folder).as_posix(): _read_sentence_lines(file)
+                for file in files
+            }
 
     return Books(source, read, lambda: hash_file_stats(files), max_length=max_length)
 
 
-def _number_stories() -> Library:
+def _stories_by_title() -> Library:
     return {f"story {n}": book for n, book in enumerate(make_stories(COUNT, 0))}
 
 
-def _text_files(source: Source, folder: Path, pattern: str) -> list[Path]:
+def _find_text_files(source: Source, folder: Path, pattern: str) -> list[Path]:
     files = sorted(filter(Path.is_file, folder.glob(pattern)))
     if not files:
         raise FileNotFoundError(
@@ -427,12 +442,12 @@ def _text_files(source: Source, folder: Path, pattern: str) -> list[Path]:
     return files
 
 
-def _read_lines(file: Path) -> Sentences:
+def _read_sentence_lines(file: Path) -> Sentences:
     """Read the sentences of a file, a line each, without blank lines."""
     return [line.split() for line in read_text(file).lower().split("\n") if line.split()]
 
 
-def _read_children(folder: Path) -> Library:
+def _read_cbt_library(folder: Path) -> Library:
     return {
         title: [[BRACKETS.get(word, word) for word in map(str.lower, line)] for line in book]
         for title, book in read_cbt_books(folder).items()
@@ -529,14 +544,16 @@ class EncodedBooks:
         passages = [range(int(row[0]) - 1, int(row[-1]) + 2) for row in rows]
         return [passage for passage in passages if len(passage) >= min_length]
 
-    def triples(self, indices: Tensor) -> Triples:
+    def triples(self, indices: Tensor) -> SentenceTriples:
         """Return sentences of one length with their neighbours."""
         counts = torch.stack([self.lengths[indices + side] + 1 for side in (-1, 1)], 1)
-        middle = self._rows(indices, int(self.lengths[indices[0]]) + 1)
-        before, after = (self._rows(indices + side, int(counts.max())) for side in (-1, 1))
-        return Triples(middle, before, after, counts)
+        middle = self._padded_rows(indices, int(self.lengths[indices[0]]) + 1)
+        before, after = (
+            self._padded_rows(indices + side, int(counts.max())) for side in (-1, 1)
+        )
+        return SentenceTriples(middle, before, after, counts)
 
-    def _rows(self, indices: Tensor, width: int) -> Tensor:
+    def _padded_rows(self, indices: Tensor, width: int) -> Tensor:
         """Return the numbers of sentences (B, width), padded with :data:`END`."""
         position = torch.arange(width)
         mask = position <= self.lengths[indices][:, None]

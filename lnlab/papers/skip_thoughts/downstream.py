@@ -32,11 +32,11 @@ from lnlab.papers.skip_thoughts.data import (
     Sentences,
     StorySetup,
     cached_tokens,
-    join,
-    random_cast,
+    join_sentences,
     random_event,
+    random_event_pair,
+    random_story_setup,
     tokenize,
-    two_events,
 )
 from lnlab.paths import data_folder
 
@@ -68,7 +68,7 @@ class SentenceTask:
         return len(self.targets)
 
     @property
-    def pairs(self) -> bool:
+    def has_pairs(self) -> bool:
         """True if an example is a pair of sentences."""
         return bool(self.others)
 
@@ -80,7 +80,7 @@ class SentenceTask:
     @property
     def checksum(self) -> str:
         """SHA-256 of all examples."""
-        total = hashlib.sha256(f"{self.name}\n{join(self.all_sentences)}\0".encode())
+        total = hashlib.sha256(f"{self.name}\n{join_sentences(self.all_sentences)}\0".encode())
         total.update(self.targets.astype("<f8").tobytes() + self.splits.astype("<i8").tobytes())
         return total.hexdigest()
 
@@ -93,7 +93,7 @@ def assign_folds(name: str, count: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=16)
-def nested_folds(task: SentenceTask) -> tuple[np.ndarray, np.ndarray]:
+def nested_fold_masks(task: SentenceTask) -> tuple[np.ndarray, np.ndarray]:
     """Return masks of the training and the test examples of 110 models (N, 110).
 
     The first ten models are those of the outer folds, then come those of the inner folds of
@@ -124,7 +124,7 @@ SINGLE = 600  # sentences of a task with classes; half of each class
 Pair = tuple[str, str]
 
 
-def make_tasks() -> dict[str, SentenceTask]:
+def make_story_tasks() -> dict[str, SentenceTask]:
     """Generate small counterparts of SICK, SUBJ, MR, MPQA and CR, always the same."""
     rng = Random("relatedness")
     relations = rng.choices([*WEIGHTS], [*WEIGHTS.values()], k=sum(PAIRS.values()))
@@ -146,10 +146,10 @@ def make_tasks() -> dict[str, SentenceTask]:
     return tasks
 
 
-def random_roles(rng: Random, relation: str) -> Pair:
+def random_role_pair(rng: Random, relation: str) -> Pair:
     """Draw a pair about agent and recipient."""
-    cast = random_cast(rng)
-    event = next(event for event in _events(rng, cast) if event.recipient)
+    setup = random_story_setup(rng)
+    event = next(event for event in _random_events(rng, setup) if event.recipient)
     form, other = rng.sample(range(len(event.paraphrases)), 2)
     first = event.paraphrases[form]
     if relation == "same":
@@ -157,18 +157,18 @@ def random_roles(rng: Random, relation: str) -> Pair:
     if relation == "turned":
         return first, event.swapped.paraphrases[other]
     if relation == "near" and event.thing:
-        things = [thing for thing in SUBJECTS[cast.subject] if thing != event.thing]
+        things = [thing for thing in SUBJECTS[setup.subject] if thing != event.thing]
         return first, replace(event, thing=rng.choice(things)).paraphrases[form]
     if relation == "near":
         verbs = [verb for verb in data.REACTIONS if verb != event.verb]
         return first, replace(event, verb=rng.choice(verbs)).paraphrases[form]
-    return first, _unrelated(rng, cast, relation, event)
+    return first, _unrelated_sentence(rng, setup, relation, event)
 
 
-def random_order(rng: Random, relation: str) -> Pair:
+def random_order_pair(rng: Random, relation: str) -> Pair:
     """Draw a pair about the order of two events."""
-    cast = random_cast(rng)
-    first, second = two_events(rng, cast)
+    setup = random_story_setup(rng)
+    first, second = random_event_pair(rng, setup)
     form = rng.randrange(2)
     sentence = data.sequence_sentences(first, second)[form]
     if relation == "same":
@@ -177,13 +177,13 @@ def random_order(rng: Random, relation: str) -> Pair:
         return sentence, rng.choice(data.sequence_sentences(second, first))
     if relation == "near":
         return sentence, rng.choice(first.paraphrases)
-    return sentence, _unrelated(rng, cast, relation, first, second)
+    return sentence, _unrelated_sentence(rng, setup, relation, first, second)
 
 
-def random_scope(rng: Random, relation: str) -> Pair:
+def random_scope_pair(rng: Random, relation: str) -> Pair:
     """Draw a pair about the scope of a negation: of the saying, or of the event."""
-    cast = random_cast(rng)
-    event, speaker = two_events(rng, cast)[0], rng.choice((cast.hero, cast.friend))
+    setup = random_story_setup(rng)
+    event, speaker = random_event_pair(rng, setup)[0], rng.choice((setup.hero, setup.friend))
     forms = [data.report_sentences(speaker, event, denied=denied) for denied in (False, True)]
     rng.shuffle(forms)
     form = rng.randrange(2)
@@ -191,54 +191,54 @@ def random_scope(rng: Random, relation: str) -> Pair:
         return forms[0][form], forms[relation == "turned"][1 - form]
     if relation == "near":
         return forms[0][form], rng.choice(event.paraphrases)
-    return forms[0][form], _unrelated(rng, cast, relation, event)
+    return forms[0][form], _unrelated_sentence(rng, setup, relation, event)
 
 
-PAIR_GENERATORS = (random_roles, random_order, random_scope)
+PAIR_GENERATORS = (random_role_pair, random_order_pair, random_scope_pair)
 
 
-def _events(rng: Random, cast: StorySetup) -> Iterator[Event]:
+def _random_events(rng: Random, setup: StorySetup) -> Iterator[Event]:
     while True:
-        yield random_event(rng, cast)
+        yield random_event(rng, setup)
 
 
-def _unrelated(rng: Random, cast: StorySetup, relation: str, *events: Event) -> str:
+def _unrelated_sentence(rng: Random, setup: StorySetup, relation: str, *events: Event) -> str:
     """Draw a sentence on another event: of the same people, or of others elsewhere."""
     if relation == "far":
         while True:
-            other = random_cast(rng)
-            people = {other.hero, other.friend} & {cast.hero, cast.friend}
-            if other.subject != cast.subject and not people:
+            other = random_story_setup(rng)
+            people = {other.hero, other.friend} & {setup.hero, setup.friend}
+            if other.subject != setup.subject and not people:
                 return rng.choice(random_event(rng, other).paraphrases)
     verbs, things = {one.verb for one in events}, {one.thing for one in events}
     return next(
         rng.choice(event.paraphrases)
-        for event in _events(rng, cast)
+        for event in _random_events(rng, setup)
         if event.verb not in verbs and event.thing not in things
     )
 
 
-def random_feeling(rng: Random, subjective: bool) -> str:
+def random_feeling_sentence(rng: Random, subjective: bool) -> str:
     """Draw a sentence with a feeling, of the narrator if subjective, else of a person."""
-    cast = random_cast(rng)
-    person = rng.choice((cast.hero, cast.friend))
-    sentence = rng.choice(random_event(rng, cast).paraphrases)
+    setup = random_story_setup(rng)
+    person = rng.choice((setup.hero, setup.friend))
+    sentence = rng.choice(random_event(rng, setup).paraphrases)
     adverb = rng.choice(("luckily", "sadly"))
     if rng.random() < 0.75:
         if subjective:
             return f"{adverb} , {person} knew that {sentence}"
         return f"{person} knew that {adverb} , {sentence}"
-    opinion = f"the {rng.choice([*SUBJECTS[cast.subject]])} was {rng.choice(GOOD + BAD)}"
+    opinion = f"the {rng.choice([*SUBJECTS[setup.subject]])} was {rng.choice(GOOD + BAD)}"
     return opinion if subjective else rng.choice((f"{person} knew that {opinion}", sentence))
 
 
-def random_opinion(rng: Random, good: bool) -> str:
+def random_opinion_sentence(rng: Random, good: bool) -> str:
     """Draw an opinion about a thing."""
     thing, other = rng.sample([*SUBJECTS[rng.choice([*SUBJECTS])]], 2)
     return data.random_opinion(rng, thing, other, good)
 
 
-def random_phrase(rng: Random, good: bool) -> str:
+def random_opinion_phrase(rng: Random, good: bool) -> str:
     """Draw a phrase that praises or blames, or denies the contrary."""
     thing = rng.choice([*SUBJECTS[rng.choice([*SUBJECTS])]])
     denied = rng.random() < 0.3
@@ -250,11 +250,11 @@ def random_phrase(rng: Random, good: bool) -> str:
     )
 
 
-def random_customer(rng: Random, content: bool) -> str:
+def random_customer_sentence(rng: Random, content: bool) -> str:
     """Draw a sentence, good if the recipient of a thing is content, whatever the giver is."""
-    cast = random_cast(rng)
-    giver, customer = rng.sample([cast.hero, cast.friend], 2)
-    thing = rng.choice([*SUBJECTS[cast.subject]])
+    setup = random_story_setup(rng)
+    giver, customer = rng.sample([setup.hero, setup.friend], 2)
+    thing = rng.choice([*SUBJECTS[setup.subject]])
     got = rng.choice(Event(giver, "gave", thing, customer).paraphrases)
     moods, contrary = (GLAD, SAD) if content else (SAD, GLAD)
     liked = "liked" if content else "hated"
@@ -267,10 +267,10 @@ def random_customer(rng: Random, content: bool) -> str:
 
 
 GENERATORS: dict[str, Callable[[Random, bool], str]] = {
-    "teller": random_feeling,
-    "opinion": random_opinion,
-    "phrase": random_phrase,
-    "customer": random_customer,
+    "teller": random_feeling_sentence,
+    "opinion": random_opinion_sentence,
+    "phrase": random_opinion_phrase,
+    "customer": random_customer_sentence,
 }
 """Generators of the tasks with classes."""
 
@@ -329,8 +329,8 @@ def load(source: Source, path: Path | None = None) -> SentenceTasks:
     The files of :data:`SICK` and :data:`CLASSES` are in the folder or two below.
     """
     if source is STORY_TASKS:
-        return SentenceTasks(source, ("relatedness", *GENERATORS), make_tasks, str)
-    files = _find_files(path or data_folder() / source.name)
+        return SentenceTasks(source, ("relatedness", *GENERATORS), make_story_tasks, str)
+    files = _find_task_files(path or data_folder() / source.name)
     return SentenceTasks(
         source,
         NAMES,
@@ -339,7 +339,7 @@ def load(source: Source, path: Path | None = None) -> SentenceTasks:
     )
 
 
-def _find_files(folder: Path) -> dict[str, list[Path]]:
+def _find_task_files(folder: Path) -> dict[str, list[Path]]:
     """Return the files of each task, its classes or splits in their order."""
     # "**" would not follow links to folders
     found = chain.from_iterable(sorted(folder.glob(depth)) for depth in ("*", "*/*", "*/*/*"))
@@ -358,7 +358,7 @@ def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
     """Read a task from its files; blank lines are left out."""
     texts = [read_text(file, ENCODINGS).removeprefix("\ufeff") for file in files]
     if name == "SICK":
-        pairs = chain.from_iterable(map(_parse_sick, files, texts, range(3)))
+        pairs = chain.from_iterable(map(_parse_sick_pairs, files, texts, range(3)))
         first, second, scores, parts = zip(*pairs, strict=True)
         targets, splits = np.array(scores), np.array(parts)
     else:
@@ -366,10 +366,10 @@ def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
         first, second = [*chain(*lines)], []
         targets = np.repeat([0.0, 1.0], [*map(len, lines)])
         splits = assign_folds(name, len(first))
-    return SentenceTask(name, _tokens(first), _tokens(second), targets, splits)
+    return SentenceTask(name, _tokenize_lines(first), _tokenize_lines(second), targets, splits)
 
 
-def _parse_sick(file: Path, text: str, number: int) -> Iterable[tuple[Any, ...]]:
+def _parse_sick_pairs(file: Path, text: str, number: int) -> Iterable[tuple[Any, ...]]:
     """Return the sentences, the relatedness and the split of each pair of a file."""
     import pandas as pd  # late: listing experiments does not take it
 
@@ -389,7 +389,7 @@ def _parse_sick(file: Path, text: str, number: int) -> Iterable[tuple[Any, ...]]
     return table.itertuples(index=False, name=None)
 
 
-def _tokens(lines: Sequence[str]) -> Sentences:
+def _tokenize_lines(lines: Sequence[str]) -> Sentences:
     if not lines:
         return []
     return cached_tokens("words", "\n".join(lines), lambda: [tokenize(line) for line in lines])

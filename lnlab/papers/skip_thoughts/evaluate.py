@@ -33,7 +33,7 @@ from lnlab.papers.skip_thoughts.downstream import (
     TRAIN,
     TRIAL,
     SentenceTask,
-    nested_folds,
+    nested_fold_masks,
 )
 from lnlab.papers.skip_thoughts.model import SkipThoughts, group_by_length
 from lnlab.training import Evaluation
@@ -75,7 +75,7 @@ NEWTON_STEPS = 100  # the most steps; ten are usual, forty occur
 CS = tuple(2.0**power for power in range(9))
 
 
-def fit_logistic(
+def fit_logistic_regressions(
     vectors: np.ndarray, targets: np.ndarray, train: np.ndarray, Cs: Sequence[float]
 ) -> Iterator[np.ndarray]:
     """Yield K logistic regressions for each C, started from those of the C before.
@@ -89,14 +89,14 @@ def fit_logistic(
     train = np.ascontiguousarray(train)
     W = np.zeros((X.shape[1], train.shape[1]))
     for C in Cs:
-        for k in _newton(X, targets, train, C, W):
+        for k in _fit_by_newton_(X, targets, train, C, W):
             model = LogisticRegression(C=C, solver="newton-cholesky", tol=TOLERANCE)
             model.fit(vectors[train[:, k]], targets[train[:, k]])
             W[:, k] = np.append(model.coef_, model.intercept_)
         yield W
 
 
-def _newton(
+def _fit_by_newton_(
     X: np.ndarray, targets: np.ndarray, train: np.ndarray, C: float, W: np.ndarray
 ) -> np.ndarray:
     """Move weights to their optimum, in place; return the models that did not converge."""
@@ -125,7 +125,7 @@ def logits(vectors: np.ndarray, W: np.ndarray) -> np.ndarray:
     return vectors @ W[:-1] + W[-1]
 
 
-def _models(
+def _fit_for_each_C(
     features: Any, classes: np.ndarray, weights: np.ndarray | None = None
 ) -> Iterator[Any]:
     """Yield scikit-learn's model of each C, started from the one before.
@@ -161,20 +161,20 @@ Featurizer = Callable[[SentenceTask, np.ndarray], Any]
 indices of the examples from which it may learn."""
 
 
-def bag_of_words(task: SentenceTask, rows: np.ndarray, *, tf_idf: bool = False) -> Any:
+def bag_of_words_vectors(task: SentenceTask, rows: np.ndarray, *, tf_idf: bool = False) -> Any:
     """Return word counts or TF-IDF vectors of each sentence, divided by their norm."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
     from sklearn.preprocessing import normalize
 
     vectorizer = (TfidfVectorizer if tf_idf else CountVectorizer)(analyzer=list)
-    both = np.concatenate([rows, rows + len(task)]) if task.pairs else rows
+    both = np.concatenate([rows, rows + len(task)]) if task.has_pairs else rows
     vectorizer.fit([task.all_sentences[row] for row in both])
     return normalize(vectorizer.transform(task.all_sentences).astype(np.float64))
 
 
 BASELINES: Mapping[str, Featurizer] = {
-    "_words": bag_of_words,
-    "_tfidf": partial(bag_of_words, tf_idf=True),
+    "_words": bag_of_words_vectors,
+    "_tfidf": partial(bag_of_words_vectors, tf_idf=True),
 }
 """The baselines by the ends of the names of metrics."""
 
@@ -184,44 +184,47 @@ def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
     from sklearn.preprocessing import normalize
 
     vectors = np.asarray(normalize(np.asarray(vectors, np.float64)))
-    if task.pairs:
+    if task.has_pairs:
         return _score_pairs(task, vectors)
-    train, test = nested_folds(task)
+    train, test = nested_fold_masks(task)
     correct = np.array(
         [
             (((logits(vectors, W) > 0) == task.targets[:, None]) & test).sum(0)
-            for W in fit_logistic(vectors, task.targets, train, CS)
+            for W in fit_logistic_regressions(vectors, task.targets, train, CS)
         ]
     )
     outer, inner = correct[:, :FOLDS], correct[:, FOLDS:].reshape(len(CS), FOLDS, FOLDS)
     best = inner.sum(2).argmax(0)  # of equals the smallest C
     return VectorScores(
-        _by_C(outer.sum(1), task), _accuracy(outer[best, range(FOLDS)].sum(), task)
+        _accuracies_by_C(outer.sum(1), task),
+        _accuracy_percent(outer[best, range(FOLDS)].sum(), task),
     )
 
 
 def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
     """Score bags of words; the selected C is the best on the outer folds."""
-    if task.pairs:
+    if task.has_pairs:
         return _score_pairs(task, featurizer(task, np.flatnonzero(task.splits == TRAIN)))
     correct = []
     for fold in range(FOLDS):
         test = task.splits == fold
         features = featurizer(task, np.flatnonzero(~test))
-        models = _models(features[~test], task.targets[~test])
+        models = _fit_for_each_C(features[~test], task.targets[~test])
         correct.append(
             [(m.predict(features[test]) == task.targets[test]).sum() for m in models]
         )
     total = np.sum(correct, axis=0)
-    return VectorScores(_by_C(total, task), _accuracy(total.max(), task))
+    return VectorScores(_accuracies_by_C(total, task), _accuracy_percent(total.max(), task))
 
 
-def _by_C(correct: np.ndarray, task: SentenceTask) -> dict[float, Mapping[str, float]]:
+def _accuracies_by_C(
+    correct: np.ndarray, task: SentenceTask
+) -> dict[float, Mapping[str, float]]:
     """Return the scores by C, from numbers of correct examples (C,)."""
-    return {C: _accuracy(count, task) for C, count in zip(CS, correct, strict=True)}
+    return {C: _accuracy_percent(count, task) for C, count in zip(CS, correct, strict=True)}
 
 
-def _accuracy(correct: float, task: SentenceTask) -> Mapping[str, float]:
+def _accuracy_percent(correct: float, task: SentenceTask) -> Mapping[str, float]:
     return {"accuracy": float(100 * correct / len(task))}
 
 
@@ -230,7 +233,7 @@ def _score_pairs(task: SentenceTask, vectors: Any) -> VectorScores:
     features = pair_features(vectors[: len(task)], vectors[len(task) :])
     examples, classes, weights = soft_labels(task.targets[train])
     by_C, agreement = {}, {}
-    models = _models(features[train][examples], classes, weights)
+    models = _fit_for_each_C(features[train][examples], classes, weights)
     for C, model in zip(CS, models, strict=True):
         predicted = model.predict_proba(features) @ model.classes_
         agreement[C] = pearson(predicted[trial], task.targets[trial])
@@ -314,7 +317,11 @@ def sentence_vectors(
     As in the authors' code the end symbol is read for pairs alone.
     """
     rows = [vocabulary.encode(" ".join(words)) for words in task.all_sentences]
-    return net.vectors(rows if task.pairs else [row[:-1] for row in rows]).cpu().numpy()
+    return (
+        net.encode_sentences(rows if task.has_pairs else [row[:-1] for row in rows])
+        .cpu()
+        .numpy()
+    )
 
 
 def vector_scores(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:

@@ -12,7 +12,7 @@ from lnlab.data import load
 from lnlab.nn import CELL_INITS
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
-from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SkipThoughts, Triples
+from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SentenceTriples, SkipThoughts
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam
@@ -139,7 +139,7 @@ class TripleBatches(Bucketed):
     ) -> None:
         lengths = books.lengths[indices]
 
-        def batch(chosen: list[int]) -> tuple[Triples, Tensor]:
+        def batch(chosen: list[int]) -> tuple[SentenceTriples, Tensor]:
             triples = books.triples(indices[chosen])
             return triples, triples.counts.sum(1)
 

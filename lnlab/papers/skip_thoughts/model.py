@@ -25,7 +25,7 @@ SIDES = ("before", "after")  # the neighbours of a sentence, in the order of the
 ROWS = 512  # words whose logits, (ROWS, V), are computed at once: they fit a processor's cache
 
 
-class Triples(NamedTuple):
+class SentenceTriples(NamedTuple):
     """Sentences of one length, each with its two neighbours, by number."""
 
     middle: Tensor  # the sentences, their ends included (B, T)
@@ -36,7 +36,7 @@ class Triples(NamedTuple):
 
 
 class SkipThoughts(VocabularyModel):
-    r"""Kiros et al. (2015): :class:`Triples` to the nats of the neighbours, (2,).
+    r"""Kiros et al. (2015): :class:`SentenceTriples` to the nats of the neighbours, (2,).
 
     A sentence is the last state of a GRU over its words, :math:`h`. Each neighbour has its own
     GRU, whose state predicts the next word:
@@ -73,21 +73,25 @@ class SkipThoughts(VocabularyModel):
             GRU(embedding_size, hidden_size, **settings) for _ in ("", *SIDES)
         )
         if self.condition == "every step":
-            decoders = [widen_decoder(decoder, **settings) for decoder in decoders]
+            decoders = [decoder_with_vector_input(decoder, **settings) for decoder in decoders]
         self.decoders = nn.ModuleList(decoders)
 
-    def forward(self, triples: Triples) -> Tensor:
+    def forward(self, triples: SentenceTriples) -> Tensor:
         h = self.encode(triples.middle)
         neighbours = (triples.before, triples.after)
         each = zip(self.decoders, neighbours, triples.counts.T, strict=True)
-        return torch.stack([self.nats(decoder, h, *words).sum() for decoder, *words in each])
+        return torch.stack(
+            [self.neighbour_nats(decoder, h, *words).sum() for decoder, *words in each]
+        )
 
     def encode(self, words: Tensor) -> Tensor:
         """Return the vectors (B, H) of sentences of one length (B, T)."""
         _, last = self.encoder(F.embedding(words.T, self.word))
         return last[-1]
 
-    def nats(self, decoder: nn.Module, h: Tensor, words: Tensor, counts: Tensor) -> Tensor:
+    def neighbour_nats(
+        self, decoder: nn.Module, h: Tensor, words: Tensor, counts: Tensor
+    ) -> Tensor:
         """Return the nats of all words of neighbours (B, U) of ``counts`` words, in one row."""
         # each word is predicted from the one before it, the first from zeros
         x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
@@ -119,7 +123,7 @@ class SkipThoughts(VocabularyModel):
         return F.linear(y, self.v, self.b)
 
     @torch.no_grad()
-    def vectors(self, sentences: Sequence[Sequence[int]]) -> Tensor:
+    def encode_sentences(self, sentences: Sequence[Sequence[int]]) -> Tensor:
         """Return the vectors (N, H) of sentences of any lengths."""
         if not all(map(len, sentences)):
             index = [*map(len, sentences)].index(0)
@@ -133,7 +137,9 @@ class SkipThoughts(VocabularyModel):
         return torch.cat(vectors).index_select(0, order.to(device))
 
     @torch.no_grad()
-    def generate(self, h: Tensor, side: str = "after", max_length: int = 30) -> list[int]:
+    def generate_neighbour(
+        self, h: Tensor, side: str = "after", max_length: int = 30
+    ) -> list[int]:
         """Return the neighbour predicted from a vector (H,), the likeliest word each time."""
         decoder = self.decoders[SIDES.index(side)]
         x, state = self.word.new_zeros(1, 1, self.word.shape[1]), None
@@ -151,7 +157,7 @@ class SkipThoughts(VocabularyModel):
 
 
 @torch.no_grad()
-def widen_decoder(decoder: Any, **settings: Any) -> GRU:
+def decoder_with_vector_input(decoder: Any, **settings: Any) -> GRU:
     """Return a decoder that also reads the vector of the sentence, beside every word.
 
     It keeps the weights of the narrow decoder: compared arms start alike.

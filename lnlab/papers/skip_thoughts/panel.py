@@ -47,7 +47,7 @@ LONG = 70
 
 
 @dataclass(frozen=True)
-class ThoughtsState:
+class ThoughtsPanelSettings:
     """One sentence at one moment of the training."""
 
     sentence: str = ""  # in words; empty: the first of the book
@@ -94,24 +94,26 @@ class SentenceMap:
         self.texts = [numbered.sentence(place) for passage in passages for place in passage]
         ends = accumulate(map(len, passages), initial=0)
         self.books = [range(*both) for both in pairwise(ends)]
-        self.vectors = cache(lambda name, update: self.encode(name, update, self.texts))
+        self.vectors = cache(lambda name, update: self.unit_vectors(name, update, self.texts))
 
-    def tokens(self, text: str) -> str:
+    def tokenized_text(self, text: str) -> str:
         """Return a sentence cut into words, in small letters."""
         sentence = " ".join(text.lower().split())
         # those of the map are cut already
         return sentence if sentence in self.texts else " ".join(tokenize(sentence))
 
-    def net(self, name: str, update: int) -> Any:
+    def model_near_update(self, name: str, update: int) -> Any:
         """Return a model at the moment nearest to an update."""
         return self.models[name][nearest_value(self.models[name], update)]
 
-    def encode(self, name: str, update: int, texts: list[str]) -> Tensor:
+    def unit_vectors(self, name: str, update: int, texts: list[str]) -> Tensor:
         """Return sentences as a model sees them (N, H), of length 1, on the CPU."""
         rows = [self.numbered.vocabulary.encode(text) for text in texts]
-        return F.normalize(self.net(name, update).vectors(rows).double(), dim=1).cpu()
+        return F.normalize(
+            self.model_near_update(name, update).encode_sentences(rows).double(), dim=1
+        ).cpu()
 
-    def plane(self, name: str, update: int) -> tuple[Tensor, Tensor]:
+    def map_origin_and_axes(self, name: str, update: int) -> tuple[Tensor, Tensor]:
         """Return the origin (H,) and the axes (H, 2) of the map.
 
         They are the two directions in which the sentences differ most, turned so that the map
@@ -128,15 +130,18 @@ class SentenceMap:
 
     def view_sentence(self, name: str, update: int, sentence: str) -> SentenceView:
         """Return a sentence as a model sees it."""
-        vectors, (mean, directions) = self.vectors(name, update), self.plane(name, update)
-        vector = self.encode(name, update, [sentence])[0]
+        vectors, (mean, directions) = (
+            self.vectors(name, update),
+            self.map_origin_and_axes(name, update),
+        )
+        vector = self.unit_vectors(name, update, [sentence])[0]
         cosines = (vectors @ vector).tolist()
         near: dict[str, float] = {}
         for index in sorted(range(len(cosines)), key=lambda index: -cosines[index]):
             if self.texts[index] != sentence and len(near) < NEIGHBOURS:
                 near.setdefault(self.texts[index], cosines[index])
-        net, vocabulary = self.net(name, update), self.numbered.vocabulary
-        follows = net.generate(net.vectors([vocabulary.encode(sentence)])[0])
+        net, vocabulary = self.model_near_update(name, update), self.numbered.vocabulary
+        follows = net.generate_neighbour(net.encode_sentences([vocabulary.encode(sentence)])[0])
         return SentenceView(
             ((vectors - mean) @ directions).numpy(), ((vector - mean) @ directions).numpy(),
             [*near.items()], " ".join(vocabulary.words[number] for number in follows),
@@ -158,7 +163,7 @@ def thoughts(
     Args:
         models: of the task ``skip_thoughts``, by name, then by update.
         numbered: what they were trained on; its held-out sentences are shown.
-        settings: fields of :class:`ThoughtsState` to start with; Reset returns to them.
+        settings: fields of :class:`ThoughtsPanelSettings` to start with; Reset returns to them.
     """
     held_out = SentenceMap(models, numbered)
     books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
@@ -166,14 +171,14 @@ def thoughts(
         "sentence": text_box("sentence", held_out.texts), "book": choice("book", books),
         "update": choice_slider("update", held_out.updates, at_end=True),
     }  # fmt: skip
-    state = ThoughtsState(**settings)
+    state = ThoughtsPanelSettings(**settings)
     check("book", state.book, controls["book"])
     first = [held_out.texts[index] for index in held_out.books[state.book]]
-    start = held_out.tokens(state.sentence) or first[0]
+    start = held_out.tokenized_text(state.sentence) or first[0]
 
-    def show(state: ThoughtsState) -> Shown:
+    def show(state: ThoughtsPanelSettings) -> Shown:
         book = held_out.books[state.book]
-        sentence = held_out.tokens(state.sentence) or held_out.texts[book[0]]
+        sentence = held_out.tokenized_text(state.sentence) or held_out.texts[book[0]]
         seen = {name: held_out.view_sentence(name, state.update, sentence) for name in models}
         title = f"“{sentence}” after update {state.update}"
         text = f"{title}. {describe_neighbours(held_out, sentence, book, seen)}"
