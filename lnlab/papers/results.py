@@ -53,32 +53,32 @@ def final_value(metric: str) -> Measure:
     return lambda metrics: float(metrics[metric].iloc[-1])
 
 
-def logarithm(number: Measure) -> Measure:
-    """Return the logarithm of a number: its differences are logarithms of ratios."""
+def log_of_measure(number: Measure) -> Measure:
+    """Return the log_of_measure of a number: its differences are logarithms of ratios."""
     return lambda metrics: float(np.log(number(metrics)))
 
 
-def numbers_by_seed(runs: Mapping[int, Run], number: Measure) -> dict[int, float]:
+def values_by_seed(runs: Mapping[int, Run], number: Measure) -> dict[int, float]:
     """Return one number for each seed, read from the metrics of its run."""
     frames = {run: run.metrics() for run in set(runs.values())}
-    return {seed: number(rows(frames[run], seed)) for seed, run in runs.items()}
+    return {seed: number(rows_of_seed(frames[run], seed)) for seed, run in runs.items()}
 
 
-def rows(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
+def rows_of_seed(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return the rows that metrics have of one seed."""
     return metrics.loc[metrics.seed == seed]
 
 
-def differences(arms: Arms, arm: str, other: str, number: Measure) -> dict[int, float]:
+def differences_by_seed(arms: Arms, arm: str, other: str, number: Measure) -> dict[int, float]:
     """Return ``arm`` - ``other`` for each seed that both have."""
-    ours, theirs = numbers_by_seed(arms[arm], number), numbers_by_seed(arms[other], number)
+    ours, theirs = values_by_seed(arms[arm], number), values_by_seed(arms[other], number)
     return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
 
 
 def group_runs(
     runs: Iterable[Run],
     experiment: Experiment,
-    free: Sequence[str] = (),
+    free_fields: Sequence[str] = (),
 ) -> list[Arms]:
     """Return the finished runs of a task in sets that differ in normalizer and seed alone.
 
@@ -86,10 +86,13 @@ def group_runs(
 
     If several runs contain the same seed, the one that measured what the task asks for and no
     more is used, and of those the one with most seeds. Sets may differ from the task in the
-    fields ``free``.
+    fields ``free_fields``.
     """
-    wanted, extra = json.loads(json.dumps(experiment.config())), _measuring_fields(experiment)
-    same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *free, *extra)]
+    wanted, extra = (
+        json.loads(json.dumps(experiment.config())),
+        _measuring_field_names(experiment),
+    )
+    same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *free_fields, *extra)]
     sets: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == experiment.name and run.done)
 
@@ -116,7 +119,7 @@ def group_runs(
     ]
 
 
-def _measuring_fields(experiment: Experiment) -> list[str]:
+def _measuring_field_names(experiment: Experiment) -> list[str]:
     """Return the fields that add measurements and change nothing else."""
     fields = experiment_fields(type(experiment))
     return [name for name, field in fields.items() if field.allowed.get("measured")]
@@ -125,7 +128,7 @@ def _measuring_fields(experiment: Experiment) -> list[str]:
 def measured_more_than_asked(run: Run, experiment: Experiment) -> bool:
     """Return True if a run measured more than a task asks for."""
     config = experiment.completed(run.config)
-    fields = _measuring_fields(experiment)
+    fields = _measuring_field_names(experiment)
     return any(config[name] and not getattr(experiment, name) for name in fields)
 
 
@@ -168,7 +171,7 @@ def select_seeds(arms: Arms, seeds: Container[int] | None) -> Arms:
     return {arm: by_seed for arm, by_seed in selected.items() if by_seed}
 
 
-def provenance(arms: Arms) -> str:
+def describe_provenance(arms: Arms) -> str:
     """Describe the runs of a figure: the data and their kind, seeds, hardware."""
     runs = [run for by_seed in arms.values() for run in by_seed.values()]
     seeds = sorted({len(by_seed) for by_seed in arms.values()})
@@ -178,11 +181,11 @@ def provenance(arms: Arms) -> str:
     return f"{data['kind']} data: {data['name']}; {count}; {', '.join(sorted(machines))}"
 
 
-def compare_arms(
+def differences_and_interval(
     arms: Arms, arm: str, other: str, number: Measure
 ) -> tuple[tuple[float, ...], tuple[float, float]]:
     """Return the differences of two arms by seed, and the interval of their mean."""
-    values = tuple(differences(arms, arm, other, number).values())
+    values = tuple(differences_by_seed(arms, arm, other, number).values())
     return values, confidence_interval(values)
 
 
@@ -191,25 +194,25 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
     return interval(values) if len(values) > 1 else (-np.inf, np.inf)
 
 
-def differences_from(
+def differences_from_arm(
     panels: Mapping[str, Arms], arm: str, number: Measure
 ) -> dict[str, tuple[tuple[float, ...], tuple[float, float]]]:
-    """Return :func:`compare_arms` of ``arm`` with every other, in every panel."""
+    """Return :func:`differences_and_interval` of ``arm`` with every other, in every panel."""
     return {
-        f"{name}: {arm} − {other}": compare_arms(arms, arm, other, number)
+        f"{name}: {arm} − {other}": differences_and_interval(arms, arm, other, number)
         for name, arms in panels.items()
         for other in sorted(arms.keys() - {arm})
     }
 
 
-def curves(
+def curves_by_panel(
     panels: Mapping[str, Arms], metric: str, x: str = "update"
 ) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
-    """Return :func:`trajectories` of every panel."""
-    return {name: trajectories(arms, metric, x) for name, arms in panels.items()}
+    """Return :func:`curves_by_arm` of every panel."""
+    return {name: curves_by_arm(arms, metric, x) for name, arms in panels.items()}
 
 
-def trajectories(
+def curves_by_arm(
     arms: Arms,
     metric: str,
     x: str = "update",
@@ -223,7 +226,7 @@ def trajectories(
     curves = {}
     for arm, runs in arms.items():
         by_seed = sorted(runs.items())
-        frames = [select_rows(rows(run.metrics(), seed)) for seed, run in by_seed]
+        frames = [select_rows(rows_of_seed(run.metrics(), seed)) for seed, run in by_seed]
         at, values = (
             np.stack([frame[column].to_numpy(float) for frame in frames])
             for column in (x, metric)

@@ -37,15 +37,15 @@ from lnlab.papers.results import (
     Arms,
     Measure,
     confidence_interval,
-    differences,
+    curves_by_arm,
+    differences_by_seed,
     final_value,
-    logarithm,
+    log_of_measure,
     mean_along,
-    numbers_by_seed,
-    rows,
+    rows_of_seed,
     runs_of_task,
     select_runs,
-    trajectories,
+    values_by_seed,
 )
 from lnlab.papers.skip_thoughts.evaluate import NESTED
 from lnlab.training.runs import Run
@@ -55,14 +55,14 @@ SEEDS = tuple(range(100, 105))
 BOTH = ("none", "layer")
 
 
-def numbers(runs: Mapping[int, Run], number: Measure) -> list[float]:
+def values_of_seeds(runs: Mapping[int, Run], number: Measure) -> list[float]:
     """Return one number for each seed."""
-    return [*numbers_by_seed(runs, number).values()]
+    return [*values_by_seed(runs, number).values()]
 
 
 def mean_of_seeds(runs: Mapping[int, Run], number: Measure, digits: int = 3) -> float:
     """Return the mean of a number over seeds, rounded."""
-    return round(float(np.mean(numbers(runs, number))), digits)
+    return round(float(np.mean(values_of_seeds(runs, number))), digits)
 
 
 # convolutions
@@ -85,7 +85,7 @@ def arms_of_setting(runs: Sequence[Run], claim: str, setting: str) -> Arms:
     }
 
 
-def rank_arms(arms: Arms) -> pd.DataFrame:
+def rank_convolution_arms(arms: Arms) -> pd.DataFrame:
     """Return a row for each arm, the fastest first: means over seeds, and the ratio to BN.
 
     ``over batch norm`` is the interval (95 %, each by itself) of the ratio of the mean training
@@ -93,7 +93,7 @@ def rank_arms(arms: Arms) -> pd.DataFrame:
     """
     loss, table = mean_along("train_nll"), {}
     for arm, runs in arms.items():
-        ratios = differences(arms, arm, "batch", logarithm(loss)).values()
+        ratios = differences_by_seed(arms, arm, "batch", log_of_measure(loss)).values()
         low, high = np.exp(confidence_interval([*ratios]))
         (rate,) = {run.config["learning_rate"] for run in runs.values()}
         table[arm] = {
@@ -116,7 +116,7 @@ TEST_TRAIN_RATIO = 1_000 / 2_952
 """Test images over those of the training, of which two splits have most in common."""
 
 
-def paired_splits(runs: Sequence[Run]) -> dict[int, Arms]:
+def order_embedding_arms_by_split(runs: Sequence[Run]) -> dict[int, Arms]:
     """Return the kept runs on boxes by split, of the splits that have both arms."""
     splits = {
         split: runs_of_task(runs, replace(BOXES, split=split, seeds=(seed,)))
@@ -125,7 +125,7 @@ def paired_splits(runs: Sequence[Run]) -> dict[int, Arms]:
     return {split: arms for split, arms in splits.items() if {*BOTH} <= arms.keys()}
 
 
-def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
+def order_embeddings_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     """Return a row for each number of Table 2: means over splits, their difference, baselines
     and the paper's, recall in per cent."""
     guessing, table = chance_metrics(BOXES.fold_size), {}
@@ -133,7 +133,9 @@ def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
         metric: Any = f"{printed.query}_{printed.metric}"
         number = final_value(f"test_{metric}")
         none, layer = (
-            np.array([value for s in splits.values() for value in numbers(s[arm], number)])
+            np.array(
+                [value for s in splits.values() for value in values_of_seeds(s[arm], number)]
+            )
             for arm in BOTH
         )
         bounds = (
@@ -158,7 +160,7 @@ def compare_with_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
 CLOZE = attentive_reader.Experiment.budget("notebook", updates=700, seeds=SEEDS)
 
 
-def compare_with_figure_2(
+def attentive_reader_figure_2(
     runs: Sequence[Run], task: attentive_reader.Experiment
 ) -> pd.DataFrame:
     """Return a row for each curve of Fig. 2 that has kept runs.
@@ -175,12 +177,15 @@ def compare_with_figure_2(
     metrics = {"batch": "valid_error_batch", "population": "valid_error"}
     table: dict[str, dict[str, Any]] = {}
     for curve, by_seed in arms.items():
-        errors = {name: percent_error(by_seed, metric) for name, metric in metrics.items()}
+        errors = {
+            name: lowest_smoothed_error_percent(by_seed, metric)
+            for name, metric in metrics.items()
+        }
         table[curve] = {"seeds": len(by_seed)} | {
             f"error %, {statistics}": round(sum(values.values()) / len(values), 2)
             for statistics, values in errors.items()
         }
-        ours = percent_error(arms.get("layer", {}), metrics["batch"])
+        ours = lowest_smoothed_error_percent(arms.get("layer", {}), metrics["batch"])
         shared = sorted(ours.keys() & by_seed.keys())
         if curve != "layer" and len(shared) > 1:
             paired = [ours[seed] - errors["batch"][seed] for seed in shared]
@@ -188,15 +193,15 @@ def compare_with_figure_2(
     return pd.DataFrame(table).T
 
 
-def percent_error(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
+def lowest_smoothed_error_percent(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
     """Return the minimum of a smoothed error, in per cent, by seed."""
-    return numbers_by_seed(runs, lambda frame: 100 * minimum(frame, metric))
+    return values_by_seed(runs, lambda frame: 100 * minimum(frame, metric))
 
 
 # skip-thoughts
 
 
-def skip_thought_tasks() -> dict[str, skip_thoughts.Experiment]:
+def skip_thoughts_experiments() -> dict[str, skip_thoughts.Experiment]:
     """Return the trainings that have kept runs, by the data that they read."""
     paper = skip_thoughts.Experiment.budget("paper", seeds=SEEDS[:3])
     novels = replace(paper, data="novels", units=(256,), embedding_size=128, vocab_size=8000)
@@ -209,20 +214,20 @@ def skip_thought_tasks() -> dict[str, skip_thoughts.Experiment]:
     }
 
 
-def select_pair(runs: Sequence[Run], task: Any) -> Arms:
+def select_both_arms(runs: Sequence[Run], task: Any) -> Arms:
     """Return the kept runs of a task's seeds by arm; empty unless both arms have some."""
     arms = select_runs(runs, task, seeds=task.seeds)
     return arms if {*BOTH} <= arms.keys() else {}
 
 
-def describe_length(arms: Arms) -> str:
+def describe_run_length(arms: Arms) -> str:
     """Return the length of runs in updates and epochs, and the number of seeds, in words."""
     runs = arms["layer"]
     last = next(iter(runs.values())).metrics().iloc[-1]
     return f"{last['update']:,.0f} updates, {last['epoch']:.1f} epochs, {len(runs)} seeds"
 
 
-def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -> pd.DataFrame:
+def skip_thoughts_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -> pd.DataFrame:
     """Return a row for each number of Table 3: means over seeds, baselines, the paper's.
 
     "layer − none" is the interval of the difference at the end over seeds, with C chosen by
@@ -230,7 +235,7 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
     generated tasks C is 256 there, for a bag of words and for TF-IDF. Empty unless both arms
     have runs.
     """
-    arms, table = select_pair(runs, task), {}
+    arms, table = select_both_arms(runs, task), {}
     # runs of one update from the other start have the scores of an untrained model and TF-IDF
     start = {"updates": 1, "eval_every": 1, "downstream_every": 1}
     others = select_runs(runs, replace(task, initialisation="modern", **start))
@@ -246,20 +251,27 @@ def compare_with_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) ->
             score = score.replace(score.partition("_")[0], row.story_task)
             title = f"{title}: here {row.story_task}"
         chosen = final_value(score + NESTED)
-        low, high = confidence_interval([*differences(arms, "layer", "none", chosen).values()])
+        low, high = confidence_interval(
+            [*differences_by_seed(arms, "layer", "none", chosen).values()]
+        )
         values: dict[str, Any] = {}
         if generated:
-            values |= {f"{arm}, C chosen": rounded_mean(arms[arm], chosen) for arm in BOTH}
+            values |= {
+                f"{arm}, C chosen": mean_to_significant_digits(arms[arm], chosen)
+                for arm in BOTH
+            }
         values["layer − none"] = f"{low:.3g} to {high:.3g}"
         for arm in BOTH:
             values[f"{arm}, start → end{with_C}"] = format_start_and_end(arms[arm], score, C)
         words = score_at(score + WORDS, -1, C)
-        values[f"words{with_C}"] = rounded_mean(arms["layer"], words)
+        values[f"words{with_C}"] = mean_to_significant_digits(arms["layer"], words)
         tf_idf = score_at(score + "_tfidf", -1, C)
-        values[f"TF-IDF{with_C}"] = rounded_mean(others["layer"], tf_idf) if others else ""
+        values[f"TF-IDF{with_C}"] = (
+            mean_to_significant_digits(others["layer"], tf_idf) if others else ""
+        )
         for arm in BOTH:
             if arm in others:
-                untrained = rounded_mean(others[arm], score_at(score, 0, C))
+                untrained = mean_to_significant_digits(others[arm], score_at(score, 0, C))
                 values[f"{arm}, modern start, untrained{with_C}"] = untrained
         table[title] = values | {"paper, none": row.none, "paper, layer": row.layer}
     return pd.DataFrame(table).T
@@ -272,9 +284,9 @@ def score_at(metric: str, row: int, classifier_C: float = 0.0) -> Measure:
     )
 
 
-def rounded_mean(runs: Mapping[int, Run], number: Measure) -> float:
+def mean_to_significant_digits(runs: Mapping[int, Run], number: Measure) -> float:
     """Return the mean of a number over seeds, to three significant digits."""
-    return float(f"{np.mean(numbers(runs, number)):.3g}")
+    return float(f"{np.mean(values_of_seeds(runs, number)):.3g}")
 
 
 def format_start_and_end(runs: Mapping[int, Run], metric: str, classifier_C: float) -> str:
@@ -282,18 +294,22 @@ def format_start_and_end(runs: Mapping[int, Run], metric: str, classifier_C: flo
 
     ``classifier_C`` is the regularization of the classifier that makes the score.
     """
-    first, last = (rounded_mean(runs, score_at(metric, row, classifier_C)) for row in (0, -1))
+    first, last = (
+        mean_to_significant_digits(runs, score_at(metric, row, classifier_C)) for row in (0, -1)
+    )
     return f"{first}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{last}"
 
 
-def curves_with_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def curves_with_bag_of_words(
+    arms: Arms, metric: str
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return the curves of a score along the runs of both arms, and of a bag of words."""
     pair = {arm: arms[arm] for arm in BOTH}
-    curves = trajectories(
+    curves = curves_by_arm(
         pair, metric, select_rows=lambda metrics: rows_with_score(metrics, metric)
     )
     along, _ = curves["layer"]
-    words = rounded_mean(arms["layer"], score_at(metric + WORDS, -1))
+    words = mean_to_significant_digits(arms["layer"], score_at(metric + WORDS, -1))
     return curves | {"bag of words": (along, np.full((1, len(along)), words))}
 
 
@@ -302,7 +318,7 @@ def curves_with_words(arms: Arms, metric: str) -> dict[str, tuple[np.ndarray, np
 DRAW_DIGITS = draw.Experiment.budget("notebook", epochs=24, drawings=2, seeds=SEEDS)
 
 
-def time_ratios(arms: Arms, clock: str = "update") -> pd.DataFrame:
+def time_ratios_by_level(arms: Arms, clock: str = "update") -> pd.DataFrame:
     """Return the time of LN over that without it to each of twenty levels of the bound.
 
     Columns: the level in nats and the ratio, each a mean over seeds (of logarithms), and the
@@ -311,7 +327,7 @@ def time_ratios(arms: Arms, clock: str = "update") -> pd.DataFrame:
     """
     bound, levels, logs = "valid_bound", [], []
     for seed in sorted(arms["layer"].keys() & arms["none"].keys()):
-        frames = [rows(arms[arm][seed].metrics(), seed) for arm in ("layer", "none")]
+        frames = [rows_of_seed(arms[arm][seed].metrics(), seed) for arm in ("layer", "none")]
         levels.append(common_levels(frames, bound))
         layer, none = (
             [np.log1p(time_to_fall_to(frame, bound, level, clock)) for level in levels[-1]]
@@ -340,7 +356,7 @@ ERRORS = {
 """Errors at the end of a run."""
 
 
-def compare_with_study(arms: Arms) -> pd.DataFrame:
+def las_study_table(arms: Arms) -> pd.DataFrame:
     """Return a row for each arm: means over seeds, and tables 1 to 3 of the study.
 
     ``updates`` are those until the smoothed test error is at a level that all arms of a seed
@@ -349,14 +365,16 @@ def compare_with_study(arms: Arms) -> pd.DataFrame:
     study = pd.read_csv(PAPERS / "las/study.csv", index_col="arm")
     table = pd.DataFrame(
         {
-            arm: {name: np.mean(numbers(runs, number)) for name, number in ERRORS.items()}
+            arm: {
+                name: np.mean(values_of_seeds(runs, number)) for name, number in ERRORS.items()
+            }
             | {"seeds": len(runs)}
             for arm, runs in arms.items()
         }
     ).T.loc[sorted(arms, key=[*study.index, *arms].index)]
     times: dict[str, list[float]] = {arm: [] for arm in arms}
     for seed in sorted(set.intersection(*(set(runs) for runs in arms.values()))):
-        frames = {arm: rows(runs[seed].metrics(), seed) for arm, runs in arms.items()}
+        frames = {arm: rows_of_seed(runs[seed].metrics(), seed) for arm, runs in arms.items()}
         level = common_level([*frames.values()], "test_error")
         for arm, frame in frames.items():
             times[arm].append(time_to_fall_to(frame, "test_error", level))
@@ -387,14 +405,14 @@ def configuration_means(
     """
     rows = []
     for letters in CONFIGURATIONS:
-        values = numbers(runs, final_value(f"{metric}_{letters}"))
+        values = values_of_seeds(runs, final_value(f"{metric}_{letters}"))
         bounds = interval(values) if len(values) > 1 else (np.nan, np.nan)
         rows.append((np.mean(values), *bounds))
     means, lows, highs = np.array(rows).T
     return means, lows, highs
 
 
-def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFrame:
+def batch_layer_norm_table(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFrame:
     """Return a row for each arm: means over seeds, and what was published of one training.
 
     ``chosen`` is the test accuracy of the configuration that is best on validation, ``on the
@@ -408,7 +426,7 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
         runs, log = arms[arm], logs.get(arm)
         table[arm] = {
             "seeds": len(runs),
-            "training": mean_of_seeds(runs, last_epoch("train_accuracy")),
+            "training": mean_of_seeds(runs, value_after_last_epoch("train_accuracy")),
             "chosen": mean_of_seeds(runs, final_value("chosen_accuracy")),
             "on the test": mean_of_seeds(runs, final_value("optimistic_accuracy")),
             "paper, training": np.nan if log is None else log.train_accuracy.iloc[-1],
@@ -417,12 +435,12 @@ def compare_with_logs(arms: Arms, task: BatchLayerNormExperiment) -> pd.DataFram
     return pd.DataFrame(table).T
 
 
-def last_epoch(metric: str) -> Measure:
+def value_after_last_epoch(metric: str) -> Measure:
     """Return a metric after the last epoch, not that of the weights that were chosen."""
     return lambda frame: final_value(metric)(rows_in_order(frame))
 
 
-def metric_over_rates(
+def values_over_learning_rates(
     runs: Sequence[Run],
     task: BatchLayerNormExperiment,
     number: Callable[[pd.DataFrame], float],
@@ -435,12 +453,12 @@ def metric_over_rates(
         tried = select_runs(runs, replace(task, learning_rate=rate), seeds=seeds)
         for arm, by_seed in tried.items():
             if len(by_seed) == len(seeds):
-                values = [v for _, v in sorted(numbers_by_seed(by_seed, number).items())]
+                values = [v for _, v in sorted(values_by_seed(by_seed, number).items())]
                 by_arm.setdefault(arm, {})[rate] = values
     return {arm: (np.array([*v]), np.array([*v.values()]).T) for arm, v in by_arm.items()}
 
 
-def losses_in_own_batches(arms: Arms, epochs: int = 5) -> pd.DataFrame:
+def own_and_other_batch_losses(arms: Arms, epochs: int = 5) -> pd.DataFrame:
     """Return a row for each arm: training loss in the batches of the training and in others.
 
     Both over the last epochs and all seeds, in nats: of the last batch of each epoch, before

@@ -10,17 +10,17 @@ from lnlab.analysis.statistics import interval
 from lnlab.papers import las
 from lnlab.papers.mnist import Experiment
 from lnlab.papers.results import (
-    compare_arms,
-    curves,
-    differences,
-    differences_from,
+    curves_by_arm,
+    curves_by_panel,
+    describe_provenance,
+    differences_and_interval,
+    differences_by_seed,
+    differences_from_arm,
     final_value,
     mean_along,
-    numbers_by_seed,
-    provenance,
     runs_of_task,
     select_runs,
-    trajectories,
+    values_by_seed,
 )
 
 LARGE = Experiment(preset="paper", batch_size=128)
@@ -46,7 +46,7 @@ def test_mean_along_is_the_area_under_the_curve():
 
 def test_differences_are_of_the_seeds_that_both_arms_have(made):
     runs = [made("layer", LOW), made("batch", {2: 2.2, 0: 2.0, 7: 9.0})]
-    paired = differences(select_runs(runs, LARGE), "layer", "batch", LAST)
+    paired = differences_by_seed(select_runs(runs, LARGE), "layer", "batch", LAST)
     assert paired == {0: -1.0, 2: pytest.approx(-1.0, abs=1e-15)}  # a rounding of 2.2 - 1.2
     assert list(paired) == [0, 2]
 
@@ -54,7 +54,7 @@ def test_differences_are_of_the_seeds_that_both_arms_have(made):
 def test_of_a_seed_trained_twice_the_larger_run_counts(made):
     alone, together = made("layer", {1: 7.0}), made("layer", LOW)
     for runs in ([alone, together], [together, alone]):
-        assert numbers_by_seed(select_runs(runs, LARGE)["layer"], LAST) == LOW
+        assert values_by_seed(select_runs(runs, LARGE)["layer"], LAST) == LOW
 
 
 def test_runs_that_differ_in_anything_else_are_left_out(made):
@@ -75,40 +75,43 @@ def test_seeds_are_those_of_the_task(made):
     assert seeds(selected) == {"layer": {3, 4}, "batch": {3}}
     assert set(select_runs(runs, LARGE)["layer"]) == {0, 1, 2, 3, 4}
     single = runs_of_task(runs, replace(LARGE, seeds=(1,)))
-    assert compare_arms(single, "layer", "batch", LAST) == ((1.1 - 2.2,), (-np.inf, np.inf))
+    assert differences_and_interval(single, "layer", "batch", LAST) == (
+        (1.1 - 2.2,),
+        (-np.inf, np.inf),
+    )
 
 
 def test_devices_are_not_mixed(made):
     cpu, cuda = pair(made), pair(made, {0: 5.0, 1: 5.0, 2: 5.0, 3: 5.0}, device="cuda")
     runs = [cpu[0], *cuda, cpu[1]]
-    assert numbers_by_seed(select_runs(runs, LARGE, "cpu")["layer"], LAST) == LOW
+    assert values_by_seed(select_runs(runs, LARGE, "cpu")["layer"], LAST) == LOW
     for device in ("cuda:1", ""):  # by default the larger set
-        numbers = numbers_by_seed(select_runs(runs, LARGE, device)["layer"], LAST)
+        numbers = values_by_seed(select_runs(runs, LARGE, device)["layer"], LAST)
         assert set(numbers.values()) == {5.0}
     assert select_runs(runs, LARGE, "mps") == {}
 
 
 def test_trajectories_share_the_time_of_seeds_trained_together(made):
     together = made("layer", {0: 1.0, 1: 2.0})
-    x, values = trajectories({"layer": {1: together, 0: together}}, "train_nll")["layer"]
+    x, values = curves_by_arm({"layer": {1: together, 0: together}}, "train_nll")["layer"]
     np.testing.assert_array_equal(x, 10 * np.arange(21))
     np.testing.assert_array_equal(values, [[1.0] * 21, [2.0] * 21])
     arms = {"layer": {0: together, 1: together, 7: made("layer", {7: 3.0})}}
-    x, values = trajectories(arms, "train_nll", "cpu_seconds")["layer"]
+    x, values = curves_by_arm(arms, "train_nll", "cpu_seconds")["layer"]
     np.testing.assert_allclose(x, (1 + 1 + 2) / 3 * np.arange(21), rtol=1e-15)
     assert values.shape == (3, 21)
 
 
 def test_curves_and_comparisons_of_every_panel(made):
     arms = select_runs([*pair(made), made("rms", LOW)], LARGE)
-    assert set(curves({"one": arms}, "train_nll")["one"]) == {"layer", "batch", "rms"}
-    panels = differences_from({"one": arms}, "layer", LAST)
+    assert set(curves_by_panel({"one": arms}, "train_nll")["one"]) == {"layer", "batch", "rms"}
+    panels = differences_from_arm({"one": arms}, "layer", LAST)
     assert set(panels) == {"one: layer − batch", "one: layer − rms"}
     values, ends = panels["one: layer − batch"]
     assert ends == interval(values)
-    assert provenance(arms).startswith("official data: mnist; 3 seeds; ")
+    assert describe_provenance(arms).startswith("official data: mnist; 3 seeds; ")
     single = {arm: {0: by_seed[0]} for arm, by_seed in arms.items()}
-    assert provenance(single).startswith("official data: mnist; 1 seed; ")
+    assert describe_provenance(single).startswith("official data: mnist; 1 seed; ")
 
 
 def test_fields_that_only_measure_do_not_tell_runs_apart(ran):

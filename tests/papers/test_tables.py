@@ -24,7 +24,7 @@ def test_all_arms_of_a_convolution_are_ranked():
     runs = read(RESULTS, "convolutions")
     best = "ResNet-8, batch 4, each at its best learning rate"
     arms = tables.arms_of_setting(runs, "ba2016-6.7-batch", best)
-    table = tables.rank_arms(arms)
+    table = tables.rank_convolution_arms(arms)
     assert {*table.index} == {"batch", "none", "layer", "layer, per position", "group"}
     assert table["training NLL along the run"].is_monotonic_increasing
     error = mean_at_end(arms, "group", "test_error")
@@ -32,7 +32,9 @@ def test_all_arms_of_a_convolution_are_ranked():
 
 
 def test_order_embeddings_stand_beside_table_2():
-    table = tables.compare_with_table_2(tables.paired_splits(read(RESULTS, "order_embeddings")))
+    table = tables.order_embeddings_table_2(
+        tables.order_embedding_arms_by_split(read(RESULTS, "order_embeddings"))
+    )
     assert table.loc["R@1, caption retrieval", ["paper, none", "paper, layer"]].tolist() == [
         46.6,
         48.5,
@@ -41,22 +43,22 @@ def test_order_embeddings_stand_beside_table_2():
 
 
 def test_the_reader_stands_beside_figure_2():
-    table = tables.compare_with_figure_2(read(RESULTS, "attentive_reader"), tables.CLOZE)
+    table = tables.attentive_reader_figure_2(read(RESULTS, "attentive_reader"), tables.CLOZE)
     assert {*table.index} == {*tables.FIGURE_2}
     assert table.loc["layer, gain 0.1", "error %, batch"] > table.loc["layer", "error %, batch"]
 
 
 @pytest.mark.parametrize("data", ["novels", "novels, small", "stories"])
 def test_skip_thoughts_stand_beside_table_3(data):
-    task = tables.skip_thought_tasks()[data]
-    table = tables.compare_with_table_3(read(RESULTS, "skip_thoughts"), task)
+    task = tables.skip_thoughts_experiments()[data]
+    table = tables.skip_thoughts_table_3(read(RESULTS, "skip_thoughts"), task)
     assert len(table) == (6 if data == "stories" else 7)
     assert table["paper, layer"].tolist()[0] == 0.854
 
 
 def test_recognizers_stand_beside_the_study():
     arms = select_runs(read(RESULTS, "las"), tables.FSDD)
-    table = tables.compare_with_study(arms)
+    table = tables.las_study_table(arms)
     assert table.index.tolist() == ["none", "encoder", "both", "decoder"]
     assert table.loc["none", "error"] == pytest.approx(mean_at_end(arms, "none", "test_error"))
     assert table.loc["encoder", "study, TIMIT: steps"] == 9976
@@ -65,17 +67,17 @@ def test_recognizers_stand_beside_the_study():
 def test_batch_layer_normalization_stands_beside_its_logs():
     runs = read(RESULTS, tables.IMAGES.name)
     arms = select_runs(runs, tables.IMAGES, seeds=tables.COMPARED)
-    table = tables.compare_with_logs(arms, tables.IMAGES)
+    table = tables.batch_layer_norm_table(arms, tables.IMAGES)
     chosen = mean_at_end(arms, "layer", "chosen_accuracy")
     assert table.loc["layer", "chosen"] == pytest.approx(chosen, abs=5e-4)
     means, lows, highs = tables.configuration_means(arms["batch layer"], "test_accuracy")
     assert (lows < means).all()
     assert (means < highs).all()
-    own = tables.losses_in_own_batches(arms)
+    own = tables.own_and_other_batch_losses(arms)
     assert (own["own batches"] < own["other batches"]).loc["batch layer"]
 
 
 def test_draws_times_are_ratios_at_falling_levels():
-    table = tables.time_ratios(select_runs(read(RESULTS, "draw"), tables.DRAW_DIGITS))
+    table = tables.time_ratios_by_level(select_runs(read(RESULTS, "draw"), tables.DRAW_DIGITS))
     assert table.level.is_monotonic_decreasing
     assert (table.low < table.ratio).all()
