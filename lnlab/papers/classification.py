@@ -22,7 +22,7 @@ TRAIN_EVAL_SIZE = 5_000
 """The number of training examples, the first ones, whose loss is measured."""
 
 
-class Subset:
+class ResplitDataset:
     """A data set with other splits; everything else of it is unchanged."""
 
     def __init__(self, whole: Any, **splits: Split) -> None:
@@ -33,14 +33,14 @@ class Subset:
         return getattr(self._whole, name)
 
 
-def hold_out(dataset: Images, count: int) -> Subset:
+def hold_out_validation(dataset: Images, count: int) -> ResplitDataset:
     """Return a data set whose last ``count`` training examples validate instead."""
     x, y = dataset.train.x, dataset.train.y
     if count >= len(y):
         raise ValueError(
             f"valid_size is {count}: {dataset.name} has {len(y)} training examples."
         )
-    return Subset(
+    return ResplitDataset(
         dataset, train=Split(x[:-count], y[:-count]), valid=Split(x[-count:], y[-count:])
     )
 
@@ -57,7 +57,7 @@ class Classification(training.Experiment):
 
     def dataset(self) -> Any:
         whole = load(self.data)
-        return hold_out(whole, self.valid_size) if self.valid_size else whole
+        return hold_out_validation(whole, self.valid_size) if self.valid_size else whole
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
@@ -141,7 +141,7 @@ def covariate_shift_angle(loss: Objective, parameters_after: Tensor) -> float:
     return sum(angles) / len(angles)
 
 
-def descend(loss: Objective) -> tuple[Tensor, Tensor]:
+def gradient_and_stepped_parameters(loss: Objective) -> tuple[Tensor, Tensor]:
     """Return the gradient g (P,) and the parameters (P,) after a step along it.
 
     The step size eta is such that eta ||g||^2 = LOWER L: to first order, it removes the same
@@ -152,11 +152,11 @@ def descend(loss: Objective) -> tuple[Tensor, Tensor]:
 
 
 def gradient_change(loss: Objective) -> float:
-    """Return ||g - g'|| / ||g||, with g' the gradient after the step of :func:`descend`.
+    """Return ||g - g'|| / ||g||, with g' the gradient after a step.
 
-    It is LOWER / 2 in a round bowl, however steep.
+    The step is that of :func:`gradient_and_stepped_parameters`. The result is LOWER / 2 in a round bowl, however steep.
     """
-    g, after = descend(loss)
+    g, after = gradient_and_stepped_parameters(loss)
     return float((g - loss.gradient(after)[1]).norm() / g.norm())
 
 

@@ -43,7 +43,7 @@ from lnlab.training.experiment import collate
 GROUPS = 2  # groups of group norm: 2 divides the units of every layer here
 
 
-class Normalizers(NamedTuple):
+class ConvAndDenseNorms(NamedTuple):
     """The normalizers of an arm, for the convolutions and for the dense hidden layers."""
 
     convolutions: NormLayer
@@ -52,17 +52,17 @@ class Normalizers(NamedTuple):
 
 _grouped = partial(GroupNorm, GROUPS)
 
-ARMS: dict[str, Normalizers] = {
-    "none": Normalizers(partial(Identity, space=2), Identity),
-    "layer": Normalizers(partial(LayerNorm, space=2), LayerNorm),
-    "layer, per position": Normalizers(
+ARMS: dict[str, ConvAndDenseNorms] = {
+    "none": ConvAndDenseNorms(partial(Identity, space=2), Identity),
+    "layer": ConvAndDenseNorms(partial(LayerNorm, space=2), LayerNorm),
+    "layer, per position": ConvAndDenseNorms(
         partial(LayerNorm, space=2, per_position=True), LayerNorm
     ),
-    "batch": Normalizers(partial(BatchNorm, space=2), BatchNorm),
-    "group": Normalizers(partial(_grouped, space=2), _grouped),
-    "instance": Normalizers(partial(InstanceNorm, affine=True), LayerNorm),
-    "weight": Normalizers(partial(WeightNorm, space=2), WeightNorm),
-    "weight standardization": Normalizers(
+    "batch": ConvAndDenseNorms(partial(BatchNorm, space=2), BatchNorm),
+    "group": ConvAndDenseNorms(partial(_grouped, space=2), _grouped),
+    "instance": ConvAndDenseNorms(partial(InstanceNorm, affine=True), LayerNorm),
+    "weight": ConvAndDenseNorms(partial(WeightNorm, space=2), WeightNorm),
+    "weight standardization": ConvAndDenseNorms(
         partial(WeightStandardization, space=2, behind=_grouped),
         partial(WeightStandardization, behind=_grouped),
     ),
@@ -79,7 +79,7 @@ PADDINGS: dict[str, Mapping[str, Any] | None] = {
 """The border of images and feature maps; with "none" they shrink."""
 
 
-def to_images(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def rows_to_scaled_images(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return images (B, channels, height, width) of rows (B, D), pixels 0 to 1 as -2 to 2.
 
     The zeros of a padded border are then a medium grey.
@@ -101,7 +101,7 @@ class ConvNet(nn.Module):
         super().__init__()
         self.shape = shape
 
-    def rectified_layers(self, kind: type[Layer]) -> list[str]:
+    def rectified_layer_names(self, kind: type[Layer]) -> list[str]:
         """Return the names of the :attr:`rectified` layers of a kind."""
         return [name for name in self.rectified if isinstance(self.get_submodule(name), kind)]
 
@@ -135,7 +135,7 @@ class LeNet(ConvNet):
     rectified = ("first", "second", "third", "fourth")
 
     def __init__(
-        self, shape: tuple[int, ...], classes: int, arm: Normalizers, padding: str
+        self, shape: tuple[int, ...], classes: int, arm: ConvAndDenseNorms, padding: str
     ) -> None:
         super().__init__(shape)
         shrinkage = 0 if PADDINGS[padding] is not None else 4
@@ -148,7 +148,7 @@ class LeNet(ConvNet):
         self.logits = Linear(84, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = F.max_pool2d(F.relu(self.first(to_images(x, self.shape))), 2)
+        h = F.max_pool2d(F.relu(self.first(rows_to_scaled_images(x, self.shape))), 2)
         h = F.max_pool2d(F.relu(self.second(h)), 2)
         h = F.relu(self.fourth(F.relu(self.third(h.flatten(1)))))
         return self.logits(h)
@@ -187,7 +187,7 @@ class ResNet8(ConvNet):
     rectified = ("stem", "blocks.0.first", "blocks.1.first", "blocks.2.first")
 
     def __init__(
-        self, shape: tuple[int, ...], classes: int, arm: Normalizers, padding: str
+        self, shape: tuple[int, ...], classes: int, arm: ConvAndDenseNorms, padding: str
     ) -> None:
         super().__init__(shape)
         channels, norm = shape[0] if len(shape) == 3 else 1, arm.convolutions
@@ -197,7 +197,7 @@ class ResNet8(ConvNet):
         self.logits = Linear(64, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = self.blocks(F.relu(self.stem(to_images(x, self.shape))))
+        h = self.blocks(F.relu(self.stem(rows_to_scaled_images(x, self.shape))))
         return self.logits(h.mean((2, 3)))
 
 
@@ -206,7 +206,9 @@ NETS: dict[str, Callable[..., ConvNet]] = {"lenet": LeNet, "resnet8": ResNet8}
 EVAL_SIZE = 500
 """Examples of each split that are measured during training, and of the training set also at the
 end; fewer if ``test_size`` is."""
-UNIT_EVAL_SIZE = 250  # test examples for :func:`measure_units`; fewer if ``test_size`` is
+UNIT_EVAL_SIZE = (
+    250  # test examples for :func:`border_and_contribution_metrics`; fewer if ``test_size`` is
+)
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,7 @@ class Experiment(Classification):
         """Return, per seed, NLL (nats) and error rate of validation and test, and training NLL.
 
         A light evaluation leaves out the test. Before the first and after the last update,
-        :func:`measure_units` is added.
+        :func:`border_and_contribution_metrics` is added.
         """
         few = min(EVAL_SIZE, self.test_size or EVAL_SIZE)
         count = (self.test_size or None) if evaluation is Evaluation.FINAL else few
@@ -279,7 +281,12 @@ class Experiment(Classification):
         metrics |= {"test_nll": test["nll"], "test_error": test["error"]}
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             count = min(UNIT_EVAL_SIZE, self.test_size or UNIT_EVAL_SIZE)
-            metrics |= collate([measure_units(net, dataset, count) for net in model.unstack()])
+            metrics |= collate(
+                [
+                    border_and_contribution_metrics(net, dataset, count)
+                    for net in model.unstack()
+                ]
+            )
         return metrics
 
 
@@ -287,7 +294,7 @@ def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def measure_units(
+def border_and_contribution_metrics(
     net: nn.Module, dataset: Images, count: int = UNIT_EVAL_SIZE
 ) -> dict[str, float]:
     """Compare a network's units by their position, to test section 6.7's explanation.
@@ -301,7 +308,7 @@ def measure_units(
     assert isinstance(net, ConvNet)
     device = next(net.parameters()).device
     x, y = dataset.test.x[:count].to(device), dataset.test.y[:count].to(device)
-    convolutions, dense = net.rectified_layers(Conv2d), net.rectified_layers(Linear)
+    convolutions, dense = net.rectified_layer_names(Conv2d), net.rectified_layer_names(Linear)
     maps = map_statistics(net, x, layers=convolutions)
     contrasts = [border_contrast(statistics) for statistics in maps.values()]
     border, center, shift = (sum(v) / len(contrasts) for v in zip(*contrasts, strict=True))

@@ -59,10 +59,10 @@ class DigitReader(nn.Module):
         self.readout = Linear(layer.hidden_size, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        y, _ = self.layer(self.steps(x))
+        y, _ = self.layer(self.split_into_steps(x))
         return self.readout(y[-1])
 
-    def steps(self, x: Tensor) -> Tensor:
+    def split_into_steps(self, x: Tensor) -> Tensor:
         """Return the time steps (T, B, D) of images x (B, T D)."""
         return x.unflatten(-1, (-1, self.layer.input_size)).transpose(0, 1)
 
@@ -72,7 +72,7 @@ class DigitReader(nn.Module):
         It is :attr:`.Dynamics.gradient_factor` in evaluation mode, in float64.
         """
         cell = deepcopy(self.layer.cells[0]).double().eval()
-        return dynamics(cell, self.steps(x).to(cell.W_h)).gradient_factor
+        return dynamics(cell, self.split_into_steps(x).to(cell.W_h)).gradient_factor
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Experiment(Classification):
 
     name = "sequential_digits"
 
-    def steps(self, dataset: Images) -> int:
+    def num_steps(self, dataset: Images) -> int:
         """Return T, the number of time steps."""
         D = dataset.train.x.shape[1]
         if D % self.pixels_per_step:
@@ -128,7 +128,7 @@ class Experiment(Classification):
         }
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        norm = ARMS[self.norm](self.steps(dataset))
+        norm = ARMS[self.norm](self.num_steps(dataset))
         initial = CELL_INITS[self.initialisation]
         with seeded(seed):
             layer = CELLS[self.cell](

@@ -12,7 +12,7 @@ from lnlab.papers.convolutions import (
     NETS,
     PADDINGS,
     ResidualBlock,
-    measure_units,
+    border_and_contribution_metrics,
 )
 
 SHAPE = (3, 32, 32)
@@ -28,7 +28,7 @@ def make_net(name="lenet", arm="layer", padding="zeros", shape=SHAPE):
 def test_every_network_classifies_with_every_arm_and_padding(name, arm, padding):
     net = make_net(name, arm, padding)
     assert net(torch.rand(3, 3 * 32 * 32)).shape == (3, 10)
-    layers = net.rectified_layers(Conv2d) + net.rectified_layers(Linear)
+    layers = net.rectified_layer_names(Conv2d) + net.rectified_layer_names(Linear)
     assert layers == list(net.rectified)
     assert net.logits.b_inside is not None
 
@@ -81,8 +81,8 @@ def test_units_are_compared_by_their_position():
     class Data:
         test = Split(torch.rand(5, 3072), torch.arange(5))
 
-    metrics = measure_units(make_net(arm="none"), Data())
+    metrics = border_and_contribution_metrics(make_net(arm="none"), Data())
     names = {"border_active", "center_active", "border_shift", "map_deviation"}
     assert {*metrics} == names | {"dense_deviation"}
     assert 0 < metrics["border_active"] < 1
-    assert {*measure_units(make_net("resnet8"), Data())} == names
+    assert {*border_and_contribution_metrics(make_net("resnet8"), Data())} == names

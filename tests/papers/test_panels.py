@@ -26,7 +26,7 @@ from lnlab.papers.skip_thoughts import panel as thoughts_panel
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer import panel as transformer_panel
-from lnlab.papers.transformer.model import Arm, Transformer
+from lnlab.papers.transformer.model import NormPlacement, Transformer
 from lnlab.training import train, train_steps
 from lnlab.training.random_state import default_dtype, generator
 from lnlab.training.runs import read
@@ -229,10 +229,10 @@ def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_wor
 
 def one_draw(place, kind, depth, draw):
     """Return one of the draws by itself, and its examples."""
-    start = transformer_panel.start(place, kind, depth)
+    start = transformer_panel.initialize_networks(place, kind, depth)
     size = start.w["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
     size = *size, transformer_panel.WIDTH, transformer_panel.HEADS
-    model = Transformer(*size, Arm(place, NORMS[kind]), fused=False)
+    model = Transformer(*size, NormPlacement(place, NORMS[kind]), fused=False)
     model.initialize_(lambda name: generator(f"{name} of draw {draw}"))
     return model.double(), start.x[draw], start.y[draw]
 
@@ -241,8 +241,10 @@ def one_draw(place, kind, depth, draw):
 def test_draws_side_by_side_have_the_gradients_that_they_have_alone(kind):
     for draw in (0, 2):
         model, x, y = one_draw("pre", kind, 2, draw)
-        expected = evaluate.gradient_norms_by_layer(evaluate.objective(model, x, y))
-        np.testing.assert_allclose(transformer_panel.profile("pre", kind, 2)[draw], expected)
+        expected = evaluate.feed_forward_gradient_norms(evaluate.objective(model, x, y))
+        np.testing.assert_allclose(
+            transformer_panel.initial_gradient_norms("pre", kind, 2)[draw], expected
+        )
 
 
 def test_a_first_step_is_that_of_adam():
@@ -254,7 +256,7 @@ def test_a_first_step_is_that_of_adam():
     with torch.no_grad():
         loss = evaluate.nll(model(x), y)
     # parameters without any gradient would be 0/0: there are none
-    first = transformer_panel.first_steps("post", "layer", 1)
+    first = transformer_panel.losses_after_first_step("post", "layer", 1)
     assert first[0, 4] == pytest.approx(loss.item())
 
 

@@ -114,14 +114,14 @@ def test_rotations_are_those_that_effective_learning_rate_sees():
             optimizer.step()
     net(x)  # the next call sees the last rotation
     by_name = steps.to_frame().pivot(index="step", columns="name", values="angle")
-    for name, angle in net.turned.angles().items():
+    for name, angle in net.turned.rms_angles().items():
         square = 0.0
         for step_angle in by_name[name]:
             square += RotationTracker.MOMENTUM * (step_angle**2 - square)
         assert angle.item() == pytest.approx(square**0.5, rel=1e-6), name
-    before = dict(net.turned.angles())
+    before = dict(net.turned.rms_angles())
     net.eval()(x)
-    assert all(torch.equal(before[n], a) for n, a in net.turned.angles().items())
+    assert all(torch.equal(before[n], a) for n, a in net.turned.rms_angles().items())
 
 
 def test_gradients_fall_with_depth_in_pre_ln_and_not_in_post_ln():
@@ -130,7 +130,7 @@ def test_gradients_fall_with_depth_in_pre_ln_and_not_in_post_ln():
             evaluate.objective(make_net(arm, layers, seed=seed), text(8, T), text(8, T))
             for seed in range(3)
         )
-        return sum(evaluate.gradient_norms_by_layer(loss)[-1] for loss in losses) / 3
+        return sum(evaluate.feed_forward_gradient_norms(loss)[-1] for loss in losses) / 3
 
     assert top_gradient("pre", 16) / top_gradient("pre", 2) < 0.5
     assert 0.7 < top_gradient("post", 16) / top_gradient("post", 2) < 1.5
@@ -144,7 +144,9 @@ def test_residual_streams_are_those_between_blocks():
     ones = torch.ones(4, D, dtype=torch.float64)
     assert evaluate.fraction_along_ones(ones) == pytest.approx(1.0)
     assert evaluate.fraction_along_ones(ones * torch.tensor([1, -1.0] * (D // 2))) == 0
-    assert evaluate.largest_activation(torch.tensor([[1.0, -1.0, 1.0, -50.0]])) == 50
+    assert (
+        evaluate.largest_over_median_activation(torch.tensor([[1.0, -1.0, 1.0, -50.0]])) == 50
+    )
 
 
 def test_decay_is_of_matrices_alone_and_the_rate_rises_in_the_warmup(tmp_path):

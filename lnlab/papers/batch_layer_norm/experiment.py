@@ -28,7 +28,11 @@ from lnlab.papers.batch_layer_norm.model import (
     TanhLeNet,
     allocate_population_statistics_,
 )
-from lnlab.papers.classification import Subset, covariate_shift_angle, descend
+from lnlab.papers.classification import (
+    ResplitDataset,
+    covariate_shift_angle,
+    gradient_and_stepped_parameters,
+)
 from lnlab.training import Batches, Evaluation, cross_entropy, setting
 from lnlab.training.experiment import CPU, collate
 from lnlab.training.optim import Adam
@@ -40,7 +44,7 @@ TRAIN_EVAL_SIZE = 1_000
 
 def take_first(
     dataset: Any, counts: Mapping[str, int], transform: Callable[[Tensor], Tensor]
-) -> Subset:
+) -> ResplitDataset:
     """Return the first examples of each split, their inputs transformed; a count of 0: all."""
     splits = {}
     for name, count in counts.items():
@@ -52,7 +56,7 @@ def take_first(
             )
         count = count or available
         splits[name] = Split(transform(split.x[:count]), split.y[:count])
-    return Subset(dataset, **splits)
+    return ResplitDataset(dataset, **splits)
 
 
 class FixedOrderBatches(Batches):
@@ -185,7 +189,7 @@ def covariate_shift_angle_over_batches(
     for batch in batches:
         x, y = to_device(batch, weight.device, weight.dtype)
         loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
-        angles.append(covariate_shift_angle(loss, descend(loss)[1]))
+        angles.append(covariate_shift_angle(loss, gradient_and_stepped_parameters(loss)[1]))
     return sum(angles) / len(angles)
 
 
@@ -209,7 +213,7 @@ class ImageExperiment(BatchLayerNormExperiment):
 
     name = "batch_layer_norm_images"
 
-    def dataset(self) -> Subset:
+    def dataset(self) -> ResplitDataset:
         # generated images: only as many as are used; files: all, to have the same checksum
         whole = load(self.data, max_train=self.train_size if self.data == "shapes" else None)
         x = whole.train.x[: self.train_size]
@@ -272,7 +276,7 @@ class ReviewExperiment(BatchLayerNormExperiment):
 
     name = "batch_layer_norm_reviews"
 
-    def dataset(self) -> Subset:
+    def dataset(self) -> ResplitDataset:
         whole = load(
             self.data, "reviews", max_length=self.max_length, vocab_size=self.vocab_size
         )

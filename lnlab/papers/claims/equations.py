@@ -44,7 +44,11 @@ from lnlab.nn.recurrent import unroll
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.papers.claims.entries import Statement, load, parse_call
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, FormulaOutcome
-from lnlab.papers.transformer.evaluate import nll, profile_over_depth, residual_streams
+from lnlab.papers.transformer.evaluate import (
+    nll,
+    residual_streams,
+    variances_and_gradient_norms,
+)
 from lnlab.papers.transformer.model import ARMS, Transformer
 from lnlab.training.random_state import default_dtype, generator
 
@@ -818,7 +822,7 @@ def lns_variance_scaled(seed: int) -> float:
 def gradient_over_depth(seed: int, arm: str, over: str) -> float:
     """Return ||dL/dW_2|| of the "first" layer over that of the last, or of the "last"."""
     with torch.enable_grad():
-        _, gradients = profile_over_depth(*untrained_transformer(seed, arm))
+        _, gradients = variances_and_gradient_norms(*untrained_transformer(seed, arm))
     ratio = gradients[0] / gradients[-1]
     return ratio if over == "first" else 1 / ratio
 

@@ -19,7 +19,7 @@ def objective(net: nn.Module, x: Tensor, y: Tensor) -> Objective:
     return Objective(net, x, y, nll, bn_stats="running", dtype=torch.float64)
 
 
-def gradient_norms_by_layer(loss: Objective) -> list[float]:
+def feed_forward_gradient_norms(loss: Objective) -> list[float]:
     """Return ||dL/dW_2|| of each layer from bottom to top (Xiong et al., 2020, theorem 1)."""
     norms = gradient_norms(loss)
     return [g for name, g in norms.items() if name.endswith("feed_forward.f.W_2.W")]
@@ -42,7 +42,9 @@ def residual_streams(net: Transformer, x: Tensor) -> list[Tensor]:
     return streams
 
 
-def profile_over_depth(net: Transformer, x: Tensor, y: Tensor) -> tuple[list, list]:
+def variances_and_gradient_norms(
+    net: Transformer, x: Tensor, y: Tensor
+) -> tuple[list[float], list[float]]:
     """Return the variance of the stream before and after each block, and ||dL/dW_2|| by layer.
 
     The variance is that over the units of a position, a mean over positions.
@@ -57,7 +59,7 @@ def profile_over_depth(net: Transformer, x: Tensor, y: Tensor) -> tuple[list, li
     return [float(v) for v in variances], [float(g.norm()) for g in gradients]
 
 
-def largest_activation(stream: Tensor) -> float:
+def largest_over_median_activation(stream: Tensor) -> float:
     """Return the largest |activation| as a multiple of the median (Sun et al., 2024).
 
     They call activations massive that are above 100 and above 1,000 times the median.

@@ -15,8 +15,8 @@ from lnlab.analysis.rotation import equilibrium_angle
 from lnlab.data import Text, load
 from lnlab.data.dataset import Split
 from lnlab.papers.transformer.evaluate import (
-    gradient_norms_by_layer,
-    largest_activation,
+    feed_forward_gradient_norms,
+    largest_over_median_activation,
     objective,
     residual_streams,
 )
@@ -133,15 +133,17 @@ class Experiment(training.Experiment):
             scores = evaluate(model, split.x[:count], split.y[:count], self.loss)
             metrics[f"{name}_nll"] = scores["nll"]
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
-            metrics |= collate([self._measure(net, dataset) for net in model.unstack()])
+            metrics |= collate(
+                [self._gradient_and_stream_metrics(net, dataset) for net in model.unstack()]
+            )
         return metrics | (self._measure_rotation(model) if self.weight_decay else {})
 
-    def _measure(self, net: Any, dataset: Text) -> dict[str, float]:
+    def _gradient_and_stream_metrics(self, net: Any, dataset: Text) -> dict[str, float]:
         device, train = next(net.parameters()).device, dataset.train
         x, y = train.x[:STREAM_SIZE].to(device), train.y[:STREAM_SIZE].to(device)
-        norms = gradient_norms_by_layer(objective(net, x, y))
+        norms = feed_forward_gradient_norms(objective(net, x, y))
         net.eval()
-        largest = max(map(largest_activation, residual_streams(net, x)))
+        largest = max(map(largest_over_median_activation, residual_streams(net, x)))
         metrics = {f"gradient_norm_{layer}": g for layer, g in enumerate(norms, start=1)}
         return metrics | {"largest_activation": largest}
 
@@ -150,8 +152,8 @@ class Experiment(training.Experiment):
         expected = equilibrium_angle(optimizer, optimizer.param_groups[0])
         squares: dict[str, list[Tensor]] = defaultdict(list)
         tracker: Any = model.module.turned
-        for name, angles in tracker.angles().items():
-            squares[_matrix_name(name)].append(angles.reshape(-1).square())
+        for name, angles in tracker.rms_angles().items():
+            squares[_matrix_letter(name)].append(angles.reshape(-1).square())
         means = {name: torch.stack(values).mean(0).sqrt() for name, values in squares.items()}
         return {
             f"rotation_{name}": [
@@ -161,6 +163,6 @@ class Experiment(training.Experiment):
         }
 
 
-def _matrix_name(name: str) -> str:
+def _matrix_letter(name: str) -> str:
     """Return the letter of a matrix: "Q" for "blocks.0.attention.f.W_Q.W"."""
     return name.removesuffix(".W").rpartition(".")[2].removeprefix("W_")

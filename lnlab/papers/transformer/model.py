@@ -33,7 +33,7 @@ PLACES = {
 """True where there is a normalizer: before f, behind it, and after the sum."""
 
 
-class Arm(NamedTuple):
+class NormPlacement(NamedTuple):
     """A normalizer and its position."""
 
     place: str  # one of :data:`PLACES`
@@ -43,16 +43,16 @@ class Arm(NamedTuple):
 
 
 ARMS = {
-    "none": Arm("pre", Identity),
-    "pre": Arm("pre", LayerNorm),
-    "post": Arm("post", LayerNorm),
-    "sandwich": Arm("sandwich", LayerNorm),
-    "qk": Arm("pre", LayerNorm, of_heads=LayerNorm),
-    "rms": Arm("pre", RMSNorm),
-    "dyt": Arm("pre", DyT),
-    "derf": Arm("pre", Derf),
-    "lns": Arm("pre", LayerNorm, scaled=True),
-    "keel": Arm("keel", LayerNorm),
+    "none": NormPlacement("pre", Identity),
+    "pre": NormPlacement("pre", LayerNorm),
+    "post": NormPlacement("post", LayerNorm),
+    "sandwich": NormPlacement("sandwich", LayerNorm),
+    "qk": NormPlacement("pre", LayerNorm, of_heads=LayerNorm),
+    "rms": NormPlacement("pre", RMSNorm),
+    "dyt": NormPlacement("pre", DyT),
+    "derf": NormPlacement("pre", Derf),
+    "lns": NormPlacement("pre", LayerNorm, scaled=True),
+    "keel": NormPlacement("keel", LayerNorm),
 }
 """The arms: layer norm at several positions, and other normalizers at that of pre-LN. "qk" is
 Dehghani et al. (2023), 2.1: pre-LN, and layer norm of queries and keys; "lns" is LayerNorm
@@ -174,7 +174,7 @@ class Block(nn.Module):
     stacks = True
 
     def __init__(
-        self, D: int, heads: int, arm: Arm, l: int, layers: int, *, fused: bool
+        self, D: int, heads: int, arm: NormPlacement, l: int, layers: int, *, fused: bool
     ) -> None:
         super().__init__()
         alpha = 2.0 * layers if arm.place == "keel" else 1.0
@@ -225,29 +225,33 @@ class RotationTracker(nn.Module):
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
         self.names = [n for n, p in net.named_parameters() if n.rpartition(".")[2] == "W"]
-        for name, W in self._weights(net).items():
-            self.register_buffer(f"{_flat(name)}_before", W.detach().clone())
-            self.register_buffer(f"{_flat(name)}_square", W.new_zeros(()))
+        for name, W in self._tracked_weights(net).items():
+            self.register_buffer(f"{_buffer_name(name)}_before", W.detach().clone())
+            self.register_buffer(f"{_buffer_name(name)}_square", W.new_zeros(()))
 
-    def _weights(self, net: nn.Module) -> dict[str, Tensor]:
+    def _tracked_weights(self, net: nn.Module) -> dict[str, Tensor]:
         return {name: net.get_parameter(name) for name in self.names}
 
     @torch.no_grad()
     def forward(self, net: nn.Module) -> None:
         """Add how far the matrices of ``net`` have rotated since the last call."""
-        for name, W in self._weights(net).items():
-            before = getattr(self, f"{_flat(name)}_before")
-            square = getattr(self, f"{_flat(name)}_square")
+        for name, W in self._tracked_weights(net).items():
+            before = getattr(self, f"{_buffer_name(name)}_before")
+            square = getattr(self, f"{_buffer_name(name)}_square")
             new_square = row_angles(before.flatten(-2), W.flatten(-2)).square().to(square)
-            setattr(self, f"{_flat(name)}_square", square.lerp(new_square, self.MOMENTUM))
+            setattr(
+                self, f"{_buffer_name(name)}_square", square.lerp(new_square, self.MOMENTUM)
+            )
             before.copy_(W)
 
-    def angles(self) -> dict[str, Tensor]:
+    def rms_angles(self) -> dict[str, Tensor]:
         """Return the root mean square of the angle in radians by name, each (*S,)."""
-        return {name: getattr(self, f"{_flat(name)}_square").sqrt() for name in self.names}
+        return {
+            name: getattr(self, f"{_buffer_name(name)}_square").sqrt() for name in self.names
+        }
 
 
-def _flat(name: str) -> str:
+def _buffer_name(name: str) -> str:
     return name.replace(".", "_")
 
 
@@ -270,7 +274,7 @@ class Transformer(nn.Module):
         layers: int,
         D: int,
         heads: int,
-        arm: Arm,
+        arm: NormPlacement,
         *,
         fused: bool = True,
     ) -> None:

@@ -27,8 +27,8 @@ from lnlab.nn import NORMS
 from lnlab.panels.controls import Chips, choice, choice_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, Shown
-from lnlab.papers.transformer.evaluate import objective, profile_over_depth
-from lnlab.papers.transformer.model import ARMS, PLACES, Arm, Transformer
+from lnlab.papers.transformer.evaluate import objective, variances_and_gradient_norms
+from lnlab.papers.transformer.model import ARMS, PLACES, NormPlacement, Transformer
 from lnlab.training import cross_entropy, stack
 from lnlab.training.random_state import default_dtype, generator
 
@@ -37,7 +37,7 @@ DEPTHS = (1, 2, 4, 6, 8, 12)
 
 
 @dataclass(frozen=True)
-class TransformerState:
+class TransformerPanelSettings:
     """A transformer before its first update."""
 
     places: tuple[str, ...] = ("pre", "post")  # of the normalizers, any of PLACES
@@ -56,7 +56,7 @@ Spread = Mapping[str, np.ndarray]
 """Values by name, a row for each draw (S, K)."""
 
 
-class Start(NamedTuple):
+class InitialNetworks(NamedTuple):
     """Several draws of one net side by side, before the first update."""
 
     loss: Objective  # of all of them, a mean
@@ -67,36 +67,36 @@ class Start(NamedTuple):
 
 
 @lru_cache(maxsize=100)
-def start(place: str, kind: str, depth: int) -> Start:
+def initialize_networks(place: str, kind: str, depth: int) -> InitialNetworks:
     """Return the nets of a place, a kind and a depth; the same draws whatever is set."""
     text = load("embedded", "text", context=CONTEXT)
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
-        nets = [Transformer(*size, Arm(place, NORMS[kind])) for _ in range(DRAWS)]
+        nets = [Transformer(*size, NormPlacement(place, NORMS[kind])) for _ in range(DRAWS)]
         for draw, net in enumerate(nets):
             net.initialize_(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
     x, y = (v[:CASES].expand(DRAWS, CASES, CONTEXT) for v in (text.train.x, text.train.y))
     loss = objective(stack(nets), x, y)
     slope = DRAWS * loss.gradient()[1]  # of the sum, so that each has its own
-    return Start(loss, loss.split(loss.start), loss.split(slope), x, y)
+    return InitialNetworks(loss, loss.split(loss.start), loss.split(slope), x, y)
 
 
 @lru_cache(maxsize=100)
-def profile(place: str, kind: str, depth: int) -> np.ndarray:
+def initial_gradient_norms(place: str, kind: str, depth: int) -> np.ndarray:
     """Return ||dL/dW_2|| of each layer, bottom first (draws, L)."""
-    g = start(place, kind, depth).g
+    g = initialize_networks(place, kind, depth).g
     norms = [g[name].norm(dim=(-2, -1)) for name in g if name.endswith("W_2.W")]
     return torch.stack(norms, dim=1).numpy()
 
 
 @lru_cache(maxsize=100)
-def first_steps(place: str, kind: str, depth: int) -> np.ndarray:
+def losses_after_first_step(place: str, kind: str, depth: int) -> np.ndarray:
     """Return the loss after a first step of Adam of each size, in nats (draws, K).
 
     Adam's first step moves every parameter by the learning rate, whatever its gradient:
     w - eta sign(g).
     """
-    begin = start(place, kind, depth)
+    begin = initialize_networks(place, kind, depth)
     losses = []
     for eta in STEPS:
         stepped = {name: w - eta * begin.g[name].sign() for name, w in begin.w.items()}
@@ -105,9 +105,11 @@ def first_steps(place: str, kind: str, depth: int) -> np.ndarray:
     return torch.stack(losses, dim=1).detach().numpy()
 
 
-def show(state: TransformerState) -> Shown:
+def show_initial_gradients(state: TransformerPanelSettings) -> Shown:
     """Show the gradients, and say that of the bottom layer as a multiple of the top one."""
-    norms = {place: profile(place, state.kind, state.depth) for place in state.places}
+    norms = {
+        place: initial_gradient_norms(place, state.kind, state.depth) for place in state.places
+    }
     ratios = []
     for place, values in norms.items():
         bottom, top = values.mean(0)[[0, -1]]
@@ -119,17 +121,19 @@ def show(state: TransformerState) -> Shown:
         f"divided by norm in the last): {', '.join(ratios)}."
     )
     if not ratios:
-        sentence = f"{title(state)}. Choose where in a layer the normalizer stands."
-    return Shown(profile_figure(norms), title(state), sentence)
+        sentence = f"{describe_network(state)}. Choose where in a layer the normalizer stands."
+    return Shown(gradient_norm_figure(norms), describe_network(state), sentence)
 
 
-def show_steps(state: TransformerState) -> tuple[Figure, str]:
+def show_first_steps(state: TransformerPanelSettings) -> tuple[Figure, str]:
     """Show the losses after a first step, which take longer than a slider may."""
-    losses = {place: first_steps(place, state.kind, state.depth) for place in state.places}
-    return loss_by_step_size_figure(losses), title(state)
+    losses = {
+        place: losses_after_first_step(place, state.kind, state.depth) for place in state.places
+    }
+    return loss_by_step_size_figure(losses), describe_network(state)
 
 
-def title(state: TransformerState) -> str:
+def describe_network(state: TransformerPanelSettings) -> str:
     """Return what was measured, in short."""
     kind = "no normalizer" if state.kind == "none" else f"{state.kind} norm"
     layers = "1 layer" if state.depth == 1 else f"{state.depth} layers"
@@ -139,7 +143,7 @@ def title(state: TransformerState) -> str:
 def transformer(**settings: Any) -> Panel:
     """Return the panel of a transformer before its first update.
 
-    It starts with ``settings``, fields of :class:`TransformerState`.
+    It starts with ``settings``, fields of :class:`TransformerPanelSettings`.
     """
     controls = {
         "places": Chips("places", PLACES, len(PLACES)),
@@ -163,13 +167,13 @@ def transformer(**settings: Any) -> Panel:
         "that step, a line for each place of the normalizer",
     }
     return Panel(
-        TransformerState(**settings), controls, show, alt=alt, late={"steps": show_steps},
-        notebook="19", on_page=["depth"], suggestions=suggestions,
+        TransformerPanelSettings(**settings), controls, show_initial_gradients, alt=alt,
+        late={"steps": show_first_steps}, notebook="19", on_page=["depth"], suggestions=suggestions,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class DepthState:
+class DepthPanelSettings:
     """Transformers before training whose stream and gradients are followed over depth."""
 
     arms: tuple[str, ...] = ("pre", "post", "sandwich", "keel")  # up to four of OVER_DEPTH
@@ -182,20 +186,25 @@ DEEP = (4, 12, 48, 200)
 
 
 @lru_cache(maxsize=100)
-def mean_profiles(arm: str, depth: int, scaled: bool) -> tuple[list[float], list[float]]:
+def arm_variances_and_gradients(
+    arm: str, depth: int, scaled: bool
+) -> tuple[list[float], list[float]]:
     """Return the variance of the stream from the embedding on, and ||dL/dW_2|| by layer."""
     text = load("embedded", "text", context=CONTEXT)
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
         net = Transformer(len(text.vocabulary), CONTEXT, depth, 4 * WIDTH, HEADS, ARMS[arm])
         net.initialize_(lambda name: generator(f"{name} of draw 0"), scaled=scaled)
     with torch.enable_grad():
-        return profile_over_depth(net, text.train.x[:CASES], text.train.y[:CASES])
+        return variances_and_gradient_norms(net, text.train.x[:CASES], text.train.y[:CASES])
 
 
-def show_variance(state: DepthState) -> Shown:
+def show_variance(state: DepthPanelSettings) -> Shown:
     """Show the variance over depth, and say that after the last layer."""
     scaled = state.initialisation == "scaled"
-    lines = {arm: np.array([mean_profiles(arm, state.depth, scaled)[0]]) for arm in state.arms}
+    lines = {
+        arm: np.array([arm_variances_and_gradients(arm, state.depth, scaled)[0]])
+        for arm in state.arms
+    }
     last = ", ".join(f"{arm} {format_number(values[0, -1])}" for arm, values in lines.items())
     sentence = f"Variance of the residual stream after layer {state.depth}: {last}."
     if not lines:
@@ -208,24 +217,27 @@ def show_variance(state: DepthState) -> Shown:
         np.arange(state.depth + 1.0), lines, "after layer %{x}: %{y:.3g}", x,
         powers_around(lines.values(), -0.5, 0.5), "variance of the stream",
     )  # fmt: skip
-    return Shown(figure, f"variance, {_start(state)}", sentence)
+    return Shown(figure, f"variance, {_describe_networks(state)}", sentence)
 
 
-def show_gradients(state: DepthState) -> tuple[Figure, str]:
+def show_depth_gradients(state: DepthPanelSettings) -> tuple[Figure, str]:
     """Show the gradient of W_2 in each layer."""
     scaled = state.initialisation == "scaled"
-    norms = {arm: np.array([mean_profiles(arm, state.depth, scaled)[1]]) for arm in state.arms}
-    return profile_figure(norms), f"gradient of W₂, {_start(state)}"
+    norms = {
+        arm: np.array([arm_variances_and_gradients(arm, state.depth, scaled)[1]])
+        for arm in state.arms
+    }
+    return gradient_norm_figure(norms), f"gradient of W₂, {_describe_networks(state)}"
 
 
-def _start(state: DepthState) -> str:
+def _describe_networks(state: DepthPanelSettings) -> str:
     return f"{state.depth} layers before training, {state.initialisation} initialization"
 
 
 def over_depth(**settings: Any) -> Panel:
     """Return the panel of the residual stream and of the gradients over depth.
 
-    It starts with ``settings``, fields of :class:`DepthState`.
+    It starts with ``settings``, fields of :class:`DepthPanelSettings`.
     """
     controls = {
         "arms": Chips("arms", OVER_DEPTH, SLOTS),
@@ -239,12 +251,13 @@ def over_depth(**settings: Any) -> Panel:
         "transformers",
     }
     return Panel(
-        DepthState(**settings), controls, show_variance, alt=alt,
-        late={"gradients": show_gradients}, notebook="20", on_page=["depth", "initialisation"],
+        DepthPanelSettings(**settings), controls, show_variance, alt=alt,
+        late={"gradients": show_depth_gradients}, notebook="20",
+        on_page=["depth", "initialisation"],
     )  # fmt: skip
 
 
-def profile_figure(norms: Spread) -> Figure:
+def gradient_norm_figure(norms: Spread) -> Figure:
     """Return the norms of gradients by layer (S, L): lines are means, bands hold all draws."""
     layers = max((values.shape[1] for values in norms.values()), default=1)
     x = {
@@ -269,12 +282,12 @@ def loss_by_step_size_figure(losses: Spread) -> Figure:
 
 
 def spread_figure(
-    at: np.ndarray,
+    x_values: np.ndarray,
     spread: Spread,
-    hover: str,
-    x: Mapping[str, Any],
-    powers: tuple[float, float],
-    y: str,
+    hover_text: str,
+    x_axis: Mapping[str, Any],
+    y_powers: tuple[float, float],
+    y_title: str,
 ) -> Figure:
     """Return the mean of each name as a line, and a band from its least to its greatest.
 
@@ -283,18 +296,18 @@ def spread_figure(
     styles, data = thinning_line_styles(spread), []
     for slot, (name, every) in enumerate(spread.items()):
         values, color = np.clip(every, 10.0**-EDGE, 10.0**EDGE), styles[name]["color"]
-        area = band(at, values.min(0), values.max(0), color)
+        area = band(x_values, values.min(0), values.max(0), color)
         area |= {"line": {"width": 0, "color": color}}
         data.append(trace("scatter", f"band {slot}", **area))
         data.append(trace(
-            "scatter", f"mean {slot}", x=at, y=values.mean(0), mode="lines+markers",
+            "scatter", f"mean {slot}", x=x_values, y=values.mean(0), mode="lines+markers",
             line=styles[name], marker={"color": color, "size": 7},
-            hovertemplate=f"{hover}<extra></extra>",
+            hovertemplate=f"{hover_text}<extra></extra>",
         ))  # fmt: skip
     layout = base_layout(380, 60, 12, 40, 46) | {
         "annotations": [legend(spread, 10)],
-        "xaxis": x,
-        "yaxis": log_axis([10.0**power for power in powers])
-        | {"range": [*powers], "title": {"text": y}},
+        "xaxis": x_axis,
+        "yaxis": log_axis([10.0**power for power in y_powers])
+        | {"range": [*y_powers], "title": {"text": y_title}},
     }
     return {"data": data, "layout": layout}
