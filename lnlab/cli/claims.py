@@ -66,7 +66,7 @@ def select(records: Sequence[dict[str, Any]], field: str, text: str) -> list[dic
 def show(id: str, every: bool) -> None:
     """One statement in sentences: quotation, effect, other settings, command."""
     from lnlab.papers import claims
-    from lnlab.papers.claims.table import paragraph
+    from lnlab.papers.claims.table import explain_record
 
     records = {record["id"]: record for record in claims.claims()}
     if id not in records:
@@ -76,7 +76,7 @@ def show(id: str, every: bool) -> None:
         hint = f"Like it: {', '.join(similar[:MOST_IDS])}{more}. " if similar else ""
         raise ValueError(f"There is no claim {id!r}. {hint}`lnlab claims` lists all.")
     width = get_terminal_size((WIDTH, 24)).columns
-    click.echo(paragraph(records[id], width, every=every))
+    click.echo(explain_record(records[id], width, every=every))
 
 
 @claims.command()

@@ -27,7 +27,7 @@ from lnlab.papers.claims.measures import (
     WORDS,
     common_level,
     common_levels,
-    minimum,
+    minimum_of_trend,
     rows_in_order,
     rows_with_score,
     time_to_fall_to,
@@ -70,12 +70,12 @@ def mean_of_seeds(runs: Mapping[int, Run], number: Measure, digits: int = 3) -> 
 
 def arms_of_setting(runs: Sequence[Run], claim: str, setting: str) -> Arms:
     """Return the runs of a setting of a claim by arm, in the order of the entry."""
-    from lnlab.papers.claims.entries import load
-    from lnlab.papers.claims.pairs import PairedRuns, Runs
+    from lnlab.papers.claims.entries import load_statements
+    from lnlab.papers.claims.pairs import PairedRuns, RunSelector
 
-    (entry,) = (entry for entry in load() if entry.id == claim)
+    (entry,) = (entry for entry in load_statements() if entry.id == claim)
     (comparison,) = (one for one in entry.settings if one.name == setting)
-    (by_seed,) = PairedRuns(comparison, Runs(runs)).runs
+    (by_seed,) = PairedRuns(comparison, RunSelector(runs)).runs
     return {
         arm["norm"]: {
             seed: by_arm[index][0]
@@ -195,7 +195,7 @@ def attentive_reader_figure_2(
 
 def lowest_smoothed_error_percent(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
     """Return the minimum of a smoothed error, in per cent, by seed."""
-    return values_by_seed(runs, lambda frame: 100 * minimum(frame, metric))
+    return values_by_seed(runs, lambda frame: 100 * minimum_of_trend(frame, metric))
 
 
 # skip-thoughts

@@ -14,7 +14,7 @@ import pytest
 
 from lnlab import figures
 from lnlab.figures import curves, landscape, style, tables
-from lnlab.papers.claims.figure import dots
+from lnlab.papers.claims.figure import effects_figure
 
 TAG = "<img src=x onerror=alert`1`>"
 AT = np.linspace(0.1, 1, 4)
@@ -69,7 +69,7 @@ FIGURES: dict[Any, Any] = {
     tables.matrices: lambda t: tables.matrices({t: SEEDS}, rows=t, columns=t),
     tables.pictures: lambda t: tables.pictures(np.zeros((1, 2, 3, 4, 4)), rows=[t], made_on=t),
     tables.table: lambda t: tables.table(pd.DataFrame({t: [t]})),
-    dots: lambda t: dots(claims(t)),
+    effects_figure: lambda t: effects_figure(claims(t)),
 }
 """Every figure, drawn with a text wherever it takes one."""
 

@@ -15,6 +15,6 @@ __getattr__, _ = lazy(
     {
         "rows_in_order": ".measures",
         "rows_with_score": ".measures",
-        "unselectable": ".equations",
+        "count_unselectable_keys": ".equations",
     },
 )

@@ -66,7 +66,7 @@ and the commit whose verdicts.json has them; they take the place of ``experiment
 
 With one arm its own number is judged, with four the difference of the first two less that of
 the others, with three or more the first less the best of the others. ``measure`` may be a
-list, one for each arm. Which setting is the headline follows from :meth:`Statement.rank`.
+list, one for each arm. :meth:`Statement.headline_rank` decides which setting is the headline.
 """
 
 import re
@@ -130,7 +130,7 @@ class Comparison:
     numbers_from: str = ""
 
     @property
-    def pairs(self) -> str:
+    def pairs_name(self) -> str:
         """The unit of the number of pairs: seeds, or speakers held out."""
         return "held-out speakers" if self.blocks else "seeds"
 
@@ -177,7 +177,7 @@ class Statement:
         return [{**shared, **one} for one in readings]
 
     @staticmethod
-    def rank(setting: Comparison) -> tuple[int, int, int, bool]:
+    def headline_rank(setting: Comparison) -> tuple[int, int, int, bool]:
         """Return what the headline is least in: it is chosen by rule, not by result.
 
         Nearest to the paper's data and protocol; then each arm at its best rate, chosen on
@@ -200,14 +200,16 @@ ALLOWED = {"near": NEAR, "claims": CLAIMS, "effect": ("ratio", "difference"),
            "tuned_on": ("validation", "training", "")}  # fmt: skip
 
 
-def load(folder: Path | None = None) -> list[Statement]:
+def load_statements(folder: Path | None = None) -> list[Statement]:
     """Return the claims of all files in a folder, by default those of this package.
 
     Raises:
         ValueError: for what no entry may have; names file, entry and field.
     """
     folder = folder or Path(__file__).parent
-    claims = [claim for path in sorted(folder.glob("*.toml")) for claim in read(path)]
+    claims = [
+        claim for path in sorted(folder.glob("*.toml")) for claim in read_statements(path)
+    ]
     ids = [claim.id for claim in claims]
     for id in ids:
         if ids.count(id) > 1:
@@ -215,22 +217,25 @@ def load(folder: Path | None = None) -> list[Statement]:
     return claims
 
 
-def read(path: Path) -> list[Statement]:
+def read_statements(path: Path) -> list[Statement]:
     """Return the claims of one file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name}: {error}") from error
-    return [_claim(path.name, content["paper"], dict(one)) for one in content.get("claim", [])]
+    return [
+        _make_statement(path.name, content["paper"], dict(one))
+        for one in content.get("claim", [])
+    ]
 
 
-def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
+def _make_statement(file: str, paper: str, given: dict[str, Any]) -> Statement:
     entry = f"{file}, {given.get('id', 'an entry without id')}"
     settings = given.pop("settings", [])
     common = {name: given.pop(name) for name in SHARED_FIELDS if name in given}
     paper = given.pop("paper", paper)
     _check_fields(entry, Statement, {"paper": paper, **given})
-    _choose(entry, "theme", given["theme"], THEMES)
+    _check_allowed(entry, "theme", given["theme"], THEMES)
     forms = ("check", "readings", "needs")
     if sum(bool(given.get(form)) for form in forms) + bool(settings) != 1:
         raise ValueError(f"{entry}: give one of {', '.join(forms)}, settings.")
@@ -238,13 +243,13 @@ def _claim(file: str, paper: str, given: dict[str, Any]) -> Statement:
         bounds = ("within" in one) + ("beyond" in one)
         if bounds != 1 or not {"compares", "finds"} & {*given, *one}:
             raise ValueError(f"{entry}: a check needs compares, and one of within and beyond.")
-    made = tuple(_setting(entry, _inherit(common, one)) for one in settings)
+    made = tuple(_make_comparison(entry, _inherit_fields(common, one)) for one in settings)
     for part in given.get("parts", []):
-        _choose(entry, "parts", part, [one.asks or one.name for one in made])
+        _check_allowed(entry, "parts", part, [one.asks or one.name for one in made])
     return Statement(paper=paper, settings=made, **given)
 
 
-def _inherit(common: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
+def _inherit_fields(common: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
     if "numbers" in setting:  # there are no runs to select
         common = {k: v for k, v in common.items() if k not in ("experiment", "runs")}
         return _drop_sides(common, setting) | dict(setting)
@@ -257,12 +262,12 @@ def _drop_sides(common: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[s
     return {k: v for k, v in common.items() if k != "sides" or "arms" not in setting}
 
 
-def _setting(entry: str, given: dict[str, Any]) -> Comparison:
+def _make_comparison(entry: str, given: dict[str, Any]) -> Comparison:
     entry = f"{entry}, {given.get('name', 'a setting without name')}"
     _check_fields(entry, Comparison, given)
     for name, allowed in ALLOWED.items():
         if name in given:
-            _choose(entry, name, given[name], allowed)
+            _check_allowed(entry, name, given[name], allowed)
     if bool(given.get("numbers")) == bool(given.get("experiment")):
         raise ValueError(f"{entry}: give experiment and runs, or numbers and numbers_from.")
     first, last = given["seeds"]
@@ -284,14 +289,14 @@ def _setting(entry: str, given: dict[str, Any]) -> Comparison:
 def _check_fields(entry: str, kind: type, given: Mapping[str, Any]) -> None:
     known = {one.name: one for one in fields(kind)}
     for name in given:
-        _choose(entry, "field", name, known)
+        _check_allowed(entry, "field", name, known)
     for name, one in known.items():
         required = one.default is MISSING and one.default_factory is MISSING
         if required and name not in given:
             raise ValueError(f"{entry}: {name} is missing.")
 
 
-def _choose(entry: str, name: str, value: Any, allowed: Any) -> None:
+def _check_allowed(entry: str, name: str, value: Any, allowed: Any) -> None:
     if value not in allowed:
         raise ValueError(f"{entry}: {name} {value!r} is unknown: {', '.join(allowed)}.")
 
@@ -303,10 +308,10 @@ def parse_call(text: str) -> tuple[str, list[Any]]:
         raise ValueError(f"{text!r} is no call: write name, or name(argument, ...).")
     name, arguments = match.groups()
     words = [word.strip() for word in arguments.split(",")] if arguments else []
-    return name, [_number(word) for word in words]
+    return name, [_parse_argument(word) for word in words]
 
 
-def _number(word: str) -> Any:
+def _parse_argument(word: str) -> Any:
     try:
         return int(word) if word.lstrip("-").isdigit() else float(word)
     except ValueError:

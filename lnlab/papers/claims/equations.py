@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from functools import partial
 from itertools import product
 from math import gamma, inf, sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -42,7 +42,7 @@ from lnlab.nn import (
 )
 from lnlab.nn.recurrent import unroll
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
-from lnlab.papers.claims.entries import Statement, load, parse_call
+from lnlab.papers.claims.entries import Statement, load_statements, parse_call
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, FormulaOutcome
 from lnlab.papers.transformer.evaluate import (
     nll,
@@ -61,7 +61,7 @@ ROUNDING = 1e-12
 CHECKS: dict[str, Callable[..., float]] = {}
 
 
-def check(function: Callable[..., float]) -> Callable[..., float]:
+def register_check(function: Callable[..., float]) -> Callable[..., float]:
     """Add a function to the checks that an entry may name."""
     CHECKS[function.__name__] = function
     return function
@@ -76,7 +76,7 @@ def run_draws(text: str) -> list[float]:
 
 def print_draws(id: str) -> None:
     """Print what each check of a statement asks, its bound, and the numbers of its draws."""
-    (claim,) = (one for one in load() if one.id == id)
+    (claim,) = (one for one in load_statements() if one.id == id)
     print(claim.says)
     for reading in claim.all_readings:
         values, least = run_draws(reading["check"]), reading.get("beyond")
@@ -101,7 +101,7 @@ def check_reading(reading: Mapping[str, Any]) -> tuple[bool, str]:
     bound = "at least" if "at least {" in reading.get("finds", "") else size
     amount = f"{100 * worst:.2g} %" if unit is None else f"{worst:.2g} {unit}".rstrip()
     if np.isfinite(worst) and worst and (unit is None or bound in ("at least", "at most")):
-        amount = _round(worst, bound, unit)
+        amount = _round_toward_bound(worst, bound, unit)
     if "finds" in reading:
         least = f"{100 * min(values):.2g} %"
         return right, reading["finds"].format(amount, least=least)
@@ -118,7 +118,7 @@ def check_reading(reading: Mapping[str, Any]) -> tuple[bool, str]:
     return right, f"{subject} {'does not change' if equal else changes}"
 
 
-def _round(value: float, bound: str, unit: str | None) -> str:
+def _round_toward_bound(value: float, bound: str, unit: str | None) -> str:
     """Return a number in two digits: "at least" rounds it down, "at most" up."""
     modes = {"at least": ROUND_FLOOR, "at most": ROUND_CEILING}
     exact = Decimal(f"{value if unit is not None else 100 * value:.10g}")
@@ -130,7 +130,7 @@ def _round(value: float, bound: str, unit: str | None) -> str:
     return f"{float(rounded):.10g} {'%' if unit is None else unit}".rstrip()
 
 
-def judge(claim: Statement) -> FormulaOutcome:
+def judge_formula(claim: Statement) -> FormulaOutcome:
     """Check a statement, in each way in which it can be read."""
     checked = [(one["says"], *check_reading(one)) for one in claim.all_readings]
     right = [says for says, holding, _ in checked if holding]
@@ -144,10 +144,12 @@ def judge(claim: Statement) -> FormulaOutcome:
     return FormulaOutcome(WRONG, f"{text}. Right: {claim.right}" if claim.right else text)
 
 
-def largest_change(same: Iterable[float], different: Iterable[float] = ()) -> float:
+def largest_change(
+    zero_changes: Iterable[float], visible_changes: Iterable[float] = ()
+) -> float:
     """Return the largest of the changes that must be 0; inf if one that must be seen is not."""
-    seen = np.min([inf, *different]) > VISIBLE
-    return float(np.max([*same])) if seen else inf  # unlike max, keeps a NaN
+    seen = np.min([inf, *visible_changes]) > VISIBLE
+    return float(np.max([*zero_changes])) if seen else inf  # unlike max, keeps a NaN
 
 
 def standardize(a: Tensor, axis: int) -> Tensor:
@@ -178,15 +180,15 @@ def output_change(norm: str, *columns: int, seed: int) -> float:
     return relative_change(one.output(given), one.y)
 
 
-@check
-def split_batch(seed: int, norm: str, cases: int) -> float:
+@register_check
+def split_batch(seed: int, norm: str, cases_per_part: int) -> float:
     """Compare the output for a batch with those for its parts of so many examples."""
     one = random_layer(norm, seed)
-    y = [one.output(replace(one.given, x=x)) for x in one.given.x.split(cases)]
+    y = [one.output(replace(one.given, x=x)) for x in one.given.x.split(cases_per_part)]
     return relative_change(torch.cat(y), one.y)
 
 
-@check
+@register_check
 def ln_in_evaluation(seed: int) -> float:
     """Check that LN computes in evaluation what it computes in training; BN does not."""
     return largest_change(
@@ -195,7 +197,7 @@ def ln_in_evaluation(seed: int) -> float:
     )
 
 
-@check
+@register_check
 def ln_ignores_other_cases(seed: int) -> float:
     """Check that LN of an example is the same beside others and in a batch of one."""
     return largest_change(
@@ -203,15 +205,15 @@ def ln_ignores_other_cases(seed: int) -> float:
     )
 
 
-@check
-def bn_of_one_case(seed: int) -> float:
+@register_check
+def compare_bn_of_two_single_cases(seed: int) -> float:
     """Compare BN of two batches of one example (eps = 1e-5: without it, 0/0)."""
     given, other = (random_layer_inputs(H, D, 1, seed=s) for s in (seed, seed + 100))
     one = NormalizedLayer(ROWS["batch"], given, eps=1e-5, seed=seed)
     return relative_change(one.output(replace(given, x=other.x)), one.y)
 
 
-@check
+@register_check
 def eq_2_and_3(seed: int, layer_norm_equation: int, batch_norm_equation: int) -> float:
     """Check which of eq. 2 (over examples) and 3 (over units) LN and BN standardize by."""
     a, axes = normal(seed, 0, B, H), {2: 0, 3: 1}
@@ -222,8 +224,8 @@ def eq_2_and_3(seed: int, layer_norm_equation: int, batch_norm_equation: int) ->
     )
 
 
-@check
-def reparameterization(seed: int) -> float:
+@register_check
+def affine_under_wn_and_bn(seed: int) -> float:
     """Check that g/sigma (W x - mu) + b is affine in x under WN and fixed BN, not LN."""
 
     def remainder(norm: str) -> float:
@@ -236,7 +238,7 @@ def reparameterization(seed: int) -> float:
     )
 
 
-@check
+@register_check
 def table_1(seed: int, norm: str) -> float:
     """Check a row of Table 1; inf if a cell "No" changes nothing, either."""
     same, different = [], []
@@ -245,8 +247,8 @@ def table_1(seed: int, norm: str) -> float:
     return largest_change(same, different)
 
 
-@check
-def scaled_row(seed: int) -> float:
+@register_check
+def statistics_of_scaled_row(seed: int) -> float:
     """Check that w_1 -> delta w_1 multiplies mu_1 and sigma_1, no other, by delta."""
 
     def distance(name: str) -> float:
@@ -261,7 +263,7 @@ def scaled_row(seed: int) -> float:
     return largest_change([distance("batch"), distance("weight")])
 
 
-@check
+@register_check
 def eq_6_and_7(seed: int) -> float:
     """Check h' = h under LN for W' = delta W + 1 gamma^T, and for x' = delta x."""
     return largest_change(
@@ -269,8 +271,8 @@ def eq_6_and_7(seed: int) -> float:
     )
 
 
-@check
-def normalized_inputs(seed: int) -> float:
+@register_check
+def weight_changes_on_ln_inputs(seed: int) -> float:
     """Compare W LN(x) with delta W LN(x) and (W + 1 gamma^T) LN(x)."""
     given, norm = random_layer_inputs(H, D, B, seed=seed), ROWS["layer"].make(D).double()
     plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
@@ -278,13 +280,13 @@ def normalized_inputs(seed: int) -> float:
     return min(plain.defect(TRANSFORMATIONS[k - 1], DELTA, shift) for k in (1, 2))
 
 
-@check
+@register_check
 def invariance(seed: int, column: int, *norms: str) -> float:
     """Check that a transformation (a column of the extended Table 1) changes nothing."""
     return largest_change(output_change(norm, column, seed=seed) for norm in norms)
 
 
-@check
+@register_check
 def eq_15(seed: int, alpha: float, beta: float) -> float:
     """Compare LN(z; alpha, beta) with LN of another z, alpha and beta as they start."""
     z, other = standardize(normal(seed, 0, 2, B, H), 2)
@@ -299,7 +301,7 @@ Step = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 FUNCTIONS = {"identity": lambda a: a, "tanh": torch.tanh, "relu": torch.relu}
 
 
-def recurrence(
+def make_recurrent_step(
     seed: int, scale: float, f: str = "tanh", inputs: int = T, normalized: bool = True
 ) -> Step:
     """Return a step of h = f(a), a = W_hh h + W_xh x; normalized, it is eq. 4.
@@ -318,7 +320,7 @@ def recurrence(
     return step
 
 
-def summed_inputs(step: Step) -> Tensor:
+def summed_inputs_over_time(step: Step) -> Tensor:
     """Return the summed inputs of every step (T, B, UNITS), from h = 0."""
     h, sums = torch.zeros(B, UNITS).double(), []
     for t in range(T):
@@ -327,14 +329,16 @@ def summed_inputs(step: Step) -> Tensor:
     return torch.stack(sums)
 
 
-@check
+@register_check
 def recurrent_scale(seed: int) -> float:
     """Check that 3 W_hh and 3 W_xh give the states of W_hh and W_xh under LN."""
-    return relative_change(*(summed_inputs(recurrence(seed, scale)) for scale in (3.0, 1.0)))
+    return relative_change(
+        *(summed_inputs_over_time(make_recurrent_step(seed, scale)) for scale in (3.0, 1.0))
+    )
 
 
-@check
-def normalized_states(seed: int) -> float:
+@register_check
+def states_are_standardized_sums(seed: int) -> float:
     """Compare each state under LN, f = 1, with one gain times its own standardized sums."""
     cell = RNNCell(D, UNITS, partial(LayerNorm, eps=0.0), nonlinearity=lambda a: a).double()
     g, x = normal(seed, 3, UNITS), normal(seed, 2, T, B, D)
@@ -344,15 +348,15 @@ def normalized_states(seed: int) -> float:
     return relative_change(h, g * standardize(before @ cell.W_h.T + x @ cell.W_x.T, 2))
 
 
-@check
-def recurrent_growth(seed: int, f: str, inputs: int) -> float:
+@register_check
+def recurrent_growth(seed: int, f: Literal["identity", "tanh"], inputs: int) -> float:
     """Return the growth per step common to sums and gradients; 0 if they disagree.
 
     Without normalization, in the second half of 50 steps; the ten draws have recurrent gains
     from 1/3 to 3.
     """
-    step = recurrence(seed, 3.0 ** (seed / 4.5 - 1), f, inputs, normalized=False)
-    size = summed_inputs(step).square().mean((1, 2)).sqrt()
+    step = make_recurrent_step(seed, 3.0 ** (seed / 4.5 - 1), f, inputs, normalized=False)
+    size = summed_inputs_over_time(step).square().mean((1, 2)).sqrt()
     sums = (size[-1] / size[T // 2]) ** (2 / T) - 1
     h = torch.zeros(B, UNITS).double()
     for t in range(T // 2):
@@ -366,8 +370,8 @@ def recurrent_growth(seed: int, f: str, inputs: int) -> float:
     return float(torch.minimum(sums.abs(), gradients.abs())) if sums * gradients > 0 else 0.0
 
 
-@check
-def relu_correlation(seed: int, over: str = "") -> float:
+@register_check
+def relu_change_correlation(seed: int, over: Literal["", "chance", "tanh"] = "") -> float:
     """Return the correlation of the changes behind a ReLU layer, over something.
 
     The mean size of the correlation of two units' V f(W x), over "chance" (independent changes
@@ -398,7 +402,7 @@ ALL = (*FAMILIES.values(), SPREAD)
 NORMS = {"none": Identity, "batch": BatchNorm, "layer": LayerNorm, "weight": WeightNorm}
 
 
-def worst_glm(
+def worst_glm_difference(
     printed: Callable[[GLM], Tensor],
     true: Callable[[GLM], Tensor],
     norms: Iterable[str],
@@ -416,7 +420,7 @@ def worst_glm(
     return largest_change(difference(*pair) for pair in product(norms, families))
 
 
-@check
+@register_check
 def eq_8(seed: int) -> float:
     """Check KL[P(theta) || P(theta + delta)] = delta^T F delta/2, for steps of 0.001."""
 
@@ -429,18 +433,18 @@ def eq_8(seed: int) -> float:
     def happened(model: GLM) -> Tensor:
         return torch.tensor(fisher.divergence(model, delta(model)))
 
-    return worst_glm(happened, predicted, NORMS, ALL, seed)
+    return worst_glm_difference(happened, predicted, NORMS, ALL, seed)
 
 
-@check
-def eq_10(seed: int, term: str) -> float:
+@register_check
+def eq_10(seed: int, term: Literal["c", "eta"]) -> float:
     """Check that c (0) or eta is log sum_y exp((a + b) y), of Bernoulli outputs."""
     h = normal(seed, 4, GLM_B, 1)
     value = 0 * h if term == "c" else BERNOULLI.eta(h).unsqueeze(1)
     return float((value - torch.logaddexp(h, 0 * h)).abs().max())
 
 
-@check
+@register_check
 def eq_11(seed: int) -> float:
     """Check E[y] = f(a + b) and Var[y] = phi f'(a + b), f = eta', of two families."""
     h, phi = normal(seed, 4, GLM_B), SPREAD.phi
@@ -456,16 +460,18 @@ def eq_11(seed: int) -> float:
     return largest_change(distance(*pair) for pair in known)
 
 
-@check
+@register_check
 def eq_12_and_13(seed: int, *norms: str) -> float:
     """Check that F is eq. 12, or under a norm eq. 13 with the chi of eq. 14."""
 
     families = ALL if norms == ("none",) else INDEPENDENT
-    return worst_glm(fisher.paper_metric, fisher.metric, norms, families, seed)
+    return worst_glm_difference(fisher.paper_metric, fisher.metric, norms, families, seed)
 
 
-@check
-def with_doubled_weights(seed: int, what: str, factor: float) -> float:
+@register_check
+def curvature_at_doubled_weights(
+    seed: int, what: Literal["curvature", "turn"], factor: float
+) -> float:
     """Check that F_ww, or the turn by a step, at 2 W is ``factor`` of that at W."""
     toward = normal(seed, 5, B * H)
 
@@ -483,26 +489,28 @@ def with_doubled_weights(seed: int, what: str, factor: float) -> float:
     return largest_change(map(distance, TABLE_1))
 
 
-@check
-def eq_32(seed: int, norm: str, families: str) -> float:
+@register_check
+def eq_32(seed: int, norm: str, families: Literal["all", "Gaussian"]) -> float:
     """Check F = E[Cov[y | x]]/phi^2 along the gains."""
 
     chosen = {"all": ALL, "Gaussian": (GAUSSIAN, SPREAD)}[families]
-    return worst_glm(fisher.gain_metric_eq_32, fisher.gain_metric, [norm], chosen, seed)
+    return worst_glm_difference(
+        fisher.gain_metric_eq_32, fisher.gain_metric, [norm], chosen, seed
+    )
 
 
-@check
+@register_check
 def eq_33_and_34(seed: int) -> float:
     """Check F_ij = E[Cov(y_i, y_j) z_i z_j]/phi^2 along the gains (LN, WN)."""
 
     def along_gains(model: GLM) -> Tensor:
         return fisher.metric(model)[:, GLM_D + 1, :, GLM_D + 1]
 
-    return worst_glm(fisher.gain_metric, along_gains, ["layer", "weight"], ALL, seed)
+    return worst_glm_difference(fisher.gain_metric, along_gains, ["layer", "weight"], ALL, seed)
 
 
-@check
-def eq_35(seed: int, left: str) -> float:
+@register_check
+def eq_35(seed: int, left: Literal["printed", "element"]) -> float:
     """Check that the right side of eq. 35 is the left one, for unit steps of two units.
 
     That "printed", which has w_j/||w_i|| in its first factor, or "element" (i, j) of F along
@@ -519,12 +527,16 @@ def eq_35(seed: int, left: str) -> float:
         return F[0, 0] + F[0, 1] + r * (F[1, 0] + F[1, 1])
 
     if left == "element":
-        return worst_glm(fisher.gain_metric, elements, ["none"], ALL, seed)
-    return worst_glm(lambda glm: fisher.gain_metric(glm)[0, 1], printed, ["none"], ALL, seed)
+        return worst_glm_difference(fisher.gain_metric, elements, ["none"], ALL, seed)
+    return worst_glm_difference(
+        lambda glm: fisher.gain_metric(glm)[0, 1], printed, ["none"], ALL, seed
+    )
 
 
-@check
-def at_ten_times_the_scale(seed: int, what: str, factor: float, *names: str) -> float:
+@register_check
+def gain_metric_at_tenfold_scale(
+    seed: int, what: Literal["x", "W"], factor: float, *names: str
+) -> float:
     """Check that F along the gains, or lengths, is ``factor`` F for 10 x, or 10 W.
 
     The names are those of norms, and "Gaussian" for Gaussian outputs alone.
@@ -536,11 +548,13 @@ def at_ten_times_the_scale(seed: int, what: str, factor: float, *names: str) -> 
 
     gaussian = factor != 1 or GAUSSIAN.name in names
     norms = [name for name in names if name != GAUSSIAN.name]
-    return worst_glm(after, fisher.gain_metric, norms, [GAUSSIAN] if gaussian else ALL, seed)
+    return worst_glm_difference(
+        after, fisher.gain_metric, norms, [GAUSSIAN] if gaussian else ALL, seed
+    )
 
 
-@check
-def handwriting_weights(seed: int) -> float:
+@register_check
+def handwriting_weight_count_error(seed: int) -> float:
     """Return the number of weights in 6.5 less 3.7, in millions.
 
     The pen (3) and the window (57) reach each of three LSTM layers of 400, a layer those above
@@ -561,8 +575,8 @@ SENTENCES = 462 * 10
 """Training sentences of TIMIT, all ten of each speaker (Garofolo et al., 1993)."""
 
 
-@check
-def othman_eq_6(seed: int, version: str) -> float:
+@register_check
+def othman_eq_6(seed: int, version: Literal["printed", "right"]) -> float:
     """Check eq. 6, as "printed" or without c_(t-1), by torch's LSTM."""
     cell = skip_init(torch.nn.LSTMCell, 1, H, dtype=torch.float64)
     for parameter in cell.parameters():
@@ -574,8 +588,10 @@ def othman_eq_6(seed: int, version: str) -> float:
     return relative_change(cell.bias_ih[3 * H :].sigmoid() * factor * c.tanh(), h)
 
 
-@check
-def gain_and_bias(seed: int, mean: str | int, deviation: str | int) -> float:
+@register_check
+def moments_with_gain_and_bias(
+    seed: int, mean: Literal[0, "b"], deviation: Literal[1, "g"]
+) -> float:
     """Check the mean and deviation over examples of g z + b, z standardized."""
     g, b, z = 1 + normal(seed, 0, H).abs(), normal(seed, 1, H), normal(seed, 2, B, H)
     y = g * standardize(z, 0) + b
@@ -584,8 +600,8 @@ def gain_and_bias(seed: int, mean: str | int, deviation: str | int) -> float:
     return largest_change(float(difference.abs().max()) for difference in differences)
 
 
-@check
-def othman_eq_10(seed: int, steps: str) -> float:
+@register_check
+def steps_over_othman_eq_10(seed: int, steps: Literal["training", "epoch"]) -> float:
     """Return the steps of a "training" (Table 1) or an "epoch" over those of eq. 10.
 
     Of a training the least possible, for batches of one sentence.
@@ -596,8 +612,8 @@ def othman_eq_10(seed: int, steps: str) -> float:
     return len(torch.arange(50 * m).split(m)) / 50
 
 
-@check
-def error_reduction(seed: int, unit: str) -> float:
+@register_check
+def error_reduction(seed: int, unit: Literal["points", "rounded", "relative"]) -> float:
     """Return the larger reduction of the error rate in Tables 1 and 2, in a unit.
 
     "points", "rounded" (whole points, 2.5 being 2 or 3), or "relative" (per cent of the error).
@@ -614,8 +630,8 @@ def error_reduction(seed: int, unit: str) -> float:
 M, EPS = 25, BatchLayerNorm.eps_weights
 
 
-@check
-def eq_16(seed: int, what: str) -> float:
+@register_check
+def eq_16(seed: int, what: Literal["range", "order"]) -> float:
     """Return how far the weights, m from 1 to 50, are from the stated "range" or "order"."""
     weights = np.array([BatchLayerNorm(H, m).weights(m) for m in range(1, 51)])
     if what == "range":
@@ -624,16 +640,16 @@ def eq_16(seed: int, what: str) -> float:
     return float(np.max([-batch, features]).clip(0))
 
 
-@check
-def bln_of_one_case(seed: int, factor: str) -> float:
+@register_check
+def compare_bln_of_one_case_with_ln(seed: int, factor: Literal["plain", "scaled"]) -> float:
     """Compare BLN(a), m = 1, with LN(a) ("plain") or (1 - eps)/sqrt(d) LN(a) ("scaled")."""
     a, scale = normal(seed, 0, 1, H), 1.0 if factor == "plain" else (1 - EPS) / H**0.5
     y, ln = (n.double()(a) for n in (BatchLayerNorm(H, 1, eps=0.0), LayerNorm(H, eps=0.0)))
     return relative_change(y, scale * ln)
 
 
-@check
-def bln_in_evaluation(seed: int, configuration: str) -> float:
+@register_check
+def compare_bln_modes(seed: int, configuration: str) -> float:
     """Compare BLN in evaluation with BLN in training, after 100 batches of 25."""
     norm = BatchLayerNorm(H, M, population=configuration).double()
     for batch in range(100):
@@ -642,8 +658,8 @@ def bln_in_evaluation(seed: int, configuration: str) -> float:
     return relative_change(norm.eval()(a), trained)
 
 
-@check
-def batch_norm_gives(seed: int, what: str) -> float:
+@register_check
+def batch_norm_output_moments(seed: int, what: Literal["unit", "shape"]) -> float:
     """Check mean 0, variance 1 of BN ("unit"), or compare its "shape" with that of a."""
 
     def shape(a: Tensor) -> Tensor:
@@ -659,8 +675,8 @@ def batch_norm_gives(seed: int, what: str) -> float:
     )
 
 
-@check
-def bn_of_outlier(seed: int, effect: str) -> float:
+@register_check
+def bn_of_outlier(seed: int, effect: Literal["bound", "others"]) -> float:
     """Check BN with one example a million times as large: a bound, or the other y."""
     norm, x = BatchNorm(H, eps=0.0).double(), normal(seed, 0, M, H)
     before, after = norm(x), norm(torch.cat([1e6 * x[:1], x[1:]]))
@@ -669,7 +685,7 @@ def bn_of_outlier(seed: int, effect: str) -> float:
     return relative_change(after[1:], before[1:])
 
 
-@check
+@register_check
 def ziaee_eq_5(seed: int) -> float:
     """Check Var[x] = m/(m - 1) E[sigma_B^2], over all batches of 2 to 5 out of four."""
     population = normal(seed, 0, 4)
@@ -682,8 +698,8 @@ def ziaee_eq_5(seed: int) -> float:
     return largest_change(map(distance, range(2, 6)))
 
 
-@check
-def ziaee_eq_19_and_21(seed: int, numbers: str) -> float:
+@register_check
+def ziaee_eq_19_and_21(seed: int, numbers: Literal["m", "d"]) -> float:
     """Check Std = m/(m - 1) E[sigma] of "m" normal numbers (eq. 19), or d = 12 (eq. 21).
 
     The worst m from 2 to 50; E[sigma] of n numbers is sqrt(2/n) Gamma(n/2)/Gamma((n - 1)/2).
@@ -696,8 +712,8 @@ def ziaee_eq_19_and_21(seed: int, numbers: str) -> float:
     return max(map(distance, range(2, 51)))
 
 
-@check
-def bln_nonlinearity(seed: int, configurations: str) -> float:
+@register_check
+def bln_nonlinearity(seed: int, configurations: Literal["linear", "others"]) -> float:
     """Compare BLN in evaluation with an affine map: TTTT and TTFT, or the others."""
 
     def remainder(letters: str) -> float:
@@ -713,7 +729,7 @@ def bln_nonlinearity(seed: int, configurations: str) -> float:
     return float(np.min([remainder(c) for c in CONFIGURATIONS if c not in linear]))
 
 
-@check
+@register_check
 def bln_depends_on_others(seed: int, m: int) -> float:
     """Compare BLN of an example, in training, among two sets of others."""
     norm = BatchLayerNorm(H, m, eps=0.0).double()
@@ -725,8 +741,8 @@ BEST = {"1A": "TTFF", "1B": "FTFF", "2A": "FFTF", "2B": "FTFF"}
 """First rows of Tables 1 (pictures) and 2 (reviews), by 20 % (A) and all (B) of the data."""
 
 
-@check
-def best_configurations(seed: int, *cells: str) -> float:
+@register_check
+def count_wrong_configuration_cells(seed: int, *cells: str) -> float:
     """Count the cells of the first rows with another value than in "1A:E_B=T"."""
     columns = {"E_B": 0, "Std_B": 1, "E_F": 2, "Std_F": 3}
     wrong = 0
@@ -739,8 +755,8 @@ def best_configurations(seed: int, *cells: str) -> float:
 # --- Brody et al. (2023) ----------------------------------------------------------------------
 
 
-@check
-def projection(seed: int) -> float:
+@register_check
+def ln_as_projection(seed: int) -> float:
     """Check LN(x) = sqrt(d) P x/||P x||, P projecting (1, ..., 1) away."""
     x = normal(seed, 0, 16, 8)
     ones = torch.ones_like(x) / 8**0.5
@@ -749,7 +765,7 @@ def projection(seed: int) -> float:
     return relative_change(expected, LayerNorm(8, eps=0.0, elementwise_affine=False)(x))
 
 
-def unselectable(keys: np.ndarray) -> int:
+def count_unselectable_keys(keys: np.ndarray) -> int:
     """Return the number of keys (n, d) that no query gives the highest score."""
     count = 0
     for i, key in enumerate(keys):
@@ -763,11 +779,11 @@ def unselectable(keys: np.ndarray) -> int:
     return count
 
 
-@check
-def unselectable_keys(seed: int) -> float:
+@register_check
+def unselectable_key_share(seed: int) -> float:
     """Return the share of 24 normal keys in 4 dimensions that no query selects, behind LN."""
     keys = LayerNorm(4, eps=0.0, elementwise_affine=False)(normal(seed, 0, 24, 4))
-    return unselectable(keys.numpy()) / len(keys)
+    return count_unselectable_keys(keys.numpy()) / len(keys)
 
 
 # --- Papers on transformers since 2024 --------------------------------------------------------
@@ -790,36 +806,39 @@ def untrained_transformer(
     return net, x, y
 
 
-def last_variance(seed: int, arm: str, *, scaled: bool = False) -> float:
+def last_stream_variance(seed: int, arm: str, *, scaled: bool = False) -> float:
     """Return the variance of the residual stream behind the last layer."""
     net, x, _ = untrained_transformer(seed, arm, scaled=scaled)
     return float(residual_streams(net, x)[-1].var(1, correction=0).mean())
 
 
-@check
-def peri_variance(seed: int) -> float:
+@register_check
+def peri_variance_growth(seed: int) -> float:
     """Compare the growth of the variance of Peri-LN over all layers with 2 a layer."""
-    return abs((last_variance(seed, "sandwich") - 1) / (2 * LAYERS) - 1)
+    return abs((last_stream_variance(seed, "sandwich") - 1) / (2 * LAYERS) - 1)
 
 
-@check
-def lns_variance(seed: int) -> float:
+@register_check
+def lns_variance_reduction(seed: int) -> float:
     """Return by what part LayerNorm scaling makes the variance of pre-LN smaller."""
-    return 1 - last_variance(seed, "lns") / last_variance(seed, "pre")
+    return 1 - last_stream_variance(seed, "lns") / last_stream_variance(seed, "pre")
 
 
-@check
-def lns_variance_scaled(seed: int) -> float:
+@register_check
+def lns_effect_of_scaled_initialization(seed: int) -> float:
     """Compare the logarithms of that effect with scaled and with equal initialization."""
     effects = [
-        np.log(last_variance(seed, "pre", scaled=s) / last_variance(seed, "lns", scaled=s))
+        np.log(
+            last_stream_variance(seed, "pre", scaled=s)
+            / last_stream_variance(seed, "lns", scaled=s)
+        )
         for s in (True, False)
     ]
     return float(effects[0] / effects[1])
 
 
-@check
-def gradient_over_depth(seed: int, arm: str, over: str) -> float:
+@register_check
+def gradient_over_depth(seed: int, arm: str, over: Literal["first", "last"]) -> float:
     """Return ||dL/dW_2|| of the "first" layer over that of the last, or of the "last"."""
     with torch.enable_grad():
         _, gradients = variances_and_gradient_norms(*untrained_transformer(seed, arm))
@@ -827,7 +846,7 @@ def gradient_over_depth(seed: int, arm: str, over: str) -> float:
     return ratio if over == "first" else 1 / ratio
 
 
-@check
+@register_check
 def residual_path_factor(seed: int, arm: str) -> float:
     """Return the factor per layer of a gradient that passes the norms and skips the branches.
 
@@ -843,7 +862,7 @@ def residual_path_factor(seed: int, arm: str) -> float:
     return float(torch.stack(logs).sum().div(LAYERS).exp())
 
 
-@check
+@register_check
 def folded_gains(seed: int) -> float:
     """Multiply the matrices behind each gain of pre-LN by it, and set it to 1."""
     net, x, _ = untrained_transformer(seed, "pre", 4)
@@ -862,21 +881,21 @@ def folded_gains(seed: int) -> float:
     return relative_change(net(x), before)
 
 
-@check
+@register_check
 def rms_jacobian(seed: int) -> float:
     """Compare the Jacobian of RMSNorm at 10 x with a tenth of that at x."""
     x, norm = normal(seed, 0, H), RMSNorm(H, eps=0.0, elementwise_affine=False)
     return relative_change(jacobian(norm, 10 * x), jacobian(norm, x) / 10)
 
 
-@check
+@register_check
 def rms_forgets_length(seed: int) -> float:
     """Multiply the input of RMSNorm by 3.7."""
     x, norm = normal(seed, 0, B, H), RMSNorm(H, eps=0.0)
     return relative_change(norm(DELTA * x), norm(x))
 
 
-@check
+@register_check
 def radial_gradient(seed: int) -> float:
     """Return the part of the gradient of the last stream that lies along it."""
     net, x, y = untrained_transformer(seed, "pre", 4)
@@ -887,7 +906,7 @@ def radial_gradient(seed: int) -> float:
     return float(along.abs().max())
 
 
-@check
+@register_check
 def rescaled_matrix(seed: int, arm: str, *letters: str) -> float:
     """Return the largest change of the logits if one matrix of layer 2 of 4 is divided by 4."""
     net, x, _ = untrained_transformer(seed, arm, 4)

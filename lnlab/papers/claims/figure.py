@@ -24,7 +24,7 @@ COLORS = {
 ROW, LETTERS, PALE = 38, 56, 0.45
 
 
-def dots(records: Sequence[Record]) -> go.Figure:
+def effects_figure(records: Sequence[Record]) -> go.Figure:
     """Draw the effects of measured statements in units of the smallest that matters.
 
     The claimed side is right; what lies between the dotted lines does not matter. An interval
@@ -37,7 +37,7 @@ def dots(records: Sequence[Record]) -> go.Figure:
         of_word = [one for one in shown if one["word"] == word]
         if not of_word:
             continue
-        middle, low, high = zip(*(_clip(one["axis"]) for one in of_word), strict=True)
+        middle, low, high = zip(*(_clip_to_axis(one["axis"]) for one in of_word), strict=True)
         figure.add_scatter(
             x=middle, y=[names[one["id"]] for one in of_word], mode="markers", name=word,
             marker={"color": color, "size": 9,
@@ -60,5 +60,5 @@ def dots(records: Sequence[Record]) -> go.Figure:
     return figure.update_layout(height=170 + ROW * len(shown))
 
 
-def _clip(axis: Sequence[float]) -> list[float]:
+def _clip_to_axis(axis: Sequence[float]) -> list[float]:
     return [max(-MOST, min(MOST, value)) for value in axis]

@@ -153,21 +153,21 @@ def is_mixed(headline: Decision, same: Sequence[Decision], rest: Sequence[Decisi
         same: settings of the same question, as near to the paper as the headline.
         rest: the other settings of the claim: they only share its error rate (Holm).
     """
-    adjusted = adjust_together([headline, *same, *rest])
+    adjusted = adjusted_p_by_p([headline, *same, *rest])
     opposite = OPPOSITE.get(headline.word)
     return any(one.word == opposite and adjusted[one.p] < LEVEL for one in same)
 
 
-def adjust_together(decisions: Sequence[Decision]) -> dict[float | None, float]:
+def adjusted_p_by_p(decisions: Sequence[Decision]) -> dict[float | None, float]:
     """Return the p values of a claim's settings adjusted by Holm's method, by p; 1 for None."""
     every = [one.p for one in decisions if one.p is not None]
     return {None: 1.0, **dict(zip(every, adjust_holm(every), strict=True))}
 
 
-def adjust_holm(p: Sequence[float]) -> list[float]:
+def adjust_holm(p_values: Sequence[float]) -> list[float]:
     """Return p values adjusted by Holm's method (1979)."""
-    adjusted, largest = [0.0] * len(p), 0.0
-    for rank, index in enumerate(sorted(range(len(p)), key=p.__getitem__)):
-        largest = max(largest, min(1.0, (len(p) - rank) * p[index]))
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = largest
     return adjusted

@@ -8,7 +8,7 @@ arm at several rates.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ AT_THE_BEST = {
 """Words for what is read at the end, where the best model is chosen by a metric."""
 
 
-def measure(kind: dict[str, Any], words: str) -> Callable[[Any], Any]:
+def register_measure(kind: dict[str, Any], words: str) -> Callable[[Any], Any]:
     """Add a function to the measures of a kind, with words for how it is read."""
 
     def add(function: Any) -> Any:
@@ -46,7 +46,9 @@ def measure(kind: dict[str, Any], words: str) -> Callable[[Any], Any]:
     return add
 
 
-of_one, together, over_rates = (partial(measure, kind) for kind in (OF_ONE, TOGETHER, OVER))
+of_one, together, over_rates = (
+    partial(register_measure, kind) for kind in (OF_ONE, TOGETHER, OVER)
+)
 
 
 def rows_in_order(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -54,7 +56,7 @@ def rows_in_order(metrics: pd.DataFrame) -> pd.DataFrame:
     return metrics.loc[metrics["update"] > metrics["update"].shift(fill_value=-1)]
 
 
-def values(metrics: pd.DataFrame, metric: str) -> np.ndarray:
+def metric_along_training(metrics: pd.DataFrame, metric: str) -> np.ndarray:
     """Return a metric along the training, an array (K,); with a minus before it, negated."""
     sign = -1 if metric.startswith("-") else 1
     return sign * rows_in_order(metrics)[metric.removeprefix("-")].to_numpy(float)
@@ -69,7 +71,7 @@ def final(metrics: pd.DataFrame, metric: str) -> float:
 @of_one("read after the last update")
 def after_last_update(metrics: pd.DataFrame, metric: str) -> float:
     """Return a metric after the last update."""
-    return float(values(metrics, metric)[-1])
+    return float(metric_along_training(metrics, metric)[-1])
 
 
 @of_one("read before the first update")
@@ -91,14 +93,17 @@ def after_epochs(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
 )
 def mean_along(metrics: pd.DataFrame, metric: str) -> float:
     """Return the mean of a metric over the updates: the area under the learning curve."""
-    updates = values(metrics, "update")
-    return float(np.trapezoid(values(metrics, metric), updates) / (updates[-1] - updates[0]))
+    updates = metric_along_training(metrics, "update")
+    return float(
+        np.trapezoid(metric_along_training(metrics, metric), updates)
+        / (updates[-1] - updates[0])
+    )
 
 
 @of_one("the mean over the evaluations during training, one after each epoch")
 def mean_of_epochs(metrics: pd.DataFrame, metric: str) -> float:
     """Return the mean of a metric over the evaluations."""
-    return float(values(metrics, metric).mean())
+    return float(metric_along_training(metrics, metric).mean())
 
 
 def fit_falling(curve: np.ndarray) -> np.ndarray:
@@ -110,19 +115,21 @@ def fit_falling(curve: np.ndarray) -> np.ndarray:
     "read at the end of the closest curve through the evaluations that never rises, so that "
     "chance lows do not count"
 )
-def minimum(metrics: pd.DataFrame, metric: str) -> float:
+def minimum_of_trend(metrics: pd.DataFrame, metric: str) -> float:
     """Return the least value of the trend of a metric."""
     return float(fit_falling(metrics[metric].to_numpy(float))[-1])
 
 
 @of_one("1 over the squared length of the weights, at the end relative to the start")
-def effective_rate(metrics: pd.DataFrame, metric: str) -> float:
+def effective_rate_change(metrics: pd.DataFrame, metric: str) -> float:
     """Return 1 over the square of a norm at the end, relative to what it was at the start."""
     return (initial(metrics, metric) / after_last_update(metrics, metric)) ** 2
 
 
 @of_one("the size of the logarithm of the factor, read at the {1} of training")
-def distance_from_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
+def distance_from_one(
+    metrics: pd.DataFrame, metric: str, when: Literal["start", "end"]
+) -> float:
     """Return the distance of a factor from 1 at the "start" or the "end", in logarithms."""
     return abs(float(np.log({"start": initial, "end": final}[when](metrics, metric))))
 
@@ -131,7 +138,9 @@ def distance_from_one(metrics: pd.DataFrame, metric: str, when: str) -> float:
     "the area under it over {1}, from the start of training until the training loss is a tenth "
     "of what it was at the start"
 )
-def area_until_tenth(metrics: pd.DataFrame, metric: str, over: str) -> float:
+def area_until_loss_tenth(
+    metrics: pd.DataFrame, metric: str, over: Literal["updates", "progress"]
+) -> float:
     """Return the area under a metric from the start until the loss is at a tenth.
 
     The end lies between two evaluations, where metric and updates are straight in the log loss.
@@ -180,20 +189,22 @@ def spread_of_layers_at_start(metrics: pd.DataFrame, metric: str) -> float:
 
 
 @of_one("the value farthest from 1 after update {1}")
-def worst_ratio_from(metrics: pd.DataFrame, metric: str, start: int) -> float:
+def worst_ratio_from(metrics: pd.DataFrame, metric: str, start_update: int) -> float:
     """Return the ratio farthest from 1: one from an update on, or the square of their change.
 
     The metric is the logarithm of the ratio.
     """
-    late = metrics.loc[metrics["update"] >= start, metric].to_numpy(float)
+    late = metrics.loc[metrics["update"] >= start_update, metric].to_numpy(float)
     every = [*late, 2 * (late[-1] - late[0])]
     return float(np.exp(every[np.argmax(np.abs(every))]))
 
 
 @of_one("of the mean after update {1}")
-def distance_from_zero(metrics: pd.DataFrame, metric: str, start: int) -> float:
+def distance_from_zero(metrics: pd.DataFrame, metric: str, start_update: int) -> float:
     """Return the distance of the mean of a metric, from an update on, from 0."""
-    return float(abs(metrics.loc[metrics["update"] >= start, metric].to_numpy(float).mean()))
+    return float(
+        abs(metrics.loc[metrics["update"] >= start_update, metric].to_numpy(float).mean())
+    )
 
 
 # downstream scores of skip-thoughts
@@ -234,7 +245,7 @@ def score(metrics: pd.DataFrame, metric: str) -> float:
     "of a linear classifier of the sentence vectors, averaged over training like an area, less "
     "that of the untrained network"
 )
-def mean_gain(metrics: pd.DataFrame, metric: str, classifier_C: float = 0) -> float:
+def mean_score_gain(metrics: pd.DataFrame, metric: str, classifier_C: float = 0) -> float:
     """Return the mean of a score along the run, less what it is before the first update."""
     rows = rows_with_score(metrics, metric, classifier_C)
     return mean_along(rows, metric) - initial(rows, metric)
@@ -254,7 +265,7 @@ def lead_over_baselines(metrics: pd.DataFrame, metric: str, classifier_C: float 
     "the mean over the tasks (accuracies in %, correlations times 100, minus the squared "
     "error) at the end of training, less that after 59 % of it"
 )
-def late_gain(metrics: pd.DataFrame, classifier_C: float, *names: str) -> float:
+def late_gain(metrics: pd.DataFrame, classifier_C: float, *score_names: str) -> float:
     """Return the points that scores gain, on average, after 1/1.7 of the updates."""
 
     def gain(metric: str) -> float:
@@ -264,7 +275,7 @@ def late_gain(metrics: pd.DataFrame, classifier_C: float, *names: str) -> float:
         scale = (-1 if metric.endswith("_mse") else 1) * (100 if "_" in metric else 1)
         return scale * (curve[-1] - curve[index])
 
-    return sum(map(gain, names)) / len(names)
+    return sum(map(gain, score_names)) / len(score_names)
 
 
 # the time in which learning curves come down to a level
@@ -280,7 +291,10 @@ def time_to_fall_to(
 
     Between two evaluations the trend is a straight line.
     """
-    at, trend = values(metrics, clock), fit_falling(values(metrics, metric))
+    at, trend = (
+        metric_along_training(metrics, clock),
+        fit_falling(metric_along_training(metrics, metric)),
+    )
     below = np.flatnonzero(trend <= level)
     if not len(below) or below[0] == 0:
         return float(at[below[0] if len(below) else -1])
@@ -289,7 +303,7 @@ def time_to_fall_to(
     return float(at[first - 1] + part * (at[first] - at[first - 1]))
 
 
-def mean_time(
+def mean_time_to_levels(
     frames: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, clock: str
 ) -> list[float]:
     """Return the geometric mean over levels of the time that each run takes."""
@@ -304,7 +318,7 @@ def common_level(frames: Sequence[pd.DataFrame], metric: str, share: float = 0.0
 
     The end is the mean of the last quarter of a run; ``share`` of its fall stands above it.
     """
-    curves = [values(frame, metric) for frame in frames]
+    curves = [metric_along_training(frame, metric) for frame in frames]
     end, start = max((curve[-max(1, len(curve) // 4) :].mean(), curve[0]) for curve in curves)
     return float(end + share * max(start - end, 0.0))
 
@@ -317,7 +331,7 @@ def time_to_level(
     frames: Sequence[pd.DataFrame], metric: str, clock: str = "update"
 ) -> list[float]:
     """Return the time that each run takes to :func:`common_level`."""
-    return mean_time(frames, metric, np.array([common_level(frames, metric)]), clock)
+    return mean_time_to_levels(frames, metric, np.array([common_level(frames, metric)]), clock)
 
 
 def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
@@ -328,7 +342,10 @@ def common_levels(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
     """
     begins, ends = [], []
     for frame in frames:
-        at, trend = values(frame, "update"), fit_falling(values(frame, metric))
+        at, trend = (
+            metric_along_training(frame, "update"),
+            fit_falling(metric_along_training(frame, metric)),
+        )
         begins.append(float(np.interp(BEGUN * at[-1], at, trend)))
         ends.append(float(trend[-1]))
     return np.linspace(max(begins), max(ends), LEVELS)
@@ -339,7 +356,7 @@ def time_to_levels(
     frames: Sequence[pd.DataFrame], metric: str, clock: str = "update"
 ) -> list[float]:
     """Return the geometric mean of the times that each run takes to :func:`common_levels`."""
-    return mean_time(frames, metric, common_levels(frames, metric), clock)
+    return mean_time_to_levels(frames, metric, common_levels(frames, metric), clock)
 
 
 @together(
@@ -350,8 +367,8 @@ def time_to_levels_below(
     frames: Sequence[pd.DataFrame], metric: str, start: float
 ) -> list[float]:
     """Return the same for levels from ``start`` to where the lowest run ends."""
-    end = min(minimum(rows_in_order(frame), metric) for frame in frames)
-    return mean_time(frames, metric, np.linspace(start, end, LEVELS), "update")
+    end = min(minimum_of_trend(rows_in_order(frame), metric) for frame in frames)
+    return mean_time_to_levels(frames, metric, np.linspace(start, end, LEVELS), "update")
 
 
 @over_rates(

@@ -21,7 +21,7 @@ OPERATIONAL = ("seeds", "device", "precision")
 """Fields of a configuration in which compared runs may differ beside arm and rate."""
 
 
-class Runs:
+class RunSelector:
     """Finished runs of all experiments, selected by the fields of their configurations."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
@@ -64,12 +64,12 @@ class Runs:
             and all(self.config(run)[name] == value for name, value in wanted.items())
         ]
         selected.sort(key=lambda run: -len(run.config["seeds"]))
-        if len({self._identity(run) for run in selected}) != 1:
+        if len({self._identity_without_seeds(run) for run in selected}) != 1:
             keys = ", ".join(run.key for run in selected) or "none"
             raise ValueError(f"runs with seed {seed} and {dict(wanted)}: {keys}; one is needed")
         return selected[0]
 
-    def _identity(self, run: Run) -> str:
+    def _identity_without_seeds(self, run: Run) -> str:
         fields = self.config(run).items()
         return repr(sorted((name, x) for name, x in fields if name not in OPERATIONAL))
 
@@ -82,7 +82,7 @@ class Runs:
 class PairedRuns:
     """The runs and the numbers of one comparison, and what follows from them."""
 
-    def __init__(self, comparison: Comparison, runs: Runs) -> None:
+    def __init__(self, comparison: Comparison, runs: RunSelector) -> None:
         self.comparison, self._runs = comparison, runs
 
     @cached_property
@@ -94,7 +94,7 @@ class PairedRuns:
         """
         comparison = self.comparison
         chosen = []
-        for block in _products(comparison.blocks):
+        for block in _grid(comparison.blocks):
             per_seed = []
             for index, seed in enumerate(comparison.seeds):
                 extra = {name: values[index] for name, values in comparison.seed_fields.items()}
@@ -102,9 +102,9 @@ class PairedRuns:
                     [
                         [
                             self._runs.select(comparison.experiment, {**fields, **more}, seed)
-                            for more in _products(comparison.over)
+                            for more in _grid(comparison.over)
                         ]
-                        for fields in self._arms({**comparison.runs, **block, **extra})
+                        for fields in self._arm_settings({**comparison.runs, **block, **extra})
                     ]
                 )
             chosen.append(per_seed)
@@ -112,11 +112,11 @@ class PairedRuns:
         return chosen
 
     @property
-    def trained(self) -> list[Run]:
+    def all_runs(self) -> list[Run]:
         """All runs of the comparison, each once."""
         return list(dict.fromkeys(r for b in self.runs for s in b for arm in s for r in arm))
 
-    def _arms(self, common: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _arm_settings(self, common: Mapping[str, Any]) -> list[dict[str, Any]]:
         rates = self.comparison.rates or [None] * len(self.comparison.arms)
         return [
             {**common, **arm, **({} if rate is None else {"learning_rate": rate})}
@@ -139,13 +139,13 @@ class PairedRuns:
                 raise ValueError(f"the runs differ in {name}: select them by it")
 
     @cached_property
-    def by_arm(self) -> np.ndarray:
+    def numbers_by_arm(self) -> np.ndarray:
         """The number of each arm (arms, pairs), by seed or block; logarithms of ratios."""
         comparison = self.comparison
         blocks = []
         for block in self.runs:
             by_seed = [
-                measure(comparison.measures, self._frames(arms, seed))
+                measure_arms(comparison.measures, self._metrics_by_arm(arms, seed))
                 for arms, seed in zip(block, comparison.seeds, strict=True)
             ]
             numbers = np.array(by_seed).T
@@ -154,7 +154,7 @@ class PairedRuns:
             )
         return np.stack([one.mean(1) for one in blocks], 1) if comparison.blocks else blocks[0]
 
-    def _frames(self, arms: list[list[Run]], seed: int) -> list[list[pd.DataFrame]]:
+    def _metrics_by_arm(self, arms: list[list[Run]], seed: int) -> list[list[pd.DataFrame]]:
         return [[self._runs.metrics(run, seed) for run in arm] for arm in arms]
 
     @cached_property
@@ -163,7 +163,7 @@ class PairedRuns:
         comparison = self.comparison
         if comparison.numbers:
             return list(comparison.numbers)
-        first, *others = self.by_arm
+        first, *others = self.numbers_by_arm
         if len(others) == 3:
             first, others = first - others[0], [others[1] - others[2]]
         elif len(others) > 1:
@@ -194,7 +194,9 @@ class PairedRuns:
         shown = []
         for block in self.runs:
             for arms, seed in zip(block, comparison.seeds, strict=True):
-                numbers = measure([name] * len(comparison.arms), self._frames(arms, seed))
+                numbers = measure_arms(
+                    [name] * len(comparison.arms), self._metrics_by_arm(arms, seed)
+                )
                 shown.append(
                     [x < float(bound) if sign == "<" else x > float(bound) for x in numbers]
                 )
@@ -220,11 +222,11 @@ class PairedRuns:
         return judge(values, self.matters, comparison.claims, comparison.shared)
 
 
-def _products(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def _grid(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
-def measure(names: Sequence[str], frames: Sequence[Sequence[pd.DataFrame]]) -> list[float]:
+def measure_arms(names: Sequence[str], frames: Sequence[Sequence[pd.DataFrame]]) -> list[float]:
     """Return a number per arm: the measure of each, and the mean over several runs of one."""
     name, arguments = parse_call(names[0])
     if name in measures.TOGETHER:

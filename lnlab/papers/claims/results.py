@@ -24,7 +24,7 @@ from lnlab.papers.claims.entries import (
     NEAR,
     Comparison,
     Statement,
-    load,
+    load_statements,
 )
 from lnlab.papers.claims.judge import (
     CONTRADICTED,
@@ -33,7 +33,7 @@ from lnlab.papers.claims.judge import (
     OPPOSITE,
     SUPPORTED,
     Decision,
-    adjust_together,
+    adjusted_p_by_p,
     is_mixed,
 )
 from lnlab.paths import place
@@ -94,11 +94,14 @@ def judge_all(root: Path = ROOT, statements: Iterable[Statement] | None = None) 
     Raises:
         ValueError: for an entry that cannot be judged; names it, and the setting.
     """
-    from lnlab.papers.claims.pairs import Runs
+    from lnlab.papers.claims.pairs import RunSelector
     from lnlab.training.runs import read
 
-    runs = Runs(read([root]))
-    records = [_record(one, runs) for one in (load() if statements is None else statements)]
+    runs = RunSelector(read([root]))
+    records = [
+        _judge_statement(one, runs)
+        for one in (load_statements() if statements is None else statements)
+    ]
     tested = [one for one in records if one["p"] is not None and one["declared"] != AFTER]
     if tested:
         for one, q in zip(
@@ -108,7 +111,7 @@ def judge_all(root: Path = ROOT, statements: Iterable[Statement] | None = None) 
     return records
 
 
-def _record(claim: Statement, runs: Any) -> Record:
+def _judge_statement(claim: Statement, runs: Any) -> Record:
     record: Record = {
         "id": claim.id, "paper": claim.paper, "source": claim.source, "theme": claim.theme,
         "quote": claim.quote, "says": claim.says, "word": NOT_TESTED, "verdict": NOT_TESTED,
@@ -121,7 +124,7 @@ def _record(claim: Statement, runs: Any) -> Record:
     if not claim.settings:
         from lnlab.papers.claims import equations
 
-        word, effect = equations.judge(claim)
+        word, effect = equations.judge_formula(claim)
         code = f'from {equations.__name__} import print_draws; print_draws("{claim.id}")'
         command = shlex.join(["python", "-c", code])
         if re.match("[a-z]{2}", effect):  # not a formula: "m/(m-1) times ..."
@@ -129,13 +132,13 @@ def _record(claim: Statement, runs: Any) -> Record:
         n = len(equations.DRAWS) if claim.checked == DRAWN else 1
         outcome = {"word": word, "verdict": word, "effect": effect, "n": n}
         return record | outcome | {"setting": claim.checked, "command": command}
-    judged = [(one, *_setting(claim, one, runs)) for one in claim.settings]
+    judged = [(one, *_judge_comparison(claim, one, runs)) for one in claim.settings]
     record["settings"] = [setting for _, _, setting in judged]
     for one, _, setting in judged:
-        setting["older"] = any(_repeats(other, one) for other in claim.settings)
+        setting["older"] = any(_replaces_unkept_setting(other, one) for other in claim.settings)
     asked = [one for one in judged if not one[0].asks]
     tested = [one for one in asked if one[1].word != NOT_TESTED] or asked
-    headline, decision, setting = min(tested, key=lambda one: claim.rank(one[0]))
+    headline, decision, setting = min(tested, key=lambda one: claim.headline_rank(one[0]))
     others = [one for one in judged if one[0] is not headline]
     rank = [*NEAR].index
     same, rest = [], []
@@ -148,7 +151,7 @@ def _record(claim: Statement, runs: Any) -> Record:
     every = [decision, *same, *rest]
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
-    record["shown"] = _why_shown(headline, [one for one, _, _ in tested])
+    record["shown"] = _headline_reason(headline, [one for one, _, _ in tested])
     record["effect"] += wording.describe_bound(headline, decision, record["bound"])
     contrary = [
         one for one in others if one[1].word == OPPOSITE.get(decision.word) and not one[0].asks
@@ -157,17 +160,17 @@ def _record(claim: Statement, runs: Any) -> Record:
     if headline.numbers:
         record["effect"] += "; its runs are not kept"
     if is_mixed(decision, same, rest):
-        _, against, other = min(nearest, key=lambda one: claim.rank(one[0]))
+        _, against, other = min(nearest, key=lambda one: claim.headline_rank(one[0]))
         one, opposite = ("for", "against")[:: 1 if decision.word == SUPPORTED else -1]
         effect = (
             f"{one}: {record['effect']}; {opposite}, in “{other['name']}”: {other['effect']}"
         )
-        why = f"another setting says the opposite, with {_adjusted(against, every)}"
+        why = f"another setting says the opposite, with {_describe_adjusted_p(against, every)}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": why}
     else:
-        record["effect"] += _describe_others(decision, counted)
+        record["effect"] += _describe_dissenting_settings(decision, counted)
     if nearest and record["word"] != MIXED:
-        reasons = "; ".join(_adjusted(one, every) for _, one, _ in nearest)
+        reasons = "; ".join(_describe_adjusted_p(one, every) for _, one, _ in nearest)
         record["contrary"] = f"not “mixed”, as the opposite has {reasons}"
     notes = [claim.note, headline.note, OVERLAP if headline.shared else ""]
     if headline.numbers:
@@ -181,19 +184,19 @@ def _record(claim: Statement, runs: Any) -> Record:
         tested = [one for one in answers if one[1].word != NOT_TESTED]
         answer = NOT_TESTED  # nothing learned
         if tested:
-            _, _, one = min(tested, key=lambda one: claim.rank(one[0]))
+            _, _, one = min(tested, key=lambda one: claim.headline_rank(one[0]))
             answer = f"{one['verdict']}, {one['effect']}"
         record["effect"] += f"; {name}: {answer}"
     return record
 
 
-def _repeats(new: Comparison, old: Comparison) -> bool:
+def _replaces_unkept_setting(new: Comparison, old: Comparison) -> bool:
     """Return True if a setting repeats one whose runs are not kept, with the same seeds."""
     alike = new.asks == old.asks and new.seeds == old.seeds and old.name.startswith(new.name)
     return bool(old.numbers) and not new.numbers and alike
 
 
-def _describe_others(shown: Decision, same: Sequence[Decision]) -> str:
+def _describe_dissenting_settings(shown: Decision, same: Sequence[Decision]) -> str:
     """Return how many other settings, as near to the paper, have another word that decides."""
     tested = [one.word for one in same if one.word != NOT_TESTED]
     verbs = {SUPPORTED: "supports", CONTRADICTED: "contradicts"}
@@ -208,8 +211,8 @@ def _describe_others(shown: Decision, same: Sequence[Decision]) -> str:
     return f"; of {len(tested)} other settings as near, {' and '.join(said)}"
 
 
-def _why_shown(headline: Comparison, tested: Sequence[Comparison]) -> str:
-    """Return which step of :meth:`Statement.rank` left the headline alone."""
+def _headline_reason(headline: Comparison, tested: Sequence[Comparison]) -> str:
+    """Return which step of :meth:`Statement.headline_rank` left the headline alone."""
     rates = {
         "validation": "chosen on held-out examples",
         "training": "chosen on the training loss",
@@ -228,10 +231,12 @@ def _why_shown(headline: Comparison, tested: Sequence[Comparison]) -> str:
         "as near to the paper, with rates chosen alike and as many seeds",
         "as near to the paper, with rates chosen alike and as many seeds",
     )
-    best = Statement.rank(headline)
+    best = Statement.headline_rank(headline)
     for step, (reason, alike) in enumerate(zip(reasons, equals, strict=True)):
-        equal = [one for one in tested if Statement.rank(one)[:step] == best[:step]]
-        left = [one for one in equal if Statement.rank(one)[: step + 1] == best[: step + 1]]
+        equal = [one for one in tested if Statement.headline_rank(one)[:step] == best[:step]]
+        left = [
+            one for one in equal if Statement.headline_rank(one)[: step + 1] == best[: step + 1]
+        ]
         if len(equal) > 1 and (len(left) == 1 or reason == reasons[-1]):
             return f"of {len(equal)} settings {alike}, {reason}" if alike else reason
     return ""
@@ -242,28 +247,34 @@ def _name_data(comparison: Comparison) -> str:
     return first if comparison.on in first else comparison.on
 
 
-def _adjusted(decision: Decision, every: Sequence[Decision]) -> str:
+def _describe_adjusted_p(decision: Decision, every: Sequence[Decision]) -> str:
     """Return how Holm's correction changes the p value of a setting."""
     tests = sum(one.p is not None for one in every)
     return (
-        f"p = {decision.p:.2g} ({adjust_together(every)[decision.p]:.2g} after Holm's "
+        f"p = {decision.p:.2g} ({adjusted_p_by_p(every)[decision.p]:.2g} after Holm's "
         f"correction for the {tests} comparisons of this statement)"
     )
 
 
-def _setting(claim: Statement, comparison: Comparison, runs: Any) -> tuple[Decision, Record]:
+def _judge_comparison(
+    claim: Statement, comparison: Comparison, runs: Any
+) -> tuple[Decision, Record]:
     from lnlab.papers.claims.pairs import PairedRuns
 
     evidence = PairedRuns(comparison, runs)
     try:
         decision = evidence.decision
         effects = evidence.effects
-        command = "" if comparison.numbers else write_command(evidence.trained)
+        command = "" if comparison.numbers else format_training_commands(evidence.all_runs)
         levels = used = ""
         if not comparison.numbers:
-            used = wording.describe_data([runs.config(run) for run in evidence.trained])
+            used = wording.describe_cifar10_training(
+                [runs.config(run) for run in evidence.all_runs]
+            )
             levels = (
-                "" if decision.shares else wording.describe_levels(comparison, evidence.by_arm)
+                ""
+                if decision.shares
+                else wording.describe_arm_means(comparison, evidence.numbers_by_arm)
             )
     except (ValueError, KeyError) as error:
         raise ValueError(f"{claim.id}, {comparison.name}: {error}") from error
@@ -278,7 +289,7 @@ def _setting(claim: Statement, comparison: Comparison, runs: Any) -> tuple[Decis
         verdict = "not tested: nothing learned"
     elif comparison.near == "other" and decision.word in OPPOSITE:
         verdict = f"{decision.word} on {comparison.on}{decision.size_in_words}"
-    effect = wording.describe(comparison, estimate, ends)
+    effect = wording.describe_effect(comparison, estimate, ends)
     read = wording.describe_measure(comparison)
     if decision.shares:
         effect = wording.describe_shares(comparison, decision.shares, len(evidence.learned[0]))
@@ -294,15 +305,16 @@ def _setting(claim: Statement, comparison: Comparison, runs: Any) -> tuple[Decis
         "interval": ends and [wording.shown_value(comparison, end) for end in ends],
         "unit": f"{change}{comparison.unit}", "axis": None,
         "p": decision.p and float(f"{decision.p:.3g}"),
-        "n": decision.n, "claims": comparison.claims, "pairs": comparison.pairs,
+        "n": decision.n, "claims": comparison.claims, "pairs": comparison.pairs_name,
         "expected": comparison.expect, "bound": matters,
-        "why": wording.explain(comparison, decision, matters),
+        "why": wording.explain_decision(comparison, decision, matters),
         "used": used, "levels": levels, "data": _name_data(comparison),
         "quantity": wording.name_quantity(comparison), "read": read,
         "shares": bool(decision.shares), "nearness": NEAR[comparison.near],
         "declared": comparison.declared, "asks": comparison.asks, "claimed": claimed,
-        "compared": wording.name_compared(comparison), "command": command,
-        "note": comparison.note, "learned": wording.describe_learning(comparison.learned),
+        "compared": wording.name_quantity_and_sides(comparison), "command": command,
+        "note": comparison.note,
+        "learned": wording.describe_learned_condition(comparison.learned),
         "kept": not comparison.numbers, "numbers_from": comparison.numbers_from,
         "tuned_on": comparison.tuned_on, "matters": wording.describe_matters(comparison),
         "values": [wording.shown_value(comparison, one) for one in effects],
@@ -318,7 +330,7 @@ def _setting(claim: Statement, comparison: Comparison, runs: Any) -> tuple[Decis
 # the commands that train runs again
 
 
-def write_command(runs: Iterable[Any]) -> str:
+def format_training_commands(runs: Iterable[Any]) -> str:
     """Return the shell commands that train runs, the nearest of the budgets first."""
     from lnlab.papers import EXPERIMENTS
 
@@ -328,11 +340,11 @@ def write_command(runs: Iterable[Any]) -> str:
         one = seeds.setdefault(replace(experiment, seeds=(0,)), [])
         one += [seed for seed in experiment.seeds if seed not in one]
     runs = [replace(one, seeds=tuple(numbers)) for one, numbers in seeds.items()]
-    commands = [_train(one) for one in runs]
-    return write_loop(commands) or " && ".join(map(shlex.join, commands))
+    commands = [_training_command_words(one) for one in runs]
+    return format_shell_loop(commands) or " && ".join(map(shlex.join, commands))
 
 
-def write_loop(commands: Sequence[Sequence[str]]) -> str:
+def format_shell_loop(commands: Sequence[Sequence[str]]) -> str:
     """Return a shell loop that runs four or more commands, "" unless they make up a grid."""
     columns = [list(dict.fromkeys(words)) for words in zip(*commands, strict=False)]
     varied = [words for words in columns if len(words) > 1]
@@ -351,9 +363,9 @@ def write_loop(commands: Sequence[Sequence[str]]) -> str:
     return f"{begin}{body.strip()}; {'; '.join(['done'] * len(varied))}"
 
 
-def _train(experiment: Any) -> list[str]:
+def _training_command_words(experiment: Any) -> list[str]:
     config = experiment.config()
-    budgets = _budgets(type(experiment), config["batch_size"])
+    budgets = _budget_configs(type(experiment), config["batch_size"])
     changes = {
         name: [key for key in {**config, **budget} if budget.get(key) != config.get(key)]
         for name, budget in budgets.items()
@@ -363,17 +375,17 @@ def _train(experiment: Any) -> list[str]:
     for key in dict.fromkeys(["norm", *changes[budget], "batch_size"]):
         # a field at its default is not in the configuration
         value = config.get(key, getattr(experiment, key))
-        words += ["--set", f"{key}={_plain_value(key, value)}"]
+        words += ["--set", f"{key}={_format_command_value(key, value)}"]
     return words
 
 
 @cache
-def _budgets(kind: Any, size: int) -> dict[str, Mapping[str, Any]]:
+def _budget_configs(kind: Any, size: int) -> dict[str, Mapping[str, Any]]:
     names = ("paper", "notebook")
     return {name: kind.budget(name, batch_size=size).config() for name in names}
 
 
-def _plain_value(key: str, value: Any) -> str:
+def _format_command_value(key: str, value: Any) -> str:
     if key == "seeds":
         return write_seeds(value)
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

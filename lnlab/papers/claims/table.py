@@ -1,4 +1,4 @@
-"""The claims as :func:`lnlab.claims` gives them: a table, a figure, a page, a paragraph."""
+"""The claims as :func:`lnlab.claims` gives them: a table, a figure, a page, an explanation."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -62,9 +62,9 @@ class Claims(Sequence[Record]):
 
     def plot(self) -> "go.Figure":
         """Return the measured statements: a dot with its interval each."""
-        from lnlab.papers.claims.figure import dots
+        from lnlab.papers.claims.figure import effects_figure
 
-        return dots(self.records)
+        return effects_figure(self.records)
 
     def save(self, path: Path | str) -> Path:
         """Write the page of the claims in one file, or a table (.csv, .json)."""
@@ -109,7 +109,7 @@ def findings(page: str = "") -> str:
     return text.replace("](#", f"]({page}#").replace("](errata.md)", f"]({errata})")
 
 
-def paragraph(record: Record, width: int = WIDTH, *, every: bool = True) -> str:
+def explain_record(record: Record, width: int = WIDTH, *, every: bool = True) -> str:
     """Return what is known of one statement: the outcome, details, settings, command.
 
     Args:

@@ -59,7 +59,9 @@ def shown_value(comparison: Comparison, value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def describe(comparison: Comparison, estimate: float, ends: Sequence[float] | None) -> str:
+def describe_effect(
+    comparison: Comparison, estimate: float, ends: Sequence[float] | None
+) -> str:
     """Return an effect in words: "27 % fewer updates with LN than with BN (21 to 32)"."""
     first, second = name_sides(comparison)
     if comparison.effect == "ratio" and (
@@ -114,18 +116,20 @@ def describe_bound(comparison: Comparison, decision: Decision, matters: float) -
         return f"; smallest effect that matters: {100 * (most - 1):.0f} % {more}"
     if comparison.expect is not None:
         return f"; claimed: {comparison.claims} than {comparison.expect:g}"
-    if decision.word == INCONCLUSIVE and (excluded := _excluded(comparison, decision, matters)):
+    if decision.word == INCONCLUSIVE and (
+        excluded := _excluded_effect(comparison, decision, matters)
+    ):
         return f"; {excluded[1]} is ruled out"
     bounded = comparison.claims in ("equal", "not more") or decision.word == NO_DIFFERENCE
     if bounded or decision.size == "small":
-        return f"; smallest effect that matters: {_smallest(comparison)}"
+        return f"; smallest effect that matters: {_describe_smallest_effect(comparison)}"
     return ""
 
 
 def describe_pairs(comparison: Comparison, decision: Decision) -> str:
     """Return why there is no word, where there are too few pairs or no interval."""
     if decision.n < PAIRS:
-        return f"; only {decision.n} {comparison.pairs}, and a word needs {PAIRS}"
+        return f"; only {decision.n} {comparison.pairs_name}, and a word needs {PAIRS}"
     alone = decision.low is None and not decision.shares
     return "; no interval: all seeds have one number" if alone else ""
 
@@ -153,8 +157,8 @@ def describe_shares(comparison: Comparison, learned: tuple[int, int], n: int) ->
         return f"none of {2 * n} networks learned"
     (first, second), (a, b) = name_sides(comparison), learned
     return (
-        f"{a} of {n} networks learned {first}{_interval(a, n)}, {b} of {n} {second}"
-        f"{_interval(b, n)}"
+        f"{a} of {n} networks learned {first}{_format_share_interval(a, n)}, "
+        f"{b} of {n} {second}{_format_share_interval(b, n)}"
     )
 
 
@@ -164,19 +168,19 @@ def name_quantity(comparison: Comparison) -> str:
     return quantity if comparison.effect == "difference" and quantity else comparison.unit
 
 
-def name_compared(comparison: Comparison) -> str:
+def name_quantity_and_sides(comparison: Comparison) -> str:
     """Return what an effect names beside its size: "loss with LN than with BN"."""
     first, second = name_sides(comparison)
     quantity = name_quantity(comparison)
     return f" {quantity} {first} than {second}" if second else f"{quantity}: "
 
 
-def _interval(learned: int, n: int) -> str:
+def _format_share_interval(learned: int, n: int) -> str:
     low, high = (100 * end for end in share_interval(learned, n))
     return f" ({low:.0f} to {high:.0f} %)"
 
 
-def describe_learning(learned: str) -> str:
+def describe_learned_condition(learned: str) -> str:
     """Return in words what counts as having learned."""
     if not learned:
         return ""
@@ -238,10 +242,10 @@ def name_arm(arm: Mapping[str, Any]) -> str:
 
 def describe_matters(comparison: Comparison) -> str:
     """Return the smallest effect that matters, with its reason."""
-    return f"{_smallest(comparison)} ({comparison.reason})"
+    return f"{_describe_smallest_effect(comparison)} ({comparison.reason})"
 
 
-def _smallest(comparison: Comparison) -> str:
+def _describe_smallest_effect(comparison: Comparison) -> str:
     """Return the smallest effect that matters: of a ratio on both sides of 1."""
     if comparison.effect == "difference":
         text = f"{comparison.matters:g} {comparison.unit.partition(' of ')[0].rstrip(',')}"
@@ -253,7 +257,7 @@ def _smallest(comparison: Comparison) -> str:
     return f"{100 * share:g} % {less} or {100 / (1 / share - 1):.0f} % {more}"
 
 
-def explain(comparison: Comparison, decision: Decision, matters: float) -> str:
+def explain_decision(comparison: Comparison, decision: Decision, matters: float) -> str:
     """Return why a word follows from the interval, where no effect is not what decides."""
     low, high, word = decision.low, decision.high, decision.word
     if decision.shares:
@@ -261,14 +265,16 @@ def explain(comparison: Comparison, decision: Decision, matters: float) -> str:
     if low is None or high is None:
         return "there is no interval, as all seeds have one number"
     if decision.n < PAIRS:
-        return f"there are {decision.n} {comparison.pairs}, and a word needs {PAIRS}"
+        return f"there are {decision.n} {comparison.pairs_name}, and a word needs {PAIRS}"
     where = {SUPPORTED: "all", CONTRADICTED: "no"}.get(word, "a part, but not all,")
     if comparison.claims == "equal":
         return f"{where} of the 95 % interval counts as equal"
     if comparison.claims == "not more":
         return _explain_not_more(comparison, low, high, word)
     if comparison.expect is None:
-        return _explain_open(comparison, decision, matters) if word == INCONCLUSIVE else ""
+        return (
+            _explain_inconclusive(comparison, decision, matters) if word == INCONCLUSIVE else ""
+        )
     if low <= 0 <= high:
         near = " and nothing far from it" if word == NO_DIFFERENCE else ""
         return f"the 95 % interval includes {comparison.expect:g}{near}"
@@ -276,10 +282,10 @@ def explain(comparison: Comparison, decision: Decision, matters: float) -> str:
     return f"the 95 % interval lies wholly {side} {comparison.expect:g}"
 
 
-def _explain_open(comparison: Comparison, decision: Decision, matters: float) -> str:
+def _explain_inconclusive(comparison: Comparison, decision: Decision, matters: float) -> str:
     """Return which effects that matter an interval around 0 includes, and which it excludes."""
     text = "the 95 % interval includes 0 (no effect) and effects that matter"
-    excluded = _excluded(comparison, decision, matters)
+    excluded = _excluded_effect(comparison, decision, matters)
     if not excluded:
         return f"{text} in both directions"
     direction, size = excluded
@@ -290,7 +296,7 @@ def _explain_open(comparison: Comparison, decision: Decision, matters: float) ->
     return f"{text} in {other}; in {claimed} it excludes them ({size})"
 
 
-def _excluded(
+def _excluded_effect(
     comparison: Comparison, decision: Decision, matters: float
 ) -> tuple[int, str] | None:
     """Return the direction in which an interval around 0 excludes what matters, and that."""
@@ -301,8 +307,8 @@ def _excluded(
         return None
     for direction, end in ((-1, low), (1, high)):
         if direction * end < matters:
-            size = describe(comparison, direction * matters, None)
-            return direction, size.removesuffix(name_compared(comparison))
+            size = describe_effect(comparison, direction * matters, None)
+            return direction, size.removesuffix(name_quantity_and_sides(comparison))
     return None
 
 
@@ -314,7 +320,7 @@ def _explain_not_more(comparison: Comparison, low: float, high: float, word: str
         size = (
             f"{100 * (most - 1):.0f} %"
             if comparison.effect == "ratio"
-            else _smallest(comparison)
+            else _describe_smallest_effect(comparison)
         )
         bound = (
             f"{size} {_less_and_more(comparison.unit)[1]} {name_quantity(comparison)} {first}"
@@ -334,7 +340,7 @@ def _explain_shares(comparison: Comparison, decision: Decision) -> str:
     return f"more networks learned {more} ({test})"
 
 
-def describe_levels(comparison: Comparison, by_arm: Any) -> str:
+def describe_arm_means(comparison: Comparison, by_arm: Any) -> str:
     """Return the mean of each side, of ratios the geometric mean, from a number per arm."""
     ratio = comparison.effect == "ratio"
     means = [math.exp(one.mean()) if ratio else float(one.mean()) for one in by_arm]
@@ -363,11 +369,11 @@ def describe_levels(comparison: Comparison, by_arm: Any) -> str:
         ]
     unit, _, quantity = comparison.unit.partition(" of ")
     in_unit = f"in {unit}; " if not ratio and quantity and not percent else ""
-    over = f"{in_unit}{'geometric ' * ratio}means over the {comparison.pairs}"
+    over = f"{in_unit}{'geometric ' * ratio}means over the {comparison.pairs_name}"
     return f"{', '.join(texts)} ({over})" if len(means) > 1 else ""
 
 
-def describe_data(configs: Sequence[Mapping[str, Any]]) -> str:
+def describe_cifar10_training(configs: Sequence[Mapping[str, Any]]) -> str:
     """Return how many images of CIFAR-10 networks are trained on, and how often."""
     if {config.get("data") for config in configs} != {"cifar10"}:
         return ""

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lnlab.papers.claims.entries import Statement, load, read
-from lnlab.papers.claims.pairs import PairedRuns, Runs
+from lnlab.papers.claims.entries import Statement, load_statements, read_statements
+from lnlab.papers.claims.pairs import PairedRuns, RunSelector
 from lnlab.training.runs import Run
 
 ENTRY = """
@@ -30,7 +30,7 @@ settings = [
 
 
 def test_every_entry_is_complete_and_quoted():
-    claims = load()
+    claims = load_statements()
     assert {"ba2016-eq6", "ba2016-6.6-faster-128"} <= {claim.id for claim in claims}
     for claim in claims:
         assert claim.quote, claim.id
@@ -53,7 +53,7 @@ def test_what_an_entry_may_not_have_is_refused_by_name(tmp_path, old, new, refus
     path = tmp_path / "a.toml"
     path.write_text(ENTRY.replace(old, new), encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(refused)):
-        read(path)
+        read_statements(path)
 
 
 def run_of(root, norm, seeds, losses, **changes):
@@ -74,13 +74,13 @@ def run_of(root, norm, seeds, losses, **changes):
 def comparison(tmp_path):
     path = tmp_path / "a.toml"
     path.write_text(ENTRY.replace('data = "x"', 'data = "embedded"'), encoding="utf-8")
-    return read(path)[0].settings[0]
+    return read_statements(path)[0].settings[0]
 
 
 def test_the_headline_is_chosen_by_rule(comparison):
     more, tuned = replace(comparison, seeds=(0, 1, 2)), replace(comparison, tuned_on="training")
     nearest = [tuned, more, comparison, replace(tuned, near="other")]
-    assert sorted([comparison, nearest[3], tuned, more], key=Statement.rank) == nearest
+    assert sorted([comparison, nearest[3], tuned, more], key=Statement.headline_rank) == nearest
 
 
 def test_runs_are_paired_by_seed(tmp_path, comparison):
@@ -88,16 +88,16 @@ def test_runs_are_paired_by_seed(tmp_path, comparison):
         run_of(tmp_path, "layer", (0, 1), (1.0, 2.0)),
         run_of(tmp_path, "none", (1, 0), (4.0, 1.5)),
     ]
-    assert PairedRuns(comparison, Runs(runs)).effects == [-0.5, -2.0]
+    assert PairedRuns(comparison, RunSelector(runs)).effects == [-0.5, -2.0]
 
 
 def test_unpaired_seeds_and_other_differences_are_refused(tmp_path, comparison):
     layer = run_of(tmp_path, "layer", (0, 1), (1.0, 2.0))
     none = run_of(tmp_path, "none", (0,), (1.5,))
     with pytest.raises(ValueError, match=r"seed 1.*none; one is needed"):
-        _ = PairedRuns(comparison, Runs([layer, none])).effects
+        _ = PairedRuns(comparison, RunSelector([layer, none])).effects
     more = run_of(tmp_path, "none", (0, 1), (1.0, 2.0), batch_size=7)
     with pytest.raises(ValueError, match=r"seed 0.*one is needed"):
-        _ = PairedRuns(comparison, Runs([layer, none, more])).effects
+        _ = PairedRuns(comparison, RunSelector([layer, none, more])).effects
     with pytest.raises(ValueError, match="differ in batch_size"):
-        _ = PairedRuns(comparison, Runs([layer, more])).effects
+        _ = PairedRuns(comparison, RunSelector([layer, more])).effects

@@ -11,7 +11,7 @@ from lnlab.analysis import fisher
 from lnlab.nn import Identity, LayerNorm, RMSNorm, Stats
 from lnlab.nn.table1 import ROWS
 from lnlab.papers.claims import equations
-from lnlab.papers.claims.entries import Statement, load
+from lnlab.papers.claims.entries import Statement, load_statements
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG
 from lnlab.papers.transformer.model import ARMS
 
@@ -37,11 +37,11 @@ def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
         {"says": "for the inputs", "check": "invariance(9, layer)", "within": 1e-12},
         {"says": "for the sums", "check": "invariance(7, layer)", "within": 1e-12},
     ]
-    exact = equations.judge(statement(readings=readings))
+    exact = equations.judge_formula(statement(readings=readings))
     assert exact.word == AMBIGUOUS
     wrong = "the output differs from that before by up to 97 % of the largest value"
     assert exact.effect == f"Right for the sums. Wrong for the inputs ({wrong})"
-    exact = equations.judge(statement(readings=readings[:1], right="of the sums."))
+    exact = equations.judge_formula(statement(readings=readings[:1], right="of the sums."))
     assert (exact.word, exact.effect) == (WRONG, f"{wrong}. Right: of the sums.")
 
 
@@ -49,10 +49,10 @@ def test_a_draw_that_is_no_number_is_never_right(monkeypatch):
     values = iter([0.0, float("nan"), *[0.0] * 8] * 2)
     monkeypatch.setitem(equations.CHECKS, "eq_8", lambda seed: next(values))
     for bound in ("within", "beyond"):
-        assert equations.judge(statement(check="eq_8", **{bound: 0.0})).word == WRONG
+        assert equations.judge_formula(statement(check="eq_8", **{bound: 0.0})).word == WRONG
 
 
-EXACT = {claim.id: claim for claim in load() if claim.check or claim.readings}
+EXACT = {claim.id: claim for claim in load_statements() if claim.check or claim.readings}
 WRONG_AS_PRINTED = {
     "ba2016-5.1-eq2-eq3", "ba2016-5.1-all-rescaling", "ba2016-5.2-eq10", "ba2016-5.2-eq13",
     "ba2016-5.2-half", "ba2016-5.2-gain", "ba2016-supplement-eq35",
@@ -71,7 +71,7 @@ def known(id):
 
 @pytest.mark.parametrize("id", EXACT)
 def test_the_words_are_those_that_were_derived_by_hand(id):
-    assert equations.judge(EXACT[id]).word == known(id)
+    assert equations.judge_formula(EXACT[id]).word == known(id)
 
 
 def rows(**others):
@@ -140,7 +140,7 @@ WITH_A_MISTAKE = {
 def test_a_mistake_changes_the_word(id, monkeypatch):
     for name, value in WITH_A_MISTAKE[id].items():
         monkeypatch.setattr(f"{equations.__name__}.{name}", value)
-    assert equations.judge(EXACT[id]).word != known(id)
+    assert equations.judge_formula(EXACT[id]).word != known(id)
 
 
 ERRATA = (Path(__file__).parents[3] / "docs" / "errata.md").read_text()

@@ -92,8 +92,10 @@ def test_a_sum_until_a_tenth_does_not_depend_on_what_comes_later():
     """Of a loss exp(-t) a tenth is at t = log 10; a metric of 1 sums to the updates there."""
     at = np.linspace(0, 5, 501)
     metrics = pd.DataFrame({"update": at, "train_nll": np.exp(-at), "moved": np.ones(501)})
-    assert measures.area_until_tenth(metrics, "moved", "updates") == pytest.approx(np.log(10))
-    assert measures.area_until_tenth(metrics[:300], "moved", "updates") == pytest.approx(
+    assert measures.area_until_loss_tenth(metrics, "moved", "updates") == pytest.approx(
         np.log(10)
     )
-    assert measures.area_until_tenth(metrics, "moved", "progress") == pytest.approx(1)
+    assert measures.area_until_loss_tenth(metrics[:300], "moved", "updates") == pytest.approx(
+        np.log(10)
+    )
+    assert measures.area_until_loss_tenth(metrics, "moved", "progress") == pytest.approx(1)

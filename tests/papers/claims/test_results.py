@@ -17,8 +17,14 @@ from lnlab.book.claims_page import (
 from lnlab.papers.claims import claims, findings
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
-from lnlab.papers.claims.results import ROOT, judge_all, load_records, source_hash, write_loop
-from lnlab.papers.claims.wording import describe
+from lnlab.papers.claims.results import (
+    ROOT,
+    format_shell_loop,
+    judge_all,
+    load_records,
+    source_hash,
+)
+from lnlab.papers.claims.wording import describe_effect
 
 RECORDS = load_records()
 BY_ID = {one["id"]: one for one in RECORDS}
@@ -144,12 +150,12 @@ def test_a_grid_of_trainings_is_one_loop():
     commands = [
         [f"norm={a}", f"data={b}", "x"] for a in ("layer", "batch pooled") for b in "cd"
     ]
-    assert write_loop(commands) == (
+    assert format_shell_loop(commands) == (
         "for norm in layer 'batch pooled'; do for data in c d; do "
         'norm="$norm" data="$data" x; done; done'
     )
-    assert not write_loop(commands[:3])
-    assert not write_loop([*commands[:3], ["norm=layer", "data=e", "x"]])
+    assert not format_shell_loop(commands[:3])
+    assert not format_shell_loop([*commands[:3], ["norm=layer", "data=e", "x"]])
 
 
 def comparison(**given):
@@ -174,7 +180,7 @@ def comparison(**given):
     ],
 )  # fmt: skip
 def test_effects_have_natural_units(of, estimate, ends, text):
-    assert describe(comparison(**of), estimate, ends) == text
+    assert describe_effect(comparison(**of), estimate, ends) == text
 
 
 def test_the_page_escapes_what_it_is_given_and_has_an_address_per_statement():
