@@ -154,7 +154,8 @@ def gradient_and_stepped_parameters(loss: Objective) -> tuple[Tensor, Tensor]:
 def gradient_change(loss: Objective) -> float:
     """Return ||g - g'|| / ||g||, with g' the gradient after a step.
 
-    The step is that of :func:`gradient_and_stepped_parameters`. The result is LOWER / 2 in a round bowl, however steep.
+    The step is that of :func:`gradient_and_stepped_parameters`. The result is
+    LOWER / 2 in a round bowl, however steep.
     """
     g, after = gradient_and_stepped_parameters(loss)
     return float((g - loss.gradient(after)[1]).norm() / g.norm())

@@ -168,7 +168,8 @@ def transformer(**settings: Any) -> Panel:
     }
     return Panel(
         TransformerPanelSettings(**settings), controls, show_initial_gradients, alt=alt,
-        late={"steps": show_first_steps}, notebook="19", on_page=["depth"], suggestions=suggestions,
+        late={"steps": show_first_steps}, notebook="19",
+        on_page=["depth"], suggestions=suggestions,
     )  # fmt: skip
 
 
