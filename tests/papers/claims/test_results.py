@@ -68,7 +68,7 @@ def test_a_fork_of_rates_is_shown_on_both_sides():
 def test_a_statement_says_why_its_setting_is_shown():
     shown = {id: details(one).get("Why this one is shown", "") for id, one in BY_ID.items()}
     assert shown["ziaee2022-4-cifar-1"] == "It is the nearest to the paper."
-    assert shown["kim2025-lower"].endswith("alike, it has the most seeds (20).")
+    assert shown["ba2016-1-rnn"].endswith("alike, it has the most seeds (30).")
     assert "declared before its runs" in shown["ba2016-3-gradients"]
     assert shown["ba2016-6.2-faster"].startswith("Of 2 settings as near to the paper")
     assert not shown["benothman2018-4.1-steps"]
