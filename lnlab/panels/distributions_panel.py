@@ -37,7 +37,7 @@ Sections = Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class DistributionsState:
+class DistributionsPanelSettings:
     """Recorded nets at one moment."""
 
     net: str | None = None  # which of the recorded kinds; None is the first
@@ -53,7 +53,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         frames: by kind of net and by arm, as
             :meth:`~lnlab.analysis.recorder.Recorder.to_frame` gives them, of activations and
             perhaps of gradients. Arms of a kind have the same steps and layers.
-        settings: fields of :class:`DistributionsState` to start with; Reset returns to them.
+        settings: initial fields of :class:`DistributionsPanelSettings`; Reset restores them.
 
     Raises:
         ValueError: for what was not recorded, or if the steps of arms differ.
@@ -77,7 +77,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         known = {arm: frames[net][arm] for arm in arms if arm in frames[net]}
         return {arm: layer_quantiles(frame, what, step) for arm, frame in known.items()}
 
-    def y_limit(state: DistributionsState) -> float:
+    def y_limit(state: DistributionsPanelSettings) -> float:
         """Return the limit of the axis, for activations over all steps."""
         edges = [
             np.abs(frame[["q05", "q95"]].to_numpy()).max(initial=0.0)
@@ -86,7 +86,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         ]
         return 1.05 * max(edges, default=0.0) or 1.0
 
-    def show(state: DistributionsState) -> Shown:
+    def show(state: DistributionsPanelSettings) -> Shown:
         shown = sections(state.net, state.arms, state.what, state.step)
         title = f"{state.net}: {WHAT[state.what]}, step {state.step}"
         figure = distributions_figure(shown, y_limit(state), WHAT[state.what])
@@ -105,7 +105,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
             text = "Nothing was recorded for this choice."
         return Shown(figure, title, f"{title}. {text}")
 
-    state = DistributionsState(**settings)
+    state = DistributionsPanelSettings(**settings)
     net = state.net or next(iter(frames))
     check_option("net", net, frames)
     for arm in state.arms:

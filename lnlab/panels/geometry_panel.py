@@ -48,7 +48,7 @@ PARTS = {
 
 
 @dataclass(frozen=True)
-class GeometryState:
+class GeometryPanelSettings:
     """H linear models of the same inputs, at a random W."""
 
     normalizers: tuple[str, ...] = ("none", "layer", "batch", "weight")
@@ -107,7 +107,7 @@ Costs = Mapping[str, tuple[CostCurve, CostCurve, CostCurve]]
 """Curves by normalizer: the cost of a step of W, of the gain, and the error of eq. 13."""
 
 
-def cost_curves(name: str, s: GeometryState) -> tuple[CostCurve, CostCurve, CostCurve]:
+def cost_curves(name: str, s: GeometryPanelSettings) -> tuple[CostCurve, CostCurve, CostCurve]:
     """Return the three curves of a normalizer."""
     by_length = np.array([step_costs(name, s.family, c, s.inputs, s.units)[0] for c in SIZES])
     by_inputs = np.array([step_costs(name, s.family, s.length, c, s.units)[1] for c in SIZES])
@@ -120,7 +120,7 @@ def cost_curves(name: str, s: GeometryState) -> tuple[CostCurve, CostCurve, Cost
     )
 
 
-def show(state: GeometryState) -> Shown:
+def show(state: GeometryPanelSettings) -> Shown:
     """Return three subplots on logarithmic axes, a line and a dot for each normalizer."""
     curves = {name: cost_curves(name, state) for name in state.normalizers}
     title = (
@@ -191,7 +191,7 @@ def x_axis(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
 def geometry(**settings: Any) -> Panel:
     """Return the panel of what a step costs: set the length of W, the scale of x and H.
 
-    It starts with ``settings``, fields of :class:`GeometryState`.
+    It starts with ``settings``, fields of :class:`GeometryPanelSettings`.
 
     Examples:
         >>> panel = lnlab.panels.geometry(length=5.0)
@@ -218,6 +218,6 @@ def geometry(**settings: Any) -> Panel:
         "line for each normalizer"
     )
     return Panel(
-        GeometryState(**settings), controls, show, alt={"geometry": alt}, notebook="03",
+        GeometryPanelSettings(**settings), controls, show, alt={"geometry": alt}, notebook="03",
         on_page=["length"], suggestions=suggestions,
     )  # fmt: skip

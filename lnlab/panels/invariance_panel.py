@@ -116,7 +116,7 @@ LETTERS = 76
 
 
 @dataclass(frozen=True)
-class InvarianceState:
+class InvariancePanelSettings:
     """A transformation, and the layers that it is tried on."""
 
     normalizers: tuple[str, ...] = PAPER  # at most four rows of Table 1 and its extension
@@ -175,7 +175,7 @@ def layer(
 
 
 def layers(
-    state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS
+    state: InvariancePanelSettings, rows: Mapping[str, TableRow] = NORMALIZERS
 ) -> dict[str, NormalizedLayer]:
     """Return the layers of the state's normalizers."""
     made = {}
@@ -275,7 +275,7 @@ def table_defects(amount: float, eps: float, dtype: torch.dtype, batch: int) -> 
 # What is shown of a state.
 
 
-def show(state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS) -> Shown:
+def show(state: InvariancePanelSettings, rows: Mapping[str, TableRow] = NORMALIZERS) -> Shown:
     """Show the outputs before and after a change, and say how far each has moved."""
     of, formula = layers(state, rows), state.change.formula
     here = {name: defect(it, state.transformation, state.amount) for name, it in of.items()}
@@ -299,14 +299,16 @@ def show(state: InvarianceState, rows: Mapping[str, TableRow] = NORMALIZERS) -> 
     return Shown(movement_figure(state, of, here), title, sentence)
 
 
-def show_table(state: InvarianceState, rows: Mapping[str, TableRow]) -> tuple[Figure, str]:
+def show_table(
+    state: InvariancePanelSettings, rows: Mapping[str, TableRow]
+) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
     by = f"δ and shift = {three_digits(state.amount)}"
     title = f"Invariances of Table 1 and its extension, with {by}: {conditions(state)}"
     return table_figure(state, rows), title
 
 
-def conditions(state: InvarianceState) -> str:
+def conditions(state: InvariancePanelSettings) -> str:
     """Return the conditions that every measurement depends on besides."""
     return f"ε = {state.eps:g}, numbers in {state.dtype}, batch size {state.batch}"
 
@@ -328,7 +330,9 @@ def change_in_words(defect: float, exact: float) -> str:
 
 
 def movement_figure(
-    state: InvarianceState, layers: Mapping[str, NormalizedLayer], here: Mapping[str, float]
+    state: InvariancePanelSettings,
+    layers: Mapping[str, NormalizedLayer],
+    here: Mapping[str, float],
 ) -> Figure:
     """Return distributions before and after a change; below, how far outputs move by its size.
 
@@ -371,7 +375,9 @@ def movement_figure(
 
 
 def sweep_traces(
-    state: InvarianceState, layers: Mapping[str, NormalizedLayer], here: Mapping[str, float]
+    state: InvariancePanelSettings,
+    layers: Mapping[str, NormalizedLayer],
+    here: Mapping[str, float],
 ) -> list[dict[str, Any]]:
     """Return the defects over the sizes of the change, and what eps is predicted to do."""
     styles, column = line_styles(layers), state.transformation
@@ -420,7 +426,7 @@ def to_axis_values(defects: np.ndarray) -> np.ndarray:
     return np.clip(defects, FLOOR, CEILING)
 
 
-def sweep_axes(state: InvarianceState) -> dict[str, dict[str, Any]]:
+def sweep_axes(state: InvariancePanelSettings) -> dict[str, dict[str, Any]]:
     """Return the logarithmic axes of the sweep."""
     scales, formula = state.change.scales, state.change.formula
     name = f"size of {'δ' if scales else 'the shift'} in {formula}"
@@ -440,7 +446,7 @@ def sweep_axes(state: InvarianceState) -> dict[str, dict[str, Any]]:
     return axes(SWEPT, x | both, y | both)
 
 
-def table_figure(state: InvarianceState, rows: Mapping[str, TableRow]) -> Figure:
+def table_figure(state: InvariancePanelSettings, rows: Mapping[str, TableRow]) -> Figure:
     """Return a heat map of log10 of the defects, each cell with its claim (✓ or ✗).
 
     An exclamation mark stands where the measurement is not on the claimed side of rounding.
@@ -525,7 +531,7 @@ def invariance(
         alone: whether to begin with delta alone, beside its picture, all else behind a button.
         own: normalizers of your own by name, each a factory such as ``LayerNorm``: chips beside
             the others.
-        settings: fields of :class:`InvarianceState` to start with; Reset returns to them.
+        settings: initial fields of :class:`InvariancePanelSettings`; Reset restores them.
 
     Raises:
         ValueError: a setting that makes no sense.
@@ -563,7 +569,7 @@ def invariance(
         "table": "Table 1 and its extension: the measured defect and the claim of every cell",
     }
     panel = Panel(
-        InvarianceState(**settings), controls, partial(show, rows=rows), alt=alt,
+        InvariancePanelSettings(**settings), controls, partial(show, rows=rows), alt=alt,
         late={"table": partial(show_table, rows=rows)}, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not alone else None,
         on_page=["delta", "transformation", "normalizers"],

@@ -63,7 +63,7 @@ HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
 
 
 @dataclass(frozen=True)
-class LandscapeState:
+class LandscapePanelSettings:
     """A trained network, and in which way one looks at the loss around it."""
 
     normalizer: str | None = None  # the name of the network; None is the first
@@ -119,23 +119,25 @@ class TrainedNetworks:
             bn_stats=BN_STATS[statistics], dtype=torch.float64,
         )  # fmt: skip
 
-    def directions(self, state: LandscapeState, count: int) -> Tensor:
+    def directions(self, state: LandscapePanelSettings, count: int) -> Tensor:
         """Return random directions (count, P), as long as the state says."""
         size = state.size if state.lengths == "follow" else 1.0
         # the mode makes no difference to them
         objective = self.objective(state.normalizer, "frozen", size)
         return random_directions(objective, count, seed=state.seed)
 
-    def evaluate(self, state: LandscapeState, directions: Tensor, count: int) -> LossLandscape:
+    def evaluate(
+        self, state: LandscapePanelSettings, directions: Tensor, count: int
+    ) -> LossLandscape:
         """Return the losses at ``count`` places along each of the directions."""
         at = torch.linspace(-state.extent, state.extent, count, dtype=torch.float64)
         loss = self.objective(state.normalizer, state.statistics, state.size)
         return evaluate_grid(loss, directions, [at] * len(directions))
 
-    def _plane(self, state: LandscapeState) -> LossLandscape:
+    def _plane(self, state: LandscapePanelSettings) -> LossLandscape:
         return self.evaluate(state, self.directions(state, 2), ACROSS)
 
-    def _cuts(self, state: LandscapeState) -> list[LossLandscape]:
+    def _cuts(self, state: LandscapePanelSettings) -> list[LossLandscape]:
         """Return the losses on five lines; the first is the plane's first direction."""
         directions = self.directions(state, 5)
         return [self.evaluate(state, direction[None], ALONG) for direction in directions]
@@ -155,7 +157,7 @@ def landscape(
             all their layers but the last. They are copied, and stay as they are.
         x: the cases on which the loss is taken.
         y: their classes.
-        settings: fields of :class:`LandscapeState` to start with; Reset returns to them.
+        settings: initial fields of :class:`LandscapePanelSettings`; Reset restores them.
 
     Raises:
         ValueError: where there is no network, or one has no hidden layer.
@@ -165,12 +167,12 @@ def landscape(
     """
     trained = TrainedNetworks(networks, x, y)
 
-    def title(state: LandscapeState) -> str:
+    def title(state: LandscapePanelSettings) -> str:
         directions = f"directions {FOLLOW[state.lengths]}"
         weights = f"{state.normalizer}, hidden weights W × {state.size:g}"
         return f"{weights}, {directions}, seed {state.seed}"
 
-    def show(state: LandscapeState) -> Shown:
+    def show(state: LandscapePanelSettings) -> Shown:
         cuts = trained.cuts(state)
         figure = lines_figure(
             cuts, state.normalizer, trained.depends_on_batch(state.normalizer)
@@ -184,7 +186,7 @@ def landscape(
         )
         return Shown(figure, title(state), sentence.strip())
 
-    def show_plane(state: LandscapeState) -> tuple[Figure, str]:
+    def show_plane(state: LandscapePanelSettings) -> tuple[Figure, str]:
         # 441 losses take longer than one step of a slider may
         depends_on_batch = trained.depends_on_batch(state.normalizer)
         return plane_figure(trained.plane(state), depends_on_batch), title(state)
@@ -202,12 +204,12 @@ def landscape(
         "plane": "The loss of a trained network on a plane through its weights, as a surface",
     }
 
-    def no_statistics(state: LandscapeState) -> str:
+    def no_statistics(state: LandscapePanelSettings) -> str:
         taken = trained.depends_on_batch(state.normalizer)
         return "" if taken else "only batch norm uses statistics over examples"
 
     return Panel(
-        LandscapeState(**settings), controls, show, alt=alt, late={"plane": show_plane},
+        LandscapePanelSettings(**settings), controls, show, alt=alt, late={"plane": show_plane},
         notebook="16", on_page=["statistics"], locks={"statistics": no_statistics},
     )  # fmt: skip
 

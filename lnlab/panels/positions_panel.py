@@ -42,7 +42,7 @@ HOVER = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
 
 
 @dataclass(frozen=True)
-class PositionsState:
+class PositionsPanelSettings:
     """One of the maps; None is the first there is."""
 
     norm: str | None = None  # the arm
@@ -59,7 +59,7 @@ def positions(
     Args:
         measured: of :func:`lnlab.analysis.feature_maps.map_statistics`, by (arm, padding, time)
             and by layer: every combination of them.
-        settings: fields of :class:`PositionsState` to start with; Reset returns to them.
+        settings: initial fields of :class:`PositionsPanelSettings`; Reset restores them.
 
     Raises:
         ValueError: for what was not measured.
@@ -87,7 +87,7 @@ def positions(
     }
     contrasts = {key: border_contrast(of) for key, of in maps.items()}
 
-    def show(state: PositionsState) -> Shown:
+    def show(state: PositionsPanelSettings) -> Shown:
         key = astuple(state)
         it = contrasts[key]
         sentence = (
@@ -103,7 +103,7 @@ def positions(
         "mean and the deviation of their pre-activations differ from those of the whole map"
     )
     return Panel(
-        PositionsState(**settings),
+        PositionsPanelSettings(**settings),
         {field: choice(LABELS[field], options[field]) for field in LABELS}, show,
         alt={"positions": alt}, notebook="05", on_page=[*LABELS],
     )  # fmt: skip

@@ -60,7 +60,7 @@ On an axis that follows a net which explodes, all others are flat.
 
 
 @dataclass(frozen=True)
-class RecurrenceState:
+class RecurrencePanelSettings:
     """A recurrent net at its start, and the normalizers that it is tried with."""
 
     normalizers: tuple[str, ...] = ("none", "layer", "recurrent batch")  # at most four
@@ -100,7 +100,7 @@ def run_dynamics(
     return dynamics(make_cell(name, cell, recurrent, inputs, gain), x)
 
 
-def measure(s: RecurrenceState) -> dict[str, Dynamics]:
+def measure(s: RecurrencePanelSettings) -> dict[str, Dynamics]:
     """Return summed inputs, hidden states and gradients under each normalizer of a state."""
     gains = {name: 1.0 if name == "none" else s.gain for name in s.normalizers}
     return {
@@ -109,7 +109,7 @@ def measure(s: RecurrenceState) -> dict[str, Dynamics]:
     }
 
 
-def show(state: RecurrenceState) -> Shown:
+def show(state: RecurrencePanelSettings) -> Shown:
     """Return the course of each net in time, and what becomes of its gradient."""
     courses = measure(state)
     figure = recurrence_figure(courses)
@@ -165,7 +165,7 @@ def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
 def recurrence(**settings: Any) -> Panel:
     """Return the panel of growth and decay: set a recurrent net's weights, follow it in time.
 
-    It starts with ``settings``, fields of :class:`RecurrenceState`.
+    It starts with ``settings``, fields of :class:`RecurrencePanelSettings`.
 
     Examples:
         >>> panel = lnlab.panels.recurrence(cell="LSTM", gain=0.1)
@@ -203,7 +203,7 @@ def recurrence(**settings: Any) -> Panel:
     )
     no_gain = "only a normalizer has a gain"
     return Panel(
-        RecurrenceState(**settings), controls, show, alt={"recurrence": alt}, notebook="06",
-        on_page=["recurrent"], suggestions=suggestions,
+        RecurrencePanelSettings(**settings), controls, show,
+        alt={"recurrence": alt}, notebook="06", on_page=["recurrent"], suggestions=suggestions,
         locks={"gain": lambda state: no_gain if {*state.normalizers} <= {"none"} else ""},
     )  # fmt: skip

@@ -17,7 +17,7 @@ from lnlab.panels.invariance_panel import (
     PAPER,
     SWEEP,
     TABLE,
-    InvarianceState,
+    InvariancePanelSettings,
     defect,
     distribution,
     histogram,
@@ -28,7 +28,7 @@ from lnlab.panels.invariance_panel import (
     x_limit,
 )
 
-EXACTLY = InvarianceState(eps=0.0)
+EXACTLY = InvariancePanelSettings(eps=0.0)
 
 
 def movement(panel, slot):
@@ -65,7 +65,7 @@ def test_every_normalizer_can_be_shown_in_every_way(name):
         {"transformation": 5, "mode": "recomputed", "delta": 1e4, "dtype": "bfloat16"},
         {"transformation": 3, "mode": "frozen", "eps": 0.0, "dtype": "float32"},
     ):
-        assert name in show(InvarianceState(normalizers=(name,), **settings)).sentence
+        assert name in show(InvariancePanelSettings(normalizers=(name,), **settings)).sentence
 
 
 def test_alone_it_shows_delta_and_a_picture_until_more_is_asked_for():
@@ -122,7 +122,7 @@ def test_the_table_measures_every_claim_and_begins_with_the_papers():
 
 
 def test_of_a_change_of_one_unit_or_one_case_only_that_one_is_drawn():
-    (layer,) = layers(InvarianceState(normalizers=("none",))).values()
+    (layer,) = layers(InvariancePanelSettings(normalizers=("none",))).values()
     for column, values in ((3, layer.y[:, 0]), (6, layer.y[0])):
         _, heights = histogram(values.numpy(), x_limit(layer.row))
         drawn = distribution(layer, column, 2.0)["before"]["y"]
@@ -140,7 +140,7 @@ def test_curve_marker_and_picture_measure_the_same():
 
 
 def test_the_knee_is_where_eps_takes_half_the_variance():
-    state = InvarianceState(eps=1e-4, normalizers=("layer",))
+    state = InvariancePanelSettings(eps=1e-4, normalizers=("layer",))
     curves = traces(state)
     knee = curves["knee"]["x"][0]
     assert knee**2 * pre_activation_std() ** 2 == pytest.approx(1e-4)
@@ -155,7 +155,7 @@ def test_the_knee_is_where_eps_takes_half_the_variance():
 
 
 def test_of_one_example_batch_norm_says_b_but_not_with_frozen_statistics():
-    state = InvarianceState(batch=1, normalizers=("batch",), delta=1e4)
+    state = InvariancePanelSettings(batch=1, normalizers=("batch",), delta=1e4)
     norm: Any = layers(state)["batch"].norm
     np.testing.assert_array_equal(layers(state)["batch"].y[0], norm.b.detach())
     assert "for a single example its output is always b" in show(state).sentence

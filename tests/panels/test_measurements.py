@@ -12,8 +12,8 @@ from lnlab.analysis.feature_maps import border_contrast, mean_over_units
 from lnlab.analysis.fisher import FAMILIES, gain_metric, metric
 from lnlab.analysis.recorder import record
 from lnlab.panels import geometry_panel
-from lnlab.panels.landscape_panel import LandscapeState, TrainedNetworks
-from lnlab.panels.positions_panel import PositionsState
+from lnlab.panels.landscape_panel import LandscapePanelSettings, TrainedNetworks
+from lnlab.panels.positions_panel import PositionsPanelSettings
 from lnlab.panels.recurrence_panel import make_cell
 from lnlab.papers.mnist import train_landscape_networks
 from tests.panels.given import feature_maps
@@ -120,8 +120,8 @@ def test_larger_weights_change_batch_norm_only_if_its_statistics_are_frozen():
 
 
 def test_the_plane_contains_the_first_line_and_the_lines_differ(networks):
-    line, other = networks.cuts(LandscapeState("layer"))[:2]
-    plane = networks.plane(LandscapeState("layer"))
+    line, other = networks.cuts(LandscapePanelSettings("layer"))[:2]
+    plane = networks.plane(LandscapePanelSettings("layer"))
     across, along = plane.coordinates[0], line.coordinates[0]
     shared = np.isclose(across[:, None], along[None], atol=1e-12).nonzero()
     assert len(shared[0]) >= 4
@@ -178,7 +178,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
     means = [mean_over_units(each) for layers in measured.values() for each in layers.values()]
     for (norm, padding, time), layers in measured.items():
         for layer, statistics in layers.items():
-            panel.state = PositionsState(norm, padding, time, layer)
+            panel.state = PositionsPanelSettings(norm, padding, time, layer)
             for slot, (name, expected) in enumerate(mean_over_units(statistics).items()):
                 np.testing.assert_array_equal(
                     current(panel, f"map {slot}", "z"), expected.numpy()

@@ -55,7 +55,7 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         runs: by name, of the task ``attentive_reader``; of several seeds the
             first counts.
         questions: the validation questions of their data, the first first.
-        settings: fields of :class:`ReadingPanelSettings` to start with; Reset returns to them.
+        settings: initial fields of :class:`ReadingPanelSettings`; Reset restores them.
     """
     rows, pictures = read_metrics_and_pictures(runs, "readers")
     name, first = next(iter(rows.items()))

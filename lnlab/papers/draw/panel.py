@@ -64,7 +64,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     Args:
         runs: by name, of the task ``draw``; of several seeds the first counts.
         pictures: the validation pictures of their data (N, height, width), 0 to 255.
-        settings: fields of :class:`DrawingPanelSettings` to start with; Reset returns to them.
+        settings: initial fields of :class:`DrawingPanelSettings`; Reset restores them.
     """
     rows, arrays = read_metrics_and_pictures(runs, "nets")
     lengths = {run.config["glimpses"] for run in runs.values()}

@@ -180,7 +180,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
     Args:
         writers: the models.
         lines: lines in whose writers' hands the models can go on.
-        settings: fields of :class:`WritingPanelSettings` to start with; Reset returns to them.
+        settings: initial fields of :class:`WritingPanelSettings`; Reset restores them.
     """
 
     @cache

@@ -177,7 +177,7 @@ def order(
         models: trained ones by name, of the task ``order_embeddings``.
         dataset: that they were trained on; its test pictures are shown.
         notebook: number of the one whose parameter ``panel`` takes the state; "": none.
-        settings: fields of :class:`OrderPanelSettings` to start with; Reset returns to them.
+        settings: initial fields of :class:`OrderPanelSettings`; Reset restores them.
     """
     search = CaptionSearch(models, dataset)
 

@@ -163,7 +163,7 @@ def thoughts(
     Args:
         models: of the task ``skip_thoughts``, by name, then by update.
         numbered: what they were trained on; its held-out sentences are shown.
-        settings: fields of :class:`ThoughtsPanelSettings` to start with; Reset returns to them.
+        settings: initial fields of :class:`ThoughtsPanelSettings`; Reset restores them.
     """
     held_out = SentenceMap(models, numbered)
     books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
