@@ -46,9 +46,10 @@ def public(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
 
 OVERRIDDEN = {
     "forward", "backward", "extra_repr", "state_dict", "load_state_dict",  # torch's
-    "stats", "update_running", "set_population", "initialize", "check", "weight", "sound",
-    "pre_activations", "running_stats", "reset_parameters", "from_torch", "to_torch",
-    "torch_state_dict", "features",  # norms', cells' and recordings'
+    "stats", "update_running", "set_population", "initialize_from_weights", "check_input",
+    "effective_weight", "sound", "pre_activations", "running_stats", "reset_parameters",
+    "parameters_from_torch", "parameters_to_torch", "torch_state_dict",
+    "features",  # norms', cells' and recordings'
 }  # fmt: skip
 CALLED = [
     path

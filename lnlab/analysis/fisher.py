@@ -32,7 +32,14 @@ from lnlab.analysis.module_copy import (
 from lnlab.analysis.objective import Objective, analysis_dtype
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.nn import AffineNormalizer, BatchNormalizer, Identity, Mode, NormLayer, Stats
+from lnlab.nn import (
+    AffineNormalizer,
+    BatchNormalizer,
+    Identity,
+    NormLayer,
+    StatisticsMode,
+    Stats,
+)
 from lnlab.threads import in_one_thread
 
 # Distributions P(y | x) of an output, as the exponential families of a linear model: Ba et al.
@@ -138,7 +145,7 @@ class GLM:
             )
         norm.eval()  # what it remembers of cases stays as it is
         if isinstance(norm, BatchNormalizer):
-            norm.mode = Mode.BATCH
+            norm.mode = StatisticsMode.BATCH
         norm.eps = self.eps
         return norm
 

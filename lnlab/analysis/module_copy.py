@@ -26,7 +26,7 @@ from lnlab.nn import (
     BatchNormalizer,
     Conv2d,
     Linear,
-    Mode,
+    StatisticsMode,
     recompute_statistics,
     use_statistics,
 )
@@ -239,7 +239,7 @@ def recompute_bn_stats(module: nn.Module, x: Any) -> None:
         mixture.clear_population()
         mixture.train()
     if mixtures:
-        with use_statistics(module, Mode.BATCH):
+        with use_statistics(module, StatisticsMode.BATCH):
             module(x)
     module.eval()
     recompute_statistics(module, [x])

@@ -33,8 +33,8 @@ from lnlab.nn import (
     BatchNorm,
     GroupNorm,
     LayerNorm,
-    Mode,
     RMSNorm,
+    StatisticsMode,
     at_least_float32,
 )
 from lnlab.threads import in_one_thread
@@ -61,7 +61,7 @@ def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
     elif isinstance(norm, TorchBatchNorm):
         same = BatchNorm(norm.num_features, eps=norm.eps, space=space)
         if norm.running_mean is None:
-            same.mode = Mode.BATCH
+            same.mode = StatisticsMode.BATCH
         else:
             for name in ("running_mean", "running_var"):
                 same.register_buffer(name, norm.get_buffer(name))
@@ -111,13 +111,13 @@ def gradient_parts(
     """
     rule = copy_module(as_affine_norm(norm, max(a.dim() - 2, 0)))
     assert isinstance(rule, AffineNormalizer)
-    rule.check(a)
+    rule.check_input(a)
     with torch.enable_grad():
         a = at_least_float32(a.detach()).requires_grad_()
         mu, sigma = rule.stats(a, W if W is None else W.detach(), t)
 
         def backward(mu: Tensor, sigma: Tensor) -> Tensor:
-            h = rule.affine(a - mu, sigma)
+            h = rule.scale_and_shift(a - mu, sigma)
             return torch.autograd.grad(h, a, grad_h.to(h), retain_graph=True)[0]
 
         direct = backward(mu.detach(), sigma.detach())

@@ -24,7 +24,7 @@ from lnlab.nn.table1 import (
     TRANSFORMATIONS,
     LayerInputs,
     LayerKind,
-    Statistics,
+    StatisticsSource,
     TableRow,
     Transformation,
 )
@@ -102,37 +102,37 @@ class NormalizedLayer:
         given: LayerInputs,
         *,
         eps: float = 0.0,
-        statistics: Statistics | None = None,
+        statistics: StatisticsSource | None = None,
         seed: int | None = None,
     ) -> None:
         for name in ("W", "x", "c"):
             check_finite(name, getattr(given, name))
         self.row, self.given = row, given
         self.statistics = row.statistics if statistics is None else statistics
-        self.norm = row.make(len(given.W), eps).to(given.W.dtype)
-        self.norm.initialize(given.W)
+        self.norm = row.make_norm(len(given.W), eps).to(given.W.dtype)
+        self.norm.initialize_from_weights(given.W)
         if isinstance(self.norm, SpectralNorm):
             _set_limit_of_power_iteration(self.norm, given.W)
         if seed is not None:
             _draw_gains(self.norm, seed)
-        if self.statistics is Statistics.FROZEN:
+        if self.statistics is StatisticsSource.FROZEN:
             recompute_bn_stats(_OfGiven(self.norm), given)
         self._buffers = SavedBuffers(self.norm)
         self.y = self.output(given)
 
     def output(self, given: LayerInputs) -> Tensor:
         """Return y (B, H, *space); recomputed statistics are those of ``given``."""
-        again = self.statistics is Statistics.RECOMPUTED
+        again = self.statistics is StatisticsSource.RECOMPUTED
         return self._output(given, self.statistics, given if again else None)
 
     @torch.no_grad()
     def _output(
-        self, given: LayerInputs, statistics: Statistics, population: LayerInputs | None
+        self, given: LayerInputs, statistics: StatisticsSource, population: LayerInputs | None
     ) -> Tensor:
         with self._buffers:
             if population is not None:
                 recompute_bn_stats(_OfGiven(self.norm), population)
-            self.norm.train(statistics is Statistics.BATCH)
+            self.norm.train(statistics is StatisticsSource.BATCH)
             a = given.pre_activations(self.norm)
             if self.row.batch_size is None:
                 return self.norm(a, given.W, 0)
@@ -173,8 +173,8 @@ class NormalizedLayer:
         # with images of x that have another mean and variance: x alone would be its own
         # population, and training and evaluation the same
         population = replace(self.given, x=torch.cat([x, 2 * x + 1, 1 - x.flip(0)]))
-        training = self._output(self.given, Statistics.BATCH, population)
-        evaluation = self._output(self.given, Statistics.FROZEN, population)
+        training = self._output(self.given, StatisticsSource.BATCH, population)
+        evaluation = self._output(self.given, StatisticsSource.FROZEN, population)
         return relative_change(evaluation, training)
 
 
@@ -237,7 +237,7 @@ def measure_table1(
         if row.letters[11] != "-":
             defects.append((12, "training = evaluation", layer.train_eval_gap()))
         for column, what, defect in defects:
-            claimed = row.claims(column)
+            claimed = row.claims_invariance(column)
             agrees = (defect < EXACT[torch.float64]) == claimed
             measured.append((name, column, what, claimed, defect, agrees))
     return MeasuredTable(tuple(measured))

@@ -16,7 +16,7 @@ from lnlab.kernels.fused_cells import has_hooks, is_exactly
 from lnlab.kernels.normalizers import FUSED, has_torch_operator
 from lnlab.kernels.recurrent import is_fused, unroll
 from lnlab.nn import Derf, DyT, Identity, Normalizer, RecurrentBatchNorm
-from lnlab.nn.linear import Layer
+from lnlab.nn.linear import LayerWithNorm
 from lnlab.nn.recurrent import Recurrent
 from lnlab.nn.recurrent import unroll as reference_unroll
 
@@ -62,7 +62,7 @@ def fuse(model: Module) -> Module:
             f"plain first, with prune.remove or remove_weight_norm. {error}"
         ) from error
     left = {name for module in fused.modules() for name in _exchange(module)}
-    if not any(isinstance(m, Normalizer | Recurrent | Layer) for m in fused.modules()):
+    if not any(isinstance(m, Normalizer | Recurrent | LayerWithNorm) for m in fused.modules()):
         message = (
             f"{type(model).__name__} has no layer or norm of lnlab.nn, and was left as it is: "
             "build it with lnlab.nn.LSTM, LayerNorm and so on, which load torch's weights."

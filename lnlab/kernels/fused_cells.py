@@ -23,9 +23,9 @@ from lnlab.nn import (
     LayerNorm,
     LSTMCell,
     Normalizer,
-    NormScope,
+    ProductNormScope,
     RNNCell,
-    UpdateGate,
+    UpdateGateConvention,
     inside_root,
 )
 
@@ -142,7 +142,7 @@ def fused_lstm(cell: LSTMCell, kernel: Kernel) -> FusedCell:
 
 def _fused_gru(cell: GRUCell) -> FusedCell | None:
     W, (h, x, U, candidate) = cell.W_h, (cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W)
-    keeps = cell.update_gate is UpdateGate.KEEPS
+    keeps = cell.update_gate is UpdateGateConvention.KEEPS
     b_x = torch.cat([bias_of(h, W) + bias_of(x, W), bias_of(candidate, W)])
     b_U = bias_of(U, W)
     if are_identities(h, x, U, candidate):
@@ -161,7 +161,7 @@ def _fused_gru(cell: GRUCell) -> FusedCell | None:
 def _fused_rnn(cell: RNNCell) -> FusedCell | None:
     norm, W = cell.norm_h, cell.W_h
     if (
-        cell.norm_scope is not NormScope.JOINT
+        cell.norm_scope is not ProductNormScope.JOINT
         or cell.f is not torch.tanh
         or not is_plain_layer_norm(norm)
         or has_inner_bias(cell)

@@ -43,7 +43,7 @@ class FusedLayerNorm(LayerNorm):
     stacks = in_torch = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         a_, g, b = to_common_dtype(a, self.g, self.b)
         if self.space and self.per_position:
             rows = a_.movedim(self.unit_axis, -1)
@@ -66,7 +66,7 @@ class FusedGroupNorm(GroupNorm):
     in_torch = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         if values_per_case(a, self.space) == self.num_groups:
             return super().forward(a, W, t)
         a_, g, b = to_common_dtype(a, self.g, self.b)
@@ -80,7 +80,7 @@ class FusedInstanceNorm(InstanceNorm):
     in_torch = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         if values_per_case(a, self.space) == self.units or not a.numel():
             return super().forward(a, W, t)
         # of a bfloat16 torch would round the mean to bfloat16 too
@@ -96,7 +96,7 @@ class FusedRMSNorm(RMSNorm):
     stacks = in_torch = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         a_, g, b = to_common_dtype(a if self.b is None else at_least_float32(a), self.g, self.b)
         if g is not None and g.dim() > 1:
             h = F.rms_norm(a_, (self.units,), eps=self.eps)
@@ -111,7 +111,7 @@ class FusedBatchNorm(BatchNorm):
     in_torch = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         if torch_refuses(self, a):
             return super().forward(a, W, t)
         a_, g, b = to_common_dtype(

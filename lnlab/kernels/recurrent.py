@@ -38,7 +38,7 @@ from lnlab.nn import (
 from lnlab.nn import recurrent as reference
 from lnlab.nn.batch import update_average
 from lnlab.nn.padding import length_mask
-from lnlab.nn.recurrent import flip
+from lnlab.nn.recurrent import reverse_sequences
 
 
 def unroll(
@@ -47,7 +47,7 @@ def unroll(
     state: State | None = None,
     lengths: reference.Lengths = None,
     reverse: bool = False,
-    mask: Tensor | None = None,
+    dropout_mask: Tensor | None = None,
 ) -> tuple[Tensor, State]:
     """Apply ``cell`` to the steps of x (T, B, D), as the reference loop does.
 
@@ -60,16 +60,16 @@ def unroll(
     In float32 the squares of the numbers that are normalized together, a - mu, must add up
     to less than 3.4e38: beyond a norm of 1.8e19 they come out as their ``b``.
     """
-    given = cell, x, state, lengths, reverse, mask
+    given = cell, x, state, lengths, reverse, dropout_mask
     fused = fused_cell(cell)
     over_cases = fused is None and has_batch_norms(cell)
     if (fused is None and not over_cases) or x.numel() == 0:
         return reference.unroll(*given)
-    lengths = reference.check_inputs(cell, x, state, lengths, mask)
+    lengths = reference.check_inputs(cell, x, state, lengths, dropout_mask)
     state = state or cell.initial_state(x)
     dtype = cell.W_h.dtype
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
-    if mask is not None and (lib is None or mask.requires_grad):
+    if dropout_mask is not None and (lib is None or dropout_mask.requires_grad):
         return reference.unroll(*given)
     if lib is None and fused is not None and fused.unnormalized:
         return unroll_torch_layer(cell, x.to(dtype), state, lengths, reverse)
@@ -87,10 +87,12 @@ def unroll(
     products = len(x) * x.shape[1] * len(cell.W_h) * (cell.input_size + cell.hidden_size)
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
-    mask = None if mask is None else mask.to(dtype).contiguous()
+    dropout_mask = None if dropout_mask is None else dropout_mask.to(dtype).contiguous()
     # a copy: the backward pass reads them again, and the caller may change theirs
     lengths = None if lengths is None else lengths.clone()
-    loop = RecurrentLoop(lib, fused.kernel, fused.eps, threads, reverse, lengths, mask, moments)
+    loop = RecurrentLoop(
+        lib, fused.kernel, fused.eps, threads, reverse, lengths, dropout_mask, moments
+    )
     inputs = x, cell.W_x, cell.W_h, fused.parameters, *state
     y, *last = loop([a.to(dtype) for a in inputs])
     if moments is not None:
@@ -112,7 +114,7 @@ class RecurrentLoop(CompiledLoop):
 
     reverse: bool = False
     lengths: Tensor | None = None  # of the sequences (B,), int64, not shared with the caller
-    mask: Tensor | None = None  # factors (B, H) of h
+    dropout_mask: Tensor | None = None  # factors (B, H) of h
     moments: "StepMoments | None" = None  # statistics over examples, for batch norm
 
     @property
@@ -135,7 +137,7 @@ class RecurrentLoop(CompiledLoop):
     def _constants(self) -> Tensors:
         """Return lengths, mask and statistics, where there are any."""
         statistics = None if self.moments is None else self.moments.all
-        given = {"lengths": self.lengths, "mask": self.mask, "statistics": statistics}
+        given = {"lengths": self.lengths, "mask": self.dropout_mask, "statistics": statistics}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
 
     def _outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
@@ -234,9 +236,9 @@ def unroll_torch_layer(
 ) -> tuple[Tensor, State]:
     """Return every h (T, B, H) and the last state, as :func:`lnlab.nn.recurrent.unroll`."""
     if reverse:
-        y, last = unroll_torch_layer(cell, flip(x, lengths), state, lengths, False)
-        return flip(y, lengths), last
-    W = [parameter for parameter in cell.to_torch() if parameter is not None]
+        y, last = unroll_torch_layer(cell, reverse_sequences(x, lengths), state, lengths, False)
+        return reverse_sequences(y, lengths), last
+    W = [parameter for parameter in cell.parameters_to_torch() if parameter is not None]
     if lengths is None or bool((lengths == len(x)).all()):
         return _run_torch_layer(x, state, W)
     # between two lengths the sequences that have not ended are all equally long

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from lnlab.kernels.fused_cells import FusedCell, Kernel, refuse_second_derivative
 from lnlab.nn import Cell, State
 from lnlab.nn.padding import length_mask
-from lnlab.nn.recurrent import flip
+from lnlab.nn.recurrent import reverse_sequences
 
 GRUS = Kernel.GRU_WRITES, Kernel.GRU_KEEPS
 
@@ -38,12 +38,12 @@ def unroll_triton(
     if lengths is not None:
         # padding may be NaN, and in the backward pass 0 times NaN is NaN
         x = torch.where(length_mask(lengths, len(x)).T[:, :, None], x, 0.0)
-    x = flip(x, lengths) if reverse else x
+    x = reverse_sequences(x, lengths) if reverse else x
     A, rest = input_terms_and_parameters(cell, fused, x)
     inputs = [a.to(cell.W_h.dtype) for a in (A, cell.W_h, *rest, *state)]
     keep = torch.is_grad_enabled() and any(a.requires_grad for a in inputs)
     y, *last = TritonRecurrence.apply(fused, lengths, len(state), keep, *inputs)
-    return flip(y, lengths) if reverse else y, tuple(last)
+    return reverse_sequences(y, lengths) if reverse else y, tuple(last)
 
 
 def input_terms_and_parameters(

@@ -47,6 +47,6 @@ def network(state: dict[str, Any], norm: str, seed: int) -> nn.Sequential:
         first = [D**-0.5 * (2 * uniform() - 1) for _ in range(H * D)]
         with torch.no_grad():
             layer.W.copy_(torch.tensor(first, dtype=torch.float64).view(H, D))
-            layer.norm.initialize(layer.W)
+            layer.norm.initialize_from_weights(layer.W)
         modules += [layer, {"tanh": nn.Tanh, "relu": nn.ReLU}[state["activation"]]()]
     return nn.Sequential(*modules[:-1])

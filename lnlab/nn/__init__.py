@@ -20,17 +20,17 @@ from lnlab.nn.batch import (
     BatchNormalizer,
     BatchRenorm,
     GhostBatchNorm,
-    Mode,
     RecurrentBatchNorm,
+    StatisticsMode,
 )
 from lnlab.nn.batch_layer import (
     CODE,
     CONFIGURATIONS,
     PAPER,
     BatchLayerNorm,
+    BatchLayerNormVariant,
     Terms,
-    Variant,
-    is_computable,
+    has_finite_sigmas,
 )
 from lnlab.nn.cells import (
     CELL_INITS,
@@ -43,10 +43,10 @@ from lnlab.nn.cells import (
     CellInit,
     GRUCell,
     LSTMCell,
-    NormScope,
+    ProductNormScope,
     RNNCell,
     State,
-    UpdateGate,
+    UpdateGateConvention,
     init_like_authors_,
     init_like_torch_,
     init_unit_variance_,

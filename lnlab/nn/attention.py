@@ -17,11 +17,11 @@ class Annotations(NamedTuple):
     keys: Tensor  # W_h h, computed once (B, T, A)
     inside: Tensor  # True for steps that are no padding (B, T)
 
-    def repeat(self, times: int) -> "Annotations":
+    def repeat_each_example(self, times: int) -> "Annotations":
         """Repeat each example ``times`` times, one after the other."""
         return Annotations(*(v.repeat_interleave(times, 0) for v in self))
 
-    def pick(self, rows: Tensor) -> "Annotations":
+    def select_examples(self, rows: Tensor) -> "Annotations":
         """Return the annotations of some examples, ``rows`` (N,)."""
         return Annotations(*(v[rows] for v in self))
 

@@ -1,9 +1,10 @@
 """Rules that read the other examples of the batch.
 
 A statistic over examples comes from the batch while training and from running statistics
-afterwards. Which of the two is used is explicit here: ``norm.mode`` is ``Mode.BATCH``,
-``Mode.RUNNING``, or None, which follows ``norm.training`` as torch does. Running statistics
-change in training mode only, and only where the batch is used.
+afterwards. Which of the two is used is explicit here: ``norm.mode`` is
+``StatisticsMode.BATCH``, ``StatisticsMode.RUNNING``, or None, which follows ``norm.training``
+as torch does. Running statistics change in training mode only, and only where the batch is
+used.
 """
 
 from abc import abstractmethod
@@ -15,17 +16,17 @@ from torch import Tensor, nn
 from lnlab.nn.normalizer import AffineNormalizer, Root, Stats, at_least_float32, inside_root
 
 
-class Mode(Enum):
+class StatisticsMode(Enum):
     """The source of a statistic over examples."""
 
     BATCH = "the batch"
     RUNNING = "the running statistics"
 
 
-def batch_moments(a: Tensor, axis: int) -> tuple[Tensor, Tensor, int]:
-    """Return mean and biased variance (H,) over all axes of ``a`` but ``axis``, and their m."""
-    axes = [i for i in range(a.dim()) if i != axis % a.dim()]
-    m = a.numel() // a.shape[axis]
+def batch_moments(a: Tensor, unit_axis: int) -> tuple[Tensor, Tensor, int]:
+    """Return mean and biased variance (H,) over all axes of ``a`` but ``unit_axis``, and m."""
+    axes = [i for i in range(a.dim()) if i != unit_axis % a.dim()]
+    m = a.numel() // a.shape[unit_axis]
     if not axes or m == 0:
         raise ValueError(f"a batch of shape {tuple(a.shape)} has no examples to average over.")
     var, mu = torch.var_mean(a, dim=axes, correction=0)
@@ -52,7 +53,7 @@ class BatchNormalizer(AffineNormalizer):
     """
 
     running_mean: Tensor
-    mode: Mode | None = None
+    mode: StatisticsMode | None = None
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class BatchNormalizer(AffineNormalizer):
     @property
     def uses_batch(self) -> bool:
         """True if the statistics come from the batch."""
-        return self.training if self.mode is None else self.mode is Mode.BATCH
+        return self.training if self.mode is None else self.mode is StatisticsMode.BATCH
 
     def correct_variance(self, var: Tensor, m: int) -> Tensor:
         """Return a biased variance (H,) of m values with ``correction``; of one value, 0."""

@@ -44,7 +44,7 @@ class PopulationStatistics(nn.Module):
         self.register_buffer("spread", torch.zeros(0))
 
     @torch.no_grad()
-    def update(self, mu: Tensor, spread: Tensor) -> None:
+    def add_batch(self, mu: Tensor, spread: Tensor) -> None:
         """Add the statistics of one batch, both of one shape.
 
         Tensors are changed in place: a fused model shares them.
@@ -59,7 +59,7 @@ class PopulationStatistics(nn.Module):
         for mean, new in ((self.mu, mu), (self.spread, spread)):
             mean.copy_(torch.where(before == 0, new, mean + (new - mean) / (before + 1)))
 
-    def get(self, batch_mu: Tensor) -> tuple[Tensor, Tensor]:
+    def averages_for_shape_of(self, batch_mu: Tensor) -> tuple[Tensor, Tensor]:
         """Return the averages of mu and spread for a batch of this mu, (1, H) or (B, 1)."""
         if not self.batches:
             raise RuntimeError(
@@ -88,7 +88,7 @@ class PopulationStatistics(nn.Module):
 
 
 @dataclass(frozen=True)
-class Variant:
+class BatchLayerNormVariant:
     """A reading of the paper: by its text, or what its code does differently."""
 
     eps: float  # inside the root of both standard deviations
@@ -106,8 +106,12 @@ class Variant:
     corrected: bool = True
 
 
-PAPER = Variant(eps=1e-4, about_used_mu=True, average_variance=False, by_position=False)
-CODE = Variant(eps=1e-3, about_used_mu=False, average_variance=True, by_position=True)
+PAPER = BatchLayerNormVariant(
+    eps=1e-4, about_used_mu=True, average_variance=False, by_position=False
+)
+CODE = BatchLayerNormVariant(
+    eps=1e-3, about_used_mu=False, average_variance=True, by_position=True
+)
 
 CONFIGURATIONS = tuple("".join(letters) for letters in product("TF", repeat=4))
 """The 16 choices of what evaluation takes from the population (algorithm 2, step 9).
@@ -116,9 +120,11 @@ The paper writes T or F for mu_B, sigma_B, mu_F and sigma_F. Its code tries them
 """
 
 
-def is_computable(letters: str, m: int | None, variant: Variant = CODE) -> bool:
+def has_finite_sigmas(
+    configuration: str, m: int | None, variant: BatchLayerNormVariant = CODE
+) -> bool:
     """Return False if m/(m-1) makes a configuration infinite: 12 of 16 at m = 1."""
-    _, sigma_B, _, sigma_F = letters
+    _, sigma_B, _, sigma_F = configuration
     return not (m == 1 and variant.corrected and "T" in (sigma_B, sigma_F))
 
 
@@ -163,7 +169,7 @@ class BatchLayerNorm(Normalizer):
         m: int | None = None,
         *,
         population: str = "FFFF",
-        variant: Variant = PAPER,
+        variant: BatchLayerNormVariant = PAPER,
         eps: float | None = None,
         epoch: int | None = None,
         terms: Terms = "both",
@@ -184,47 +190,52 @@ class BatchLayerNorm(Normalizer):
         self.terms, self.root_d = terms, root_d
 
     @property
-    def divisor(self) -> float:
+    def output_divisor(self) -> float:
         """The root of d, by which eq. 16 divides, or 1."""
         return self.units**0.5 if self.root_d else 1.0
 
-    def weights(self, cases: int) -> tuple[float, float]:
+    def term_weights(self, batch_size: int) -> tuple[float, float]:
         """Return (w_B, w_F) of eq. 16; of one term alone, 1 and 0."""
         if self.terms != "both":
             return float(self.terms == "cases"), float(self.terms == "features")
-        m = self.m or cases
+        m = self.m or batch_size
         # eq. 16: the larger the batch, the more its own statistics are trusted. The weights sum
         # to 1 - 2 eps and not to 1, as printed
         return 1 - (1 / m + self.eps_weights), 1 / m - self.eps_weights
 
-    def check(self, a: Tensor) -> None:
-        super().check(a)
+    def check_input(self, a: Tensor) -> None:
+        super().check_input(a)
         if a.dim() < 2 + self.space or len(a) == 0:
             raise ValueError(
                 f"a batch of shape {tuple(a.shape)} has no examples to average over."
             )
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         a_ = at_least_float32(a)
-        of_cases, of_features = self._from_population()[:2], self._from_population()[2:]
-        mu_B, sigma_B = self._stats_over(a_, 0, self.over_cases, *of_cases)
-        mu_F, sigma_F = self._stats_over(a_, self.unit_axis, self.over_features, *of_features)
-        w_B, w_F = self.weights(len(a))
+        of_cases, of_features = (
+            self._taken_from_population()[:2],
+            self._taken_from_population()[2:],
+        )
+        mu_B, sigma_B = self._stats_over_axis(a_, 0, self.over_cases, *of_cases)
+        mu_F, sigma_F = self._stats_over_axis(
+            a_, self.unit_axis, self.over_features, *of_features
+        )
+        w_B, w_F = self.term_weights(len(a))
         # of one example by the statistics of its own batch: 0 whatever eps
         alone = len(a) == 1 and not any(of_cases)
         x_B = torch.zeros_like(a_) if alone else (a_ - mu_B) / sigma_B
         x_F = (a_ - mu_F) / sigma_F
         # Eq. 16 as printed, the sum of two standardized terms. As one (a - mu)/sigma its mu
         # could be far outside of the data (w_F < 0 past m = 1/eps), and cancel in float32.
-        x = (w_B * x_B + w_F * x_F) / self.divisor
+        x = (w_B * x_B + w_F * x_F) / self.output_divisor
         return (self.broadcast_units(self.g) * x + self.broadcast_units(self.b)).to(a.dtype)
 
-    def _from_population(self) -> list[bool]:
+    def _taken_from_population(self) -> list[bool]:
         """Return True for each of the four that comes from the population: none in training."""
         return [letter == "T" and not self.training for letter in self.population]
 
-    def _stats_over(
+    def _stats_over_axis(
         self,
         a: Tensor,
         axis: int,
@@ -245,12 +256,12 @@ class BatchLayerNorm(Normalizer):
         # The four questions are independent: a mu of the population may meet a sigma of the
         # batch. About which mu that sigma is taken is where paper and code part.
         if population_mu:
-            mu, _ = average.get(batch_mu)
+            mu, _ = average.averages_for_shape_of(batch_mu)
             if self.variant.about_used_mu:
                 var = (a - mu).square().mean(axis, keepdim=True)
         if not population_sigma:
             return Stats(mu, (var + self.eps).sqrt())
-        _, spread = average.get(batch_mu)
+        _, spread = average.averages_for_shape_of(batch_mu)
         factor = self._bessel_factor(self.m or len(a))
         if self.variant.average_variance:
             # spread is the averaged variance here, and the averaged sigma below: the mean of
@@ -282,7 +293,7 @@ class BatchLayerNorm(Normalizer):
         if average is self.over_features and not self.variant.by_position:
             # one statistic for all: the examples at one position of the batch are unrelated
             mu, spread = mu.mean(0, keepdim=True), spread.mean(0, keepdim=True)
-        average.update(mu, spread)
+        average.add_batch(mu, spread)
 
     def clear_population(self) -> None:
         """Start the population statistics again, with batches of any shape."""

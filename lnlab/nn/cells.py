@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +73,7 @@ Those of dense layers are :data:`lnlab.nn.linear.DENSE_INITS`.
 """
 
 
-class NormScope(Enum):
+class ProductNormScope(Enum):
     """The scope of normalization: the two products of a cell separately, or their sum."""
 
     SEPARATE = "LN(W_h h) + LN(W_x x)"
@@ -97,7 +98,7 @@ class BiasPlacement(IntEnum):
     """As in labml_nn: inside the LN alone, which removes its mean and its scale again."""
 
 
-class UpdateGate(Enum):
+class UpdateGateConvention(Enum):
     """The effect of an open update gate; the two differ by the sign of z."""
 
     WRITES = "(1 - z) h + z ĥ: eq. 28"
@@ -127,14 +128,16 @@ class Cell(nn.Module, ABC):
         """Return the state after input ``x`` (B, D) at step ``t`` of the sequence."""
 
     @abstractmethod
-    def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
+    def parameters_from_torch(
+        self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor
+    ) -> dict[str, Tensor]:
         """Return the parameters of torch's layer under the names and in the order of this cell.
 
         W_x (G H, D), W_h (G H, H), b_x and b_h (G H,) have the gates in torch's order.
         """
 
     @abstractmethod
-    def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    def parameters_to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """Return W_x (G H, D), W_h (G H, H), b_x and b_h (G H,) in torch's order of gates."""
 
     def initial_state(self, x: Tensor) -> State:
@@ -182,32 +185,34 @@ class TwoProductCell(Cell):
         input_size: int,
         hidden_size: int,
         norm_layer: NormLayer,
-        norm_scope: NormScope,
+        norm_scope: ProductNormScope,
         bias: BiasPlacement | bool,
         initial: CellInit,
     ) -> None:
         super().__init__(input_size, hidden_size, initial)
         size = self.gates * hidden_size
-        self.norm_scope = NormScope(norm_scope)
+        self.norm_scope = ProductNormScope(norm_scope)
         self.bias = BiasPlacement(bias)
         self.norm_h = make_norm(norm_layer, size)
-        self.norm_x = make_norm(norm_layer, size) if norm_scope is NormScope.SEPARATE else None
+        self.norm_x = (
+            make_norm(norm_layer, size) if norm_scope is ProductNormScope.SEPARATE else None
+        )
         self.b = nn.Parameter(torch.zeros(size)) if self.bias else None
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
         if self.norm_x is not None:
-            self.norm_h.initialize(self.W_h)
-            self.norm_x.initialize(self.W_x)
+            self.norm_h.initialize_from_weights(self.W_h)
+            self.norm_x.initialize_from_weights(self.W_x)
             self.set_recurrent_gain(self.norm_h)
         elif self.initial.recurrent_gain is None:
-            self.norm_h.initialize(torch.cat([self.W_h, self.W_x], dim=1))
+            self.norm_h.initialize_from_weights(torch.cat([self.W_h, self.W_x], dim=1))
         else:
             raise ValueError(
                 "recurrent_gain is the gain of LN(W_h h): give norm_scope=SEPARATE."
             )
 
-    def pre_activations(self, x: Tensor, h: Tensor, t: int | None) -> Tensor:
+    def normalized_pre_activations(self, x: Tensor, h: Tensor, t: int | None) -> Tensor:
         """Return LN(W_h h) + LN(W_x x) + b (B, G H), by ``norm_scope`` and ``bias``."""
         # All gates stand in one vector a of G H units, with one mu and one sigma unless
         # ``norm_layer`` cuts them into groups. Added after LN, b is free of its scale.
@@ -216,11 +221,11 @@ class TwoProductCell(Cell):
         if self.norm_x is None:
             # one product of [h, x], so that rules that read weights see whole rows
             W = torch.cat([self.W_h, self.W_x], dim=1)
-            a = F.linear(torch.cat([h, x], dim=1), self.norm_h.weight(W), inside)
+            a = F.linear(torch.cat([h, x], dim=1), self.norm_h.effective_weight(W), inside)
             a = self.norm_h(a, W, t)
         else:
-            a_h = F.linear(h, self.norm_h.weight(self.W_h))
-            a_x = F.linear(x, self.norm_x.weight(self.W_x), inside)
+            a_h = F.linear(h, self.norm_h.effective_weight(self.W_h))
+            a_x = F.linear(x, self.norm_x.effective_weight(self.W_x), inside)
             a = self.norm_h(a_h, self.W_h, t) + self.norm_x(a_x, self.W_x, t)
         return a if outside is None else a + outside
 
@@ -229,12 +234,14 @@ class TwoProductCell(Cell):
         gates = rows.chunk(self.gates)
         return torch.cat([gates[i] for i in self.torch_order])
 
-    def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
+    def parameters_from_torch(
+        self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor
+    ) -> dict[str, Tensor]:
         b = "norm_h.b" if self.b is None and has_bias(self.norm_h) else "b"
         named = {"W_x": W_x, "W_h": W_h, b: b_x + b_h}
         return {name: self._exchange_gates(rows) for name, rows in named.items()}
 
-    def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    def parameters_to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         W_x, W_h = self._exchange_gates(self.W_x), self._exchange_gates(self.W_h)
         if self.b is None:
             return W_x, W_h, None, None
@@ -273,7 +280,7 @@ class RNNCell(TwoProductCell):
         norm_layer: NormLayer = LayerNorm,
         *,
         nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
-        norm_scope: NormScope = NormScope.JOINT,
+        norm_scope: ProductNormScope = ProductNormScope.JOINT,
         bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
     ) -> None:
@@ -287,7 +294,7 @@ class RNNCell(TwoProductCell):
         self.reset_parameters()
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
-        return (self.f(self.pre_activations(x, state[0], t)),)
+        return (self.f(self.normalized_pre_activations(x, state[0], t)),)
 
 
 class LSTMCell(TwoProductCell):
@@ -321,7 +328,7 @@ class LSTMCell(TwoProductCell):
         norm_layer: NormLayer = LayerNorm,
         *,
         gate_norm_layer: NormLayer | None = None,
-        norm_scope: NormScope = NormScope.SEPARATE,
+        norm_scope: ProductNormScope = ProductNormScope.SEPARATE,
         cell_state: CarriedCellState = CarriedCellState.RAW,
         bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
@@ -341,7 +348,7 @@ class LSTMCell(TwoProductCell):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        self.norm_c.initialize(self.I)
+        self.norm_c.initialize_from_weights(self.I)
         if self.bias_after_norm is not None and self.initial.forget_bias:
             self.bias_after_norm[: self.hidden_size] = self.initial.forget_bias
 
@@ -355,7 +362,7 @@ class LSTMCell(TwoProductCell):
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
         h, c = state
         # f first, in the order of the paper (torch has i, f, g, o)
-        f, i, o, g = self.pre_activations(x, h, t).chunk(4, dim=-1)  # each (B, H)
+        f, i, o, g = self.normalized_pre_activations(x, h, t).chunk(4, dim=-1)  # each (B, H)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         # eq. 22: LN in h alone. With CarriedCellState.NORMALIZED c is rescaled to the size of
         # LN_3's gain at every step, and is no longer a sum over time.
@@ -364,10 +371,10 @@ class LSTMCell(TwoProductCell):
         return h, c if self.cell_state is CarriedCellState.RAW else normalized
 
 
-def _per_gate(eps: float) -> dict:
+def _per_gate_norm_settings(eps: float) -> dict[str, Any]:
     """Return the settings of cells that normalize the product with [x, h] gate by gate."""
     gates, c = partial(GroupNorm, 4, eps=eps), partial(LayerNorm, eps=eps)
-    return {"norm_layer": c, "gate_norm_layer": gates, "norm_scope": NormScope.JOINT}
+    return {"norm_layer": c, "gate_norm_layer": gates, "norm_scope": ProductNormScope.JOINT}
 
 
 OPEN_FORGET_GATES = replace(PAPER_INIT, forget_bias=1.0)
@@ -382,11 +389,14 @@ PUBLISHED_LSTMS: dict[str, Callable[..., LSTMCell]] = {
         LSTMCell,
         cell_state=CarriedCellState.NORMALIZED,
         bias=BiasPlacement.NONE,
-        **_per_gate(1e-12),
+        **_per_gate_norm_settings(1e-12),
         initial=OPEN_FORGET_GATES,
     ),
     "hardmaru/supercell": partial(
-        LSTMCell, bias=BiasPlacement.NONE, **_per_gate(1e-3), initial=OPEN_FORGET_GATES
+        LSTMCell,
+        bias=BiasPlacement.NONE,
+        **_per_gate_norm_settings(1e-3),
+        initial=OPEN_FORGET_GATES,
     ),
     "pytorch fastrnns LayerNormLSTMCell": partial(
         LSTMCell, cell_state=CarriedCellState.NORMALIZED, bias=BiasPlacement.NONE
@@ -403,7 +413,7 @@ PUBLISHED_LSTMS: dict[str, Callable[..., LSTMCell]] = {
     "labml_nn": partial(
         LSTMCell,
         bias=BiasPlacement.INSIDE,
-        **_per_gate(1e-5),
+        **_per_gate_norm_settings(1e-5),
         initial=replace(PAPER_INIT, bias=init_like_torch_),
     ),
 }
@@ -442,7 +452,7 @@ class GRUCell(Cell):
         hidden_size: int,
         norm_layer: NormLayer = LayerNorm,
         *,
-        update_gate: UpdateGate = UpdateGate.WRITES,
+        update_gate: UpdateGateConvention = UpdateGateConvention.WRITES,
         bias: bool = True,
         initial: CellInit = PAPER_INIT,
     ) -> None:
@@ -450,7 +460,7 @@ class GRUCell(Cell):
         H = hidden_size
         self.norm_h, self.norm_x = make_norm(norm_layer, 2 * H), make_norm(norm_layer, 2 * H)
         self.norm_W, self.norm_U = make_norm(norm_layer, H), make_norm(norm_layer, H)
-        self.update_gate = UpdateGate(update_gate)
+        self.update_gate = UpdateGateConvention(update_gate)
         needs_bias = bias and not has_bias(self.norm_h)
         self.b_x = nn.Parameter(torch.zeros(3 * H)) if needs_bias else None
         self.b_h = nn.Parameter(torch.zeros(H)) if needs_bias else None
@@ -459,10 +469,10 @@ class GRUCell(Cell):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         (W_h, U), (W_x, W) = (rows.split(2 * self.hidden_size) for rows in (self.W_h, self.W_x))
-        self.norm_h.initialize(W_h)
-        self.norm_U.initialize(U)
-        self.norm_x.initialize(W_x)
-        self.norm_W.initialize(W)
+        self.norm_h.initialize_from_weights(W_h)
+        self.norm_U.initialize_from_weights(U)
+        self.norm_x.initialize_from_weights(W_x)
+        self.norm_W.initialize_from_weights(W)
         self.set_recurrent_gain(self.norm_h, self.norm_U)
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
@@ -471,26 +481,28 @@ class GRUCell(Cell):
         # z and r are normalized together, the candidate's two products each alone: r must scale
         # LN(U h), because LN(r U h) would remove a scale common to all units.
         b_zr, b_W = (None, None) if self.b_x is None else self.b_x.split(2 * H)
-        a_x = F.linear(x, self.norm_x.weight(W_x), b_zr)
-        a_h = F.linear(h, self.norm_h.weight(W_h))
+        a_x = F.linear(x, self.norm_x.effective_weight(W_x), b_zr)
+        a_h = F.linear(h, self.norm_h.effective_weight(W_h))
         z, r = (self.norm_h(a_h, W_h, t) + self.norm_x(a_x, W_x, t)).sigmoid().chunk(2, -1)
-        Wx = self.norm_W(F.linear(x, self.norm_W.weight(W), b_W), W, t)
-        Uh = self.norm_U(F.linear(h, self.norm_U.weight(U), self.b_h), U, t)
+        Wx = self.norm_W(F.linear(x, self.norm_W.effective_weight(W), b_W), W, t)
+        Uh = self.norm_U(F.linear(h, self.norm_U.effective_weight(U), self.b_h), U, t)
         candidate = (Wx + r * Uh).tanh()
         # z keeps the state in torch and Cho et al. (2014), and writes the candidate in eq. 28
-        if self.update_gate is UpdateGate.KEEPS:
+        if self.update_gate is UpdateGateConvention.KEEPS:
             z = 1 - z
         return ((1 - z) * h + z * candidate,)
 
     @property
-    def _sign(self) -> int:
+    def _torch_update_gate_sign(self) -> int:
         """The sign of z in torch, whose z keeps: sigma(-z) = 1 - sigma(z)."""
-        return 1 if self.update_gate is UpdateGate.KEEPS else -1
+        return 1 if self.update_gate is UpdateGateConvention.KEEPS else -1
 
-    def from_torch(self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor) -> dict:
+    def parameters_from_torch(
+        self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor
+    ) -> dict[str, Tensor]:
         def paper_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
             r, z, candidate = rows.chunk(3)
-            return torch.cat([self._sign * z, r, candidate])
+            return torch.cat([self._torch_update_gate_sign * z, r, candidate])
 
         W_x, W_h, b_x, b_h = (paper_order(rows) for rows in (W_x, W_h, b_x, b_h))
         (zr_x, W), (zr_h, U) = b_x.split(2 * self.hidden_size), b_h.split(2 * self.hidden_size)
@@ -500,10 +512,10 @@ class GRUCell(Cell):
             b = {"b_x": torch.cat([zr_x + zr_h, W]), "b_h": U}
         return {"W_x": W_x, "W_h": W_h, **b}
 
-    def to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    def parameters_to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         def torch_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
             z, r, candidate = rows.chunk(3)
-            return torch.cat([r, self._sign * z, candidate])
+            return torch.cat([r, self._torch_update_gate_sign * z, candidate])
 
         W_x, W_h = torch_order(self.W_x), torch_order(self.W_h)
         if self.b_x is None or self.b_h is None:

@@ -34,7 +34,7 @@ class AdaNorm(LayerNorm):
         self.C, self.k = C, k
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         n = super().forward(at_least_float32(a), W, t)
         # Without detach the slope of C (1 - k n) n would be C (1 - 2 k n); with phi held
         # constant, as there, it is C (1 - k n).
@@ -61,7 +61,7 @@ class DyT(Normalizer):
         self.b = nn.Parameter(torch.zeros(units))
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         squashed = self.squash(at_least_float32(a))
         return (self.broadcast_units(self.g) * squashed + self.broadcast_units(self.b)).to(
             a.dtype

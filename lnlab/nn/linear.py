@@ -30,7 +30,7 @@ def make_norm(norm_layer: NormLayer, units: int) -> Normalizer:
     return norm
 
 
-class Layer(nn.Module, ABC):
+class LayerWithNorm(nn.Module, ABC):
     """Ba et al. (2016), eq. 1 and 5 without f: a = W x, normalized.
 
     There is no bias inside ``a`` by default: BatchNorm takes it out again, and it breaks the
@@ -56,7 +56,7 @@ class Layer(nn.Module, ABC):
         if self.b_inside is not None:
             nn.init.zeros_(self.b_inside)
         # rules on weights begin at the function of the plain layer: weight norm has g = ||w||
-        self.norm.initialize(self.W)
+        self.norm.initialize_from_weights(self.W)
 
     @abstractmethod
     def pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
@@ -64,10 +64,10 @@ class Layer(nn.Module, ABC):
 
     def forward(self, x: Tensor, t: int | None = None) -> Tensor:
         """Return the normalized pre-activations (B, H) of x (B, D) at time step ``t``."""
-        # weight(W) is what multiplies x (weight standardization changes it), and W itself goes
-        # along for rules whose sigma is that of the weights (weight norm)
+        # effective_weight(W) is what multiplies x (weight standardization changes it), and W
+        # itself goes along for rules whose sigma is that of the weights (weight norm)
         norm, W = self.norm, self.W
-        return norm(self.pre_activations(x, norm.weight(W)), W, t)
+        return norm(self.pre_activations(x, norm.effective_weight(W)), W, t)
 
     def torch_state_dict(self) -> dict[str, Tensor]:
         """Return W and b_inside (H,) under torch's names, ``weight`` and ``bias``."""
@@ -87,7 +87,7 @@ class Layer(nn.Module, ABC):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-class Linear(Layer):
+class Linear(LayerWithNorm):
     """A dense layer: x (*cases, D) to (*cases, H). Of S stacked models: (S, B, D) to (S, B, H).
 
     Args:
@@ -122,7 +122,7 @@ class Linear(Layer):
         return torch.baddbmm(self.b_inside.unsqueeze(1), x, W.mT)
 
 
-class Conv2d(Layer):
+class Conv2d(LayerWithNorm):
     """The same at every position: x (B, D, height, width) to (B, H, height', width').
 
     ``norm_layer`` must make normalizers of two spatial axes: ``partial(LayerNorm, space=2)``.

@@ -83,11 +83,11 @@ class Normalizer(nn.Module, ABC):
         interchangeable.
         """
 
-    def weight(self, W: Tensor) -> Tensor:
+    def effective_weight(self, W: Tensor) -> Tensor:
         """Return the weights (H, D) to multiply by: ``W`` unless the rule changes them."""
         return W
 
-    def initialize(self, W: Tensor) -> None:
+    def initialize_from_weights(self, W: Tensor) -> None:
         """Set first values that depend on the first weights W (H, D) of the layer."""
 
     def torch_state_dict(self) -> dict[str, Tensor]:
@@ -106,7 +106,7 @@ class Normalizer(nn.Module, ABC):
         return -1 - self.space
 
     @property
-    def case_axes(self) -> tuple[int, ...]:
+    def axes_within_example(self) -> tuple[int, ...]:
         """Axes of one example: its units and its space."""
         return tuple(range(-1 - self.space, 0))
 
@@ -115,7 +115,7 @@ class Normalizer(nn.Module, ABC):
         v = v.unsqueeze(-2) if v.dim() > 1 else v
         return v.reshape(v.shape + (1,) * self.space)
 
-    def check(self, a: Tensor) -> None:
+    def check_input(self, a: Tensor) -> None:
         """Raise unless ``a`` is (*cases, H, *space) with H = units, of real numbers."""
         if a.dim() <= self.space or a.shape[-1 - self.space] != self.units:
             raise ValueError(
@@ -174,13 +174,13 @@ class AffineNormalizer(Normalizer):
         """
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         a_ = at_least_float32(a)
         mu, sigma = self.stats(a_, W, t)
         # The difference first: g/sigma * a - g/sigma * mu would cancel where |mu| >> sigma.
-        return self.affine(a_ - mu, sigma).to(a.dtype)
+        return self.scale_and_shift(a_ - mu, sigma).to(a.dtype)
 
-    def affine(self, centred: Tensor, sigma: Tensor) -> Tensor:
+    def scale_and_shift(self, centred: Tensor, sigma: Tensor) -> Tensor:
         """Return g/sigma * (a - mu) + b, shaped as ``centred``; g and b if there are any."""
         # g/sigma first: it has one number per unit or example, while dividing a and then
         # multiplying it would make two more tensors of the shape of a
@@ -223,7 +223,7 @@ class Identity(Normalizer):
     stacks = True
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         return a
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:

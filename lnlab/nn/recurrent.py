@@ -30,7 +30,7 @@ def unroll(
     state: State | None = None,
     lengths: Lengths = None,
     reverse: bool = False,
-    mask: Tensor | None = None,
+    dropout_mask: Tensor | None = None,
 ) -> tuple[Tensor, State]:
     """Apply ``cell`` to the steps of ``x`` (T, B, D); return every h (T, B, H), the last state.
 
@@ -45,18 +45,21 @@ def unroll(
         lengths: whole numbers from 0 to T, in any order; best on the CPU, whatever x is on.
         reverse: read each sequence from its end to its start. The step ``t`` of a normalizer is
             counted from where the reading starts.
-        mask: factors (B, H) of h before each next step, the same at all steps: dropout with one
-            draw per sequence (Gal & Ghahramani, 2016). For cells whose h enters W_h h alone.
+        dropout_mask: factors (B, H) of h before each next step, the same at all steps: dropout
+            with one draw per sequence (Gal & Ghahramani, 2016). For cells whose h enters W_h h
+            alone.
     """
-    lengths = check_inputs(cell, x, state, lengths, mask)
+    lengths = check_inputs(cell, x, state, lengths, dropout_mask)
     if reverse:
-        y, last = unroll(cell, flip(x, lengths), state, lengths, mask=mask)
+        y, last = unroll(
+            cell, reverse_sequences(x, lengths), state, lengths, dropout_mask=dropout_mask
+        )
         # the state after the first step of the sequence, which is read last
-        return flip(y, lengths), last
+        return reverse_sequences(y, lengths), last
     last: State = cell.initial_state(x) if state is None else state
     hs = []
     for t, x_t in enumerate(x):
-        before = last if mask is None else (last[0] * mask, *last[1:])
+        before = last if dropout_mask is None else (last[0] * dropout_mask, *last[1:])
         if lengths is None or bool((lengths > t).all()):
             last = cell(x_t, before, t)
             hs.append(last[0])
@@ -73,7 +76,7 @@ def unroll(
     return y, last
 
 
-def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
+def reverse_sequences(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Reverse each sequence of ``x`` (T, B, ...) within its own length."""
     if lengths is None:
         return x.flip(0)
@@ -85,7 +88,11 @@ def flip(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def check_inputs(
-    cell: Cell, x: Tensor, state: State | None, lengths: Lengths, mask: Tensor | None = None
+    cell: Cell,
+    x: Tensor,
+    state: State | None,
+    lengths: Lengths,
+    dropout_mask: Tensor | None = None,
 ) -> Tensor | None:
     """Check that all fits the cell; return the lengths (B,) as int64, or None.
 
@@ -96,15 +103,15 @@ def check_inputs(
         raise ValueError(
             f"x has shape {tuple(x.shape)}: give (T, B, D) with D = {cell.input_size}."
         )
-    if mask is not None and not isinstance(cell, LSTMCell | RNNCell):
+    if dropout_mask is not None and not isinstance(cell, LSTMCell | RNNCell):
         raise ValueError(
-            f"mask: h of a {type(cell).__name__} does not enter W_h h alone: give none."
+            f"dropout_mask: h of a {type(cell).__name__} does not enter W_h h alone: give none."
         )
     if state is not None and len(state) != cell.states:
         raise ValueError(f"the first state has {len(state)} tensors: give {cell.states}.")
     T, B, _ = x.shape
     given = {f"the first {name}": s for name, s in zip("hc", state or (), strict=False)}
-    for name, value in {"x": x, **given, "the mask": mask}.items():
+    for name, value in {"x": x, **given, "the mask": dropout_mask}.items():
         if value is None:
             continue
         if value is not x and value.shape != (B, cell.hidden_size):
@@ -259,7 +266,7 @@ class Recurrent(nn.Module):
                     "torch.nn: give norm_layer=Identity, one bias and no learned state."
                 )
             kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            for kind, parameter in zip(kinds, cell.to_torch(), strict=True):
+            for kind, parameter in zip(kinds, cell.parameters_to_torch(), strict=True):
                 if parameter is not None:
                     state[f"{kind}_{name}"] = parameter.detach()
         return state
@@ -276,7 +283,7 @@ class Recurrent(nn.Module):
             cell_prefix = f"{prefix}cells.{i}."
             current = cell.state_dict()  # what torch's layer has not stays as it is
             state_dict.update({cell_prefix + name: value for name, value in current.items()})
-            for name, value in cell.from_torch(W_x, W_h, b_x, b_h).items():
+            for name, value in cell.parameters_from_torch(W_x, W_h, b_x, b_h).items():
                 if name in current or value.any():  # a bias that the cell lacks is an error
                     state_dict[cell_prefix + name] = value
         super()._load_from_state_dict(state_dict, prefix, *args)
@@ -299,7 +306,8 @@ class RNN(Recurrent):
         nonlinearity: "tanh", "relu" or a function.
         bias: True, a b after the norm, or False; ``BiasPlacement.TWICE`` and ``INSIDE`` put one
             inside the norm.
-        norm_scope: ``NormScope.JOINT``, LN(W_h h + W_x x), or ``SEPARATE``, LN of each product.
+        norm_scope: ``ProductNormScope.JOINT``, LN(W_h h + W_x x), or ``SEPARATE``, LN of each
+            product.
         initial: the :class:`CellInit`.
 
     Examples:
@@ -335,7 +343,8 @@ class LSTM(Recurrent):
         gate_norm_layer: makes LN_1 and LN_2 of 4H units; None: ``norm_layer`` does.
         bias: where b is added: ``BiasPlacement.ONCE`` (True), after the norm; ``NONE`` (False);
             ``TWICE``, also inside LN(W_x x + b); ``INSIDE``, there alone.
-        norm_scope: ``NormScope.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of the sum.
+        norm_scope: ``ProductNormScope.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of
+            the sum.
         cell_state: the next step\'s c: ``CarriedCellState.RAW``, c, or ``NORMALIZED``, LN(c).
         initial: the :class:`CellInit`.
 
@@ -373,7 +382,7 @@ class GRU(Recurrent):
         num_layers, batch_first, dropout, bidirectional, device, dtype: as in torch.nn.
         norm_layer: makes the normalizers of every cell, such as ``lnlab.nn.LayerNorm``.
         bias: whether there are biases if the norms have none.
-        update_gate: ``UpdateGate.WRITES``, (1 - z) h + z ĥ, or ``KEEPS``, as torch.
+        update_gate: ``UpdateGateConvention.WRITES``, (1 - z) h + z ĥ, or ``KEEPS``, as torch.
         initial: the :class:`CellInit`.
 
     Examples:

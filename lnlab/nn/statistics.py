@@ -7,19 +7,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from lnlab.nn.batch import BatchNormalizer, Mode, RecurrentBatchNorm, batch_moments
+from lnlab.nn.batch import BatchNormalizer, RecurrentBatchNorm, StatisticsMode, batch_moments
 from lnlab.nn.normalizer import at_least_float32
 
 
 @contextmanager
-def use_statistics(model: nn.Module, mode: Mode) -> Iterator[nn.Module]:
+def use_statistics(model: nn.Module, mode: StatisticsMode) -> Iterator[nn.Module]:
     """Use statistics of the batch, or running ones, in every BatchNormalizer of ``model``.
 
     On leaving, each has its former mode again. torch's own BatchNorm is left alone.
 
     Examples:
         >>> norm = lnlab.nn.BatchNorm(16)
-        >>> with lnlab.nn.use_statistics(norm.eval(), lnlab.nn.Mode.BATCH):
+        >>> with lnlab.nn.use_statistics(norm.eval(), lnlab.nn.StatisticsMode.BATCH):
         ...     h = norm(torch.randn(4, 16))
     """
     norms = [module for module in model.modules() if isinstance(module, BatchNormalizer)]
@@ -56,7 +56,7 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Modu
     # In evaluation mode dropout is off. Each layer normalizes by the batch, so that the next
     # one reads what it read in training, whatever the running statistics are.
     ours = [module for module in model.modules() if isinstance(module, BatchNormalizer)]
-    torchs = [
+    torch_norms = [
         module
         for module in model.modules()
         if isinstance(module, TorchBatchNorm) and module.track_running_stats
@@ -64,22 +64,26 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Modu
     pools: dict[tuple[nn.Module, int | None], _PooledMoments] = {}
 
     def pool_moments(norm: nn.Module, args: tuple, kwargs: dict, h: Tensor) -> None:
-        a, axis, t = _arguments(norm, *args, **kwargs)
+        a, axis, t = _get_input_axis_step(norm, *args, **kwargs)
         step = t if isinstance(norm, RecurrentBatchNorm) else None  # the others pool the steps
         pool = pools.setdefault((norm, step), _PooledMoments())
-        pool.add(*batch_moments(at_least_float32(a), axis))
+        pool.add_batch(*batch_moments(at_least_float32(a), axis))
 
     hooks = [
-        norm.register_forward_hook(pool_moments, with_kwargs=True) for norm in (*ours, *torchs)
+        norm.register_forward_hook(pool_moments, with_kwargs=True)
+        for norm in (*ours, *torch_norms)
     ]
     try:
-        with _normalized_by_batch(model, torchs), use_statistics(model, Mode.BATCH):
+        with (
+            _evaluate_by_batch_statistics(model, torch_norms),
+            use_statistics(model, StatisticsMode.BATCH),
+        ):
             for x in batches:
                 model(x)
     finally:
         for hook in hooks:
             hook.remove()
-    if not pools and (ours or torchs):
+    if not pools and (ours or torch_norms):
         raise ValueError(
             "no batch reached a normalizer: a population has at least one example."
         )
@@ -92,7 +96,7 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Modu
     return model
 
 
-def _arguments(
+def _get_input_axis_step(
     norm: nn.Module, a: Tensor, W: Tensor | None = None, t: int | None = None
 ) -> tuple[Tensor, int, int | None]:
     """Return what statistics need of a call: ``a``, the axis of its units, and t."""
@@ -100,13 +104,15 @@ def _arguments(
 
 
 @contextmanager
-def _normalized_by_batch(model: nn.Module, torchs: list[TorchBatchNorm]) -> Iterator[None]:
-    """Set evaluation mode, but let ``torchs`` use the batch and no running statistics."""
+def _evaluate_by_batch_statistics(
+    model: nn.Module, torch_norms: list[TorchBatchNorm]
+) -> Iterator[None]:
+    """Set evaluation mode, but let ``torch_norms`` use the batch and no running statistics."""
     training = {module: module.training for module in model.modules()}
-    running = {norm: (norm.running_mean, norm.running_var) for norm in torchs}
+    running = {norm: (norm.running_mean, norm.running_var) for norm in torch_norms}
     try:
         model.eval()
-        for norm in torchs:  # without statistics torch takes the batch's
+        for norm in torch_norms:  # without statistics torch takes the batch's
             norm.running_mean = norm.running_var = None
         yield
     finally:
@@ -121,7 +127,7 @@ class _PooledMoments:
 
     m = 0
 
-    def add(self, mu: Tensor, var: Tensor, m: int) -> None:
+    def add_batch(self, mu: Tensor, var: Tensor, m: int) -> None:
         if not self.m:
             self.mu, self.var, self.m = mu, var, m
             return

@@ -39,7 +39,7 @@ class LayerInputs:
 
     def pre_activations(self, norm: Normalizer) -> Tensor:
         """Return ``a`` (B, H, *space), with the weights that ``norm`` multiplies by."""
-        W = norm.weight(self.W)
+        W = norm.effective_weight(self.W)
         if self.x.dim() == 2:
             return F.linear(self.x, W) + self.c
         return F.conv2d(self.x, W, padding=self.padding) + self.c
@@ -64,65 +64,72 @@ class Transformation:
     change: Callable[[LayerInputs, Any], LayerInputs]
     scales: bool  # whether it uses delta; the others use the shift
 
-    def __call__(self, given: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-        return self.change(given, delta if self.scales else shift)
+    def __call__(self, inputs: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
+        return self.change(inputs, delta if self.scales else shift)
 
 
-def _scale_W(given: LayerInputs, delta: float) -> LayerInputs:
-    return replace(given, W=delta * given.W)
+def _scale_W(inputs: LayerInputs, delta: float) -> LayerInputs:
+    return replace(inputs, W=delta * inputs.W)
 
 
-def _scale_row(given: LayerInputs, delta: float) -> LayerInputs:
-    return replace(given, W=torch.cat([delta * given.W[:1], given.W[1:]]))
+def _scale_first_row(inputs: LayerInputs, delta: float) -> LayerInputs:
+    return replace(inputs, W=torch.cat([delta * inputs.W[:1], inputs.W[1:]]))
 
 
-def _scale_x(given: LayerInputs, delta: float) -> LayerInputs:
-    return replace(given, x=delta * given.x)
+def _scale_x(inputs: LayerInputs, delta: float) -> LayerInputs:
+    return replace(inputs, x=delta * inputs.x)
 
 
-def _scale_case(given: LayerInputs, delta: float) -> LayerInputs:
-    return replace(given, x=torch.cat([delta * given.x[:1], given.x[1:]]))
+def _scale_first_case(inputs: LayerInputs, delta: float) -> LayerInputs:
+    return replace(inputs, x=torch.cat([delta * inputs.x[:1], inputs.x[1:]]))
 
 
-def _shift_W(given: LayerInputs, shift: Tensor) -> LayerInputs:
+def _add_vector_to_rows(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
     # One γ for all rows: every summed input of a case moves by γᵀx, one number, which a mean
     # over the units takes out and a mean over the cases does not.
-    gamma = shift[: given.W[0].numel()].view_as(given.W[0])
-    return replace(given, W=given.W + gamma)
+    gamma = shift[: inputs.W[0].numel()].view_as(inputs.W[0])
+    return replace(inputs, W=inputs.W + gamma)
 
 
-def _shift_rows(given: LayerInputs, shift: Tensor) -> LayerInputs:
+def _add_number_to_each_row(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
     # a_i changes by c_i times the sum of x: another number per unit and example
-    c = shift[: len(given.W)].reshape((-1,) + (1,) * (given.W.dim() - 1))
-    return replace(given, W=given.W + c)
+    c = shift[: len(inputs.W)].reshape((-1,) + (1,) * (inputs.W.dim() - 1))
+    return replace(inputs, W=inputs.W + c)
 
 
-def _shift_x(given: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
+def _shift_x(inputs: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
     # Along the inputs (axis 1) a changes by W γ, one number per unit, the same for all
     # examples. Along the cases a_i changes by c_n times the sum of row i of W.
-    return replace(given, x=given.x + given.broadcast_along(shift[: given.x.shape[axis]], axis))
+    return replace(
+        inputs, x=inputs.x + inputs.broadcast_along(shift[: inputs.x.shape[axis]], axis)
+    )
 
 
-def _shift_a(given: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
-    size = len(given.W if axis else given.x)
-    return replace(given, c=given.c + given.broadcast_along(shift[:size], axis))
+def _shift_pre_activations(inputs: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
+    size = len(inputs.W if axis else inputs.x)
+    return replace(inputs, c=inputs.c + inputs.broadcast_along(shift[:size], axis))
 
 
 _shift_cases, _shift_inputs = partial(_shift_x, axis=0), partial(_shift_x, axis=1)
-_shift_summed, _shift_units = partial(_shift_a, axis=0), partial(_shift_a, axis=1)
+_shift_summed, _shift_units = (
+    partial(_shift_pre_activations, axis=0),
+    partial(_shift_pre_activations, axis=1),
+)
 
 
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     Transformation(1, "weight matrix re-scaling", "W → δW", _scale_W, True),
-    Transformation(2, "weight matrix re-centering", "W → W + 1γᵀ", _shift_W, False),
-    Transformation(3, "weight vector re-scaling", "w₁ → δw₁", _scale_row, True),
+    Transformation(2, "weight matrix re-centering", "W → W + 1γᵀ", _add_vector_to_rows, False),
+    Transformation(3, "weight vector re-scaling", "w₁ → δw₁", _scale_first_row, True),
     Transformation(4, "dataset re-scaling", "X → δX", _scale_x, True),
     Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_inputs, False),
-    Transformation(6, "single training case re-scaling", "x₁ → δx₁", _scale_case, True),
+    Transformation(6, "single training case re-scaling", "x₁ → δx₁", _scale_first_case, True),
     Transformation(7, "shift of a case's summed inputs", "aₙ → aₙ + cₙ1", _shift_summed, False),
     Transformation(8, "shift of a unit's summed input", "aᵢ → aᵢ + cᵢ", _shift_units, False),
     Transformation(9, "shift of a case's inputs", "xₙ → xₙ + cₙ1", _shift_cases, False),
-    Transformation(10, "shift of a unit's weights", "wᵢ → wᵢ + cᵢ1", _shift_rows, False),
+    Transformation(
+        10, "shift of a unit's weights", "wᵢ → wᵢ + cᵢ1", _add_number_to_each_row, False
+    ),
 )
 """Columns 1 to 10. Column 11, a case's output does not depend on the others, and 12,
 training and evaluation are the same function, are no transformations: see ``Row``."""
@@ -131,7 +138,7 @@ GROUPS, GHOST = 4, 4
 """The number of groups of units, and of cases in a ghost batch, in the rows with such."""
 
 
-class Statistics(Enum):
+class StatisticsSource(Enum):
     """The source of statistics over examples while the inputs are changed."""
 
     BATCH = "of the batch"
@@ -161,7 +168,9 @@ class TableRow:
     # transformations, 11 independence of the other examples, 12 training = evaluation
     letters: str
     reason: str  # in one line
-    statistics: Statistics = Statistics.BATCH  # the source of statistics over examples
+    statistics: StatisticsSource = (
+        StatisticsSource.BATCH
+    )  # the source of statistics over examples
     layer_kind: LayerKind = LayerKind.DENSE  # the layer that is normalized
     # what else a letter needs, by column
     conditions: dict[int, str] = field(default_factory=dict, hash=False)
@@ -170,14 +179,14 @@ class TableRow:
     odd: bool = True
     batch_size: int | None = None  # how many examples are normalized together; None: all
 
-    def make(self, units: int, eps: float = 0.0) -> Normalizer:
+    def make_norm(self, units: int, eps: float = 0.0) -> Normalizer:
         """Return the normalizer of ``units`` units in its kind of layer, with ``eps``."""
         space = self.layer_kind.space
         norm = self.norm(units, space=space) if space else self.norm(units)
         norm.eps = eps
         return norm
 
-    def claims(self, column: int) -> bool:
+    def claims_invariance(self, column: int) -> bool:
         """Return True if column 1 to 12 is claimed to change nothing."""
         return self.letters[column - 1] == "Y"
 
@@ -191,11 +200,11 @@ ROWS: dict[str, TableRow] = {
     "none": TableRow(NORMS["none"], "NNNNNNNNNNYY", "the identity"),
     "batch": TableRow(BatchNorm, _BATCH, "standardizes each unit over the cases"),
     "batch, frozen": TableRow(
-        BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", Statistics.FROZEN
+        BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", StatisticsSource.FROZEN
     ),
     "batch, recomputed": TableRow(
-        BatchNorm, "YNYYYNNYNNY-", "as batch, given the population", Statistics.RECOMPUTED,
-        conditions={**_WHOLE, 11: "given the population"},
+        BatchNorm, "YNYYYNNYNNY-", "as batch, given the population",
+        StatisticsSource.RECOMPUTED, conditions={**_WHOLE, 11: "given the population"},
     ),
     "layer": TableRow(LayerNorm, _LAYER, "standardizes each case over its units"),
     "weight": TableRow(NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only"),

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from lnlab.nn.linear import Layer
+from lnlab.nn.linear import LayerWithNorm
 from lnlab.nn.normalizer import Normalizer
 from lnlab.nn.recurrent import Recurrent
 
@@ -21,7 +21,7 @@ def torch_state_dict(model: nn.Module) -> dict[str, Tensor]:
         >>> layer = lnlab.nn.LSTM(8, 16, norm_layer=lnlab.nn.Identity)
         >>> nn.LSTM(8, 16).load_state_dict(lnlab.nn.torch_state_dict(layer))
     """
-    if isinstance(model, Normalizer | Layer | Recurrent):
+    if isinstance(model, Normalizer | LayerWithNorm | Recurrent):
         return model.torch_state_dict()
     state = {name: p for name, p in model.state_dict().items() if "." not in name}
     for name, module in model.named_children():

@@ -42,7 +42,7 @@ class DividedByRowNorm(AffineNormalizer):
         return self.broadcast_units(weight_rows(W, self).norm(dim=1))
 
     @torch.no_grad()
-    def initialize(self, W: Tensor) -> None:
+    def initialize_from_weights(self, W: Tensor) -> None:
         if self.g is not None:
             self.g.copy_(self.row_norms(W).view_as(self.g))
 
@@ -88,7 +88,7 @@ class WeightStandardization(Normalizer):
     .. math:: \hat w_i = (w_i - \mu_{w_i}) / \sqrt{\sigma_{w_i}^2 + \epsilon}
 
     It has no gain and no bias: in the paper another normalizer, group norm or batch norm,
-    follows. The layer that owns W calls :meth:`weight`.
+    follows. The layer that owns W calls :meth:`effective_weight`.
 
     Args:
         units: H.
@@ -118,7 +118,7 @@ class WeightStandardization(Normalizer):
         self.behind = behind(units, space=space) if behind else None
         self.eps, self.root, self.correction = eps, root, correction
 
-    def weight(self, W: Tensor) -> Tensor:
+    def effective_weight(self, W: Tensor) -> Tensor:
         w = weight_rows(W, self)
         # a row of one weight has no unbiased variance; its mean takes all of it away
         correction = min(self.correction, w.shape[1] - 1)
@@ -126,7 +126,7 @@ class WeightStandardization(Normalizer):
         return ((w - mean) / self.root(var, self.eps)).reshape(W.shape).to(W.dtype)
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         return a if self.behind is None else self.behind(a, W, t)
 
     def extra_repr(self) -> str:
@@ -171,7 +171,7 @@ class SpectralNorm(AffineNormalizer):
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         w = weight_rows(W, self)
         if self.training:
-            self.iterate(w, self.iterations)
+            self.run_power_iteration(w, self.iterations)
         # sigma = u^T W v with u and v held constant: its gradient by W is u v^T, that of the
         # largest singular value once the iteration has converged
         u = F.normalize(self.u.to(w.dtype), dim=0, eps=self.eps)
@@ -179,7 +179,7 @@ class SpectralNorm(AffineNormalizer):
         return Stats(a.new_zeros(()), u @ (w @ v))
 
     @torch.no_grad()
-    def iterate(self, w: Tensor, iterations: int) -> None:
+    def run_power_iteration(self, w: Tensor, iterations: int) -> None:
         """Move ``u`` towards the first left singular vector of ``w`` (H, D)."""
         u = self.u.to(w.dtype)
         for _ in range(iterations):
@@ -188,5 +188,5 @@ class SpectralNorm(AffineNormalizer):
             u = F.normalize(w @ v, dim=0, eps=self.eps)
         self.u.copy_(u)
 
-    def initialize(self, W: Tensor) -> None:
-        self.iterate(weight_rows(W, self).detach(), self.warm_up)
+    def initialize_from_weights(self, W: Tensor) -> None:
+        self.run_power_iteration(weight_rows(W, self).detach(), self.warm_up)

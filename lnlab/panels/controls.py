@@ -7,14 +7,14 @@ import ipywidgets
 import numpy as np
 import traitlets
 
-from lnlab.nn.table1 import Statistics
+from lnlab.nn.table1 import StatisticsSource
 
 WIDTH = "84px"
 """The width of every description, so that the controls stand in line."""
 
 LABELLED: dict[str, Any] = {"style": {"description_width": WIDTH}, "layout": {"width": "auto"}}
 
-MODES = {statistics.name.lower(): statistics for statistics in Statistics}
+MODES = {statistics.name.lower(): statistics for statistics in StatisticsSource}
 """The sources of statistics over cases, by name."""
 
 Options = Mapping[str, Any] | Iterable[Any]

@@ -38,7 +38,7 @@ from lnlab.nn.table1 import (
     TRANSFORMATIONS,
     LayerInputs,
     LayerKind,
-    Statistics,
+    StatisticsSource,
     TableRow,
     Transformation,
     eps_factor,
@@ -64,7 +64,9 @@ DENSE = [
     if row.layer_kind is LayerKind.DENSE and row.batch_size is None
 ]
 # Frozen and recomputed statistics are a control of their own.
-NORMALIZERS = {name: ROWS[name] for name in DENSE if ROWS[name].statistics is Statistics.BATCH}
+NORMALIZERS = {
+    name: ROWS[name] for name in DENSE if ROWS[name].statistics is StatisticsSource.BATCH
+}
 PAPER = ("batch", "weight", "layer")
 TABLE = (*PAPER, *(name for name in DENSE if name not in PAPER))
 
@@ -167,10 +169,10 @@ def layer(
     eps: float,
     dtype: torch.dtype,
     batch: int = CASES,
-    statistics: Statistics = Statistics.BATCH,
+    statistics: StatisticsSource = StatisticsSource.BATCH,
 ) -> NormalizedLayer:
     """Return the layer of one row, its gains and biases always the same."""
-    given = weights_and_inputs(dtype, batch if statistics is Statistics.BATCH else CASES)
+    given = weights_and_inputs(dtype, batch if statistics is StatisticsSource.BATCH else CASES)
     return NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=0)
 
 
@@ -180,7 +182,7 @@ def layers(
     """Return the layers of the state's normalizers."""
     made = {}
     for name in state.normalizers:
-        mode = MODES[state.mode] if depends_on_batch(rows[name]) else Statistics.BATCH
+        mode = MODES[state.mode] if depends_on_batch(rows[name]) else StatisticsSource.BATCH
         made[name] = layer(rows[name], state.eps, state.precision, state.batch, mode)
     return made
 
@@ -188,7 +190,7 @@ def layers(
 @cache
 def depends_on_batch(row: TableRow) -> bool:
     """Return True if a row has statistics over cases, and so a mode."""
-    return isinstance(row.make(UNITS), BatchNormalizer)
+    return isinstance(row.make_norm(UNITS), BatchNormalizer)
 
 
 @lru_cache(maxsize=20_000)
@@ -393,7 +395,7 @@ def sweep_traces(
             "scatter", f"defect {slot}", SWEPT, x=SWEEP, y=y, mode="lines", line=styles[name],
             hovertemplate="%{x:.3g}: %{y:.2e}",
         ))  # fmt: skip
-    invariant = any(it.row.claims(column) for it in layers.values())
+    invariant = any(it.row.claims_invariance(column) for it in layers.values())
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
     if invariant and state.change.scales and state.eps > 0:
         predicted = predicted_defects(state.eps)
@@ -457,7 +459,10 @@ def table_figure(state: InvariancePanelSettings, rows: Mapping[str, TableRow]) -
     with np.errstate(divide="ignore"):
         z = np.clip(np.log10(defects), -17, None)
     texts = [
-        [cell_text(it, ROWS[name].claims(column), exact) for column, it in enumerate(row, 1)]
+        [
+            cell_text(it, ROWS[name].claims_invariance(column), exact)
+            for column, it in enumerate(row, 1)
+        ]
         for name, row in zip(TABLE, defects, strict=True)
     ]
     headings = [

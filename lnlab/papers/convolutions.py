@@ -32,7 +32,7 @@ from lnlab.nn import (
     WeightNorm,
     WeightStandardization,
 )
-from lnlab.nn.linear import DENSE_INITS, Layer
+from lnlab.nn.linear import DENSE_INITS, LayerWithNorm
 from lnlab.papers.classification import Classification, measure_split
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import collate
@@ -101,7 +101,7 @@ class ConvNet(nn.Module):
         super().__init__()
         self.shape = shape
 
-    def rectified_layer_names(self, kind: type[Layer]) -> list[str]:
+    def rectified_layer_names(self, kind: type[LayerWithNorm]) -> list[str]:
         """Return the names of the :attr:`rectified` layers of a kind."""
         return [name for name in self.rectified if isinstance(self.get_submodule(name), kind)]
 
@@ -250,7 +250,7 @@ class Experiment(Classification):
                 W = layer.W.flatten(1).clone()
                 W = DENSE_INITS[self.initialisation](W, _generator(layer_seed))
                 layer.W.copy_(W.view_as(layer.W))
-                layer.norm.initialize(layer.W)
+                layer.norm.initialize_from_weights(layer.W)
         return self.fuse(net)
 
     def eval_points(self, updates_per_epoch: int) -> set[int]:

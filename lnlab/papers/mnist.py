@@ -113,7 +113,7 @@ class Experiment(Classification):
             for layer in mlp.layers:
                 assert isinstance(layer, Linear)
                 layer.W.copy_(DENSE_INITS[self.initialisation](layer.W.clone(), generator))
-                layer.norm.initialize(layer.W)
+                layer.norm.initialize_from_weights(layer.W)
         return self.fuse(mlp)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:

@@ -337,7 +337,9 @@ def _paired_models(
                 path, _, parameter = key.rpartition(".")
                 layer = model.get_submodule(path)
                 if parameter == "W" and isinstance(layer, Linear | Conv2d):
-                    layer.norm.initialize(layer.W)  # weight norm begins at the weights
+                    layer.norm.initialize_from_weights(
+                        layer.W
+                    )  # weight norm begins at the weights
         if not first:
             first_name, first = name, {key: value.clone() for key, value in weights.items()}
         models.append(model.to(device).train())

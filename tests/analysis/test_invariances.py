@@ -9,10 +9,10 @@ from torch import nn
 
 from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.nn import Conv2d, DyT, LayerNorm, Linear
-from lnlab.nn.table1 import ROWS, LayerKind, Statistics
+from lnlab.nn.table1 import ROWS, LayerKind, StatisticsSource
 
 D, H, B = 7, 12, 8
-MODE = {Statistics.FROZEN: "running", Statistics.RECOMPUTED: "recomputed"}
+MODE = {StatisticsSource.FROZEN: "running", StatisticsSource.RECOMPUTED: "recomputed"}
 
 
 def randomized(module: nn.Module) -> nn.Module:
@@ -32,7 +32,7 @@ def agrees(module: nn.Module, x: torch.Tensor, weight: str, row: str, mode: str 
     report = check_invariances(randomized(module), x)
     for v in report.invariances:
         if v.where in ("x", weight) and (not mode or v.mode == mode):
-            claimed = ROWS[row].claims(v.column)
+            claimed = ROWS[row].claims_invariance(v.column)
             assert (v.grade is Grade.EXACT) == claimed, (v.where, v.column, v.mode, str(v))
             assert claimed or v.grade is Grade.BROKEN, (v.column, str(v))
     found = {v.column for v in report.invariances if not mode or v.mode == mode}

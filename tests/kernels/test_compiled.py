@@ -20,11 +20,11 @@ from lnlab.nn import (
     Identity,
     LayerNorm,
     LSTMCell,
-    Mode,
-    NormScope,
+    ProductNormScope,
     RecurrentBatchNorm,
     RNNCell,
-    UpdateGate,
+    StatisticsMode,
+    UpdateGateConvention,
 )
 from lnlab.nn.recurrent import LSTM, unroll
 
@@ -39,9 +39,11 @@ PLAIN = {
     "plain": partial(LSTMCell, norm_layer=Identity),
     "plain without b": partial(LSTMCell, norm_layer=Identity, bias=BiasPlacement.NONE),
     "plain, b inside": partial(LSTMCell, norm_layer=Identity, bias=BiasPlacement.INSIDE),
-    "plain, one sum": partial(LSTMCell, norm_layer=Identity, norm_scope=NormScope.JOINT),
+    "plain, one sum": partial(LSTMCell, norm_layer=Identity, norm_scope=ProductNormScope.JOINT),
     "plain GRU": partial(GRUCell, norm_layer=Identity),
-    "plain GRU that keeps": partial(GRUCell, norm_layer=Identity, update_gate=UpdateGate.KEEPS),
+    "plain GRU that keeps": partial(
+        GRUCell, norm_layer=Identity, update_gate=UpdateGateConvention.KEEPS
+    ),
     "plain GRU without b": partial(GRUCell, norm_layer=Identity, bias=False),
 }
 FUSED = {
@@ -50,7 +52,7 @@ FUSED = {
     "DRAW": partial(LSTMCell, gate_norm_layer=Identity),
     "haste": PUBLISHED_LSTMS["lmnt-com/haste"],
     "GRU": GRUCell,
-    "GRU that keeps": partial(GRUCell, update_gate=UpdateGate.KEEPS),
+    "GRU that keeps": partial(GRUCell, update_gate=UpdateGateConvention.KEEPS),
     "GRU without affine": partial(
         GRUCell, norm_layer=partial(LayerNorm, elementwise_affine=False), bias=False
     ),
@@ -146,11 +148,11 @@ def test_units_of_h_that_are_dropped_at_every_step(name, B):
     mask = torch.nn.functional.dropout(torch.ones(B, 21), 0.4)
     for given in ((None, False), (torch.randint(0, 10, (B,)), True)):
         ours, reference = (
-            everything(loop, cell, x, state, *given, mask=mask)
+            everything(loop, cell, x, state, *given, dropout_mask=mask)
             for loop in (recurrent.unroll, unroll)
         )
         assert_alike(ours, reference)
-    masked, free = (recurrent.unroll(cell, x, state, mask=m)[0] for m in (mask, None))
+    masked, free = (recurrent.unroll(cell, x, state, dropout_mask=m)[0] for m in (mask, None))
     assert not torch.allclose(masked, free)
 
 
@@ -159,7 +161,7 @@ def test_units_of_h_that_are_dropped_at_every_step(name, B):
 def test_each_norm_of_a_cell_has_its_own_statistics(name, training):
     cell, x, state = problem(FUSED[name], (6, 5, 3, 5))
     cell.train(training)
-    modes = (None, Mode.BATCH, Mode.RUNNING)
+    modes = (None, StatisticsMode.BATCH, StatisticsMode.RUNNING)
     for shift in range(3):
         for place, norm in enumerate((cell.norm_h, cell.norm_x, cell.norm_c)):
             norm.mode = modes[(place + shift) % 3]

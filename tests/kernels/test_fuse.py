@@ -27,13 +27,13 @@ from lnlab.nn import (
     LayerNorm,
     Linear,
     LSTMCell,
-    Mode,
-    NormScope,
+    ProductNormScope,
     RecurrentBatchNorm,
     RMSNorm,
     RNNCell,
+    StatisticsMode,
     Stats,
-    UpdateGate,
+    UpdateGateConvention,
     WeightNorm,
     inside_root,
     outside_root,
@@ -127,7 +127,7 @@ def test_low_precision_is_rounded_once(case, dtype, pair):
 
 
 @training
-@pytest.mark.parametrize("mode", [None, *Mode], ids=str)
+@pytest.mark.parametrize("mode", [None, *StatisticsMode], ids=str)
 def test_explicit_mode_of_batch_norm_is_followed(mode, training, pair):
     reference, fused, a = pair("batch", training)
     with use_statistics(nn.ModuleList([reference, fused]), mode):
@@ -329,11 +329,11 @@ def combined(layer, fixed, **settings):
 
 PLAIN = {"norm_layer": Identity}
 OF_CELLS = [
-    *combined(RNN, {}, bias=BiasPlacement, norm_scope=NormScope),
+    *combined(RNN, {}, bias=BiasPlacement, norm_scope=ProductNormScope),
     *combined(LSTM, {}, bias=BiasPlacement, cell_state=CarriedCellState),
     *combined(LSTM, {"gate_norm_layer": Identity}, bias=BiasPlacement),
-    *combined(LSTM, PLAIN, bias=BiasPlacement, norm_scope=NormScope),
-    *combined(GRU, {}, bias=(False, True), update_gate=UpdateGate),
+    *combined(LSTM, PLAIN, bias=BiasPlacement, norm_scope=ProductNormScope),
+    *combined(GRU, {}, bias=(False, True), update_gate=UpdateGateConvention),
     (RNN, {"nonlinearity": torch.relu}),
 ]
 

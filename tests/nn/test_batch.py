@@ -8,8 +8,8 @@ from lnlab.nn import (
     BatchNorm,
     BatchRenorm,
     GhostBatchNorm,
-    Mode,
     RecurrentBatchNorm,
+    StatisticsMode,
     outside_root,
     use_statistics,
 )
@@ -54,10 +54,10 @@ def test_batch_norm_is_torchs_in_training_and_after(place, affine, randomize, ou
 @pytest.mark.parametrize("training", [True, False])
 def test_explicit_mode_wins_over_training_and_only_training_remembers(training):
     norm, a = BatchNorm(8).train(training), inputs(6, 8)
-    with use_statistics(norm, Mode.RUNNING):
+    with use_statistics(norm, StatisticsMode.RUNNING):
         assert_equal(norm(a), a / (1 + norm.eps) ** 0.5)
     assert not norm.running_mean.any()
-    with use_statistics(norm, Mode.BATCH):
+    with use_statistics(norm, StatisticsMode.BATCH):
         assert_equal(norm(a), F.batch_norm(a, None, None, training=True))
     assert norm.running_mean.any() == training
     assert norm.mode is None

@@ -18,7 +18,7 @@ def test_dense_layer_is_the_normalizer_of_its_summed_inputs(name, bias_inside):
         nn.init.uniform_(layer.b_inside, 1, 2)
     layer.eval()
     x = torch.randn(6, 5)
-    a = F.linear(x, layer.norm.weight(layer.W), layer.b_inside)
+    a = F.linear(x, layer.norm.effective_weight(layer.W), layer.b_inside)
     torch.testing.assert_close(layer(x, 0), layer.norm(a, layer.W, 0))
 
 

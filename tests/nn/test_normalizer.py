@@ -39,9 +39,9 @@ def example(name, units=8, cases=6, space=None):
     settings = {"space": space} if space else {}
     norm = NORMS[name](units, **settings)
     W = torch.randn(units, 5)
-    norm.initialize(W)
+    norm.initialize_from_weights(W)
     x = torch.randn(cases, *(3, 4)[:space], 5)
-    a = 1 + F.linear(x, norm.weight(W)).movedim(-1, 1)
+    a = 1 + F.linear(x, norm.effective_weight(W)).movedim(-1, 1)
     return Example(norm, a.requires_grad_(), W.requires_grad_())
 
 
@@ -52,7 +52,7 @@ def test_every_parameter_gets_a_gradient_which_is_the_derivative(
 ):
     norm, a, W = given = example(name, cases=3)
     if isinstance(norm, SpectralNorm):  # its gradient is exact where u has converged
-        norm.iterate(W.detach(), 1000)
+        norm.run_power_iteration(W.detach(), 1000)
     randomize(norm).train(training)
     gradients = outcome(given(), **given.leaves())
     assert gradients.pop("output").shape == a.shape

@@ -16,7 +16,7 @@ from lnlab.nn import (
     LSTMCell,
     RecurrentBatchNorm,
     RNNCell,
-    UpdateGate,
+    UpdateGateConvention,
     torch_state_dict,
 )
 from lnlab.nn.recurrent import GRU, LSTM, RNN, unroll
@@ -27,7 +27,7 @@ PAIRS = [
     (partial(RNN, nonlinearity="relu"), partial(nn.RNN, nonlinearity="relu")),
     (LSTM, nn.LSTM),
     (GRU, nn.GRU),
-    (partial(GRU, update_gate=UpdateGate.KEEPS), nn.GRU),
+    (partial(GRU, update_gate=UpdateGateConvention.KEEPS), nn.GRU),
 ]
 SETTINGS = [
     {"num_layers": 2, "bidirectional": True, "batch_first": True},

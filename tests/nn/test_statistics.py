@@ -14,8 +14,8 @@ from lnlab.nn import (
     LayerNorm,
     Linear,
     MeanOnlyBatchNorm,
-    Mode,
     RecurrentBatchNorm,
+    StatisticsMode,
     recompute_statistics,
 )
 
@@ -86,14 +86,14 @@ def test_time_steps_are_populations_of_their_own_where_the_rule_has_time():
 
 def test_nothing_else_is_changed():
     ours, theirs = BatchNorm(8), nn.BatchNorm1d(8).eval()
-    ours.mode = Mode.RUNNING
+    ours.mode = StatisticsMode.RUNNING
     model = nn.Sequential(nn.Dropout(0.9), ours, theirs, LayerNorm(8))
     parameters = copy.deepcopy(list(model.parameters()))
     training = [module.training for module in model.modules()]
     x = torch.randn(12, 8)
     recompute_statistics(model, [x])
     assert [module.training for module in model.modules()] == training
-    assert ours.mode is Mode.RUNNING
+    assert ours.mode is StatisticsMode.RUNNING
     assert theirs.num_batches_tracked == 0
     assert all(map(torch.equal, parameters, model.parameters()))
     assert not any(module._forward_hooks for module in model.modules())

@@ -34,7 +34,7 @@ def given(randomize, outcome):
         leaves = {"x": x, "W": W, **dict(norm.named_parameters())}
 
         def ours():
-            return outcome(norm(product(x, norm.weight(W)), W), **leaves)
+            return outcome(norm(product(x, norm.effective_weight(W)), W), **leaves)
 
         return x, W, product, dict(leaves), ours
 
@@ -106,7 +106,7 @@ def test_converged_spectral_norm_is_torchs(kernel, given, outcome):
         theirs.weight.copy_(W)
     parametrizations.spectral_norm(theirs, n_power_iterations=1000)
     theirs(x)
-    norm.iterate(W.detach().flatten(1), 1000)
+    norm.run_power_iteration(W.detach().flatten(1), 1000)
     norm.eval()
     theirs.eval()
     leaves["W"] = theirs.parametrizations.weight.original  # type: ignore[union-attr]
@@ -119,7 +119,7 @@ def test_power_iteration_moves_in_training_only_and_starts_warm():
     W = torch.randn(8, 5)
     norm = SpectralNorm(8)
     cold = norm.u.clone()
-    norm.initialize(W)
+    norm.initialize_from_weights(W)
     warm = norm.u.clone()
     norm.eval()(W.T, W)
     assert torch.equal(norm.u, warm)

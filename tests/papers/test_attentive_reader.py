@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from lnlab import data
 from lnlab.data import Vocabulary
-from lnlab.nn import Mode
+from lnlab.nn import StatisticsMode
 from lnlab.nn.batch import BatchNormalizer
 from lnlab.papers import attentive_reader
 from lnlab.papers.attentive_reader import data as questions
@@ -303,7 +303,7 @@ def test_metrics_are_those_of_the_answers(norm):
         assert values["valid_nll"] == pytest.approx(float(F.cross_entropy(logits, y)), rel=1e-4)
     else:
         assert values["valid_nll"] != values["valid_nll_batch"]
-        answers = evaluate.answer_questions(model, valid, size, Mode.BATCH)
+        answers = evaluate.answer_questions(model, valid, size, StatisticsMode.BATCH)
         assert answers.metrics("valid")["valid_nll"] == values["valid_nll_batch"]
         assert all(m.mode is None for m in model.modules() if isinstance(m, BatchNormalizer))
     for k, question in enumerate(dataset.valid[:4]):

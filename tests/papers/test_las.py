@@ -8,7 +8,7 @@ import torch
 
 from lnlab.kernels import fuse
 from lnlab.nn import PUBLISHED_LSTMS as CELLS
-from lnlab.nn.padding import cross_entropy
+from lnlab.nn.padding import masked_cross_entropy
 from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
     error_rates,
@@ -169,7 +169,7 @@ def test_validation_data_are_measured_as_test_data_are(corpus):
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
     batch, counts = make_batch(corpus.test, numbers, torch.float64)
     with torch.no_grad():
-        expected = cross_entropy(net(batch), batch.units, counts)
+        expected = masked_cross_entropy(net(batch), batch.units, counts)
     assert test["test_nll"] == pytest.approx(float(expected))
     _, alphas, _ = evaluate_and_transcribe(net, corpus.test, corpus.units, **limits)
     # two frames of 10 ms are one step
@@ -200,7 +200,7 @@ def test_steepness_is_the_gradient_and_quantiles_are_those_of_the_values(corpus,
     values = measure_gradient_and_distributions(net, corpus)
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
     batch, counts = make_batch(corpus.train[:16], numbers, torch.float64)
-    loss = cross_entropy(net(batch), batch.units, counts)
+    loss = masked_cross_entropy(net(batch), batch.units, counts)
     grads = torch.autograd.grad(loss, [*net.parameters()])
     norm_of_all = torch.cat([grad.flatten() for grad in grads]).norm()
     assert values["lipschitz"] == pytest.approx(float(norm_of_all), rel=1e-9)

@@ -68,7 +68,7 @@ def test_batched_search_is_that_of_each_alone_and_may_be_cut():
 class State(NamedTuple):
     alpha: torch.Tensor
 
-    def pick(self, rows):
+    def select_examples(self, rows):
         return State(self.alpha[rows])
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END
-from lnlab.nn import Mode, statistics, use_statistics
+from lnlab.nn import StatisticsMode, statistics, use_statistics
 from lnlab.nn.batch import BatchNormalizer
 from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
 from lnlab.training.random_state import to_device
@@ -47,7 +47,7 @@ def batch_by_length(questions: EncodedQuestions, batch_size: int) -> list[list[i
 
 @torch.no_grad()
 def answer_questions(
-    net: Any, questions: EncodedQuestions, batch_size: int, mode: Mode | None = None
+    net: Any, questions: EncodedQuestions, batch_size: int, mode: StatisticsMode | None = None
 ) -> Answers:
     """Return the answers of a model to questions, ``batch_size`` at once.
 
@@ -100,7 +100,7 @@ def measure(net: Any, dataset: Questions, batch_size: int, *, test: bool) -> dic
     """
     valid, by_batch = dataset.encoded("valid"), None
     if any(isinstance(module, BatchNormalizer) for module in net.modules()):
-        by_batch = answer_questions(net, valid, batch_size, Mode.BATCH)
+        by_batch = answer_questions(net, valid, batch_size, StatisticsMode.BATCH)
         recompute_statistics(net, dataset.encoded("train"), batch_size)
     batch_size = max(batch_size, BATCH)  # answers no longer depend on the others of their batch
     answers = answer_questions(net, valid, batch_size)

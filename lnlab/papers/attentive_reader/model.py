@@ -142,7 +142,7 @@ class AttentiveReader(VocabularyModel):
             for module in self.modules():
                 if isinstance(module, Linear):  # the LSTMs have drawn theirs
                     draw(module.W)
-                    module.norm.initialize(module.W)
+                    module.norm.initialize_from_weights(module.W)
         set_gains_(self, config.gain or gain)
 
     def forward(self, batch: QuestionBatch) -> Tensor:

@@ -12,8 +12,8 @@ from lnlab.data.dataset import Split
 from lnlab.nn import (
     CONFIGURATIONS,
     BatchLayerNorm,
-    Mode,
-    is_computable,
+    StatisticsMode,
+    has_finite_sigmas,
     use_statistics,
 )
 from lnlab.papers.batch_layer_norm.model import batch_layer_norms
@@ -84,7 +84,7 @@ def score_with_batch_statistics(
     model: nn.Module, split: Split, m: int, scoring: ExampleScoring
 ) -> LossAndAccuracy:
     """Return the score with the statistics of each batch, as in training."""
-    with use_statistics(model, Mode.BATCH):
+    with use_statistics(model, StatisticsMode.BATCH):
         return score_in_batches(model, split, m, scoring)
 
 
@@ -148,6 +148,6 @@ def configuration_metrics(
 def _can_use_configuration(norm: BatchLayerNorm, configuration: str) -> bool:
     """Return True if a normalizer can use a configuration: it has the statistics."""
     trained = bool(norm.over_cases.batches)
-    return is_computable(configuration, norm.m, norm.variant) and (
+    return has_finite_sigmas(configuration, norm.m, norm.variant) and (
         trained or "T" not in configuration
     )

@@ -13,6 +13,7 @@ from lnlab.nn import (
     CODE,
     PAPER,
     BatchLayerNorm,
+    BatchLayerNormVariant,
     BatchNorm,
     Conv2d,
     Identity,
@@ -21,7 +22,6 @@ from lnlab.nn import (
     Normalizer,
     NormLayer,
     Terms,
-    Variant,
 )
 from lnlab.nn.batch import update_average
 from lnlab.nn.cells import OPEN_FORGET_GATES
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KERAS_EPS = 1e-3  # the eps of Keras' normalizers, and of the published layer
 
-VARIANTS: dict[str, Variant] = {"code": CODE, "paper": PAPER}
+VARIANTS: dict[str, BatchLayerNormVariant] = {"code": CODE, "paper": PAPER}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class BatchLayerNormSettings:
 
     m: int  # the batch size
     epoch: int  # the number of batches in an epoch
-    variant: Variant  # the variant of batch layer normalization
+    variant: BatchLayerNormVariant  # the variant of batch layer normalization
 
 
 class KerasBatchNorm(BatchNorm):
@@ -257,7 +257,7 @@ class ReviewReader(nn.Module):
         if self.training:
             mask_x = self.dropout_mask(x[0])
             mask_h = self.dropout_mask(x.new_empty(x.shape[1], cell.hidden_size))
-            return layer.unroll(cell, x * mask_x, mask=mask_h)[0].transpose(0, 1)
+            return layer.unroll(cell, x * mask_x, dropout_mask=mask_h)[0].transpose(0, 1)
         # torch.func evaluates many batches side by side, and cannot look into a kernel
         return unroll(cell, x)[0].transpose(0, 1)
 

@@ -274,7 +274,7 @@ def eq_6_and_7(seed: int) -> float:
 @register_check
 def weight_changes_on_ln_inputs(seed: int) -> float:
     """Compare W LN(x) with delta W LN(x) and (W + 1 gamma^T) LN(x)."""
-    given, norm = random_layer_inputs(H, D, B, seed=seed), ROWS["layer"].make(D).double()
+    given, norm = random_layer_inputs(H, D, B, seed=seed), ROWS["layer"].make_norm(D).double()
     plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
     shift = random_shift(given, seed=seed)
     return min(plain.defect(TRANSFORMATIONS[k - 1], DELTA, shift) for k in (1, 2))
@@ -633,7 +633,7 @@ M, EPS = 25, BatchLayerNorm.eps_weights
 @register_check
 def eq_16(seed: int, what: Literal["range", "order"]) -> float:
     """Return how far the weights, m from 1 to 50, are from the stated "range" or "order"."""
-    weights = np.array([BatchLayerNorm(H, m).weights(m) for m in range(1, 51)])
+    weights = np.array([BatchLayerNorm(H, m).term_weights(m) for m in range(1, 51)])
     if what == "range":
         return float(np.max([EPS - weights, weights - (1 - EPS)]).clip(0))
     batch, features = np.diff(weights, axis=0).T

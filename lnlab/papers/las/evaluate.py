@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lnlab.analysis.recorder import QUANTILES, record, tensor_statistics
 from lnlab.extras import name_missing_extra
-from lnlab.nn.padding import cross_entropy
+from lnlab.nn.padding import masked_cross_entropy
 from lnlab.papers.las.data import Speech
 from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch
 from lnlab.papers.las.recordings import HOP, Utterance
@@ -61,7 +61,7 @@ def evaluate_and_transcribe(
         batch, counts = make_batch(chosen, numbers, weight.dtype, weight.device)
         annotations = net.listen(batch)
         logits, alpha = net.speller(annotations, batch.units)
-        nll += float(cross_entropy(logits, batch.units, counts)) * int(counts.sum())
+        nll += float(masked_cross_entropy(logits, batch.units, counts)) * int(counts.sum())
         count += int(counts.sum())
         alphas += [a[: len(u.units)].cpu() for u, a in zip(chosen, alpha, strict=True)]
         hypotheses += beam_search(
@@ -158,7 +158,7 @@ def measure_gradient_and_distributions(net: Any, dataset: Speech) -> dict[str, A
     utterances = dataset.train[:UTTERANCES]
     batch, counts = make_batch(utterances, numbers, weight.dtype, weight.device)
     with torch.enable_grad():
-        loss = cross_entropy(net(batch), batch.units, counts)
+        loss = masked_cross_entropy(net(batch), batch.units, counts)
         grads = torch.autograd.grad(loss, [*net.parameters()])
     return {
         "lipschitz": float(nn.utils.get_total_norm(grads)),

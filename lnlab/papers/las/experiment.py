@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import load
 from lnlab.nn import CELL_INITS
-from lnlab.nn.padding import cross_entropy
+from lnlab.nn.padding import masked_cross_entropy
 from lnlab.papers.las.data import Speech
 from lnlab.papers.las.evaluate import measure
 from lnlab.papers.las.model import (
@@ -125,7 +125,7 @@ class Experiment(training.Experiment):
         """Return the nats a unit of each model (S,), from logits (S, B, U, V)."""
         return torch.stack(
             [
-                cross_entropy(logits, units, counts)
+                masked_cross_entropy(logits, units, counts)
                 for logits, units, counts in zip(output, *y, strict=True)
             ]
         )

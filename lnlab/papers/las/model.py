@@ -18,7 +18,7 @@ from lnlab.nn import (
     LayerNorm,
     Linear,
     LSTMCell,
-    NormScope,
+    ProductNormScope,
     State,
 )
 from lnlab.nn.padding import length_mask
@@ -40,7 +40,7 @@ ARMS: dict[str, tuple[bool, bool]] = {
 PUBLISHED: dict[str, Any] = {
     "norm_layer": partial(LayerNorm, elementwise_affine=False, eps=1e-3),
     "gate_norm_layer": partial(GroupNorm, 4, affine=False, eps=1e-3),
-    "norm_scope": NormScope.JOINT,
+    "norm_scope": ProductNormScope.JOINT,
     "initial": replace(MODERN_INIT, forget_bias=1.0),
 }
 """The speller's cell in the study's published code, after hardmaru/supercell: each gate is
@@ -154,7 +154,7 @@ class SpellerState(NamedTuple):
     context: Tensor
     alpha: Tensor
 
-    def pick(self, rows: Tensor) -> "SpellerState":
+    def select_examples(self, rows: Tensor) -> "SpellerState":
         """Return the state of some rows of the batch."""
         states = tuple(tuple(s[rows] for s in state) for state in self.states)
         return SpellerState(states, self.context[rows], self.alpha[rows])

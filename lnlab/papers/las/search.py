@@ -44,7 +44,7 @@ def beam_search(
     each utterance.
     """
     B = len(annotations.h)
-    beams = annotations.repeat(width)
+    beams = annotations.repeat_each_example(width)
     state = decoder.initial_state(beams)
     last = torch.full((B * width,), decoder.vocabulary, device=beams.h.device)
     # at first all prefixes of an utterance are the same one: only one may go on
@@ -64,7 +64,7 @@ def beam_search(
         firsts = width * torch.arange(len(active), device=chosen.device)[:, None]
         rows = (chosen // V + firsts).flatten()
         last = (chosen % V).flatten()
-        state = state.pick(rows)
+        state = state.select_examples(rows)
         units = torch.cat([units[rows], last[:, None]], dim=1)
         alpha = torch.cat([alpha[rows], state.alpha[:, None]], dim=1)
         final = u == max_length - 1
@@ -92,7 +92,7 @@ def beam_search(
             break
         if count < COMPACT_BELOW * len(active):
             rows = going.repeat_interleave(width).nonzero().squeeze(1)
-            beams, state = beams.pick(rows), state.pick(rows)
+            beams, state = beams.select_examples(rows), state.select_examples(rows)
             total, last, units, alpha = total[going], last[rows], units[rows], alpha[rows]
             active = [i for i, on in zip(active, going.tolist(), strict=True) if on]
     empty = Hypothesis([], math.nan, annotations.h.new_empty(0, annotations.h.shape[1]), False)

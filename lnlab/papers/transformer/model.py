@@ -73,7 +73,7 @@ class BranchScale(Normalizer):
         self.factor = (2 * layers) ** -0.5
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        self.check(a)
+        self.check_input(a)
         return self.factor * a
 
 

@@ -89,11 +89,11 @@ def one_sigma(self, a, W, t=None):
 
 
 def weights(batch, features):
-    return {"BatchLayerNorm.weights": lambda self, m: (batch, features)}
+    return {"BatchLayerNorm.term_weights": lambda self, m: (batch, features)}
 
 
 NO_METRIC = {"fisher.metric": lambda glm, f=fisher.metric: 2 * f(glm)}
-ALWAYS_CURRENT = {"BatchLayerNorm._from_population": lambda self: [False] * 4}
+ALWAYS_CURRENT = {"BatchLayerNorm._taken_from_population": lambda self: [False] * 4}
 WITH_A_MISTAKE = {
     "ba2016-abstract-batch-size": rows(batch="layer"),
     "ba2016-abstract-train-test": rows(layer="batch"),
@@ -128,7 +128,7 @@ WITH_A_MISTAKE = {
     "ziaee2022-2-gaussian": {"BatchNorm": plain},
     "ziaee2022-2-variance": {"product": lambda population, repeat: [[0] * repeat]},
     "ziaee2022-2-bad-input": {"BatchNorm": LayerNorm},
-    "ziaee2022-eq16": {"BatchLayerNorm.weights": lambda self, m: (1 / m, 1 - 1 / m)},
+    "ziaee2022-eq16": {"BatchLayerNorm.term_weights": lambda self, m: (1 / m, 1 - 1 / m)},
     "ziaee2022-3-single": ALWAYS_CURRENT,
     "ziaee2022-4-m1-differs": {"EPS": 0.5},
     "ziaee2022-abstract-inference": ALWAYS_CURRENT,
