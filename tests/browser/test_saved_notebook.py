@@ -51,9 +51,9 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
         lost.wait_for(state="attached")
         assert not lost.is_visible(), "it would stand over the figure"
         title = page.locator(".gtitle").text_content() or ""
-        assert title.startswith("RNN, relu (eq. 4), W_h × 2")
+        assert title.startswith("RNN, relu (eq. 4), weights W_h × 2")
         words = page.locator(".gtitle-subtitle").text_content() or ""
-        assert "relative to step 25" in words
+        assert "divided by that at time step 25" in words
         assert "Run this cell for live controls." in words
         page.wait_for_timeout(3000)  # a kernel writes its version, a figure its picture
         assert not page.evaluate(DIRTY), "it was only opened"
