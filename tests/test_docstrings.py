@@ -46,7 +46,8 @@ def public(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
 
 OVERRIDDEN = {
     "forward", "backward", "extra_repr", "state_dict", "load_state_dict",  # torch's
-    "stats", "update_running", "set_population", "initialize_from_weights", "check_input",
+    "stats", "update_running_stats", "set_population_stats",
+    "initialize_from_weights", "check_input",
     "effective_weight", "sound", "pre_activations", "running_stats", "reset_parameters",
     "parameters_from_torch", "parameters_to_torch", "torch_state_dict",
     "features",  # norms', cells' and recordings'

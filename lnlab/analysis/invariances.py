@@ -236,7 +236,7 @@ class Change:
     @property
     def default_delta(self) -> float:
         """The delta at which its defect is quoted."""
-        return USUAL if self.transformation.scales else 1.0
+        return USUAL if self.transformation.is_scaling else 1.0
 
     def replacement(self, module: ModuleCopy, delta: float) -> Replacement:
         """Return what is put in the place of a module's own.
@@ -407,7 +407,7 @@ class InvarianceTester:
 
     def test(self, change: Change, mode: str) -> Invariance:
         """Grade one change."""
-        scales = change.transformation.scales
+        scales = change.transformation.is_scaling
         usual = self._point(change, change.default_delta)
         deltas: Iterable[float] = (SCALES if scales else SHIFTS)[self.precision]
         if change.first_case_only:
@@ -486,7 +486,7 @@ class InvarianceTester:
         # delta² var = eps the output has come down to 1/sqrt(2) of itself.
         far = 1 - 0.5**0.5
         gone = [p.delta for p in points if p.delta < 1 and not p.outputs < far]
-        if not change.transformation.scales or not gone:
+        if not change.transformation.is_scaling or not gone:
             return math.nan
         low = max(gone)
         high = min(p.delta for p in points if p.delta > low)
@@ -591,7 +591,7 @@ def check_invariances(
                 not_tried[what] = str(error)
                 continue
             imperfect = invariance.grade in (Grade.APPROXIMATE, Grade.BROKEN)
-            if imperfect and change.transformation.scales:
+            if imperfect and change.transformation.is_scaling:
                 without = next((w for w, t in plainer.items() if _holds(t, change)), "")
                 invariance = replace(invariance, exact_without=without)
             found.append(invariance)

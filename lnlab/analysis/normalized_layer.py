@@ -56,7 +56,7 @@ def random_layer_inputs(
     return LayerInputs(
         W=normal(seed, 0, units, inputs, *window),
         x=normal(seed, 1, cases, inputs, *pixels),
-        c=torch.zeros((), dtype=torch.float64),
+        added_to_a=torch.zeros((), dtype=torch.float64),
         padding=1 if place is LayerKind.PADDED else 0,
     )
 
@@ -69,7 +69,9 @@ def random_shift(given: LayerInputs, *, seed: int = 0) -> Tensor:
 
 def cast(given: LayerInputs, dtype: torch.dtype) -> LayerInputs:
     """Return ``given`` rounded to ``dtype``."""
-    return replace(given, W=given.W.to(dtype), x=given.x.to(dtype), c=given.c.to(dtype))
+    return replace(
+        given, W=given.W.to(dtype), x=given.x.to(dtype), added_to_a=given.added_to_a.to(dtype)
+    )
 
 
 def check_finite(name: str, v: Tensor) -> None:
@@ -105,10 +107,10 @@ class NormalizedLayer:
         statistics: StatisticsSource | None = None,
         seed: int | None = None,
     ) -> None:
-        for name in ("W", "x", "c"):
+        for name in ("W", "x", "added_to_a"):
             check_finite(name, getattr(given, name))
         self.row, self.given = row, given
-        self.statistics = row.statistics if statistics is None else statistics
+        self.statistics = row.statistics_source if statistics is None else statistics
         self.norm = row.make_norm(len(given.W), eps).to(given.W.dtype)
         self.norm.initialize_from_weights(given.W)
         if isinstance(self.norm, SpectralNorm):
@@ -234,7 +236,7 @@ def measure_table1(
         shift = random_shift(given, seed=seed)
         defects = [(T.column, T.name, layer.defect(T, DELTA, shift)) for T in TRANSFORMATIONS]
         defects.append((11, "independence of the other cases", layer.batch_dependence()))
-        if row.letters[11] != "-":
+        if row.invariance_letters[11] != "-":
             defects.append((12, "training = evaluation", layer.train_eval_gap()))
         for column, what, defect in defects:
             claimed = row.claims_invariance(column)

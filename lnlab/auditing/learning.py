@@ -231,7 +231,7 @@ def _changes_without_effect(
         weights: dict[str, Tensor] = {}
         shifts: dict[str, Callable[[Tensor], Tensor]] = {}
         for number, change in enumerate(changes.values()):
-            usual = USUAL if change.transformation.scales else 1.0
+            usual = USUAL if change.transformation.is_scaling else 1.0
             new = change.replacement(evaluated, size * usual * (1 + number % 7 / 10))
             weights |= new.weights
             shifts |= new.shifts

@@ -36,7 +36,7 @@ from lnlab.nn import (
     inside_root,
 )
 from lnlab.nn import recurrent as reference
-from lnlab.nn.batch import update_average
+from lnlab.nn.batch import update_running_average_
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import reverse_sequences
 
@@ -96,7 +96,7 @@ def unroll(
     inputs = x, cell.W_x, cell.W_h, fused.parameters, *state
     y, *last = loop([a.to(dtype) for a in inputs])
     if moments is not None:
-        moments.update_running()
+        moments.update_running_stats()
     return y, tuple(last)
 
 
@@ -204,7 +204,7 @@ class StepMoments:
         parts = self.all.split([norm.units for norm in self.norms], dim=-1)
         return zip(self.norms, parts, strict=True)
 
-    def update_running(self) -> None:
+    def update_running_stats(self) -> None:
         """Update the running statistics of each norm in training, as the norm itself does."""
         for norm, own in self._each():
             if not (norm.training and norm.uses_batch):
@@ -218,7 +218,7 @@ class StepMoments:
 def _update_running(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
     """Update ``running`` by the statistics ``new`` (steps, H) of one step after the other."""
     if isinstance(norm, RecurrentBatchNorm):  # a row a step
-        update_average(running[: len(new)], new, norm.momentum)
+        update_running_average_(running[: len(new)], new, norm.momentum)
         return
     # n updates at once: the newest weighs momentum, one k steps older momentum (1 - momentum)^k
     decay = 1 - norm.momentum

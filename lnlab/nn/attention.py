@@ -15,7 +15,7 @@ class Annotations(NamedTuple):
 
     h: Tensor  # what is attended to (B, T, H)
     keys: Tensor  # W_h h, computed once (B, T, A)
-    inside: Tensor  # True for steps that are no padding (B, T)
+    valid_mask: Tensor  # True for steps that are no padding (B, T)
 
     def repeat_each_example(self, times: int) -> "Annotations":
         """Repeat each example ``times`` times, one after the other."""
@@ -71,29 +71,31 @@ class Attention(nn.Module):
 
     def annotate(self, h: Tensor, lengths: Tensor) -> Annotations:
         """Encode h (B, T, H), whose first ``lengths`` (B,) steps are no padding."""
-        inside = length_mask(lengths, h.shape[1], h.device)
+        valid_mask = length_mask(lengths, h.shape[1], h.device)
         if isinstance(self.key.norm, Identity):
-            return Annotations(h, self.key(h), inside)
+            return Annotations(h, self.key(h), valid_mask)
         # only steps that are no padding reach the normalizer, whose statistics over examples
         # would otherwise include padding
         steps = true_indices(length_mask(lengths, h.shape[1]), h.device)
         keys = self.key(h.flatten(0, 1)[steps])
-        empty = keys.new_zeros(inside.numel(), keys.shape[1])
-        return Annotations(h, empty.index_copy(0, steps, keys).view(*inside.shape, -1), inside)
+        empty = keys.new_zeros(valid_mask.numel(), keys.shape[1])
+        return Annotations(
+            h, empty.index_copy(0, steps, keys).view(*valid_mask.shape, -1), valid_mask
+        )
 
     def forward(
-        self, s: Tensor, annotations: Annotations, last: Tensor
+        self, s: Tensor, annotations: Annotations, previous_alpha: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the context (B, H) and alpha (B, T) of a query s (B, S).
 
-        ``last`` (B, T) is the alpha of the step before.
+        ``previous_alpha`` (B, T) is the alpha of the step before.
         """
         # e_t = v · tanh(W_s s + W_h h_t + b): W_h h_t does not depend on s and is computed once
         a = annotations.keys + self.query(s).unsqueeze(1)
         if self.kernels is not None and self.place is not None:
             # Chorowski et al. (2015): the last alpha, filtered, helps to move on from there
-            a = a + self.place(self.kernels(last.unsqueeze(1)).transpose(1, 2))
+            a = a + self.place(self.kernels(previous_alpha.unsqueeze(1)).transpose(1, 2))
         e = self.v(torch.tanh(a)).squeeze(-1)
         # exp(-inf) = 0: padding has no weight, and the others still sum to 1
-        alpha = e.masked_fill(~annotations.inside, -torch.inf).softmax(-1)
+        alpha = e.masked_fill(~annotations.valid_mask, -torch.inf).softmax(-1)
         return torch.bmm(alpha.unsqueeze(1), annotations.h).squeeze(1), alpha

@@ -33,7 +33,7 @@ def batch_moments(a: Tensor, unit_axis: int) -> tuple[Tensor, Tensor, int]:
     return mu, var, m
 
 
-def update_average(running: Tensor, new: Tensor, momentum: float) -> None:
+def update_running_average_(running: Tensor, new: Tensor, momentum: float) -> None:
     """Update ``running`` (H,) to (1 - momentum) running + momentum new (H,), in place.
 
     After k batches the newest weighs momentum, the one before it momentum (1 - momentum), and
@@ -80,11 +80,11 @@ class BatchNormalizer(AffineNormalizer):
         return var * (m / (m - self.correction)) if m > self.correction else var
 
     @abstractmethod
-    def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+    def update_running_stats(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
         """Add mu and the biased var (H,) of m values to the running statistics."""
 
     @abstractmethod
-    def set_population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+    def set_population_stats(self, mu: Tensor, var: Tensor, t: int | None) -> None:
         """Set the running statistics (of step ``t``) to mu and var (H,) of a population."""
 
 
@@ -128,7 +128,7 @@ class BatchNorm(BatchNormalizer):
             # eq. 2 of Ba et al. (2016): expectations over the data, estimated by the mini-batch
             mu, var, m = batch_moments(a, self.unit_axis)
             if self.training:
-                self.update_running(mu.detach(), var.detach(), m, t)
+                self.update_running_stats(mu.detach(), var.detach(), m, t)
             var = self.correct_variance(var, m)
         return Stats(self.broadcast_units(mu), self.broadcast_units(self.sigma(var)))
 
@@ -136,14 +136,14 @@ class BatchNorm(BatchNormalizer):
         """Return the running mean and variance, each (H,)."""
         return self.running_mean, self.running_var
 
-    def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+    def update_running_stats(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
         mean, variance = self.running_stats(t)
-        update_average(mean, mu, self.momentum)
+        update_running_average_(mean, mu, self.momentum)
         # Bessel: a batch of m varies about its own mean by (m-1)/m of the population's variance
         if m > 1:
-            update_average(variance, var * (m / (m - 1)), self.momentum)
+            update_running_average_(variance, var * (m / (m - 1)), self.momentum)
 
-    def set_population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+    def set_population_stats(self, mu: Tensor, var: Tensor, t: int | None) -> None:
         for running, statistic in zip(self.running_stats(t), (mu, var), strict=True):
             running.copy_(statistic)
 
@@ -186,9 +186,9 @@ class RecurrentBatchNorm(BatchNorm):
         last = min(t, self.steps - 1)
         return self.running_mean[last], self.running_var[last]
 
-    def set_population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+    def set_population_stats(self, mu: Tensor, var: Tensor, t: int | None) -> None:
         if t is not None and t < self.steps:  # a later step has no statistics of its own
-            super().set_population(mu, var, t)
+            super().set_population_stats(mu, var, t)
 
 
 class GhostBatchNorm(BatchNorm):
@@ -269,14 +269,14 @@ class BatchRenorm(BatchNormalizer):
             d = ((mu_B - mu) / sigma).clamp(-self.d_max, self.d_max).detach()
             mu, sigma = mu_B - d * sigma_B / r, sigma_B / r
             if self.training:
-                self.update_running(mu_B.detach(), var.detach(), m, t)
+                self.update_running_stats(mu_B.detach(), var.detach(), m, t)
         return Stats(self.broadcast_units(mu), self.broadcast_units(sigma))
 
-    def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+    def update_running_stats(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
         sigma = self.sigma(self.correct_variance(var, m))
-        update_average(self.running_mean, mu, self.momentum)
-        update_average(self.running_sigma, sigma, self.momentum)
+        update_running_average_(self.running_mean, mu, self.momentum)
+        update_running_average_(self.running_sigma, sigma, self.momentum)
 
-    def set_population(self, mu: Tensor, var: Tensor, t: int | None) -> None:
+    def set_population_stats(self, mu: Tensor, var: Tensor, t: int | None) -> None:
         self.running_mean.copy_(mu)
         self.running_sigma.copy_(self.sigma(var))

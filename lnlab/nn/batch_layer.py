@@ -94,23 +94,23 @@ class BatchLayerNormVariant:
     eps: float  # inside the root of both standard deviations
     # whether a sigma that evaluation takes from the batch is about the mu in use, which may be
     # the population's (eq. 19, 21), or about the batch's own (the code).
-    about_used_mu: bool
+    variance_about_used_mu: bool
     # whether the population sigma is the root of the averaged variance times m/(m-1) (the code)
     # or m/(m-1) times the averaged sigma (eq. 19, 21).
-    average_variance: bool
+    averages_variance: bool
     # whether population feature statistics are kept for each position in the batch (the code:
     # an average over unrelated examples, and m is then fixed) or once
-    by_position: bool
+    per_batch_position: bool
     # whether the population's sigmas have the factor m/(m-1) at all; both do, of the features
     # too, where it corrects nothing, and at m = 1 it is infinite
     corrected: bool = True
 
 
 PAPER = BatchLayerNormVariant(
-    eps=1e-4, about_used_mu=True, average_variance=False, by_position=False
+    eps=1e-4, variance_about_used_mu=True, averages_variance=False, per_batch_position=False
 )
 CODE = BatchLayerNormVariant(
-    eps=1e-3, about_used_mu=False, average_variance=True, by_position=True
+    eps=1e-3, variance_about_used_mu=False, averages_variance=True, per_batch_position=True
 )
 
 CONFIGURATIONS = tuple("".join(letters) for letters in product("TF", repeat=4))
@@ -214,8 +214,8 @@ class BatchLayerNorm(Normalizer):
         self.check_input(a)
         a_ = at_least_float32(a)
         of_cases, of_features = (
-            self._taken_from_population()[:2],
-            self._taken_from_population()[2:],
+            self._population_flags()[:2],
+            self._population_flags()[2:],
         )
         mu_B, sigma_B = self._stats_over_axis(a_, 0, self.over_cases, *of_cases)
         mu_F, sigma_F = self._stats_over_axis(
@@ -231,7 +231,7 @@ class BatchLayerNorm(Normalizer):
         x = (w_B * x_B + w_F * x_F) / self.output_divisor
         return (self.broadcast_units(self.g) * x + self.broadcast_units(self.b)).to(a.dtype)
 
-    def _taken_from_population(self) -> list[bool]:
+    def _population_flags(self) -> list[bool]:
         """Return True for each of the four that comes from the population: none in training."""
         return [letter == "T" and not self.training for letter in self.population]
 
@@ -239,9 +239,9 @@ class BatchLayerNorm(Normalizer):
         self,
         a: Tensor,
         axis: int,
-        average: PopulationStatistics,
-        population_mu: bool,
-        population_sigma: bool,
+        population: PopulationStatistics,
+        use_population_mu: bool,
+        use_population_sigma: bool,
     ) -> Stats:
         """Return (mu, sigma) over one axis, each from the batch or from the population.
 
@@ -251,19 +251,19 @@ class BatchLayerNorm(Normalizer):
         # 1/m and 1/d, the biased variances of eq. 11 and 13
         var, mu = torch.var_mean(a, dim=axis, correction=0, keepdim=True)
         if self.training:
-            self._update_population(average, mu, var, len(a))
+            self._update_population(population, mu, var, len(a))
         batch_mu = mu
         # The four questions are independent: a mu of the population may meet a sigma of the
         # batch. About which mu that sigma is taken is where paper and code part.
-        if population_mu:
-            mu, _ = average.averages_for_shape_of(batch_mu)
-            if self.variant.about_used_mu:
+        if use_population_mu:
+            mu, _ = population.averages_for_shape_of(batch_mu)
+            if self.variant.variance_about_used_mu:
                 var = (a - mu).square().mean(axis, keepdim=True)
-        if not population_sigma:
+        if not use_population_sigma:
             return Stats(mu, (var + self.eps).sqrt())
-        _, spread = average.averages_for_shape_of(batch_mu)
+        _, spread = population.averages_for_shape_of(batch_mu)
         factor = self._bessel_factor(self.m or len(a))
-        if self.variant.average_variance:
+        if self.variant.averages_variance:
             # spread is the averaged variance here, and the averaged sigma below: the mean of
             # roots is smaller than the root of the mean (Jensen), so that the two differ
             return Stats(mu, (factor * spread + self.eps).sqrt())
@@ -283,17 +283,17 @@ class BatchLayerNorm(Normalizer):
 
     @torch.no_grad()
     def _update_population(
-        self, average: PopulationStatistics, mu: Tensor, var: Tensor, cases: int
+        self, population: PopulationStatistics, mu: Tensor, var: Tensor, cases: int
     ) -> None:
-        """Add mu and var, in the shapes of ``average``, of one batch to it."""
+        """Add mu and var, in the shapes of ``population``, of one batch to it."""
         batch_size = self.m or len(self.over_features.mu) or cases
-        if self.variant.by_position and cases != batch_size:
+        if self.variant.per_batch_position and cases != batch_size:
             return  # the code drops the last, smaller batch
-        spread = var if self.variant.average_variance else (var + self.eps).sqrt()
-        if average is self.over_features and not self.variant.by_position:
+        spread = var if self.variant.averages_variance else (var + self.eps).sqrt()
+        if population is self.over_features and not self.variant.per_batch_position:
             # one statistic for all: the examples at one position of the batch are unrelated
             mu, spread = mu.mean(0, keepdim=True), spread.mean(0, keepdim=True)
-        average.add_batch(mu, spread)
+        population.add_batch(mu, spread)
 
     def clear_population(self) -> None:
         """Start the population statistics again, with batches of any shape."""

@@ -229,7 +229,7 @@ class TwoProductCell(Cell):
             a = self.norm_h(a_h, self.W_h, t) + self.norm_x(a_x, self.W_x, t)
         return a if outside is None else a + outside
 
-    def _exchange_gates(self, rows: Tensor) -> Tensor:
+    def _reorder_gates(self, rows: Tensor) -> Tensor:
         """Turn the paper's order of gates (G H, ...) into torch's, or the other way round."""
         gates = rows.chunk(self.gates)
         return torch.cat([gates[i] for i in self.torch_order])
@@ -239,13 +239,13 @@ class TwoProductCell(Cell):
     ) -> dict[str, Tensor]:
         b = "norm_h.b" if self.b is None and has_bias(self.norm_h) else "b"
         named = {"W_x": W_x, "W_h": W_h, b: b_x + b_h}
-        return {name: self._exchange_gates(rows) for name, rows in named.items()}
+        return {name: self._reorder_gates(rows) for name, rows in named.items()}
 
     def parameters_to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        W_x, W_h = self._exchange_gates(self.W_x), self._exchange_gates(self.W_h)
+        W_x, W_h = self._reorder_gates(self.W_x), self._reorder_gates(self.W_h)
         if self.b is None:
             return W_x, W_h, None, None
-        return W_x, W_h, self._exchange_gates(self.b), torch.zeros_like(self.b)
+        return W_x, W_h, self._reorder_gates(self.b), torch.zeros_like(self.b)
 
 
 def has_bias(norm: Normalizer) -> bool:
@@ -317,7 +317,7 @@ class LSTMCell(TwoProductCell):
         >>> state = cell(x, cell.initial_state(x))
     """
 
-    I: Tensor
+    identity_matrix: Tensor
     gates, states = 4, 2
     torch_order = 1, 0, 3, 2  # (f, i, o, g) here, (i, f, g, o) there
 
@@ -338,7 +338,7 @@ class LSTMCell(TwoProductCell):
         self.norm_c = make_norm(norm_layer, hidden_size)
         self.cell_state = CarriedCellState(cell_state)
         # c is its own pre-activation: rules that read weights read c = I c
-        self.register_buffer("I", torch.eye(hidden_size), persistent=False)
+        self.register_buffer("identity_matrix", torch.eye(hidden_size), persistent=False)
         if initial.forget_bias and self.bias_after_norm is None:
             raise ValueError(
                 "there is no b to hold the forget_bias: give bias=BiasPlacement.ONCE."
@@ -348,7 +348,7 @@ class LSTMCell(TwoProductCell):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        self.norm_c.initialize_from_weights(self.I)
+        self.norm_c.initialize_from_weights(self.identity_matrix)
         if self.bias_after_norm is not None and self.initial.forget_bias:
             self.bias_after_norm[: self.hidden_size] = self.initial.forget_bias
 
@@ -366,7 +366,7 @@ class LSTMCell(TwoProductCell):
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         # eq. 22: LN in h alone. With CarriedCellState.NORMALIZED c is rescaled to the size of
         # LN_3's gain at every step, and is no longer a sum over time.
-        normalized = self.norm_c(c, self.I, t)
+        normalized = self.norm_c(c, self.identity_matrix, t)
         h = o.sigmoid() * normalized.tanh()
         return h, c if self.cell_state is CarriedCellState.RAW else normalized
 
@@ -500,11 +500,11 @@ class GRUCell(Cell):
     def parameters_from_torch(
         self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor
     ) -> dict[str, Tensor]:
-        def paper_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
+        def to_paper_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
             r, z, candidate = rows.chunk(3)
             return torch.cat([self._torch_update_gate_sign * z, r, candidate])
 
-        W_x, W_h, b_x, b_h = (paper_order(rows) for rows in (W_x, W_h, b_x, b_h))
+        W_x, W_h, b_x, b_h = (to_paper_order(rows) for rows in (W_x, W_h, b_x, b_h))
         (zr_x, W), (zr_h, U) = b_x.split(2 * self.hidden_size), b_h.split(2 * self.hidden_size)
         if has_bias(self.norm_x):
             b = {"norm_x.b": zr_x + zr_h, "norm_W.b": W, "norm_U.b": U}
@@ -513,13 +513,13 @@ class GRUCell(Cell):
         return {"W_x": W_x, "W_h": W_h, **b}
 
     def parameters_to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        def torch_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
+        def to_torch_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
             z, r, candidate = rows.chunk(3)
             return torch.cat([r, self._torch_update_gate_sign * z, candidate])
 
-        W_x, W_h = torch_order(self.W_x), torch_order(self.W_h)
+        W_x, W_h = to_torch_order(self.W_x), to_torch_order(self.W_h)
         if self.b_x is None or self.b_h is None:
             return W_x, W_h, None, None
         # r scales U h and its bias, so this one stays separate; for z and r the two add up
         b_h = torch.cat([torch.zeros_like(self.b_h).repeat(2), self.b_h])
-        return W_x, W_h, torch_order(self.b_x), b_h
+        return W_x, W_h, to_torch_order(self.b_x), b_h

@@ -69,7 +69,7 @@ class DyT(Normalizer):
 
     def squash(self, a: Tensor) -> Tensor:
         """Return tanh(alpha a)."""
-        return (_broadcast_models(self.alpha, a) * a).tanh()
+        return (_broadcast_per_model(self.alpha, a) * a).tanh()
 
 
 class Derf(DyT):
@@ -93,9 +93,9 @@ class Derf(DyT):
 
     def squash(self, a: Tensor) -> Tensor:
         """Return erf(alpha a + s)."""
-        return (_broadcast_models(self.alpha, a) * a + _broadcast_models(self.s, a)).erf()
+        return (_broadcast_per_model(self.alpha, a) * a + _broadcast_per_model(self.s, a)).erf()
 
 
-def _broadcast_models(scalar: Tensor, a: Tensor) -> Tensor:
+def _broadcast_per_model(scalar: Tensor, a: Tensor) -> Tensor:
     """Reshape a number (), or those of S models (S,), to broadcast with a (*S, ..., H)."""
     return scalar.view(-1, *(1,) * (a.dim() - 1)) if scalar.dim() else scalar

@@ -64,7 +64,7 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Modu
     pools: dict[tuple[nn.Module, int | None], _PooledMoments] = {}
 
     def pool_moments(norm: nn.Module, args: tuple, kwargs: dict, h: Tensor) -> None:
-        a, axis, t = _get_input_axis_step(norm, *args, **kwargs)
+        a, axis, t = _input_unit_axis_and_step(norm, *args, **kwargs)
         step = t if isinstance(norm, RecurrentBatchNorm) else None  # the others pool the steps
         pool = pools.setdefault((norm, step), _PooledMoments())
         pool.add_batch(*batch_moments(at_least_float32(a), axis))
@@ -89,14 +89,14 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Modu
         )
     for (norm, t), pool in pools.items():
         if isinstance(norm, BatchNormalizer):
-            norm.set_population(pool.mu, pool.var, t)
+            norm.set_population_stats(pool.mu, pool.var, t)
         else:
             norm.get_buffer("running_mean").copy_(pool.mu)
             norm.get_buffer("running_var").copy_(pool.var)
     return model
 
 
-def _get_input_axis_step(
+def _input_unit_axis_and_step(
     norm: nn.Module, a: Tensor, W: Tensor | None = None, t: int | None = None
 ) -> tuple[Tensor, int, int | None]:
     """Return what statistics need of a call: ``a``, the axis of its units, and t."""

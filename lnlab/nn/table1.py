@@ -30,19 +30,19 @@ from lnlab.nn.normalizer import Normalizer
 
 @dataclass(frozen=True)
 class LayerInputs:
-    """The inputs and weights of one layer; ``a = W x + c``."""
+    """The inputs and weights of one layer; ``a = W x + added_to_a``."""
 
     W: Tensor  # weights (H, D), or (H, D, height, width) of a convolution
     x: Tensor  # inputs (B, D), or (B, D, height, width)
-    c: Tensor  # added to the pre-activations, broadcast: 0, or a bias inside a
+    added_to_a: Tensor  # added to the pre-activations, broadcast: 0, or a bias inside a
     padding: int = 0  # zeros around the picture
 
     def pre_activations(self, norm: Normalizer) -> Tensor:
         """Return ``a`` (B, H, *space), with the weights that ``norm`` multiplies by."""
         W = norm.effective_weight(self.W)
         if self.x.dim() == 2:
-            return F.linear(self.x, W) + self.c
-        return F.conv2d(self.x, W, padding=self.padding) + self.c
+            return F.linear(self.x, W) + self.added_to_a
+        return F.conv2d(self.x, W, padding=self.padding) + self.added_to_a
 
     def output(self, norm: Normalizer) -> Tensor:
         """Return the normalized pre-activations (B, H): f could hide a change."""
@@ -62,10 +62,10 @@ class Transformation:
     formula: str  # the same, in its letters
     # from the inputs and delta, or one long vector from which shifts of any shape are cut
     change: Callable[[LayerInputs, Any], LayerInputs]
-    scales: bool  # whether it uses delta; the others use the shift
+    is_scaling: bool  # whether it uses delta; the others use the shift
 
     def __call__(self, inputs: LayerInputs, delta: float, shift: Tensor) -> LayerInputs:
-        return self.change(inputs, delta if self.scales else shift)
+        return self.change(inputs, delta if self.is_scaling else shift)
 
 
 def _scale_W(inputs: LayerInputs, delta: float) -> LayerInputs:
@@ -107,7 +107,9 @@ def _shift_x(inputs: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
 
 def _shift_pre_activations(inputs: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
     size = len(inputs.W if axis else inputs.x)
-    return replace(inputs, c=inputs.c + inputs.broadcast_along(shift[:size], axis))
+    return replace(
+        inputs, added_to_a=inputs.added_to_a + inputs.broadcast_along(shift[:size], axis)
+    )
 
 
 _shift_cases, _shift_inputs = partial(_shift_x, axis=0), partial(_shift_x, axis=1)
@@ -163,32 +165,31 @@ class LayerKind(Enum):
 class TableRow:
     """The claims of one normalizer, a row of the table."""
 
-    norm: Callable[..., Normalizer]  # the factory
+    norm_factory: Callable[..., Normalizer]
     # twelve letters, Y or N (or - where the question makes no sense): columns 1 to 10 the
     # transformations, 11 independence of the other examples, 12 training = evaluation
-    letters: str
+    invariance_letters: str
     reason: str  # in one line
-    statistics: StatisticsSource = (
-        StatisticsSource.BATCH
-    )  # the source of statistics over examples
+    # the source of statistics over examples
+    statistics_source: StatisticsSource = StatisticsSource.BATCH
     layer_kind: LayerKind = LayerKind.DENSE  # the layer that is normalized
     # what else a letter needs, by column
-    conditions: dict[int, str] = field(default_factory=dict, hash=False)
+    conditions_by_column: dict[int, str] = field(default_factory=dict, hash=False)
     # whether delta < 0 flips the sign of the output before b is added; else the output is not
     # even the same up to its sign
-    odd: bool = True
+    negative_delta_flips_sign: bool = True
     batch_size: int | None = None  # how many examples are normalized together; None: all
 
     def make_norm(self, units: int, eps: float = 0.0) -> Normalizer:
         """Return the normalizer of ``units`` units in its kind of layer, with ``eps``."""
         space = self.layer_kind.space
-        norm = self.norm(units, space=space) if space else self.norm(units)
+        norm = self.norm_factory(units, space=space) if space else self.norm_factory(units)
         norm.eps = eps
         return norm
 
     def claims_invariance(self, column: int) -> bool:
         """Return True if column 1 to 12 is claimed to change nothing."""
-        return self.letters[column - 1] == "Y"
+        return self.invariance_letters[column - 1] == "Y"
 
 
 _BATCH, _LAYER = "YNYYYNNYNNNN", "YYNYNYYNNNYY"
@@ -204,7 +205,8 @@ ROWS: dict[str, TableRow] = {
     ),
     "batch, recomputed": TableRow(
         BatchNorm, "YNYYYNNYNNY-", "as batch, given the population",
-        StatisticsSource.RECOMPUTED, conditions={**_WHOLE, 11: "given the population"},
+        StatisticsSource.RECOMPUTED,
+        conditions_by_column={**_WHOLE, 11: "given the population"},
     ),
     "layer": TableRow(LayerNorm, _LAYER, "standardizes each case over its units"),
     "weight": TableRow(NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only"),
@@ -228,23 +230,27 @@ ROWS: dict[str, TableRow] = {
     "batch renorm, r = 1, d = 0": TableRow(
         partial(BatchRenorm, r_max=1.0, d_max=0.0), _BATCH, "batch norm"
     ),
-    "ada": TableRow(NORMS["ada"], _LAYER, "a function of LN(a)", odd=False),
+    "ada": TableRow(
+        NORMS["ada"], _LAYER, "a function of LN(a)", negative_delta_flips_sign=False
+    ),
     "weight standardization": TableRow(
         NORMS["weight standardization"], "YNYNNNNNYYYY", "each wᵢ centred and scaled"
     ),
     "spectral": TableRow(
         NORMS["spectral"], "YNNNNNNNNNYY", "removes the scale of W as a whole",
-        conditions={12: "power iteration converged"},
+        conditions_by_column={12: "power iteration converged"},
     ),
     "dyt": TableRow(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics"),
-    "derf": TableRow(NORMS["derf"], "NNNNNNNNNNYY", "no statistics", odd=False),
+    "derf": TableRow(
+        NORMS["derf"], "NNNNNNNNNNYY", "no statistics", negative_delta_flips_sign=False
+    ),
     "recurrent batch": TableRow(
         NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself"
     ),
     "batch layer": TableRow(
         partial(BatchLayerNorm, population="TTFF"), "YNNYNNNNNNNN",
         "a sum of batch and layer norm: what both keep",
-        conditions={
+        conditions_by_column={
             **dict.fromkeys((3, 5, 8), "moves by O(1/m) only"),
             12: "batch statistics from the population in evaluation, here TTFF",
         },
@@ -266,23 +272,23 @@ ROWS: dict[str, TableRow] = {
     ),
     "instance": TableRow(
         InstanceNorm, "YNYYYYYYYNYY", "each unit of each case over space",
-        layer_kind=_CONVOLUTION, conditions=dict.fromkeys((5, 9), "no zero padding"),
+        layer_kind=_CONVOLUTION, conditions_by_column=dict.fromkeys((5, 9), "no zero padding"),
     ),
     "instance, padded": TableRow(
         InstanceNorm, "YNYYNYYYNNYY", _PADDING, layer_kind=LayerKind.PADDED
     ),
     "batch, convolution": TableRow(
         BatchNorm, _BATCH, "as dense, over space too", layer_kind=_CONVOLUTION,
-        conditions={5: "no zero padding"},
+        conditions_by_column={5: "no zero padding"},
     ),
     "batch, padded": TableRow(BatchNorm, "YNYYNNNYNNNN", _PADDING, layer_kind=LayerKind.PADDED),
 }  # fmt: skip
 
-TABLE_1 = {name: ROWS[name].letters[:6] for name in ("batch", "weight", "layer")}
+TABLE_1 = {name: ROWS[name].invariance_letters[:6] for name in ("batch", "weight", "layer")}
 """Table 1 of Ba et al. (2016): one letter for each of its six columns."""
 
 
-def eps_factor(var: Tensor, eps: float, delta: float) -> Tensor:
+def eps_rescaling_factor(var: Tensor, eps: float, delta: float) -> Tensor:
     """Return the factor (shaped as var) that re-scaling a by delta puts on (a - mu)/sigma.
 
     With eps in the root it is sqrt((var + eps) / (var + eps/delta²)), to first order

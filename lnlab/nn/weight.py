@@ -21,7 +21,7 @@ from lnlab.nn.normalizer import (
 )
 
 
-def weight_rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
+def flatten_weight_rows(W: Tensor | None, normalizer: Normalizer) -> Tensor:
     """Return ``W`` as (H, inputs), in at least float32."""
     if W is None:
         name = type(normalizer).__name__
@@ -39,7 +39,7 @@ class DividedByRowNorm(AffineNormalizer):
 
     def row_norms(self, W: Tensor | None) -> Tensor:
         """Return ||w_i||, the lengths of the rows of W (H, D), shaped to broadcast."""
-        return self.broadcast_units(weight_rows(W, self).norm(dim=1))
+        return self.broadcast_units(flatten_weight_rows(W, self).norm(dim=1))
 
     @torch.no_grad()
     def initialize_from_weights(self, W: Tensor) -> None:
@@ -119,7 +119,7 @@ class WeightStandardization(Normalizer):
         self.eps, self.root, self.correction = eps, root, correction
 
     def effective_weight(self, W: Tensor) -> Tensor:
-        w = weight_rows(W, self)
+        w = flatten_weight_rows(W, self)
         # a row of one weight has no unbiased variance; its mean takes all of it away
         correction = min(self.correction, w.shape[1] - 1)
         var, mean = torch.var_mean(w, dim=1, correction=correction, keepdim=True)
@@ -169,7 +169,7 @@ class SpectralNorm(AffineNormalizer):
         self.register_buffer("u", u.to(torch.get_default_device()))
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        w = weight_rows(W, self)
+        w = flatten_weight_rows(W, self)
         if self.training:
             self.run_power_iteration(w, self.iterations)
         # sigma = u^T W v with u and v held constant: its gradient by W is u v^T, that of the
@@ -189,4 +189,4 @@ class SpectralNorm(AffineNormalizer):
         self.u.copy_(u)
 
     def initialize_from_weights(self, W: Tensor) -> None:
-        self.run_power_iteration(weight_rows(W, self).detach(), self.warm_up)
+        self.run_power_iteration(flatten_weight_rows(W, self).detach(), self.warm_up)

@@ -41,7 +41,7 @@ from lnlab.nn.table1 import (
     StatisticsSource,
     TableRow,
     Transformation,
-    eps_factor,
+    eps_rescaling_factor,
 )
 from lnlab.panels.controls import (
     MODES,
@@ -65,7 +65,7 @@ DENSE = [
 ]
 # Frozen and recomputed statistics are a control of their own.
 NORMALIZERS = {
-    name: ROWS[name] for name in DENSE if ROWS[name].statistics is StatisticsSource.BATCH
+    name: ROWS[name] for name in DENSE if ROWS[name].statistics_source is StatisticsSource.BATCH
 }
 PAPER = ("batch", "weight", "layer")
 TABLE = (*PAPER, *(name for name in DENSE if name not in PAPER))
@@ -263,13 +263,15 @@ def pre_activation_std() -> float:
 def predicted_defects(eps: float) -> np.ndarray:
     """Return the defects that eps causes at each size of the sweep."""
     var = torch.tensor(pre_activation_std() ** 2, dtype=torch.float64)
-    return np.array([float(abs(eps_factor(var, eps, size) - 1)) for size in SWEEP])
+    return np.array([float(abs(eps_rescaling_factor(var, eps, size) - 1)) for size in SWEEP])
 
 
 @lru_cache(maxsize=32)
 def table_defects(amount: float, eps: float, dtype: torch.dtype, batch: int) -> np.ndarray:
     """Return the defects of Table 1 and its extension, rows with statistics of their own."""
-    rows = [layer(ROWS[name], eps, dtype, batch, ROWS[name].statistics) for name in TABLE]
+    rows = [
+        layer(ROWS[name], eps, dtype, batch, ROWS[name].statistics_source) for name in TABLE
+    ]
     columns = range(1, len(TRANSFORMATIONS) + 1)
     return np.array([[defect(row, column, amount) for column in columns] for row in rows])
 
@@ -281,7 +283,7 @@ def show(state: InvariancePanelSettings, rows: Mapping[str, TableRow] = NORMALIZ
     """Show the outputs before and after a change, and say how far each has moved."""
     of, formula = layers(state, rows), state.change.formula
     here = {name: defect(it, state.transformation, state.amount) for name, it in of.items()}
-    by = f"{'δ =' if state.change.scales else 'a shift of'} {state.amount:g}"
+    by = f"{'δ =' if state.change.is_scaling else 'a shift of'} {state.amount:g}"
     changes = []
     for name, moved in here.items():
         words = change_in_words(moved, EXACT[state.precision])
@@ -397,7 +399,7 @@ def sweep_traces(
         ))  # fmt: skip
     invariant = any(it.row.claims_invariance(column) for it in layers.values())
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
-    if invariant and state.change.scales and state.eps > 0:
+    if invariant and state.change.is_scaling and state.eps > 0:
         predicted = predicted_defects(state.eps)
         knee = state.eps**0.5 / pre_activation_std()
     # a line of its own height lower: beside the curves, which it would lie under
@@ -430,7 +432,7 @@ def to_axis_values(defects: np.ndarray) -> np.ndarray:
 
 def sweep_axes(state: InvariancePanelSettings) -> dict[str, dict[str, Any]]:
     """Return the logarithmic axes of the sweep."""
-    scales, formula = state.change.scales, state.change.formula
+    scales, formula = state.change.is_scaling, state.change.formula
     name = f"size of {'δ' if scales else 'the shift'} in {formula}"
     negative = ", negative" if state.sign < 0 else ""
     x = {

@@ -64,16 +64,16 @@ def test_torchs_normalizers_get_their_rows(norm, row, mode):
 def test_our_layers_get_their_rows(name):
     row = ROWS[name]
     if row.layer_kind is LayerKind.DENSE:
-        layer, x = Linear(D, H, row.norm), torch.randn(B, D)
+        layer, x = Linear(D, H, row.norm_factory), torch.randn(B, D)
     else:
-        norm = partial(row.norm, space=2)
+        norm = partial(row.norm_factory, space=2)
         padding = 1 if row.layer_kind is LayerKind.PADDED else 0
         layer, x = Conv2d(D, H, 3, norm, padding=padding), torch.randn(B, D, 6, 6)
     if name == "recurrent batch":
         layer = AtStep0(layer)
     weight = "layer.W" if isinstance(layer, AtStep0) else "W"
     with_statistics = "batch" in name
-    mode = MODE.get(row.statistics, "train") if with_statistics else ""
+    mode = MODE.get(row.statistics_source, "train") if with_statistics else ""
     agrees(layer, x, weight, name, mode)
 
 

@@ -11,15 +11,21 @@ from lnlab.analysis.normalized_layer import (
     random_layer_inputs,
     random_shift,
 )
-from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, StatisticsSource, eps_factor
+from lnlab.nn.table1 import (
+    ROWS,
+    TABLE_1,
+    TRANSFORMATIONS,
+    StatisticsSource,
+    eps_rescaling_factor,
+)
 
 YES = 1e-12
 """Rounding: the worst over six seeds is 1e-14."""
 NO = 5e-3
 """Visibly changed: the least over six seeds is 8e-3, batch layer norm's O(1/m) at m = 16."""
 
-SCALED = [T for T in TRANSFORMATIONS if T.scales]
-SHIFTED = [T for T in TRANSFORMATIONS if not T.scales]
+SCALED = [T for T in TRANSFORMATIONS if T.is_scaling]
+SHIFTED = [T for T in TRANSFORMATIONS if not T.is_scaling]
 
 
 def layer(name: str, *, seed: int = 0, **settings) -> NormalizedLayer:
@@ -64,7 +70,7 @@ def test_every_cell_of_a_row(name):
         measured = layer(name, seed=seed)
         defects = {T.column: measured.defect(T, 3.7) for T in TRANSFORMATIONS}
         defects[11] = measured.batch_dependence()
-        if row.letters[11] != "-":
+        if row.invariance_letters[11] != "-":
             defects[12] = measured.train_eval_gap()
         for column, defect in defects.items():
             assert defect < YES if row.claims_invariance(column) else defect > NO, column
@@ -93,7 +99,7 @@ def test_batch_layer_norm_moves_by_one_over_m(column):
     moved = [np.mean([one.defect(T, 3.7) for one in of_size]) for of_size in layers]
     slope = np.polyfit(np.log(cases), np.log(moved), 1)[0]
     assert -1.25 < slope < -0.75
-    assert column in ROWS["batch layer"].conditions
+    assert column in ROWS["batch layer"].conditions_by_column
 
 
 # Delta: its size and its sign.
@@ -114,7 +120,7 @@ def test_a_negative_delta_flips_the_sign(name, transformation):
     bias = bias_of(measured)
     changed = transformation(measured.given, -3.7, random_shift(measured.given))
     y, flipped = measured.y - bias, measured.output(changed) - bias
-    if ROWS[name].odd:
+    if ROWS[name].negative_delta_flips_sign:
         where = {3: np.s_[:, :1], 6: np.s_[:1]}.get(transformation.column, np.s_[:])
         expected = y.clone()
         expected[where] *= -1
@@ -144,7 +150,7 @@ def test_eps_ratio_is_exact(name):
     measured = layer(name, eps=EPS)
     a = measured.given.pre_activations(measured.norm)
     var = a.var(VARIANCE_AXES[name], correction=0, keepdim=True)
-    ratio = eps_factor(var, EPS, DELTA).expand_as(a)
+    ratio = eps_rescaling_factor(var, EPS, DELTA).expand_as(a)
     bias = bias_of(measured)
     for T in SCALED:
         if not ROWS[name].claims_invariance(T.column):
@@ -176,5 +182,5 @@ def test_yes_and_no_in_lower_precision(name, dtype):
         moved = measured.defect(T, 3.7, 0.1 * random_shift(measured.given))
         if row.claims_invariance(T.column):
             assert moved < EXACT[dtype], T.name
-        elif T.scales:
+        elif T.is_scaling:
             assert moved > EXACT[dtype], T.name

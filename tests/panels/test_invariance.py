@@ -11,7 +11,7 @@ from torch import nn
 import lnlab.nn
 from lnlab import panels
 from lnlab.analysis.magnitudes import EXACT
-from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, eps_factor
+from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, eps_rescaling_factor
 from lnlab.panels.invariance_panel import (
     NORMALIZERS,
     PAPER,
@@ -147,7 +147,7 @@ def test_the_knee_is_where_eps_takes_half_the_variance():
     knee = curves["knee"]["x"][0]
     assert knee**2 * pre_activation_std() ** 2 == pytest.approx(1e-4)
     # delta^2 var = eps leaves 1/sqrt(2) of the output, but for eps beside var itself
-    ratio = eps_factor(torch.tensor(pre_activation_std() ** 2), 1e-4, knee)
+    ratio = eps_rescaling_factor(torch.tensor(pre_activation_std() ** 2), 1e-4, knee)
     assert float(ratio) == pytest.approx(0.5**0.5, rel=1e-4)
     # the prediction is of one variance, and each example has its own: a factor of two
     near = curves["defect 1"]["y"] / curves["predicted"]["y"]

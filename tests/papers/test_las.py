@@ -93,7 +93,7 @@ def test_the_speller_is_its_formula(swapped):
             states[index] = (c, s) if swapped else (s, c)
         query = s @ attention.query.W.T + attention.query.b_inside
         e = torch.tanh(query[:, None] + h @ attention.key.W.T) @ attention.v.W[0]
-        alpha = e.masked_fill(~annotations.inside, -torch.inf).softmax(-1)
+        alpha = e.masked_fill(~annotations.valid_mask, -torch.inf).softmax(-1)
         context = (alpha[..., None] * h).sum(1)
         readout = speller.readout
         expected = torch.cat([s, context], -1) @ readout.W.T + readout.b_inside

@@ -23,7 +23,7 @@ from lnlab.nn import (
     NormLayer,
     Terms,
 )
-from lnlab.nn.batch import update_average
+from lnlab.nn.batch import update_running_average_
 from lnlab.nn.cells import OPEN_FORGET_GATES
 from lnlab.nn.recurrent import LSTM, unroll
 
@@ -54,9 +54,9 @@ class KerasBatchNorm(BatchNorm):
     def __init__(self, units: int, **settings) -> None:
         super().__init__(units, eps=KERAS_EPS, momentum=0.01, **settings)
 
-    def update_running(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
-        update_average(self.running_mean, mu, self.momentum)
-        update_average(self.running_var, var, self.momentum)
+    def update_running_stats(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
+        update_running_average_(self.running_mean, mu, self.momentum)
+        update_running_average_(self.running_var, var, self.momentum)
 
 
 def layer_norm_with_small_gain(units: int, **settings) -> Normalizer:

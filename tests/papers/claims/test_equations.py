@@ -93,7 +93,7 @@ def weights(batch, features):
 
 
 NO_METRIC = {"fisher.metric": lambda glm, f=fisher.metric: 2 * f(glm)}
-ALWAYS_CURRENT = {"BatchLayerNorm._taken_from_population": lambda self: [False] * 4}
+ALWAYS_CURRENT = {"BatchLayerNorm._population_flags": lambda self: [False] * 4}
 WITH_A_MISTAKE = {
     "ba2016-abstract-batch-size": rows(batch="layer"),
     "ba2016-abstract-train-test": rows(layer="batch"),
