@@ -3,7 +3,7 @@
 from lnlab.auditing.audit import CHECKS, Audit, audit
 from lnlab.auditing.finding import RULES, Finding, Severity, explain
 from lnlab.auditing.subject import Call
-from lnlab.auditing.swap import Swap, swap
+from lnlab.auditing.swap import SwapPlan, swap
 
 __all__ = [
     "CHECKS",
@@ -12,7 +12,7 @@ __all__ = [
     "Call",
     "Finding",
     "Severity",
-    "Swap",
+    "SwapPlan",
     "audit",
     "explain",
     "swap",

@@ -260,7 +260,7 @@ def _describe_subject(subject: AuditSubject) -> str:
     if subject.is_random:
         dropout += ", random numbers are drawn in evaluation, too"
     size = f"{parameters:,} parameters in {dtype}"
-    if subject.output_precision is not (subject.wide_dtype or subject.dtype):
+    if subject.output_precision is not (subject.float64_if_possible or subject.dtype):
         inside = str(subject.output_precision).removeprefix("torch.")
         size += f", computed in {inside} whatever the input is"
     return f"{size}, input {tuple(subject.x.shape)}, {mode}{dropout}."

@@ -45,9 +45,9 @@ from lnlab.auditing.subject import (
     RANDOM,
     AuditSubject,
     ModuleCall,
-    other_input,
+    all_zero_weight_names,
+    make_different_input,
     random_projection,
-    zero_weight_names,
 )
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
@@ -101,7 +101,7 @@ def check_weight_invariances(subject: AuditSubject) -> Findings:
     for name, columns in holds.items():
         grades = {FORMULAS[c]: exact if c in columns else "broken" for c in (1, 2, 3, 7, 8)}
         rows.append({"weight": name} | grades)
-    subject.keep_data(
+    subject.keep_check_data(
         rows, "By derivatives; the changes that they allow were made, all at once."
     )
     for column, rule in UNSEEN.items():
@@ -124,7 +124,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
     """
     if "invariances" in subject.cache:
         return subject.cache["invariances"]
-    subject.require_wide()
+    subject.require_float64()
     if subject.output_precision is torch.bfloat16:
         raise CannotCheck(HALF)
     weights = find_weights(subject.module)
@@ -132,7 +132,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
         raise CannotCheck("the module has no matrix or kernel.")
     # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
     nonzero = subject.with_nonzero_weights
-    evaluated, base = nonzero.copy(), nonzero.observe()
+    evaluated, base = nonzero.copy(), nonzero.outputs_and_activations()
     without_eps = evaluated.without(eps=True)
     if without_eps is not None:
         seen = without_eps.run()
@@ -141,7 +141,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
     if not bool(base.y.isfinite().all()):
         raise CannotCheck("the outputs hold NaN or an infinity before any change.")
     tolerance = RIGHT_ANGLE[subject.output_precision]
-    zeros = zero_weight_names(subject.module)
+    zeros = all_zero_weight_names(subject.module)
     possible = {
         name: {column for column, cosine in columns.items() if cosine <= tolerance}
         for name, columns in _gradient_cosines_by_column(evaluated, weights).items()
@@ -153,7 +153,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
     }
     holds: dict[str, set[Table1Column]] = {name: set() for name in possible}
 
-    def try_all(pairs: Iterable[tuple[str, Table1Column]]) -> None:
+    def add_changes_without_effect(pairs: Iterable[tuple[str, Table1Column]]) -> None:
         chosen = {pair: changes[pair] for pair in pairs if pair in changes}
         for name, column in _changes_without_effect(
             evaluated, base.y, chosen, subject.output_precision
@@ -162,9 +162,13 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
 
     # rows and the whole are both scales of one weight: the whole where rows are not invariant
     scales = [(n, 3 if 3 in each else 1) for n, each in possible.items() if each & {1, 3}]
-    try_all([*scales, *((n, 7) for n, each in possible.items() if 7 in each)])
-    try_all([(n, 1) for n, column in scales if column == 3 and 3 not in holds[n]])
-    try_all([(n, c) for n, each in possible.items() for c in each & {2, 8}])
+    add_changes_without_effect(
+        [*scales, *((n, 7) for n, each in possible.items() if 7 in each)]
+    )
+    add_changes_without_effect(
+        [(n, 1) for n, column in scales if column == 3 and 3 not in holds[n]]
+    )
+    add_changes_without_effect([(n, c) for n, each in possible.items() for c in each & {2, 8}])
     subject.cache["invariances"] = WeightInvariances(holds, evaluated is without_eps)
     return subject.cache["invariances"]
 
@@ -179,12 +183,12 @@ def _gradient_cosines_by_column(
     """
     cosines: dict[str, dict[Table1Column, float]] = {name: {} for name in weights}
 
-    def keep(weight: Weight, a: Tensor) -> Tensor:
+    def record_gradient_of(weight: Weight, a: Tensor) -> Tensor:
         if a.requires_grad and a.dim() > 1:
-            a.register_hook(partial(note, weight))
+            a.register_hook(partial(add_cosines, weight))
         return a
 
-    def note(weight: Weight, grad_W: Tensor) -> None:
+    def add_cosines(weight: Weight, grad_W: Tensor) -> None:
         image = convolves(evaluated.module.get_submodule(weight.owner))
         of_units = grad_W.movedim(1 if image else -1, 0)
         for column, g in ((7, grad_W), (8, of_units)):
@@ -192,7 +196,7 @@ def _gradient_cosines_by_column(
             cosine = _largest_cosine(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
             cosines[weight.name][column] = max(cosine, cosines[weight.name].get(column, 0.0))
 
-    shifts = {w.owner: partial(keep, w) for w in weights.values() if w.summed}
+    shifts = {w.owner: partial(record_gradient_of, w) for w in weights.values() if w.summed}
     grads = evaluated.gradients(random_projection, Replacement(evaluated.x, shifts=shifts))
     for name, weight in weights.items():
         g, W = (
@@ -278,7 +282,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
         rates.setdefault(kind, {})[name] = inverse * inverse
     note = "Of weights whose rows are invariant, length is the root mean square of a row's."
     curve = "effective rate / rate" if len(rows) > 2 else ""
-    subject.keep_data(rows, note, curve, "1 / ||w||²")
+    subject.keep_check_data(rows, note, curve, "1 / ||w||²")
     values = [row["effective rate / rate"] for row in rows]
     least, most = three_digits(min(values)), three_digits(max(values))
     factors = least if least == most else f"{least} to {most}"
@@ -326,7 +330,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
-    subject.keep_data(rows, "", "rms" if len(rows) > 2 else "", "root mean square")
+    subject.keep_check_data(rows, "", "rms" if len(rows) > 2 else "", "root mean square")
     broken = [row["where"] for row in rows if not row["finite"]]
     yield make_finding("output-not-finite", broken)
     # where many are larger, the others are next to nothing: those of dead or saturated units
@@ -348,7 +352,7 @@ def check_activations(subject: AuditSubject) -> Findings:
         where = [row["where"] for row in alike]
         yield make_finding("cases-alike", where, severity, limit=f"{ALIKE:g}")
     saturated = []
-    for activation in subject.observe().activations:
+    for activation in subject.outputs_and_activations().activations:
         f = activation.name.rpartition(": ")[2]
         if f in FLAT and activation.h is not None:
             share = float((activation.a.abs() > FLAT[f]).double().mean())
@@ -359,10 +363,10 @@ def check_activations(subject: AuditSubject) -> Findings:
 def _modules_with_constant_output(subject: AuditSubject) -> set[str]:
     """Return the parts that make the same of another input: tables of positions, say."""
     if bool((subject.x == subject.x[:1]).all()):
-        x = other_input(subject.x)
+        x = make_different_input(subject.x)
         if torch.equal(x, subject.x):
             return set()
-        other = subject.trace_input(x, "running")
+        other = subject.trace_other_input(x, "running")
     else:
         other = subject.trace_with_statistics("running", case=0)
     others = {call.name: call for call in other.calls}
@@ -429,7 +433,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     # a part that is never called has no place in the order of the calls, and no gradient
     trained = {name: norms[name] for name in names if norms[name]}
     note = "" if subject.has_loss else STAND_IN
-    subject.keep_data(rows, note, "gradient" if trained else "", "norm")
+    subject.keep_check_data(rows, note, "gradient" if trained else "", "norm")
     infinite = [name for name, norm in norms.items() if not math.isfinite(norm)]
     yield make_finding("gradient-not-finite", infinite)
     if len(trained) < FEW_LAYERS or infinite:
@@ -509,7 +513,7 @@ def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
     for name in [call.name for call in subject.first_calls if call.name in calls]:
         seen = calls[name]
         try:
-            norm = as_known_norm(seen.norm, reports[name], seen.a)
+            norm = replace_by_equal_norm(seen.norm, reports[name], seen.a)
             parts = gradient_parts(norm, seen.a, seen.grad_h, *seen.rest)
         except (TypeError, ValueError) as error:
             why = why or str(error)
@@ -529,7 +533,9 @@ def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
     if not rows:
         raise CannotCheck(why or "no gradient reaches a normalizer.")
     note = f"Fractions of ||dL/da||². {'' if subject.has_loss else STAND_IN}".strip()
-    subject.keep_data(rows, note, "left" if len(rows) > 2 else "", "fraction of ||dL/da||²")
+    subject.keep_check_data(
+        rows, note, "left" if len(rows) > 2 else "", "fraction of ||dL/da||²"
+    )
     shares = [
         sum(row[f"taken by {name}"] for row in rows) / len(rows) for name in ("mu", "sigma")
     ]
@@ -545,7 +551,7 @@ def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
     yield make_finding("gradient-amplified", large, severity, times=three_digits(most))
 
 
-def as_known_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Module:
+def replace_by_equal_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Module:
     """Return ``norm`` itself where its rule is known; one that turned out to be LayerNorm or
     RMSNorm of the units of ``a``, as ours with its gain, bias and eps.
 
@@ -562,7 +568,7 @@ def as_known_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.M
         parameters = {
             n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in properties
         }
-        settings = _layout_arguments(properties["statistics over"], a.dim())
+        settings = _norm_arguments_for_axes(properties["statistics over"], a.dim())
         known = wrong <= {"variance", "eps"} and "sum" not in properties.get("variance", "")
         if not known or settings is None or len(parameters) < sum(1 for _ in norm.parameters()):
             raise
@@ -579,7 +585,7 @@ def as_known_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.M
     return norm
 
 
-def _layout_arguments(statistics_over: str, axis_count: int) -> dict[str, Any] | None:
+def _norm_arguments_for_axes(statistics_over: str, axis_count: int) -> dict[str, Any] | None:
     """Return the arguments of a norm whose units stand last, or along axis 1 of pictures."""
     if statistics_over.startswith(f"axis {axis_count - 1} "):
         return {}
@@ -609,7 +615,7 @@ def check_curvature(subject: AuditSubject) -> Findings:
         subject.objective, steps=steps, tolerance=1e-2, start=start
     )
     row = eigenvalues.summary()
-    subject.keep_data([row])
+    subject.keep_check_data([row])
     largest, smallest = row["largest"], row["smallest"]
     if not largest and not smallest:
         yield make_finding("curvature-zero", [subject.name])
@@ -637,7 +643,7 @@ LOST = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
 
 def check_precision(subject: AuditSubject) -> Findings:
     """Compare the outputs in lower precisions with those in float64, in evaluation."""
-    subject.require_wide()
+    subject.require_float64()
     if subject.is_random:
         raise CannotCheck(RANDOM)
     if subject.output_precision is torch.bfloat16:
@@ -647,7 +653,7 @@ def check_precision(subject: AuditSubject) -> Findings:
         not n.running_mean.any() and bool((n.running_var == 1).all()) for n in norms
     ):
         raise CannotCheck("running statistics have seen no batch: evaluation is not yet known.")
-    y = subject.observe("running").y
+    y = subject.outputs_and_activations("running").y
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
     dtypes.pop(torch.float64, None)
     rows = []
@@ -663,7 +669,7 @@ def check_precision(subject: AuditSubject) -> Findings:
             yield make_finding("overflow", effect="underflow", **values)
         elif error > LOST[dtype]:
             yield make_finding("precision-lost", **values)
-    subject.keep_data(rows)
+    subject.keep_check_data(rows)
 
 
 def _output_error_and_remark(

@@ -17,7 +17,7 @@ from lnlab.analysis.norm_identity import NOTHING, NormReport, identify_norm
 from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
-    parameter_addresses,
+    parameter_storages,
     restored_random_state,
 )
 
@@ -74,10 +74,10 @@ def find_norms(subject: AuditSubject) -> list[NormGroup]:
     """
     if "norms" not in subject.cache:
         groups: dict[Any, list[ModuleCall]] = {}
-        parameters = parameter_addresses(subject.trace.module)
+        parameters = parameter_storages(subject.trace.module)
         for call in subject.first_calls:
             # a parametrization (spectral_norm) normalizes a weight, and no activations
-            if _may_be_norm(call) and parameters.isdisjoint(call.input_memory):
+            if _may_be_norm(call) and parameters.isdisjoint(call.input_storages):
                 groups.setdefault(_group_key(call), []).append(call)
         norms = [_identify_group(tuple(calls)) for calls in groups.values()]
         subject.cache["norms"] = [each for each in norms if _is_norm_group(each)]

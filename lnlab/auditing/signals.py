@@ -32,9 +32,9 @@ from lnlab.auditing.subject import (
     AuditSubject,
     hook_all_modules,
     list_tensors,
-    other_input,
-    padding_rows,
-    parameter_addresses,
+    make_different_input,
+    padding_row_by_embedding,
+    parameter_storages,
     restored_random_state,
 )
 
@@ -67,7 +67,7 @@ class OperationRecorder(TorchFunctionMode):
         self.is_curved, self.in_loss, self.broadcast, self.sums_to = False, False, "", 1.0
         self.logits: tuple[Tensor, Tensor] | None = None
         self._layer_scaled: list[Tensor] = []
-        self._parameters = parameter_addresses(module)
+        self._parameters = parameter_storages(module)
         self._stack = [""]
 
     def enter_module(self, name: str, *_: object) -> None:
@@ -192,7 +192,7 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Finding
         return
     loss = float(F.cross_entropy(logits.float(), y))
     chance = math.log(classes)
-    subject.keep_data([{"loss": loss, "of a guess": chance, "classes": classes}])
+    subject.keep_check_data([{"loss": loss, "of a guess": chance, "classes": classes}])
     if loss > 2 * chance + 1:
         values = {"loss": three_digits(loss), "chance": three_digits(chance)}
         yield make_finding("over-confident", classes=classes, **values)
@@ -215,7 +215,7 @@ def _ends_in_linear(subject: AuditSubject) -> bool:
         and "weight" in call.module._parameters
         and type(call.module).forward.__module__.startswith(("torch.nn.", "lnlab.nn."))
         for call in calls
-        if not set(call.output_memory).isdisjoint(whole.output_memory)
+        if not set(call.output_storages).isdisjoint(whole.output_storages)
     )
 
 
@@ -244,13 +244,13 @@ def _answer_leak_finding(subject: AuditSubject) -> Finding | None:
     t = steps // 2
     later = x.clone()
     later[:, t:] = x[:, t:].flip(0) if len(x) > 1 else x[:, t:].flip(1)
-    before = subject.observe("running").y
+    before = subject.outputs_and_activations("running").y
     after = subject.copy("running").run(Replacement(later)).y
     axes = [i for i, n in enumerate(before.shape) if i and n == steps]
     if len(axes) != 1:
         return None
     change = relative_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
-    if not subject.exceeds_rounding(change):
+    if not subject.is_more_than_rounding(change):
         return None
     return make_finding("answer-leaks", change=three_digits(change))
 
@@ -267,7 +267,7 @@ BLOCKS = 8
 def check_ignored_inputs(subject: AuditSubject) -> Findings:
     """Find parts of the input that no output depends on, and padding that is not left out."""
     share = _ignored_input_share(subject)
-    subject.keep_data([{"of the input without effect": share}])
+    subject.keep_check_data([{"of the input without effect": share}])
     if share > IGNORED:
         whole = "no output depends on it"
         part = f"nothing that is returned depends on {share:.0%} of it"
@@ -278,18 +278,18 @@ def check_ignored_inputs(subject: AuditSubject) -> Findings:
 
 def _ignored_input_share(subject: AuditSubject) -> float:
     """Return the share of the input, beside the axis of cases, that has no effect."""
-    evaluated, x, y = subject.copy(), subject.x, subject.observe().y
+    evaluated, x, y = subject.copy(), subject.x, subject.outputs_and_activations().y
 
     def has_effect(other: Tensor) -> bool:
         changed = evaluated.run(Replacement(other)).y
-        return subject.exceeds_rounding(relative_change(changed, y))
+        return subject.is_more_than_rounding(relative_change(changed, y))
 
     if x.is_floating_point():
         if "" not in subject.projection_gradients:
             raise CannotCheck("it takes no input that requires a gradient.")
         flat = subject.projection_gradients[""] == 0
         suspects = flat.all(0) if flat.dim() > 1 else flat
-        other = torch.where(suspects, other_input(evaluated.x), evaluated.x)
+        other = torch.where(suspects, make_different_input(evaluated.x), evaluated.x)
         if not bool(suspects.any()) or has_effect(other):
             return 0.0
         return float(suspects.double().mean())
@@ -306,7 +306,7 @@ def _ignored_input_share(subject: AuditSubject) -> float:
         changed = evaluated.run(Replacement(other)).y
         changes = [relative_change(changed[i], y[i]) for i in range(len(blocks))]
         pairs = zip(blocks, changes, strict=True)
-        blocks = [block for block, change in pairs if not subject.exceeds_rounding(change)]
+        blocks = [block for block, change in pairs if not subject.is_more_than_rounding(change)]
     unseen = 0
     for block in blocks:
         other = x.clone()
@@ -329,10 +329,13 @@ def _padding_findings(subject: AuditSubject) -> Findings:
     evaluated = subject.copy("running")
     longer = torch.cat([evaluated.x, torch.zeros_like(evaluated.x[:, :4])], 1)
     try:
-        y, more = subject.observe("running").y, evaluated.run(Replacement(longer)).y
+        y, more = (
+            subject.outputs_and_activations("running").y,
+            evaluated.run(Replacement(longer)).y,
+        )
     except ValueError:  # the module takes one length
         return
-    if y.shape == more.shape and subject.exceeds_rounding(relative_change(more, y)):
+    if y.shape == more.shape and subject.is_more_than_rounding(relative_change(more, y)):
         yield make_finding("padding-read", share=f"{share:.0%}")
     for call in subject.first_calls:
         if isinstance(call.module, TorchNorm) and call.inputs and call.inputs[0].dim() == 3:
@@ -351,7 +354,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
     nonzero = subject.with_nonzero_weights
     objective = nonzero.objective
     w = objective.start
-    subject.require_wide()
+    subject.require_float64()
     if w.dtype != torch.float64 or subject.output_precision != torch.float64:
         why = "is large" if w.dtype != torch.float64 else "computes in a lower one inside"
         raise CannotCheck(f"finite differences need float64, and the module {why}.")
@@ -361,7 +364,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
         v = normal(13, draw, len(w)).to(w)
         for part in slices.values():
             v[part] *= float(root_mean_square(w[part])) or 1.0
-        for name, row in padding_rows(subject.module).items():
+        for name, row in padding_row_by_embedding(subject.module).items():
             if name in slices:
                 v[slices[name]].view(subject.module.get_parameter(name).shape)[row] = 0
         step = 1e-6
@@ -369,7 +372,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
         slope, expected = float(nonzero.loss_gradient @ v), (above - below) / 2 / step
         rows.append({"gradient": slope, "differences": expected})
         errors.append(abs(slope - expected) / max(abs(slope), abs(expected), 1e-6))
-    subject.keep_data(rows)
+    subject.keep_check_data(rows)
     if min(errors) > WRONG:
         yield make_finding("gradient-differs", error=f"{min(errors):.0%}")
 
@@ -566,16 +569,16 @@ def _dropout_findings(subject: AuditSubject) -> Findings:
     yield make_finding("dropout-of-all", most)
     before = [
         f"{maker.name} (before {call.name})"
-        for call, maker in subject.trace.calls_with_input_makers()
+        for call, maker in subject.trace.calls_and_their_input_makers()
         if maker and maker.name in dropped and isinstance(call.module, TorchNorm)
         if call.module.running_var is not None
     ]
     *calls, whole = subject.trace.calls
     leaves = [call for call in calls if not any(call.module.children())]
-    makers = {memory: call.name for call in leaves for memory in call.output_memory}
+    makers = {memory: call.name for call in leaves for memory in call.output_storages}
     # of several outputs some may not go into the loss
     is_one = subject.has_loss and len(whole.outputs) == 1
-    made = [makers.get(memory) for memory in whole.output_memory] if is_one else []
+    made = [makers.get(memory) for memory in whole.output_storages] if is_one else []
     yield make_finding("dropout-before-batch-norm", before)
     yield make_finding("dropout-at-end", [name for name in made if name in dropped])
     yield make_finding("dropout-unscaled", list(_mean_changing_dropouts(subject)))
@@ -695,16 +698,16 @@ def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
     is_one_case = bool((subject.x == subject.x[:1]).all())
     by_channel: dict[int, str] = {}
     width, steps, zeros = [], [], []
-    for call, maker in subject.trace.calls_with_input_makers():
+    for call, maker in subject.trace.calls_and_their_input_makers():
         if any(call.module.children()) or not call.inputs or not call.outputs:
             continue
-        a, module, memory = call.inputs[0], call.module, call.input_memory[0]
+        a, module, memory = call.inputs[0], call.module, call.input_storages[0]
         of_pixels = maker and isinstance(maker.module, nn.Conv2d)
         by_last = isinstance(module, nn.LayerNorm | nn.RMSNorm) and is_known_norm(module)
         if by_last and of_pixels and a.dim() == 4 and len(module.normalized_shape) == 1:
             width += [call.name] if maker.outputs[0].shape == a.shape else []
         if isinstance(module, TorchNorm | nn.GroupNorm) and a.dim() == 3:
-            by_channel |= dict.fromkeys(call.output_memory, call.name)
+            by_channel |= dict.fromkeys(call.output_storages, call.name)
         if isinstance(module, nn.Linear) and a.dim() == 3 and a.is_contiguous():
             steps += [by_channel[memory]] if memory in by_channel else []
         if isinstance(module, SUMMING) and a.dim() > 1 and a.is_floating_point():

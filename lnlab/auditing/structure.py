@@ -37,13 +37,13 @@ from lnlab.auditing.subject import (
     AuditSubject,
     CallTrace,
     ModuleCall,
+    all_zero_weight_names,
     is_bias_name,
-    other_input,
-    padding_rows,
+    make_different_input,
+    padding_row_by_embedding,
     random_projection,
     restored_random_state,
     turn_dropout_off,
-    zero_weight_names,
 )
 from lnlab.nn.batch import batch_moments
 
@@ -81,7 +81,7 @@ SILENT = 1e-3
 def check_normalizers(subject: AuditSubject) -> Findings:
     """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
-    subject.keep_data([_norm_row(norms) for norms in groups])
+    subject.keep_check_data([_norm_row(norms) for norms in groups])
     alone = [f for norms in groups for f in _promise_and_eps_findings(norms)]
     yield from _merge_findings(
         [*alone, *(f for norms in groups for f in _torch_difference_findings(norms))]
@@ -285,7 +285,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     tries = states if subject.is_random else states[:2]
     effects = ParameterEffectTest(subject, nonzero.copy(), tries)
     if not subject.is_random:
-        effects.unchanged[0] = nonzero.observe().y
+        effects.unchanged[0] = nonzero.outputs_and_activations().y
     names = effects.parameters_without_effect(masks)
     if names and subject.noise:  # what is turned off may need them
         noisy = deepcopy_module(subject.original, share=True)
@@ -299,11 +299,11 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     # without effect on this input, and with one on another
     whole = {name: masks[name] for name in names if masks[name].all()}
     other = ParameterEffectTest(
-        subject, effects.evaluated, tries, other_input(effects.evaluated.x)
+        subject, effects.evaluated, tries, make_different_input(effects.evaluated.x)
     )
     here = whole.keys() - other.parameters_without_effect(whole)
     norms = _next_norm_by_module(subject)
-    subject.keep_data(
+    subject.keep_check_data(
         [
             {"parameter": name, "without effect": n, "of": size}
             | {"in front of": norms.get(_owner_module_name(name), "")}
@@ -318,7 +318,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
         )
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
-        zeros = zero_weight_names(subject.module) if waiting else []
+        zeros = all_zero_weight_names(subject.module) if waiting else []
         parameters = count_in_words(
             waiting, "parameter in front of these has", "parameters in front of these have"
         )
@@ -338,7 +338,7 @@ def _cut_gradient_finding(
         if not g.any() and name not in idle and subject.trainable.get(name)
     ]
     masks = {n: torch.ones_like(grads[n], dtype=torch.bool) for n in names[:MOST_CUT]}
-    for name, row in padding_rows(subject.module).items():
+    for name, row in padding_row_by_embedding(subject.module).items():
         if name in masks:
             masks[name][row] = False
     without = ParameterEffectTest(subject, evaluated, [(0, 0.01)]).parameters_without_effect(
@@ -433,7 +433,9 @@ class ParameterEffectTest:
             changed = self._run_from_random_state(
                 state, self._replace_masked_numbers(masks, draw)
             )
-            if self.subject.exceeds_rounding(relative_change(changed, self.unchanged[state])):
+            if self.subject.is_more_than_rounding(
+                relative_change(changed, self.unchanged[state])
+            ):
                 return True
         return False
 
@@ -456,7 +458,7 @@ class ParameterEffectTest:
 def _next_norm_by_module(subject: AuditSubject) -> dict[str, str]:
     """Return the normalizer that is handed what a module has just made, by its name."""
     names = {name for norms in find_norms(subject) for name in norms.module_names}
-    pairs = subject.trace.calls_with_input_makers()
+    pairs = subject.trace.calls_and_their_input_makers()
     return {maker.name: call.name for call, maker in pairs if maker and call.name in names}
 
 
@@ -541,15 +543,17 @@ def check_dependent_cases(subject: AuditSubject) -> Findings:
     if not math.isfinite(changes[""]):
         raise CannotCheck("the outputs are not finite.")
     rows = [{"part": name, "change": changes[name]} for name in calls if name in changes]
-    subject.keep_data(rows)
-    if subject.exceeds_rounding(changes[""]):
-        first = next(row["part"] for row in rows if subject.exceeds_rounding(row["change"]))
+    subject.keep_check_data(rows)
+    if subject.is_more_than_rounding(changes[""]):
+        first = next(
+            row["part"] for row in rows if subject.is_more_than_rounding(row["change"])
+        )
         message = (
             f"in evaluation the output of a case moves by {changes['']:.2g} of its size when "
             "the others are replaced"
         )
         yield make_finding("cases-mix", [first], message=message)
-    elif subject.exceeds_rounding(by_index):
+    elif subject.is_more_than_rounding(by_index):
         message = (
             f"in evaluation outputs of equal cases differ by {by_index:.2g}, by their places"
         )
@@ -570,12 +574,14 @@ a third or more, one time in three."""
 
 def check_dead_units(subject: AuditSubject) -> Findings:
     """Find units in front of an f that is flat in all cases of the input."""
-    activations = [a for a in subject.observe().activations if a.flat is not None]
+    activations = [
+        a for a in subject.outputs_and_activations().activations if a.flat is not None
+    ]
     if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
     values = {a.name: _count_values_per_unit(a) for a in reversed(activations)}
     dead = dead_units(activations)
-    subject.keep_data(
+    subject.keep_check_data(
         [
             {"where": name, "dead": n, "units": units, "cases": values[name]}
             for name, (n, units) in dead.items()
@@ -619,8 +625,10 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
         if id(call.module) in norms and hasattr(call.module, "running_var")
     ]
     rows = [row for row in map(_running_statistics_row, calls) if row]
-    gap = relative_change(subject.observe("running").y, subject.observe("batch").y)
-    subject.keep_data(rows, f"evaluation differs by {gap:.2g}.")
+    gap = relative_change(
+        subject.outputs_and_activations("running").y, subject.outputs_and_activations("batch").y
+    )
+    subject.keep_check_data(rows, f"evaluation differs by {gap:.2g}.")
     least = min((row["values a unit"] for row in rows), default=0)
     few = [row["where"] for row in rows if row["values a unit"] < FEW_CASES]
     yield make_finding("statistics-of-few", few, least=least)

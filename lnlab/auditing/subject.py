@@ -45,7 +45,7 @@ class Call:
         self.args, self.kwargs = args, kwargs
 
     @classmethod
-    def of(cls, inputs: Any) -> Call:
+    def from_inputs(cls, inputs: Any) -> Call:
         """A tensor or a dataclass is the one input, a tuple or list all of them in order, a
         mapping all of them by keyword."""
         if isinstance(inputs, Call):
@@ -78,12 +78,12 @@ def list_tensors(tree: Any) -> list[Tensor]:
     return tensors
 
 
-def floating_tensors(tree: Any) -> list[Tensor]:
+def list_floating_tensors(tree: Any) -> list[Tensor]:
     """Return the floating point tensors of a tree, in order."""
     return [tensor for tensor in list_tensors(tree) if tensor.is_floating_point()]
 
 
-def refuse_empty_or_nan(inputs: Any) -> None:
+def raise_if_empty_or_nan(inputs: Any) -> None:
     """Raise ValueError where a tensor of the inputs is empty or holds NaN.
 
     Infinities are allowed: masks are made of them.
@@ -124,19 +124,19 @@ class ModuleCall:
         module: itself.
         inputs: the tensors it was called with, copied before anything overwrote them.
         outputs: the tensors it returned, likewise.
-        input_memory: the memory of each input, by a number; views share it.
-        output_memory: that of each output.
+        input_storages: the memory of each input, by a number; views share it.
+        output_storages: that of each output.
     """
 
     name: str
     module: nn.Module
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    input_memory: tuple[int, ...]
-    output_memory: tuple[int, ...]
+    input_storages: tuple[int, ...]
+    output_storages: tuple[int, ...]
 
 
-def parameter_addresses(module: nn.Module) -> set[int]:
+def parameter_storages(module: nn.Module) -> set[int]:
     """Return the memory of each parameter, by the numbers of :class:`ModuleCall`."""
     return {p.untyped_storage()._cdata for p in module.parameters()}
 
@@ -177,7 +177,7 @@ class CallTrace(TorchFunctionMode):
         self.functions: list[tuple[str, str]] = []
         self.used: set[int] = set()
         self.lowers, self.seen = False, None
-        self._parameters = parameter_addresses(module)
+        self._parameters = parameter_storages(module)
         self._stack: list[str] = []
         self._alive: list[Any] = []
 
@@ -190,13 +190,13 @@ class CallTrace(TorchFunctionMode):
         self._alive.clear()
         return self
 
-    def calls_with_input_makers(self) -> Iterator[tuple[ModuleCall, ModuleCall | None]]:
+    def calls_and_their_input_makers(self) -> Iterator[tuple[ModuleCall, ModuleCall | None]]:
         """Yield each call, and that of the module without submodules which made its input."""
         makers: dict[int, ModuleCall] = {}
         for call in self.calls:
-            yield call, makers.get(call.input_memory[0]) if call.input_memory else None
+            yield call, makers.get(call.input_storages[0]) if call.input_storages else None
             if not any(call.module.children()):
-                makers |= dict.fromkeys(call.output_memory, call)
+                makers |= dict.fromkeys(call.output_storages, call)
 
     def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
         self._stack.append(name)
@@ -230,7 +230,7 @@ class CallTrace(TorchFunctionMode):
         return result
 
 
-class RefuseOriginals(TorchFunctionMode):
+class RaiseIfOriginalIsUsed(TorchFunctionMode):
     """Raises ValueError where a copy of a module uses a parameter or buffer of the original.
 
     A function may hold the original where no copy can reach: in a global, or in a partial.
@@ -254,7 +254,7 @@ class RefuseOriginals(TorchFunctionMode):
 # Copies of a module: of one input, of one precision, without dropout, without zeros.
 
 
-def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
+def copy_with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
     """Return a copy of ``module`` that is called with one tensor, and that tensor.
 
     The open one is the first floating point tensor of ``call``, or the first tensor. The
@@ -276,7 +276,7 @@ def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
             f"the input of {type(copy).__name__} holds no tensor: give what it is called with, "
             "numbers and arrays as torch.as_tensor(x)."
         )
-    refuse_empty_or_nan(given)
+    raise_if_empty_or_nan(given)
     if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
         return copy, given[0].detach().clone()
     open_index = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
@@ -287,18 +287,18 @@ def with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
     def forward(self: nn.Module, old: Callable, x: Tensor) -> Any:
         order = iter(range(len(given)))
 
-        def fill(_: Tensor) -> Tensor:
+        def input_or_buffer(_: Tensor) -> Tensor:
             i = next(order)
             return x if i == open_index else self.get_buffer(f"_given_{i}")
 
-        args, kwargs = map_tensors((call.args, call.kwargs), fill)
+        args, kwargs = map_tensors((call.args, call.kwargs), input_or_buffer)
         return old(*args, **kwargs)
 
     replace_forward(copy, forward)
     return copy, given[open_index].detach().clone()
 
 
-def follow_parameter_dtype(module: nn.Module) -> nn.Module:
+def with_default_dtype_of_parameters(module: nn.Module) -> nn.Module:
     """Return a copy whose default precision is float64 if its parameters are in float64.
 
     Many a forward makes numbers without naming a precision (frequencies of times), which are
@@ -407,25 +407,25 @@ def evaluate_noting_random_modules(
     """Return the output of a module, and note the names of what draws random numbers itself."""
     stack = [""]
 
-    def state() -> bytes:
+    def random_state() -> bytes:
         seeds = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
         others = random.getstate(), np.random.get_state()[1].tobytes()  # noqa: NPY002
         return seeds.numpy().tobytes() + repr(others).encode()
 
-    last = state()
+    last = random_state()
 
-    def note(*_: object) -> None:
+    def add_module_if_it_drew(*_: object) -> None:
         nonlocal last
-        if (now := state()) != last:
+        if (now := random_state()) != last:
             random_modules.add(stack[-1])
             last = now
 
     def enter(name: str, *_: object) -> None:
-        note()
+        add_module_if_it_drew()
         stack.append(name)
 
     def leave(*_: object) -> None:
-        note()
+        add_module_if_it_drew()
         stack.pop()
 
     with hook_all_modules(module, enter, leave):
@@ -437,7 +437,7 @@ def random_projection(y: Tensor) -> Tensor:
     return (y * normal(8, 0, y.numel()).view_as(y).to(y)).sum()
 
 
-def other_input(x: Tensor) -> Tensor:
+def make_different_input(x: Tensor) -> Tensor:
     """Return another input: one of zeros, say, hides the effect of the weights it meets."""
     if not x.is_floating_point():
         return x.flip(-1)
@@ -445,7 +445,7 @@ def other_input(x: Tensor) -> Tensor:
     return x + size * normal(10, 0, x.numel()).view_as(x).to(x)
 
 
-def zero_weight_names(module: nn.Module) -> list[str]:
+def all_zero_weight_names(module: nn.Module) -> list[str]:
     """Return the names of all parameters that are 0 everywhere and not called a bias.
 
     The last layer of a branch, a gain, the scale of a residual: most often the net is to be
@@ -475,7 +475,7 @@ def is_bias_name(name: str) -> bool:
     return last in ("beta", "b") or last.endswith("bias")
 
 
-def padding_rows(module: nn.Module) -> dict[str, int]:
+def padding_row_by_embedding(module: nn.Module) -> dict[str, int]:
     """Return the row of each embedding that gets no gradient on purpose, by its parameter."""
     return {
         f"{name}.weight".lstrip("."): each.padding_idx
@@ -497,7 +497,7 @@ class AuditSubject:
 
     Args:
         model: not touched.
-        inputs: a :class:`Call`, or what :meth:`Call.of` understands.
+        inputs: a :class:`Call`, or what :meth:`Call.from_inputs` understands.
         y: what the loss compares outputs with; None: nothing.
         loss_fn: the loss, ``loss_fn(output, y)``, or ``loss_fn(output)`` without y; None: half
             the squared distance from a random target stands in for it.
@@ -517,7 +517,7 @@ class AuditSubject:
         dtype: the precision of the module.
         output: what the module returns for ``x``.
         is_single: whether ``x`` had no axis of cases, and was given one.
-        shown: the numbers behind the check that is running; see :meth:`keep_data`.
+        shown: the numbers behind the check that is running; see :meth:`keep_check_data`.
         cache: what several checks need and one has made.
 
     Raises:
@@ -534,7 +534,7 @@ class AuditSubject:
         self.given = original_module(model)
         self.name = type(self.given).__name__
         self.trainable = {name: p.requires_grad for name, p in self.given.named_parameters()}
-        self.original, self.x = with_one_input(model, Call.of(inputs))
+        self.original, self.x = copy_with_one_input(model, Call.from_inputs(inputs))
         self.original.train(self.given.training)
         self.module = deepcopy_module(self.original, share=True)
         self.dropout = turn_dropout_off(self.module)
@@ -546,7 +546,7 @@ class AuditSubject:
         random_modules: set[str] | None = set()
         try:
             copy = deepcopy_module(self.module, share=True)
-            with torch.no_grad(), restored_random_state(), RefuseOriginals(self.given):
+            with torch.no_grad(), restored_random_state(), RaiseIfOriginalIsUsed(self.given):
                 self.output = evaluate_noting_random_modules(copy, self.x, random_modules)
         except Exception as error:  # a user's module may raise anything
             raise ValueError(f"{self.name} does not take the input: {error}") from error
@@ -557,11 +557,13 @@ class AuditSubject:
             self.module, random_modules or set(), self.x
         )
         if self.x.dim() == 1 and self.x.is_floating_point():
-            self._as_a_batch_of_one()
-        sizes = (v.double().abs().nan_to_num().max() for v in floating_tensors(self.output))
+            self._add_batch_axis_if_equivalent()
+        sizes = (
+            v.double().abs().nan_to_num().max() for v in list_floating_tensors(self.output)
+        )
         self._scales = [float(size) or 1.0 for size in sizes]
 
-    def _as_a_batch_of_one(self) -> None:
+    def _add_batch_axis_if_equivalent(self) -> None:
         """Give an input of one axis a first one, of cases, where the outputs stay the same."""
         with torch.no_grad(), restored_random_state(), suppress(Exception):
             copy = deepcopy_module(self.module, share=True)
@@ -570,7 +572,7 @@ class AuditSubject:
             if all(torch.allclose(one[0], plain) for one, plain in pairs):
                 self.x, self.output, self.is_single = self.x[None], output, True
 
-    def keep_data(
+    def keep_check_data(
         self, rows: Sequence[dict], note: str = "", curve: str = "", unit: str = ""
     ) -> None:
         """Keep the numbers behind the check that is running for the report."""
@@ -582,7 +584,7 @@ class AuditSubject:
             output = map_tensors(output, lambda v: v[0])
         if self._loss_fn is not None:
             return self._loss_fn(output) if y is None else self._loss_fn(output, y)
-        values = floating_tensors(output)
+        values = list_floating_tensors(output)
         if not values:
             raise CannotCheck("the module returns no floating point numbers.")
         apart = (v - normal(7, i, v.numel()).view_as(v).to(v) for i, v in enumerate(values))
@@ -590,7 +592,7 @@ class AuditSubject:
 
     def output_as_tensor(self, output: Any) -> Tensor:
         """Return the outputs as one tensor; of several, each divided by its largest."""
-        values = floating_tensors(output)
+        values = list_floating_tensors(output)
         if len(values) == 1 and values[0].dim():
             return values[0]
         if not values:
@@ -617,7 +619,7 @@ class AuditSubject:
 
     @cached_property
     def _copy(self) -> ModuleCopy:
-        for change in (lambda module: module, follow_parameter_dtype):
+        for change in (lambda module: module, with_default_dtype_of_parameters):
             try:
                 module = change(self.module)
                 copy = ModuleCopy(
@@ -632,20 +634,20 @@ class AuditSubject:
         return self.copy_in_dtype(None, "running")
 
     @cached_property
-    def wide_dtype(self) -> torch.dtype | None:
+    def float64_if_possible(self) -> torch.dtype | None:
         """float64 where the module can be evaluated in it; None: as it is."""
         _ = self._copy
         return None if self._not_wide else torch.float64
 
-    def require_wide(self) -> None:
+    def require_float64(self) -> None:
         """Raise CannotCheck unless the module can be evaluated in float64."""
-        if self.wide_dtype is None:
+        if self.float64_if_possible is None:
             raise CannotCheck(f"the module cannot be evaluated in float64: {self._not_wide}")
 
     @cached_property
     def output_precision(self) -> torch.dtype:
         """The precision of the outputs of :meth:`copy`: some cast what they are given."""
-        if self.wide_dtype and not self.trace.lowers:
+        if self.float64_if_possible and not self.trace.lowers:
             return torch.float64
         return self.measured_output_precision
 
@@ -659,7 +661,7 @@ class AuditSubject:
         """The relative change of outputs that rounding alone makes at most."""
         return ROUNDING.get(self.output_precision, ROUNDING[torch.bfloat16])
 
-    def exceeds_rounding(self, change: float) -> bool:
+    def is_more_than_rounding(self, change: float) -> bool:
         """Return True if a relative change of outputs is no rounding."""
         if (
             self.rounding_threshold < change <= ROUNDING[torch.float32]
@@ -718,7 +720,7 @@ class AuditSubject:
 
         Rows of these weights have a length of about 1.
         """
-        names = zero_weight_names(self.module) + layer_scale_names(self.module)
+        names = all_zero_weight_names(self.module) + layer_scale_names(self.module)
         if not names:
             return self
         _ = self.bn_stats, self.output_precision  # found out once, for both
@@ -728,7 +730,10 @@ class AuditSubject:
             p = other.module.get_parameter(name)
             inputs = p[0].numel() if p.dim() > 1 else 1
             p.data = normal(11, stream, p.numel()).view_as(p).to(p) / inputs**0.5
-        other._copy, other._traces = other.copy_in_dtype(self.wide_dtype, "running"), {}
+        other._copy, other._traces = (
+            other.copy_in_dtype(self.float64_if_possible, "running"),
+            {},
+        )
         for name in (
             "trace",
             "objective",
@@ -748,16 +753,16 @@ class AuditSubject:
         key = bn_stats, case
         if key not in self._traces:
             x = self.x if case is None else self.x[case].expand_as(self.x)
-            self._traces[key] = self.trace_input(x, bn_stats)
+            self._traces[key] = self.trace_other_input(x, bn_stats)
         return self._traces[key]
 
-    def trace_input(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
+    def trace_other_input(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
         """Return the trace of another input; as the module trains, by default."""
         evaluated = self.copy(bn_stats)
         x = x.to(evaluated.x.dtype) if x.is_floating_point() else x
         return CallTrace(evaluated.module).run(evaluated, x)
 
-    def observe(self, bn_stats: str | None = None) -> Observation:
+    def outputs_and_activations(self, bn_stats: str | None = None) -> Observation:
         """Return outputs and activations of one evaluation; as the module trains, by default.
 
         Raises:
@@ -770,7 +775,12 @@ class AuditSubject:
 
     def free_memory(self) -> None:
         """Free the memory of copies and traces, which are made again where they are needed."""
-        _ = self.wide_dtype, self.output_precision, self.bn_stats, self.estimated_seconds
+        _ = (
+            self.float64_if_possible,
+            self.output_precision,
+            self.bn_stats,
+            self.estimated_seconds,
+        )
         for name in ("_copy", "projection_gradients", "trace", "with_nonzero_weights"):
             vars(self).pop(name, None)
         self._traces.clear()

@@ -50,23 +50,23 @@ class NormSlot(NamedTuple):
 
     Attributes:
         units: H.
-        space: the axes behind that of the units: 2 for BatchNorm2d, 0 for LayerNorm.
-        eps: that of the normalizer that is there; empty where it has none.
-        shape: what torch's LayerNorm and RMSNorm call the normalized shape.
+        spatial_axes: the axes behind that of the units: 2 for BatchNorm2d, 0 for LayerNorm.
+        eps_argument: that of the normalizer that is there; empty where it has none.
+        normalized_shape: what torch's LayerNorm and RMSNorm call the normalized shape.
     """
 
     units: int
-    space: int
-    eps: dict[str, float]
-    shape: tuple[int, ...]
+    spatial_axes: int
+    eps_argument: dict[str, float]
+    normalized_shape: tuple[int, ...]
 
 
-def find_slot(norm: nn.Module, space: int | None = None) -> NormSlot:
+def read_norm_slot(norm: nn.Module, spatial_axes: int | None = None) -> NormSlot:
     """Return the place of a normalizer, read off its attributes.
 
     Args:
         norm: the normalizer.
-        space: how many spatial axes its input has, where that is known: BatchNorm1d and
+        spatial_axes: how many spatial axes its input has, where that is known: BatchNorm1d and
             GroupNorm do not say.
 
     Raises:
@@ -76,11 +76,13 @@ def find_slot(norm: nn.Module, space: int | None = None) -> NormSlot:
     eps = {"eps": eps} if isinstance(eps, float) else {}
     if isinstance(norm, TorchBatchOrInstanceNorm):
         axes = {"2": 2, "3": 3}.get(type(norm).__name__.rstrip("d")[-1:], 0)
-        units, space = norm.num_features, axes if space is None else space
-        return NormSlot(units, space, eps, (units,))
+        units = norm.num_features
+        spatial_axes = axes if spatial_axes is None else spatial_axes
+        return NormSlot(units, spatial_axes, eps, (units,))
     if isinstance(norm, nn.GroupNorm):
-        units, space = norm.num_channels, 2 if space is None else space
-        return NormSlot(units, space, eps, (units,))
+        units = norm.num_channels
+        spatial_axes = 2 if spatial_axes is None else spatial_axes
+        return NormSlot(units, spatial_axes, eps, (units,))
     if isinstance(norm, Normalizer):
         return NormSlot(norm.units, norm.space, eps, (norm.units,))
     shape = getattr(norm, "normalized_shape", None)
@@ -97,7 +99,9 @@ def find_slot(norm: nn.Module, space: int | None = None) -> NormSlot:
     return NormSlot(shape[0], len(shape) - 1, eps, shape)
 
 
-def make_replacement(name: str, old: nn.Module, rule: Any, space: int | None) -> nn.Module:
+def make_replacement(
+    name: str, old: nn.Module, rule: Any, spatial_axes: int | None
+) -> nn.Module:
     """Return what takes the place of ``old``, on its device, in its precision and mode."""
     kind = type(old).__name__
     if isinstance(rule, nn.Module) or not callable(rule):
@@ -109,7 +113,7 @@ def make_replacement(name: str, old: nn.Module, rule: Any, space: int | None) ->
     title = getattr(maker, "__name__", repr(rule))
     try:
         is_class = isinstance(maker, type)
-        new = _make_of_class(old, rule, maker, space) if is_class else rule(old)
+        new = _make_norm_of_class(old, rule, maker, spatial_axes) if is_class else rule(old)
     except Exception as error:  # a user's function may raise anything
         raise CannotSwap(f"{name}: {title} cannot take the place of {kind}: {error}") from error
     if not isinstance(new, nn.Module):
@@ -119,31 +123,37 @@ def make_replacement(name: str, old: nn.Module, rule: Any, space: int | None) ->
     return new.train(old.training)
 
 
-def _make_of_class(old: nn.Module, rule: Callable, kind: type, space: int | None) -> nn.Module:
+def _make_norm_of_class(
+    old: nn.Module, rule: Callable, kind: type, spatial_axes: int | None
+) -> nn.Module:
     """Return a module of a class of normalizers, made for the place of ``old``."""
     _refuse_more_than_a_norm(old)
     if issubclass(kind, nn.Identity):
         return rule()
-    slot = find_slot(old, space)
+    slot = read_norm_slot(old, spatial_axes)
     settings = rule.keywords if isinstance(rule, partial) else {}
-    eps = {} if "eps" in settings else slot.eps
+    eps = {} if "eps" in settings else slot.eps_argument
     if issubclass(kind, Normalizer):
-        axes = {"space": slot.space} if slot.space and "space" not in settings else {}
+        axes = (
+            {"space": slot.spatial_axes}
+            if slot.spatial_axes and "space" not in settings
+            else {}
+        )
         try:
             return rule(slot.units, **axes, **eps)
         except TypeError:  # it has no eps
             return rule(slot.units, **axes)
     if issubclass(kind, nn.GroupNorm):
-        groups = {} if isinstance(rule, partial) else {"num_groups": _groups(slot.units)}
+        groups = {} if isinstance(rule, partial) else {"num_groups": _group_count(slot.units)}
         return rule(num_channels=slot.units, **groups, **eps)
     if issubclass(kind, nn.LayerNorm | nn.RMSNorm):
-        if slot.space and len(slot.shape) == 1:
+        if slot.spatial_axes and len(slot.normalized_shape) == 1:
             raise CannotSwap(
                 f"{kind.__name__} of torch runs over the last axes, and the units of "
                 f"{type(old).__name__} stand along axis 1: take lnlab.nn.{kind.__name__}, or "
                 "nn.GroupNorm of one group."
             )
-        return rule(slot.shape, **eps)
+        return rule(slot.normalized_shape, **eps)
     if issubclass(kind, TorchBatchOrInstanceNorm):
         return rule(slot.units, **eps)
     return rule(slot.units)
@@ -170,7 +180,7 @@ def _refuse_more_than_a_norm(old: nn.Module) -> None:
     )
 
 
-def _groups(units: int) -> int:
+def _group_count(units: int) -> int:
     """Return at most GROUPS equal groups of at least MEMBERS units, if there are so many."""
     groups = gcd(GROUPS, units)
     while groups > 1 and units // groups < MEMBERS:
@@ -182,38 +192,38 @@ def _groups(units: int) -> int:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class NormReplacement:
     """One module and what takes its place.
 
     Attributes:
         name: its path; "" is the module itself.
         old: the class that was there, with its settings.
         new: the one that will be.
-        kept: names of new parameters and buffers, and of the old ones whose values they get.
-        lost: names of old parameters and buffers that have no place, with their shapes.
-        fresh: names of new ones that start as they do, with their shapes.
+        copied_from: new parameters and buffers, with the old ones whose values they get.
+        dropped_shapes: old parameters and buffers that have no place, with their shapes.
+        added_shapes: names of new ones that start as they do, with their shapes.
     """
 
     name: str
     old: str
     new: str
-    kept: dict[str, str]
-    lost: dict[str, tuple[int, ...]]
-    fresh: dict[str, tuple[int, ...]]
+    copied_from: dict[str, str]
+    dropped_shapes: dict[str, tuple[int, ...]]
+    added_shapes: dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Swap(TextResult):
+class SwapPlan(TextResult):
     """The plan of a swap; prints as a table. Nothing has been changed yet.
 
     Attributes:
-        exchanges: one for each module that is swapped.
-        parameters: how many numbers are trained, before and after.
+        replacements: one for each module that is swapped.
+        parameter_counts: how many numbers are trained, before and after.
         output_change: the greatest change of an output, of the largest; None without an input.
     """
 
-    exchanges: tuple[Exchange, ...]
-    parameters: tuple[int, int]
+    replacements: tuple[NormReplacement, ...]
+    parameter_counts: tuple[int, int]
     output_change: float | None
     _new: nn.Module
 
@@ -229,11 +239,11 @@ class Swap(TextResult):
         Raises:
             KeyError: where ``old`` is none of the old module.
         """
-        prefixes = [f"{e.name}." if e.name else "" for e in self.exchanges]
+        prefixes = [f"{e.name}." if e.name else "" for e in self.replacements]
         sources = {
             prefix + new: prefix + source
-            for e, prefix in zip(self.exchanges, prefixes, strict=True)
-            for new, source in e.kept.items()
+            for e, prefix in zip(self.replacements, prefixes, strict=True)
+            for new, source in e.copied_from.items()
         }
         made = {}
         for name, value in self._new.state_dict().items():
@@ -251,10 +261,10 @@ class Swap(TextResult):
 
     def summary(self) -> str:
         """Return the number of parts and parameters, and by how much the outputs move."""
-        before, after = self.parameters
+        before, after = self.parameter_counts
         change = self.output_change
         outputs = "" if change is None else f"; outputs move by {change:.2g}"
-        parts = count_in_words(len(self.exchanges), "part")
+        parts = count_in_words(len(self.replacements), "part")
         return f"{parts} exchanged; parameters {before:,} → {after:,}{outputs}"
 
     def _notes(self) -> list[str]:
@@ -262,11 +272,11 @@ class Swap(TextResult):
 
     def _rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("part", "old", "new", "kept", "lost", "fresh")]
-        for e in self.exchanges:
-            kept = ", ".join(f"{n} ← {o}" if n != o else n for n, o in e.kept.items())
+        for e in self.replacements:
+            kept = ", ".join(f"{n} ← {o}" if n != o else n for n, o in e.copied_from.items())
             lost, fresh = (
                 ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-                for shapes in (e.lost, e.fresh)
+                for shapes in (e.dropped_shapes, e.added_shapes)
             )
             rows.append((e.name or "the module itself", e.old, e.new, kept, lost, fresh))
         return rows
@@ -277,7 +287,7 @@ class Swap(TextResult):
         return make_frame(rows, header)
 
 
-def swap(model: nn.Module, rules: Rules, x: Any = None) -> Swap:
+def swap(model: nn.Module, rules: Rules, x: Any = None) -> SwapPlan:
     """Return the plan of a swap of modules in ``model``, which also makes the new one.
 
     The model itself is not touched; a module that stands in several places is swapped once.
@@ -304,28 +314,28 @@ def swap(model: nn.Module, rules: Rules, x: Any = None) -> Swap:
         >>> new = plan.make()
     """
     check_type("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
-    before = None if x is None else AuditSubject(model, Call.of(x))
+    before = None if x is None else AuditSubject(model, Call.from_inputs(x))
     new = deepcopy(original_module(model))
-    chosen = _choose(new, rules)
+    chosen = _match_rules(new, rules)
     spaces = {} if before is None else _spatial_axes(before)
     made: dict[int, nn.Module] = {}
-    exchanges = []
+    replacements = []
     for name, (old, rule) in chosen.items():
         if id(old) not in made:
             made[id(old)] = make_replacement(name, old, rule, spaces.get(name))
-        exchanges.append(_carry_over(name, old, made[id(old)]))
+        replacements.append(_copy_matching_parameters(name, old, made[id(old)]))
         owner, _, last = name.rpartition(".")
         if name:
             new.get_submodule(owner)._modules[last] = made[id(old)]
         else:
             new = made[id(old)]
-    _leave_fast_path(new)
+    _disable_transformer_fast_path(new)
     sizes = [sum(p.numel() for p in each.parameters()) for each in (model, new)]
     change = None if before is None else _output_change(before, new, x)
-    return Swap(tuple(exchanges), (sizes[0], sizes[1]), change, new)
+    return SwapPlan(tuple(replacements), (sizes[0], sizes[1]), change, new)
 
 
-def _choose(model: nn.Module, rules: Rules) -> dict[str, tuple[nn.Module, Any]]:
+def _match_rules(model: nn.Module, rules: Rules) -> dict[str, tuple[nn.Module, Any]]:
     """Return every module that a rule fits, wherever it stands, with what takes its place."""
     for key in rules:
         if not isinstance(key, str | type):
@@ -358,7 +368,7 @@ def _spatial_axes(subject: AuditSubject) -> dict[str, int]:
     return {call.name: call.inputs[0].dim() - 2 for call in calls}
 
 
-def _carry_over(name: str, old: nn.Module, new: nn.Module) -> Exchange:
+def _copy_matching_parameters(name: str, old: nn.Module, new: nn.Module) -> NormReplacement:
     """Give gain and bias of ``old`` to ``new`` where they fit, and say what became of all."""
     sources = dict(old.named_parameters()) | dict(old.named_buffers())
     targets = dict(new.named_parameters()) | dict(new.named_buffers())
@@ -373,16 +383,18 @@ def _carry_over(name: str, old: nn.Module, new: nn.Module) -> Exchange:
                 target.copy_(source.reshape(target.shape))
     lost = {n: tuple(v.shape) for n, v in sources.items() if n not in kept.values()}
     fresh = {n: tuple(v.shape) for n, v in targets.items() if n not in kept}
-    return Exchange(name, _in_one_line(old), _in_one_line(new), kept, lost, fresh)
+    return NormReplacement(
+        name, _repr_in_one_line(old), _repr_in_one_line(new), kept, lost, fresh
+    )
 
 
-def _in_one_line(module: nn.Module) -> str:
+def _repr_in_one_line(module: nn.Module) -> str:
     """Return a module as it prints, if that is one line."""
     lines = repr(module).splitlines()
     return lines[0] if len(lines) == 1 else f"{type(module).__name__}(…)"
 
 
-def _leave_fast_path(model: nn.Module) -> None:
+def _disable_transformer_fast_path(model: nn.Module) -> None:
     """Let torch's transformer layers call their norms: in evaluation they read eps and weights
     of a LayerNorm and use a kernel of their own, which has no other normalizer."""
     for module in model.modules():
@@ -401,7 +413,7 @@ def _output_change(before: AuditSubject, new: nn.Module, x: Any) -> float:
         ValueError: where the new one does not take the input, or returns another shape.
     """
     try:
-        after = AuditSubject(new, Call.of(x))
+        after = AuditSubject(new, Call.from_inputs(x))
     except ValueError as error:
         raise CannotSwap(f"with the new parts, {error}") from error
     y, z = before.output_as_tensor(before.output), after.output_as_tensor(after.output)

@@ -66,13 +66,13 @@ def test_swap_reaches_every_normalizer(name):
         rules = {"*norm": RMSNorm, "2": RMSNorm}
     plan = swap(module, rules, inputs)
     new = plan.make()
-    assert {e.name for e in plan.exchanges} >= set(old)
-    assert sum(isinstance(p, Normalizer) for p in new.modules()) == len(plan.exchanges)
+    assert {e.name for e in plan.replacements} >= set(old)
+    assert sum(isinstance(p, Normalizer) for p in new.modules()) == len(plan.replacements)
     assert not any(isinstance(p, Normalizer) for p in module.modules())
-    call = Call.of(inputs)
+    call = Call.from_inputs(inputs)
     new.eval()(*call.args, **call.kwargs)
     new.load_state_dict(plan.state_dict(module.state_dict()))
-    gains = [e.kept.get("g") for e in plan.exchanges]
+    gains = [e.copied_from.get("g") for e in plan.replacements]
     assert all(gains) or name == "adaptive"
 
 

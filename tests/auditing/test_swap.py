@@ -31,13 +31,17 @@ def net(images, randomize):
 def test_plan_lists_copied_lost_and_new_parameters():
     net = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4, eps=1e-3))
     plan = swap(net, {"1": DyT})
-    (one,) = plan.exchanges
-    assert (one.kept, one.fresh, one.lost) == ({"g": "weight", "b": "bias"}, {"alpha": ()}, {})
-    assert plan.parameters == (28, 29)
+    (one,) = plan.replacements
+    assert (one.copied_from, one.added_shapes, one.dropped_shapes) == (
+        {"g": "weight", "b": "bias"},
+        {"alpha": ()},
+        {},
+    )
+    assert plan.parameter_counts == (28, 29)
     assert str(plan).startswith("1 part exchanged; parameters 28 → 29\npart  old ")
     assert plan.to_frame()["kept"].to_list() == ["g ← weight, b ← bias"]
-    (one,) = swap(net, {nn.LayerNorm: RMSNorm}).exchanges
-    assert one.lost == {"bias": (4,)}
+    (one,) = swap(net, {nn.LayerNorm: RMSNorm}).replacements
+    assert one.dropped_shapes == {"bias": (4,)}
     assert "eps=0.001" in one.new
     assert isinstance(net[1], nn.LayerNorm)
 
@@ -63,8 +67,8 @@ def test_names_go_before_classes_and_functions_make_anything(net):
 
     plan = swap(net, {nn.BatchNorm2d: frozen, "4": nn.Identity})
     assert [type(plan.make()[i]) for i in (1, 4)] == [nn.BatchNorm2d, nn.Identity]
-    assert plan.exchanges[0].lost == {"weight": (16,), "bias": (16,)}
-    assert plan.exchanges[0].kept["running_mean"] == "running_mean"
+    assert plan.replacements[0].dropped_shapes == {"weight": (16,), "bias": (16,)}
+    assert plan.replacements[0].copied_from["running_mean"] == "running_mean"
 
 
 def test_checkpoint_of_the_old_module_fits_the_new(net, randomize):
