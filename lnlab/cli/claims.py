@@ -76,7 +76,7 @@ def show(id: str, every: bool) -> None:
         hint = f"Like it: {', '.join(similar[:MOST_IDS])}{more}. " if similar else ""
         raise ValueError(f"There is no claim {id!r}. {hint}`lnlab claims` lists all.")
     width = get_terminal_size((WIDTH, 24)).columns
-    click.echo(explain_record(records[id], width, every=every))
+    click.echo(explain_record(records[id], width, other_questions=every))
 
 
 @claims.command()
@@ -84,7 +84,7 @@ def judge() -> None:
     """Judge all statements by the kept runs, and keep that beside them; nothing is trained."""
     from lnlab.papers.claims import results
 
-    click.echo(results.save_records())
+    click.echo(results.judge_and_save_records())
 
 
 @claims.command()

@@ -139,7 +139,9 @@ def first_page_content() -> dict[str, Any]:
 
     return {
         "claims": claims.claims().records,
-        "findings": claims.findings("claims.html").replace(", [errata](docs/errata.md)", ""),
+        "findings": claims.findings_markdown("claims.html").replace(
+            ", [errata](docs/errata.md)", ""
+        ),
         "norms": read_popular_norms(),
         "repository": paths.repository(),
     }

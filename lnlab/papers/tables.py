@@ -25,12 +25,12 @@ from lnlab.papers.batch_layer_norm.experiment import BatchLayerNormExperiment
 from lnlab.papers.batch_layer_norm.model import ARMS
 from lnlab.papers.claims.measures import (
     WORDS,
-    common_level,
-    common_levels,
-    minimum_of_trend,
-    rows_in_order,
-    rows_with_score,
-    time_to_fall_to,
+    drop_best_model_row,
+    level_all_runs_reach,
+    levels_all_runs_reach,
+    minimum_of_nonincreasing_trend,
+    rows_with_downstream_score,
+    time_to_fall_to_level,
 )
 from lnlab.papers.order_embeddings.evaluate import chance_metrics
 from lnlab.papers.results import (
@@ -75,7 +75,7 @@ def arms_of_setting(runs: Sequence[Run], claim: str, setting: str) -> Arms:
 
     (entry,) = (entry for entry in load_statements() if entry.id == claim)
     (comparison,) = (one for one in entry.settings if one.name == setting)
-    (by_seed,) = PairedRuns(comparison, RunSelector(runs)).runs
+    (by_seed,) = PairedRuns(comparison, RunSelector(runs)).runs_by_block_seed_and_arm
     return {
         arm["norm"]: {
             seed: by_arm[index][0]
@@ -195,7 +195,9 @@ def attentive_reader_figure_2(
 
 def lowest_smoothed_error_percent(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
     """Return the minimum of a smoothed error, in per cent, by seed."""
-    return values_by_seed(runs, lambda frame: 100 * minimum_of_trend(frame, metric))
+    return values_by_seed(
+        runs, lambda frame: 100 * minimum_of_nonincreasing_trend(frame, metric)
+    )
 
 
 # skip-thoughts
@@ -278,9 +280,9 @@ def skip_thoughts_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -
 
 
 def score_at(metric: str, row: int, classifier_C: float = 0.0) -> Measure:
-    """Return a score in one of the rows that have it, with the C of ``rows_with_score``."""
+    """Return a score in a row that has it; C as for ``rows_with_downstream_score``."""
     return lambda metrics: float(
-        rows_with_score(metrics, metric, classifier_C)[metric].iloc[row]
+        rows_with_downstream_score(metrics, metric, classifier_C)[metric].iloc[row]
     )
 
 
@@ -306,7 +308,7 @@ def curves_with_bag_of_words(
     """Return the curves of a score along the runs of both arms, and of a bag of words."""
     pair = {arm: arms[arm] for arm in BOTH}
     curves = curves_by_arm(
-        pair, metric, select_rows=lambda metrics: rows_with_score(metrics, metric)
+        pair, metric, select_rows=lambda metrics: rows_with_downstream_score(metrics, metric)
     )
     along, _ = curves["layer"]
     words = mean_to_significant_digits(arms["layer"], score_at(metric + WORDS, -1))
@@ -328,9 +330,12 @@ def time_ratios_by_level(arms: Arms, clock: str = "update") -> pd.DataFrame:
     bound, levels, logs = "valid_bound", [], []
     for seed in sorted(arms["layer"].keys() & arms["none"].keys()):
         frames = [rows_of_seed(arms[arm][seed].metrics(), seed) for arm in ("layer", "none")]
-        levels.append(common_levels(frames, bound))
+        levels.append(levels_all_runs_reach(frames, bound))
         layer, none = (
-            [np.log1p(time_to_fall_to(frame, bound, level, clock)) for level in levels[-1]]
+            [
+                np.log1p(time_to_fall_to_level(frame, bound, level, clock))
+                for level in levels[-1]
+            ]
             for frame in frames
         )
         logs.append(np.subtract(layer, none))
@@ -375,9 +380,9 @@ def las_study_table(arms: Arms) -> pd.DataFrame:
     times: dict[str, list[float]] = {arm: [] for arm in arms}
     for seed in sorted(set.intersection(*(set(runs) for runs in arms.values()))):
         frames = {arm: rows_of_seed(runs[seed].metrics(), seed) for arm, runs in arms.items()}
-        level = common_level([*frames.values()], "test_error")
+        level = level_all_runs_reach([*frames.values()], "test_error")
         for arm, frame in frames.items():
-            times[arm].append(time_to_fall_to(frame, "test_error", level))
+            times[arm].append(time_to_fall_to_level(frame, "test_error", level))
     table["updates"] = pd.Series({arm: np.mean(t) for arm, t in times.items() if t})
     return table.join(study)
 
@@ -437,7 +442,7 @@ def batch_layer_norm_table(arms: Arms, task: BatchLayerNormExperiment) -> pd.Dat
 
 def value_after_last_epoch(metric: str) -> Measure:
     """Return a metric after the last epoch, not that of the weights that were chosen."""
-    return lambda frame: final_value(metric)(rows_in_order(frame))
+    return lambda frame: final_value(metric)(drop_best_model_row(frame))
 
 
 def values_over_learning_rates(
@@ -466,7 +471,7 @@ def own_and_other_batch_losses(arms: Arms, epochs: int = 5) -> pd.DataFrame:
     """
 
     def late(frame: pd.DataFrame, metric: str) -> float:
-        return float(np.mean(rows_in_order(frame)[metric].tail(epochs)))
+        return float(np.mean(drop_best_model_row(frame)[metric].tail(epochs)))
 
     return pd.DataFrame(
         {

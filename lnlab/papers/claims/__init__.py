@@ -6,15 +6,15 @@ a word of one number per seed, ``pairs`` and ``measures`` read these numbers fro
 """
 
 from lnlab.lazy import lazy
-from lnlab.papers.claims.table import Claims, claims, findings
+from lnlab.papers.claims.table import Claims, claims, findings_markdown
 
-__all__ = ["Claims", "claims", "findings"]
+__all__ = ["Claims", "claims", "findings_markdown"]
 
 __getattr__, _ = lazy(
     __name__,
     {
-        "rows_in_order": ".measures",
-        "rows_with_score": ".measures",
+        "drop_best_model_row": ".measures",
+        "rows_with_downstream_score": ".measures",
         "count_unselectable_keys": ".equations",
     },
 )

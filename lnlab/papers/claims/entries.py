@@ -7,74 +7,82 @@ A file names its paper and lists its claims::
 
     [[claim]]
     id = "ba2016-eq6"
-    source = "5.1, eq. 6"          # the place in the paper
+    place_in_paper = "5.1, eq. 6"
     theme = "Invariance"           # one of THEMES
     quote = "..."                  # the paper's own words
     says = "..."                   # the statement in plain words, one sentence
 
 Then it has one of three forms.
 
-**Exact**: a formula, checked in float64. ``check = "eq_8"`` or ``"table_1(layer)"`` names a
-function of :mod:`lnlab.papers.claims.equations`, which returns a number per random draw. The
-statement is correct if all of them are at most ``within``, or at least ``beyond``; else it is
-wrong as printed, and ``right`` says what is right. The number is a relative difference of the
-two things that ``compares`` names, or a change of one; with ``counts_in`` it is absolute, in
-that unit. ``outcome`` says it in other words where it is correct. A statement that can be read
-in several ways lists ``readings``, each with ``says`` (a clause: "if added to the inputs"),
-``check`` and a bound; it is ambiguous where they disagree. ``finds`` says what was found, with
-{} for the number and {least} for the least of the ten, where ``compares`` would say it badly.
-``checked`` says how, if not on random weights and inputs.
+**Exact**: a formula, checked in float64. ``check_call = "eq_8_divergence_error"`` or
+``"table_1_row_error(layer)"`` names a function of :mod:`lnlab.papers.claims.equations`, which
+returns a number per random draw. The statement is correct if all of them are at most
+``draws_at_most``, or at least ``draws_at_least``; else it is wrong as printed, and
+``correction`` says what is right. The number is a relative difference of the two things that
+``compared_quantities`` names, or a change of one; with ``absolute_unit`` it is absolute, in
+that unit. ``outcome_if_correct`` says it in other words where it is correct. A statement that
+can be read in several ways lists ``interpretations``, each with ``says`` (a clause: "if added
+to the inputs"), ``check_call`` and a bound; it is ambiguous where they disagree.
+``finding_template`` says what was found, with {} for the number and {least} for the least of
+the ten, where ``compared_quantities`` would say it badly. ``checked_on`` says how, if not on
+random weights and inputs.
 
-**Not tested**: ``needs = "BookCorpus, which is not given away any more"``.
+**Not tested**: ``needed_to_test = "BookCorpus, which is not given away any more"``.
 
 **Measured**: two arms are compared seed by seed, in one setting or several::
 
     arms = [{ norm = "layer" }, { norm = "batch" }]   # fields of the experiment
-    measure = "mean_along(train_nll)"                 # a function of measures.py
-    claims = "less"      # of the first arm: less, more, equal, or not more (than matters)
-    effect = "ratio"     # shown in per cent; or "difference"
-    matters = 0.10       # the smallest effect that matters: 10 %, or in the unit times scale
-    reason = "..."       # why that size
-    unit = "training loss"      # what is measured; of a difference "nats of training loss"
+    measure = "mean_over_updates(train_nll)"          # a function of measures.py
+    claimed_relation = "less"        # of the first arm: less, more, equal, or not more
+    effect_type = "ratio"            # shown in per cent; or "difference"
+    smallest_relevant_effect = 0.10  # 10 %, or in the unit times difference_multiplier
+    smallest_effect_reason = "..."   # why that size
+    quantity_and_unit = "training loss"  # of a difference "nats of training loss"
 
     [[claim.settings]]
     name = "MNIST, batch 128, one learning rate"
-    near = "smaller"       # paper: its data and protocol; smaller: its data; other: not
+    nearness = "same data"           # paper: its data and protocol; same data; other data
     experiment = "mnist"
-    runs = { data = "mnist", batch_size = 128, learning_rate = 0.001 }
-    seeds = [100, 104]             # the first and the last
-    declared = "64832724"          # commit, or "after the runs"
+    common_config = { data = "mnist", batch_size = 128, learning_rate = 0.001 }
+    seeds = [100, 104]               # the first and the last
+    declared_in_commit = "64832724"  # or "after the runs"
 
-Every field of a setting but name and numbers may stand in the claim instead, for all its
-settings; a setting's own wins, and adds to ``runs``. Optional fields:
+Every field of a setting but name and effects_of_unkept_runs may stand in the claim instead, for
+all its settings; a setting's own wins, and adds to ``common_config``. Optional fields:
 
-``sides``: the two things compared, in words ("with LN", "without normalization"), where the
-arms do not give them. ``rates``: a learning rate per arm; ``tuned_on``: "validation" or
-"training", if chosen.
-``scale``: multiplies a difference (100: points). ``digits``: after the decimal point.
-``expect``: what the effect is compared with, in place of no effect.
-``learned``: "final(valid_error) < 0.9", what counts as having learned: a baseline.
-``over``: fields with several values each: every arm has a run of each, and the mean counts.
-``seed_fields``: fields whose value goes with the seed in the same place (a split per seed).
-``blocks``: fields whose values are the unit of the interval, each the mean over the seeds.
-``shared``: test examples over training examples, for splits of the same examples.
-``on``: the data in a word, said with the verdict where ``near`` is "other".
-``asks``: another question than the claim's (batch 4): shown, but it never makes a claim mixed.
-``parts``, of a claim: questions that its sentence asks as well; their answers stand with the
-effect. ``note``: one sentence. ``numbers``, ``numbers_from``: those of runs that are not kept,
-and the commit whose verdicts.json has them; they take the place of ``experiment`` and ``runs``.
+``side_names``: the two things compared, in words ("with LN", "without normalization"), where
+the arms do not give them. ``learning_rates``: one per arm; ``learning_rates_tuned_on``:
+"validation" or "training", if chosen.
+``difference_multiplier``: multiplies a difference (100: points). ``decimals``: of its numbers.
+``reference_effect``: what the effect is compared with, in place of no effect.
+``learned_condition``: "final_value(valid_error) < 0.9", what counts as having learned.
+``averaged_over``: fields with several values each: every arm has a run of each, and the mean
+counts.
+``field_values_per_seed``: fields whose value goes with the seed in the same place (a split per
+seed).
+``interval_over``: fields whose values are the unit of the interval, each the mean over the
+seeds.
+``test_to_train_ratio``: test examples over training examples, for splits of the same examples.
+``data_name``: the data in a word, said with the verdict where ``nearness`` is "other data".
+``other_question``: another question than the claim's (batch 4): shown, but it never makes a
+claim mixed.
+``appended_questions``, of a claim: questions that its sentence asks as well; their answers
+stand with the effect. ``note``: one sentence. ``effects_of_unkept_runs``,
+``unkept_effects_commit``: effects whose runs are not kept, and the commit whose verdicts.json
+has them; they take the place of ``experiment`` and ``common_config``.
 
 With one arm its own number is judged, with four the difference of the first two less that of
 the others, with three or more the first less the best of the others. ``measure`` may be a
-list, one for each arm. :meth:`Statement.headline_rank` decides which setting is the headline.
+list, one for each arm. :meth:`Statement.headline_sort_key` decides which setting is the
+headline.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 THEMES = (
     "Invariance", "Formulas", "Training speed", "Results", "Why it works",
@@ -82,10 +90,13 @@ THEMES = (
 )  # fmt: skip
 NEAR = {
     "paper": "the paper's data and protocol",
-    "smaller": "the paper's data, another protocol",
-    "other": "not data on which the paper tests this",
+    "same data": "the paper's data, another protocol",
+    "other data": "not data on which the paper tests this",
 }
-CLAIMS = ("less", "more", "equal", "not more")
+Nearness = Literal["paper", "same data", "other data"]
+"""Whose data and protocol a setting has: the keys of :data:`NEAR`."""
+ClaimedRelation = Literal["less", "more", "equal", "not more"]
+"""The relation of the first arm to the other that is claimed."""
 AFTER = "after the runs"
 DRAWN = "ten random draws of weights and inputs, in double precision, with eps = 0"
 CALL = re.compile(r"(\w+)(?:\(([^()]*)\))?")
@@ -100,42 +111,42 @@ class Comparison:
     """
 
     name: str
-    near: str
+    nearness: Nearness
     arms: list[dict[str, Any]]
     measure: str | list[str]
-    claims: str = "less"
-    effect: str = "difference"
-    matters: float
-    reason: str
-    unit: str
-    scale: float = 1.0
-    digits: int = 0
-    expect: float | None = None
-    learned: str = ""
-    sides: list[str] = field(default_factory=list)
+    claimed_relation: ClaimedRelation = "less"
+    effect_type: Literal["ratio", "difference"] = "difference"
+    smallest_relevant_effect: float
+    smallest_effect_reason: str
+    quantity_and_unit: str
+    difference_multiplier: float = 1.0
+    decimals: int = 0
+    reference_effect: float | None = None
+    learned_condition: str = ""
+    side_names: list[str] = field(default_factory=list)
     experiment: str = ""
-    runs: Mapping[str, Any] = field(default_factory=dict)
-    rates: list[float] = field(default_factory=list)
-    tuned_on: str = ""
+    common_config: Mapping[str, Any] = field(default_factory=dict)
+    learning_rates: list[float] = field(default_factory=list)
+    learning_rates_tuned_on: Literal["validation", "training", ""] = ""
     seeds: tuple[int, ...]
-    over: Mapping[str, list[Any]] = field(default_factory=dict)
-    seed_fields: Mapping[str, list[Any]] = field(default_factory=dict)
-    blocks: Mapping[str, list[Any]] = field(default_factory=dict)
-    shared: float = 0.0
-    on: str = ""
-    asks: str = ""
-    declared: str = AFTER
+    averaged_over: Mapping[str, list[Any]] = field(default_factory=dict)
+    field_values_per_seed: Mapping[str, list[Any]] = field(default_factory=dict)
+    interval_over: Mapping[str, list[Any]] = field(default_factory=dict)
+    test_to_train_ratio: float = 0.0
+    data_name: str = ""
+    other_question: str = ""
+    declared_in_commit: str = AFTER
     note: str = ""
-    numbers: list[float] = field(default_factory=list)
-    numbers_from: str = ""
+    effects_of_unkept_runs: list[float] = field(default_factory=list)
+    unkept_effects_commit: str = ""
 
     @property
-    def pairs_name(self) -> str:
+    def pair_unit_name(self) -> str:
         """The unit of the number of pairs: seeds, or speakers held out."""
-        return "held-out speakers" if self.blocks else "seeds"
+        return "held-out speakers" if self.interval_over else "seeds"
 
     @property
-    def measures(self) -> list[str]:
+    def measure_per_arm(self) -> list[str]:
         """The measure of each arm."""
         measure = self.measure
         return [measure] * len(self.arms) if isinstance(measure, str) else measure
@@ -147,57 +158,75 @@ class Statement:
 
     paper: str
     id: str
-    source: str
+    place_in_paper: str
     theme: str
     quote: str
     says: str
-    check: str = ""
-    finds: str = ""
-    within: float | None = None
-    beyond: float | None = None
-    compares: list[str] = field(default_factory=list)
-    counts_in: str | None = None
-    outcome: str = ""
-    right: str = ""
-    checked: str = DRAWN
-    readings: list[dict[str, Any]] = field(default_factory=list)
-    needs: str = ""
+    check_call: str = ""
+    finding_template: str = ""
+    draws_at_most: float | None = None
+    draws_at_least: float | None = None
+    compared_quantities: list[str] = field(default_factory=list)
+    absolute_unit: str | None = None
+    outcome_if_correct: str = ""
+    correction: str = ""
+    checked_on: str = DRAWN
+    interpretations: list[dict[str, Any]] = field(default_factory=list)
+    needed_to_test: str = ""
     note: str = ""
-    parts: list[str] = field(default_factory=list)
+    appended_questions: list[str] = field(default_factory=list)
     settings: tuple[Comparison, ...] = ()
 
     @property
-    def all_readings(self) -> list[dict[str, Any]]:
-        """The readings of an exact statement: what each says, its check, bound and unit."""
+    def all_interpretations(self) -> list[dict[str, Any]]:
+        """Each way to read an exact statement: what it says, its check, bound and unit."""
         alone = {
-            name: getattr(self, name) for name in ("says", "check", "finds", "within", "beyond")
+            name: getattr(self, name)
+            for name in (
+                "says",
+                "check_call",
+                "finding_template",
+                "draws_at_most",
+                "draws_at_least",
+            )
         }
-        readings = self.readings or [{k: v for k, v in alone.items() if v not in (None, "")}]
-        shared = {"compares": self.compares, "counts_in": self.counts_in}
-        return [{**shared, **one} for one in readings]
+        interpretations = self.interpretations or [
+            {k: v for k, v in alone.items() if v not in (None, "")}
+        ]
+        shared = {
+            "compared_quantities": self.compared_quantities,
+            "absolute_unit": self.absolute_unit,
+        }
+        return [{**shared, **one} for one in interpretations]
 
     @staticmethod
-    def headline_rank(setting: Comparison) -> tuple[int, int, int, bool]:
-        """Return what the headline is least in: it is chosen by rule, not by result.
+    def headline_sort_key(setting: Comparison) -> tuple[int, int, int, bool]:
+        """Return a sort key, smallest for the headline: a choice by rule, not by result.
 
         Nearest to the paper's data and protocol; then each arm at its best rate, chosen on
         validation data rather than on training data; then most seeds; then declared before its
         runs; then first in the file. A setting that asks something else is none, nor one in
         which nothing learned.
         """
-        tuned = ("validation", "training", "").index(setting.tuned_on)
-        near = [*NEAR].index(setting.near)
-        return near, tuned, -len(setting.seeds), setting.declared == AFTER
+        tuned = ("validation", "training", "").index(setting.learning_rates_tuned_on)
+        near = [*NEAR].index(setting.nearness)
+        return near, tuned, -len(setting.seeds), setting.declared_in_commit == AFTER
 
 
 SHARED_FIELDS = (
-    "arms", "measure", "claims", "effect", "matters", "reason", "unit", "scale", "digits",
-    "expect", "learned", "sides", "experiment", "runs", "seeds", "over", "seed_fields",
-    "blocks", "shared", "on", "near", "rates", "tuned_on", "declared",
+    "arms", "measure", "claimed_relation", "effect_type", "smallest_relevant_effect",
+    "smallest_effect_reason", "quantity_and_unit", "difference_multiplier", "decimals",
+    "reference_effect", "learned_condition", "side_names", "experiment", "common_config",
+    "seeds", "averaged_over", "field_values_per_seed", "interval_over", "test_to_train_ratio",
+    "data_name", "nearness", "learning_rates", "learning_rates_tuned_on", "declared_in_commit",
 )  # fmt: skip
 """Fields of a setting that may stand in its claim, for all settings."""
-ALLOWED = {"near": NEAR, "claims": CLAIMS, "effect": ("ratio", "difference"),
-           "tuned_on": ("validation", "training", "")}  # fmt: skip
+ALLOWED = {
+    "nearness": NEAR,
+    "claimed_relation": get_args(ClaimedRelation),
+    "effect_type": ("ratio", "difference"),
+    "learning_rates_tuned_on": ("validation", "training", ""),
+}
 
 
 def load_statements(folder: Path | None = None) -> list[Statement]:
@@ -208,7 +237,7 @@ def load_statements(folder: Path | None = None) -> list[Statement]:
     """
     folder = folder or Path(__file__).parent
     claims = [
-        claim for path in sorted(folder.glob("*.toml")) for claim in read_statements(path)
+        claim for path in sorted(folder.glob("*.toml")) for claim in read_statement_file(path)
     ]
     ids = [claim.id for claim in claims]
     for id in ids:
@@ -217,7 +246,7 @@ def load_statements(folder: Path | None = None) -> list[Statement]:
     return claims
 
 
-def read_statements(path: Path) -> list[Statement]:
+def read_statement_file(path: Path) -> list[Statement]:
     """Return the claims of one file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -229,76 +258,110 @@ def read_statements(path: Path) -> list[Statement]:
     ]
 
 
-def _make_statement(file: str, paper: str, given: dict[str, Any]) -> Statement:
-    entry = f"{file}, {given.get('id', 'an entry without id')}"
-    settings = given.pop("settings", [])
-    common = {name: given.pop(name) for name in SHARED_FIELDS if name in given}
-    paper = given.pop("paper", paper)
-    _check_fields(entry, Statement, {"paper": paper, **given})
-    _check_allowed(entry, "theme", given["theme"], THEMES)
-    forms = ("check", "readings", "needs")
-    if sum(bool(given.get(form)) for form in forms) + bool(settings) != 1:
+def _make_statement(file_name: str, paper: str, toml_entry: dict[str, Any]) -> Statement:
+    entry = f"{file_name}, {toml_entry.get('id', 'an entry without id')}"
+    settings = toml_entry.pop("settings", [])
+    common = {name: toml_entry.pop(name) for name in SHARED_FIELDS if name in toml_entry}
+    paper = toml_entry.pop("paper", paper)
+    _check_field_names(entry, Statement, {"paper": paper, **toml_entry})
+    _check_allowed(entry, "theme", toml_entry["theme"], THEMES)
+    forms = ("check_call", "interpretations", "needed_to_test")
+    if sum(bool(toml_entry.get(form)) for form in forms) + bool(settings) != 1:
         raise ValueError(f"{entry}: give one of {', '.join(forms)}, settings.")
-    for one in given.get("readings", [given] if "check" in given else []):
-        bounds = ("within" in one) + ("beyond" in one)
-        if bounds != 1 or not {"compares", "finds"} & {*given, *one}:
-            raise ValueError(f"{entry}: a check needs compares, and one of within and beyond.")
+    for one in toml_entry.get(
+        "interpretations", [toml_entry] if "check_call" in toml_entry else []
+    ):
+        bounds = ("draws_at_most" in one) + ("draws_at_least" in one)
+        if bounds != 1 or not {"compared_quantities", "finding_template"} & {*toml_entry, *one}:
+            raise ValueError(
+                f"{entry}: a check needs compared_quantities, and one of "
+                "draws_at_most and draws_at_least."
+            )
     made = tuple(_make_comparison(entry, _inherit_fields(common, one)) for one in settings)
-    for part in given.get("parts", []):
-        _check_allowed(entry, "parts", part, [one.asks or one.name for one in made])
-    return Statement(paper=paper, settings=made, **given)
+    for part in toml_entry.get("appended_questions", []):
+        _check_allowed(
+            entry, "appended_questions", part, [one.other_question or one.name for one in made]
+        )
+    return Statement(paper=paper, settings=made, **toml_entry)
 
 
 def _inherit_fields(common: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
-    if "numbers" in setting:  # there are no runs to select
-        common = {k: v for k, v in common.items() if k not in ("experiment", "runs")}
-        return _drop_sides(common, setting) | dict(setting)
-    runs = {**common.get("runs", {}), **setting.get("runs", {})}
-    return {**_drop_sides(common, setting), **setting, "runs": runs}
+    if "effects_of_unkept_runs" in setting:  # there are no runs to select
+        common = {k: v for k, v in common.items() if k not in ("experiment", "common_config")}
+        return _inheritable_fields(common, setting) | dict(setting)
+    runs = {**common.get("common_config", {}), **setting.get("common_config", {})}
+    return {**_inheritable_fields(common, setting), **setting, "common_config": runs}
 
 
-def _drop_sides(common: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a setting inherits: other arms have other names."""
-    return {k: v for k, v in common.items() if k != "sides" or "arms" not in setting}
+def _inheritable_fields(
+    common: Mapping[str, Any], setting: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what a setting inherits: other arms have other side names."""
+    return {k: v for k, v in common.items() if k != "side_names" or "arms" not in setting}
 
 
-def _make_comparison(entry: str, given: dict[str, Any]) -> Comparison:
-    entry = f"{entry}, {given.get('name', 'a setting without name')}"
-    _check_fields(entry, Comparison, given)
+def _make_comparison(statement_name: str, setting_fields: dict[str, Any]) -> Comparison:
+    statement_name = f"{statement_name}, {setting_fields.get('name', 'a setting without name')}"
+    _check_field_names(statement_name, Comparison, setting_fields)
     for name, allowed in ALLOWED.items():
-        if name in given:
-            _check_allowed(entry, name, given[name], allowed)
-    if bool(given.get("numbers")) == bool(given.get("experiment")):
-        raise ValueError(f"{entry}: give experiment and runs, or numbers and numbers_from.")
-    first, last = given["seeds"]
-    made = Comparison(**{**given, "seeds": tuple(range(first, last + 1))})
-    if made.matters <= 0:
-        raise ValueError(f"{entry}: matters is {made.matters}: give a size above 0.")
-    if len(made.measures) != len(made.arms) or len(made.rates) not in (0, len(made.arms)):
-        raise ValueError(f"{entry}: measure and rates need one value per arm.")
-    if len(made.sides) not in (0, 2) or (len(made.arms) == 4 and not made.sides):
-        raise ValueError(f"{entry}: name two sides.")
-    for values in (*made.seed_fields.values(), *([made.numbers] if made.numbers else [])):
+        if name in setting_fields:
+            _check_allowed(statement_name, name, setting_fields[name], allowed)
+    if bool(setting_fields.get("effects_of_unkept_runs")) == bool(
+        setting_fields.get("experiment")
+    ):
+        raise ValueError(
+            f"{statement_name}: give experiment and common_config, or "
+            "effects_of_unkept_runs and unkept_effects_commit."
+        )
+    first, last = setting_fields["seeds"]
+    made = Comparison(**{**setting_fields, "seeds": tuple(range(first, last + 1))})
+    if made.smallest_relevant_effect <= 0:
+        raise ValueError(
+            f"{statement_name}: smallest_relevant_effect is {made.smallest_relevant_effect}: "
+            "give a size above 0."
+        )
+    if len(made.measure_per_arm) != len(made.arms) or len(made.learning_rates) not in (
+        0,
+        len(made.arms),
+    ):
+        raise ValueError(
+            f"{statement_name}: measure and learning_rates need one value per arm."
+        )
+    if len(made.side_names) not in (0, 2) or (len(made.arms) == 4 and not made.side_names):
+        raise ValueError(f"{statement_name}: give two side_names.")
+    for values in (
+        *made.field_values_per_seed.values(),
+        *([made.effects_of_unkept_runs] if made.effects_of_unkept_runs else []),
+    ):
         if len(values) != len(made.seeds):
-            raise ValueError(f"{entry}: seed_fields and numbers need one value per seed.")
-    if made.near == "other" and not made.on:
-        raise ValueError(f"{entry}: on is missing: name the data in a word.")
+            raise ValueError(
+                f"{statement_name}: field_values_per_seed and effects_of_unkept_runs need "
+                "one value per seed."
+            )
+    if made.nearness == "other data" and not made.data_name:
+        raise ValueError(f"{statement_name}: data_name is missing: name the data in a word.")
     return made
 
 
-def _check_fields(entry: str, kind: type, given: Mapping[str, Any]) -> None:
-    known = {one.name: one for one in fields(kind)}
-    for name in given:
-        _check_allowed(entry, "field", name, known)
+def _check_field_names(
+    entry_name: str, dataclass_type: type, given_fields: Mapping[str, Any]
+) -> None:
+    known = {one.name: one for one in fields(dataclass_type)}
+    for name in given_fields:
+        _check_allowed(entry_name, "field", name, known)
     for name, one in known.items():
         required = one.default is MISSING and one.default_factory is MISSING
-        if required and name not in given:
-            raise ValueError(f"{entry}: {name} is missing.")
+        if required and name not in given_fields:
+            raise ValueError(f"{entry_name}: {name} is missing.")
 
 
-def _check_allowed(entry: str, name: str, value: Any, allowed: Any) -> None:
+def _check_allowed(
+    entry_name: str, field_name: str, value: str, allowed: Collection[str]
+) -> None:
     if value not in allowed:
-        raise ValueError(f"{entry}: {name} {value!r} is unknown: {', '.join(allowed)}.")
+        raise ValueError(
+            f"{entry_name}: {field_name} {value!r} is unknown: {', '.join(allowed)}."
+        )
 
 
 def parse_call(text: str) -> tuple[str, list[Any]]:
@@ -311,7 +374,7 @@ def parse_call(text: str) -> tuple[str, list[Any]]:
     return name, [_parse_argument(word) for word in words]
 
 
-def _parse_argument(word: str) -> Any:
+def _parse_argument(word: str) -> int | float | str:
     try:
         return int(word) if word.lstrip("-").isdigit() else float(word)
     except ValueError:

@@ -37,7 +37,9 @@ def effects_figure(records: Sequence[Record]) -> go.Figure:
         of_word = [one for one in shown if one["word"] == word]
         if not of_word:
             continue
-        middle, low, high = zip(*(_clip_to_axis(one["axis"]) for one in of_word), strict=True)
+        middle, low, high = zip(
+            *(_clip_to_axis_range(one["axis"]) for one in of_word), strict=True
+        )
         figure.add_scatter(
             x=middle, y=[names[one["id"]] for one in of_word], mode="markers", name=word,
             marker={"color": color, "size": 9,
@@ -60,5 +62,5 @@ def effects_figure(records: Sequence[Record]) -> go.Figure:
     return figure.update_layout(height=170 + ROW * len(shown))
 
 
-def _clip_to_axis(axis: Sequence[float]) -> list[float]:
-    return [max(-MOST, min(MOST, value)) for value in axis]
+def _clip_to_axis_range(coordinates: Sequence[float]) -> list[float]:
+    return [max(-MOST, min(MOST, value)) for value in coordinates]

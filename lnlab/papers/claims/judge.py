@@ -31,8 +31,8 @@ LEVEL = 0.05
 class FormulaOutcome(NamedTuple):
     """The outcome of checking a formula: correct, wrong as printed or ambiguous; and why."""
 
-    word: str
-    effect: str
+    verdict: str
+    explanation: str
 
 
 @dataclass(frozen=True)
@@ -50,28 +50,31 @@ class Decision:
         shares: how many of the seeds of each arm learned, where not all did.
     """
 
-    word: str
-    size: str = ""
+    verdict_without_size: str
+    size_class: str = ""
     estimate: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    n: int = 0
-    shares: tuple[int, int] | None = None
+    interval_low: float | None = None
+    interval_high: float | None = None
+    p_value: float | None = None
+    num_pairs: int = 0
+    learned_counts: tuple[int, int] | None = None
 
     @property
-    def verdict(self) -> str:
+    def verdict_with_size(self) -> str:
         """The word with its size, unless that is large."""
-        return self.word + self.size_in_words
+        return self.verdict_without_size + self.size_suffix
 
     @property
-    def size_in_words(self) -> str:
+    def size_suffix(self) -> str:
         """A small or an uncertain size, in words that follow the word."""
-        return {"small": ", but small", "open": ", size uncertain"}.get(self.size, "")
+        return {"small": ", but small", "open": ", size uncertain"}.get(self.size_class, "")
 
 
-def judge(
-    values: Sequence[float], matters: float, claims: str = "less", shared: float = 0.0
+def judge_differences(
+    differences: Sequence[float],
+    smallest_relevant_effect: float,
+    claimed_relation: str = "less",
+    test_to_train_ratio: float = 0.0,
 ) -> Decision:
     """Judge paired differences.
 
@@ -86,81 +89,107 @@ def judge(
     Raises:
         ValueError: if a value is not finite, or ``matters`` is not positive.
     """
-    if not np.isfinite(values).all() or not matters > 0:
-        raise ValueError(f"values are {values} and matters is {matters}: finite, and above 0.")
-    n, mean = len(values), float(np.mean(values))
-    if n < 2 or np.ptp(values) <= ROUNDING * np.abs(values).max():
-        return Decision(INCONCLUSIVE, estimate=mean, n=n)  # no spread to judge by
-    low, high = interval(values, shared)
-    error = standard_error(values, shared)
-    inside = -matters < low and high < matters
-    beyond = low > matters or high < -matters
+    if not np.isfinite(differences).all() or not smallest_relevant_effect > 0:
+        raise ValueError(
+            f"differences are {differences} and smallest_relevant_effect is "
+            f"{smallest_relevant_effect}: finite, and above 0."
+        )
+    n, mean = len(differences), float(np.mean(differences))
+    if n < 2 or np.ptp(differences) <= ROUNDING * np.abs(differences).max():
+        return Decision(INCONCLUSIVE, estimate=mean, num_pairs=n)  # no spread to judge by
+    low, high = interval(differences, test_to_train_ratio)
+    error = standard_error(differences, test_to_train_ratio)
+    inside = -smallest_relevant_effect < low and high < smallest_relevant_effect
+    beyond = low > smallest_relevant_effect or high < -smallest_relevant_effect
 
-    def above(bound: float) -> float:  # p of the one-sided test that the mean is above a bound
+    def p_value_above(
+        bound: float,
+    ) -> float:  # p of the one-sided test that the mean is above a bound
         return float(stats.t.sf((mean - bound) / error, n - 1))
 
-    def below(bound: float) -> float:
+    def p_value_below(bound: float) -> float:
         return float(stats.t.cdf((mean - bound) / error, n - 1))
 
     size = ""
-    if claims == "equal":
+    if claimed_relation == "equal":
         word = SUPPORTED if inside else CONTRADICTED if beyond else INCONCLUSIVE
-        p = max(above(-matters), below(matters))
-    elif claims == "not more":
-        word = SUPPORTED if high < matters else CONTRADICTED if low > matters else INCONCLUSIVE
-        p = below(matters)
+        p = max(
+            p_value_above(-smallest_relevant_effect), p_value_below(smallest_relevant_effect)
+        )
+    elif claimed_relation == "not more":
+        word = (
+            SUPPORTED
+            if high < smallest_relevant_effect
+            else CONTRADICTED
+            if low > smallest_relevant_effect
+            else INCONCLUSIVE
+        )
+        p = p_value_below(smallest_relevant_effect)
     else:
-        claimed = high < 0 if claims == "less" else low > 0
+        claimed = high < 0 if claimed_relation == "less" else low > 0
         if low <= 0 <= high:
             word = NO_DIFFERENCE if inside else INCONCLUSIVE
         else:
             word = SUPPORTED if claimed else CONTRADICTED
             size = "small" if inside else "large" if beyond else "open"
-        p = 2 * min(above(0), below(0))
+        p = 2 * min(p_value_above(0), p_value_below(0))
     if n < PAIRS:
         word, size = INCONCLUSIVE, ""
     return Decision(word, size, mean, low, high, p, n)
 
 
-def judge_shares(first: Sequence[bool], second: Sequence[bool]) -> Decision:
+def judge_which_arm_learns(
+    first_arm_learned: Sequence[bool], second_arm_learned: Sequence[bool]
+) -> Decision:
     """Judge which arm learns, where some seeds did and others did not: Fisher's exact test.
 
     The first arm is the one that is claimed to be the better. If no seed of either arm
     learned, nothing was tested.
     """
-    n, learned = min(len(first), len(second)), (sum(first), sum(second))
+    n, learned = (
+        min(len(first_arm_learned), len(second_arm_learned)),
+        (sum(first_arm_learned), sum(second_arm_learned)),
+    )
     if not any(learned):
-        return Decision(NOT_TESTED, n=n, shares=learned)
-    table = [learned, (len(first) - learned[0], len(second) - learned[1])]
+        return Decision(NOT_TESTED, num_pairs=n, learned_counts=learned)
+    table = [
+        learned,
+        (len(first_arm_learned) - learned[0], len(second_arm_learned) - learned[1]),
+    ]
     p = float(stats.fisher_exact(table).pvalue)  # pyright: ignore
-    apart = learned[0] / len(first) - learned[1] / len(second)
+    apart = learned[0] / len(first_arm_learned) - learned[1] / len(second_arm_learned)
     word = SUPPORTED if apart > 0 else CONTRADICTED
     if p >= LEVEL or n < PAIRS:
         word = INCONCLUSIVE
-    return Decision(word, estimate=apart, p=p, n=n, shares=learned)
+    return Decision(word, estimate=apart, p_value=p, num_pairs=n, learned_counts=learned)
 
 
-def share_interval(learned: int, n: int) -> tuple[float, float]:
+def clopper_pearson_interval(successes: int, n: int) -> tuple[float, float]:
     """Return the exact 95 % interval (Clopper and Pearson) of a share of seeds."""
-    share = stats.binomtest(learned, n).proportion_ci(method="exact")
+    share = stats.binomtest(successes, n).proportion_ci(method="exact")
     return float(share.low), float(share.high)
 
 
-def is_mixed(headline: Decision, same: Sequence[Decision], rest: Sequence[Decision]) -> bool:
+def is_mixed(
+    headline: Decision, same_question: Sequence[Decision], other_settings: Sequence[Decision]
+) -> bool:
     """Return True if another setting of the same question says the opposite.
 
     Args:
         same: settings of the same question, as near to the paper as the headline.
         rest: the other settings of the claim: they only share its error rate (Holm).
     """
-    adjusted = adjusted_p_by_p([headline, *same, *rest])
-    opposite = OPPOSITE.get(headline.word)
-    return any(one.word == opposite and adjusted[one.p] < LEVEL for one in same)
+    adjusted = holm_adjusted_p_by_p_value([headline, *same_question, *other_settings])
+    opposite = OPPOSITE.get(headline.verdict_without_size)
+    return any(
+        one.verdict_without_size == opposite and adjusted[one.p_value] < LEVEL
+        for one in same_question
+    )
 
 
-def adjusted_p_by_p(decisions: Sequence[Decision]) -> dict[float | None, float]:
+def holm_adjusted_p_by_p_value(decisions: Sequence[Decision]) -> dict[float | None, float]:
     """Return the p values of a claim's settings adjusted by Holm's method, by p; 1 for None."""
-    every = [one.p for one in decisions if one.p is not None]
+    every = [one.p_value for one in decisions if one.p_value is not None]
     return {None: 1.0, **dict(zip(every, adjust_holm(every), strict=True))}
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from lnlab.papers import EXPERIMENTS
 from lnlab.papers.claims import measures
 from lnlab.papers.claims.entries import CONDITION, Comparison, parse_call
-from lnlab.papers.claims.judge import Decision, judge, judge_shares
+from lnlab.papers.claims.judge import Decision, judge_differences, judge_which_arm_learns
 from lnlab.training.experiment import experiment_fields
 from lnlab.training.runs import Run
 
@@ -32,7 +32,7 @@ class RunSelector:
         self._configs: dict[tuple[str, str], dict[str, Any]] = {}
         self._frames: dict[tuple[str, str], pd.DataFrame] = {}
 
-    def config(self, run: Run) -> dict[str, Any]:
+    def completed_config(self, run: Run) -> dict[str, Any]:
         """Return the configuration of a run with every field, and the checksum of its data."""
         key = run.task, run.key
         if key not in self._configs:
@@ -47,7 +47,7 @@ class RunSelector:
             self._frames[key] = run.metrics()
         return self._frames[key].loc[self._frames[key]["seed"] == seed]
 
-    def select(self, experiment: str, wanted: Mapping[str, Any], seed: int) -> Run:
+    def select_run(self, experiment: str, wanted_fields: Mapping[str, Any], seed: int) -> Run:
         """Return the one run with these fields and this seed.
 
         A run that another one repeats with more seeds is passed over.
@@ -55,26 +55,33 @@ class RunSelector:
         Raises:
             ValueError: if there is none, or more than one.
         """
-        if unknown := [name for name in wanted if name not in self.fields(experiment)]:
+        if unknown := [
+            name for name in wanted_fields if name not in self.selectable_fields(experiment)
+        ]:
             raise ValueError(f"experiment {experiment} has no fields {unknown}")
         selected = [
             run
             for run in self._by_experiment[experiment]
             if seed in run.config["seeds"]
-            and all(self.config(run)[name] == value for name, value in wanted.items())
+            and all(
+                self.completed_config(run)[name] == value
+                for name, value in wanted_fields.items()
+            )
         ]
         selected.sort(key=lambda run: -len(run.config["seeds"]))
-        if len({self._identity_without_seeds(run) for run in selected}) != 1:
+        if len({self._config_text_without_operational_fields(run) for run in selected}) != 1:
             keys = ", ".join(run.key for run in selected) or "none"
-            raise ValueError(f"runs with seed {seed} and {dict(wanted)}: {keys}; one is needed")
+            raise ValueError(
+                f"runs with seed {seed} and {dict(wanted_fields)}: {keys}; one is needed"
+            )
         return selected[0]
 
-    def _identity_without_seeds(self, run: Run) -> str:
-        fields = self.config(run).items()
+    def _config_text_without_operational_fields(self, run: Run) -> str:
+        fields = self.completed_config(run).items()
         return repr(sorted((name, x) for name, x in fields if name not in OPERATIONAL))
 
     @staticmethod
-    def fields(experiment: str) -> list[str]:
+    def selectable_fields(experiment: str) -> list[str]:
         """Return the fields that runs of an experiment are selected by."""
         return [*experiment_fields(EXPERIMENTS[experiment]), "checksum"]
 
@@ -86,7 +93,7 @@ class PairedRuns:
         self.comparison, self._runs = comparison, runs
 
     @cached_property
-    def runs(self) -> list[list[list[list[Run]]]]:
+    def runs_by_block_seed_and_arm(self) -> list[list[list[list[Run]]]]:
         """The runs by block, seed, arm and value of ``over``.
 
         Raises:
@@ -94,107 +101,133 @@ class PairedRuns:
         """
         comparison = self.comparison
         chosen = []
-        for block in _grid(comparison.blocks):
+        for block in _cartesian_product(comparison.interval_over):
             per_seed = []
             for index, seed in enumerate(comparison.seeds):
-                extra = {name: values[index] for name, values in comparison.seed_fields.items()}
+                extra = {
+                    name: values[index]
+                    for name, values in comparison.field_values_per_seed.items()
+                }
                 per_seed.append(
                     [
                         [
-                            self._runs.select(comparison.experiment, {**fields, **more}, seed)
-                            for more in _grid(comparison.over)
+                            self._runs.select_run(
+                                comparison.experiment, {**fields, **more}, seed
+                            )
+                            for more in _cartesian_product(comparison.averaged_over)
                         ]
-                        for fields in self._arm_settings({**comparison.runs, **block, **extra})
+                        for fields in self._arm_configs(
+                            {**comparison.common_config, **block, **extra}
+                        )
                     ]
                 )
             chosen.append(per_seed)
-        self._check_alike([run for one in chosen for s in one for arm in s for run in arm])
+        self._check_only_free_fields_differ(
+            [run for one in chosen for s in one for arm in s for run in arm]
+        )
         return chosen
 
     @property
-    def all_runs(self) -> list[Run]:
+    def distinct_runs(self) -> list[Run]:
         """All runs of the comparison, each once."""
-        return list(dict.fromkeys(r for b in self.runs for s in b for arm in s for r in arm))
+        return list(
+            dict.fromkeys(
+                r for b in self.runs_by_block_seed_and_arm for s in b for arm in s for r in arm
+            )
+        )
 
-    def _arm_settings(self, common: Mapping[str, Any]) -> list[dict[str, Any]]:
-        rates = self.comparison.rates or [None] * len(self.comparison.arms)
+    def _arm_configs(self, common_config: Mapping[str, Any]) -> list[dict[str, Any]]:
+        rates = self.comparison.learning_rates or [None] * len(self.comparison.arms)
         return [
-            {**common, **arm, **({} if rate is None else {"learning_rate": rate})}
+            {**common_config, **arm, **({} if rate is None else {"learning_rate": rate})}
             for arm, rate in zip(self.comparison.arms, rates, strict=True)
         ]
 
-    def _check_alike(self, runs: Sequence[Run]) -> None:
+    def _check_only_free_fields_differ(self, runs: Sequence[Run]) -> None:
         comparison = self.comparison
         measured = experiment_fields(EXPERIMENTS[comparison.experiment])
         free = {
             *OPERATIONAL, "learning_rate", *(name for arm in comparison.arms for name in arm),
-            *comparison.over, *comparison.blocks, *comparison.seed_fields,
+            *comparison.averaged_over, *comparison.interval_over,
+            *comparison.field_values_per_seed,
             *(name for name, field in measured.items() if field.allowed.get("measured")),
         }  # fmt: skip
-        if comparison.blocks or comparison.seed_fields:  # a split is data of its own
+        if (
+            comparison.interval_over or comparison.field_values_per_seed
+        ):  # a split is data of its own
             free.add("checksum")
-        configs = [self._runs.config(run) for run in runs]
+        configs = [self._runs.completed_config(run) for run in runs]
         for name, value in configs[0].items():
             if name not in free and any(config[name] != value for config in configs):
                 raise ValueError(f"the runs differ in {name}: select them by it")
 
     @cached_property
-    def numbers_by_arm(self) -> np.ndarray:
+    def measurements_by_arm_and_pair(self) -> np.ndarray:
         """The number of each arm (arms, pairs), by seed or block; logarithms of ratios."""
         comparison = self.comparison
         blocks = []
-        for block in self.runs:
+        for block in self.runs_by_block_seed_and_arm:
             by_seed = [
-                measure_arms(comparison.measures, self._metrics_by_arm(arms, seed))
+                measure_each_arm(comparison.measure_per_arm, self._metrics_by_arm(arms, seed))
                 for arms, seed in zip(block, comparison.seeds, strict=True)
             ]
             numbers = np.array(by_seed).T
             blocks.append(
-                np.log(numbers) if comparison.effect == "ratio" else numbers * comparison.scale
+                np.log(numbers)
+                if comparison.effect_type == "ratio"
+                else numbers * comparison.difference_multiplier
             )
-        return np.stack([one.mean(1) for one in blocks], 1) if comparison.blocks else blocks[0]
+        return (
+            np.stack([one.mean(1) for one in blocks], 1)
+            if comparison.interval_over
+            else blocks[0]
+        )
 
-    def _metrics_by_arm(self, arms: list[list[Run]], seed: int) -> list[list[pd.DataFrame]]:
-        return [[self._runs.metrics(run, seed) for run in arm] for arm in arms]
+    def _metrics_by_arm(
+        self, runs_by_arm: list[list[Run]], seed: int
+    ) -> list[list[pd.DataFrame]]:
+        return [[self._runs.metrics(run, seed) for run in arm] for arm in runs_by_arm]
 
     @cached_property
-    def effects(self) -> list[float]:
+    def effect_per_pair(self) -> list[float]:
         """The effect of each pair: a difference, or the logarithm of a ratio."""
         comparison = self.comparison
-        if comparison.numbers:
-            return list(comparison.numbers)
-        first, *others = self.numbers_by_arm
+        if comparison.effects_of_unkept_runs:
+            return list(comparison.effects_of_unkept_runs)
+        first, *others = self.measurements_by_arm_and_pair
         if len(others) == 3:
             first, others = first - others[0], [others[1] - others[2]]
         elif len(others) > 1:
-            others = [(np.max if comparison.claims == "more" else np.min)(others, axis=0)]
+            others = [
+                (np.max if comparison.claimed_relation == "more" else np.min)(others, axis=0)
+            ]
         effects = first - others[0] if others else first
         return [float(effect) for effect in effects]
 
     @cached_property
-    def expected(self) -> float:
+    def reference_effect(self) -> float:
         """The effect that the estimate is held against: 0 unless the entry says otherwise."""
-        expect = self.comparison.expect
+        expect = self.comparison.reference_effect
         if expect is None:
             return 0.0
-        return math.log(expect) if self.comparison.effect == "ratio" else expect
+        return math.log(expect) if self.comparison.effect_type == "ratio" else expect
 
     @cached_property
-    def learned(self) -> list[list[bool]]:
+    def learned_by_arm_and_seed(self) -> list[list[bool]]:
         """True per arm and seed that learned; empty where the entry does not ask."""
         comparison = self.comparison
-        if not comparison.learned:
+        if not comparison.learned_condition:
             return []
-        match = CONDITION.fullmatch(comparison.learned)
+        match = CONDITION.fullmatch(comparison.learned_condition)
         if not match:
             raise ValueError(
-                f"learned is {comparison.learned!r}: write measure(metric) < number"
+                f"learned is {comparison.learned_condition!r}: write measure(metric) < number"
             )
         name, sign, bound = match.groups()
         shown = []
-        for block in self.runs:
+        for block in self.runs_by_block_seed_and_arm:
             for arms, seed in zip(block, comparison.seeds, strict=True):
-                numbers = measure_arms(
+                numbers = measure_each_arm(
                     [name] * len(comparison.arms), self._metrics_by_arm(arms, seed)
                 )
                 shown.append(
@@ -203,38 +236,48 @@ class PairedRuns:
         return [list(arm) for arm in zip(*shown, strict=True)]
 
     @cached_property
-    def matters(self) -> float:
+    def smallest_relevant_effect(self) -> float:
         """The smallest effect that matters, in the unit of the values."""
         comparison = self.comparison
         return (
-            -math.log1p(-comparison.matters)
-            if comparison.effect == "ratio"
-            else comparison.matters
+            -math.log1p(-comparison.smallest_relevant_effect)
+            if comparison.effect_type == "ratio"
+            else comparison.smallest_relevant_effect
         )
 
     @cached_property
     def decision(self) -> Decision:
         """The outcome."""
-        comparison, learned = self.comparison, self.learned
+        comparison, learned = self.comparison, self.learned_by_arm_and_seed
         if learned and not all(all(arm) for arm in learned):
-            return judge_shares(learned[0], learned[1])
-        values = [effect - self.expected for effect in self.effects]
-        return judge(values, self.matters, comparison.claims, comparison.shared)
+            return judge_which_arm_learns(learned[0], learned[1])
+        values = [effect - self.reference_effect for effect in self.effect_per_pair]
+        return judge_differences(
+            values,
+            self.smallest_relevant_effect,
+            comparison.claimed_relation,
+            comparison.test_to_train_ratio,
+        )
 
 
-def _grid(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+def _cartesian_product(values_by_name: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [
+        dict(zip(values_by_name, values, strict=True))
+        for values in product(*values_by_name.values())
+    ]
 
 
-def measure_arms(names: Sequence[str], frames: Sequence[Sequence[pd.DataFrame]]) -> list[float]:
+def measure_each_arm(
+    measure_calls: Sequence[str], frames_by_arm: Sequence[Sequence[pd.DataFrame]]
+) -> list[float]:
     """Return a number per arm: the measure of each, and the mean over several runs of one."""
-    name, arguments = parse_call(names[0])
+    name, arguments = parse_call(measure_calls[0])
     if name in measures.TOGETHER:
-        pairs = [frames[start : start + 2] for start in range(0, len(frames), 2)]
+        pairs = [frames_by_arm[start : start + 2] for start in range(0, len(frames_by_arm), 2)]
         together = measures.TOGETHER[name]
         return [x for pair in pairs for x in together([arm[0] for arm in pair], *arguments)]
     numbers = []
-    for text, arm in zip(names, frames, strict=True):
+    for text, arm in zip(measure_calls, frames_by_arm, strict=True):
         name, arguments = parse_call(text)
         if name in measures.OVER:
             numbers.append(measures.OVER[name](arm, *arguments))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scipy import stats
 
@@ -33,12 +33,17 @@ from lnlab.papers.claims.judge import (
     OPPOSITE,
     SUPPORTED,
     Decision,
-    adjusted_p_by_p,
+    holm_adjusted_p_by_p_value,
     is_mixed,
 )
 from lnlab.paths import place
 from lnlab.seeds import write_seeds
 from lnlab.training.runs import KEPT, write_file
+
+if TYPE_CHECKING:
+    from lnlab.papers.claims.pairs import RunSelector
+    from lnlab.training.experiment import Experiment
+    from lnlab.training.runs import Run
 
 ROOT = place("results")
 NAME = "claims.json"
@@ -50,7 +55,7 @@ OVERLAP = (
 Record = dict[str, Any]
 
 
-def source_hash(root: Path = ROOT) -> str:
+def hash_claims_inputs(root: Path = ROOT) -> str:
     """Return the hash of what the judged claims follow from."""
     here = Path(__file__).parent
     paths = [*root.glob(f"*{KEPT}"), *here.glob("*.toml"), *here.glob("*.py")]
@@ -60,7 +65,7 @@ def source_hash(root: Path = ROOT) -> str:
     return total.hexdigest()
 
 
-def load_records(root: Path = ROOT) -> list[Record]:
+def load_or_judge_records(root: Path = ROOT) -> list[Record]:
     """Return a record of each claim, in the order of the files: kept ones if they are current.
 
     A record has id, paper, source, theme, quote, says, word, verdict, size, effect, interval,
@@ -74,21 +79,25 @@ def load_records(root: Path = ROOT) -> list[Record]:
             raise ValueError(
                 f"{path} is damaged ({error}): `lnlab claims judge` writes it again."
             ) from error
-        if kept["source"] == source_hash(root):
+        if kept["source"] == hash_claims_inputs(root):
             return kept["claims"]
-    return judge_all(root)
+    return judge_statements(root)
 
 
-def save_records(root: Path = ROOT) -> Path:
+def judge_and_save_records(root: Path = ROOT) -> Path:
     """Judge all claims and keep the records beside the runs."""
     text = json.dumps(
-        {"source": source_hash(root), "claims": judge_all(root)}, indent=1, ensure_ascii=False
+        {"source": hash_claims_inputs(root), "claims": judge_statements(root)},
+        indent=1,
+        ensure_ascii=False,
     )
     write_file(root / NAME, (text + "\n").encode())
     return root / NAME
 
 
-def judge_all(root: Path = ROOT, statements: Iterable[Statement] | None = None) -> list[Record]:
+def judge_statements(
+    root: Path = ROOT, statements: Iterable[Statement] | None = None
+) -> list[Record]:
     """Judge claims by the kept runs under a root.
 
     Raises:
@@ -111,57 +120,71 @@ def judge_all(root: Path = ROOT, statements: Iterable[Statement] | None = None) 
     return records
 
 
-def _judge_statement(claim: Statement, runs: Any) -> Record:
+def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
     record: Record = {
-        "id": claim.id, "paper": claim.paper, "source": claim.source, "theme": claim.theme,
-        "quote": claim.quote, "says": claim.says, "word": NOT_TESTED, "verdict": NOT_TESTED,
-        "size": "", "effect": "", "interval": None, "unit": "", "axis": None, "p": None,
-        "q": None, "n": 0, "setting": "", "nearness": "", "declared": "", "command": "",
-        "note": claim.note, "values": [], "seeds": [], "settings": [],
+        "id": statement.id, "paper": statement.paper, "source": statement.place_in_paper,
+        "theme": statement.theme, "quote": statement.quote, "says": statement.says,
+        "word": NOT_TESTED, "verdict": NOT_TESTED, "size": "", "effect": "", "interval": None,
+        "unit": "", "axis": None, "p": None, "q": None, "n": 0, "setting": "", "nearness": "",
+        "declared": "", "command": "", "note": statement.note, "values": [], "seeds": [],
+        "settings": [],
     }  # fmt: skip
-    if claim.needs:
-        return record | {"effect": f"needs {claim.needs}"}
-    if not claim.settings:
+    if statement.needed_to_test:
+        return record | {"effect": f"needs {statement.needed_to_test}"}
+    if not statement.settings:
         from lnlab.papers.claims import equations
 
-        word, effect = equations.judge_formula(claim)
-        code = f'from {equations.__name__} import print_draws; print_draws("{claim.id}")'
+        word, effect = equations.judge_formula(statement)
+        code = f'from {equations.__name__} import print_draws; print_draws("{statement.id}")'
         command = shlex.join(["python", "-c", code])
         if re.match("[a-z]{2}", effect):  # not a formula: "m/(m-1) times ..."
             effect = effect[0].upper() + effect[1:]
-        n = len(equations.DRAWS) if claim.checked == DRAWN else 1
+        n = len(equations.DRAWS) if statement.checked_on == DRAWN else 1
         outcome = {"word": word, "verdict": word, "effect": effect, "n": n}
-        return record | outcome | {"setting": claim.checked, "command": command}
-    judged = [(one, *_judge_comparison(claim, one, runs)) for one in claim.settings]
+        return record | outcome | {"setting": statement.checked_on, "command": command}
+    judged = [(one, *_judge_comparison(statement, one, runs)) for one in statement.settings]
     record["settings"] = [setting for _, _, setting in judged]
     for one, _, setting in judged:
-        setting["older"] = any(_replaces_unkept_setting(other, one) for other in claim.settings)
-    asked = [one for one in judged if not one[0].asks]
-    tested = [one for one in asked if one[1].word != NOT_TESTED] or asked
-    headline, decision, setting = min(tested, key=lambda one: claim.headline_rank(one[0]))
+        setting["older"] = any(
+            _replaces_unkept_setting(other, one) for other in statement.settings
+        )
+    asked = [one for one in judged if not one[0].other_question]
+    tested = [one for one in asked if one[1].verdict_without_size != NOT_TESTED] or asked
+    headline, decision, setting = min(
+        tested, key=lambda one: statement.headline_sort_key(one[0])
+    )
     others = [one for one in judged if one[0] is not headline]
     rank = [*NEAR].index
     same, rest = [], []
     for s, d, _ in others:
         # rates chosen in another way are always the same question
-        chosen = s.tuned_on and headline.tuned_on and s.tuned_on != headline.tuned_on
-        near = rank(s.near) <= rank(headline.near) or chosen
-        (same if near and not s.asks else rest).append(d)
+        chosen = (
+            s.learning_rates_tuned_on
+            and headline.learning_rates_tuned_on
+            and s.learning_rates_tuned_on != headline.learning_rates_tuned_on
+        )
+        near = rank(s.nearness) <= rank(headline.nearness) or chosen
+        (same if near and not s.other_question else rest).append(d)
     counted = [d for _, d, setting in others if d in same and not setting["older"]]
     every = [decision, *same, *rest]
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
-    record["shown"] = _headline_reason(headline, [one for one, _, _ in tested])
-    record["effect"] += wording.describe_bound(headline, decision, record["bound"])
+    record["shown"] = _describe_headline_choice(headline, [one for one, _, _ in tested])
+    record["effect"] += wording.describe_deciding_bound(headline, decision, record["bound"])
     contrary = [
-        one for one in others if one[1].word == OPPOSITE.get(decision.word) and not one[0].asks
+        one
+        for one in others
+        if one[1].verdict_without_size == OPPOSITE.get(decision.verdict_without_size)
+        and not one[0].other_question
     ]
     nearest = [one for one in contrary if one[1] in same]
-    if headline.numbers:
+    if headline.effects_of_unkept_runs:
         record["effect"] += "; its runs are not kept"
     if is_mixed(decision, same, rest):
-        _, against, other = min(nearest, key=lambda one: claim.headline_rank(one[0]))
-        one, opposite = ("for", "against")[:: 1 if decision.word == SUPPORTED else -1]
+        _, against, other = min(nearest, key=lambda one: statement.headline_sort_key(one[0]))
+        one, opposite = ("for", "against")[
+            :: 1 if decision.verdict_without_size == SUPPORTED else -1
+        ]
         effect = (
             f"{one}: {record['effect']}; {opposite}, in “{other['name']}”: {other['effect']}"
         )
@@ -172,19 +195,21 @@ def _judge_statement(claim: Statement, runs: Any) -> Record:
     if nearest and record["word"] != MIXED:
         reasons = "; ".join(_describe_adjusted_p(one, every) for _, one, _ in nearest)
         record["contrary"] = f"not “mixed”, as the opposite has {reasons}"
-    notes = [claim.note, headline.note, OVERLAP if headline.shared else ""]
-    if headline.numbers:
-        notes.append(f"The runs are not kept; values are from commit {headline.numbers_from}.")
+    notes = [statement.note, headline.note, OVERLAP if headline.test_to_train_ratio else ""]
+    if headline.effects_of_unkept_runs:
+        notes.append(
+            f"The runs are not kept; values are from commit {headline.unkept_effects_commit}."
+        )
     record["note"] = " ".join(filter(None, notes))
-    if headline.name in claim.parts:
+    if headline.name in statement.appended_questions:
         record["effect"] = f"{headline.name}: {record['effect']}"
-    record["several"] = bool(claim.parts)
-    for name in claim.parts:
-        answers = [one for one in judged if name == (one[0].asks or one[0].name)]
-        tested = [one for one in answers if one[1].word != NOT_TESTED]
+    record["several"] = bool(statement.appended_questions)
+    for name in statement.appended_questions:
+        answers = [one for one in judged if name == (one[0].other_question or one[0].name)]
+        tested = [one for one in answers if one[1].verdict_without_size != NOT_TESTED]
         answer = NOT_TESTED  # nothing learned
         if tested:
-            _, _, one = min(tested, key=lambda one: claim.headline_rank(one[0]))
+            _, _, one = min(tested, key=lambda one: statement.headline_sort_key(one[0]))
             answer = f"{one['verdict']}, {one['effect']}"
         record["effect"] += f"; {name}: {answer}"
     return record
@@ -192,17 +217,23 @@ def _judge_statement(claim: Statement, runs: Any) -> Record:
 
 def _replaces_unkept_setting(new: Comparison, old: Comparison) -> bool:
     """Return True if a setting repeats one whose runs are not kept, with the same seeds."""
-    alike = new.asks == old.asks and new.seeds == old.seeds and old.name.startswith(new.name)
-    return bool(old.numbers) and not new.numbers and alike
+    alike = (
+        new.other_question == old.other_question
+        and new.seeds == old.seeds
+        and old.name.startswith(new.name)
+    )
+    return bool(old.effects_of_unkept_runs) and not new.effects_of_unkept_runs and alike
 
 
 def _describe_dissenting_settings(shown: Decision, same: Sequence[Decision]) -> str:
     """Return how many other settings, as near to the paper, have another word that decides."""
-    tested = [one.word for one in same if one.word != NOT_TESTED]
+    tested = [
+        one.verdict_without_size for one in same if one.verdict_without_size != NOT_TESTED
+    ]
     verbs = {SUPPORTED: "supports", CONTRADICTED: "contradicts"}
     said = []
     for word, verb in verbs.items():
-        if word != shown.word and (n := tested.count(word)):
+        if word != shown.verdict_without_size and (n := tested.count(word)):
             said.append(f"{n} {verb if n == 1 else verb[:-1]} it")
     if not said:
         return ""
@@ -211,15 +242,16 @@ def _describe_dissenting_settings(shown: Decision, same: Sequence[Decision]) -> 
     return f"; of {len(tested)} other settings as near, {' and '.join(said)}"
 
 
-def _headline_reason(headline: Comparison, tested: Sequence[Comparison]) -> str:
-    """Return which step of :meth:`Statement.headline_rank` left the headline alone."""
+def _describe_headline_choice(headline: Comparison, tested: Sequence[Comparison]) -> str:
+    """Return which step of :meth:`Statement.headline_sort_key` left the headline alone."""
     rates = {
         "validation": "chosen on held-out examples",
         "training": "chosen on the training loss",
     }
     reasons = (
         "it is the nearest to the paper",
-        f"in it each side has its best learning rate, {rates.get(headline.tuned_on)}",
+        "in it each side has its best learning rate, "
+        f"{rates.get(headline.learning_rates_tuned_on)}",
         f"it has the most seeds ({len(headline.seeds)})",
         "it was declared before its runs",
         "it comes first in the file of the claims",
@@ -231,11 +263,15 @@ def _headline_reason(headline: Comparison, tested: Sequence[Comparison]) -> str:
         "as near to the paper, with rates chosen alike and as many seeds",
         "as near to the paper, with rates chosen alike and as many seeds",
     )
-    best = Statement.headline_rank(headline)
+    best = Statement.headline_sort_key(headline)
     for step, (reason, alike) in enumerate(zip(reasons, equals, strict=True)):
-        equal = [one for one in tested if Statement.headline_rank(one)[:step] == best[:step]]
+        equal = [
+            one for one in tested if Statement.headline_sort_key(one)[:step] == best[:step]
+        ]
         left = [
-            one for one in equal if Statement.headline_rank(one)[: step + 1] == best[: step + 1]
+            one
+            for one in equal
+            if Statement.headline_sort_key(one)[: step + 1] == best[: step + 1]
         ]
         if len(equal) > 1 and (len(left) == 1 or reason == reasons[-1]):
             return f"of {len(equal)} settings {alike}, {reason}" if alike else reason
@@ -244,80 +280,96 @@ def _headline_reason(headline: Comparison, tested: Sequence[Comparison]) -> str:
 
 def _name_data(comparison: Comparison) -> str:
     first = comparison.name.partition(",")[0]
-    return first if comparison.on in first else comparison.on
+    return first if comparison.data_name in first else comparison.data_name
 
 
 def _describe_adjusted_p(decision: Decision, every: Sequence[Decision]) -> str:
     """Return how Holm's correction changes the p value of a setting."""
-    tests = sum(one.p is not None for one in every)
+    adjusted = holm_adjusted_p_by_p_value(every)[decision.p_value]
+    tests = sum(one.p_value is not None for one in every)
     return (
-        f"p = {decision.p:.2g} ({adjusted_p_by_p(every)[decision.p]:.2g} after Holm's "
+        f"p = {decision.p_value:.2g} ({adjusted:.2g} after Holm's "
         f"correction for the {tests} comparisons of this statement)"
     )
 
 
 def _judge_comparison(
-    claim: Statement, comparison: Comparison, runs: Any
+    statement: Statement, comparison: Comparison, runs: "RunSelector"
 ) -> tuple[Decision, Record]:
     from lnlab.papers.claims.pairs import PairedRuns
 
     evidence = PairedRuns(comparison, runs)
     try:
         decision = evidence.decision
-        effects = evidence.effects
-        command = "" if comparison.numbers else format_training_commands(evidence.all_runs)
+        effects = evidence.effect_per_pair
+        command = (
+            ""
+            if comparison.effects_of_unkept_runs
+            else format_training_commands(evidence.distinct_runs)
+        )
         levels = used = ""
-        if not comparison.numbers:
+        if not comparison.effects_of_unkept_runs:
             used = wording.describe_cifar10_training(
-                [runs.config(run) for run in evidence.all_runs]
+                [runs.completed_config(run) for run in evidence.distinct_runs]
             )
             levels = (
                 ""
-                if decision.shares
-                else wording.describe_arm_means(comparison, evidence.numbers_by_arm)
+                if decision.learned_counts
+                else wording.describe_arm_means(
+                    comparison, evidence.measurements_by_arm_and_pair
+                )
             )
     except (ValueError, KeyError) as error:
-        raise ValueError(f"{claim.id}, {comparison.name}: {error}") from error
-    expected, matters = evidence.expected, evidence.matters
+        raise ValueError(f"{statement.id}, {comparison.name}: {error}") from error
+    expected, matters = evidence.reference_effect, evidence.smallest_relevant_effect
     ends = None
-    if decision.low is not None and decision.high is not None:
-        ends = decision.low + expected, decision.high + expected
+    if decision.interval_low is not None and decision.interval_high is not None:
+        ends = decision.interval_low + expected, decision.interval_high + expected
     estimate = sum(effects) / len(effects)
-    sign = -1 if comparison.claims in ("less", "not more") else 1
-    verdict = decision.verdict
-    if decision.word == NOT_TESTED:
+    sign = -1 if comparison.claimed_relation in ("less", "not more") else 1
+    verdict = decision.verdict_with_size
+    if decision.verdict_without_size == NOT_TESTED:
         verdict = "not tested: nothing learned"
-    elif comparison.near == "other" and decision.word in OPPOSITE:
-        verdict = f"{decision.word} on {comparison.on}{decision.size_in_words}"
+    elif comparison.nearness == "other data" and decision.verdict_without_size in OPPOSITE:
+        verdict = (
+            f"{decision.verdict_without_size} on {comparison.data_name}{decision.size_suffix}"
+        )
     effect = wording.describe_effect(comparison, estimate, ends)
     read = wording.describe_measure(comparison)
-    if decision.shares:
-        effect = wording.describe_shares(comparison, decision.shares, len(evidence.learned[0]))
+    if decision.learned_counts:
+        effect = wording.describe_learned_counts(
+            comparison, decision.learned_counts, len(evidence.learned_by_arm_and_seed[0])
+        )
         ends, read = None, "the shares of networks that learned, as not all did"
-    effect += wording.describe_pairs(comparison, decision)
+    effect += wording.explain_missing_verdict(comparison, decision)
     claimed = ""
-    if comparison.asks:
-        claimed = wording.describe_claim(comparison, any(decision.shares or ()))
-    change = "% change of " if comparison.effect == "ratio" else ""
+    if comparison.other_question:
+        claimed = wording.describe_claimed_relation(
+            comparison, any(decision.learned_counts or ())
+        )
+    change = "% change of " if comparison.effect_type == "ratio" else ""
     record: Record = {
-        "name": wording.name_setting(comparison), "word": decision.word, "verdict": verdict,
-        "size": decision.size, "effect": effect,
-        "interval": ends and [wording.shown_value(comparison, end) for end in ends],
-        "unit": f"{change}{comparison.unit}", "axis": None,
-        "p": decision.p and float(f"{decision.p:.3g}"),
-        "n": decision.n, "claims": comparison.claims, "pairs": comparison.pairs_name,
-        "expected": comparison.expect, "bound": matters,
-        "why": wording.explain_decision(comparison, decision, matters),
-        "used": used, "levels": levels, "data": _name_data(comparison),
-        "quantity": wording.name_quantity(comparison), "read": read,
-        "shares": bool(decision.shares), "nearness": NEAR[comparison.near],
-        "declared": comparison.declared, "asks": comparison.asks, "claimed": claimed,
-        "compared": wording.name_quantity_and_sides(comparison), "command": command,
-        "note": comparison.note,
-        "learned": wording.describe_learned_condition(comparison.learned),
-        "kept": not comparison.numbers, "numbers_from": comparison.numbers_from,
-        "tuned_on": comparison.tuned_on, "matters": wording.describe_matters(comparison),
-        "values": [wording.shown_value(comparison, one) for one in effects],
+        "name": wording.name_setting(comparison), "word": decision.verdict_without_size,
+        "verdict": verdict, "size": decision.size_class, "effect": effect,
+        "interval": ends and [wording.convert_log_ratio_to_percent(comparison,
+        end) for end in ends],
+        "unit": f"{change}{comparison.quantity_and_unit}", "axis": None,
+        "p": decision.p_value and float(f"{decision.p_value:.3g}"), "n": decision.num_pairs,
+        "claims": comparison.claimed_relation, "pairs": comparison.pair_unit_name,
+        "expected": comparison.reference_effect, "bound": matters,
+        "why": wording.explain_decision(comparison, decision, matters), "used": used,
+        "levels": levels, "data": _name_data(comparison),
+        "quantity": wording.name_quantity_without_unit(comparison), "read": read,
+        "shares": bool(decision.learned_counts), "nearness": NEAR[comparison.nearness],
+        "declared": comparison.declared_in_commit, "asks": comparison.other_question,
+        "claimed": claimed, "compared": wording.name_quantity_and_sides(comparison),
+        "command": command, "note": comparison.note,
+        "learned": wording.describe_learned_condition(comparison.learned_condition),
+        "kept": not comparison.effects_of_unkept_runs,
+        "numbers_from": comparison.unkept_effects_commit,
+        "tuned_on": comparison.learning_rates_tuned_on,
+        "matters": wording.describe_smallest_effect_with_reason(comparison),
+        "values": [wording.convert_log_ratio_to_percent(comparison, one) for one in effects],
         "seeds": list(comparison.seeds),
     }  # fmt: skip
     if ends:
@@ -330,7 +382,7 @@ def _judge_comparison(
 # the commands that train runs again
 
 
-def format_training_commands(runs: Iterable[Any]) -> str:
+def format_training_commands(runs: "Iterable[Run]") -> str:
     """Return the shell commands that train runs, the nearest of the budgets first."""
     from lnlab.papers import EXPERIMENTS
 
@@ -341,10 +393,10 @@ def format_training_commands(runs: Iterable[Any]) -> str:
         one += [seed for seed in experiment.seeds if seed not in one]
     runs = [replace(one, seeds=tuple(numbers)) for one, numbers in seeds.items()]
     commands = [_training_command_words(one) for one in runs]
-    return format_shell_loop(commands) or " && ".join(map(shlex.join, commands))
+    return format_grid_as_shell_loop(commands) or " && ".join(map(shlex.join, commands))
 
 
-def format_shell_loop(commands: Sequence[Sequence[str]]) -> str:
+def format_grid_as_shell_loop(commands: Sequence[Sequence[str]]) -> str:
     """Return a shell loop that runs four or more commands, "" unless they make up a grid."""
     columns = [list(dict.fromkeys(words)) for words in zip(*commands, strict=False)]
     varied = [words for words in columns if len(words) > 1]
@@ -363,7 +415,7 @@ def format_shell_loop(commands: Sequence[Sequence[str]]) -> str:
     return f"{begin}{body.strip()}; {'; '.join(['done'] * len(varied))}"
 
 
-def _training_command_words(experiment: Any) -> list[str]:
+def _training_command_words(experiment: "Experiment") -> list[str]:
     config = experiment.config()
     budgets = _budget_configs(type(experiment), config["batch_size"])
     changes = {
@@ -380,9 +432,13 @@ def _training_command_words(experiment: Any) -> list[str]:
 
 
 @cache
-def _budget_configs(kind: Any, size: int) -> dict[str, Mapping[str, Any]]:
+def _budget_configs(
+    experiment_type: "type[Experiment]", batch_size: int
+) -> dict[str, Mapping[str, Any]]:
     names = ("paper", "notebook")
-    return {name: kind.budget(name, batch_size=size).config() for name in names}
+    return {
+        name: experiment_type.budget(name, batch_size=batch_size).config() for name in names
+    }
 
 
 def _format_command_value(key: str, value: Any) -> str:

@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from lnlab.papers.claims.judge import NOT_TESTED
-from lnlab.papers.claims.results import Record, load_records
+from lnlab.papers.claims.results import Record, load_or_judge_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,18 +98,20 @@ def claims(*ids: str) -> Claims:
         >>> print(lnlab.claims("ba2016-6.6"))
         >>> table = lnlab.claims().to_frame()
     """
-    chosen = [one for one in load_records() if not any(ids) or one["id"].startswith(ids)]
+    chosen = [
+        one for one in load_or_judge_records() if not any(ids) or one["id"].startswith(ids)
+    ]
     return Claims(chosen, controls=not any(ids))
 
 
-def findings(page: str = "") -> str:
+def findings_markdown(claims_page: str = "") -> str:
     """Return the ten findings in Markdown, with links to the statements on a page."""
     text = (Path(__file__).parent / "findings.md").read_text(encoding="utf-8")
-    errata = "docs/errata.md" if page else "../docs/errata.md"
-    return text.replace("](#", f"]({page}#").replace("](errata.md)", f"]({errata})")
+    errata = "docs/errata.md" if claims_page else "../docs/errata.md"
+    return text.replace("](#", f"]({claims_page}#").replace("](errata.md)", f"]({errata})")
 
 
-def explain_record(record: Record, width: int = WIDTH, *, every: bool = True) -> str:
+def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool = True) -> str:
     """Return what is known of one statement: the outcome, details, settings, command.
 
     Args:
@@ -130,7 +132,7 @@ def explain_record(record: Record, width: int = WIDTH, *, every: bool = True) ->
     for title, settings in settings_by_question(record):
         others = [one for one in settings if not one.get("headline")]
         others = [one for one in others if one["word"] != NOT_TESTED]
-        if title and not every:
+        if title and not other_questions:
             left_out += len(others)
         elif others:
             lines = [fill(f"{title or 'Other settings'}:", width, subsequent_indent="  ")]

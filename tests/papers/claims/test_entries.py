@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lnlab.papers.claims.entries import Statement, load_statements, read_statements
+from lnlab.papers.claims.entries import Statement, load_statements, read_statement_file
 from lnlab.papers.claims.pairs import PairedRuns, RunSelector
 from lnlab.training.runs import Run
 
@@ -13,18 +13,18 @@ ENTRY = """
 paper = "A paper"
 [[claim]]
 id = "one"
-source = "1"
+place_in_paper = "1"
 theme = "Results"
 quote = "..."
 says = "..."
 arms = [{ norm = "layer" }, { norm = "none" }]
-measure = "final(loss)"
-matters = 0.1
-reason = "r"
-unit = "nats"
-runs = { data = "x" }
+measure = "final_value(loss)"
+smallest_relevant_effect = 0.1
+smallest_effect_reason = "r"
+quantity_and_unit = "nats"
+common_config = { data = "x" }
 settings = [
-  { name = "digits", near = "smaller", experiment = "mnist", seeds = [0, 1] },
+  { name = "digits", nearness = "same data", experiment = "mnist", seeds = [0, 1] },
 ]
 """
 
@@ -41,11 +41,15 @@ def test_every_entry_is_complete_and_quoted():
 @pytest.mark.parametrize(
     ("old", "new", "refused"),
     [
-        ('unit = "nats"', 'unit = "nats"\ncolour = "red"', "one: field 'colour' is unknown"),
-        ("matters = 0.1", "matters = 0.0", "one, digits: matters is 0.0"),
-        ('near = "smaller"', 'near = "other"', "one, digits: on is missing"),
-        ('experiment = "mnist", ', "", "one, digits: give experiment and runs, or numbers"),
-        ('says = "..."', 'says = "..."\nneeds = "data"', "one: give one of check"),
+        ('_unit = "nats"', '_unit = "nats"\ncolour = "red"', "one: field 'colour' is unknown"),
+        (
+            "smallest_relevant_effect = 0.1",
+            "smallest_relevant_effect = 0.0",
+            "one, digits: smallest_relevant_effect is 0.0",
+        ),
+        ('"same data"', '"other data"', "one, digits: data_name is missing"),
+        ('experiment = "mnist", ', "", "one, digits: give experiment and common_config, or"),
+        ('says = "..."', 'says = "..."\nneeded_to_test = "data"', "one: give one of check"),
         ("[[claim]]", "[[claim]", "a.toml: "),
     ],
 )
@@ -53,7 +57,7 @@ def test_what_an_entry_may_not_have_is_refused_by_name(tmp_path, old, new, refus
     path = tmp_path / "a.toml"
     path.write_text(ENTRY.replace(old, new), encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(refused)):
-        read_statements(path)
+        read_statement_file(path)
 
 
 def run_of(root, norm, seeds, losses, **changes):
@@ -74,13 +78,17 @@ def run_of(root, norm, seeds, losses, **changes):
 def comparison(tmp_path):
     path = tmp_path / "a.toml"
     path.write_text(ENTRY.replace('data = "x"', 'data = "embedded"'), encoding="utf-8")
-    return read_statements(path)[0].settings[0]
+    return read_statement_file(path)[0].settings[0]
 
 
 def test_the_headline_is_chosen_by_rule(comparison):
-    more, tuned = replace(comparison, seeds=(0, 1, 2)), replace(comparison, tuned_on="training")
-    nearest = [tuned, more, comparison, replace(tuned, near="other")]
-    assert sorted([comparison, nearest[3], tuned, more], key=Statement.headline_rank) == nearest
+    more = replace(comparison, seeds=(0, 1, 2))
+    tuned = replace(comparison, learning_rates_tuned_on="training")
+    nearest = [tuned, more, comparison, replace(tuned, nearness="other data")]
+    assert (
+        sorted([comparison, nearest[3], tuned, more], key=Statement.headline_sort_key)
+        == nearest
+    )
 
 
 def test_runs_are_paired_by_seed(tmp_path, comparison):
@@ -88,16 +96,16 @@ def test_runs_are_paired_by_seed(tmp_path, comparison):
         run_of(tmp_path, "layer", (0, 1), (1.0, 2.0)),
         run_of(tmp_path, "none", (1, 0), (4.0, 1.5)),
     ]
-    assert PairedRuns(comparison, RunSelector(runs)).effects == [-0.5, -2.0]
+    assert PairedRuns(comparison, RunSelector(runs)).effect_per_pair == [-0.5, -2.0]
 
 
 def test_unpaired_seeds_and_other_differences_are_refused(tmp_path, comparison):
     layer = run_of(tmp_path, "layer", (0, 1), (1.0, 2.0))
     none = run_of(tmp_path, "none", (0,), (1.5,))
     with pytest.raises(ValueError, match=r"seed 1.*none; one is needed"):
-        _ = PairedRuns(comparison, RunSelector([layer, none])).effects
+        _ = PairedRuns(comparison, RunSelector([layer, none])).effect_per_pair
     more = run_of(tmp_path, "none", (0, 1), (1.0, 2.0), batch_size=7)
     with pytest.raises(ValueError, match=r"seed 0.*one is needed"):
-        _ = PairedRuns(comparison, RunSelector([layer, none, more])).effects
+        _ = PairedRuns(comparison, RunSelector([layer, none, more])).effect_per_pair
     with pytest.raises(ValueError, match="differ in batch_size"):
-        _ = PairedRuns(comparison, RunSelector([layer, more])).effects
+        _ = PairedRuns(comparison, RunSelector([layer, more])).effect_per_pair

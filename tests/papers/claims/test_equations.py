@@ -19,8 +19,8 @@ from lnlab.papers.transformer.model import ARMS
 def statement(**given):
     """A statement that only has what its check needs."""
     return Statement(
-        paper="p", id="i", source="1", theme="Formulas", quote="q", says="s",
-        compares=["the output", "that before"], **given,
+        paper="p", id="i", place_in_paper="1", theme="Formulas", quote="q", says="s",
+        compared_quantities=["the output", "that before"], **given,
     )  # fmt: skip
 
 
@@ -28,38 +28,45 @@ def test_the_command_of_an_exact_statement_names_its_numbers(capsys):
     equations.print_draws("ba2016-table1")
     first, batch, drawn, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("Table 1: under which of six changes")
-    assert batch == "the row of batch norm: table_1(batch) is at most 1e-12 in every draw: yes"
+    assert batch.startswith(
+        "the row of batch norm: table_1_row_error(batch) is at most 1e-12 in"
+    )
     assert len(drawn.split()) == 11
 
 
 def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     readings = [
-        {"says": "for the inputs", "check": "invariance(9, layer)", "within": 1e-12},
-        {"says": "for the sums", "check": "invariance(7, layer)", "within": 1e-12},
+        {"says": says, "check_call": f"transformation_output_change({column}, layer)"}
+        | {"draws_at_most": 1e-12}
+        for says, column in (("for the inputs", 9), ("for the sums", 7))
     ]
-    exact = equations.judge_formula(statement(readings=readings))
-    assert exact.word == AMBIGUOUS
+    exact = equations.judge_formula(statement(interpretations=readings))
+    assert exact.verdict == AMBIGUOUS
     wrong = "the output differs from that before by up to 97 % of the largest value"
-    assert exact.effect == f"Right for the sums. Wrong for the inputs ({wrong})"
-    exact = equations.judge_formula(statement(readings=readings[:1], right="of the sums."))
-    assert (exact.word, exact.effect) == (WRONG, f"{wrong}. Right: of the sums.")
+    assert exact.explanation == f"Right for the sums. Wrong for the inputs ({wrong})"
+    wrong_alone = statement(interpretations=readings[:1], correction="of the sums.")
+    exact = equations.judge_formula(wrong_alone)
+    assert (exact.verdict, exact.explanation) == (WRONG, f"{wrong}. Right: of the sums.")
 
 
 def test_a_draw_that_is_no_number_is_never_right(monkeypatch):
     values = iter([0.0, float("nan"), *[0.0] * 8] * 2)
-    monkeypatch.setitem(equations.CHECKS, "eq_8", lambda seed: next(values))
-    for bound in ("within", "beyond"):
-        assert equations.judge_formula(statement(check="eq_8", **{bound: 0.0})).word == WRONG
+    monkeypatch.setitem(equations.CHECKS, "eq_8_divergence_error", lambda seed: next(values))
+    for bound in ("draws_at_most", "draws_at_least"):
+        one = statement(check_call="eq_8_divergence_error", **{bound: 0.0})
+        assert equations.judge_formula(one).verdict == WRONG
 
 
-EXACT = {claim.id: claim for claim in load_statements() if claim.check or claim.readings}
+EXACT = {
+    claim.id: claim for claim in load_statements() if claim.check_call or claim.interpretations
+}
 WRONG_AS_PRINTED = {
     "ba2016-5.1-eq2-eq3", "ba2016-5.1-all-rescaling", "ba2016-5.2-eq10", "ba2016-5.2-eq13",
     "ba2016-5.2-half", "ba2016-5.2-gain", "ba2016-supplement-eq35",
     "benothman2018-2.1-serve", "benothman2018-2.2-eq6", "ziaee2022-3-layer-norm",
     "ziaee2022-eq19", "ziaee2022-5-2", "wdblog-invariant",
 }  # fmt: skip
-TWO_READINGS = {id for id, claim in EXACT.items() if claim.readings} - {
+TWO_READINGS = {id for id, claim in EXACT.items() if claim.interpretations} - {
     "ba2016-5.2-gain", "ba2016-table1", "ziaee2022-eq16", "ziaee2022-eq19",
     "ba2016-1-independence", "ba2016-3.1-rescaling", "ba2016-eq6",
 }  # fmt: skip
@@ -71,7 +78,7 @@ def known(id):
 
 @pytest.mark.parametrize("id", EXACT)
 def test_the_words_are_those_that_were_derived_by_hand(id):
-    assert equations.judge_formula(EXACT[id]).word == known(id)
+    assert equations.judge_formula(EXACT[id]).verdict == known(id)
 
 
 def rows(**others):
@@ -140,7 +147,7 @@ WITH_A_MISTAKE = {
 def test_a_mistake_changes_the_word(id, monkeypatch):
     for name, value in WITH_A_MISTAKE[id].items():
         monkeypatch.setattr(f"{equations.__name__}.{name}", value)
-    assert equations.judge_formula(EXACT[id]).word != known(id)
+    assert equations.judge_formula(EXACT[id]).verdict != known(id)
 
 
 ERRATA = (Path(__file__).parents[3] / "docs" / "errata.md").read_text()
@@ -149,24 +156,28 @@ PRINTED, RIGHT = (re.findall(rf"{word} `([^`]+)`", ERRATA) for word in ("printed
 
 def readings(call):
     return [
-        one for claim in EXACT.values() for one in claim.all_readings if one["check"] == call
+        one
+        for claim in EXACT.values()
+        for one in claim.all_interpretations
+        if one["check_call"] == call
     ]
 
 
 @pytest.mark.parametrize("call", PRINTED)
 def test_an_erratum_is_wrong_as_printed(call):
-    wide = {"check": call, "compares": ["the formula"], "within": equations.VISIBLE}
-    assert not any(equations.check_reading(one)[0] for one in readings(call) or [wide])
+    wide = {"check_call": call, "compared_quantities": ["the formula"]}
+    wide |= {"draws_at_most": equations.VISIBLE}
+    assert not any(equations.check_interpretation(one)[0] for one in readings(call) or [wide])
 
 
 @pytest.mark.parametrize("call", RIGHT)
 def test_what_an_erratum_gives_instead_is_right(call):
-    held = [equations.check_reading(one)[0] for one in readings(call)]
-    assert max(equations.run_draws(call)) < equations.ROUNDING or (held and all(held))
+    held = [equations.check_interpretation(one)[0] for one in readings(call)]
+    assert max(equations.run_check_draws(call)) < equations.ROUNDING or (held and all(held))
 
 
 def test_every_statement_that_is_wrong_has_an_erratum():
     for id in WRONG_AS_PRINTED:
-        calls = [one["check"] for one in EXACT[id].all_readings]
+        calls = [one["check_call"] for one in EXACT[id].all_interpretations]
         assert any(call.split("(")[0] in ERRATA for call in calls), id
-        assert EXACT[id].right, id
+        assert EXACT[id].correction, id

@@ -14,31 +14,31 @@ from lnlab.book.claims_page import (
     interval_svg,
     settings_by_question,
 )
-from lnlab.papers.claims import claims, findings
+from lnlab.papers.claims import claims, findings_markdown
 from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
 from lnlab.papers.claims.results import (
     ROOT,
-    format_shell_loop,
-    judge_all,
-    load_records,
-    source_hash,
+    format_grid_as_shell_loop,
+    hash_claims_inputs,
+    judge_statements,
+    load_or_judge_records,
 )
 from lnlab.papers.claims.wording import describe_effect
 
-RECORDS = load_records()
+RECORDS = load_or_judge_records()
 BY_ID = {one["id"]: one for one in RECORDS}
 README = Path(__file__).parents[3] / "README.md"
 
 
 def test_the_kept_records_are_current():
     kept = json.loads((ROOT / "claims.json").read_text(encoding="utf-8"))
-    assert kept["source"] == source_hash(), "run `lnlab claims judge`"
+    assert kept["source"] == hash_claims_inputs(), "run `lnlab claims judge`"
 
 
 @pytest.mark.slow
 def test_judging_again_gives_the_kept_records():
-    assert json.loads(json.dumps(judge_all())) == RECORDS
+    assert json.loads(json.dumps(judge_statements())) == RECORDS
 
 
 def test_every_record_has_a_word_and_a_headline():
@@ -150,19 +150,19 @@ def test_a_grid_of_trainings_is_one_loop():
     commands = [
         [f"norm={a}", f"data={b}", "x"] for a in ("layer", "batch pooled") for b in "cd"
     ]
-    assert format_shell_loop(commands) == (
+    assert format_grid_as_shell_loop(commands) == (
         "for norm in layer 'batch pooled'; do for data in c d; do "
         'norm="$norm" data="$data" x; done; done'
     )
-    assert not format_shell_loop(commands[:3])
-    assert not format_shell_loop([*commands[:3], ["norm=layer", "data=e", "x"]])
+    assert not format_grid_as_shell_loop(commands[:3])
+    assert not format_grid_as_shell_loop([*commands[:3], ["norm=layer", "data=e", "x"]])
 
 
 def comparison(**given):
     return Comparison(
-        name="", near="paper", arms=[{"norm": "layer"}, {"norm": "none"}], measure="",
-        matters=0.1, reason="", seeds=(0,),
-        **{"unit": "updates", "effect": "ratio", **given},
+        name="", nearness="paper", arms=[{"norm": "layer"}, {"norm": "none"}], measure="",
+        smallest_relevant_effect=0.1, smallest_effect_reason="", seeds=(0,),
+        **{"quantity_and_unit": "updates", "effect_type": "ratio", **given},
     )  # fmt: skip
 
 
@@ -173,9 +173,10 @@ def comparison(**given):
          "27 % fewer updates with LN than without normalization (21 to 32)"),
         ({}, 0.05, (-0.05, 0.15),
          "5 % more updates with LN than without normalization (5 % fewer to 16 % more)"),
-        ({"unit": "loss"}, 1.1, (0.9, 1.3),
+        ({"quantity_and_unit": "loss"}, 1.1, (0.9, 1.3),
          "with LN, 3 times the loss without normalization (2.5 to 3.7)"),
-        ({"effect": "difference", "unit": "nats of loss", "digits": 1}, -11.0, (-17.0, 5.0),
+        ({"effect_type": "difference", "quantity_and_unit": "nats of loss", "decimals": 1},
+         -11.0, (-17.0, 5.0),
          "11.0 nats lower loss with LN than without normalization (17.0 lower to 5.0 higher)"),
     ],
 )  # fmt: skip
@@ -201,7 +202,7 @@ def test_claims_print_as_a_table_and_plot():
 
 
 def test_every_number_of_a_finding_is_that_of_a_judged_setting():
-    lines = findings().splitlines()
+    lines = findings_markdown().splitlines()
     assert len(lines) == 10
     for line in lines:
         ids = re.findall(r"\]\(#([\w.-]+)\)", line)
@@ -219,4 +220,4 @@ def test_every_number_of_a_finding_is_that_of_a_judged_setting():
 
 
 def test_the_readme_has_the_findings():
-    assert findings("notebooks/18_claims.ipynb") in README.read_text(encoding="utf-8")
+    assert findings_markdown("notebooks/18_claims.ipynb") in README.read_text(encoding="utf-8")
