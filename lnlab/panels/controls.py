@@ -21,7 +21,7 @@ Options = Mapping[str, Any] | Iterable[Any]
 """Values by their labels, or values that are their own labels."""
 
 
-class Chips(ipywidgets.HBox):
+class MultipleChoice(ipywidgets.HBox):
     """Buttons of which up to ``max_chosen`` are pressed; ``value`` has them in that order."""
 
     value = traitlets.Tuple()
@@ -38,11 +38,11 @@ class Chips(ipywidgets.HBox):
         super().__init__([label, ipywidgets.Box(buttons, layout={"flex_flow": "row wrap"})])
         self.add_class("lnlab-chips")
         for button in self.buttons.values():
-            button.observe(self._on_button, "value")
-        self.observe(self._update_buttons, "value")
+            button.observe(self._on_button_pressed, "value")
+        self.observe(self._show_choice_on_buttons, "value")
 
     @traitlets.validate("value")
-    def _check(self, proposal: dict[str, Any]) -> tuple[str, ...]:
+    def _validate_choice(self, proposal: dict[str, Any]) -> tuple[str, ...]:
         value = tuple(proposal["value"])
         for name in value:
             check_option(self.description, name, self.buttons)
@@ -52,13 +52,13 @@ class Chips(ipywidgets.HBox):
             )
         return value
 
-    def _on_button(self, change: dict[str, Any]) -> None:
+    def _on_button_pressed(self, change: dict[str, Any]) -> None:
         name, pressed = change["owner"].description, change["new"]
         if pressed != (name in self.value):
             others = tuple(old for old in self.value if old != name)
             self.value = (*others, name) if pressed else others
 
-    def _update_buttons(self, _: object) -> None:
+    def _show_choice_on_buttons(self, _: object) -> None:
         full = self.max_chosen <= len(self.value) < len(self.buttons)
         words = f"{self.max_chosen} at most: release one to choose another"
         self.full.value = words if full else ""
@@ -67,26 +67,28 @@ class Chips(ipywidgets.HBox):
             button.disabled = full and name not in self.value
 
 
-def log_slider(description: str, smallest: int, largest: int) -> ipywidgets.FloatLogSlider:
-    """Return a slider from 10**smallest to 10**largest in tenths of a decade."""
+def log_slider(
+    description: str, smallest_power: int, largest_power: int
+) -> ipywidgets.FloatLogSlider:
+    """Return a slider from 10**smallest_power to 10**largest_power in tenths of a decade."""
     return ipywidgets.FloatLogSlider(
-        value=1.0, min=smallest, max=largest, step=0.1, description=description,
+        value=1.0, min=smallest_power, max=largest_power, step=0.1, description=description,
         readout_format=".3r", **LABELLED,
     )  # fmt: skip
 
 
-def choice_slider(
-    description: str, options: Options, *, at_end: bool = False
+def options_slider(
+    description: str, options: Options, *, start_at_last: bool = False
 ) -> ipywidgets.SelectionSlider:
     """Return a slider over the given values, which starts at the first or the last."""
     labels = label_options(options)
-    index = len(labels) - 1 if at_end else 0
+    index = len(labels) - 1 if start_at_last else 0
     return ipywidgets.SelectionSlider(
         options=labels, index=index, description=description, **LABELLED
     )
 
 
-def choice(description: str, options: Options) -> ipywidgets.Dropdown:
+def dropdown(description: str, options: Options) -> ipywidgets.Dropdown:
     """Return a list of values to choose from."""
     return ipywidgets.Dropdown(
         options=label_options(options), description=description, **LABELLED
@@ -109,10 +111,10 @@ def label_options(options: Options) -> list[tuple[str, Any]]:
     return [(f"{v:g}" if isinstance(v, float) else str(v), v) for v in options]
 
 
-def player(slider: Any, step: int, interval: int) -> ipywidgets.Play:
-    """Return the buttons that move a slider from end to end, a step each ``interval`` ms."""
-    every = slider_values(slider)
-    play = ipywidgets.Play(min=0, max=len(every) - 1, step=step, interval=interval)
+def play_buttons(slider: Any, step: int, interval_ms: int) -> ipywidgets.Play:
+    """Return the buttons that move a slider from end to end, a step each ``interval_ms``."""
+    every = possible_slider_values(slider)
+    play = ipywidgets.Play(min=0, max=len(every) - 1, step=step, interval=interval_ms)
     play.observe(lambda change: setattr(slider, "value", every[change["new"]]), "value")
     traitlets.dlink((slider, "disabled"), (play, "disabled"))
     return play
@@ -121,7 +123,7 @@ def player(slider: Any, step: int, interval: int) -> ipywidgets.Play:
 # The values that controls can have.
 
 
-def slider_values(slider: Any) -> list[Any]:
+def possible_slider_values(slider: Any) -> list[Any]:
     """Return every value that a slider between two numbers can have."""
     if isinstance(slider, ipywidgets.FloatLogSlider):
         count = round((slider.max - slider.min) / slider.step) + 1
@@ -129,33 +131,33 @@ def slider_values(slider: Any) -> list[Any]:
     return [*range(slider.min, slider.max + 1)]
 
 
-def list_stops(control: Any, value: Any, values: Iterable[Any] = ()) -> dict[str, Any]:
-    """Return what a control can be set to where no kernel runs, by words.
+def values_by_label(control: Any, value: Any, values: Iterable[Any] = ()) -> dict[str, Any]:
+    """Return the values that a control can have where no kernel runs, by their labels.
 
     These are ``values``, or all that it can be set to, and ``value`` among them: in place of a
     number that is almost the same, before texts.
     """
     if isinstance(control, ipywidgets.FloatLogSlider):
-        values = values or slider_values(control)
+        values = values or possible_slider_values(control)
         others = [each for each in values if abs(each / value - 1) > 0.01]
-        return {three_digits(each): each for each in sorted([*others, value])}
-    if isinstance(control, ipywidgets.Combobox | Chips):
+        return {format_three_digits(each): each for each in sorted([*others, value])}
+    if isinstance(control, ipywidgets.Combobox | MultipleChoice):
         texts = dict.fromkeys((value, *(values or control.options)))
         return {text if isinstance(text, str) else " · ".join(text): text for text in texts}
     return dict(control.options)
 
 
-def three_digits(value: float) -> str:
-    """Return the first three digits of a number, written out: 10000 and 0.0001."""
+def format_three_digits(value: float) -> str:
+    """Return a number rounded to three digits, written out: 10000 and 0.0001."""
     return np.format_float_positional(float(f"{value:.3g}"), trim="-")
 
 
-def check(name: str, value: Any, control: Any) -> None:
+def check_control_value(name: str, value: Any, control: Any) -> None:
     """Raise ValueError unless a control can have a value."""
-    if isinstance(control, Chips):
-        control._check({"value": value})
+    if isinstance(control, MultipleChoice):
+        control._validate_choice({"value": value})
     elif hasattr(control, "min"):
-        every = slider_values(control)
+        every = possible_slider_values(control)
         if not every[0] <= value <= every[-1]:
             raise ValueError(f"{name} is {value}: give {every[0]:.10g} to {every[-1]:.10g}.")
     elif not isinstance(control, ipywidgets.Text):

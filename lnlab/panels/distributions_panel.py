@@ -21,18 +21,18 @@ from lnlab.figures.style import (
     title_above,
     trace,
 )
-from lnlab.panels.controls import Chips, check_option, choice, choice_slider
+from lnlab.panels.controls import MultipleChoice, check_option, dropdown, options_slider
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 
 WHAT = {"activations": "inputs of f", "gradients": "gradient of the loss"}
 SLOTS = 4
 RIBBONS = {"wide": (*LIGHT, 0.18), "half": (*DARK, 0.35)}
 """The ribbons by the name of their traces: lower and upper edge, and opacity."""
 
-Frames = Mapping[str, Mapping[str, pd.DataFrame]]
+RecordsByNetAndArm = Mapping[str, Mapping[str, pd.DataFrame]]
 """Records by kind of net and by arm."""
-Sections = Mapping[str, pd.DataFrame]
+QuantilesByArm = Mapping[str, pd.DataFrame]
 """Quantiles by arm: a row for each layer in the order of the net; q05, q25, q50, q75, q95."""
 
 
@@ -42,11 +42,11 @@ class DistributionsPanelSettings:
 
     net: str | None = None  # which of the recorded kinds; None is the first
     arms: tuple[str, ...] = ()  # of that net, at most four; none: the first four
-    what: str = "activations"  # or gradients
+    quantity: str = "activations"  # or gradients
     step: int | None = None  # one of those that were recorded; None is the first
 
 
-def distributions(frames: Frames, **settings: Any) -> Panel:
+def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
     """Return the panel of distributions in all layers, step by step of a training.
 
     Args:
@@ -73,25 +73,28 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
     steps = [*every.pop()]
 
     @lru_cache(maxsize=1000)
-    def sections(net: str, arms: tuple[str, ...], what: str, step: int) -> Sections:
+    def quantiles_by_arm(
+        net: str, arms: tuple[str, ...], quantity: str, step: int
+    ) -> QuantilesByArm:
         known = {arm: frames[net][arm] for arm in arms if arm in frames[net]}
-        return {arm: layer_quantiles(frame, what, step) for arm, frame in known.items()}
+        return {arm: layer_quantiles(frame, quantity, step) for arm, frame in known.items()}
 
-    def y_limit(state: DistributionsPanelSettings) -> float:
+    def y_limit(settings: DistributionsPanelSettings) -> float:
         """Return the limit of the axis, for activations over all steps."""
+        choice = settings.net, settings.arms, settings.quantity
         edges = [
             np.abs(frame[["q05", "q95"]].to_numpy()).max(initial=0.0)
-            for step in (steps if state.what == "activations" else [state.step])
-            for frame in sections(state.net, state.arms, state.what, step).values()
+            for step in (steps if settings.quantity == "activations" else [settings.step])
+            for frame in quantiles_by_arm(*choice, step).values()
         ]
         return 1.05 * max(edges, default=0.0) or 1.0
 
-    def show(state: DistributionsPanelSettings) -> Shown:
-        shown = sections(state.net, state.arms, state.what, state.step)
-        title = f"{state.net}: {WHAT[state.what]}, step {state.step}"
-        figure = distributions_figure(shown, y_limit(state), WHAT[state.what])
+    def draw(settings: DistributionsPanelSettings) -> TitledFigure:
+        shown = quantiles_by_arm(settings.net, settings.arms, settings.quantity, settings.step)
+        title = f"{settings.net}: {WHAT[settings.quantity]}, step {settings.step}"
+        figure = distributions_figure(shown, y_limit(settings), WHAT[settings.quantity])
         widths = ", ".join(
-            f"{arm} {format_number(width_ratio(frame))}"
+            f"{arm} {format_number(last_to_first_width_ratio(frame))}"
             for arm, frame in shown.items()
             if len(frame)
         )
@@ -99,24 +102,24 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
             "Width of the band with 90 % of the values, last layer divided by first layer: "
             f"{widths}."
         )
-        if not state.arms:
+        if not settings.arms:
             text = "Choose a normalizer to see its layers."
         elif not widths:
             text = "Nothing was recorded for this choice."
-        return Shown(figure, title, f"{title}. {text}")
+        return TitledFigure(figure, title, f"{title}. {text}")
 
-    state = DistributionsPanelSettings(**settings)
-    net = state.net or next(iter(frames))
+    initial = DistributionsPanelSettings(**settings)
+    net = initial.net or next(iter(frames))
     check_option("net", net, frames)
-    for arm in state.arms:
+    for arm in initial.arms:
         check_option("an arm", arm, frames[net])
-    state = replace(state, arms=tuple(state.arms or [*frames[net]][:SLOTS]))
+    initial = replace(initial, arms=tuple(initial.arms or [*frames[net]][:SLOTS]))
     all_arms = dict.fromkeys(arm for arms in frames.values() for arm in arms)
     controls = {
-        "arms": Chips("normalizers", all_arms, SLOTS),
-        "step": choice_slider("step", steps),
-        "net": choice("net", frames.keys()),
-        "what": choice("shown", {words: what for what, words in WHAT.items()}),
+        "arms": MultipleChoice("normalizers", all_arms, SLOTS),
+        "step": options_slider("step", steps),
+        "net": dropdown("net", frames.keys()),
+        "quantity": dropdown("shown", {words: name for name, words in WHAT.items()}),
     }
     last = "Set step to the last, then drag it back to the first: which layers change first?"
     suggestions: dict[str, dict[str, Any]] = {last: {"step": steps[-1]}}
@@ -124,7 +127,7 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         text = f"Show the network {other} at the last step: how much do its layers differ?"
         suggestions[text] = {"net": other, "step": steps[-1]}
     text = "The gradients before training: do they grow from the last layer to the first?"
-    suggestions[text] = {"what": "gradients", "step": steps[0]}
+    suggestions[text] = {"quantity": "gradients", "step": steps[0]}
     if {"none", "weight"} <= {*frames[net]}:
         text = "“none” and “weight” before training: do they differ?"
         suggestions[text] = {"arms": ("none", "weight"), "step": steps[0]}
@@ -133,8 +136,8 @@ def distributions(frames: Frames, **settings: Any) -> Panel:
         "one step of its training, a subplot for each normalizer"
     )
     return Panel(
-        state, controls, show, alt={"distributions": alt}, notebook="15",
-        on_page=["step", "net", "what"], suggestions=suggestions,
+        initial, controls, draw, alt={"distributions": alt}, notebook="15",
+        on_page=["step", "net", "quantity"], suggestions=suggestions,
     )  # fmt: skip
 
 
@@ -144,21 +147,23 @@ def layer_quantiles(frame: pd.DataFrame, quantity: str, step: int) -> pd.DataFra
     layers = recorded.loc[recorded["what"] == "activations", "name"].unique()
     here = recorded[(recorded["step"] == step) & (recorded["what"] == quantity)]
     by_name = here.drop_duplicates("name").set_index("name")  # of several calls the first
-    return by_name.reindex(sorted(layers, key=layer_order)).dropna(subset=["q50"])
+    return by_name.reindex(sorted(layers, key=layer_sort_key)).dropna(subset=["q50"])
 
 
-def layer_order(name: str) -> list[tuple[int, str]]:
-    """Return what sorts layer 10 behind layer 2."""
+def layer_sort_key(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts layer 10 behind layer 2."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]
 
 
-def width_ratio(section: pd.DataFrame) -> float:
-    """Return the width of the distribution of the last layer over that of the first."""
-    widths = (section["q95"] - section["q05"]).to_numpy()
+def last_to_first_width_ratio(quantiles: pd.DataFrame) -> float:
+    """Return the width of the last layer's distribution over that of the first."""
+    widths = (quantiles["q95"] - quantiles["q05"]).to_numpy()
     return float(widths[-1] / widths[0]) if widths[0] else np.nan
 
 
-def distributions_figure(sections: Sections, y_limit: float, y_title: str) -> Figure:
+def distributions_figure(
+    quantiles_by_arm: QuantilesByArm, y_limit: float, y_title: str
+) -> Figure:
     """Return subplots, one a net: median, middle half and nine tenths of every layer.
 
     Args:
@@ -166,13 +171,13 @@ def distributions_figure(sections: Sections, y_limit: float, y_title: str) -> Fi
         y_limit: the axis goes from minus this to this.
         y_title: what the quantiles are of, with its unit.
     """
-    styles, data, notes = line_styles(sections), [], []
+    styles, data, notes = line_styles(quantiles_by_arm), [], []
     layout = base_layout(400, 64, 12, 34, 46)
-    if not sections:
+    if not quantiles_by_arm:
         layout |= axes(0, QUIET, QUIET)
-    domains = side_by_side(max(1, len(sections)), 0.03)
+    domains = side_by_side(max(1, len(quantiles_by_arm)), 0.03)
     for slot, ((name, frame), domain) in enumerate(
-        zip(sections.items(), domains, strict=False)
+        zip(quantiles_by_arm.items(), domains, strict=False)
     ):
         color, layers = styles[name]["color"], len(frame)
         at = np.arange(1.0, layers + 1)

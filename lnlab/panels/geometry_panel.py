@@ -24,9 +24,9 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.nn import NORMS, NormLayer
-from lnlab.panels.controls import Chips, choice, choice_slider, log_slider
+from lnlab.panels.controls import MultipleChoice, dropdown, log_slider, options_slider
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 
 INPUTS, CASES, SLOTS = 6, 24, 4
 NORMALIZERS: dict[str, NormLayer] = {
@@ -52,137 +52,159 @@ class GeometryPanelSettings:
     """H linear models of the same inputs, at a random W."""
 
     normalizers: tuple[str, ...] = ("none", "layer", "batch", "weight")
-    family: str = "Gaussian"  # the distribution of the outputs
-    length: float = 1.0  # W is this many times N(0, 1); 0.1 to 10
-    inputs: float = 1.0  # the inputs are this many times N(0, 1/D); 0.1 to 10
+    output_family: str = "Gaussian"  # the distribution of the outputs
+    weight_scale: float = 1.0  # W is this many times N(0, 1); 0.1 to 10
+    input_scale: float = 1.0  # the inputs are this many times N(0, 1/D); 0.1 to 10
     units: int = 16  # H
 
 
-def model(name: str, family: str, length: float, inputs: float, units: int) -> GLM:
-    """Return the models of a state; the same random numbers whatever is set."""
+def random_glm(
+    name: str, output_family: str, weight_scale: float, input_scale: float, units: int
+) -> GLM:
+    """Return the models of the settings; the same random numbers whatever is set."""
     W, x = normal(0, 6, units, INPUTS), normal(0, 7, CASES, INPUTS) / INPUTS**0.5
-    return GLM(length * W, inputs * x, NORMALIZERS[name], FAMILIES[family])
+    return GLM(weight_scale * W, input_scale * x, NORMALIZERS[name], FAMILIES[output_family])
+
+
+class StepCurvatures(NamedTuple):
+    """Curvatures of the KL divergence, in nats."""
+
+    weights: float  # along a step of W
+    gains: float  # along one of all gains, or of all ||w_i|| where nothing normalizes
 
 
 @lru_cache(maxsize=20_000)
-def step_costs(
-    name: str, family: str, length: float, inputs: float, units: int
-) -> tuple[float, float]:
-    """Return the cost of a step that turns W, and of one of the gains, in nats.
+def step_curvatures(
+    name: str, output_family: str, weight_scale: float, input_scale: float, units: int
+) -> StepCurvatures:
+    """Return the curvature of the KL divergence along a step of W and one of the gains.
 
     That is 2 D_KL/||delta||², the curvature along a random step of W and along one of all
     gains, or of all ||w_i|| where nothing normalizes.
     """
-    glm = model(name, family, length, inputs, units)
+    glm = random_glm(name, output_family, weight_scale, input_scale, units)
     turn, stretch = torch.zeros_like(glm.theta), torch.zeros_like(glm.theta)
     turn[:, :INPUTS] = normal(1, 6, units, INPUTS)
     if glm.is_unnormalized:
         stretch[:, :INPUTS] = glm.W / glm.W.norm(dim=1, keepdim=True)
     else:
         stretch[:, -1] = 1.0
-    return curvature(glm, STEP * turn), curvature(glm, STEP * stretch)
+    steps = STEP * turn, STEP * stretch
+    return StepCurvatures(*(kl_curvature_along_step(glm, step) for step in steps))
 
 
-def curvature(glm: GLM, delta: torch.Tensor) -> float:
+def kl_curvature_along_step(glm: GLM, step: torch.Tensor) -> float:
     """Return 2 D_KL/||delta||² of a step."""
-    return 2 * divergence(glm, delta) / float(delta.square().sum())
+    return 2 * divergence(glm, step) / float(step.square().sum())
 
 
 @lru_cache(maxsize=200)
-def block_error(name: str, family: str, units: int) -> float:
+def relative_error_of_eq_13(name: str, output_family: str, units: int) -> float:
     """Return the relative distance of a block of eq. 13 from the metric."""
-    return error_of_eq_13(model(name, family, 1.0, 1.0, units)).own
+    return error_of_eq_13(random_glm(name, output_family, 1.0, 1.0, units)).own
 
 
-class CostCurve(NamedTuple):
-    """A curve ``values`` over ``at`` (K,), and the value at the place that is looked at."""
+class CurveWithMarker(NamedTuple):
+    """A curve ``y`` over ``x`` (K,), and the point of the present settings on it."""
 
-    at: np.ndarray
-    values: np.ndarray
-    here: float
-    value: float
-
-
-Costs = Mapping[str, tuple[CostCurve, CostCurve, CostCurve]]
-"""Curves by normalizer: the cost of a step of W, of the gain, and the error of eq. 13."""
+    x: np.ndarray
+    y: np.ndarray
+    marker_x: float
+    marker_y: float
 
 
-def cost_curves(name: str, s: GeometryPanelSettings) -> tuple[CostCurve, CostCurve, CostCurve]:
-    """Return the three curves of a normalizer."""
-    by_length = np.array([step_costs(name, s.family, c, s.inputs, s.units)[0] for c in SIZES])
-    by_inputs = np.array([step_costs(name, s.family, s.length, c, s.units)[1] for c in SIZES])
-    turn, stretch = step_costs(name, s.family, s.length, s.inputs, s.units)
-    errors, here = [block_error(name, s.family, units) for units in UNITS], float(s.units)
-    return (
-        CostCurve(SIZES, by_length, s.length, turn),
-        CostCurve(SIZES, by_inputs, s.inputs, stretch),
-        CostCurve(np.array(UNITS, float), np.array(errors), here, errors[UNITS.index(s.units)]),
+class GeometryCurves(NamedTuple):
+    """The three curves that the panel shows of one normalizer."""
+
+    weight_curvature: CurveWithMarker  # along a step of W, over the scale of W
+    gain_curvature: CurveWithMarker  # along a step of the gains, over the scale of x
+    eq_13_error: CurveWithMarker  # over the units
+
+
+def curves_of_normalizer(name: str, settings: GeometryPanelSettings) -> GeometryCurves:
+    """Return the curves of a normalizer over the scales of W and x, and over the units."""
+    family, units = settings.output_family, settings.units
+    w, x = settings.weight_scale, settings.input_scale
+    over_w = np.array([step_curvatures(name, family, c, x, units).weights for c in SIZES])
+    over_x = np.array([step_curvatures(name, family, w, c, units).gains for c in SIZES])
+    now = step_curvatures(name, family, w, x, units)
+    errors = [relative_error_of_eq_13(name, family, count) for count in UNITS]
+    return GeometryCurves(
+        CurveWithMarker(SIZES, over_w, w, now.weights),
+        CurveWithMarker(SIZES, over_x, x, now.gains),
+        CurveWithMarker(
+            np.array(UNITS, float), np.array(errors), float(units), errors[UNITS.index(units)]
+        ),
     )
 
 
-def show(state: GeometryPanelSettings) -> Shown:
+def draw(settings: GeometryPanelSettings) -> TitledFigure:
     """Return three subplots on logarithmic axes, a line and a dot for each normalizer."""
-    curves = {name: cost_curves(name, state) for name in state.normalizers}
+    curves = {name: curves_of_normalizer(name, settings) for name in settings.normalizers}
     title = (
-        f"{state.family} outputs, H = {state.units} units, weights W × {state.length:.3g}, "
-        f"D = {INPUTS} inputs x × {state.inputs:.3g}, {CASES} examples"
+        f"{settings.output_family} outputs, H = {settings.units} units, "
+        f"weights W × {settings.weight_scale:.3g}, "
+        f"D = {INPUTS} inputs x × {settings.input_scale:.3g}, {CASES} examples"
     )
     if not curves:
         text = f"{title}. Choose a normalizer."
-        return Shown(geometry_figure(curves), title, text)
+        return TitledFigure(geometry_figure(curves), title, text)
     factors, errors = [], []
     for name, (turn, stretch, off) in curves.items():
-        turn_at_1, stretch_at_1 = step_costs(name, state.family, 1.0, 1.0, state.units)
+        turn_at_1, stretch_at_1 = step_curvatures(
+            name, settings.output_family, 1.0, 1.0, settings.units
+        )
         ratios = (
-            format_number(turn.value / turn_at_1),
-            format_number(stretch.value / stretch_at_1),
+            format_number(turn.marker_y / turn_at_1),
+            format_number(stretch.marker_y / stretch_at_1),
         )
         factors.append(f"{name} {' and '.join(ratios)}")
-        errors.append(f"{format_number(off.value)} ({name})")
+        errors.append(f"{format_number(off.marker_y)} ({name})")
     text = (
         "Curvature of the KL divergence along W and along a gain, divided by its value at "
         f"W × 1 and x × 1: {', '.join(factors)}. Relative error of the Fisher matrix by "
         f"eq. 13: {', '.join(errors)}."
     )
-    return Shown(geometry_figure(curves), title, text)
+    return TitledFigure(geometry_figure(curves), title, text)
 
 
-def geometry_figure(curves: Costs) -> Figure:
+def geometry_figure(curves: Mapping[str, GeometryCurves]) -> Figure:
     """Return the figure of cost curves; what is 0 is drawn at the foot, 1e-17."""
     styles, data, notes = thinning_line_styles(curves), [], []
     layout = base_layout(400, 60, 12, 62, 46)
     common = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>"}
-    for index, (part, (title, x, y)) in enumerate(PARTS.items()):
+    for index, (subplot, (title, x, y)) in enumerate(PARTS.items()):
         dots = []
         for slot, (name, several) in enumerate(curves.items()):
             curve, color = several[index], styles[name]["color"]
             edge = {"color": INK, "width": 1.5}
             data.append(trace(
-                "scatter", f"{part} {slot}", index, mode="lines", line=styles[name],
-                x=curve.at, y=np.maximum(curve.values, FLOOR), **common,
+                "scatter", f"{subplot} {slot}", index, mode="lines", line=styles[name],
+                x=curve.x, y=np.maximum(curve.y, FLOOR), **common,
             ))  # fmt: skip
             dots.append(trace(
-                "scatter", f"{part} {slot} here", index, mode="markers",
+                "scatter", f"{subplot} {slot} here", index, mode="markers",
                 marker={"color": color, "size": 16 - 2.5 * slot, "line": edge},
-                x=np.array([curve.here]), y=np.array([max(curve.value, FLOOR)]), **common,
+                x=np.array([curve.marker_x]), y=np.array([max(curve.marker_y, FLOOR)]),
+                **common,
             ))  # fmt: skip
         data += dots
         domain = side_by_side(len(PARTS), 0.1025)[index]
         shown = [several[index] for several in curves.values()]
-        low, high = powers_around([curve.values for curve in shown], -2, 2, step=2)
-        heights = power_axis(-18, 0) if part == "error" else power_axis(low, high)
-        places = {"domain": domain, "title": {"text": x}} | x_axis(part, shown)
+        low, high = powers_around([curve.y for curve in shown], -2, 2, step=2)
+        heights = power_axis(-18, 0) if subplot == "error" else power_axis(low, high)
+        places = {"domain": domain, "title": {"text": x}} | log_x_axis(subplot, shown)
         layout |= axes(index, places, heights | {"title": {"text": y}})
         notes.append(title_above(title, domain))
     notes.append(legend(curves, 32))
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
-def x_axis(part: str, shown: Sequence[CostCurve]) -> dict[str, Any]:
+def log_x_axis(subplot: str, shown: Sequence[CurveWithMarker]) -> dict[str, Any]:
     """Return the logarithmic axis of a subplot, with room for a dot at its ends."""
-    at = shown[0].at if shown else np.array([0.1, 10.0])
+    at = shown[0].x if shown else np.array([0.1, 10.0])
     ticks: dict[str, Any] = {"dtick": 1}
-    if part == "error":
+    if subplot == "error":
         ticks = {"tickvals": at.tolist(), "ticktext": [f"{value:g}" for value in at]}
     low, high = np.log10(at[0]) - 0.08, np.log10(at[-1]) + 0.08
     return {"type": "log", "range": [low, high]} | ticks
@@ -194,21 +216,21 @@ def geometry(**settings: Any) -> Panel:
     It starts with ``settings``, fields of :class:`GeometryPanelSettings`.
 
     Examples:
-        >>> panel = lnlab.panels.geometry(length=5.0)
+        >>> panel = lnlab.panels.geometry(weight_scale=5.0)
     """
     controls = {
-        "normalizers": Chips("normalizers", NORMALIZERS, max_chosen=SLOTS),
-        "length": log_slider("W times", -1, 1),
-        "inputs": log_slider("x times", -1, 1),
-        "units": choice_slider("units H", UNITS),
-        "family": choice("outputs", FAMILIES.keys()),
+        "normalizers": MultipleChoice("normalizers", NORMALIZERS, max_chosen=SLOTS),
+        "weight_scale": log_slider("W times", -1, 1),
+        "input_scale": log_slider("x times", -1, 1),
+        "units": options_slider("units H", UNITS),
+        "output_family": dropdown("outputs", FAMILIES.keys()),
     }
     suggestions = {
         "W times 10, then drag it down to 0.1: three lines of the left picture fall, all with "
-        "the same slope. Which one does not, and why?": {"length": 10.0},
-        "x times 10: which curvatures in the middle rise?": {"inputs": 10.0},
+        "the same slope. Which one does not, and why?": {"weight_scale": 10.0},
+        "x times 10: which curvatures in the middle rise?": {"input_scale": 10.0},
         "Bernoulli outputs, W times 10: which network saturates?": {
-            "family": "Bernoulli", "length": 10.0,
+            "output_family": "Bernoulli", "weight_scale": 10.0,
         },
         "units H = 64: what happens in the right picture?": {"units": 64},
     }  # fmt: skip
@@ -218,6 +240,6 @@ def geometry(**settings: Any) -> Panel:
         "line for each normalizer"
     )
     return Panel(
-        GeometryPanelSettings(**settings), controls, show, alt={"geometry": alt}, notebook="03",
-        on_page=["length"], suggestions=suggestions,
+        GeometryPanelSettings(**settings), controls, draw, alt={"geometry": alt}, notebook="03",
+        on_page=["weight_scale"], suggestions=suggestions,
     )  # fmt: skip

@@ -45,15 +45,15 @@ from lnlab.nn.table1 import (
 )
 from lnlab.panels.controls import (
     MODES,
-    Chips,
-    choice,
-    choice_slider,
+    MultipleChoice,
+    dropdown,
+    format_three_digits,
     log_slider,
-    player,
-    three_digits,
+    options_slider,
+    play_buttons,
 )
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 
 UNITS, INPUTS, CASES, MOST = 64, 16, 128, 4
 
@@ -83,8 +83,12 @@ SUGGESTIONS: dict[str, dict[str, Any]] = {
     "Other normalizers: which of them have the invariances of layer norm?": {
         "normalizers": ("layer", "rms", "group", "scale"),
     },
-    "A negative δ: are they still invariant?": {"transformation": 1, "delta": 2.51, "sign": -1},
-    "A batch size of 1: what does batch norm output now?": {"transformation": 4, "batch": 1},
+    "A negative δ: are they still invariant?": {
+        "transformation": 1, "delta": 2.51, "delta_sign": -1,
+    },
+    "A batch size of 1: what does batch norm output now?": {
+        "transformation": 4, "batch_size": 1,
+    },
 }  # fmt: skip
 """Things to try in notebook 02: texts, and the settings of each."""
 
@@ -124,25 +128,25 @@ class InvariancePanelSettings:
     normalizers: tuple[str, ...] = PAPER  # at most four rows of Table 1 and its extension
     transformation: int = 1  # the column, 1 to 10
     delta: float = 2.51  # the factor, or the multiple of a fixed vector that is added
-    sign: int = 1  # of delta, 1 or -1
+    delta_sign: int = 1  # of delta, 1 or -1
     eps: float = 1e-5  # of every normalizer that has one
     dtype: str = "float64"  # of weights, inputs, statistics and outputs
-    batch: int = 32  # B; frozen and recomputed statistics are those of all 128 cases
-    mode: str = "batch"  # statistics over cases: "batch", "frozen" before the change, or
-    # "recomputed" after it
+    batch_size: int = 32  # B; frozen and recomputed statistics are those of all 128 cases
+    # statistics over cases: "batch", "frozen" before the change, or "recomputed" after it
+    statistics_source: str = "batch"
 
     @property
-    def change(self) -> Transformation:
+    def selected_transformation(self) -> Transformation:
         """The transformation that ``transformation`` numbers."""
         return TRANSFORMATIONS[self.transformation - 1]
 
     @property
-    def amount(self) -> float:
+    def signed_delta(self) -> float:
         """Delta with its sign."""
-        return self.sign * self.delta
+        return self.delta_sign * self.delta
 
     @property
-    def precision(self) -> torch.dtype:
+    def torch_dtype(self) -> torch.dtype:
         """The dtype of torch that ``dtype`` names."""
         return DTYPES[self.dtype]
 
@@ -151,179 +155,207 @@ class InvariancePanelSettings:
 
 
 @lru_cache(maxsize=32)
-def weights_and_inputs(dtype: torch.dtype, batch: int) -> LayerInputs:
+def fixed_weights_and_inputs(dtype: torch.dtype, batch_size: int) -> LayerInputs:
     """Return the weights and inputs, always the same."""
     given = cast(random_layer_inputs(UNITS, INPUTS, CASES), dtype)
-    return replace(given, x=given.x[:batch])
+    return replace(given, x=given.x[:batch_size])
 
 
 @cache
-def unit_shift(dtype: torch.dtype) -> torch.Tensor:
+def fixed_random_shift(dtype: torch.dtype) -> torch.Tensor:
     """Return the vector that shifts are multiples of."""
-    return random_shift(weights_and_inputs(dtype, CASES))
+    return random_shift(fixed_weights_and_inputs(dtype, CASES))
 
 
 @lru_cache(maxsize=128)
-def layer(
+def normalized_layer(
     row: TableRow,
     eps: float,
     dtype: torch.dtype,
-    batch: int = CASES,
+    batch_size: int = CASES,
     statistics: StatisticsSource = StatisticsSource.BATCH,
 ) -> NormalizedLayer:
     """Return the layer of one row, its gains and biases always the same."""
-    given = weights_and_inputs(dtype, batch if statistics is StatisticsSource.BATCH else CASES)
+    given = fixed_weights_and_inputs(
+        dtype, batch_size if statistics is StatisticsSource.BATCH else CASES
+    )
     return NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=0)
 
 
-def layers(
-    state: InvariancePanelSettings, rows: Mapping[str, TableRow] = NORMALIZERS
+def layers_by_name(
+    settings: InvariancePanelSettings, rows: Mapping[str, TableRow] = NORMALIZERS
 ) -> dict[str, NormalizedLayer]:
-    """Return the layers of the state's normalizers."""
+    """Return the layers of the chosen normalizers, by name."""
     made = {}
-    for name in state.normalizers:
-        mode = MODES[state.mode] if depends_on_batch(rows[name]) else StatisticsSource.BATCH
-        made[name] = layer(rows[name], state.eps, state.precision, state.batch, mode)
+    for name in settings.normalizers:
+        source = StatisticsSource.BATCH
+        if uses_batch_statistics(rows[name]):
+            source = MODES[settings.statistics_source]
+        made[name] = normalized_layer(
+            rows[name], settings.eps, settings.torch_dtype, settings.batch_size, source
+        )
     return made
 
 
 @cache
-def depends_on_batch(row: TableRow) -> bool:
+def uses_batch_statistics(row: TableRow) -> bool:
     """Return True if a row has statistics over cases, and so a mode."""
     return isinstance(row.make_norm(UNITS), BatchNormalizer)
 
 
 @lru_cache(maxsize=20_000)
-def defect(layer: NormalizedLayer, column: int, amount: float) -> float:
+def invariance_defect(layer: NormalizedLayer, column: int, signed_delta: float) -> float:
     """Return the defect of a layer: :mod:`lnlab.analysis.normalized_layer`."""
-    shift = amount * unit_shift(layer.given.x.dtype)
-    return layer.defect(TRANSFORMATIONS[column - 1], amount, shift)
+    shift = signed_delta * fixed_random_shift(layer.given.x.dtype)
+    return layer.defect(TRANSFORMATIONS[column - 1], signed_delta, shift)
 
 
 @lru_cache(maxsize=64)
-def distribution(
-    layer: NormalizedLayer, column: int, amount: float
+def before_and_after_traces(
+    layer: NormalizedLayer, column: int, signed_delta: float
 ) -> dict[str, dict[str, Any]]:
     """Return the histograms of a layer's outputs before and after a change, and strings.
 
     Of a change of one unit or one case only that unit or case is drawn.
     """
     touched: Any = {3: (slice(None), 0), 6: (0,)}.get(column, ())
-    vector = amount * unit_shift(layer.given.x.dtype)
-    y = layer.output(TRANSFORMATIONS[column - 1](layer.given, amount, vector))
+    vector = signed_delta * fixed_random_shift(layer.given.x.dtype)
+    y = layer.output(TRANSFORMATIONS[column - 1](layer.given, signed_delta, vector))
     before, after = (v[touched].flatten().double().numpy() for v in (layer.y, y))
-    edge = x_limit(layer.row)
-    (x, first), (_, second) = histogram(before, edge), histogram(after, edge)
+    limit = output_axis_limit(layer.row)
+    (x, first), (_, second) = histogram_outline(before, limit), histogram_outline(after, limit)
     peak = first.max() or 1.0  # so that a picture of few values is as high
     change = relative_change(y, layer.y)
-    words = "unchanged" if change < EXACT[y.dtype] else change_in_words(change, EXACT[y.dtype])
+    words = (
+        "unchanged"
+        if change < EXACT[y.dtype]
+        else describe_output_change(change, EXACT[y.dtype])
+    )
     return {
         "before": {"x": x, "y": first / peak},
-        "strings": movement_lines(before, after, edge),
+        "strings": movement_lines(before, after, limit),
         "after": {"x": x, "y": np.minimum(second / peak, CUT)},
         "note": {"x": np.zeros(1), "y": np.array([PEAK - 0.14]), "text": [escape(words)]},
     }
 
 
 @cache
-def x_limit(row: TableRow) -> float:
-    """Return a limit of the axis that holds a row's outputs; the state does not move it."""
-    y = layer(row, 1e-5, torch.float64).y
+def output_axis_limit(row: TableRow) -> float:
+    """Return a limit of the axis that holds a row's outputs; the settings do not move it."""
+    y = normalized_layer(row, 1e-5, torch.float64).y
     return 1.4 * float(y.abs().flatten().quantile(0.998))
 
 
-def histogram(values: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
+def histogram_outline(values: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the outline of a histogram over [-edge, edge], as shares of all values.
 
     What lies beyond is counted in the last bins; NaN nowhere.
     """
-    edges = np.linspace(-edge, edge, BINS + 1)
-    inside = np.clip(values[~np.isnan(values)], -edge, edge)
+    edges = np.linspace(-limit, limit, BINS + 1)
+    inside = np.clip(values[~np.isnan(values)], -limit, limit)
     shares = np.histogram(inside, edges)[0] / values.size
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
 
 
-def movement_lines(before: np.ndarray, after: np.ndarray, edge: float) -> dict[str, np.ndarray]:
+def movement_lines(
+    before: np.ndarray, after: np.ndarray, limit: float
+) -> dict[str, np.ndarray]:
     """Return lines from values, spread evenly over all, to what became of them."""
     order = np.argsort(before, kind="stable")
     count = min(STRINGS, len(order))
     some = order[np.linspace(0, len(order) - 1, count).round().astype(int)]
     ends = np.stack([before[some], after[some], np.full(count, np.nan)], axis=1)
     y = np.tile([-0.05, -DEPTH, np.nan], count)
-    return {"x": np.clip(ends, -edge, edge).ravel(), "y": y}
+    return {"x": np.clip(ends, -limit, limit).ravel(), "y": y}
 
 
 @cache
 def pre_activation_std() -> float:
     """Return the standard deviation of the pre-activations."""
-    return float(layer(ROWS["none"], 0.0, torch.float64).y.std())
+    return float(normalized_layer(ROWS["none"], 0.0, torch.float64).y.std())
 
 
 @lru_cache(maxsize=16)
-def predicted_defects(eps: float) -> np.ndarray:
+def defects_predicted_from_eps(eps: float) -> np.ndarray:
     """Return the defects that eps causes at each size of the sweep."""
     var = torch.tensor(pre_activation_std() ** 2, dtype=torch.float64)
     return np.array([float(abs(eps_rescaling_factor(var, eps, size) - 1)) for size in SWEEP])
 
 
 @lru_cache(maxsize=32)
-def table_defects(amount: float, eps: float, dtype: torch.dtype, batch: int) -> np.ndarray:
+def table_defects(
+    signed_delta: float, eps: float, dtype: torch.dtype, batch_size: int
+) -> np.ndarray:
     """Return the defects of Table 1 and its extension, rows with statistics of their own."""
     rows = [
-        layer(ROWS[name], eps, dtype, batch, ROWS[name].statistics_source) for name in TABLE
+        normalized_layer(ROWS[name], eps, dtype, batch_size, ROWS[name].statistics_source)
+        for name in TABLE
     ]
     columns = range(1, len(TRANSFORMATIONS) + 1)
-    return np.array([[defect(row, column, amount) for column in columns] for row in rows])
+    return np.array(
+        [[invariance_defect(row, column, signed_delta) for column in columns] for row in rows]
+    )
 
 
-# What is shown of a state.
+# What is shown.
 
 
-def show(state: InvariancePanelSettings, rows: Mapping[str, TableRow] = NORMALIZERS) -> Shown:
+def draw(
+    settings: InvariancePanelSettings, rows: Mapping[str, TableRow] = NORMALIZERS
+) -> TitledFigure:
     """Show the outputs before and after a change, and say how far each has moved."""
-    of, formula = layers(state, rows), state.change.formula
-    here = {name: defect(it, state.transformation, state.amount) for name, it in of.items()}
-    by = f"{'δ =' if state.change.is_scaling else 'a shift of'} {state.amount:g}"
+    of, formula = layers_by_name(settings, rows), settings.selected_transformation.formula
+    defects = {
+        name: invariance_defect(it, settings.transformation, settings.signed_delta)
+        for name, it in of.items()
+    }
+    is_scaling = settings.selected_transformation.is_scaling
+    by = f"{'δ =' if is_scaling else 'a shift of'} {settings.signed_delta:g}"
     changes = []
-    for name, moved in here.items():
-        words = change_in_words(moved, EXACT[state.precision])
-        one_case = state.batch == 1 and state.mode == "batch"
-        if moved == 0 and one_case and depends_on_batch(rows[name]):
+    for name, moved in defects.items():
+        words = describe_output_change(moved, EXACT[settings.torch_dtype])
+        one_case = settings.batch_size == 1 and settings.statistics_source == "batch"
+        if moved == 0 and one_case and uses_batch_statistics(rows[name]):
             words += " (for a single example its output is always b)"
         changes.append(f"{name} {words}")
     sentence = (
         f"Change of the outputs, relative to the largest, after {formula} with {by}: "
         f"{', '.join(changes)}."
     )
-    if not here:
+    if not defects:
         sentence = (
             f"Choose a normalizer to see whether {formula} with {by} changes its outputs."
         )
-    title = f"{formula}: {conditions(state)}, statistics {MODES[state.mode].value}"
-    return Shown(movement_figure(state, of, here), title, sentence)
+    source = MODES[settings.statistics_source].value
+    title = f"{formula}: {describe_conditions(settings)}, statistics {source}"
+    return TitledFigure(movement_figure(settings, of, defects), title, sentence)
 
 
-def show_table(
-    state: InvariancePanelSettings, rows: Mapping[str, TableRow]
+def draw_table(
+    settings: InvariancePanelSettings, rows: Mapping[str, TableRow]
 ) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
-    by = f"δ and shift = {three_digits(state.amount)}"
-    title = f"Invariances of Table 1 and its extension, with {by}: {conditions(state)}"
-    return table_figure(state, rows), title
+    by = f"δ and shift = {format_three_digits(settings.signed_delta)}"
+    title = (
+        f"Invariances of Table 1 and its extension, with {by}: {describe_conditions(settings)}"
+    )
+    return defect_table_figure(settings, rows), title
 
 
-def conditions(state: InvariancePanelSettings) -> str:
-    """Return the conditions that every measurement depends on besides."""
-    return f"ε = {state.eps:g}, numbers in {state.dtype}, batch size {state.batch}"
+def describe_conditions(settings: InvariancePanelSettings) -> str:
+    """Return epsilon, the precision and the batch size in words."""
+    return (
+        f"ε = {settings.eps:g}, numbers in {settings.dtype}, batch size {settings.batch_size}"
+    )
 
 
-def change_in_words(defect: float, exact: float) -> str:
-    """Return the size of a movement in a few words; a defect below ``exact`` is rounding."""
+def describe_output_change(defect: float, rounding_limit: float) -> str:
+    """Return in a few words how far outputs moved; less than ``rounding_limit`` is rounding."""
     if np.isnan(defect):
         return "0/0: not a number"
     if defect == 0:
         return "unchanged"
-    if defect < exact:
+    if defect < rounding_limit:
         return f"unchanged to {format_number(defect)}"
     if defect < 1e-3:
         return f"changed by {format_number(defect)}"
@@ -334,23 +366,27 @@ def change_in_words(defect: float, exact: float) -> str:
 
 
 def movement_figure(
-    state: InvariancePanelSettings,
+    settings: InvariancePanelSettings,
     layers: Mapping[str, NormalizedLayer],
-    here: Mapping[str, float],
+    defects: Mapping[str, float],
 ) -> Figure:
     """Return distributions before and after a change; below, how far outputs move by its size.
 
     Under each distribution, strings tie some of the values to what became of them: where
     nothing moves, they hang straight.
     """
-    given = layer(ROWS["none"], state.eps, state.precision, state.batch)
+    given = normalized_layer(
+        ROWS["none"], settings.eps, settings.torch_dtype, settings.batch_size
+    )
     every = {"pre-activations a": given, **layers}
     colors = [INK, *(look["color"] for look in line_styles(layers).values())]
     domains, data, notes = side_by_side(len(every), 0.025), [], []
     layout = base_layout(488, 66, 16, 52, 48)
     for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
-        edge = x_limit(every[name].row)
-        drawn = distribution(every[name], state.transformation, state.amount)
+        limit = output_axis_limit(every[name].row)
+        drawn = before_and_after_traces(
+            every[name], settings.transformation, settings.signed_delta
+        )
         looks = {
             "before": {"line": {"width": 0}, "fill": "tozeroy", "fillcolor": "#CBD0D8"},
             "strings": {"mode": "lines", "line": {"color": color, "width": 1.2}},
@@ -366,48 +402,50 @@ def movement_figure(
         notes.append(text_above(f"<b>{words}</b>", sum(domains[slot]) / 2, 0, "center", font))
         x = {
             "domain": domains[slot],
-            "range": [-edge, edge],
+            "range": [-limit, limit],
             "nticks": 4,
             "tickangle": 0,
             "showgrid": False,
         }
         y = {"domain": [0.575, 1], "range": [-DEPTH, PEAK], "visible": False}
         layout |= axes(slot, x, y)
-    data += sweep_traces(state, layers, here)
-    layout |= sweep_axes(state) | {"annotations": notes}
+    data += delta_sweep_traces(settings, layers, defects)
+    layout |= delta_sweep_axes(settings) | {"annotations": notes}
     return {"data": data, "layout": layout}
 
 
-def sweep_traces(
-    state: InvariancePanelSettings,
+def delta_sweep_traces(
+    settings: InvariancePanelSettings,
     layers: Mapping[str, NormalizedLayer],
-    here: Mapping[str, float],
+    defects: Mapping[str, float],
 ) -> list[dict[str, Any]]:
     """Return the defects over the sizes of the change, and what eps is predicted to do."""
-    styles, column = line_styles(layers), state.transformation
+    styles, column = line_styles(layers), settings.transformation
     data = [trace(
         "scatter", "now", SWEPT, mode="lines", line={"color": INK, "width": 1},
-        x=np.array([abs(state.amount)] * 2), y=np.array([FLOOR / 10, CEILING * 10]),
+        x=np.array([abs(settings.signed_delta)] * 2), y=np.array([FLOOR / 10, CEILING * 10]),
         hoverinfo="skip",
     )]  # fmt: skip
     for slot, (name, it) in enumerate(layers.items(), start=1):
-        amounts = np.copysign(SWEEP, state.amount).tolist()
-        y = to_axis_values(np.array([defect(it, column, amount) for amount in amounts]))
+        amounts = np.copysign(SWEEP, settings.signed_delta).tolist()
+        y = clip_to_axis(
+            np.array([invariance_defect(it, column, signed_delta) for signed_delta in amounts])
+        )
         data.append(trace(
             "scatter", f"defect {slot}", SWEPT, x=SWEEP, y=y, mode="lines", line=styles[name],
             hovertemplate="%{x:.3g}: %{y:.2e}",
         ))  # fmt: skip
     invariant = any(it.row.claims_invariance(column) for it in layers.values())
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
-    if invariant and state.change.is_scaling and state.eps > 0:
-        predicted = predicted_defects(state.eps)
-        knee = state.eps**0.5 / pre_activation_std()
+    if invariant and settings.selected_transformation.is_scaling and settings.eps > 0:
+        predicted = defects_predicted_from_eps(settings.eps)
+        knee = settings.eps**0.5 / pre_activation_std()
     # a line of its own height lower: beside the curves, which it would lie under
     words = "<br>predicted from ε" if not np.isnan(predicted).all() else ""
     # over what was measured: where both agree, a dashed line would lie under a solid one
     text: dict[str, Any] = {"mode": "lines+text", "textfont": {"color": "#4B5563"}}
     data.append(trace(
-        "scatter", "predicted", SWEPT, x=SWEEP, y=to_axis_values(predicted), hoverinfo="skip",
+        "scatter", "predicted", SWEPT, x=SWEEP, y=clip_to_axis(predicted), hoverinfo="skip",
         text=[""] * (len(SWEEP) - 1) + [words], textposition="bottom left",
         line={"color": INK, "width": 1.5} | PREDICTED, **text,
     ))  # fmt: skip
@@ -419,22 +457,23 @@ def sweep_traces(
     ))  # fmt: skip
     data.append(trace(
         "scatter", "here", SWEPT, mode="markers", hoverinfo="skip",
-        x=np.full(len(layers), abs(state.amount)), y=to_axis_values(np.array([*here.values()])),
+        x=np.full(len(layers), abs(settings.signed_delta)),
+        y=clip_to_axis(np.array([*defects.values()])),
         marker={"size": 11, "color": [styles[name]["color"] for name in layers]},
     ))  # fmt: skip
     return data
 
 
-def to_axis_values(defects: np.ndarray) -> np.ndarray:
+def clip_to_axis(defects: np.ndarray) -> np.ndarray:
     """Return defects on the axis: an exact 0 at its floor, where it says 0; NaN as a gap."""
     return np.clip(defects, FLOOR, CEILING)
 
 
-def sweep_axes(state: InvariancePanelSettings) -> dict[str, dict[str, Any]]:
+def delta_sweep_axes(settings: InvariancePanelSettings) -> dict[str, dict[str, Any]]:
     """Return the logarithmic axes of the sweep."""
-    scales, formula = state.change.is_scaling, state.change.formula
-    name = f"size of {'δ' if scales else 'the shift'} in {formula}"
-    negative = ", negative" if state.sign < 0 else ""
+    change = settings.selected_transformation
+    name = f"size of {'δ' if change.is_scaling else 'the shift'} in {change.formula}"
+    negative = ", negative" if settings.delta_sign < 0 else ""
     x = {
         "domain": [0, 1], "dtick": 1, "exponentformat": "power",
         "range": [float(np.log10(SWEEP[0])), float(np.log10(SWEEP[-1]))],
@@ -450,19 +489,23 @@ def sweep_axes(state: InvariancePanelSettings) -> dict[str, dict[str, Any]]:
     return axes(SWEPT, x | both, y | both)
 
 
-def table_figure(state: InvariancePanelSettings, rows: Mapping[str, TableRow]) -> Figure:
+def defect_table_figure(
+    settings: InvariancePanelSettings, rows: Mapping[str, TableRow]
+) -> Figure:
     """Return a heat map of log10 of the defects, each cell with its claim (✓ or ✗).
 
     An exclamation mark stands where the measurement is not on the claimed side of rounding.
-    The column of the state is framed, and the names of its normalizers have their colours.
+    The chosen column is framed, and the names of the chosen normalizers have their colours.
     """
-    exact, places = EXACT[state.precision], [*range(len(TABLE))]
-    defects = table_defects(state.amount, state.eps, state.precision, state.batch)
+    rounding_limit, places = EXACT[settings.torch_dtype], [*range(len(TABLE))]
+    defects = table_defects(
+        settings.signed_delta, settings.eps, settings.torch_dtype, settings.batch_size
+    )
     with np.errstate(divide="ignore"):
         z = np.clip(np.log10(defects), -17, None)
     texts = [
         [
-            cell_text(it, ROWS[name].claims_invariance(column), exact)
+            defect_cell_text(it, ROWS[name].claims_invariance(column), rounding_limit)
             for column, it in enumerate(row, 1)
         ]
         for name, row in zip(TABLE, defects, strict=True)
@@ -477,14 +520,14 @@ def table_figure(state: InvariancePanelSettings, rows: Mapping[str, TableRow]) -
         colorscale=SIZES, zmin=-17, zmax=2, xgap=1, ygap=1, showscale=False,
     )  # fmt: skip
     shown = []
-    for name in state.normalizers:
-        other = state.mode != "batch" and depends_on_batch(rows[name])
-        shown.append(f"{name}, {state.mode}" if other else name)
+    for name in settings.normalizers:
+        other = settings.statistics_source != "batch" and uses_batch_statistics(rows[name])
+        shown.append(f"{name}, {settings.statistics_source}" if other else name)
     labels = {name: escape(name) for name in TABLE}
     for name, look in line_styles(shown).items():
         if name in labels:
             labels[name] = f"<b><span style='color:{look['color']}'>{labels[name]}</span></b>"
-    column = state.transformation - 1
+    column = settings.transformation - 1
     bare = {"showline": False, "ticks": "", "showgrid": False}
     side, head, foot = 180, 70, 10
     layout = base_layout(head + foot + 23 * len(TABLE), side, 10, head, foot) | {
@@ -494,8 +537,8 @@ def table_figure(state: InvariancePanelSettings, rows: Mapping[str, TableRow]) -
             "range": [len(TABLE) - 0.5, -0.5],
         },
         "shapes": [
-            rectangle(0, 6, 0, len(PAPER), INK),  # the paper's own table
-            rectangle(column, column + 1, 0, len(TABLE), VERMILLION),
+            rectangle_around_cells(0, 6, 0, len(PAPER), INK),  # the paper's own table
+            rectangle_around_cells(column, column + 1, 0, len(TABLE), VERMILLION),
         ],
         "annotations": [{
             "text": "✓ claimed to stay · ✗ to move<br>for ε = 0, δ > 0<br>! measured otherwise",
@@ -507,15 +550,17 @@ def table_figure(state: InvariancePanelSettings, rows: Mapping[str, TableRow]) -
     return {"data": [heat], "layout": layout}
 
 
-def cell_text(defect: float, claim: bool, exact: float) -> str:
+def defect_cell_text(defect: float, claims_invariance: bool, rounding_limit: float) -> str:
     """Return ✓ 3e-16, ✗ 2.6, or in bold with an exclamation mark where they do not agree."""
     if np.isnan(defect):
         return format_number(defect)
-    text = f"{'✓' if claim else '✗'} {format_number(defect)}"
-    return text if (defect < exact) == claim else f"<b>{text}!</b>"
+    text = f"{'✓' if claims_invariance else '✗'} {format_number(defect)}"
+    return text if (defect < rounding_limit) == claims_invariance else f"<b>{text}!</b>"
 
 
-def rectangle(left: int, right: int, top: int, bottom: int, color: str) -> dict[str, Any]:
+def rectangle_around_cells(
+    left: int, right: int, top: int, bottom: int, color: str
+) -> dict[str, Any]:
     """Return a rectangle around cells, given by the edges of columns and rows."""
     edges = {"x0": left - 0.5, "x1": right - 0.5, "y0": top - 0.5, "y1": bottom - 0.5}
     return {"type": "rect", **edges, "line": {"color": color, "width": 2.5}}
@@ -527,17 +572,18 @@ def rectangle(left: int, right: int, top: int, bottom: int, color: str) -> dict[
 def invariance(
     *,
     notebook: str = "02",
-    alone: bool = False,
-    own: Mapping[str, NormLayer] | None = None,
+    only_delta: bool = False,
+    own_norms: Mapping[str, NormLayer] | None = None,
     **settings: Any,
 ) -> Panel:
     """Return the panel of invariances: which outputs change with weights or inputs.
 
     Args:
-        notebook: number of the one whose parameter ``panel`` takes the state; "": none.
-        alone: whether to begin with delta alone, beside its picture, all else behind a button.
-        own: normalizers of your own by name, each a factory such as ``LayerNorm``: chips beside
-            the others.
+        notebook: number of the one whose parameter ``panel`` takes the settings; "": none.
+        only_delta: whether to begin with delta alone, beside its picture, all else behind a
+            button.
+        own_norms: normalizers of your own by name, each a factory such as ``LayerNorm``:
+            chips beside the others.
         settings: initial fields of :class:`InvariancePanelSettings`; Reset restores them.
 
     Raises:
@@ -548,7 +594,7 @@ def invariance(
         >>> panel = lnlab.panels.invariance(transformation=4)
     """
     rows = dict(NORMALIZERS)
-    for name, norm in (own or {}).items():
+    for name, norm in (own_norms or {}).items():
         if not (callable(norm) and isinstance(norm(UNITS), Normalizer)):
             raise TypeError(
                 f"own normalizer {name!r} is {norm!r}: give a factory such as LayerNorm, which "
@@ -557,18 +603,20 @@ def invariance(
         rows[name] = TableRow(norm, "-" * 12, "a user's")
     changes = {f"{t.column}   {t.formula}   {t.name}": t.column for t in TRANSFORMATIONS}
     delta = log_slider("δ or shift", -4, 4)
-    sign = ipywidgets.ToggleButtons(options=[("δ > 0", 1), ("δ < 0", -1)])
-    sign.style.button_width = "60px"
+    delta_sign = ipywidgets.ToggleButtons(options=[("δ > 0", 1), ("δ < 0", -1)])
+    delta_sign.style.button_width = "60px"
     controls = {
-        "normalizers": Chips("normalizers", rows, MOST),
-        "transformation": choice("change", changes),
+        "normalizers": MultipleChoice("normalizers", rows, MOST),
+        "transformation": dropdown("change", changes),
         "delta": delta,
-        "sign": sign,
-        "play": player(delta, step=2, interval=120),
-        "eps": choice_slider("ε", EPS),
-        "batch": choice_slider("batch size", BATCHES),
-        "dtype": choice("precision", DTYPES.keys()),
-        "mode": choice("statistics", {mode.value: name for name, mode in MODES.items()}),
+        "delta_sign": delta_sign,
+        "play": play_buttons(delta, step=2, interval_ms=120),
+        "eps": options_slider("ε", EPS),
+        "batch_size": options_slider("batch size", BATCHES),
+        "dtype": dropdown("precision", DTYPES.keys()),
+        "statistics_source": dropdown(
+            "statistics", {mode.value: name for name, mode in MODES.items()}
+        ),
     }
     alt = {
         "movement": "Distributions of pre-activations and outputs before and after the change, "
@@ -576,28 +624,28 @@ def invariance(
         "table": "Table 1 and its extension: the measured defect and the claim of every cell",
     }
     panel = Panel(
-        InvariancePanelSettings(**settings), controls, partial(show, rows=rows), alt=alt,
-        late={"table": partial(show_table, rows=rows)}, notebook=notebook,
-        suggestions=SUGGESTIONS if notebook == "02" and not alone else None,
+        InvariancePanelSettings(**settings), controls, partial(draw, rows=rows), alt=alt,
+        late={"table": partial(draw_table, rows=rows)}, notebook=notebook,
+        suggestions=SUGGESTIONS if notebook == "02" and not only_delta else None,
         on_page=["delta", "transformation", "normalizers"],
         stops={"delta": STOPS, "normalizers": FAMILIES},
     )  # fmt: skip
-    if alone:
-        show_alone(panel, delta)
+    if only_delta:
+        hide_all_but_delta(panel, delta)
     return panel
 
 
-def show_alone(panel: Panel, delta: ipywidgets.FloatLogSlider) -> None:
+def hide_all_but_delta(panel: Panel, delta: ipywidgets.FloatLogSlider) -> None:
     """Show delta alone beside its picture, and all else after a press on a button."""
     delta.description, delta.layout.width, delta.style.description_width = "δ", "246px", "22px"
     delta.add_class("lnlab-large")
     panel.add_class("lnlab-alone")
     more = ipywidgets.ToggleButton(description="More", layout={"width": "90px"})
 
-    def toggle(_: object) -> None:
+    def toggle_other_controls(_: object) -> None:
         (panel.remove_class if more.value else panel.add_class)("lnlab-alone")
         more.description = "Less" if more.value else "More"
         panel.bar.answers += 1  # the page waits for one after every press of a button
 
-    more.observe(toggle, "value")
+    more.observe(toggle_other_controls, "value")
     panel.children[0].children += (more,)

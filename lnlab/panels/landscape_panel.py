@@ -34,9 +34,9 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.nn import BatchNormalizer
-from lnlab.panels.controls import MODES, choice, choice_slider, log_slider
+from lnlab.panels.controls import MODES, dropdown, log_slider, options_slider
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 
 BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
 """The sources of statistics by the names that analyses have for them."""
@@ -55,7 +55,7 @@ FOLLOW = {
 LOWEST, HIGHEST = 0.02, 100.0
 """The ends of the axis of losses, in nats.
 
-They are the same for every state: on an axis that follows its losses, every bowl looks equally
+They are the same for all settings: on an axis that follows its losses, every bowl looks equally
 steep.
 """
 HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
@@ -66,17 +66,19 @@ HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
 class LandscapePanelSettings:
     """A trained network, and in which way one looks at the loss around it."""
 
-    normalizer: str | None = None  # the name of the network; None is the first
-    statistics: str = "batch"  # BatchNorm's: "batch", "frozen" or "recomputed"
-    size: float = 1.0  # what the weights of the hidden layers are multiplied by; 0.1 to 10
+    network: str | None = None  # the name of the network; None is the first
+    statistics_source: str = "batch"  # BatchNorm's: "batch", "frozen" or "recomputed"
+    weight_scale: float = (
+        1.0  # what the weights of the hidden layers are multiplied by; 0.1 to 10
+    )
     # the lengths of the directions: "follow" W, by Li et al.'s filter normalization, or
     # "stay" as they were at size 1
-    lengths: str = "follow"
+    direction_lengths: str = "follow"
     extent: float = 1.0  # how far the plane goes, in lengths of the directions
     seed: int = 0  # of the directions
 
 
-class TrainedNetworks:
+class RescalableNetworks:
     """Trained networks whose hidden layers can have weights of any size.
 
     Args:
@@ -96,53 +98,60 @@ class TrainedNetworks:
                     f"the network {name} has no hidden layer whose weights can be re-scaled."
                 )
         self.x, self.y = x, y
-        self.objective = lru_cache(maxsize=16)(self._objective)
-        self.plane = lru_cache(maxsize=200)(self._plane)
-        self.cuts = lru_cache(maxsize=500)(self._cuts)
+        self.objective = lru_cache(maxsize=16)(self._make_objective)
+        self.losses_on_plane = lru_cache(maxsize=200)(self._losses_on_plane)
+        self.losses_on_lines = lru_cache(maxsize=500)(self._losses_on_lines)
 
-    def depends_on_batch(self, name: str) -> bool:
+    def uses_batch_statistics(self, name: str) -> bool:
         """Return True for a network with statistics over cases."""
         modules = self.networks[name].modules()
         return any(isinstance(module, BatchNormalizer | TorchBatchNorm) for module in modules)
 
     @torch.no_grad()
-    def rescaled(self, name: str, size: float) -> nn.Module:
+    def rescale_hidden_weights(self, name: str, weight_scale: float) -> nn.Module:
         """Return a copy of a network whose hidden weights are ``size`` times as large."""
         network = deepcopy(self.networks[name])
         for weight in self.hidden[name]:
-            network.get_parameter(weight).mul_(size)
+            network.get_parameter(weight).mul_(weight_scale)
         return network
 
-    def _objective(self, name: str, statistics: str, size: float) -> Objective:
+    def _make_objective(
+        self, name: str, statistics_source: str, weight_scale: float
+    ) -> Objective:
         return Objective(
-            self.rescaled(name, size), self.x, self.y, F.cross_entropy,
-            bn_stats=BN_STATS[statistics], dtype=torch.float64,
+            self.rescale_hidden_weights(name, weight_scale), self.x, self.y, F.cross_entropy,
+            bn_stats=BN_STATS[statistics_source], dtype=torch.float64,
         )  # fmt: skip
 
-    def directions(self, state: LandscapePanelSettings, count: int) -> Tensor:
-        """Return random directions (count, P), as long as the state says."""
-        size = state.size if state.lengths == "follow" else 1.0
+    def draw_directions(self, settings: LandscapePanelSettings, count: int) -> Tensor:
+        """Return random directions (count, P), as long as the settings say."""
+        weight_scale = settings.weight_scale if settings.direction_lengths == "follow" else 1.0
         # the mode makes no difference to them
-        objective = self.objective(state.normalizer, "frozen", size)
-        return random_directions(objective, count, seed=state.seed)
+        objective = self.objective(settings.network, "frozen", weight_scale)
+        return random_directions(objective, count, seed=settings.seed)
 
-    def evaluate(
-        self, state: LandscapePanelSettings, directions: Tensor, count: int
+    def losses_along_directions(
+        self, settings: LandscapePanelSettings, directions: Tensor, count: int
     ) -> LossLandscape:
         """Return the losses at ``count`` places along each of the directions."""
-        at = torch.linspace(-state.extent, state.extent, count, dtype=torch.float64)
-        loss = self.objective(state.normalizer, state.statistics, state.size)
+        at = torch.linspace(-settings.extent, settings.extent, count, dtype=torch.float64)
+        loss = self.objective(
+            settings.network, settings.statistics_source, settings.weight_scale
+        )
         return evaluate_grid(loss, directions, [at] * len(directions))
 
-    def _plane(self, state: LandscapePanelSettings) -> LossLandscape:
-        return self.evaluate(state, self.directions(state, 2), ACROSS)
+    def _losses_on_plane(self, settings: LandscapePanelSettings) -> LossLandscape:
+        return self.losses_along_directions(settings, self.draw_directions(settings, 2), ACROSS)
 
-    def _cuts(self, state: LandscapePanelSettings) -> list[LossLandscape]:
+    def _losses_on_lines(self, settings: LandscapePanelSettings) -> list[LossLandscape]:
         """Return the losses on five lines; the first is the plane's first direction."""
-        directions = self.directions(state, 5)
-        return [self.evaluate(state, direction[None], ALONG) for direction in directions]
+        directions = self.draw_directions(settings, 5)
+        return [
+            self.losses_along_directions(settings, direction[None], ALONG)
+            for direction in directions
+        ]
 
-    def training_loss(self, name: str) -> float:
+    def loss_after_training(self, name: str) -> float:
         """Return the loss of the network as its training left it, in evaluation mode."""
         return self.objective(name, "frozen", 1.0).value()
 
@@ -165,59 +174,67 @@ def landscape(
     Examples:
         >>> panel = lnlab.panels.landscape({"my network": net}, x, y)
     """
-    trained = TrainedNetworks(networks, x, y)
+    trained = RescalableNetworks(networks, x, y)
 
-    def title(state: LandscapePanelSettings) -> str:
-        directions = f"directions {FOLLOW[state.lengths]}"
-        weights = f"{state.normalizer}, hidden weights W × {state.size:g}"
-        return f"{weights}, {directions}, seed {state.seed}"
+    def describe_settings(settings: LandscapePanelSettings) -> str:
+        directions = f"directions {FOLLOW[settings.direction_lengths]}"
+        weights = f"{settings.network}, hidden weights W × {settings.weight_scale:g}"
+        return f"{weights}, {directions}, seed {settings.seed}"
 
-    def show(state: LandscapePanelSettings) -> Shown:
-        cuts = trained.cuts(state)
-        figure = lines_figure(
-            cuts, state.normalizer, trained.depends_on_batch(state.normalizer)
-        )
-        largest = max(float(line.losses.max()) for line in cuts)
-        losses = cuts[0].centre, trained.training_loss(state.normalizer), largest
+    def draw(settings: LandscapePanelSettings) -> TitledFigure:
+        lines = trained.losses_on_lines(settings)
+        depends = trained.uses_batch_statistics(settings.network)
+        figure = lines_figure(lines, settings.network, depends)
+        largest = max(float(line.losses.max()) for line in lines)
+        losses = lines[0].centre, trained.loss_after_training(settings.network), largest
         middle, end, largest = map(format_number, losses)
         sentence = (
             f"Loss at the re-scaled weights: {middle} nats (at the trained weights: {end}). "
-            f"Largest loss on the five lines: {largest} nats. {describe_values_outside(cuts)}"
+            f"Largest loss on the five lines: {largest} nats. {describe_losses_off_axis(lines)}"
         )
-        return Shown(figure, title(state), sentence.strip())
+        return TitledFigure(figure, describe_settings(settings), sentence.strip())
 
-    def show_plane(state: LandscapePanelSettings) -> tuple[Figure, str]:
+    def draw_plane(settings: LandscapePanelSettings) -> tuple[Figure, str]:
         # 441 losses take longer than one step of a slider may
-        depends_on_batch = trained.depends_on_batch(state.normalizer)
-        return plane_figure(trained.plane(state), depends_on_batch), title(state)
+        depends = trained.uses_batch_statistics(settings.network)
+        return plane_figure(trained.losses_on_plane(settings), depends), describe_settings(
+            settings
+        )
 
     controls = {
-        "normalizer": choice("normalizer", networks.keys()),
-        "statistics": choice("statistics", {mode.value: name for name, mode in MODES.items()}),
-        "size": log_slider("W times", -1, 1),
-        "lengths": choice("directions", {words: name for name, words in FOLLOW.items()}),
-        "extent": choice_slider("extent", EXTENTS),
-        "seed": choice_slider("seed", SEEDS),
+        "network": dropdown("normalizer", networks.keys()),
+        "statistics_source": dropdown(
+            "statistics", {mode.value: name for name, mode in MODES.items()}
+        ),
+        "weight_scale": log_slider("W times", -1, 1),
+        "direction_lengths": dropdown(
+            "directions", {words: name for name, words in FOLLOW.items()}
+        ),
+        "extent": options_slider("extent", EXTENTS),
+        "seed": options_slider("seed", SEEDS),
     }
     alt = {
         "lines": "The loss of a trained network along five random lines through its weights",
         "plane": "The loss of a trained network on a plane through its weights, as a surface",
     }
 
-    def no_statistics(state: LandscapePanelSettings) -> str:
-        taken = trained.depends_on_batch(state.normalizer)
+    def why_statistics_locked(settings: LandscapePanelSettings) -> str:
+        taken = trained.uses_batch_statistics(settings.network)
         return "" if taken else "only batch norm uses statistics over examples"
 
     return Panel(
-        LandscapePanelSettings(**settings), controls, show, alt=alt, late={"plane": show_plane},
-        notebook="16", on_page=["statistics"], locks={"statistics": no_statistics},
+        LandscapePanelSettings(**settings), controls, draw, alt=alt, late={"plane": draw_plane},
+        notebook="16", on_page=["statistics_source"],
+        locks={"statistics_source": why_statistics_locked},
     )  # fmt: skip
 
 
-def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: bool) -> Figure:
+def lines_figure(
+    lines: Sequence[LossLandscape], name: str, uses_batch_statistics: bool
+) -> Figure:
     """Return the losses along lines through w, in the colour of a normalizer."""
-    at = np.asarray(cuts[0].coordinates[0])
-    losses = np.stack([np.asarray(cut.losses) for cut in cuts])
+    at = np.asarray(lines[0].coordinates[0])
+    losses = np.stack([np.asarray(cut.losses) for cut in lines])
     edge, color = float(np.abs(at).max()), line_styles([name])[name]["color"]
     area = band(at, losses.min(0), losses.max(0), color, 0.15)
     data = [trace("scatter", "band", **area | {"line": {"color": color, "width": 0}})]
@@ -229,7 +246,7 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: boo
         ))  # fmt: skip
     data.append(trace(
         "scatter", "w", mode="markers", marker={"color": INK, "size": 10}, x=np.zeros(1),
-        y=np.full(1, cuts[0].centre), hovertemplate="w: %{y:.3g}<extra></extra>",
+        y=np.full(1, lines[0].centre), hovertemplate="w: %{y:.3g}<extra></extra>",
     ))  # fmt: skip
     x = {"range": [-edge, edge], "title": {"text": "along a random direction"}}
     y = log_axis([LOWEST, HIGHEST]) | {"range": list(HEIGHTS), "title": {"text": LOSS}}
@@ -237,36 +254,38 @@ def lines_figure(cuts: Sequence[LossLandscape], name: str, depends_on_batch: boo
         "xaxis": x,
         "yaxis": y,
         "annotations": [
-            title_with_statistics(cuts[0], "five lines through w", depends_on_batch)
+            title_with_statistics_source(
+                lines[0], "five lines through w", uses_batch_statistics
+            )
         ],
     }
     return {"data": data, "layout": layout}
 
 
-def plane_figure(surface: LossLandscape, depends_on_batch: bool) -> Figure:
+def plane_figure(surface: LossLandscape, uses_batch_statistics: bool) -> Figure:
     """Return the losses on a plane through w, as a surface that can be turned."""
-    title = title_with_statistics(
-        surface, "a plane through w", depends_on_batch, describe_values_outside([surface])
+    title = title_with_statistics_source(
+        surface, "a plane through w", uses_batch_statistics, describe_losses_off_axis([surface])
     )
     layout = base_layout(470, 8, 8, 44, 8) | {"scene": scene(HEIGHTS), "annotations": [title]}
     traces = loss_surface(surface, HEIGHTS), minimum_marker(surface)
     return {"data": [trace.to_plotly_json() for trace in traces], "layout": layout}
 
 
-def title_with_statistics(
-    surface: LossLandscape, title: str, depends_on_batch: bool, more: str = ""
+def title_with_statistics_source(
+    surface: LossLandscape, title: str, uses_batch_statistics: bool, second_line: str = ""
 ) -> dict[str, Any]:
     """Return a title with where statistics come from, if the network takes any over cases."""
     where = (
         escape(statistics_sources([surface]))
-        if depends_on_batch
+        if uses_batch_statistics
         else "No statistics over examples."
     )
-    text = f"<b>{title}</b> &nbsp; {where}<br>{escape(more)}".removesuffix("<br>")
+    text = f"<b>{title}</b> &nbsp; {where}<br>{escape(second_line)}".removesuffix("<br>")
     return note(text, 0, 1, 4, size=12) | {"align": "left"}
 
 
-def describe_values_outside(surfaces: Sequence[LossLandscape]) -> str:
+def describe_losses_off_axis(surfaces: Sequence[LossLandscape]) -> str:
     """Return a sentence that says which losses lie outside the axis; empty where none do."""
     losses = np.concatenate([np.asarray(each.losses).ravel() for each in surfaces])
     ends = {

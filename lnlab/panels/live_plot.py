@@ -61,43 +61,45 @@ class LivePlot(anywidget.AnyWidget):
 
     def __init__(self, figure: Figure, label: str = "", least_width: int = 0) -> None:
         super().__init__(label=label, least_width=least_width, script=plotly_script())
-        self._show_whole(figure)
-        self.on_msg(self._when_ready)
+        self._replace_figure(figure)
+        self.on_msg(self._on_page_ready)
 
-    def show(self, figure: Figure) -> None:
+    def update_figure(self, figure: Figure) -> None:
         """Show another figure; of the same traces and axes only what differs is sent."""
         if trace_and_axis_names(figure) != trace_and_axis_names(
             {"data": self._traces, "layout": self._layout}
         ):
-            self._show_whole(figure)
+            self._replace_figure(figure)
             return
         buffers: list[bytes] = []
         traces = []
         for index, wanted in enumerate(figure["data"]):
-            if new := update_known(self._traces[index], wanted):
-                traces.append([index, encode(new, buffers)])
-        layout = encode(update_known(self._layout, figure["layout"]), buffers)
+            if new := update_and_list_changes(self._traces[index], wanted):
+                traces.append([index, move_arrays_to_buffers(new, buffers)])
+        layout = move_arrays_to_buffers(
+            update_and_list_changes(self._layout, figure["layout"]), buffers
+        )
         if traces or layout:
             self.send({"kind": "patch", "traces": traces, "layout": layout}, buffers)
 
-    def _show_whole(self, figure: Figure) -> None:
+    def _replace_figure(self, figure: Figure) -> None:
         self._traces = [dict(trace) for trace in figure["data"]]
         self._layout = dict(figure["layout"])
-        self.figure = to_json(go.Figure(figure))
+        self.figure = to_plotly_dict(go.Figure(figure))
 
     def reset_camera(self) -> None:
         """Turn a figure in space back to how it was drawn first."""
         self.send({"kind": "reset"})
 
-    def current(self, name: str) -> dict[str, Any]:
+    def current_trace(self, name: str) -> dict[str, Any]:
         """Return all attributes that one trace has now."""
         (trace,) = (trace for trace in self._traces if trace["name"] == name)
         return trace
 
-    def _when_ready(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _on_page_ready(self, _: object, content: dict[str, Any], __: object) -> None:
         # a page that was opened or reloaded late has only the figure that was whole last
         if content.get("kind") == "ready":
-            self._show_whole({"data": self._traces, "layout": self._layout})
+            self._replace_figure({"data": self._traces, "layout": self._layout})
 
 
 def trace_and_axis_names(figure: Figure) -> tuple[list[str], set[str]]:
@@ -106,12 +108,12 @@ def trace_and_axis_names(figure: Figure) -> tuple[list[str], set[str]]:
     return names, {name for name in figure["layout"] if "axis" in name}
 
 
-def to_json(figure: go.Figure) -> dict[str, Any]:
+def to_plotly_dict(figure: go.Figure) -> dict[str, Any]:
     """Return a figure as plotly.js takes it."""
     return json.loads(figure.to_json() or "")
 
 
-def update_known(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+def update_and_list_changes(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of ``wanted`` that is not ``known`` yet; it is known from now on."""
     new = {
         key: value
@@ -122,10 +124,10 @@ def update_known(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, 
     return new
 
 
-def encode(value: Any, buffers: list[bytes]) -> Any:
+def move_arrays_to_buffers(value: Any, buffers: list[bytes]) -> Any:
     """Return ``value`` with each array replaced by its index in ``buffers``."""
     if isinstance(value, Mapping):
-        return {key: encode(item, buffers) for key, item in value.items()}
+        return {key: move_arrays_to_buffers(item, buffers) for key, item in value.items()}
     if isinstance(value, np.generic):
         return value.item()
     if not isinstance(value, np.ndarray):

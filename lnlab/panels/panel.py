@@ -1,4 +1,4 @@
-"""A panel: a frozen state, controls for its fields, and a pure function that shows it."""
+"""A panel: frozen settings, controls for them, and a pure function that draws them."""
 
 import json
 import os
@@ -18,9 +18,9 @@ import traitlets
 from IPython.display import display
 
 from lnlab.figures.style import add_title
-from lnlab.panels.controls import check, list_stops
-from lnlab.panels.live_plot import LivePlot, to_json
-from lnlab.panels.playable import Figure, PageControl, Shown, playable
+from lnlab.panels.controls import check_control_value, values_by_label
+from lnlab.panels.live_plot import LivePlot, to_plotly_dict
+from lnlab.panels.playable import Figure, PageControl, TitledFigure, figure_with_page_controls
 from lnlab.threads import in_one_thread
 
 HERE = Path(__file__).parent
@@ -45,33 +45,33 @@ class StatusBar(anywidget.AnyWidget):
 class Panel(ipywidgets.VBox):
     """Plots and the controls that move them: what a panel function returns.
 
-    The kernel may run callbacks in a thread of their own: ``show`` is called under a lock and
+    The kernel may run callbacks in a thread of their own: ``draw`` is called under a lock and
     without gradients, and has to leave torch's global settings and generator alone. What it
-    raises there is shown in the panel, since JupyterLab would not show it.
+    raises there is shown in the panel, since JupyterLab would not draw it.
 
     Run headless (``LNLAB_HEADLESS`` is set) it leaves a figure that can be played with where
-    no kernel runs; in JupyterLab, hidden beside the live one, a figure of its state at that
+    no kernel runs; in JupyterLab, hidden beside the live one, a figure of its settings at that
     time: what is seen when the notebook was saved and is opened again.
 
     Args:
-        state: what the panel starts with and Reset returns to, of a frozen dataclass. Where a
+        settings: what the panel starts with and Reset returns to, a frozen dataclass. Where a
             field is None it has the value of its control.
-        controls: for each field of the state a widget with a ``value``, in the order of the
+        controls: for each field of the settings a widget with a ``value``, in the order of the
             page; one under another name is only shown among them.
-        show: returns the figure of a state, its title and the sentence about it; pure.
+        draw: returns the figure of settings, its title and the sentence about it; pure.
         alt: what each plot shows, in words for those who cannot see it, by name. The first
-            is that of ``show``.
-        late: by name the plots that need not follow a slider: functions of the state that
-            return a figure and its title. They are drawn once the state has been still for a
+            is that of ``draw``.
+        late: by name the plots that need not follow a slider: functions of the settings
+            that return a figure and its title. They are drawn once nothing has moved for a
             moment, or at once where there is no page.
         on_page: the fields that can be set where no kernel runs.
         stops: by field the values that it can have there, if not all of its control.
-        locks: by field a function of the state that says why its control cannot be moved; ""
+        locks: by field a function of the settings that says why its control cannot move; ""
             where it can.
-        notebook: number of the notebook whose parameter ``panel`` takes the state; where it is
-            empty none does, and there is no command.
-        suggestions: things to try, as texts and the settings that each changes of ``state``:
-            buttons above the controls, also on a page where its controls reach that state.
+        notebook: number of the notebook whose parameter ``panel`` takes the settings; where it
+            is empty none does, and there is no command.
+        suggestions: things to try, as texts with the settings that each changes:
+            buttons above the controls, also on a page where its controls reach them.
 
     Raises:
         ValueError: a control cannot have the value of its field.
@@ -80,9 +80,9 @@ class Panel(ipywidgets.VBox):
     @in_one_thread
     def __init__(
         self,
-        state: Any,
+        settings: Any,
         controls: Mapping[str, Any],
-        show: Callable[[Any], Shown],
+        draw: Callable[[Any], TitledFigure],
         *,
         alt: Mapping[str, str],
         late: Mapping[str, Callable[[Any], tuple[Figure, str]]] | None = None,
@@ -92,47 +92,49 @@ class Panel(ipywidgets.VBox):
         notebook: str = "",
         suggestions: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        self.controls = {field.name: controls[field.name] for field in fields(state)}
-        self.start = complete(state, self.controls)
-        self.defaults, self.notebook, self.name = type(state)(), notebook, next(iter(alt))
+        self.controls = {field.name: controls[field.name] for field in fields(settings)}
+        self.initial_settings = fill_missing_settings(settings, self.controls)
+        self.defaults, self.notebook, self.name = type(settings)(), notebook, next(iter(alt))
         self.bar = StatusBar()
-        self._show, self._late, self._locks = show, late or {}, locks or {}
+        self._draw, self._late, self._locks = draw, late or {}, locks or {}
         self._on_page, self._stops = on_page, stops or {}
         self.suggestions = {
-            text: replace(self.start, **settings)
+            text: replace(self.initial_settings, **settings)
             for text, settings in (suggestions or {}).items()
         }
         self._lock, self._held, self._on_a_page = threading.RLock(), False, False
         self._last: Any = None
         with torch.no_grad():
-            frames = self.view(self.start)
+            frames = self.draw_all(self.initial_settings)
         self.plots = {
             name: LivePlot(frame.figure, alt[name], LEAST_WIDTH)
             for name, frame in frames.items()
         }
         self.reasons = {name: ipywidgets.Label() for name in self._locks}
-        arrangement = ipywidgets.VBox([*self._suggestion_buttons(), self._columns(controls)])
+        arrangement = ipywidgets.VBox(
+            [*self._suggestion_buttons(), self._arrange_controls(controls)]
+        )
         arrangement.add_class("lnlab-controls")
         super().__init__(children=[arrangement, self.bar, *self.plots.values()])
         self.add_class("lnlab-panel")
-        self._set_controls(self.start)
-        self._draw()
+        self._move_controls(self.initial_settings)
+        self._redraw()
         for control in self.controls.values():
-            control.observe(self._on_control, "value")
-        self.bar.on_msg(self._on_message)
+            control.observe(self._on_control_changed, "value")
+        self.bar.on_msg(self._on_page_message)
 
     def _suggestion_buttons(self) -> list[ipywidgets.VBox]:
-        """Return a button for each suggestion, which sets the state."""
+        """Return a button for each suggestion, which applies its settings."""
         buttons = []
-        for text, state in self.suggestions.items():
+        for text, settings in self.suggestions.items():
             button = ipywidgets.Button(description=text)
-            button.on_click(lambda _, state=state: setattr(self, "state", state))
+            button.on_click(lambda _, chosen=settings: setattr(self, "settings", chosen))
             buttons.append(button)
         box = ipywidgets.VBox([ipywidgets.Label("Things to try:"), *buttons])
         box.add_class("lnlab-suggestions")
         return [box] if buttons else []
 
-    def _columns(self, controls: Mapping[str, Any]) -> ipywidgets.VBox:
+    def _arrange_controls(self, controls: Mapping[str, Any]) -> ipywidgets.VBox:
         """Return the controls, below each the reason why it cannot be moved."""
         cells = []
         for name, control in controls.items():
@@ -142,130 +144,141 @@ class Panel(ipywidgets.VBox):
         columns.add_class("lnlab-columns")
         return columns
 
-    def view(self, state: Any) -> dict[str, Shown]:
-        """Return what each plot shows of a state."""
-        first = self._show(state)
-        late = {name: Shown(*make(state), first.sentence) for name, make in self._late.items()}
+    def draw_all(self, settings: Any) -> dict[str, TitledFigure]:
+        """Return what each plot shows, by the name of the plot."""
+        first = self._draw(settings)
+        late = {
+            name: TitledFigure(*make(settings), first.sentence)
+            for name, make in self._late.items()
+        }
         return {self.name: first} | late
 
     @property
-    def state(self) -> Any:
-        """The state that the controls show; setting it moves them and draws once."""
+    def settings(self) -> Any:
+        """The settings that the controls show; assigning others moves them and draws once."""
         values = {
-            name: round_like_slider(control.value) for name, control in self.controls.items()
+            name: round_as_slider_shows(control.value)
+            for name, control in self.controls.items()
         }
-        return replace(self.start, **values)
+        return replace(self.initial_settings, **values)
 
-    @state.setter
-    def state(self, state: Any) -> None:
+    @settings.setter
+    def settings(self, settings: Any) -> None:
         with self._lock:
-            self._set_controls(state)
-            self._guarded(self._draw)
+            self._move_controls(settings)
+            self._call_and_show_error(self._redraw)
 
     def reset(self) -> None:
         """Put every control to where it started, and turn every surface back."""
-        self.state = self.start
+        self.settings = self.initial_settings
         for plot in self.plots.values():
             plot.reset_camera()
 
     @property
-    def command(self) -> str:
-        """The command that runs the notebook with this state; "" where no notebook takes it."""
+    def notebook_command(self) -> str:
+        """The command that runs the notebook with these settings; "" where none takes them."""
         if not self.notebook:
             return ""
         # a panel that starts elsewhere needs even an empty dictionary
-        if self.state == self.start == self.defaults:
+        if self.settings == self.initial_settings == self.defaults:
             return f"lnlab run {self.notebook}"
-        defaults, state = asdict(self.defaults), asdict(self.state)
-        settings = {name: value for name, value in state.items() if value != defaults[name]}
+        defaults, settings = asdict(self.defaults), asdict(self.settings)
+        settings = {name: value for name, value in settings.items() if value != defaults[name]}
         return f"lnlab run {self.notebook} -p panel {shlex.quote(json.dumps(settings))}"
 
-    def _set_controls(self, state: Any) -> None:
+    def _move_controls(self, settings: Any) -> None:
         self._held = True
         try:
             for name, control in self.controls.items():
-                control.value = getattr(state, name)
+                control.value = getattr(settings, name)
         finally:
             self._held = False
 
-    def _on_control(self, _: object) -> None:
+    def _on_control_changed(self, _: object) -> None:
         with self._lock:
             if self._held:
                 return
             # a browser's power of ten may differ in its last bit, and comes back as a move
-            self._guarded(self._draw if self.state != self._last else None)
+            self._call_and_show_error(self._redraw if self.settings != self._last else None)
 
-    def _guarded(self, act: Callable[[], None] | None) -> None:
+    def _call_and_show_error(self, action: Callable[[], None] | None) -> None:
         """Answer, or say here what went wrong: JupyterLab drops what a callback raises."""
         with self._lock:
             try:
-                if act:
-                    act()
+                if action:
+                    action()
             except Exception as error:
                 self.bar.error = f"{type(error).__name__}: {error}"
             self.bar.answers += 1
 
     @in_one_thread
     @torch.no_grad()
-    def _draw(self) -> None:
-        self._last = self.state
+    def _redraw(self) -> None:
+        self._last = self.settings
         for field, why in self._locks.items():
             self.reasons[field].value = why(self._last)
             self.controls[field].disabled = bool(self.reasons[field].value)
-        figure, _, sentence = self._show(self._last)
-        self.plots[self.name].show(figure)
+        figure, _, sentence = self._draw(self._last)
+        self.plots[self.name].update_figure(figure)
         with self.bar.hold_sync():
-            self.bar.sentence, self.bar.command = sentence, self.command
+            self.bar.sentence, self.bar.command = sentence, self.notebook_command
             self.bar.error = ""
         if not self._on_a_page:
-            self._draw_late()
+            self._redraw_late_plots()
 
     @in_one_thread
     @torch.no_grad()
-    def _draw_late(self) -> None:
+    def _redraw_late_plots(self) -> None:
         for name, make in self._late.items():
-            self.plots[name].show(make(self._last)[0])
+            self.plots[name].update_figure(make(self._last)[0])
 
-    def _on_message(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _on_page_message(self, _: object, content: dict[str, Any], __: object) -> None:
         kind = content.get("kind")
         if kind == "ready":
             self._on_a_page = True
         elif kind == "reset":
             self.reset()
         elif kind == "rest":
-            self._guarded(self._draw_late)
+            self._call_and_show_error(self._redraw_late_plots)
 
-    def page_stops(self, state: Any) -> dict[str, dict[str, Any]]:
+    def page_values_by_label(self, settings: Any) -> dict[str, dict[str, Any]]:
         """Return by field what it can be set to where no kernel runs, by words."""
         return {
-            name: list_stops(self.controls[name], getattr(state, name), self._stops.get(name))
+            name: values_by_label(
+                self.controls[name], getattr(settings, name), self._stops.get(name)
+            )
             for name in self._on_page
         }
 
     @in_one_thread
-    def still_figures(self, with_controls: bool) -> list[go.Figure]:
-        """Return the figures of its state; ``with_controls``, something can be set in them."""
+    def static_figures(self, with_controls: bool) -> list[go.Figure]:
+        """Return the figures of its settings; ``with_controls``, some can be set in them."""
         with self._lock, torch.no_grad():
-            state = self.state
-            stops = self.page_stops(state) if with_controls else {}
-            frames: dict[str, dict[tuple[int, ...], Shown]] = {name: {} for name in self.plots}
+            settings = self.settings
+            stops = self.page_values_by_label(settings) if with_controls else {}
+            frames: dict[str, dict[tuple[int, ...], TitledFigure]] = {
+                name: {} for name in self.plots
+            }
             states = {}
             for position in product(*(range(len(every)) for every in stops.values())):
                 chosen = zip(stops.items(), position, strict=True)
                 values = {name: [*every.values()][stop] for (name, every), stop in chosen}
-                states[replace(state, **values)] = position
+                states[replace(settings, **values)] = position
             for moved, position in states.items():
-                for name, frame in self.view(moved).items():
+                for name, frame in self.draw_all(moved).items():
                     frames[name][position] = frame
         if with_controls:
-            at = states[state]
+            at = states[settings]
             choices = [
                 PageControl(self.controls[name].description, [*every], at[i],
                             is_slider(self.controls[name]))
                 for i, (name, every) in enumerate(stops.items())
             ]  # fmt: skip
             tries = {text: states[s] for text, s in self.suggestions.items() if s in states}
-            figures = [playable(choices, of_plot, tries) for of_plot in frames.values()]
+            figures = [
+                figure_with_page_controls(choices, of_plot, tries)
+                for of_plot in frames.values()
+            ]
         else:
             figures = [
                 add_title(go.Figure(it.figure), it.title, f"{it.sentence} {LIVE}")
@@ -286,7 +299,10 @@ class Panel(ipywidgets.VBox):
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
         text = {"text/plain": self.bar.sentence}
         still = text if headless else {"text/plain": f"{self.bar.sentence} {LIVE}"}
-        stills = [{**still, PLOTLY: to_json(figure)} for figure in self.still_figures(headless)]
+        stills = [
+            {**still, PLOTLY: to_plotly_dict(figure)}
+            for figure in self.static_figures(headless)
+        ]
         if headless:
             return stills
         # as an output of its own, the figure is there when a saved notebook is opened again,
@@ -294,19 +310,19 @@ class Panel(ipywidgets.VBox):
         return [(self._repr_mimebundle_() or {}) | text, stills[0]]
 
 
-def complete(state: Any, controls: Mapping[str, Any]) -> Any:
-    """Return a state with the value of its control for None, and tuples for lists.
+def fill_missing_settings(settings: Any, controls: Mapping[str, Any]) -> Any:
+    """Return settings with the value of the control for each None, and tuples for lists.
 
     Raises:
         ValueError: a control cannot have the value of its field.
     """
     values = {}
     for name, control in controls.items():
-        value = getattr(state, name)
+        value = getattr(settings, name)
         value = control.value if value is None else value
         values[name] = tuple(value) if isinstance(value, list) else value
-        check(name, values[name], control)
-    return replace(state, **values)
+        check_control_value(name, values[name], control)
+    return replace(settings, **values)
 
 
 def is_slider(control: Any) -> bool:
@@ -314,6 +330,6 @@ def is_slider(control: Any) -> bool:
     return isinstance(control, ipywidgets.SelectionSlider | ipywidgets.FloatLogSlider)
 
 
-def round_like_slider(value: Any) -> Any:
+def round_as_slider_shows(value: Any) -> Any:
     """Return the value of a control; of a slider's number, the three digits that it shows."""
     return float(f"{value:.3g}") if isinstance(value, float) else value

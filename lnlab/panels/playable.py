@@ -15,7 +15,7 @@ from lnlab.figures.style import add_title, caption_lines, escape, heading
 Figure = Mapping[str, Any]
 """A figure as plotly takes it: its traces (``data``) and its ``layout``."""
 
-Position = tuple[int, ...]
+ValueIndices = tuple[int, ...]
 """The stop of every choice, in the order of the choices."""
 
 SIZE = ("height", "margin")
@@ -25,8 +25,8 @@ WORDS = {"title", "meta"}
 """Attributes of a layout that the page reads of every frame."""
 
 
-class Shown(NamedTuple):
-    """The figure of a state, its title and the sentence about it.
+class TitledFigure(NamedTuple):
+    """A figure with its title and a sentence about it.
 
     Attributes:
         figure: its traces have a name each.
@@ -43,22 +43,22 @@ class PageControl(NamedTuple):
     """A control of a panel that is there without a kernel too.
 
     Attributes:
-        name: what stands beside it.
-        stops: the words of what it can be set to, in order.
-        at: the index of the stop that the figure shows as it is.
-        slides: whether the stops are places on a scale, else a list.
+        label: what stands beside it.
+        value_labels: the words of what it can be set to, in order.
+        current_index: the index of the value that the figure shows as it is.
+        is_slider: whether the values are places on a scale, else a list.
     """
 
-    name: str
-    stops: Sequence[str]
-    at: int
-    slides: bool = True
+    label: str
+    value_labels: Sequence[str]
+    current_index: int
+    is_slider: bool = True
 
 
-def playable(
-    choices: Sequence[PageControl],
-    frames: Mapping[Position, Shown],
-    suggestions: Mapping[str, Position] | None = None,
+def figure_with_page_controls(
+    controls: Sequence[PageControl],
+    frames: Mapping[ValueIndices, TitledFigure],
+    suggestions: Mapping[str, ValueIndices] | None = None,
 ) -> go.Figure:
     """Return the figure of the present stops, which holds all others for a page of lnlab.
 
@@ -66,7 +66,7 @@ def playable(
     control for each choice.
 
     Args:
-        choices: what can be set; the figure shows the frame at ``choice.at`` of each.
+        controls: what can be set; the figure shows the frame at the current value of each.
         frames: at every combination of stops. The names of the traces of each are among
             those of the frame that has most.
         suggestions: things to try, as texts with the combination of stops of each.
@@ -85,14 +85,14 @@ def playable(
     meta: dict[str, Any] = {
         "choices": [
             {"name": escape(name), "stops": [*map(escape, words)], "at": at, "slides": slides}
-            for name, words, at, slides in choices
+            for name, words, at, slides in controls
         ],
         "frames": pack_frames(stops),
     }
     if suggestions:
         texts = suggestions.items()
         meta["suggestions"] = [{"text": escape(text), "stops": at} for text, at in texts]
-    now = tuple(choice.at for choice in choices)
+    now = tuple(control.current_index for control in controls)
     figure = add_title(go.Figure(padded[now]), *frames[now][1:], lines=longest)
     layout: Any = figure.layout
     return figure.update_layout(meta=layout.meta | meta)
@@ -125,7 +125,10 @@ def pack_frames(frames: Mapping[str, tuple[Sequence[Mapping], Mapping]]) -> str:
         frames: by name the traces and the layout.
     """
     texts = [
-        [{key: to_text(value) for key, value in item.items()} for item in (*traces, layout)]
+        [
+            {key: attribute_to_json(value) for key, value in item.items()}
+            for item in (*traces, layout)
+        ]
         for traces, layout in frames.values()
     ]
     parts: dict[str, int] = {}
@@ -149,7 +152,7 @@ def pack_frames(frames: Mapping[str, tuple[Sequence[Mapping], Mapping]]) -> str:
     return base64.b64encode(gzip.compress(whole.encode(), mtime=0)).decode()
 
 
-def to_text(value: Any) -> str:
+def attribute_to_json(value: Any) -> str:
     """Return an attribute as JSON, an array of floats as plotly.js reads it in base64."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         data = base64.b64encode(value.astype(np.float32).tobytes()).decode()

@@ -21,12 +21,17 @@ from lnlab.figures.style import (
     text_above,
     trace,
 )
-from lnlab.panels.controls import choice
+from lnlab.panels.controls import dropdown
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 
-LABELS = {"norm": "normalizer", "padding": "padding", "time": "when", "layer": "layer"}
-"""The fields of a state, and what stands beside their controls."""
+LABELS = {
+    "norm": "normalizer",
+    "padding": "padding",
+    "training_stage": "when",
+    "layer": "layer",
+}
+"""The fields of the settings, and what stands beside their controls."""
 
 WORDS = {
     "on": "fraction of pictures in which a unit is on",
@@ -47,12 +52,12 @@ class PositionsPanelSettings:
 
     norm: str | None = None  # the arm
     padding: str | None = None  # what stands around the maps
-    time: str | None = None  # before or after the training
+    training_stage: str | None = None  # before or after the training
     layer: str | None = None  # which convolution
 
 
 def positions(
-    measured: Mapping[tuple[str, str, str], Mapping[str, MapStatistics]], **settings: Any
+    map_statistics: Mapping[tuple[str, str, str], Mapping[str, MapStatistics]], **settings: Any
 ) -> Panel:
     """Return the panel of units by their position in a map.
 
@@ -65,7 +70,9 @@ def positions(
         ValueError: for what was not measured.
     """
     maps = {
-        (*net, layer): it for net, layers in measured.items() for layer, it in layers.items()
+        (*net, layer): it
+        for net, layers in map_statistics.items()
+        for layer, it in layers.items()
     }
     if not maps:
         raise ValueError("there are no maps: give those of one net, at least.")
@@ -81,22 +88,23 @@ def positions(
         key: {WORDS[name]: array.numpy() for name, array in mean_over_units(of).items()}
         for key, of in maps.items()
     }
-    largest = {
+    color_maxima = {
         words: float(max(of[words].max() for of in arrays.values())) or 1.0
         for words in WORDS.values()
     }
     contrasts = {key: border_contrast(of) for key, of in maps.items()}
 
-    def show(state: PositionsPanelSettings) -> Shown:
-        key = astuple(state)
+    def draw(settings: PositionsPanelSettings) -> TitledFigure:
+        key = astuple(settings)
         it = contrasts[key]
         sentence = (
             f"At the border of a map, a unit is on in {100 * it.border:.0f} % of pictures, "
             f"and in {100 * it.middle:.0f} % in the middle. Its mean pre-activations at border "
             f"and middle differ by {format_number(it.shift)} standard deviations."
         )
-        title = f"{state.layer}, norm {state.norm}, padding {state.padding}, {state.time}"
-        return Shown(maps_figure(arrays[key], largest), title, sentence)
+        which = f"{settings.layer}, norm {settings.norm}, padding {settings.padding}"
+        title = f"{which}, {settings.training_stage}"
+        return TitledFigure(maps_figure_dict(arrays[key], color_maxima), title, sentence)
 
     alt = (
         "How often the units of a convolution are on at each place of its map, and how the "
@@ -104,13 +112,13 @@ def positions(
     )
     return Panel(
         PositionsPanelSettings(**settings),
-        {field: choice(LABELS[field], options[field]) for field in LABELS}, show,
+        {field: dropdown(LABELS[field], options[field]) for field in LABELS}, draw,
         alt={"positions": alt}, notebook="05", on_page=[*LABELS],
     )  # fmt: skip
 
 
 def positions_figure(
-    maps: Mapping[str, np.ndarray], *, largest: Mapping[str, float]
+    maps: Mapping[str, np.ndarray], *, color_maxima: Mapping[str, float]
 ) -> go.Figure:
     """Return maps side by side, each with a scale of colours of its own, from 0 on.
 
@@ -118,18 +126,20 @@ def positions_figure(
         maps: (height, width) by name; at most three.
         largest: the value at which the colours of each end.
     """
-    return go.Figure(maps_figure(maps, largest))
+    return go.Figure(maps_figure_dict(maps, color_maxima))
 
 
-def maps_figure(maps: Mapping[str, np.ndarray], largest: Mapping[str, float]) -> Figure:
-    """Return the figure of maps; a map alone is no wider than one of three."""
+def maps_figure_dict(
+    maps: Mapping[str, np.ndarray], color_maxima: Mapping[str, float]
+) -> Figure:
+    """Return the figure of maps as plain data; a map alone is no wider than one of three."""
     data, notes, layout = [], [], base_layout(346, 20, 50, 60, 20)
     for slot, (name, values) in enumerate(maps.items()):
         left, right = side_by_side(SLOTS, 0.09)[slot]
         height, width = np.shape(values)
         data.append(trace(
             "heatmap", f"map {slot}", slot, z=np.asarray(values), colorscale=SIZES,
-            zmin=0, zmax=largest[name], hovertemplate=HOVER,
+            zmin=0, zmax=color_maxima[name], hovertemplate=HOVER,
             colorbar={"x": right + 0.005, "len": 1.0, "thickness": 10, "xpad": 2},
         ))  # fmt: skip
         words = fill(escape(name), LETTERS).replace("\n", "<br>")

@@ -25,9 +25,9 @@ from lnlab.figures.style import (
 )
 from lnlab.kernels import fuse
 from lnlab.nn import NORMS, BatchNorm, Cell, CellInit, GRUCell, LSTMCell, NormLayer, RNNCell
-from lnlab.panels.controls import Chips, choice, choice_slider, log_slider
+from lnlab.panels.controls import MultipleChoice, dropdown, log_slider, options_slider
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.training.random_state import default_dtype
 
 UNITS, INPUTS, CASES, SLOTS = 64, 16, 32, 4
@@ -65,25 +65,27 @@ class RecurrencePanelSettings:
 
     normalizers: tuple[str, ...] = ("none", "layer", "recurrent batch")  # at most four
     cell: str = "RNN, relu"  # one of CELLS
-    recurrent: float = 2.0  # the recurrent weights are this many times N(0, 1/H); 0.1 to 10
-    inputs: float = 1.0  # the input weights are this many times N(0, 1/D); 0.1 to 10
+    recurrent_weight_scale: float = 2.0  # W_h is this many times N(0, 1/H); 0.1 to 10
+    input_weight_scale: float = 1.0  # W_x is this many times N(0, 1/D); 0.1 to 10
     gain: float = 1.0  # of what normalizes W_h h; in eq. 4 the only one; 0.1 to 10
     steps: int = 100  # T
 
 
 @torch.no_grad()
-def make_cell(name: str, cell: str, recurrent: float, inputs: float, gain: float) -> Cell:
+def make_cell(
+    name: str, cell: str, recurrent_weight_scale: float, input_weight_scale: float, gain: float
+) -> Cell:
     """Return the cell with a normalizer; the same random numbers whatever is set."""
     streams = iter(range(100, 200))
 
-    def draw_gate(W: Tensor) -> None:
+    def initialize_gate_(W: Tensor) -> None:
         W.copy_(normal(0, next(streams), *W.shape) / W.shape[1] ** 0.5)
 
     _, make = CELLS[cell]
     with default_dtype(torch.float64):
-        new = make(INPUTS, UNITS, NORMALIZERS[name], initial=CellInit(draw_gate))
-    new.W_x.mul_(inputs)
-    new.W_h.mul_(recurrent)
+        new = make(INPUTS, UNITS, NORMALIZERS[name], initial=CellInit(initialize_gate_))
+    new.W_x.mul_(input_weight_scale)
+    new.W_h.mul_(recurrent_weight_scale)
     for norm in (new.norm_h, getattr(new, "norm_U", None)):
         g = getattr(norm, "g", None)
         if isinstance(g, Tensor):
@@ -92,62 +94,78 @@ def make_cell(name: str, cell: str, recurrent: float, inputs: float, gain: float
 
 
 @lru_cache(maxsize=2_000)
-def run_dynamics(
-    name: str, cell: str, recurrent: float, inputs: float, gain: float, steps: int
+def dynamics_on_fixed_inputs(
+    name: str,
+    cell: str,
+    recurrent_weight_scale: float,
+    input_weight_scale: float,
+    gain: float,
+    steps: int,
 ) -> Dynamics:
     """Return :func:`~lnlab.analysis.rnn_dynamics.dynamics` on inputs always the same."""
     x = normal(0, 5, max(STEPS), CASES, INPUTS)[:steps]
-    return dynamics(make_cell(name, cell, recurrent, inputs, gain), x)
+    return dynamics(make_cell(name, cell, recurrent_weight_scale, input_weight_scale, gain), x)
 
 
-def measure(s: RecurrencePanelSettings) -> dict[str, Dynamics]:
-    """Return summed inputs, hidden states and gradients under each normalizer of a state."""
-    gains = {name: 1.0 if name == "none" else s.gain for name in s.normalizers}
+def measure_dynamics(settings: RecurrencePanelSettings) -> dict[str, Dynamics]:
+    """Return summed inputs, hidden states and gradients under each normalizer."""
+    gains = {name: 1.0 if name == "none" else settings.gain for name in settings.normalizers}
     return {
-        name: run_dynamics(name, s.cell, s.recurrent, s.inputs, gain, s.steps)
+        name: dynamics_on_fixed_inputs(
+            name,
+            settings.cell,
+            settings.recurrent_weight_scale,
+            settings.input_weight_scale,
+            gain,
+            settings.steps,
+        )
         for name, gain in gains.items()
     }
 
 
-def show(state: RecurrencePanelSettings) -> Shown:
+def draw(settings: RecurrencePanelSettings) -> TitledFigure:
     """Return the course of each net in time, and what becomes of its gradient."""
-    courses = measure(state)
-    figure = recurrence_figure(courses)
+    dynamics_by_norm = measure_dynamics(settings)
+    figure = recurrence_figure(dynamics_by_norm)
     title = (
-        f"{state.cell} ({CELLS[state.cell][0]}), weights W_h × {state.recurrent:.3g} and "
-        f"W_x × {state.inputs:.3g}, gain {state.gain:.3g}, {state.steps} time steps"
+        f"{settings.cell} ({CELLS[settings.cell][0]}), "
+        f"weights W_h × {settings.recurrent_weight_scale:.3g} and "
+        f"W_x × {settings.input_weight_scale:.3g}, gain {settings.gain:.3g}, "
+        f"{settings.steps} time steps"
     )
-    if not courses:
+    if not dynamics_by_norm:
         text = f"{title}. Choose a normalizer to see how the gradient changes over time."
-        return Shown(figure, title, text)
+        return TitledFigure(figure, title, text)
     factors = ", ".join(
         f"{name} {format_number(float(each.gradient[0]))} ({each.gradient_factor:.2f} per step)"
-        for name, each in courses.items()
+        for name, each in dynamics_by_norm.items()
     )
-    text = f"Gradient at time step 1, divided by that at time step {state.steps}: {factors}."
-    outside = ", ".join(f"“{name}”" for name, each in courses.items() if leaves_axis(each))
+    text = f"Gradient at time step 1, divided by that at time step {settings.steps}: {factors}."
+    outside = ", ".join(
+        f"“{name}”" for name, each in dynamics_by_norm.items() if leaves_axis(each)
+    )
     if outside:
         text += f" Lines of {outside} leave the picture."
-    return Shown(figure, title, text)
+    return TitledFigure(figure, title, text)
 
 
-def leaves_axis(course: Dynamics) -> bool:
+def leaves_axis(dynamics_of_net: Dynamics) -> bool:
     """Return True if some line of a network leaves its axis."""
     return any(
         bool(((values < 10.0**low) | (values > 10.0**high)).any())
         for values, (low, high) in (
-            (getattr(course, part), ends) for part, (_, *ends) in PARTS.items()
+            (getattr(dynamics_of_net, part), ends) for part, (_, *ends) in PARTS.items()
         )
     )
 
 
-def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
+def recurrence_figure(dynamics_by_norm: Mapping[str, Dynamics]) -> Figure:
     """Return three subplots over the time steps: a line for each normalizer."""
-    styles, data, notes = thinning_line_styles(courses), [], []
+    styles, data, notes = thinning_line_styles(dynamics_by_norm), [], []
     layout = base_layout(400, 50, 12, 62, 46)
-    steps = max((len(each.summed) for each in courses.values()), default=1)
+    steps = max((len(each.summed) for each in dynamics_by_norm.values()), default=1)
     for index, (part, (title, low, high)) in enumerate(PARTS.items()):
-        for slot, (name, each) in enumerate(courses.items()):
+        for slot, (name, each) in enumerate(dynamics_by_norm.items()):
             y = np.clip(getattr(each, part).numpy(), 10.0**-EDGE, 10.0**EDGE)
             data.append(trace(
                 "scatter", f"{part} {slot}", index, mode="lines", line=styles[name],
@@ -158,7 +176,7 @@ def recurrence_figure(courses: Mapping[str, Dynamics]) -> Figure:
         time = {"domain": domain, "range": [0, steps + 1], "title": {"text": "time step t"}}
         layout |= axes(index, time, power_axis(low, high))
         notes.append(title_above(title, domain))
-    notes.append(legend(courses, 32))
+    notes.append(legend(dynamics_by_norm, 32))
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
@@ -171,25 +189,27 @@ def recurrence(**settings: Any) -> Panel:
         >>> panel = lnlab.panels.recurrence(cell="LSTM", gain=0.1)
     """
     controls = {
-        "normalizers": Chips("normalizers", NORMALIZERS, SLOTS),
-        "cell": choice(
+        "normalizers": MultipleChoice("normalizers", NORMALIZERS, SLOTS),
+        "cell": dropdown(
             "cell", {f"{name}   {equation}": name for name, (equation, _) in CELLS.items()}
         ),
-        "steps": choice_slider("steps T", STEPS),
-        "recurrent": log_slider("W_h times", -1, 1),
-        "inputs": log_slider("W_x times", -1, 1),
+        "steps": options_slider("steps T", STEPS),
+        "recurrent_weight_scale": log_slider("W_h times", -1, 1),
+        "input_weight_scale": log_slider("W_x times", -1, 1),
         "gain": log_slider("gain g", -1, 1),
     }
     suggestions = {
         "W_h times 10, then drag it down to 0.1: where does the gradient without normalization "
-        "change from exploding to vanishing?": {"recurrent": 10.0},
+        "change from exploding to vanishing?": {"recurrent_weight_scale": 10.0},
         "W_x times 10: does the gradient with layer norm become larger or smaller?": {
-            "inputs": 10.0
+            "input_weight_scale": 10.0
         },
         "W_h times 5 and W_x times 5: compare layer norm with both at 1": {
-            "recurrent": 5.0, "inputs": 5.0,
+            "recurrent_weight_scale": 5.0, "input_weight_scale": 5.0,
         },
-        "W_h times 1 and W_x times 1": {"recurrent": 1.0, "inputs": 1.0},
+        "W_h times 1 and W_x times 1": {
+            "recurrent_weight_scale": 1.0, "input_weight_scale": 1.0,
+        },
         "gain g = 0.1, which Cooijmans et al. (2016) recommend for recurrent batch norm": {
             "gain": 0.1
         },
@@ -203,7 +223,8 @@ def recurrence(**settings: Any) -> Panel:
     )
     no_gain = "only a normalizer has a gain"
     return Panel(
-        RecurrencePanelSettings(**settings), controls, show,
-        alt={"recurrence": alt}, notebook="06", on_page=["recurrent"], suggestions=suggestions,
-        locks={"gain": lambda state: no_gain if {*state.normalizers} <= {"none"} else ""},
+        RecurrencePanelSettings(**settings), controls, draw,
+        alt={"recurrence": alt}, notebook="06", on_page=["recurrent_weight_scale"],
+        suggestions=suggestions,
+        locks={"gain": lambda settings: no_gain if {*settings.normalizers} <= {"none"} else ""},
     )  # fmt: skip

@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from lnlab.book.html import PLOTLY, publish
-from lnlab.panels.playable import PageControl, Shown, playable
+from lnlab.panels.playable import PageControl, TitledFigure, figure_with_page_controls
 from tests.book.conftest import RUN
 
 
@@ -24,19 +24,19 @@ def figure():
     """A heat map with two choices, whose title, caption and colours follow them."""
     choices = [
         PageControl("<b>", ["1", "5"], 0),
-        PageControl("of", ["a", "b"], 0, slides=False),
+        PageControl("of", ["a", "b"], 0, is_slider=False),
     ]
     heat = {"type": "heatmap", "name": "map", "zmin": 0, "zmax": 9, "showscale": False}
     layout = {"height": 300, "margin": {"t": 30, "b": 40}}
     frames = {
-        (i, k): Shown(
+        (i, k): TitledFigure(
             {"data": [heat | {"z": np.full((1, 2), float(z))}], "layout": layout},
             f"z is {z}{name}", f"now {z} <i>",
         )
         for i, z in enumerate((1, 5))
         for k, name in enumerate("ab")
     }  # fmt: skip
-    return output(playable(choices, frames))
+    return output(figure_with_page_controls(choices, frames))
 
 
 def executed(out: Path, name: str, *outputs, suffix=".ipynb", **run):

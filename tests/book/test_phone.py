@@ -41,8 +41,8 @@ def test_tables_have_room_for_their_sentences(open_page):
 @pytest.mark.parametrize(
     "figures",
     [
-        lambda: panels.invariance(eps=0.0).still_figures(with_controls=False),
-        lambda: panels.recurrence().still_figures(with_controls=False),
+        lambda: panels.invariance(eps=0.0).static_figures(with_controls=False),
+        lambda: panels.recurrence().static_figures(with_controls=False),
     ],
     ids=["invariance", "recurrence"],
 )

@@ -5,7 +5,7 @@ from benchmarks._jupyterlab import opened, write_notebook
 LONG = "\n" * 60 + "pass"
 PANEL = """
 from lnlab import panels
-panels.recurrence(steps=25, recurrent=2.0)
+panels.recurrence(steps=25, recurrent_weight_scale=2.0)
 """
 FIGURE = """
 import plotly.graph_objects as go

@@ -19,14 +19,14 @@ panel
 """
 BREAK = """
 import time
-show = panel._show
+show = panel._draw
 def breaks(state):
     if state.batch == 1:
         raise RuntimeError("this <b>breaks</b>")
     if state.batch == 16:
         time.sleep(1.5)
     return show(state)
-panel._show = breaks
+panel._draw = breaks
 """
 # Each patch is for nobody until the page can draw: what counts is that it can meanwhile.
 BUSY = """
@@ -40,7 +40,7 @@ for step in range(150):
     time.sleep(0.1)
 print("done")
 """
-ALONE = "panels.invariance(alone=True, eps=0.0, transformation=4)"
+ALONE = "panels.invariance(only_delta=True, eps=0.0, transformation=4)"
 LAYER, WEIGHT = 3, 2
 START = """lnlab run 02 -p panel '{"eps": 0.0}'"""
 

@@ -6,7 +6,7 @@ from benchmarks._jupyterlab import PATIENCE, opened, plotted, write_notebook
 
 PANEL = """
 from lnlab import panels
-panels.recurrence(steps=25, recurrent=2.0)
+panels.recurrence(steps=25, recurrent_weight_scale=2.0)
 """
 CURVE = """
 from lnlab.figures.curves import line_chart

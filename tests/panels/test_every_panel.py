@@ -16,7 +16,7 @@ import torch
 
 from lnlab import panels
 from lnlab.book.notebooks import parse_value
-from lnlab.panels.controls import Chips
+from lnlab.panels.controls import MultipleChoice
 from lnlab.panels.live_plot import is_equal
 from lnlab.panels.panel import Panel
 from lnlab.papers import order_embeddings
@@ -69,7 +69,7 @@ WRONG = [
 
 def another(control: Any) -> Any:
     """Return a value that a control does not have."""
-    if isinstance(control, Chips):
+    if isinstance(control, MultipleChoice):
         return tuple(control.buttons)[-1:] if len(control.value) == 1 else control.value[-1:]
     if isinstance(control, ipywidgets.Combobox):
         return next(text for text in control.options if text != control.value)
@@ -114,17 +114,17 @@ def test_no_panel_is_forgotten():
 def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
     name, panel, monkeypatch
 ):
-    states, show = [], panel._show
-    monkeypatch.setattr(panel, "_show", lambda state: states.append(state) or show(state))
-    assert {*panel.controls} == {field.name for field in fields(panel.state)}
+    states, draw = [], panel._draw
+    monkeypatch.setattr(panel, "_draw", lambda state: states.append(state) or draw(state))
+    assert {*panel.controls} == {field.name for field in fields(panel.settings)}
     for field, control in panel.controls.items():
         before, new = panel.bar.command, another(control)
         control.value = new
-        assert getattr(panel.state, field) == new
+        assert getattr(panel.settings, field) == new
         assert panel.bar.error == ""
         assert panel.bar.command != before
-        assert states == [panel.state], "drawn once"
-        for plot, frame in panel.view(panel.state).items():
+        assert states == [panel.settings], "drawn once"
+        for plot, frame in panel.draw_all(panel.settings).items():
             assert panel.bar.sentence == frame.sentence
             moved = panel.plots[plot]
             assert is_equal(moved._traces, frame.figure["data"])
@@ -133,26 +133,26 @@ def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
     *words, text = shlex.split(panel.bar.command)
     assert words == ["lnlab", "run", panel.notebook, "-p", "panel"]
     again = FUNCTIONS[name](*GIVEN[name], **parse_value(text))
-    assert again.state == panel.state
+    assert again.settings == panel.settings
     assert again.bar.sentence == panel.bar.sentence
     for state in panel.suggestions.values():
-        panel.state = state
+        panel.settings = state
         assert panel.bar.error == ""
-        assert panel.state == state, "the sliders reach it"
+        assert panel.settings == state, "the sliders reach it"
 
 
 def test_on_a_page_every_stop_has_its_frame(panel, monkeypatch):
     """At the ends of every choice alone: all together are many."""
     stops = {
         field: {words: value for words, value in every.items() if value in ends(panel, field)}
-        for field, every in panel.page_stops(panel.state).items()
+        for field, every in panel.page_values_by_label(panel.settings).items()
     }
-    monkeypatch.setattr(panel, "page_stops", lambda state: stops)
-    for figure, name in zip(panel.still_figures(with_controls=True), panel.plots, strict=True):
+    monkeypatch.setattr(panel, "page_values_by_label", lambda state: stops)
+    for figure, name in zip(panel.static_figures(with_controls=True), panel.plots, strict=True):
         frames = unpacked(json.loads(figure.to_json()))
         for place in product(*(range(len(every)) for every in stops.values())):
             chosen = {f: [*stops[f].values()][at] for f, at in zip(stops, place, strict=True)}
-            frame = panel.view(replace(panel.state, **chosen))[name]
+            frame = panel.draw_all(replace(panel.settings, **chosen))[name]
             layout = frames[",".join(map(str, place))]["layout"]
             assert layout["title"]["text"] == html.escape(frame.title, quote=False)
             assert layout["meta"]["caption"] == html.escape(frame.sentence, quote=False)
@@ -160,8 +160,8 @@ def test_on_a_page_every_stop_has_its_frame(panel, monkeypatch):
 
 def ends(panel, field):
     """The first and the last value that a field can have on a page, and the one it has."""
-    values = [*panel.page_stops(panel.state)[field].values()]
-    return [values[0], values[-1], getattr(panel.state, field)]
+    values = [*panel.page_values_by_label(panel.settings)[field].values()]
+    return [values[0], values[-1], getattr(panel.settings, field)]
 
 
 def test_a_first_view_depends_on_no_default_and_disturbs_no_generator(name):
@@ -172,7 +172,7 @@ def test_a_first_view_depends_on_no_default_and_disturbs_no_generator(name):
                 if hasattr(cached, "cache_clear"):
                     cached.cache_clear()
             panel = made(name)
-            views.append(panel.view(panel.state))
+            views.append(panel.draw_all(panel.settings))
     assert torch.equal(torch.get_rng_state(), generator)
     first, again = views
     assert is_equal(again, first)
@@ -224,7 +224,7 @@ TAGGED = {
 def test_text_of_data_is_shown_as_letters(name, strings):
     panel = FUNCTIONS[name](*TAGGED[name])
     assert panel.bar.error == ""
-    shown = [figure.to_plotly_json() for figure in panel.still_figures(with_controls=True)]
+    shown = [figure.to_plotly_json() for figure in panel.static_figures(with_controls=True)]
     shown += [{"layout": plot._layout} for plot in panel.plots.values()]
     for figure in shown:
         texts = strings(figure)

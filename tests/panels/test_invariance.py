@@ -18,14 +18,14 @@ from lnlab.panels.invariance_panel import (
     SWEEP,
     TABLE,
     InvariancePanelSettings,
-    defect,
-    distribution,
-    histogram,
-    layers,
+    before_and_after_traces,
+    draw,
+    histogram_outline,
+    invariance_defect,
+    layers_by_name,
+    output_axis_limit,
     pre_activation_std,
-    show,
     table_defects,
-    x_limit,
 )
 
 EXACTLY = InvariancePanelSettings(eps=0.0)
@@ -33,24 +33,24 @@ EXACTLY = InvariancePanelSettings(eps=0.0)
 
 def movement(panel, slot):
     """Return how far the ends of the strings are apart."""
-    x = panel.plots["movement"].current(f"strings {slot}")["x"]
+    x = panel.plots["movement"].current_trace(f"strings {slot}")["x"]
     return np.abs(x[0::3] - x[1::3]).max()
 
 
 def traces(state):
-    return {trace["name"]: trace for trace in show(state).figure["data"]}
+    return {trace["name"]: trace for trace in draw(state).figure["data"]}
 
 
 def test_dragging_delta_moves_the_pre_activations_and_not_layer_norm():
     panel = panels.invariance(eps=0.0, normalizers=("layer",))
-    before = panel.plots["movement"].current("after 1")["y"]
+    before = panel.plots["movement"].current_trace("after 1")["y"]
     for size in (1e-3, 0.1, 10.0, 1e3):
         panel.controls["delta"].value = size
-        after = panel.plots["movement"].current("after 1")["y"]
+        after = panel.plots["movement"].current_trace("after 1")["y"]
         np.testing.assert_array_equal(after, before)
         assert movement(panel, 1) < 1e-12
         assert movement(panel, 0) > 1
-    panel.controls["sign"].value = -1
+    panel.controls["delta_sign"].value = -1
     assert "δ = -1000:" in panel.bar.sentence
     assert movement(panel, 1) > 1
     panel.controls["transformation"].value = 2
@@ -61,15 +61,20 @@ def test_dragging_delta_moves_the_pre_activations_and_not_layer_norm():
 @pytest.mark.parametrize("name", NORMALIZERS)
 def test_every_normalizer_can_be_shown_in_every_way(name):
     for settings in (
-        {"transformation": 6, "batch": 1, "delta": 1e4, "sign": -1},
-        {"transformation": 5, "mode": "recomputed", "delta": 1e4, "dtype": "bfloat16"},
-        {"transformation": 3, "mode": "frozen", "eps": 0.0, "dtype": "float32"},
+        {"transformation": 6, "batch_size": 1, "delta": 1e4, "delta_sign": -1},
+        {
+            "transformation": 5,
+            "statistics_source": "recomputed",
+            "delta": 1e4,
+            "dtype": "bfloat16",
+        },
+        {"transformation": 3, "statistics_source": "frozen", "eps": 0.0, "dtype": "float32"},
     ):
-        assert name in show(InvariancePanelSettings(normalizers=(name,), **settings)).sentence
+        assert name in draw(InvariancePanelSettings(normalizers=(name,), **settings)).sentence
 
 
 def test_alone_it_shows_delta_and_a_picture_until_more_is_asked_for():
-    panel = panels.invariance(alone=True)
+    panel = panels.invariance(only_delta=True)
     *_, more = panel.children[0].children
     assert "lnlab-alone" in panel._dom_classes
     more.value = True
@@ -82,7 +87,7 @@ class Largest(lnlab.nn.AffineNormalizer):
 
 
 def test_a_users_normalizer_is_a_chip():
-    panel = panels.invariance(own={"largest": Largest}, normalizers=["weight"])
+    panel = panels.invariance(own_norms={"largest": Largest}, normalizers=["weight"])
     panel.controls["normalizers"].value = ("weight", "largest")
     panel.controls["transformation"].value = 4
     assert panel.bar.error == ""
@@ -95,7 +100,7 @@ def test_what_is_no_normalizer_is_no_chip():
     with pytest.raises(
         TypeError, match=r"own normalizer 'mine' is .*LayerNorm.*: give a factory"
     ):
-        panels.invariance(own={"mine": nn.LayerNorm})
+        panels.invariance(own_norms={"mine": nn.LayerNorm})
 
 
 @pytest.mark.parametrize("column", range(1, 7))
@@ -124,21 +129,21 @@ def test_the_table_measures_every_claim_and_begins_with_the_papers():
 
 
 def test_of_a_change_of_one_unit_or_one_case_only_that_one_is_drawn():
-    (layer,) = layers(InvariancePanelSettings(normalizers=("none",))).values()
+    (layer,) = layers_by_name(InvariancePanelSettings(normalizers=("none",))).values()
     for column, values in ((3, layer.y[:, 0]), (6, layer.y[0])):
-        _, heights = histogram(values.numpy(), x_limit(layer.row))
-        drawn = distribution(layer, column, 2.0)["before"]["y"]
+        _, heights = histogram_outline(values.numpy(), output_axis_limit(layer.row))
+        drawn = before_and_after_traces(layer, column, 2.0)["before"]["y"]
         np.testing.assert_allclose(drawn, heights / heights.max())
 
 
 def test_curve_marker_and_picture_measure_the_same():
-    state = replace(EXACTLY, delta=3.0, sign=-1, normalizers=("none", "rms"))
+    state = replace(EXACTLY, delta=3.0, delta_sign=-1, normalizers=("none", "rms"))
     markers = traces(state)["here"]["y"]
-    for slot, layer in enumerate(layers(state).values(), 1):
+    for slot, layer in enumerate(layers_by_name(state).values(), 1):
         y = layer.output(TRANSFORMATIONS[0](layer.given, -3.0, torch.zeros(1)))
         moved = float((y - layer.y).abs().max() / layer.y.abs().max())
         assert markers[slot - 1] == pytest.approx(moved, rel=1e-12)
-        assert traces(state)[f"defect {slot}"]["y"][5] == defect(layer, 1, -SWEEP[5])
+        assert traces(state)[f"defect {slot}"]["y"][5] == invariance_defect(layer, 1, -SWEEP[5])
 
 
 def test_the_knee_is_where_eps_takes_half_the_variance():
@@ -157,18 +162,18 @@ def test_the_knee_is_where_eps_takes_half_the_variance():
 
 
 def test_of_one_example_batch_norm_says_b_but_not_with_frozen_statistics():
-    state = InvariancePanelSettings(batch=1, normalizers=("batch",), delta=1e4)
-    norm: Any = layers(state)["batch"].norm
-    np.testing.assert_array_equal(layers(state)["batch"].y[0], norm.b.detach())
-    assert "for a single example its output is always b" in show(state).sentence
-    assert "batch 0/0: not a number" in show(replace(state, eps=0.0)).sentence
-    assert len(layers(replace(state, mode="frozen"))["batch"].y) == 128
+    state = InvariancePanelSettings(batch_size=1, normalizers=("batch",), delta=1e4)
+    norm: Any = layers_by_name(state)["batch"].norm
+    np.testing.assert_array_equal(layers_by_name(state)["batch"].y[0], norm.b.detach())
+    assert "for a single example its output is always b" in draw(state).sentence
+    assert "batch 0/0: not a number" in draw(replace(state, eps=0.0)).sentence
+    assert len(layers_by_name(replace(state, statistics_source="frozen"))["batch"].y) == 128
 
 
 def test_a_histogram_holds_every_value_once_those_beyond_at_its_ends_and_nan_nowhere():
-    x, y = histogram(np.random.default_rng(0).standard_normal(300), 4.0)
+    x, y = histogram_outline(np.random.default_rng(0).standard_normal(300), 4.0)
     widths, heights = np.diff(x), y[1:]
     assert heights[widths > 0].sum() == pytest.approx(1.0)
-    _, y = histogram(np.array([-100.0, 0.0, 7.0, np.inf]), 4.0)
+    _, y = histogram_outline(np.array([-100.0, 0.0, 7.0, np.inf]), 4.0)
     assert (y[1], y[-2]) == pytest.approx((0.25, 0.5))
-    assert not histogram(np.array([np.nan, np.nan]), 4.0)[1].any()
+    assert not histogram_outline(np.array([np.nan, np.nan]), 4.0)[1].any()

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from lnlab.panels.live_plot import LivePlot, PlotlyScript, plotly_script, to_json
+from lnlab.panels.live_plot import LivePlot, PlotlyScript, plotly_script, to_plotly_dict
 
 
 def figure(x=(0.0, 1.0), y=(0.0, 1.0), other=(0.0, 1.0), **layout):
@@ -40,7 +40,7 @@ def decoded(value, buffers) -> Any:
 
 def test_a_figure_arrives_as_it_was(plot):
     x, y = [5e-324, np.nan], np.arange(6, dtype=np.float32).reshape(2, 3)
-    plot.show(figure(x, y, title={"text": "δ"}))
+    plot.update_figure(figure(x, y, title={"text": "δ"}))
     ((content, buffers),) = plot.sent
     ((index, patch),) = content["traces"]
     back = decoded(patch, buffers)
@@ -53,7 +53,7 @@ def test_a_figure_arrives_as_it_was(plot):
 
 def test_only_what_differs_is_sent(plot):
     for x in (0.0, 1.0, 1.0):
-        plot.show(figure([x, np.nan], height=300))
+        plot.update_figure(figure([x, np.nan], height=300))
     assert len(plot.sent) == 2
     content, _ = plot.sent[1]
     assert [list(patch) for _, patch in content["traces"]] == [["x"]]
@@ -61,24 +61,24 @@ def test_only_what_differs_is_sent(plot):
 
 
 def test_a_page_that_comes_late_is_given_what_has_moved(plot):
-    plot.show(figure(y=[0.0, 0.0], other=[1.0, 1.0]))
-    plot.show(figure(y=[5.0, 5.0], other=[1.0, 1.0], height=300))
+    plot.update_figure(figure(y=[0.0, 0.0], other=[1.0, 1.0]))
+    plot.update_figure(figure(y=[5.0, 5.0], other=[1.0, 1.0], height=300))
     assert "height" not in plot.figure["layout"]
-    plot._when_ready(plot, {"kind": "ready"}, [])
+    plot._on_page_ready(plot, {"kind": "ready"}, [])
     expected = figure(y=[5.0, 5.0], other=[1.0, 1.0], height=300)
-    assert plot.figure == to_json(go.Figure(expected))
+    assert plot.figure == to_plotly_dict(go.Figure(expected))
 
 
 def test_other_traces_come_as_a_whole_figure_to_which_patches_belong(plot):
-    plot.show(figure(y=[0.0, 0.0]))
+    plot.update_figure(figure(y=[0.0, 0.0]))
     plot.sent.clear()
     other = figure(y=[0.0, 0.0])
     other["data"].append({"type": "bar", "name": "bars", "y": np.ones(2)})
-    plot.show(other)
+    plot.update_figure(other)
     assert [trace["name"] for trace in plot.figure["data"]] == ["layer", "other", "bars"]
     assert not plot.sent
     other["data"][2] = other["data"][2] | {"y": np.zeros(2)}
-    plot.show(other)
+    plot.update_figure(other)
     ((content, _),) = plot.sent
     assert [index for index, _ in content["traces"]] == [2]
 

@@ -12,7 +12,7 @@ from lnlab.analysis.feature_maps import border_contrast, mean_over_units
 from lnlab.analysis.fisher import FAMILIES, gain_metric, metric
 from lnlab.analysis.recorder import record
 from lnlab.panels import geometry_panel
-from lnlab.panels.landscape_panel import LandscapePanelSettings, TrainedNetworks
+from lnlab.panels.landscape_panel import LandscapePanelSettings, RescalableNetworks
 from lnlab.panels.positions_panel import PositionsPanelSettings
 from lnlab.panels.recurrence_panel import make_cell
 from lnlab.papers.mnist import train_landscape_networks
@@ -23,7 +23,7 @@ NONE, LAYER, BATCH, WEIGHT = range(4)
 
 def current(panel, trace, key="y"):
     """Return what a trace of a panel's first plot shows now."""
-    return next(iter(panel.plots.values())).current(trace)[key]
+    return next(iter(panel.plots.values())).current_trace(trace)[key]
 
 
 # Geometry.
@@ -33,9 +33,9 @@ def current(panel, trace, key="y"):
 @pytest.mark.parametrize("name", geometry_panel.NORMALIZERS)
 def test_costs_are_the_curvatures_of_the_metric(name, family):
     state = (name, family, 0.5, 2.0, 4)
-    glm = geometry_panel.model(*state)
+    glm = geometry_panel.random_glm(*state)
     gain = gain_metric(glm).sum() / 4
-    turn, stretch = geometry_panel.step_costs(*state)
+    turn, stretch = geometry_panel.step_curvatures(*state)
     # the step of 1e-4 is small, the divergence of what is nearly the same has 8 digits
     assert stretch == pytest.approx(float(gain), rel=1e-2)
     F = metric(glm)
@@ -46,7 +46,10 @@ def test_costs_are_the_curvatures_of_the_metric(name, family):
 
 def test_more_units_bring_eq_13_closer_under_layer_norm_alone():
     few, many = (
-        [geometry_panel.block_error(n, "Gaussian", H) for n in geometry_panel.NORMALIZERS]
+        [
+            geometry_panel.relative_error_of_eq_13(n, "Gaussian", H)
+            for n in geometry_panel.NORMALIZERS
+        ]
         for H in (4, 16)
     )
     assert 2 < few[LAYER] / many[LAYER] < 10
@@ -60,7 +63,7 @@ def test_more_units_bring_eq_13_closer_under_layer_norm_alone():
 def test_axes_stay_and_the_sentence_says_which_lines_leave_them():
     panel, ranges = panels.recurrence(steps=25), []
     for scale, low, high in ((0.1, 0, 1e-20), (10.0, 1e10, 1e40)):
-        panel.controls["recurrent"].value = scale
+        panel.controls["recurrent_weight_scale"].value = scale
         assert low <= current(panel, f"gradient {NONE}")[0] < high
         assert current(panel, f"hidden {LAYER}")[-1] == pytest.approx(0.7, abs=0.05)
         layout = panel.plots["recurrence"]._layout
@@ -84,7 +87,7 @@ def test_a_cell_is_always_the_same_and_the_gain_is_that_of_the_recurrent_part():
 
 @pytest.fixture(scope="module")
 def networks():
-    return TrainedNetworks(*train_landscape_networks())
+    return RescalableNetworks(*train_landscape_networks())
 
 
 def losses(panel):
@@ -94,34 +97,34 @@ def losses(panel):
 def test_the_middle_is_the_network_as_it_was_trained(networks):
     panel = panels.landscape(*train_landscape_networks())
     for name in ("none", "layer", "batch"):
-        panel.controls["normalizer"].value = name
+        panel.controls["network"].value = name
         middle = current(panel, "w")[0]
         assert losses(panel)[:, 12] == pytest.approx(middle)
-        plane = 10.0 ** panel.plots["plane"].current("losses")["z"]
+        plane = 10.0 ** panel.plots["plane"].current_trace("losses")["z"]
         assert plane[10, 10] == pytest.approx(middle)
         # of 400 examples in place of batches of 100
-        assert middle == pytest.approx(networks.training_loss(name), rel=0.05)
-        assert panel.controls["statistics"].disabled == (name != "batch")
+        assert middle == pytest.approx(networks.loss_after_training(name), rel=0.05)
+        assert panel.controls["statistics_source"].disabled == (name != "batch")
 
 
 def test_larger_weights_change_batch_norm_only_if_its_statistics_are_frozen():
     panel = panels.landscape(*train_landscape_networks())
-    panel.controls["normalizer"].value = "batch"
+    panel.controls["network"].value = "batch"
     before = losses(panel)
-    panel.controls["size"].value = 3.16
+    panel.controls["weight_scale"].value = 3.16
     for statistics in ("batch", "recomputed"):
-        panel.controls["statistics"].value = statistics
+        panel.controls["statistics_source"].value = statistics
         # up to eps = 1e-5 against variances of about 1
         np.testing.assert_allclose(losses(panel), before, rtol=1e-3)
-    panel.controls["statistics"].value = "frozen"
+    panel.controls["statistics_source"].value = "frozen"
     assert current(panel, "w")[0] > 1
-    panel.controls["size"].value = 10.0
+    panel.controls["weight_scale"].value = 10.0
     assert "Losses above 100 nats are outside the picture." in panel.bar.sentence
 
 
 def test_the_plane_contains_the_first_line_and_the_lines_differ(networks):
-    line, other = networks.cuts(LandscapePanelSettings("layer"))[:2]
-    plane = networks.plane(LandscapePanelSettings("layer"))
+    line, other = networks.losses_on_lines(LandscapePanelSettings("layer"))[:2]
+    plane = networks.losses_on_plane(LandscapePanelSettings("layer"))
     across, along = plane.coordinates[0], line.coordinates[0]
     shared = np.isclose(across[:, None], along[None], atol=1e-12).nonzero()
     assert len(shared[0]) >= 4
@@ -135,11 +138,11 @@ def test_a_users_network_is_copied_and_rescaled_but_for_its_last_layer():
     parts = nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 5), nn.Linear(5, 3)
     mine = nn.Sequential(*parts).float()
     before = [mine[index].weight.clone() for index in (0, 3, 4)]
-    copied = TrainedNetworks({"mine": mine}, x, y)
-    assert not panels.landscape({"mine": mine}, x, y).controls["statistics"].disabled
+    copied = RescalableNetworks({"mine": mine}, x, y)
+    assert not panels.landscape({"mine": mine}, x, y).controls["statistics_source"].disabled
     assert not mine[1].num_batches_tracked
     nn.init.zeros_(mine[0].weight)
-    longer = copied.rescaled("mine", 3.0)
+    longer = copied.rescale_hidden_weights("mine", 3.0)
     for index, factor, weight in zip((0, 3, 4), (3, 3, 1), before, strict=True):
         assert torch.equal(longer[index].weight, factor * weight)
     with pytest.raises(ValueError, match="mine has no hidden layer"):
@@ -178,7 +181,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
     means = [mean_over_units(each) for layers in measured.values() for each in layers.values()]
     for (norm, padding, time), layers in measured.items():
         for layer, statistics in layers.items():
-            panel.state = PositionsPanelSettings(norm, padding, time, layer)
+            panel.settings = PositionsPanelSettings(norm, padding, time, layer)
             for slot, (name, expected) in enumerate(mean_over_units(statistics).items()):
                 np.testing.assert_array_equal(
                     current(panel, f"map {slot}", "z"), expected.numpy()

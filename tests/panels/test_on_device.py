@@ -47,11 +47,11 @@ def test_a_panel_shows_what_it_shows_on_the_cpu(name, device):
     shown: dict[str, list[Any]] = {"cpu": [], str(device): []}
     for place, figures in shown.items():
         panel = FUNCTIONS[name](*(to_device(one, place) for one in GIVEN[name]))
-        panel.state = replace(panel.state, **START.get(name, {}))
+        panel.settings = replace(panel.settings, **START.get(name, {}))
         for control in panel.controls.values():
             control.value = another(control)
             assert panel.bar.error == ""
-            figure, _, sentence = panel._show(panel.state)
+            figure, _, sentence = panel._draw(panel.settings)
             layout = {key: it for key, it in figure["layout"].items() if key != "template"}
             figures.append((sentence, figure["data"], layout))
     assert not waited["indices of the CPU"]

@@ -10,7 +10,7 @@ import torch
 
 from lnlab.book.notebooks import parse_value
 from lnlab.panels.panel import PLOTLY, Panel
-from lnlab.panels.playable import Shown
+from lnlab.panels.playable import TitledFigure
 from tests.unpacked import unpacked
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -32,7 +32,7 @@ def show(state):
         raise ValueError("this <b> is no name.")
     y = torch.full((2,), state.delta).numpy()
     title = f"delta {state.delta:.3g}"
-    return Shown(figure(y), title, f"{state.name}: {state.delta:g}")
+    return TitledFigure(figure(y), title, f"{state.name}: {state.delta:g}")
 
 
 def show_square(state):
@@ -53,20 +53,20 @@ def panel(**settings):
 
 
 def drawn(panel, name="line"):
-    return list(panel.plots[name].current("line")["y"])
+    return list(panel.plots[name].current_trace("line")["y"])
 
 
 def send(panel, **message):
-    panel._on_message(panel.bar, message, [])
+    panel._on_page_message(panel.bar, message, [])
 
 
 @pytest.mark.parametrize("settings", [{}, {"delta": 2.5}, {"delta": 0.1, "name": "it's δ"}])
 def test_the_command_brings_the_state_back(settings):
-    words = shlex.split(panel(**settings).command)
+    words = shlex.split(panel(**settings).notebook_command)
     assert words[:3] == ["lnlab", "run", "02"]
     given = parse_value(words[5]) if settings else {}
     assert given == settings
-    assert panel(**given).state == State(**settings)
+    assert panel(**given).settings == State(**settings)
 
 
 def test_an_error_is_seen_and_goes_away_and_every_move_is_answered():
@@ -103,11 +103,11 @@ def test_suggestions_are_buttons_that_set_the_state_and_on_a_page_the_stops():
     label, small, other = shown.children[0].children[0].children
     assert (label.value, small.description) == ("Things to try:", "a small number")
     small.click()
-    assert shown.state == State(0.1)
+    assert shown.settings == State(0.1)
     other.click()
-    assert shown.state == State(4.0, "batch")
+    assert shown.settings == State(4.0, "batch")
     shown.reset()
-    for figure in shown.still_figures(with_controls=True):
+    for figure in shown.static_figures(with_controls=True):
         (only,) = figure.layout.meta["suggestions"]
         assert (only["text"], list(only["stops"])) == ("a small number", [0])
 
@@ -122,7 +122,7 @@ def test_callbacks_in_threads_see_whole_states_and_no_gradients(monkeypatch):
         inside.release()
         return result
 
-    monkeypatch.setattr(shown, "_show", watched)
+    monkeypatch.setattr(shown, "_draw", watched)
     threads = [
         threading.Thread(target=setattr, args=(shown.controls["delta"], "value", float(n)))
         for n in range(2, 30)
@@ -133,7 +133,7 @@ def test_callbacks_in_threads_see_whole_states_and_no_gradients(monkeypatch):
         thread.join()
     assert not shown.bar.error
     assert set(seen) == {(False, True)}
-    assert drawn(shown) == [shown.state.delta] * 2
+    assert drawn(shown) == [shown.settings.delta] * 2
 
 
 def test_headless_it_leaves_figures_to_play_with_and_else_a_still_beside_the_widget(

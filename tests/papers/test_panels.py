@@ -50,18 +50,18 @@ def recognizers(tmp_path_factory):
 def test_attention_is_what_the_runs_kept_at_every_moment_of_every_example(recognizers):
     runs, utterances = recognizers
     panel = attention_panel.attention(*recognizers)
-    assert panel.state == attention_panel.AttentionPanelSettings(0, 2)
+    assert panel.settings == attention_panel.AttentionPanelSettings(0, 2)
     for example in range(2):
         units = " ".join(utterances[example].units)
         for epoch in range(3):
-            panel.state = attention_panel.AttentionPanelSettings(example, epoch)
+            panel.settings = attention_panel.AttentionPanelSettings(example, epoch)
             assert panel.bar.sentence.startswith(f"Epoch {epoch:g}. Spoken: ")
             assert units in panel.bar.sentence
             for slot, run in enumerate(runs.values()):
                 update = run.metrics()["update"][epoch]
                 alpha = run.pictures(0)[update][f"attention {example}"]
                 steps = -(-len(utterances[example].features) // 2)
-                trace = panel.plots["attention"].current(f"attention {slot}")
+                trace = panel.plots["attention"].current_trace(f"attention {slot}")
                 np.testing.assert_array_equal(trace["z"], alpha[:, :steps])
                 assert trace["x"][0] == pytest.approx(0.01)  # half a step
     with pytest.raises(ValueError, match="there are no runs"):
@@ -74,20 +74,20 @@ def test_attention_is_what_the_runs_kept_at_every_moment_of_every_example(recogn
 def test_drawings_are_those_that_were_kept():
     runs = {"none": drawer(0), "layer": drawer(1)}
     panel = drawing_panel.drawing(runs, digits())
-    assert panel.state == drawing_panel.DrawingPanelSettings(0, 3, 80)
+    assert panel.settings == drawing_panel.DrawingPanelSettings(0, 3, 80)
     assert len(panel.controls["picture"].options) == 2, "of the third no drawing was kept"
-    panel.state = drawing_panel.DrawingPanelSettings(1, 2, 40)
+    panel.settings = drawing_panel.DrawingPanelSettings(1, 2, 40)
     plot = panel.plots["drawing"]
     for slot, run in enumerate(runs.values()):
         arrays = run.pictures(0)[40]
         images = {"looked": digits()[1], "canvas": arrays["canvas"][1, 1]}
         images["dreams"] = drawing_panel.tile_images(arrays["dreams"])
         for kind, image in images.items():
-            np.testing.assert_array_equal(plot.current(f"{kind} {slot}")["z"], image)
+            np.testing.assert_array_equal(plot.current_trace(f"{kind} {slot}")["z"], image)
         sizes = {"looked": 2, "canvas": 5}
         for (kind, count), window in zip(sizes.items(), arrays["windows"], strict=True):
             grid = drawing_panel.FilterGrid(*map(float, window[:, 1, 1]), count)
-            trace = plot.current(f"{kind} window {slot}")
+            trace = plot.current_trace(f"{kind} window {slot}")
             np.testing.assert_array_equal(
                 trace["x"], drawing_panel.window_outline_trace(grid)["x"]
             )
@@ -99,11 +99,11 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
     runs = {"none": reader(0), "layer": reader(1)}
     panel = reading_panel.reading(runs, [*questions()] * 3)
     assert len(panel.controls["question"].options) == 2, "of the others nothing was kept"
-    panel.state = reading_panel.ReadingPanelSettings(1, 70)
+    panel.settings = reading_panel.ReadingPanelSettings(1, 70)
     plot = panel.plots["reading"]
     words = [*questions()[0].passage.split(), "<end>"]
     for slot, run in enumerate(runs.values()):
-        cells, text = (plot.current(f"{kind} {slot}") for kind in ("attention", "words"))
+        cells, text = (plot.current_trace(f"{kind} {slot}") for kind in ("attention", "words"))
         alpha = run.pictures(0)[70]["attention 1"]
         for word, x, y, weight in zip(words, text["x"], text["y"], alpha, strict=True):
             begin = round(x - (len(word) - 1) / 2)
@@ -112,7 +112,7 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
         colours = dict(zip(words, text["textfont"]["color"], strict=True))
         assert len({colours[name] for name in questions()[0].candidates}) == 3
     assert ": none: @entity1 (80%); layer" in panel.bar.sentence
-    panel.state = reading_panel.ReadingPanelSettings(1, 0)
+    panel.settings = reading_panel.ReadingPanelSettings(1, 0)
     early = plot._layout["annotations"][1]["text"]
     assert "answers @entity0, 50% (right: @entity1, 20%); all questions: 50% wrong" in early
     none = SimpleNamespace(metrics=reader(0).metrics, pictures=lambda seed: {}, config={})
@@ -136,9 +136,9 @@ def test_the_nearest_pictures_are_those_of_least_violation(search):
         0
     ].numpy()
     np.testing.assert_allclose(result.violations, expected, rtol=1e-5)  # float32
-    nearest = result.violations[result.nearest].tolist()
+    nearest = result.violations[result.nearest_pictures].tolist()
     assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
-    assert np.array_equal(result.true, search.dataset.true_of_test_images(state.caption))
+    assert np.array_equal(result.is_true, search.dataset.true_of_test_images(state.caption))
 
 
 def test_captions_above_say_less_and_those_below_say_more(search):
@@ -147,11 +147,11 @@ def test_captions_above_say_less_and_those_below_say_more(search):
     )
     meaning = parse_caption(result.caption)
     (typed,) = search.embed_captions("none", [result.caption])
-    assert len(result.above) * len(result.below) > 0
-    for one in (*result.above, *result.below):
+    assert len(result.more_general) * len(result.more_specific) > 0
+    for one in (*result.more_general, *result.more_specific):
         other, (point,) = parse_caption(one.text), search.embed_captions("none", [one.text])
-        pair = (point, typed) if one in result.above else (typed, point)
-        assert meaning.entails(other) if one in result.above else other.entails(meaning)
+        pair = (point, typed) if one in result.more_general else (typed, point)
+        assert meaning.entails(other) if one in result.more_general else other.entails(meaning)
         assert one.violation == pytest.approx(
             float(pairwise_order_violation(*(p[None] for p in pair)))
         )
@@ -183,11 +183,11 @@ def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
     model, encode = sentences.models["layer"][10], sentences.numbered.vocabulary.encode
     vectors = model.encode_sentences([*map(encode, sentences.texts)])
     cosine = F.cosine_similarity(vectors, model.encode_sentences([encode("w3 w5 w7")])).numpy()
-    shown = [c for _, c in thought.near]
+    shown = [c for _, c in thought.nearest_sentences]
     assert shown == sorted(shown, reverse=True)
-    assert len({text for text, _ in thought.near}) == thoughts_panel.NEIGHBOURS
+    assert len({text for text, _ in thought.nearest_sentences}) == thoughts_panel.NEIGHBOURS
     assert shown[0] == pytest.approx(cosine.max(), abs=1e-6)  # float32
-    for text, c in thought.near:
+    for text, c in thought.nearest_sentences:
         assert cosine[sentences.texts.index(text)] == pytest.approx(c, abs=1e-6)
 
 
@@ -212,12 +212,12 @@ def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_wor
     first = sentences.books[1][0]
     for name in sentences.models:
         thought = sentences.view_sentence(name, 10, sentences.texts[first])
-        (text, cosine) = thought.near[0]
+        (text, cosine) = thought.nearest_sentences[0]
         assert f"{name}: nearest sentence “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
         (follows,) = re.findall(
             rf"{name}: .*?, predicted next sentence “(.*?)”", panel.bar.sentence
         )
-        assert thought.follows.startswith(follows.removesuffix(" …"))
+        assert thought.predicted_next.startswith(follows.removesuffix(" …"))
         assert len(follows) <= thoughts_panel.LONG
     assert f"in the book: “{sentences.texts[first + 1]}”" in panel.bar.sentence
     panel.controls["sentence"].value = "W3 isn't <end>."
@@ -230,7 +230,7 @@ def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_wor
 def one_draw(place, kind, depth, draw):
     """Return one of the draws by itself, and its examples."""
     start = transformer_panel.initialize_networks(place, kind, depth)
-    size = start.w["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
+    size = start.weights["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
     size = *size, transformer_panel.WIDTH, transformer_panel.HEADS
     model = Transformer(*size, NormPlacement(place, NORMS[kind]), fused=False)
     model.initialize_(lambda name: generator(f"{name} of draw {draw}"))
@@ -243,7 +243,7 @@ def test_draws_side_by_side_have_the_gradients_that_they_have_alone(kind):
         model, x, y = one_draw("pre", kind, 2, draw)
         expected = evaluate.feed_forward_gradient_norms(evaluate.objective(model, x, y))
         np.testing.assert_allclose(
-            transformer_panel.initial_gradient_norms("pre", kind, 2)[draw], expected
+            transformer_panel.initial_w2_gradient_norms("pre", kind, 2)[draw], expected
         )
 
 
@@ -288,12 +288,12 @@ def test_the_pen_has_come_as_far_as_it_says():
     panel = writing_panel.writing(untrained_writers(), text="fox")
     plot = panel.plots["writing"]
     for part in (0, 50, 100):
-        panel.controls["pen"].value = part
+        panel.controls["percent_written"].value = part
         for slot in range(2):
             ink, rest, now, tip = (
-                plot.current(f"{kind} {slot}") for kind in ("ink", "rest", "now", "pen")
+                plot.current_trace(f"{kind} {slot}") for kind in ("ink", "rest", "now", "pen")
             )
-            count = plot.current(f"window {slot}")["z"].shape[1]
+            count = plot.current_trace(f"window {slot}")["z"].shape[1]
             written = round(part / 100 * count)
             assert np.isfinite(ink["x"]).sum() == written + 1
             assert now["x"][0] == written
@@ -305,8 +305,10 @@ def test_what_is_typed_is_written_or_refused_and_each_hand_has_its_line():
     panel = writing_panel.writing(untrained_writers(), [line()], text="fox")
     windows = set()
     for update, like in ((0, -1), (0, 0), (7, -1), (7, 0)):
-        panel.state = writing_panel.WritingPanelSettings("fox", update=update, like=like)
-        windows.add(panel.plots["writing"].current("window 1")["z"].tobytes())
+        panel.settings = writing_panel.WritingPanelSettings(
+            "fox", update=update, style_line=like
+        )
+        windows.add(panel.plots["writing"].current_trace("window 1")["z"].tobytes())
     assert len(windows) == 4
     panel.controls["text"].value = "Fox 7"
     assert "has 'F', '7', which this model never learned" in panel.bar.error
@@ -324,10 +326,10 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
     writers = writing_panel.load_writers(runs)
     writing_panel.save_writers(runs, tmp_path / "hands.safetensors")
     again = writing_panel.load_included_writers(tmp_path / "hands.safetensors")
-    assert again.stages == writers.stages == (2,)
-    assert again.floor == smoke.std_floor
-    assert "lnlab train handwriting --budget notebook --set norm=none" in again.made
-    np.testing.assert_array_equal(again.scale[1], writers.scale[1])
+    assert again.shared_updates == writers.shared_updates == (2,)
+    assert again.deviation_floor == smoke.std_floor
+    assert "lnlab train handwriting --budget notebook --set norm=none" in again.train_commands
+    np.testing.assert_array_equal(again.offset_scale[1], writers.offset_scale[1])
     x = LineBatch(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
     for arm in arms:
         one, other = writers.models[arm][2], again.models[arm][2]
@@ -339,8 +341,12 @@ def test_the_models_that_come_with_lnlab_need_no_data(monkeypatch):
     monkeypatch.setattr("lnlab.papers.handwriting.experiment.load", None)
     writers = writing_panel.load_included_writers()
     assert set(writers.models) == {"none", "layer"}
-    assert writers.made.count("lnlab train handwriting") == 2 * len(writers.stages)
+    assert writers.train_commands.count("lnlab train handwriting") == 2 * len(
+        writers.shared_updates
+    )
     for arm in writers.models:
-        weights = writers.models[arm][writers.stages[-1]].parameters()
+        weights = writers.models[arm][writers.shared_updates[-1]].parameters()
         assert all(p.dtype == torch.float32 and p.isfinite().all() for p in weights)
-        assert len(writers.write(arm, writers.stages[-1], "ox", bias=1.0).phi) > 4
+        assert (
+            len(writers.write(arm, writers.shared_updates[-1], "ox", sampling_bias=1.0).phi) > 4
+        )

@@ -20,9 +20,9 @@ from lnlab.figures.style import (
     note,
     trace,
 )
-from lnlab.panels.controls import choice, choice_slider
+from lnlab.panels.controls import dropdown, options_slider
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.attentive_reader.data import Question
 from lnlab.papers.pictures import read_metrics_and_pictures
 from lnlab.training.runs import Run
@@ -62,13 +62,13 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
     updates = [int(update) for update in first["update"]]
     questions = questions[: len(next(iter(pictures[name].values())))]
 
-    def show(state: ReadingPanelSettings) -> Shown:
-        question = questions[state.question]
+    def draw(settings: ReadingPanelSettings) -> TitledFigure:
+        question = questions[settings.question]
         attentions, answers = {}, []
         for name, metrics in rows.items():
-            row = metrics.iloc[(metrics["update"] - state.update).abs().argmin()]
+            row = metrics.iloc[(metrics["update"] - settings.update).abs().argmin()]
             # older runs kept a probability of the end, too, where others had more candidates
-            probabilities = row.candidate_probabilities[state.question]
+            probabilities = row.candidate_probabilities[settings.question]
             chances = dict(zip(question.candidates, map(float, probabilities), strict=False))
             best = max(chances, key=lambda candidate: chances[candidate])
             answer, chance = question.answer, f"{chances[best]:.0%}"
@@ -76,27 +76,27 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
             right = "right" if best == answer else right
             wrong = f"all questions: {row.valid_error:.0%} wrong"
             text = f"answers {best}, {chance} ({right}); {wrong}"
-            alpha = pictures[name][int(row["update"])][f"attention {state.question}"]
+            alpha = pictures[name][int(row["update"])][f"attention {settings.question}"]
             attentions[name] = alpha.astype(float), text
             answers.append(f"{name}: {best} ({chance})")
         sentence = (
             f"Question: “{question.query}” Right answer: {question.answer}. "
-            f"Answers of the networks after update {state.update}: {'; '.join(answers)}."
+            f"Answers of the networks after update {settings.update}: {'; '.join(answers)}."
         )
-        title = f"after update {state.update}"
-        return Shown(reading_figure(question, attentions), title, sentence)
+        title = f"after update {settings.update}"
+        return TitledFigure(reading_figure(question, attentions), title, sentence)
 
     queries = {f"{k + 1}: {each.query}": k for k, each in enumerate(questions)}
     controls = {
-        "question": choice("question", queries),
-        "update": choice_slider("update", updates, at_end=True),
+        "question": dropdown("question", queries),
+        "update": options_slider("update", updates, start_at_last=True),
     }
     alt = (
         "The words of a passage for each reader, marked where it looks for the word that is"
         " missing in the question, the stronger the more; entities have colours"
     )
     return Panel(
-        ReadingPanelSettings(**settings), controls, show,
+        ReadingPanelSettings(**settings), controls, draw,
         alt={"reading": alt}, notebook="09", on_page=["update", "question"],
     )  # fmt: skip
 

@@ -18,9 +18,9 @@ from lnlab.figures.style import (
     note,
     trace,
 )
-from lnlab.panels.controls import choice, choice_slider
+from lnlab.panels.controls import dropdown, options_slider
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.draw.evaluate import saved_glimpse_indices
 from lnlab.papers.pictures import nearest_value, read_metrics_and_pictures
 from lnlab.training.runs import Run
@@ -51,11 +51,11 @@ class DrawingPanelSettings:
 class FilterGrid(NamedTuple):
     """The place of the N x N filters of a window, in pixels counted from 1."""
 
-    x: float  # its middle
-    y: float
+    center_x: float
+    center_y: float
     stride: float  # from one filter to the next
     sigma: float  # the deviation of a filter
-    count: int  # N
+    filters_per_side: int  # N
 
 
 def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> Panel:
@@ -78,47 +78,50 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     updates = sorted(first)
     pictures = pictures[: first[updates[0]]["canvas"].shape[1]]
 
-    def show(state: DrawingPanelSettings) -> Shown:
-        sketches, bounds, t = {}, [], glimpses.index(state.glimpse)
+    def draw(settings: DrawingPanelSettings) -> TitledFigure:
+        sketches, bounds, t = {}, [], glimpses.index(settings.glimpse)
         for name, metrics in rows.items():
-            update = nearest_value(sorted(arrays[name]), state.update)
+            update = nearest_value(sorted(arrays[name]), settings.update)
             row: Any = metrics[metrics["update"] == update].iloc[-1]
             saved, config = arrays[name][update], runs[name].config
-            look, write = (window[:, t, state.picture].tolist() for window in saved["windows"])
+            look, write = (
+                window[:, t, settings.picture].tolist() for window in saved["windows"]
+            )
             text = f"loss {row.valid_bound:.1f} nats, KL part {row.valid_kl:.1f} nats"
             sketches[name] = (
                 text,
                 {
-                    "looked": pixel_trace(pictures[state.picture]),
+                    "looked": pixel_trace(pictures[settings.picture]),
                     "looked window": window_outline_trace(
-                        FilterGrid(*look, count=config["read_size"])
+                        FilterGrid(*look, filters_per_side=config["read_size"])
                     ),
-                    "canvas": pixel_trace(saved["canvas"][t, state.picture]),
+                    "canvas": pixel_trace(saved["canvas"][t, settings.picture]),
                     "canvas window": window_outline_trace(
-                        FilterGrid(*write, count=config["write_size"])
+                        FilterGrid(*write, filters_per_side=config["write_size"])
                     ),
                     "dreams": pixel_trace(tile_images(saved["dreams"])),
                 },
             )
             bounds.append(f"{name} {row.valid_bound:.1f}")
         sentence = (
-            f"Canvas after glimpse {state.glimpse}, by networks trained for {state.update} "
-            f"updates. Their validation loss, in nats per picture: {'; '.join(bounds)}."
+            f"Canvas after glimpse {settings.glimpse}, by networks trained for "
+            f"{settings.update} updates. Their validation loss, in nats per picture: "
+            f"{'; '.join(bounds)}."
         )
-        title = f"update {state.update}, glimpse {state.glimpse}"
-        return Shown(drawing_figure(sketches), title, sentence)
+        title = f"update {settings.update}, glimpse {settings.glimpse}"
+        return TitledFigure(drawing_figure(sketches), title, sentence)
 
     controls = {
-        "glimpse": choice_slider("glimpse", glimpses, at_end=True),
-        "update": choice_slider("update", updates, at_end=True),
-        "picture": choice("picture", {f"number {k + 1}": k for k in range(len(pictures))}),
+        "glimpse": options_slider("glimpse", glimpses, start_at_last=True),
+        "update": options_slider("update", updates, start_at_last=True),
+        "picture": dropdown("picture", {f"number {k + 1}": k for k in range(len(pictures))}),
     }
     alt = (
         "For each network the picture with the window for reading, its canvas with the"
         " window for writing, and sixteen pictures that it generates"
     )
     return Panel(
-        DrawingPanelSettings(**settings), controls, show, alt={"drawing": alt},
+        DrawingPanelSettings(**settings), controls, draw, alt={"drawing": alt},
         notebook="11", on_page=[*controls],
     )  # fmt: skip
 
@@ -179,17 +182,19 @@ def window_outline_trace(window: FilterGrid) -> dict[str, Any]:
     The outline lies a deviation around the outer filters; a dot is larger where its filter
     sees more.
     """
-    half = (window.count - 1) * window.stride / 2 + window.sigma
+    half = (window.filters_per_side - 1) * window.stride / 2 + window.sigma
     corner = np.array([-1.0, 1, 1, -1, -1])
-    middles = (np.arange(window.count) - (window.count - 1) / 2) * window.stride
+    middles = (
+        np.arange(window.filters_per_side) - (window.filters_per_side - 1) / 2
+    ) * window.stride
     across, down = (each.ravel() for each in np.meshgrid(middles, middles))
     # a gap before each dot, or a line would join them
-    dots = np.full((2, 2 * window.count**2), np.nan)
-    dots[:, 1::2] = window.x + across, window.y + down
+    dots = np.full((2, 2 * window.filters_per_side**2), np.nan)
+    dots[:, 1::2] = window.center_x + across, window.center_y + down
     large = float(np.rint(np.clip(4 + 2 * window.sigma, 4, 14)))
     return {
-        "x": np.r_[window.x + half * corner, dots[0]],
-        "y": np.r_[window.y + half * corner[[0, 0, 2, 2, 0]], dots[1]],
+        "x": np.r_[window.center_x + half * corner, dots[0]],
+        "y": np.r_[window.center_y + half * corner[[0, 0, 2, 2, 0]], dots[1]],
         "marker": {"size": [0.0] * 5 + [large] * dots.shape[1], "opacity": 0.75},
     }
 

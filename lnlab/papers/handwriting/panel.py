@@ -29,9 +29,9 @@ from lnlab.figures.style import (
     note,
     trace,
 )
-from lnlab.panels.controls import LABELLED, choice, choice_slider, player
+from lnlab.panels.controls import LABELLED, dropdown, options_slider, play_buttons
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.handwriting.data import Alphabet
 from lnlab.papers.handwriting.evaluate import Scale, WrittenLine, write
 from lnlab.papers.handwriting.experiment import Experiment
@@ -55,10 +55,11 @@ class WritingPanelSettings:
     """A text and how it is written."""
 
     text: str = "the lazy fox"
-    bias: float = 1.0  # 0 draws from what a model holds likely; above, that becomes likelier
+    # 0 draws from what a model holds likely; above, that becomes likelier
+    sampling_bias: float = 1.0
     update: int | None = None  # of the training, one with models; None is the last
-    like: int = NOBODY  # the number of a line in whose hand it is written; -1: nobody's
-    pen: int = 100  # per cent of the points that are written
+    style_line: int = NOBODY  # the number of a line in whose hand it is written; -1: nobody's
+    percent_written: int = 100  # per cent of the points that are written
 
 
 # Models that can write, at several stages of their training; small ones come with lnlab.
@@ -75,21 +76,30 @@ class WriterModels:
     """Models of several arms, that were trained on the same lines."""
 
     models: Mapping[str, Mapping[int, HandwritingNet]]  # by arm, by the update
-    scale: Scale  # mean and deviation of the offsets, each (2,)
-    floor: float  # of the deviations
-    made: str  # the commands that made the runs
+    offset_scale: Scale  # mean and deviation of the offsets, each (2,)
+    deviation_floor: float  # of the deviations
+    train_commands: str  # the commands that made the runs
 
     @property
-    def stages(self) -> tuple[int, ...]:
+    def shared_updates(self) -> tuple[int, ...]:
         """The updates after which every arm has a model."""
         return tuple(sorted(set.intersection(*map(set, self.models.values()))))
 
     def write(
-        self, arm: str, stage: int, text: str, *, bias: float, like: Line | None = None
+        self,
+        arm: str,
+        update: int,
+        text: str,
+        *,
+        sampling_bias: float,
+        style_line: Line | None = None,
     ) -> WrittenLine:
         """Write a text in the hand of an arm; see :func:`lnlab.papers.handwriting.write`."""
-        net = self.models[arm][stage]
-        return write(net, text, self.scale, bias=bias, floor=self.floor, primer=like)
+        net = self.models[arm][update]
+        return write(
+            net, text, self.offset_scale, bias=sampling_bias,
+            floor=self.deviation_floor, primer=style_line,
+        )  # fmt: skip
 
 
 def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
@@ -100,7 +110,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
         data: where their lines are, if not made here: ``unipen=PATH``.
     """
     models: dict[str, dict[int, HandwritingNet]] = {}
-    made, floors, scales = [], set(), {}
+    train_commands, floors, scales = [], set(), {}
     for run in runs:
         task = Experiment.from_config(run.config, **({"data": data} if data else {}))
         dataset, seed = task.dataset(), task.seeds[0]
@@ -110,7 +120,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
         words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every}
         words["seeds"] = ",".join(map(str, task.seeds))
         options = " ".join(f"--set {option}={value}" for option, value in words.items())
-        made.append(f"lnlab train handwriting --budget notebook {options}")
+        train_commands.append(f"lnlab train handwriting --budget notebook {options}")
         floors.add(task.std_floor)
         scales[dataset.checksum] = dataset.scale
     if len(scales) != 1 or len(floors) != 1:
@@ -118,7 +128,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
             f"these runs have {len(scales)} data sets and {len(floors)} values of std_floor: "
             "give runs with one data set and one std_floor."
         )
-    return WriterModels(models, *scales.values(), *floors, "; ".join(made))
+    return WriterModels(models, *scales.values(), *floors, "; ".join(train_commands))
 
 
 def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
@@ -128,18 +138,18 @@ def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
     )
     writers = load_writers(runs)
     weights = {
-        f"{arm}/{stage}/{name}": value.half().contiguous()
+        f"{arm}/{update}/{name}": value.half().contiguous()
         for arm, models in writers.models.items()
-        for stage, net in models.items()
+        for update, net in models.items()
         for name, value in net.named_parameters()
     }
     some = next(iter(next(iter(writers.models.values())).values()))
     metadata = {
         "configs": {str(run.config["norm"]): dict(run.config) for run in runs},
-        "scale": [part.tolist() for part in writers.scale],
+        "scale": [part.tolist() for part in writers.offset_scale],
         "alphabet": some.alphabet.characters,
-        "floor": writers.floor,
-        "made": writers.made,
+        "floor": writers.deviation_floor,
+        "made": writers.train_commands,
     }
     save_file(weights, path, {"hands": json.dumps(metadata)})
 
@@ -150,13 +160,13 @@ def load_included_writers(path: Path = SHIPPED) -> WriterModels:
     with safe_open(path, "pt") as file:
         metadata = json.loads(file.metadata()["hands"])
         names = sorted({tuple(key.split("/")[:2]) for key in file.keys()})  # noqa: SIM118
-        for arm, stage in names:
+        for arm, update in names:
             task = Experiment.from_config(metadata["configs"][arm])
             with torch.random.fork_rng(devices=[]), default_dtype(torch.float32):
                 net = task.net(Alphabet(metadata["alphabet"]), 0.1).eval()
             for name, value in net.named_parameters():
-                value.data.copy_(file.get_tensor(f"{arm}/{stage}/{name}"))
-            models.setdefault(arm, {})[int(stage)] = net
+                value.data.copy_(file.get_tensor(f"{arm}/{update}/{name}"))
+            models.setdefault(arm, {})[int(update)] = net
     mean, deviation = map(np.array, metadata["scale"])
     in_order = {arm: models[arm] for arm in ("none", "layer") if arm in models}
     return WriterModels(in_order, (mean, deviation), metadata["floor"], metadata["made"])
@@ -170,8 +180,10 @@ class InkedLine(NamedTuple):
 
     strokes: Sequence[np.ndarray]  # the places of the pen, stroke by stroke, each (N, 2)
     phi: np.ndarray  # the weight of each character at each point (T, U)
-    text: str  # what stands above it
-    positions: np.ndarray | None = None  # the true character at each point (T,), where known
+    caption: str  # what stands above it
+    true_characters: np.ndarray | None = (
+        None  # the true character at each point (T,), where known
+    )
 
 
 def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) -> Panel:
@@ -184,48 +196,52 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
     """
 
     @cache
-    def write(arm: str, update: int, text: str, bias: float, like: int) -> WrittenLine:
-        line = None if like == NOBODY else lines[like]
-        return writers.write(arm, update, text, bias=bias, like=line)
+    def write(
+        arm: str, update: int, text: str, sampling_bias: float, style_line: int
+    ) -> WrittenLine:
+        line = None if style_line == NOBODY else lines[style_line]
+        return writers.write(arm, update, text, sampling_bias=sampling_bias, style_line=line)
 
-    def show(state: WritingPanelSettings) -> Shown:
-        text = state.text.strip()
+    def draw(settings: WritingPanelSettings) -> TitledFigure:
+        text = settings.text.strip()
         if not 1 <= len(text) <= LONGEST:
             raise ValueError(
-                f"the text to write is {state.text!r}: give 1 to {LONGEST} characters."
+                f"the text to write is {settings.text!r}: give 1 to {LONGEST} characters."
             )
         inked, answers = {}, []
         for arm in writers.models:
-            ink = write(arm, state.update, text, state.bias, state.like)
+            ink = write(arm, settings.update, text, settings.sampling_bias, settings.style_line)
             points = f"{len(ink.phi)} points"
             cut = "" if ink.ended else ", stopped before the end of the text"
             inked[arm] = InkedLine(offsets_to_strokes(ink.offsets), ink.phi, points + cut)
             end = "written to the end" if ink.ended else "stopped before the end"
             answers.append(f"{arm}: {points}, {end}")
         sentence = (
-            f"“{text}”, written after {state.update} updates and with sampling bias "
-            f"{state.bias:g}, by the networks {'; '.join(answers)}."
+            f"“{text}”, written after {settings.update} updates and with sampling bias "
+            f"{settings.sampling_bias:g}, by the networks {'; '.join(answers)}."
         )
-        title = f"after update {state.update}, bias {state.bias:g}"
-        return Shown(partly_written_figure(text, inked, state.pen / 100), title, sentence)
+        title = f"after update {settings.update}, bias {settings.sampling_bias:g}"
+        return TitledFigure(
+            partly_written_figure(text, inked, settings.percent_written / 100), title, sentence
+        )
 
     people = {f"{k + 1}: {line.text} ({line.writer})": k for k, line in enumerate(lines)}
     pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100, **LABELLED)
     controls = {
         "text": ipywidgets.Text(description="text", continuous_update=False, **LABELLED),
-        "like": choice("hand of", {"nobody": NOBODY} | people),
-        "play": player(pen, step=2, interval=200),  # from start to end in some ten seconds
-        "bias": choice_slider("bias", BIASES),
-        "update": choice_slider("update", writers.stages, at_end=True),
-        "pen": pen,
+        "style_line": dropdown("hand of", {"nobody": NOBODY} | people),
+        "play": play_buttons(pen, step=2, interval_ms=200),  # some ten seconds in all
+        "sampling_bias": options_slider("bias", BIASES),
+        "update": options_slider("update", writers.shared_updates, start_at_last=True),
+        "percent_written": pen,
     }
     alt = (
         "A text as each net writes it, and below it where the window was on the characters at"
         " each point"
     )
     return Panel(
-        WritingPanelSettings(**settings), controls, show,
-        alt={"writing": alt}, notebook="12", on_page=["update", "bias"],
+        WritingPanelSettings(**settings), controls, draw,
+        alt={"writing": alt}, notebook="12", on_page=["update", "sampling_bias"],
     )  # fmt: skip
 
 
@@ -265,14 +281,14 @@ def partly_written_figure(
             trace(kind, f"{what} {slot}", page + row, **look, **drawn[what])
             for what, (kind, row, look) in looks.items()
         ]
-        if line.positions is not None:
+        if line.true_characters is not None:
             data.append(trace(
                 "scatter", f"truth {slot}", below, x=np.arange(1.0, T + 1), mode="lines",
-                y=line.positions.astype(float), hoverinfo="skip",
+                y=line.true_characters.astype(float), hoverinfo="skip",
                 line={"color": MARK, "width": 2, "shape": "hv"},
             ))  # fmt: skip
         top, block = 1 - slot / count, 1 / count
-        text = f"<b>{escape(name)}</b>  {escape(line.text)}"
+        text = f"<b>{escape(name)}</b>  {escape(line.caption)}"
         notes.append(note(text, 0, top - 0.02 * block) | {"yanchor": "top"})
         y = {
             "domain": [top - 0.49 * block, top - 0.12 * block], "range": [low[1], high[1]],

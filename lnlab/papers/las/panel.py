@@ -17,9 +17,9 @@ from lnlab.figures.style import (
     note,
     trace,
 )
-from lnlab.panels.controls import choice, choice_slider
+from lnlab.panels.controls import dropdown, options_slider
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.search import attention_in_segments
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
@@ -67,11 +67,11 @@ def attention(
     epochs = first.epoch.tolist()
     utterances = utterances[: len(next(iter(pictures[name].values())))]
 
-    def show(state: AttentionPanelSettings) -> Shown:
-        utterance, maps, answers = utterances[state.example], {}, []
+    def draw(settings: AttentionPanelSettings) -> TitledFigure:
+        utterance, maps, answers = utterances[settings.example], {}, []
         for name, metrics in rows.items():
-            row = metrics.iloc[(metrics.epoch - state.epoch).abs().argmin()]
-            alpha = pictures[name][int(row["update"])][f"attention {state.example}"]
+            row = metrics.iloc[(metrics.epoch - settings.epoch).abs().argmin()]
+            alpha = pictures[name][int(row["update"])][f"attention {settings.example}"]
             count = -(-utterance.frames // round(steps[name] / HOP))  # without padding
             alpha, share = alpha[:, :count].astype(float), ""
             if utterance.begins is not None and utterance.ends is not None:
@@ -80,27 +80,29 @@ def attention(
                 share = f"{float(inside.mean()):.0%} of the attention is inside the boxes"
             score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = alpha, steps[name], score, share
-            answers.append(f"{name}: {shorten_units(row.hypotheses[state.example])}")
+            answers.append(f"{name}: {shorten_units(row.hypotheses[settings.example])}")
         words, units = quote_words_of_phones(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
-        text = f"Epoch {state.epoch:g}. Spoken: {spoken}. Recognized: {'; '.join(answers)}."
-        return Shown(attention_figure(utterance, maps, title), f"epoch {state.epoch:g}", text)
+        text = f"Epoch {settings.epoch:g}. Spoken: {spoken}. Recognized: {'; '.join(answers)}."
+        return TitledFigure(
+            attention_figure(utterance, maps, title), f"epoch {settings.epoch:g}", text
+        )
 
     names = {
         f"{k + 1}: {quote_words_of_phones(u.units)} {' '.join(u.units)}   ({u.name})": k
         for k, u in enumerate(utterances)
     }
     controls = {
-        "example": choice("example", names),
-        "epoch": choice_slider("epoch", epochs, at_end=True),
+        "example": dropdown("example", names),
+        "epoch": options_slider("epoch", epochs, start_at_last=True),
     }
     alt = (
         "The spectrogram of an utterance, and for each recognizer its attention at every unit"
         " over time, with boxes where the unit was said"
     )
     return Panel(
-        AttentionPanelSettings(**settings), controls, show,
+        AttentionPanelSettings(**settings), controls, draw,
         alt={"attention": alt}, notebook="13", on_page=["epoch", "example"],
     )  # fmt: skip
 

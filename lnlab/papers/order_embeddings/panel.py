@@ -23,9 +23,9 @@ from lnlab.figures.style import (
     escape,
     trace,
 )
-from lnlab.panels.controls import choice, text_box
+from lnlab.panels.controls import dropdown, text_box
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.order_embeddings import evaluate
 from lnlab.papers.order_embeddings.data import (
     PER_IMAGE,
@@ -41,7 +41,7 @@ NEIGHBOURS = 5
 """Captions that are shown above, and below."""
 NAMED = 3
 """Objects of a picture whose names are written, the largest."""
-PAINTS = {
+COLORS = {
     "red": "#D7263D", "pink": "#F49AC2", "yellow": "#F2C14E", "green": "#2E933C",
     "blue": "#1B6FC2", "purple": "#7B3FA0", "": GREY,
 }  # fmt: skip
@@ -68,28 +68,28 @@ class SceneObject(NamedTuple):
 
     name: str  # what such objects are called
     shape: str  # circle, ring, heart, triangle, square or star; "" draws its box
-    paint: str  # one of PAINTS
+    color_name: str  # one of COLORS
     box: tuple[float, float, float, float]  # left, top, right, bottom, as fractions of sides
 
 
-class Neighbour(NamedTuple):
+class CaptionNeighbour(NamedTuple):
     """A caption above or below another, and the violation of the upper one by the lower one."""
 
     text: str
     violation: float
 
 
-class SearchResult(NamedTuple):
+class CaptionSearchResult(NamedTuple):
     """The pictures and captions nearest to a caption."""
 
     caption: str  # as it was typed
     violations: np.ndarray  # of the order, by every test picture (P,)
-    true: np.ndarray | None  # whether it is true of each (P,); None where nobody knows
-    nearest: list[int]  # indices of the pictures of least violation
+    is_true: np.ndarray | None  # whether it is true of each (P,); None where nobody knows
+    nearest_pictures: list[int]  # indices of the pictures of least violation
     objects: list[list[SceneObject]]  # of each of these
-    above: list[Neighbour]  # captions that say less
-    below: list[Neighbour]  # and more
-    unknown: list[str]  # its words that the vocabulary does not have
+    more_general: list[CaptionNeighbour]  # captions that say less
+    more_specific: list[CaptionNeighbour]  # and more
+    unknown_words: list[str]  # its words that the vocabulary does not have
 
 
 class CaptionSearch:
@@ -127,37 +127,37 @@ class CaptionSearch:
         boxes, objects = self.dataset.test.boxes[picture], []
         for kind, box in zip(boxes.categories, boxes.corners.tolist(), strict=True):
             name = self.dataset.categories[kind]
-            paint, shape = name.split() if self.of_scenes else ("", "")
-            objects.append(SceneObject(name, shape, paint, tuple(box)))
+            color_name, shape = name.split() if self.of_scenes else ("", "")
+            objects.append(SceneObject(name, shape, color_name, tuple(box)))
         return objects
 
-    def find_nearest(self, state: OrderPanelSettings) -> SearchResult:
-        """Return the pictures and captions nearest to the caption of a state."""
-        meaning, dataset = self.parse_or_check(state.caption), self.dataset
-        text = str(meaning) if meaning else state.caption.lower()
-        typed = self.embed_captions(state.net, [text])
-        violations = evaluate.order_violations(typed, self.pictures(state.net))[0]
+    def find_nearest(self, settings: OrderPanelSettings) -> CaptionSearchResult:
+        """Return the pictures and captions nearest to a caption."""
+        meaning, dataset = self.parse_or_check(settings.caption), self.dataset
+        text = str(meaning) if meaning else settings.caption.lower()
+        typed = self.embed_captions(settings.net, [text])
+        violations = evaluate.order_violations(typed, self.pictures(settings.net))[0]
         nearest, true = (
             violations.argsort()[:SLOTS].tolist(),
-            dataset.true_of_test_images(state.caption),
+            dataset.true_of_test_images(settings.caption),
         )
         less, more, unknown = [], [], []
         if meaning:
             less = [*map(str, meaning.generalizations())][:NEIGHBOURS]
             more = more_specific_captions(meaning, dataset.test.captions)
         else:
-            words = state.caption.lower().split()
+            words = settings.caption.lower().split()
             unknown = [word for word in words if word not in dataset.vocabulary]
 
-        def neighbours(texts: Sequence[str], sign: int) -> list[Neighbour]:
-            points = self.embed_captions(state.net, texts) if texts else []
+        def measure_violations(texts: Sequence[str], sign: int) -> list[CaptionNeighbour]:
+            points = self.embed_captions(settings.net, texts) if texts else []
             lengths = ((sign * (typed[0] - each)).relu().square().sum() for each in points)
-            return [*map(Neighbour, texts, map(float, lengths))]
+            return [*map(CaptionNeighbour, texts, map(float, lengths))]
 
-        return SearchResult(
-            state.caption, violations.numpy().astype(float), true, nearest,
-            [self.objects_in_picture(picture) for picture in nearest], neighbours(less, -1),
-            neighbours(more, 1), unknown,
+        return CaptionSearchResult(
+            settings.caption, violations.numpy().astype(float), true, nearest,
+            [self.objects_in_picture(picture) for picture in nearest],
+            measure_violations(less, -1), measure_violations(more, 1), unknown,
         )  # fmt: skip
 
 
@@ -176,68 +176,76 @@ def order(
     Args:
         models: trained ones by name, of the task ``order_embeddings``.
         dataset: that they were trained on; its test pictures are shown.
-        notebook: number of the one whose parameter ``panel`` takes the state; "": none.
+        notebook: number of the one whose parameter ``panel`` takes the settings; "": none.
         settings: initial fields of :class:`OrderPanelSettings`; Reset restores them.
     """
     search = CaptionSearch(models, dataset)
 
-    def show(state: OrderPanelSettings) -> Shown:
-        result = search.find_nearest(state)
-        title = f"{result.caption}, {state.net}"
-        return Shown(order_figure(result), title, describe_result(result, state.net))
+    def draw(settings: OrderPanelSettings) -> TitledFigure:
+        result = search.find_nearest(settings)
+        title = f"{result.caption}, {settings.net}"
+        return TitledFigure(
+            order_figure(result), title, describe_search_result(result, settings.net)
+        )
 
     controls = {
         "caption": text_box("caption", search.examples),
-        "net": choice("net", models.keys()),
+        "net": dropdown("net", models.keys()),
     }
     alt = (
         "The eight pictures nearest to a caption, framed by whether it is true of them; how "
         "far it lies beyond every picture; and captions that say less and more"
     )
     return Panel(
-        OrderPanelSettings(**settings), controls, show, alt={"order": alt}, notebook=notebook,
+        OrderPanelSettings(**settings), controls, draw, alt={"order": alt}, notebook=notebook,
         on_page=["caption", "net"],
     )  # fmt: skip
 
 
-def describe_result(result: SearchResult, net: str) -> str:
+def describe_search_result(result: CaptionSearchResult, net: str) -> str:
     """Return of how many pictures a caption is true, and how far the others lie from it."""
     parts = [f"“{result.caption}”, network {net}."]
-    if result.unknown:
-        unknown = ", ".join(result.unknown)
+    if result.unknown_words:
+        unknown = ", ".join(result.unknown_words)
         parts.append(f"Words of the caption that the network does not know: {unknown}.")
-    if result.true is None:
+    if result.is_true is None:
         parts.append("It is not known for which pictures the caption is true.")
     else:
-        right = int(result.true[result.nearest].sum())
+        right = int(result.is_true[result.nearest_pictures].sum())
         parts.append(
-            f"The caption is true of {right} of the {len(result.nearest)} pictures with the "
-            f"smallest order penalty, and of {int(result.true.sum())} of all "
-            f"{len(result.true)} pictures."
+            f"The caption is true of {right} of the {len(result.nearest_pictures)} pictures "
+            f"with the smallest order penalty, and of {int(result.is_true.sum())} of all "
+            f"{len(result.is_true)} pictures."
         )
-    for words, captions in {"general": result.above, "specific": result.below}.items():
+    for words, captions in {
+        "general": result.more_general,
+        "specific": result.more_specific,
+    }.items():
         if captions:
             violation = mean(each.violation for each in captions)
             parts.append(f"Mean order penalty to more {words} captions: {violation:.3f}.")
     return " ".join(parts)
 
 
-def order_figure(result: SearchResult) -> Figure:
+def order_figure(result: CaptionSearchResult) -> Figure:
     """Return eight pictures, the violation by every picture, and the captions around."""
     line = {"mode": "lines", "hoverinfo": "skip"}
     objects = [(slot, each) for slot, some in enumerate(result.objects) for each in some]
     data = [
         trace(
-            "scatter", f"things {paint}", 0, **line, fill="toself" if paint else "none",
+            "scatter", f"things {color_name}", 0, **line,
+            fill="toself" if color_name else "none",
             fillcolor=colour, line={"color": colour, "width": 1.5},
             **join_polygons(
-                picture_corner(i) + object_outline(it) for i, it in objects if it.paint == paint
+                picture_top_left(i) + object_outline(it)
+                for i, it in objects
+                if it.color_name == color_name
             ),
         )
-        for paint, colour in PAINTS.items()
+        for color_name, colour in COLORS.items()
     ]  # fmt: skip
-    unknown = np.full(len(result.violations), result.true is None)
-    true = ~unknown if result.true is None else result.true
+    unknown = np.full(len(result.violations), result.is_true is None)
+    true = ~unknown if result.is_true is None else result.is_true
     low, high = float(result.violations.min()), float(result.violations.max())
     bins = {"start": low, "end": high + 1e-9, "size": max((high - low) / 40, 1e-9)}
     # of pictures in one bin those that it is true of stand before the others, which are more
@@ -248,7 +256,9 @@ def order_figure(result: SearchResult) -> Figure:
     )
     for name, colour, mine in parts:
         frames = [
-            picture_corner(slot) + FRAME for slot, it in enumerate(result.nearest) if mine[it]
+            picture_top_left(slot) + FRAME
+            for slot, it in enumerate(result.nearest_pictures)
+            if mine[it]
         ]
         look = {"color": colour, "width": 2.5}
         data.append(
@@ -261,9 +271,12 @@ def order_figure(result: SearchResult) -> Figure:
         ))  # fmt: skip
     data.append(trace(
         "scatter", "words", 0, mode="text", hoverinfo="skip",
-        textfont={"size": 11, "color": INK}, **picture_word_trace(result),
+        textfont={"size": 11, "color": INK}, **picture_words_trace(result),
     ))  # fmt: skip
-    around = (("above", ORANGE, result.above, 1), ("below", BLUE, result.below, -1))
+    around = (
+        ("above", ORANGE, result.more_general, 1),
+        ("below", BLUE, result.more_specific, -1),
+    )
     for name, colour, neighbours, sign in around:
         data.append(trace(
             "bar", name, 1, orientation="h", width=0.55, marker={"color": colour},
@@ -275,13 +288,13 @@ def order_figure(result: SearchResult) -> Figure:
     return {"data": data, "layout": order_layout(result)}
 
 
-def order_layout(result: SearchResult) -> dict[str, Any]:
+def order_layout(result: CaptionSearchResult) -> dict[str, Any]:
     """Return the axes and the words of the figure."""
-    neighbours = [*result.above, *result.below]
+    neighbours = [*result.more_general, *result.more_specific]
     widest = max([0.01, *(each.violation for each in neighbours)])
     rows = [(0.0, f"<b>{escape(result.caption)}</b>")]
-    rows += [(k + 1.0, escape(each.text)) for k, each in enumerate(result.above)]
-    rows += [(-k - 1.0, escape(each.text)) for k, each in enumerate(result.below)]
+    rows += [(k + 1.0, escape(each.text)) for k, each in enumerate(result.more_general)]
+    rows += [(-k - 1.0, escape(each.text)) for k, each in enumerate(result.more_specific)]
     plain = {"showarrow": False, "xanchor": "left"}
     small, font = {"size": 11, "color": INK}, {"size": 13}
     notes = [
@@ -311,20 +324,20 @@ def order_layout(result: SearchResult) -> dict[str, Any]:
     return layout | axes(2, left | x, count)
 
 
-def picture_word_trace(result: SearchResult) -> dict[str, Any]:
+def picture_words_trace(result: CaptionSearchResult) -> dict[str, Any]:
     """Return the words below every picture, and in boxes of which only the kind is known."""
     places, texts = [], []
-    for slot, picture in enumerate(result.nearest):
-        places.append(picture_corner(slot) + np.array([0.5, 1.09]))
+    for slot, picture in enumerate(result.nearest_pictures):
+        places.append(picture_top_left(slot) + np.array([0.5, 1.09]))
         truth = ""
-        if result.true is not None:
-            truth = " true" if result.true[picture] else " not true"
+        if result.is_true is not None:
+            truth = " true" if result.is_true[picture] else " not true"
         texts.append(f"{result.violations[picture]:.3f}{truth}")
         for scene_object in sorted(result.objects[slot], key=box_area, reverse=True)[:NAMED]:
             if not scene_object.shape:
                 left, top, right, bottom = scene_object.box
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])
-                places.append(picture_corner(slot) + middle)
+                places.append(picture_top_left(slot) + middle)
                 texts.append(escape(scene_object.name))
     x, y = np.array(places).reshape(-1, 2).T
     return {"x": x, "y": y, "text": texts}
@@ -336,7 +349,7 @@ def box_area(scene_object: SceneObject) -> float:
     return (right - left) * (bottom - top)
 
 
-def picture_corner(slot: int) -> np.ndarray:
+def picture_top_left(slot: int) -> np.ndarray:
     """Return the top left of a picture (2,), in units of its side."""
     return np.array([1.1 * (slot % 4), 1.32 * (slot // 4)])
 
@@ -359,7 +372,7 @@ def object_outline(scene_object: SceneObject) -> np.ndarray:
     return np.array([left, top]) + unit * np.array([right - left, bottom - top])
 
 
-def closed_curve(radii: np.ndarray) -> np.ndarray:
+def closed_polar_curve(radii: np.ndarray) -> np.ndarray:
     """Return points at distances from the middle of the unit square, once around, closed."""
     angles = 2 * np.pi * (np.arange(len(radii)) / len(radii) - 0.25)
     points = 0.5 + 0.5 * radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
@@ -374,13 +387,13 @@ def heart_outline() -> np.ndarray:
     return np.stack([(x + 16) / 32, (y - y.min()) / np.ptp(y)], 1)
 
 
-CIRCLE = closed_curve(np.ones(32))
+CIRCLE = closed_polar_curve(np.ones(32))
 OUTLINES = {
     "circle": CIRCLE,
     "ring": np.concatenate([CIRCLE, 0.5 + 0.55 * (CIRCLE[::-1] - 0.5), CIRCLE[:1]]),
     "heart": heart_outline(),
     "triangle": np.array([[0.5, 0], [1, 1], [0, 1], [0.5, 0]]),
     "square": FRAME,
-    "star": closed_curve(np.tile([1.0, 0.4], 5)),
+    "star": closed_polar_curve(np.tile([1.0, 0.4], 5)),
 }
 """Outlines of shapes in the unit square, across and down."""

@@ -25,9 +25,14 @@ from lnlab.figures.style import (
     note,
     trace,
 )
-from lnlab.panels.controls import check, choice, choice_slider, text_box
+from lnlab.panels.controls import (
+    check_control_value,
+    dropdown,
+    options_slider,
+    text_box,
+)
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.pictures import nearest_value
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
@@ -58,14 +63,14 @@ class ThoughtsPanelSettings:
 class SentenceView(NamedTuple):
     """A sentence as one model sees it."""
 
-    points: np.ndarray  # all sentences in two dimensions (N, 2)
-    here: np.ndarray  # the sentence itself (2,)
-    near: list[tuple[str, float]]  # its nearest neighbours, and the cosine to each
-    follows: str  # the sentence that the model would let follow
+    sentence_points: np.ndarray  # all sentences in two dimensions (N, 2)
+    query_point: np.ndarray  # the sentence itself (2,)
+    nearest_sentences: list[tuple[str, float]]  # its nearest neighbours, and the cosine to each
+    predicted_next: str  # the sentence that the model would let follow
 
 
 class SentenceMap:
-    """Several models at moments of their training, and held-out sentences.
+    """Held-out sentences in two dimensions, as several models see them while they learn.
 
     Args:
         models: of the task ``skip_thoughts``, by name, then by update.
@@ -94,9 +99,11 @@ class SentenceMap:
         self.texts = [numbered.sentence(place) for passage in passages for place in passage]
         ends = accumulate(map(len, passages), initial=0)
         self.books = [range(*both) for both in pairwise(ends)]
-        self.vectors = cache(lambda name, update: self.unit_vectors(name, update, self.texts))
+        self.vectors = cache(
+            lambda name, update: self.unit_sentence_vectors(name, update, self.texts)
+        )
 
-    def tokenized_text(self, text: str) -> str:
+    def tokenize_text(self, text: str) -> str:
         """Return a sentence cut into words, in small letters."""
         sentence = " ".join(text.lower().split())
         # those of the map are cut already
@@ -106,7 +113,7 @@ class SentenceMap:
         """Return a model at the moment nearest to an update."""
         return self.models[name][nearest_value(self.models[name], update)]
 
-    def unit_vectors(self, name: str, update: int, texts: list[str]) -> Tensor:
+    def unit_sentence_vectors(self, name: str, update: int, texts: list[str]) -> Tensor:
         """Return sentences as a model sees them (N, H), of length 1, on the CPU."""
         rows = [self.numbered.vocabulary.encode(text) for text in texts]
         return F.normalize(
@@ -119,22 +126,22 @@ class SentenceMap:
         They are the two directions in which the sentences differ most, turned so that the map
         is like that of the last update.
         """
-        mean, directions = widest_directions(self.vectors(name, update))
+        mean, directions = mean_and_widest_directions(self.vectors(name, update))
         if update == self.updates[-1]:
             return mean, directions
         last = self.vectors(name, self.updates[-1])
-        _, final = widest_directions(last)
+        _, final = mean_and_widest_directions(last)
         now, then = (self.vectors(name, update) - mean) @ directions, last - last.mean(0)
         U, _, V = torch.linalg.svd(now.T @ then @ final)
         return mean, directions @ (U @ V)
 
     def view_sentence(self, name: str, update: int, sentence: str) -> SentenceView:
-        """Return a sentence as a model sees it."""
+        """Return a sentence's place on the map, its neighbours and its predicted successor."""
         vectors, (mean, directions) = (
             self.vectors(name, update),
             self.map_origin_and_axes(name, update),
         )
-        vector = self.unit_vectors(name, update, [sentence])[0]
+        vector = self.unit_sentence_vectors(name, update, [sentence])[0]
         cosines = (vectors @ vector).tolist()
         near: dict[str, float] = {}
         for index in sorted(range(len(cosines)), key=lambda index: -cosines[index]):
@@ -148,7 +155,7 @@ class SentenceMap:
         )  # fmt: skip
 
 
-def widest_directions(vectors: Tensor) -> tuple[Tensor, Tensor]:
+def mean_and_widest_directions(vectors: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean of vectors (N, H), and the two directions of greatest spread (H, 2)."""
     mean = vectors.mean(0)
     _, _, V = torch.linalg.svd(vectors - mean, full_matrices=False)
@@ -168,21 +175,23 @@ def thoughts(
     held_out = SentenceMap(models, numbered)
     books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
     controls = {
-        "sentence": text_box("sentence", held_out.texts), "book": choice("book", books),
-        "update": choice_slider("update", held_out.updates, at_end=True),
+        "sentence": text_box("sentence", held_out.texts), "book": dropdown("book", books),
+        "update": options_slider("update", held_out.updates, start_at_last=True),
     }  # fmt: skip
-    state = ThoughtsPanelSettings(**settings)
-    check("book", state.book, controls["book"])
-    first = [held_out.texts[index] for index in held_out.books[state.book]]
-    start = held_out.tokenized_text(state.sentence) or first[0]
+    initial = ThoughtsPanelSettings(**settings)
+    check_control_value("book", initial.book, controls["book"])
+    first = [held_out.texts[index] for index in held_out.books[initial.book]]
+    start = held_out.tokenize_text(initial.sentence) or first[0]
 
-    def show(state: ThoughtsPanelSettings) -> Shown:
-        book = held_out.books[state.book]
-        sentence = held_out.tokenized_text(state.sentence) or held_out.texts[book[0]]
-        seen = {name: held_out.view_sentence(name, state.update, sentence) for name in models}
-        title = f"“{sentence}” after update {state.update}"
+    def draw(settings: ThoughtsPanelSettings) -> TitledFigure:
+        book = held_out.books[settings.book]
+        sentence = held_out.tokenize_text(settings.sentence) or held_out.texts[book[0]]
+        seen = {
+            name: held_out.view_sentence(name, settings.update, sentence) for name in models
+        }
+        title = f"“{sentence}” after update {settings.update}"
         text = f"{title}. {describe_neighbours(held_out, sentence, book, seen)}"
-        return Shown(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
+        return TitledFigure(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
 
     alt = (
         "A column for each net. Above, held-out sentences in the two directions in which their"
@@ -190,7 +199,7 @@ def thoughts(
         " star; below, the sentence that the model would let follow, and the nearest neighbours"
     )
     return Panel(
-        replace(state, sentence=start), controls, show, alt={"thoughts": alt}, notebook="10",
+        replace(initial, sentence=start), controls, draw, alt={"thoughts": alt}, notebook="10",
         on_page=["update", "sentence"], stops={"sentence": first[:FIRST]},
     )  # fmt: skip
 
@@ -204,10 +213,10 @@ def describe_neighbours(
     if unknown:
         parts.append(f"Words that the networks do not know: {', '.join(unknown)}.")
     for name, each in seen.items():
-        text, cosine = each.near[0]
+        text, cosine = each.nearest_sentences[0]
         parts.append(
             f"Network {name}: nearest sentence “{text}” (cosine {cosine:.2f}), "
-            f"predicted next sentence “{shorten(each.follows, LONG, placeholder=' …')}”."
+            f"predicted next sentence “{shorten(each.predicted_next, LONG, placeholder=' …')}”."
         )
     following = [held_out.texts[k + 1] for k in book[:-1] if held_out.texts[k] == sentence]
     parts += [f"Next sentence in the book: “{text}”." for text in following[:1]]
@@ -227,7 +236,9 @@ def thoughts_figure(
     """
     columns, order = len(seen), [*book]
     every, letters = [escape(text) for text in texts], LETTERS // columns
-    lowest = min([0.0, *(cosine for each in seen.values() for _, cosine in each.near)])
+    lowest = min(
+        [0.0, *(cosine for each in seen.values() for _, cosine in each.nearest_sentences)]
+    )
     small = partial(note, size=12)
     data, notes = [], [small(f"<b>{escape(sentence)}</b>", 0, 1.09)]
     layout = base_layout(720, 12, 12, 70, 36)
@@ -240,15 +251,16 @@ def thoughts_figure(
     rows = QUIET | {"range": [-NEIGHBOURS - 0.3, -0.3], "domain": [0.0, 0.38]}
     for slot, (name, it) in enumerate(seen.items()):
         above, below, number = 2 * slot, 2 * slot + 1, axis_number(2 * slot + 1)
+        points, near = it.sentence_points, it.nearest_sentences
         left, right = slot / columns, (slot + 0.94) / columns
         data += [
             trace(
-                "scatter", f"sentences {slot}", above, x=it.points[:, 0], y=it.points[:, 1],
+                "scatter", f"sentences {slot}", above, x=points[:, 0], y=points[:, 1],
                 text=every, mode="markers", opacity=0.6, marker={"color": GREY, "size": 5},
                 hovertemplate=HOVER,
             ),
             trace(
-                "scatter", f"path {slot}", above, x=it.points[order, 0], y=it.points[order, 1],
+                "scatter", f"path {slot}", above, x=points[order, 0], y=points[order, 1],
                 text=[str(k + 1) for k in range(len(order))], mode="lines+markers+text",
                 line={"color": BLUE, "width": 1.5}, marker={"color": BLUE, "size": 7},
                 textposition="top center", textfont={"size": 11, "color": BLUE},
@@ -256,18 +268,18 @@ def thoughts_figure(
                 hovertemplate="%{customdata}<extra></extra>",
             ),
             trace(
-                "scatter", f"here {slot}", above, x=it.here[:1], y=it.here[1:],
+                "scatter", f"here {slot}", above, x=it.query_point[:1], y=it.query_point[1:],
                 text=[escape(sentence)], mode="markers", hovertemplate=HOVER,
                 marker={"color": VERMILLION, "size": 13, "symbol": "star"},
             ),
             trace(
-                "bar", f"near {slot}", below, x=np.array([cosine for _, cosine in it.near]),
-                y=-np.arange(1.0, len(it.near) + 1), text=[escape(text) for text, _ in it.near],
+                "bar", f"near {slot}", below, x=np.array([cosine for _, cosine in near]),
+                y=-np.arange(1.0, len(near) + 1), text=[escape(text) for text, _ in near],
                 orientation="h", width=0.3, marker={"color": ORANGE}, textposition="none",
                 hovertemplate="%{text}: %{x:.3f}<extra></extra>",
             ),
         ]  # fmt: skip
-        follows = escape(shorten_text(it.follows, letters - 10)) or "nothing"
+        follows = escape(shorten_text(it.predicted_next, letters - 10)) or "nothing"
         where = {"xref": f"x{number}", "yref": f"y{number}", "yanchor": "middle"}
         notes += [
             small(f"<b>{escape(name)}</b>", left, 1.01),
@@ -276,7 +288,7 @@ def thoughts_figure(
         ]
         notes += [
             small(escape(shorten_text(text, letters)), lowest, -k - 1 + 0.36) | where
-            for k, (text, _) in enumerate(it.near)
+            for k, (text, _) in enumerate(near)
         ]
         x = {"domain": [left, right]}
         layout |= axes(above, x | bare, {"domain": [0.5, 0.96]} | bare)
@@ -284,6 +296,6 @@ def thoughts_figure(
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
-def shorten_text(text: str, letters: int) -> str:
+def shorten_text(text: str, max_letters: int) -> str:
     """Return a text that fits, with what was cut off marked."""
-    return text if len(text) <= letters else f"{text[: letters - 1].rstrip()}…"
+    return text if len(text) <= max_letters else f"{text[: max_letters - 1].rstrip()}…"

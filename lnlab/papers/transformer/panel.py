@@ -24,9 +24,9 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.nn import NORMS
-from lnlab.panels.controls import Chips, choice, choice_slider
+from lnlab.panels.controls import MultipleChoice, dropdown, options_slider
 from lnlab.panels.panel import Panel
-from lnlab.panels.playable import Figure, Shown
+from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.transformer.evaluate import objective, variances_and_gradient_norms
 from lnlab.papers.transformer.model import ARMS, PLACES, NormPlacement, Transformer
 from lnlab.training import cross_entropy, stack
@@ -40,8 +40,8 @@ DEPTHS = (1, 2, 4, 6, 8, 12)
 class TransformerPanelSettings:
     """A transformer before its first update."""
 
-    places: tuple[str, ...] = ("pre", "post")  # of the normalizers, any of PLACES
-    kind: str = "layer"  # of KINDS; with "none" every branch is damped at the same places
+    norm_places: tuple[str, ...] = ("pre", "post")  # of the normalizers, any of PLACES
+    norm_kind: str = "layer"  # of KINDS; with "none" every branch is damped at the same places
     depth: int = 4  # L, one of DEPTHS
 
 
@@ -52,7 +52,7 @@ SLOTS = 4
 LEAST = 0.3
 """The power of ten at which the axis of losses begins: 2 nats, which no first step reaches."""
 
-Spread = Mapping[str, np.ndarray]
+ValuesByDraw = Mapping[str, np.ndarray]
 """Values by name, a row for each draw (S, K)."""
 
 
@@ -60,19 +60,22 @@ class InitialNetworks(NamedTuple):
     """Several draws of one net side by side, before the first update."""
 
     loss: Objective  # of all of them, a mean
-    w: dict[str, Tensor]  # their parameters by name, each with an axis of draws
-    g: dict[str, Tensor]  # the gradient of the loss of each
+    weights: dict[str, Tensor]  # their parameters by name, each with an axis of draws
+    gradients: dict[str, Tensor]  # the gradient of the loss of each
     x: Tensor  # the cases, the same for all
     y: Tensor
 
 
 @lru_cache(maxsize=100)
-def initialize_networks(place: str, kind: str, depth: int) -> InitialNetworks:
+def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialNetworks:
     """Return the nets of a place, a kind and a depth; the same draws whatever is set."""
     text = load("embedded", "text", context=CONTEXT)
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
-        nets = [Transformer(*size, NormPlacement(place, NORMS[kind])) for _ in range(DRAWS)]
+        nets = [
+            Transformer(*size, NormPlacement(norm_place, NORMS[norm_kind]))
+            for _ in range(DRAWS)
+        ]
         for draw, net in enumerate(nets):
             net.initialize_(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
     x, y = (v[:CASES].expand(DRAWS, CASES, CONTEXT) for v in (text.train.x, text.train.y))
@@ -82,62 +85,73 @@ def initialize_networks(place: str, kind: str, depth: int) -> InitialNetworks:
 
 
 @lru_cache(maxsize=100)
-def initial_gradient_norms(place: str, kind: str, depth: int) -> np.ndarray:
+def initial_w2_gradient_norms(norm_place: str, norm_kind: str, depth: int) -> np.ndarray:
     """Return ||dL/dW_2|| of each layer, bottom first (draws, L)."""
-    g = initialize_networks(place, kind, depth).g
+    g = initialize_networks(norm_place, norm_kind, depth).gradients
     norms = [g[name].norm(dim=(-2, -1)) for name in g if name.endswith("W_2.W")]
     return torch.stack(norms, dim=1).numpy()
 
 
 @lru_cache(maxsize=100)
-def losses_after_first_step(place: str, kind: str, depth: int) -> np.ndarray:
+def losses_after_first_step(norm_place: str, norm_kind: str, depth: int) -> np.ndarray:
     """Return the loss after a first step of Adam of each size, in nats (draws, K).
 
     Adam's first step moves every parameter by the learning rate, whatever its gradient:
     w - eta sign(g).
     """
-    begin = initialize_networks(place, kind, depth)
+    begin = initialize_networks(norm_place, norm_kind, depth)
     losses = []
     for eta in STEPS:
-        stepped = {name: w - eta * begin.g[name].sign() for name, w in begin.w.items()}
+        stepped = {
+            name: w - eta * begin.gradients[name].sign() for name, w in begin.weights.items()
+        }
         logits = functional_call(begin.loss.module, stepped, (begin.x,))
         losses.append(cross_entropy(logits.flatten(1, 2), begin.y.flatten(1)))
     return torch.stack(losses, dim=1).detach().numpy()
 
 
-def show_initial_gradients(state: TransformerPanelSettings) -> Shown:
+def draw_initial_gradients(settings: TransformerPanelSettings) -> TitledFigure:
     """Show the gradients, and say that of the bottom layer as a multiple of the top one."""
     norms = {
-        place: initial_gradient_norms(place, state.kind, state.depth) for place in state.places
+        norm_place: initial_w2_gradient_norms(norm_place, settings.norm_kind, settings.depth)
+        for norm_place in settings.norm_places
     }
     ratios = []
-    for place, values in norms.items():
+    for norm_place, values in norms.items():
         bottom, top = values.mean(0)[[0, -1]]
         ratios.append(
-            f"{place} {format_number(top)} ({format_number(bottom / top) if top else 'NaN'})"
+            f"{norm_place} {format_number(top)} "
+            f"({format_number(bottom / top) if top else 'NaN'})"
         )
     sentence = (
         "Gradient norm of W₂ in the last layer (in parentheses: norm in the first layer "
         f"divided by norm in the last): {', '.join(ratios)}."
     )
     if not ratios:
-        sentence = f"{describe_network(state)}. Choose where in a layer the normalizer stands."
-    return Shown(gradient_norm_figure(norms), describe_network(state), sentence)
+        sentence = (
+            f"{describe_network(settings)}. Choose where in a layer the normalizer stands."
+        )
+    return TitledFigure(
+        gradient_norm_by_layer_figure(norms), describe_network(settings), sentence
+    )
 
 
-def show_first_steps(state: TransformerPanelSettings) -> tuple[Figure, str]:
+def draw_first_steps(settings: TransformerPanelSettings) -> tuple[Figure, str]:
     """Show the losses after a first step, which take longer than a slider may."""
     losses = {
-        place: losses_after_first_step(place, state.kind, state.depth) for place in state.places
+        norm_place: losses_after_first_step(norm_place, settings.norm_kind, settings.depth)
+        for norm_place in settings.norm_places
     }
-    return loss_by_step_size_figure(losses), describe_network(state)
+    return loss_by_step_size_figure(losses), describe_network(settings)
 
 
-def describe_network(state: TransformerPanelSettings) -> str:
+def describe_network(settings: TransformerPanelSettings) -> str:
     """Return what was measured, in short."""
-    kind = "no normalizer" if state.kind == "none" else f"{state.kind} norm"
-    layers = "1 layer" if state.depth == 1 else f"{state.depth} layers"
-    return f"{kind}, {layers}, before the first update"
+    norm_kind = (
+        "no normalizer" if settings.norm_kind == "none" else f"{settings.norm_kind} norm"
+    )
+    layers = "1 layer" if settings.depth == 1 else f"{settings.depth} layers"
+    return f"{norm_kind}, {layers}, before the first update"
 
 
 def transformer(**settings: Any) -> Panel:
@@ -146,18 +160,18 @@ def transformer(**settings: Any) -> Panel:
     It starts with ``settings``, fields of :class:`TransformerPanelSettings`.
     """
     controls = {
-        "places": Chips("places", PLACES, len(PLACES)),
-        "depth": choice_slider("layers L", DEPTHS),
-        "kind": choice("kind", KINDS),
+        "norm_places": MultipleChoice("places", PLACES, len(PLACES)),
+        "depth": options_slider("layers L", DEPTHS),
+        "norm_kind": dropdown("kind", KINDS),
     }
     suggestions = {
         "Set layers L to 12, then drag it down to 1: for which place does the gradient depend "
         "on the layer?": {"depth": 12},
         "12 layers, kind none: how much does the first step raise the loss?": {
-            "depth": 12, "kind": "none",
+            "depth": 12, "norm_kind": "none",
         },
         "12 layers, kind dyt, post: what happens to the gradient, and to small steps?": {
-            "depth": 12, "kind": "dyt", "places": ("post",),
+            "depth": 12, "norm_kind": "dyt", "norm_places": ("post",),
         },
     }  # fmt: skip
     alt = {
@@ -167,8 +181,8 @@ def transformer(**settings: Any) -> Panel:
         "that step, a line for each place of the normalizer",
     }
     return Panel(
-        TransformerPanelSettings(**settings), controls, show_initial_gradients, alt=alt,
-        late={"steps": show_first_steps}, notebook="19",
+        TransformerPanelSettings(**settings), controls, draw_initial_gradients, alt=alt,
+        late={"steps": draw_first_steps}, notebook="19",
         on_page=["depth"], suggestions=suggestions,
     )  # fmt: skip
 
@@ -187,7 +201,7 @@ DEEP = (4, 12, 48, 200)
 
 
 @lru_cache(maxsize=100)
-def arm_variances_and_gradients(
+def arm_variances_and_gradient_norms(
     arm: str, depth: int, scaled: bool
 ) -> tuple[list[float], list[float]]:
     """Return the variance of the stream from the embedding on, and ||dL/dW_2|| by layer."""
@@ -199,40 +213,42 @@ def arm_variances_and_gradients(
         return variances_and_gradient_norms(net, text.train.x[:CASES], text.train.y[:CASES])
 
 
-def show_variance(state: DepthPanelSettings) -> Shown:
+def draw_variance(settings: DepthPanelSettings) -> TitledFigure:
     """Show the variance over depth, and say that after the last layer."""
-    scaled = state.initialisation == "scaled"
+    scaled = settings.initialisation == "scaled"
     lines = {
-        arm: np.array([arm_variances_and_gradients(arm, state.depth, scaled)[0]])
-        for arm in state.arms
+        arm: np.array([arm_variances_and_gradient_norms(arm, settings.depth, scaled)[0]])
+        for arm in settings.arms
     }
     last = ", ".join(f"{arm} {format_number(values[0, -1])}" for arm, values in lines.items())
-    sentence = f"Variance of the residual stream after layer {state.depth}: {last}."
+    sentence = f"Variance of the residual stream after layer {settings.depth}: {last}."
     if not lines:
         sentence = "Choose an arm to see its variance."
     x = {
-        "title": {"text": "layer (0: the embedding)"}, "range": [-0.5, state.depth + 0.5],
-        "dtick": max(1, state.depth // 6),
+        "title": {"text": "layer (0: the embedding)"}, "range": [-0.5, settings.depth + 0.5],
+        "dtick": max(1, settings.depth // 6),
     }  # fmt: skip
-    figure = spread_figure(
-        np.arange(state.depth + 1.0), lines, "after layer %{x}: %{y:.3g}", x,
+    figure = mean_and_range_figure(
+        np.arange(settings.depth + 1.0), lines, "after layer %{x}: %{y:.3g}", x,
         powers_around(lines.values(), -0.5, 0.5), "variance of the stream",
     )  # fmt: skip
-    return Shown(figure, f"variance, {_describe_networks(state)}", sentence)
+    return TitledFigure(figure, f"variance, {_describe_networks(settings)}", sentence)
 
 
-def show_depth_gradients(state: DepthPanelSettings) -> tuple[Figure, str]:
+def draw_depth_gradients(settings: DepthPanelSettings) -> tuple[Figure, str]:
     """Show the gradient of W_2 in each layer."""
-    scaled = state.initialisation == "scaled"
+    scaled = settings.initialisation == "scaled"
     norms = {
-        arm: np.array([arm_variances_and_gradients(arm, state.depth, scaled)[1]])
-        for arm in state.arms
+        arm: np.array([arm_variances_and_gradient_norms(arm, settings.depth, scaled)[1]])
+        for arm in settings.arms
     }
-    return gradient_norm_figure(norms), f"gradient of W₂, {_describe_networks(state)}"
+    return gradient_norm_by_layer_figure(
+        norms
+    ), f"gradient of W₂, {_describe_networks(settings)}"
 
 
-def _describe_networks(state: DepthPanelSettings) -> str:
-    return f"{state.depth} layers before training, {state.initialisation} initialization"
+def _describe_networks(settings: DepthPanelSettings) -> str:
+    return f"{settings.depth} layers before training, {settings.initialisation} initialization"
 
 
 def over_depth(**settings: Any) -> Panel:
@@ -241,9 +257,9 @@ def over_depth(**settings: Any) -> Panel:
     It starts with ``settings``, fields of :class:`DepthPanelSettings`.
     """
     controls = {
-        "arms": Chips("arms", OVER_DEPTH, SLOTS),
-        "depth": choice_slider("layers L", DEEP),
-        "initialisation": choice("initialization", ("equal", "scaled")),
+        "arms": MultipleChoice("arms", OVER_DEPTH, SLOTS),
+        "depth": options_slider("layers L", DEEP),
+        "initialisation": dropdown("initialization", ("equal", "scaled")),
     }
     alt = {
         "variance": "The variance of the residual stream after each layer of transformers "
@@ -252,26 +268,26 @@ def over_depth(**settings: Any) -> Panel:
         "transformers",
     }
     return Panel(
-        DepthPanelSettings(**settings), controls, show_variance, alt=alt,
-        late={"gradients": show_depth_gradients}, notebook="20",
+        DepthPanelSettings(**settings), controls, draw_variance, alt=alt,
+        late={"gradients": draw_depth_gradients}, notebook="20",
         on_page=["depth", "initialisation"],
     )  # fmt: skip
 
 
-def gradient_norm_figure(norms: Spread) -> Figure:
+def gradient_norm_by_layer_figure(norms: ValuesByDraw) -> Figure:
     """Return the norms of gradients by layer (S, L): lines are means, bands hold all draws."""
     layers = max((values.shape[1] for values in norms.values()), default=1)
     x = {
         "title": {"text": "layer"}, "range": [0.5, layers + 0.5],
         "dtick": max(1, layers // 6),
     }  # fmt: skip
-    return spread_figure(
+    return mean_and_range_figure(
         np.arange(1.0, layers + 1), norms, "layer %{x}: %{y:.3g}", x,
         powers_around(norms.values(), -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
     )  # fmt: skip
 
 
-def loss_by_step_size_figure(losses: Spread) -> Figure:
+def loss_by_step_size_figure(losses: ValuesByDraw) -> Figure:
     """Return the losses (S, K) after a first step, in nats a character."""
     x = {
         "title": {"text": "first step of Adam, η"}, "type": "log", "dtick": 1,
@@ -279,12 +295,14 @@ def loss_by_step_size_figure(losses: Spread) -> Figure:
     }  # fmt: skip
     _, high = powers_around(losses.values(), LEAST, 1)
     hover = "η = %{x:.2g}: %{y:.3g} nats"
-    return spread_figure(STEPS, losses, hover, x, (LEAST, high), "loss after this step (nats)")
+    return mean_and_range_figure(
+        STEPS, losses, hover, x, (LEAST, high), "loss after this step (nats)"
+    )
 
 
-def spread_figure(
+def mean_and_range_figure(
     x_values: np.ndarray,
-    spread: Spread,
+    spread: ValuesByDraw,
     hover_text: str,
     x_axis: Mapping[str, Any],
     y_powers: tuple[float, float],
