@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lnlab.analysis.landscape import loss_landscape
     from lnlab.analysis.norm_identity import identify_norm
     from lnlab.analysis.recorder import record
-    from lnlab.analysis.rotation import effective_learning_rate
+    from lnlab.analysis.rotation import record_rotation
     from lnlab.analysis.smoothness import gradient_smoothness
     from lnlab.auditing import audit, swap
     from lnlab.kernels import fuse
@@ -34,7 +34,6 @@ __all__ = [
     "claims",
     "compare",
     "data",
-    "effective_learning_rate",
     "extreme_eigenvalues",
     "figures",
     "fisher_information",
@@ -49,6 +48,7 @@ __all__ = [
     "papers",
     "playground",
     "record",
+    "record_rotation",
     "swap",
     "train",
     "training",
@@ -62,7 +62,7 @@ __getattr__, _ = _lazy(
         "check_invariances": ".analysis.invariances",
         "claims": ".papers.claims.table",
         "compare": ".training.comparison",
-        "effective_learning_rate": ".analysis.rotation",
+        "record_rotation": ".analysis.rotation",
         "extreme_eigenvalues": ".analysis.hessian",
         "fisher_information": ".analysis.fisher",
         "fuse": ".kernels",

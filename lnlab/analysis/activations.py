@@ -53,7 +53,7 @@ class Activation(NamedTuple):
     a: Tensor  # what goes into f, or comes out of a normalizer
     h: Tensor | None  # the output of f; None for a normalizer
     # where f does not respond to a small change of ``a``; None for a normalizer
-    flat: Tensor | None
+    is_flat: Tensor | None
 
 
 class ActivationRecorder(TorchFunctionMode):
@@ -72,7 +72,7 @@ class ActivationRecorder(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
-        f = _nonlinearity(func, args, kwargs)
+        f = _nonlinearity_name(func, args, kwargs)
         # the output of a normalizer that goes into f at once has just been copied
         norm_output, self._norm_output = self._norm_output, None
         if f is None or not args or not isinstance(args[0], Tensor):
@@ -80,7 +80,7 @@ class ActivationRecorder(TorchFunctionMode):
         same = norm_output if norm_output and norm_output[0] is args[0] else None
         a = same[1] if same else args[0].clone()
         h = func(*args, **kwargs)
-        flat = _find_flat(func, a, args[1:], kwargs, h) if self.find_flat else None
+        flat = _is_flat_at(func, a, args[1:], kwargs, h) if self.find_where_flat else None
         self.activations.append(Activation(self._name_of(f), a, h.clone(), flat))
         return h
 
@@ -89,9 +89,9 @@ class ActivationRecorder(TorchFunctionMode):
         return f"{path}: {function}" if path else function
 
     @contextmanager
-    def recording(self, *, find_flat: bool = False) -> Iterator[list[Activation]]:
-        """Record one evaluation in a list; with ``find_flat``, also where each f is flat."""
-        self.find_flat = find_flat
+    def record_evaluation(self, *, find_where_flat: bool = False) -> Iterator[list[Activation]]:
+        """Record one evaluation; with ``find_where_flat``, also where each f is flat."""
+        self.find_where_flat = find_where_flat
         self.activations: list[Activation] = []
         self.called: set[str] = set()
         self._stack: list[str] = []
@@ -122,7 +122,7 @@ class ActivationRecorder(TorchFunctionMode):
         self._stack.pop()
 
 
-def _nonlinearity(func: Callable, args: tuple, kwargs: dict) -> str | None:
+def _nonlinearity_name(func: Callable, args: tuple, kwargs: dict) -> str | None:
     """Return the name of f if ``func`` is one."""
     if func in _CLAMPS:
         low = kwargs.get("min", args[1] if len(args) > 1 else None)
@@ -132,7 +132,7 @@ def _nonlinearity(func: Callable, args: tuple, kwargs: dict) -> str | None:
     return NONLINEARITIES.get(func)
 
 
-def _find_flat(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
+def _is_flat_at(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
     """Return where f responds neither to a small step up nor to one down."""
     # relative to a, so that no precision rounds it away; at a = 0 it is still not 0, and where
     # f is not 0 there (a sigmoid), large enough to be seen beside it
@@ -143,17 +143,17 @@ def _find_flat(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) 
     return (up == h) & (down == h)
 
 
-def dead_units(activations: list[Activation]) -> dict[str, tuple[int, int]]:
+def count_dead_units(activations: list[Activation]) -> dict[str, tuple[int, int]]:
     """Return, for each f with units flat in all cases, how many, and of how many.
 
     Units are along the last axis, in images (B, H, height, width) along the second.
     """
     dead = {}
     for activation in activations:
-        if activation.flat is None or activation.flat.dim() < 2:
+        if activation.is_flat is None or activation.is_flat.dim() < 2:
             continue
-        unit_axis = 1 if activation.flat.dim() == 4 else activation.flat.dim() - 1
-        flat = activation.flat.movedim(unit_axis, 0).flatten(1).all(1)
+        unit_axis = 1 if activation.is_flat.dim() == 4 else activation.is_flat.dim() - 1
+        flat = activation.is_flat.movedim(unit_axis, 0).flatten(1).all(1)
         if bool(flat.any()):
             dead[activation.name] = (int(flat.sum()), flat.numel())
     return dead

@@ -62,10 +62,10 @@ def map_statistics(
         x: cases (B, ...).
         layers: names of :class:`lnlab.nn.Conv2d` in it.
     """
-    copy = _copy(model, x)
+    copy = _copy_in_float64(model, x)
     sums: dict[str, list[Tensor]] = {}  # of what is on, of a, of a², and a mean nearby
 
-    def add(name: str, a: Tensor, h: Tensor) -> None:
+    def add_to_sums(name: str, a: Tensor, h: Tensor) -> None:
         if a.dim() != 4:
             raise ValueError(f"{name} has no positions: its pre-activations are {a.dim()}-d.")
         zero = a[:0].sum(0)
@@ -74,7 +74,7 @@ def map_statistics(
         for total, new in zip(totals, ((h > 0).to(a), far, far.square()), strict=False):
             total += new.sum(0)
 
-    with torch.no_grad(), _observed(copy, layers, add):
+    with torch.no_grad(), _observe_layers(copy, layers, add_to_sums):
         for some in x.double().split(CASES):
             copy(some)
     n = len(x)
@@ -95,7 +95,9 @@ def border_contrast(maps: MapStatistics) -> BorderContrast:
     middle[height // 4 : height - height // 4, width // 4 : width - width // 4] = True
     ring = torch.ones_like(middle)
     ring[1:-1, 1:-1] = False
-    (mean_r, var_r), (mean_m, var_m) = (_pooled(maps, where) for where in (ring, middle))
+    (mean_r, var_r), (mean_m, var_m) = (
+        _pooled_mean_and_variance(maps, where) for where in (ring, middle)
+    )
     pooled = ((var_r + var_m) / 2).sqrt()
     # Cohen's d with var = (var_ring + var_middle) / 2; a unit that never changes has none
     apart = torch.where(pooled > 0, (mean_r - mean_m).abs() / pooled, 0.0)
@@ -103,7 +105,7 @@ def border_contrast(maps: MapStatistics) -> BorderContrast:
     return BorderContrast(on[0], on[1], float(apart.mean()))
 
 
-def mean_over_units(maps: MapStatistics) -> dict[str, Tensor]:
+def standardized_unit_means(maps: MapStatistics) -> dict[str, Tensor]:
     """Return a map (height, width) of each statistic, the mean over the units, dimensionless.
 
     - ``on``: the fraction of cases in which a unit is on.
@@ -112,13 +114,15 @@ def mean_over_units(maps: MapStatistics) -> dict[str, Tensor]:
     - ``deviation``: that of ``a`` here, as a multiple of the unit's over the map.
     """
     everywhere = torch.ones_like(maps.on[0], dtype=torch.bool)
-    mean, var = (statistic[:, None, None] for statistic in _pooled(maps, everywhere))
+    mean, var = (
+        statistic[:, None, None] for statistic in _pooled_mean_and_variance(maps, everywhere)
+    )
     size = torch.where(var > 0, var.sqrt(), 1.0)
     shares = maps.on, (maps.mean - mean).abs() / size, maps.deviation / size
     return {name: share.mean(0) for name, share in zip(vars(maps), shares, strict=True)}
 
 
-def _pooled(maps: MapStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
+def _pooled_mean_and_variance(maps: MapStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and variance (H,) of ``a`` over the cases and some positions."""
     mean = maps.mean[:, where].mean(1)
     # the variance of all values: that within a position, and that of the positions' means
@@ -146,14 +150,14 @@ def unit_contributions(
         layers: names of layers whose output goes into a ReLU at once; results are (H, *space)
             each.
     """
-    copy = _copy(model, x)
+    copy = _copy_in_float64(model, x)
     outputs: dict[str, Tensor] = {}
 
-    def keep(name: str, a: Tensor, h: Tensor) -> None:
+    def keep_output(name: str, a: Tensor, h: Tensor) -> None:
         outputs[name] = h if h.requires_grad else h.requires_grad_()
 
     totals: dict[str, Tensor] = {}
-    with torch.enable_grad(), _observed(copy, layers, keep):
+    with torch.enable_grad(), _observe_layers(copy, layers, keep_output):
         for some_x, some_y in zip(x.double().split(CASES), y.split(CASES), strict=True):
             total = loss_fn(copy(some_x), some_y)
             grads = torch.autograd.grad(total, [outputs[name] for name in layers])
@@ -169,13 +173,13 @@ def coefficient_of_variation(shares: Tensor) -> float:
     return float(shares.std(correction=0) / shares.mean())
 
 
-def _copy(model: nn.Module, x: Tensor) -> nn.Module:
+def _copy_in_float64(model: nn.Module, x: Tensor) -> nn.Module:
     check_input(x)
     return copy_module(model).double().eval()
 
 
 @contextmanager
-def _observed(
+def _observe_layers(
     model: nn.Module, layers: Sequence[str], observe: Callable[[str, Tensor, Tensor], None]
 ) -> Iterator[None]:
     """Call ``observe(name, a, h)`` with input and output of the normalizer of each layer."""

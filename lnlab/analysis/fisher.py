@@ -50,7 +50,7 @@ from lnlab.threads import in_one_thread
 
 
 @dataclass(frozen=True)
-class Family:
+class ExponentialFamily:
     """An exponential family with natural parameters h (..., H)."""
 
     name: str  # in words
@@ -71,36 +71,36 @@ class Family:
         return (self.eta(other) - self.eta(h) - linear) / self.phi
 
 
-def _bernoulli(h: Tensor) -> Tensor:
+def _bernoulli_curvature(h: Tensor) -> Tensor:
     p = torch.sigmoid(h)
     # eta'' of softplus, p (1 - p), of each output by itself
     return torch.diag_embed(p * (1 - p))
 
 
-def _categorical(h: Tensor) -> Tensor:
+def _categorical_curvature(h: Tensor) -> Tensor:
     p = torch.softmax(h, -1)
     # diag(p) - p pᵀ: the probabilities have a sum of 1, and where one rises others fall
     return torch.diag_embed(p) - p.unsqueeze(-1) * p.unsqueeze(-2)
 
 
-GAUSSIAN = Family(
+GAUSSIAN = ExponentialFamily(
     "Gaussian",
     eta=lambda h: h.square().sum(-1) / 2,
     mean=lambda h: h,
     curvature=lambda h: torch.diag_embed(torch.ones_like(h)),
 )
-BERNOULLI = Family(
+BERNOULLI = ExponentialFamily(
     "Bernoulli",
     # softplus is cut off at 20, and has no curvature beyond
     eta=lambda h: torch.logaddexp(h, torch.zeros_like(h)).sum(-1),
     mean=torch.sigmoid,
-    curvature=_bernoulli,
+    curvature=_bernoulli_curvature,
 )
-CATEGORICAL = Family(
+CATEGORICAL = ExponentialFamily(
     "categorical",
     eta=lambda h: h.logsumexp(-1),
     mean=lambda h: torch.softmax(h, -1),
-    curvature=_categorical,
+    curvature=_categorical_curvature,
 )
 FAMILIES = {family.name: family for family in (GAUSSIAN, BERNOULLI, CATEGORICAL)}
 
@@ -119,7 +119,7 @@ class GLM:
     W: Tensor  # weights (H, D), one row a unit
     x: Tensor  # inputs (B, D)
     norm: NormLayer = Identity  # makes the normalizer; only its rule for (mu, sigma) is used
-    family: Family = BERNOULLI  # the distribution of the outputs
+    family: ExponentialFamily = BERNOULLI  # the distribution of the outputs
     b: Tensor | None = None  # biases (H,); None: 0
     g: Tensor | None = None  # gains (H,); None: 1. Without a normalizer there are none.
     eps: float = 0.0  # of the normalizer; the paper's equations have none
@@ -134,10 +134,10 @@ class GLM:
     @property
     def is_unnormalized(self) -> bool:
         """True if nothing normalizes: the standard model of eq. 12."""
-        return isinstance(self._rule, Identity)
+        return isinstance(self._normalizer, Identity)
 
     @cached_property
-    def _rule(self) -> AffineNormalizer | Identity:
+    def _normalizer(self) -> AffineNormalizer | Identity:
         norm = self.norm(len(self.W)).to(self.W)
         if not isinstance(norm, AffineNormalizer | Identity):
             raise TypeError(
@@ -152,7 +152,7 @@ class GLM:
     def stats(self, W: Tensor) -> Stats:
         """Return (mu, sigma) of the pre-activations that weights ``W`` make, each (B, H)."""
         a = self.x @ W.T
-        mu, sigma = self._rule.stats(a, W)
+        mu, sigma = self._normalizer.stats(a, W)
         return Stats(mu.expand_as(a), sigma.expand_as(a))
 
     @property
@@ -188,7 +188,7 @@ class GLM:
 
 
 @in_one_thread
-def metric(glm: GLM) -> Tensor:
+def fisher_metric(glm: GLM) -> Tensor:
     r"""Return the Fisher metric (H, K, H, K), eq. 9: exact.
 
     .. math:: F = E_x[J^\top \frac{Cov[y \mid x]}{\phi^2} J], \qquad
@@ -205,7 +205,7 @@ def metric(glm: GLM) -> Tensor:
     return F.reshape(theta.shape + theta.shape)
 
 
-def paper_metric(glm: GLM) -> Tensor:
+def fisher_metric_eq_13(glm: GLM) -> Tensor:
     """Return the metric (H, K, H, K) of eq. 13 and 14, or, without a normalizer, of eq. 12.
 
     As printed: the output of unit k depends on the parameters of unit k alone.
@@ -234,12 +234,12 @@ def chi(glm: GLM) -> Tensor:
     return glm.x.unsqueeze(1) - dmu - glm.normalized.unsqueeze(-1) * dsigma
 
 
-def ds2(F: Tensor, delta: Tensor) -> float:
+def predicted_divergence(F: Tensor, delta: Tensor) -> float:
     """Return the KL divergence (nats) that F predicts of a small step (H, K), eq. 8."""
     return float(torch.einsum("ik,ikjl,jl->", delta, F, delta) / 2)
 
 
-def divergence(glm: GLM, delta: Tensor) -> float:
+def actual_divergence(glm: GLM, delta: Tensor) -> float:
     """Return the KL divergence (nats) of a step delta (H, K) from theta."""
     return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
 
@@ -247,10 +247,12 @@ def divergence(glm: GLM, delta: Tensor) -> float:
 class MetricError(NamedTuple):
     """The distance of eq. 13 from the metric; all 0 where it is exact."""
 
-    own: float  # the relative error of the block of a unit with itself, a mean over the units
+    own_block_error: (
+        float  # the relative error of the block of a unit with itself, a mean over the units
+    )
     # the mean size of the exact blocks of two different units' weights, relative to that of one
     # unit's: eq. 13 has 0 there for independent outputs.
-    cross: float
+    relative_cross_block_size: float
 
 
 def error_of_eq_13(glm: GLM) -> MetricError:
@@ -258,7 +260,7 @@ def error_of_eq_13(glm: GLM) -> MetricError:
 
     NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
     """
-    exact, paper = metric(glm), paper_metric(glm)
+    exact, paper = fisher_metric(glm), fisher_metric_eq_13(glm)
     H, D = glm.W.shape
     blocks, theirs = (torch.diagonal(F, dim1=0, dim2=2).movedim(-1, 0) for F in (exact, paper))
     error = vector_norm(blocks - theirs, (1, 2)) / vector_norm(blocks, (1, 2))
@@ -354,7 +356,7 @@ def fisher_information(
     model: nn.Module,
     x: Tensor,
     *,
-    family: Family = CATEGORICAL,
+    family: ExponentialFamily = CATEGORICAL,
     bn_stats: str | None = None,
     params: Collection[str] | None = None,
     dtype: torch.dtype | None = None,
@@ -381,7 +383,7 @@ def fisher_information(
         >>> print(information.traces())
     """
     check_model(model)
-    check_type("family", family, Family, "CATEGORICAL, BERNOULLI or GAUSSIAN")
+    check_type("family", family, ExponentialFamily, "CATEGORICAL, BERNOULLI or GAUSSIAN")
     if bn_stats == "recomputed":
         raise ValueError(
             'bn_stats is "recomputed", whose dependence on w has no derivative here: give '

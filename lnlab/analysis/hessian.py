@@ -204,13 +204,13 @@ def extreme_eigenvalues(
     start = _random_vector(objective, seed, 0) if start is None else start
     space = KrylovSpace(start, min(steps, len(start)))
     # the outermost come first: among all p(H) v are those of a p that is large at an end alone
-    iterations = space.grow(_product(objective, w))
+    iterations = space.extend(_checked_hessian_product(objective, w))
     for _ in bar(iterations, steps, "eigenvalues", shown=progress):
-        values, _, errors = space.ritz()
+        values, _, errors = space.ritz_pairs_and_errors()
         outermost = torch.cat([errors[-count:], errors[:1]])
         if len(values) > count and (outermost <= tolerance * values.abs().max()).all():
             break
-    values, vectors, errors = space.ritz()
+    values, vectors, errors = space.ritz_pairs_and_errors()
     return ExtremeEigenvalues(
         largest=values[-count:].flip(0),
         smallest=float(values[0]),
@@ -247,7 +247,7 @@ def hessian_trace(
         >>> print(trace.mean, trace.standard_error)
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    product, values = _product(objective, w), []
+    product, values = _checked_hessian_product(objective, w), []
     for number in bar(range(draws), draws, "trace", shown=progress):
         # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not normal
         # numbers: as v_i² is always 1, the diagonal of H comes out exactly, and only what is
@@ -282,16 +282,16 @@ def hessian_spectrum(
         >>> lnlab.hessian_spectrum(net, x, y, F.cross_entropy).plot()
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    product = _product(objective, w)
+    product = _checked_hessian_product(objective, w)
     nodes, weights = [], []
     for number in bar(range(draws), draws, "spectrum", shown=progress):
         v = _random_vector(objective, seed, number)
         space = KrylovSpace(v, min(steps, len(v)))
-        for _ in space.grow(product):
+        for _ in space.extend(product):
             pass
         # v is the first vector of the basis: its share in an eigenvector of T, squared, is the
         # weight that it sees there, and the rule is Gauss's (Golub & Welsch 1969).
-        values, vectors, _ = space.ritz()
+        values, vectors, _ = space.ritz_pairs_and_errors()
         nodes.append(values)
         weights.append(vectors[0].square())
     return HessianSpectrum(torch.stack(nodes), torch.stack(weights))
@@ -309,7 +309,7 @@ class KrylovSpace:
         self.basis[0] = v / vector_norm(v)
         self.rows: list[tuple[float, float]] = []  # alpha and beta of each step
 
-    def grow(self, product: Callable[[Tensor], Tensor]) -> Iterator[int]:
+    def extend(self, product: Callable[[Tensor], Tensor]) -> Iterator[int]:
         """Make one more product v (P,) to H v (P,) at each turn, up to ``steps``."""
         tiny, size = 100 * torch.finfo(self.basis.dtype).eps, 0.0
         for k, v in enumerate(self.basis):
@@ -317,16 +317,16 @@ class KrylovSpace:
             # H v_k = beta_(k-1) v_(k-1) + alpha_k v_k + beta_k v_(k+1): three terms, as H is
             # symmetric; what is left beyond the known ones is beta_k v_(k+1).
             alpha, size = float(v @ Hv), max(size, float(vector_norm(Hv)))
-            beta, after = self._beyond(Hv, k + 1)
+            beta, after = self._orthogonal_part(Hv, k + 1)
             if beta <= tiny * size:
                 another = normal(0, (0, k + 1), len(v)).to(v)  # no stream of _random_vector
-                beta, (_, after) = 0.0, self._beyond(another, k + 1)
+                beta, (_, after) = 0.0, self._orthogonal_part(another, k + 1)
             if k + 1 < len(self.basis):
                 self.basis[k + 1] = after
             self.rows.append((alpha, beta))
             yield k
 
-    def _beyond(self, v: Tensor, k: int) -> tuple[float, Tensor]:
+    def _orthogonal_part(self, v: Tensor, k: int) -> tuple[float, Tensor]:
         """Return length and direction of what is left of v outside of the first k."""
         known = self.basis[:k]
         for _ in range(2):  # once leaves rounding errors the size of v's
@@ -334,7 +334,7 @@ class KrylovSpace:
         length = float(vector_norm(v))
         return length, v / length if length else v
 
-    def ritz(self) -> tuple[Tensor, Tensor, Tensor]:
+    def ritz_pairs_and_errors(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the k eigenvalues of H in this space, rising, their vectors and errors (k,).
 
         A vector is a column of coefficients of the basis (k, k); an error says how far from a
@@ -349,7 +349,9 @@ class KrylovSpace:
         return values, vectors, beta[-1] * vectors[-1].abs() + rounding
 
 
-def _product(objective: Objective, w: Tensor | None) -> Callable[[Tensor], Tensor]:
+def _checked_hessian_product(
+    objective: Objective, w: Tensor | None
+) -> Callable[[Tensor], Tensor]:
     """Return the map v to H v at w, which raises if that is not finite."""
     hessian = objective.hessian_product(w)
 

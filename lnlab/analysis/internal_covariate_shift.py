@@ -31,7 +31,7 @@ PARAMETRIZATION = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
 
 
-class Shift(NamedTuple):
+class LayerShift(NamedTuple):
     """The change that one step made in the gradient of one layer."""
 
     layer: str  # its first parameter
@@ -42,12 +42,12 @@ class Shift(NamedTuple):
     cosine: float  # of the angle between G and G'
 
 
-class LayerShifts(list[Shift], AnalysisResult):
+class LayerShifts(list[LayerShift], AnalysisResult):
     """The shift of every layer, from the first that is called to the last."""
 
     def to_frame(self) -> Frame:
         """Return one row per layer: its distance, relative distance and cosine."""
-        return make_frame(list(self), columns=list(Shift._fields))
+        return make_frame(list(self), columns=list(LayerShift._fields))
 
     def plot(self) -> Figure:
         """Return the relative distance over the depth."""
@@ -64,9 +64,9 @@ def group_by_layer(objective: Objective) -> dict[str, list[str]]:
     the gain and the bias of what normalizes it. The order is that of the first calls, whatever
     the order in which a module names its submodules.
     """
-    calls = _first_calls(objective)
+    calls = _order_of_first_calls(objective)
 
-    def position(name: str) -> tuple[int, bool]:
+    def call_order(name: str) -> tuple[int, bool]:
         owner, parametrized, _ = name.rpartition(".")[0].partition(PARAMETRIZATION)
         while owner and owner not in calls:  # used by the module it belongs to
             owner = owner.rpartition(".")[0]
@@ -75,7 +75,7 @@ def group_by_layer(objective: Objective) -> dict[str, list[str]]:
     shapes = dict(zip(objective.names, objective.shapes, strict=True))
     layers: dict[str, list[str]] = {}
     weight = ""
-    for name in sorted(objective.names, key=position):
+    for name in sorted(objective.names, key=call_order):
         before, weight = weight, name.rpartition(".")[0]
         # length and direction of a parametrized weight belong to one layer
         same_weight = weight == before and PARAMETRIZATION in weight
@@ -85,16 +85,16 @@ def group_by_layer(objective: Objective) -> dict[str, list[str]]:
     return layers
 
 
-def _first_calls(objective: Objective) -> dict[str, int]:
+def _order_of_first_calls(objective: Objective) -> dict[str, int]:
     """Return the names of all modules that are called, numbered by their first call."""
     calls: dict[str, int] = {}
 
-    def note(name: str, *_: object) -> None:
+    def number_call(name: str, *_: object) -> None:
         calls.setdefault(name, len(calls))
 
     with ExitStack() as hooks:
         for name, module in objective.module.named_modules():
-            hooks.enter_context(module.register_forward_pre_hook(partial(note, name)))
+            hooks.enter_context(module.register_forward_pre_hook(partial(number_call, name)))
         objective.value()
     return calls
 
@@ -126,18 +126,18 @@ def covariate_shift(
         indices = indices.to(w.device)
         # w holds W^(t+1) of all layers before this one, and W^(t) from it on: G'_i
         _, shifted = objective.gradient(w)
-        shifts.append(_shift(first, G[indices], shifted[indices]))
+        shifts.append(_compare_gradients(first, G[indices], shifted[indices]))
         w[indices] = end[indices]
     return shifts
 
 
-def _shift(layer: str, G: Tensor, shifted: Tensor) -> Shift:
+def _compare_gradients(layer: str, G: Tensor, shifted: Tensor) -> LayerShift:
     distance, size = float(vector_norm(G - shifted)), float(vector_norm(G))
     G, shifted = G.double(), shifted.double()
     # without an eps, as small gradients have directions too; rounding may lead beyond 1
     cosine = torch.nn.functional.cosine_similarity(G, shifted, dim=0, eps=0.0).clamp(-1, 1)
     relative = distance / size if size else distance and float("inf")
-    return Shift(layer, distance, relative, float(cosine))
+    return LayerShift(layer, distance, relative, float(cosine))
 
 
 def train_with_shifts(

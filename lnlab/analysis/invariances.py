@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from lnlab.analysis.activations import Activation, dead_units
+from lnlab.analysis.activations import Activation, count_dead_units
 from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square
 from lnlab.analysis.module_copy import (
     ModuleCopy,
@@ -144,7 +144,7 @@ class InvarianceReport(TextResult):
     # for each f with units that are dead in all cases: how many, of how many
     dead: dict[str, tuple[int, int]]
     not_tried: dict[str, str]  # why a mode or change could not be tried
-    whole = (1,)
+    unwrapped_columns = (1,)
 
     def to_frame(self) -> Frame:
         """Return one row per invariance, without the curves."""
@@ -157,7 +157,7 @@ class InvarianceReport(TextResult):
         from lnlab.figures.curves import line_chart
 
         mode = self.invariances[0].mode
-        groups = [alike for alike in self._alike() if alike[0].mode == mode]
+        groups = [alike for alike in self._groups_of_equal_results() if alike[0].mode == mode]
         curves = [alike for alike in groups if len(alike[0].curve) > 1]
         lines = {
             f"{_name_places(alike)}: {alike[0].formula}": tuple(np.array(alike[0].curve).T)
@@ -165,7 +165,7 @@ class InvarianceReport(TextResult):
         }
         return line_chart({f"{mode}, {self.dtype}": lines}, x="δ", y="defect", log_x=True)
 
-    def _alike(self) -> Iterable[list[Invariance]]:
+    def _groups_of_equal_results(self) -> Iterable[list[Invariance]]:
         """Return groups of invariances that differ in name and size alone."""
         groups: dict[tuple, list[Invariance]] = {}
         for v in self.invariances:
@@ -175,7 +175,7 @@ class InvarianceReport(TextResult):
 
     def _rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [["where", "transformation", "mode", self.dtype, "inside"]]
-        for alike in self._alike():
+        for alike in self._groups_of_equal_results():
             first = alike[0]
             formula = f"{first.column:2d}  {first.formula}"
             where, words = _name_places(alike), _describe(alike)
@@ -229,7 +229,7 @@ class Change:
     axis: int = -1  # that of the inputs in x, or of the units in pre-activations
 
     @property
-    def first_case_only(self) -> bool:
+    def compares_first_case_only(self) -> bool:
         """True if only the first case of the output is compared."""
         return self.transformation is OTHERS
 
@@ -247,34 +247,36 @@ class Change:
         if T is OTHERS:
             # in another order alone they would have the same mean and variance, and BatchNorm
             # would not notice
-            others = x[1:].flip(0) + _shift(x, 1.0, x[1:].numel()).view_as(x[1:])
+            others = x[1:].flip(0) + _random_shift(x, 1.0, x[1:].numel()).view_as(x[1:])
             return Replacement(torch.cat([x[:1], others]))
         nothing = x.new_zeros(())
         if weight is None:
             x = x if x.dim() < 2 else x.movedim(self.axis, 1)
-            shift = _shift(x, delta, max(x.shape[:2]))
+            shift = _random_shift(x, delta, max(x.shape[:2]))
             x = T(LayerInputs(nothing, x, nothing), delta, shift).x
             return Replacement(x if x.dim() < 2 else x.movedim(1, self.axis).contiguous())
         if T.column in OF_SUMMED:
-            return Replacement(x, shifts={weight.owner: partial(self._shift_summed, delta)})
+            return Replacement(
+                x, shifts={weight.owner: partial(self._shift_pre_activations, delta)}
+            )
         W = module.parameters[weight.name].data.movedim(weight.unit_axis, 0)
         if T.column == 3:
             # A quarter of the rows, drawn: the first alone may belong to a dead unit.
             rows = uniform(0, 6, len(W)).argsort()[: max(1, len(W) // 4)].to(W.device)
             W = W.index_copy(0, rows, delta * W[rows])
         else:
-            shift = _shift(W, delta, max(len(W), W[0].numel()))
+            shift = _random_shift(W, delta, max(len(W), W[0].numel()))
             W = T(LayerInputs(W, nothing, nothing), delta, shift).W
         return Replacement(x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()})
 
-    def _shift_summed(self, size: float, a: Tensor) -> Tensor:
+    def _shift_pre_activations(self, size: float, a: Tensor) -> Tensor:
         # column 7: one number a case, the same for all its units; column 8: one a unit
         axis = 0 if self.transformation.column == 7 else self.axis % a.dim()
-        c = _shift(a, size, a.shape[axis])
+        c = _random_shift(a, size, a.shape[axis])
         return a + c.reshape(tuple(-1 if i == axis else 1 for i in range(a.dim())))
 
 
-def _shift(like: Tensor, size: float, length: int) -> Tensor:
+def _random_shift(like: Tensor, size: float, length: int) -> Tensor:
     """Return a random vector whose numbers are ``size`` times those of ``like``."""
     # of the size of what it is added to: a smaller one is lost in rounding, a larger one drowns
     # what was there
@@ -295,7 +297,7 @@ def list_changes(
     for weight in weights:
         axis = 1 if convolves(module.module.get_submodule(weight.owner)) else -1
         input_axis = input_axis or axis
-        reached = weight.summed and weight.owner in called
+        reached = weight.makes_pre_activations and weight.owner in called
         for column in sorted(OF_WEIGHTS + (OF_SUMMED if reached else ())):
             yield Change(weight.name, COLUMNS[column], weight, axis)
     input_axis = input_axis or (1 if module.x.dim() == 4 else -1)
@@ -368,12 +370,14 @@ class InvarianceTester:
         self.precision = module.precision if module.precision in EXACT else torch.bfloat16
         self.exact = EXACT[self.precision]  # a defect below this is rounding
         # a deep module makes more of a rounding than a layer does; to half the digits at most
-        off = module.run(self._rounded())
-        rounding = max(relative_change(off.y, y), self._inside(off), key=_sort_key)
+        off = module.run(self._perturb_by_one_rounding())
+        rounding = max(
+            relative_change(off.y, y), self._largest_defect_inside(off), key=_sort_key
+        )
         limit = min(self.exact**0.5, VISIBLE)
         self.exact = max(self.exact, min(ROUNDINGS * _sort_key(rounding), limit))
 
-    def _rounded(self) -> Replacement:
+    def _perturb_by_one_rounding(self) -> Replacement:
         """Return every input and weight off by one rounding."""
 
         def rounded(values: Tensor, stream: int) -> Tensor:
@@ -403,18 +407,20 @@ class InvarianceTester:
         changed = self.module.run(
             Replacement(x + other if at_x else x, {} if at_x else {tensor_name: other})
         )
-        return not torch.equal(changed.y, self.base.y) or self._inside(changed) != 0
+        return (
+            not torch.equal(changed.y, self.base.y) or self._largest_defect_inside(changed) != 0
+        )
 
     def test(self, change: Change, mode: str) -> Invariance:
         """Grade one change."""
         scales = change.transformation.is_scaling
-        usual = self._point(change, change.default_delta)
+        usual = self._defects_at(change, change.default_delta)
         deltas: Iterable[float] = (SCALES if scales else SHIFTS)[self.precision]
-        if change.first_case_only:
+        if change.compares_first_case_only:
             deltas = ()
         elif not usual.outputs < VISIBLE:  # not `>=`: NaN is a break, too
             deltas = AFTER_A_BREAK if scales else ()
-        points = [usual, *(self._point(change, delta) for delta in deltas)]
+        points = [usual, *(self._defects_at(change, delta) for delta in deltas)]
         outputs = self._grade({p.delta: p.outputs for p in points}, scales)
         inside = self._grade({p.delta: p.inside for p in points}, scales)
         changed = [p for p in points if p.inside > self.exact]
@@ -431,7 +437,7 @@ class InvarianceTester:
             grade=Grade.NOT_JUDGED if hidden else outputs,
             inside=inside if self.base.activations else Grade.NOT_JUDGED,
             defect=usual.outputs,
-            knee=self._knee(change, points) if outputs is Grade.APPROXIMATE else math.nan,
+            knee=self._find_knee(change, points) if outputs is Grade.APPROXIMATE else math.nan,
             exact_without="",
             curve=tuple(sorted((p.delta, p.outputs) for p in points)),
         )
@@ -443,22 +449,24 @@ class InvarianceTester:
         counted = [d for delta, d in defects.items() if delta >= 1 or not scales]
         return Grade.APPROXIMATE if all(d < VISIBLE for d in counted) else Grade.BROKEN
 
-    def _point(self, change: Change, delta: float) -> DefectsAtDelta:
+    def _defects_at(self, change: Change, delta: float) -> DefectsAtDelta:
         changed, base = self.module.run(change.replacement(self.module, delta)), self.base
-        if change.first_case_only:
-            changed, base = _first_case(changed), _first_case(base)
+        if change.compares_first_case_only:
+            changed, base = _select_first_case(changed), _select_first_case(base)
         outputs = relative_change(changed.y, base.y)
-        inside = self._inside(changed, base)
-        hidden = not inside <= self.exact and self._hidden(
+        inside = self._largest_defect_inside(changed, base)
+        hidden = not inside <= self.exact and self._is_hidden_by_flat_unit(
             changed.activations, base.activations
         )
         return DefectsAtDelta(delta, outputs, inside, hidden)
 
     def defect(self, change: Change, delta: float) -> float:
         """Return the defect of the outputs at one delta."""
-        return self._point(change, delta).outputs
+        return self._defects_at(change, delta).outputs
 
-    def _inside(self, now: Observation, before: Observation | None = None) -> float:
+    def _largest_defect_inside(
+        self, now: Observation, before: Observation | None = None
+    ) -> float:
         """Return the largest defect of an activation; infinite if there are others now."""
         before = before or self.base
         if len(now.activations) != len(before.activations):
@@ -469,7 +477,7 @@ class InvarianceTester:
         )
         return max(defects, key=_sort_key, default=0.0)
 
-    def _hidden(self, now: list[Activation], before: list[Activation]) -> bool:
+    def _is_hidden_by_flat_unit(self, now: list[Activation], before: list[Activation]) -> bool:
         """Return True if the last one that changed goes into an f which is flat."""
         for new, old in reversed(list(zip(now, before, strict=False))):
             if new.a.shape != old.a.shape:
@@ -480,7 +488,7 @@ class InvarianceTester:
                 return relative_change(new.h, old.h) <= self.exact
         return False
 
-    def _knee(self, change: Change, points: list[DefectsAtDelta]) -> float:
+    def _find_knee(self, change: Change, points: list[DefectsAtDelta]) -> float:
         """Return the delta where the defect crosses 1 - 1/sqrt(2); NaN if it does not."""
         # With eps inside the root a scale delta leaves y / sqrt(1 + eps / (delta² var)): at
         # delta² var = eps the output has come down to 1/sqrt(2) of itself.
@@ -498,7 +506,7 @@ class InvarianceTester:
         return (low * high) ** 0.5
 
 
-def _first_case(seen: Observation) -> Observation:
+def _select_first_case(seen: Observation) -> Observation:
     activations = [s._replace(a=s.a[:1], h=None) for s in seen.activations]
     return seen._replace(y=seen.y[:1], activations=activations)
 
@@ -562,7 +570,7 @@ def check_invariances(
     columns = [*COLUMNS] if columns is None else as_list(columns, int)
     _check_arguments(x, columns, dtype)
     chosen = find_weights(model, None if weights is None else as_list(weights, str))
-    has = _modes(model, x, select_output)
+    has = _bn_stats_by_mode(model, x, select_output)
     wanted = [*has] if modes is None else as_list(modes, str)
     if not set(wanted) & set(has) or set(wanted) - {*MODES, "evaluation"}:
         raise ValueError(f"modes is {wanted}: the model has {[*has]}.")
@@ -579,7 +587,7 @@ def check_invariances(
         except ValueError as error:
             not_tried[mode] = str(error)
             continue
-        dead = dead or dead_units(module.run(find_flat=True).activations)
+        dead = dead or count_dead_units(module.run(find_where_flat=True).activations)
         precision = tester.base.y.dtype
         plainer = _copies_without_eps_or_bias(tester) if mode != "running" else {}
         changes = _changes_to_try(tester, columns, not_tried)
@@ -592,7 +600,9 @@ def check_invariances(
                 continue
             imperfect = invariance.grade in (Grade.APPROXIMATE, Grade.BROKEN)
             if imperfect and change.transformation.is_scaling:
-                without = next((w for w, t in plainer.items() if _holds(t, change)), "")
+                without = next(
+                    (w for w, t in plainer.items() if _is_exact_at_three_deltas(t, change)), ""
+                )
                 invariance = replace(invariance, exact_without=without)
             found.append(invariance)
     if not found:
@@ -640,7 +650,7 @@ def _copies_without_eps_or_bias(tester: InvarianceTester) -> dict[str, Invarianc
     return testers
 
 
-def _holds(tester: InvarianceTester, change: Change) -> bool:
+def _is_exact_at_three_deltas(tester: InvarianceTester, change: Change) -> bool:
     # at still smaller ones a bias that BatchNorm takes away again has cost all digits; at a
     # large one a small effect, which passes for rounding to float32 at the others, is seen
     return all(tester.defect(change, delta) <= tester.exact for delta in (USUAL, 1e-3, 1e3))
@@ -662,7 +672,9 @@ def _check_arguments(x: Tensor, columns: Collection[int], dtype: torch.dtype) ->
         )
 
 
-def _modes(model: nn.Module, x: Tensor, select_output: SelectOutput) -> dict[str, str]:
+def _bn_stats_by_mode(
+    model: nn.Module, x: Tensor, select_output: SelectOutput
+) -> dict[str, str]:
     """Return the modes in which a model is tried, with the statistics that it takes in each."""
     if batch_norms(model):
         return MODES

@@ -209,7 +209,7 @@ def random_directions(objective: Objective, count: int, *, seed: int = 0) -> Ten
     (biases, gains) are 0 in it. The numbers depend on the seed and on the place of a parameter
     among the others alone.
     """
-    parameters = list(objective.split(objective.start).values())
+    parameters = list(objective.unflatten(objective.start).values())
 
     def direction(n: int) -> Iterator[Tensor]:
         for i, W in enumerate(parameters):
@@ -222,4 +222,4 @@ def random_directions(objective: Objective, count: int, *, seed: int = 0) -> Ten
             length = vector_norm(W.flatten(1), 1, keepdim=True)
             yield (rows * (length / (vector_norm(rows, 1, keepdim=True) + TINY))).to(W)
 
-    return torch.stack([objective.flat(list(direction(n))) for n in range(count)])
+    return torch.stack([objective.flatten(list(direction(n))) for n in range(count)])

@@ -261,7 +261,7 @@ class Weight:
     name: str  # of the parameter, "0.weight"
     owner: str  # the name of the module that has it, "0"
     unit_axis: int  # the axis along which its units are
-    summed: bool  # whether its owner makes pre-activations when it is called
+    makes_pre_activations: bool  # whether its owner makes pre-activations when it is called
 
 
 def find_weights(module: nn.Module, names: Collection[str] | None = None) -> dict[str, Weight]:
@@ -358,16 +358,18 @@ class ModuleCopy:
 
     @torch.no_grad()
     def run(
-        self, replacement: Replacement | None = None, *, find_flat: bool = False
+        self, replacement: Replacement | None = None, *, find_where_flat: bool = False
     ) -> Observation:
         """Evaluate the module with ``replacement`` in the place of its own numbers."""
         new = Replacement(self.x) if replacement is None else replacement
-        with self._replaced(new):
+        with self._replace_temporarily(new):
             x = new.x.clone()  # a module may write into its input
             try:
                 if self.bn_stats == "recomputed":
                     recompute_bn_stats(self.module, new.x)
-                with self._recorder.recording(find_flat=find_flat) as activations:
+                with self._recorder.record_evaluation(
+                    find_where_flat=find_where_flat
+                ) as activations:
                     output = self.module(x)
             except Exception as error:  # whatever a module of the user's may raise
                 raise ValueError(
@@ -397,7 +399,7 @@ class ModuleCopy:
         try:
             for p in floating.values():
                 p.requires_grad_()
-            with torch.enable_grad(), self._replaced(new):
+            with torch.enable_grad(), self._replace_temporarily(new):
                 # not torch.autograd.grad, which checkpoints may refuse
                 function(self.select_output(self.module(x.clone()))).backward()
             tensors = floating | ({"": x} if x.requires_grad else {})
@@ -409,7 +411,7 @@ class ModuleCopy:
             for p in floating.values():
                 p.grad, p.requires_grad = None, False
 
-    def take_statistics(self, bn_stats: str) -> Self:
+    def use_bn_stats(self, bn_stats: str) -> Self:
         """Return the same module, in the same memory, with statistics from another source."""
         check_bn_stats(bn_stats)
         other = shallow_copy(self)
@@ -462,15 +464,15 @@ class ModuleCopy:
             id(self.select_output): self.select_output,
         }
         other = deepcopy_module(self, memo)
-        changed = [eps and _drop_eps(m) for m in other.module.modules()]
-        changed += [bias and _drop_bias(m) for m in other.module.modules()]
+        changed = [eps and _set_eps_to_zero(m) for m in other.module.modules()]
+        changed += [bias and _set_inner_bias_to_zero(m) for m in other.module.modules()]
         other._buffers = SavedBuffers(
             other.module
         )  # an eps is an attribute that it would restore
         return other if any(changed) else None
 
     @contextmanager
-    def _replaced(self, new: Replacement) -> Iterator[None]:
+    def _replace_temporarily(self, new: Replacement) -> Iterator[None]:
         """Put what is new in its place; restore that, buffers and the random state."""
         self.module.train(self.bn_stats == "batch")
         values = {name: self.parameters[name].data for name in new.weights}
@@ -498,7 +500,7 @@ class ModuleCopy:
         return module.register_forward_hook(lambda layer, args, output: change(output))
 
 
-def _drop_eps(module: nn.Module) -> bool:
+def _set_eps_to_zero(module: nn.Module) -> bool:
     """Return True if there was one."""
     values = {name: getattr(module, name, None) for name in EPS}
     # torch's RMSNorm has that of the precision by default
@@ -509,7 +511,7 @@ def _drop_eps(module: nn.Module) -> bool:
     return default or bool(names)
 
 
-def _drop_bias(module: nn.Module) -> bool:
+def _set_inner_bias_to_zero(module: nn.Module) -> bool:
     """Return True if there was one."""
     if not isinstance(module, SUMMING):
         return False

@@ -132,16 +132,16 @@ class NormCall(NamedTuple):
     norm: nn.Module  # a copy of it, with the statistics that it had then
     a: Tensor  # its input
     grad_h: Tensor  # dL/dh of its output
-    rest: tuple  # the arguments after ``a``: W and t, of one of ours
+    other_args: tuple  # the arguments after ``a``: W and t, of one of ours
 
     @property
     def parts(self) -> GradientParts:
         """The parts of dL/da."""
-        return gradient_parts(self.norm, self.a, self.grad_h, *self.rest)
+        return gradient_parts(self.norm, self.a, self.grad_h, *self.other_args)
 
 
 @in_one_thread
-def norm_calls(
+def record_norm_calls(
     objective: Objective, names: Collection[str], *, call: int = 0
 ) -> dict[str, NormCall]:
     """Return one call of each normalizer, by its name as ``named_modules`` gives it.
@@ -154,7 +154,7 @@ def norm_calls(
     modules = {name: known[name] for name in names}
     calls: dict[str, list[tuple[tuple, SavedBuffers, Tensor]]] = {name: [] for name in modules}
 
-    def keep(name: str, module: nn.Module, args: tuple, h: Any) -> Any:
+    def keep_call(name: str, module: nn.Module, args: tuple, h: Any) -> Any:
         # without gradients, statistics are being recomputed
         if not torch.is_grad_enabled() or not isinstance(h, Tensor) or not args:
             return h
@@ -165,7 +165,7 @@ def norm_calls(
 
     with ExitStack() as hooks, torch.enable_grad():
         for name, module in modules.items():
-            hooks.enter_context(module.register_forward_hook(partial(keep, name)))
+            hooks.enter_context(module.register_forward_hook(partial(keep_call, name)))
         # as in training: a reentrant checkpoint lets no gradient in where it sees none
         loss = objective(objective.start.detach().requires_grad_())
     seen = {name: each[call] for name, each in calls.items() if call < len(each)}

@@ -72,7 +72,7 @@ class BlackBox:
         return (1.5 + normal(5, 0, p.numel()).abs().view_as(p)).to(p)
 
 
-def _alike(one: Tensor, other: Tensor, tolerance: float = SAME) -> bool:
+def _are_close(one: Tensor, other: Tensor, tolerance: float = SAME) -> bool:
     """Return True if two outputs are the same but for rounding."""
     return float((one - other).abs().max()) <= tolerance * float(other.abs().max())
 
@@ -116,7 +116,7 @@ IRREGULAR = "of no regular set of inputs"
 """The words for values that are no :class:`Extent`."""
 
 
-def find_extents(
+def find_extents_along_axis(
     box: BlackBox, x: Tensor, axis: int, *, most: int = 64
 ) -> dict[int, Extent | None]:
     """Return the extents of at most so many inputs x (B, ...) along an axis by position."""
@@ -207,8 +207,8 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     elsewhere, random = 2 * x.flip(0) + 1, {name: box.random_parameter(name)}
     odd, odd_elsewhere = (box.odd_part(each, **{name: one}) for each in (x, elsewhere))
     scaled, scaled_elsewhere = (box.odd_part(each, **random) for each in (x, elsewhere))
-    same_ratio = _alike(scaled * odd_elsewhere, scaled_elsewhere * odd, box.close)
-    if not same_ratio or _alike(scaled, odd, box.close):
+    same_ratio = _are_close(scaled * odd_elsewhere, scaled_elsewhere * odd, box.close)
+    if not same_ratio or _are_close(scaled, odd, box.close):
         return None
     larger = odd.abs() > odd_elsewhere.abs()
     ratio = torch.where(larger, scaled / odd, scaled_elsewhere / odd_elsewhere)
@@ -216,7 +216,7 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     at_zero = box.odd_part(x, **{name: zero})
     if float(at_zero.abs().max()) <= box.same * float(odd.abs().max()):
         return ParameterRole(name, "gain", axes)
-    one_plus = _alike(odd, 2 * at_zero, box.same)
+    one_plus = _are_close(odd, 2 * at_zero, box.same)
     return ParameterRole(name, "gain, 1 + ", axes) if one_plus else None
 
 
@@ -226,11 +226,11 @@ def _as_bias(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
     step, elsewhere = box(x, **random) - box(x, **zero), 2 * x.flip(0) + 1
     if not float(step.abs().max()):
         return ParameterRole(name, "unused")
-    if not _alike(box(elsewhere, **random) - box(elsewhere, **zero), step, box.close):
+    if not _are_close(box(elsewhere, **random) - box(elsewhere, **zero), step, box.close):
         return ParameterRole(name, "inside")
     # after the gain a bias of 1 adds 1; before it, a gain of 2 makes it 2
     by_one = box(x, **{name: box.constant_parameter(name, 1.0)}) - box(x, **zero)
-    last = _alike(by_one, torch.ones_like(by_one), box.close)
+    last = _are_close(by_one, torch.ones_like(by_one), box.close)
     role = "bias" if last else "bias, times the gain"
     return ParameterRole(name, role, _varying_axes(step, box.close))
 
@@ -238,7 +238,7 @@ def _as_bias(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
 def _varying_axes(v: Tensor, tolerance: float) -> tuple[int, ...]:
     """Return the axes along which v is not constant."""
     means = [v.mean(axis, keepdim=True).expand_as(v) for axis in range(v.dim())]
-    return tuple(axis for axis, mean in enumerate(means) if not _alike(v, mean, tolerance))
+    return tuple(axis for axis, mean in enumerate(means) if not _are_close(v, mean, tolerance))
 
 
 # What the deviation is divided by.
@@ -253,7 +253,7 @@ class Divisor:
     power: float  # 1/2 for a root
     factor: float  # 1 for the biased variance, N/(N-1) for the unbiased
     eps: float  # the small number, 0 if none can be seen
-    place: str  # of eps: "inside" the power, "outside", or "at least": s is never smaller
+    eps_place: str  # : "inside" the power, "outside", or "at least": s is never smaller
 
 
 SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
@@ -268,30 +268,32 @@ def find_divisor(box: BlackBox, x: Tensor, over: Extent) -> Divisor | None:
         d = x - mean if centred else x
         # by least squares in the extent of each statistic: y = d / s
         s = {k: k * over.mean(d * d) / over.mean(d * y) for k, y in outputs.items()}
-        if all(_alike(k * d / s[k], y, 1e-6) for k, y in outputs.items()):
+        if all(_are_close(k * d / s[k], y, 1e-6) for k, y in outputs.items()):
             # x - mean over the root of mean x², or x over that of the variance, are half-made
             # copies: tried if the form that belongs together does not fit
             for about_mean in (centred, not centred):
                 var = over.mean((x - mean).square() if about_mean else x.square())
-                law = _law(var, s)
+                law = _fit_divisor_law(var, s)
                 if law is not None:
                     return Divisor(centred, about_mean, *law)
     return None
 
 
-def _law(var: Tensor, s: dict[float, Tensor]) -> tuple[float, float, float, str] | None:
+def _fit_divisor_law(
+    var: Tensor, s: dict[float, Tensor]
+) -> tuple[float, float, float, str] | None:
     """Return (power, factor, eps, place) from s at each scale of x."""
     # far above any eps s = (factor scale² var)^power: its slope over log scale is 2 power
     power = float((s[1e8] / s[1e6]).log().mean()) / (2 * math.log(1e2))
     # the sum of squares over N makes it 1, over N - 1 it is N/(N-1), the sum itself N
     factors = s[1e8] ** (1 / power) / (1e16 * var)
     factor = float(factors.mean())
-    if not _alike(factors, torch.full_like(factors, factor), 1e-6):
+    if not _are_close(factors, torch.full_like(factors, factor), 1e-6):
         return None
     plain = {scale: (factor * scale**2 * var) ** power for scale in s}
     # far below it eps alone is left: eps^power inside the power, eps itself elsewhere
     floor = float(s[1e-30].mean())
-    if _alike(s[1e-30], plain[1e-30], 1e-6):
+    if _are_close(s[1e-30], plain[1e-30], 1e-6):
         return power, factor, 0.0, "inside"
     eps = floor ** (1 / power)
     models = {
@@ -300,7 +302,7 @@ def _law(var: Tensor, s: dict[float, Tensor]) -> tuple[float, float, float, str]
         "at least": (floor, lambda p: p.clamp(min=floor)),
     }
     for place, (value, model) in models.items():
-        if all(_alike(model(plain[scale]), s[scale], 1e-5) for scale in s):
+        if all(_are_close(model(plain[scale]), s[scale], 1e-5) for scale in s):
             return power, factor, value, place
     return None
 
@@ -323,7 +325,7 @@ class Operator:
         return d / (self.over.mean(d.square()) + eps).sqrt()
 
 
-def nearest_operator(
+def nearest_torch_operator(
     over: Extent, divisor: Divisor, roles: list[ParameterRole], x: Tensor
 ) -> Operator:
     """Return the operator whose statistics are most like those found on x (B, ...).
@@ -394,26 +396,28 @@ def find_running_stats(
     changed = int((evaluate(nudged) != evaluate(x)).sum())
     if changed != 1 or not float(curvature.abs().max()) < 1e-9:
         return None
-    before, var = _running(evaluate, x, divisor)
+    before, var = _read_running_stats(evaluate, x, divisor)
     weights, variances = [], [var]
     for batch in (x, 2 * x.flip(0) + 1):
         module.train()
         module(batch)
-        after, var = _running(evaluate, x, divisor)
+        after, var = _read_running_stats(evaluate, x, divisor)
         # after = before + momentum (mean of the batch - before): momentum by least squares
         towards, step = over.mean(batch) - before, after - before
         weight = float((step * towards).mean() / towards.square().mean())
-        weights.append(weight if _alike(before + weight * towards, after, 1e-6) else math.nan)
+        weights.append(
+            weight if _are_close(before + weight * towards, after, 1e-6) else math.nan
+        )
         variances.append(var)
         before = after
     first, second = weights
     momentum = first if abs(first - second) < 1e-6 else math.nan
     if abs(first - 1) < 1e-6 and abs(second - 0.5) < 1e-6:
         momentum = None  # a mean of all batches gives the n-th the weight 1/n
-    return momentum, _estimator(*variances[:2], x, first, over)
+    return momentum, _name_variance_estimator(*variances[:2], x, first, over)
 
 
-def _running(
+def _read_running_stats(
     evaluate: Callable[[Tensor], Tensor], like: Tensor, divisor: Divisor
 ) -> tuple[Tensor, Tensor]:
     """Return (mean, variance), each in the shape of x, of the affine map that evaluation is."""
@@ -421,13 +425,13 @@ def _running(
     offset = evaluate(torch.zeros_like(like))
     slope = evaluate(torch.ones_like(like)) - offset
     s = 1 / slope
-    if divisor.place == "outside":
+    if divisor.eps_place == "outside":
         s = s - divisor.eps
     var = s ** (1 / divisor.power)
-    return -offset / slope, var - divisor.eps if divisor.place == "inside" else var
+    return -offset / slope, var - divisor.eps if divisor.eps_place == "inside" else var
 
 
-def _estimator(
+def _name_variance_estimator(
     before: Tensor, after: Tensor, batch: Tensor, weight: float, over: Extent
 ) -> str:
     """Return which estimate of the batch's variance moved the running one."""
@@ -439,7 +443,7 @@ def _estimator(
         # after = before + weight (target - before), solved for what the batch contributed
         target = before**root + (after**root - before**root) / weight
         for name, estimate in (("biased", biased), ("unbiased", unbiased)):
-            if _alike(target, estimate**root, 1e-6):
+            if _are_close(target, estimate**root, 1e-6):
                 return f"{name} {what}"
     return "unknown"
 
@@ -457,7 +461,7 @@ class Property:
     name: str
     found: str  # how the module does it
     torch: str  # how torch.nn's operator does it
-    wrong: bool  # whether that makes another function of it
+    differs_from_torch: bool  # whether that makes another function of it
 
 
 def _compare(name: str, found: str, torch: str) -> Property:
@@ -484,12 +488,16 @@ class NormReport(TextResult):
     @property
     def conforms(self) -> bool:
         """True if it is torch.nn's operator, eps and parameters aside."""
-        return self.kind != NOTHING and not self.defects
+        return self.kind != NOTHING and not self.differences
 
     @property
-    def defects(self) -> list[str]:
+    def differences(self) -> list[str]:
         """The lines on what is done otherwise."""
-        return [f"{p.name}: {p.found}, not {p.torch}" for p in self.properties if p.wrong]
+        return [
+            f"{p.name}: {p.found}, not {p.torch}"
+            for p in self.properties
+            if p.differs_from_torch
+        ]
 
     def to_frame(self) -> Frame:
         """Return one row per property."""
@@ -500,12 +508,14 @@ class NormReport(TextResult):
             return [f"{self.module} is {self.kind} that torch.nn has"]
         if self.conforms:
             return [f"{self.module} is {self.kind}"]
-        count = len(self.defects)
+        count = len(self.differences)
         things = "1 thing" if count == 1 else f"{count} things"
         return [f"{self.module} comes nearest to {self.kind}, but for {things}"]
 
     def _rows(self) -> list[Sequence[str]]:
-        rows = [("! " * p.wrong + p.name, p.found, p.torch) for p in self.properties]
+        rows = [
+            ("! " * p.differs_from_torch + p.name, p.found, p.torch) for p in self.properties
+        ]
         return [("", "found", "torch.nn"), *rows]
 
 
@@ -545,7 +555,9 @@ def identify_norm(
             raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
     tensors = chain(model.parameters(), model.buffers(), () if x is None else (x,))
     device = next((tensor.device for tensor in tensors), torch.device("cpu"))
-    shape = _shape(model, device) if x is None else (max(CASES, len(x)), *x.shape[1:])
+    shape = (
+        _guess_input_shape(model, device) if x is None else (max(CASES, len(x)), *x.shape[1:])
+    )
     # a mean of 1/2, a deviation of 2: if they are not removed, it shows
     z = (2 * normal(3, 0, *shape) + 0.5).to(device)
     training, evaluation = (
@@ -562,10 +574,10 @@ def identify_norm(
             f"{type(model).__name__} makes {tuple(y.shape)} of {tuple(z.shape)}: identify_norm "
             "is for normalizers, which keep the shape; check_invariances takes any module."
         )
-    return _report(model, training, evaluation, z)
+    return _make_report(model, training, evaluation, z)
 
 
-def _shape(model: nn.Module, device: torch.device) -> tuple[int, ...]:
+def _guess_input_shape(model: nn.Module, device: torch.device) -> tuple[int, ...]:
     """Return a shape that ``model`` says it takes."""
     if (shape := getattr(model, "normalized_shape", None)) is not None:
         return CASES, *((shape,) if isinstance(shape, int) else shape)
@@ -583,7 +595,7 @@ def _shape(model: nn.Module, device: torch.device) -> tuple[int, ...]:
     )
 
 
-def _report(
+def _make_report(
     model: nn.Module, training: BlackBox, evaluation: BlackBox, z: Tensor
 ) -> NormReport:
     name = type(model).__name__
@@ -596,7 +608,7 @@ def _report(
     if divisor is None:
         form = Property("form", "no multiple of x or of x - mean", "(x - mean) / sigma", True)
         return NormReport(name, NOTHING, (_compare_extent(over, z, None), form))
-    operator = nearest_operator(over, divisor, roles, z)
+    operator = nearest_torch_operator(over, divisor, roles, z)
     properties = [
         _compare_extent(over, z, operator),
         *_compare_divisor(divisor, over, operator),
@@ -605,7 +617,7 @@ def _report(
         *_compare_precision(model, training, divisor),
         _compare_outputs(training, z, divisor, operator),
     ]
-    if not any(p.wrong for p in properties):
+    if not any(p.differs_from_torch for p in properties):
         properties.append(_compare_gradient(training, z, divisor, operator))
     if float((training(z) + training(-z)).abs().max()) > training.same:
         properties.append(_compare("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)"))
@@ -631,10 +643,15 @@ def find_statistics(
         name: training.random_parameter(name) for name in training.module.parameters
     }
     over = find_extent(training, z)
-    along = {axis: find_extents(training, z, axis) for axis in range(1, z.dim())}
+    along = {axis: find_extents_along_axis(training, z, axis) for axis in range(1, z.dim())}
     training.weights = {}
     differing = [
-        Property("statistics", f"along axis {axis}, {_runs(extents)}", "the same for all", True)
+        Property(
+            "statistics",
+            f"along axis {axis}, {_describe_extents(extents)}",
+            "the same for all",
+            True,
+        )
         for axis, extents in along.items()
         if len({*extents.values()}) > 1
     ]
@@ -659,13 +676,13 @@ def find_clips(box: BlackBox, x: Tensor) -> Extent | None:
     Batch renormalization takes its running statistics until the batch's are far from them.
     """
     # a few of thousands of outputs may stay the same by chance; a median is reached by few
-    extents = list(find_extents(box, 1e4 * x, 1, most=8).values())
+    extents = list(find_extents_along_axis(box, 1e4 * x, 1, most=8).values())
     extent = max(extents, key=extents.count)
     regular = extents.count(extent) >= 0.75 * len(extents)
     return extent if regular and extent is not None and 0 in extent.axes else None
 
 
-def _runs(extents: dict[int, Extent | None]) -> str:
+def _describe_extents(extents: dict[int, Extent | None]) -> str:
     """Describe the extents along an axis: "0 to 5: of 6 values"."""
     groups = groupby(extents.items(), key=lambda item: item[1])
     runs = [(extent, [position for position, _ in run]) for extent, run in groups]
@@ -716,13 +733,13 @@ def _compare_divisor(divisor: Divisor, over: Extent, operator: Operator) -> Iter
         "outside": f"{eps} added to sigma",
         "at least": f"sigma at least {eps}",
     }
-    misplaced = bool(divisor.eps) and divisor.place != "inside"
+    misplaced = bool(divisor.eps) and divisor.eps_place != "inside"
     mean = MEANS[divisor.centred, divisor.about_mean]
     yield _compare("mean", mean, "kept" if operator.name == "RMSNorm" else "removed")
     yield _compare(square, next(near), "1/N")
     root = "its root" if is_root else f"its power {divisor.power:.3g}"
     yield _compare("divided by", root, "its root")
-    found = places[divisor.place] if divisor.eps else "none"
+    found = places[divisor.eps_place] if divisor.eps else "none"
     yield Property("eps", found, f"added to the {square}", misplaced)
 
 
@@ -742,7 +759,7 @@ def _compare_evaluation(
 ) -> Iterator[Property]:  # fmt: skip
     """Compare evaluation, and the running statistics that it takes."""
     if 0 not in operator.over.axes:
-        same = _alike(evaluation(z), training(z), training.same)
+        same = _are_close(evaluation(z), training(z), training.same)
         yield _compare(
             "evaluation", "as training" if same else "another function", "as training"
         )
@@ -800,7 +817,7 @@ def _compare_outputs(
 ) -> Property:
     """Compare the outputs with torch's, gains 1 and biases 0."""
     # with torch's own eps if it is in another place, so that the place alone differs
-    inside = divisor.place == "inside" or not divisor.eps
+    inside = divisor.eps_place == "inside" or not divisor.eps
     expected = operator(z, divisor.eps if inside else 1e-5)
     off = (training(z) - expected).abs()
     largest = float(off.max())
@@ -825,6 +842,6 @@ def _compare_gradient(
         if not y.requires_grad:
             return _compare("gradient", "none", right)
         found = torch.autograd.grad(y, x, slope)
-    same = _alike(found[0], expected[0], 1e-4 if training.float32 else 1e-6)
+    same = _are_close(found[0], expected[0], 1e-4 if training.float32 else 1e-6)
     detached = "another one, as if a statistic were detached"
     return _compare("gradient", right if same else detached, right)

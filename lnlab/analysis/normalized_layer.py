@@ -118,7 +118,7 @@ class NormalizedLayer:
         if seed is not None:
             _draw_gains(self.norm, seed)
         if self.statistics is StatisticsSource.FROZEN:
-            recompute_bn_stats(_OfGiven(self.norm), given)
+            recompute_bn_stats(_AsModuleOfLayerInputs(self.norm), given)
         self._buffers = SavedBuffers(self.norm)
         self.y = self.output(given)
 
@@ -133,7 +133,7 @@ class NormalizedLayer:
     ) -> Tensor:
         with self._buffers:
             if population is not None:
-                recompute_bn_stats(_OfGiven(self.norm), population)
+                recompute_bn_stats(_AsModuleOfLayerInputs(self.norm), population)
             self.norm.train(statistics is StatisticsSource.BATCH)
             a = given.pre_activations(self.norm)
             if self.row.batch_size is None:
@@ -180,7 +180,7 @@ class NormalizedLayer:
         return relative_change(evaluation, training)
 
 
-class _OfGiven(nn.Module):
+class _AsModuleOfLayerInputs(nn.Module):
     """A normalizer as a module of one argument, what the layer is given."""
 
     def __init__(self, norm: Normalizer) -> None:

@@ -83,9 +83,9 @@ class Objective:
         self._devices = [x.device] if x.is_cuda else []
         self._random_state = torch.get_rng_state()
         parameters = dict(self.module.named_parameters())
-        self.names = _varied(model, parameters, params)
+        self.names = _varied_parameter_names(model, parameters, params)
         self.shapes = [parameters[name].shape for name in self.names]
-        self.start = self.flat([parameters[name] for name in self.names])
+        self.start = self.flatten([parameters[name] for name in self.names])
         # a shared parameter is in several modules: w has to be put into each of them
         name_of = {id(parameters[name]): name for name in self.names}
         self._slots: list[tuple[dict[str, Any], str, str]] = [
@@ -94,7 +94,7 @@ class Objective:
             for key, p in m._parameters.items()
             if id(p) in name_of
         ]
-        self._check()
+        self._check_loss_at_start()
 
     def __call__(self, w: Tensor) -> Tensor:
         """Return L(w), differentiable in ``w`` (P,).
@@ -103,7 +103,7 @@ class Objective:
         constants to it.
         """
         self.check_vector("w", w)
-        tensors = self.split(w)
+        tensors = self.unflatten(w)
         with torch.random.fork_rng(self._devices), self._buffers:
             torch.set_rng_state(self._random_state)
             originals = [registry[key] for registry, key, _ in self._slots]
@@ -129,13 +129,13 @@ class Objective:
                 f"parameters, ({P},) in {self.start.dtype}."
             )
 
-    def split(self, w: Tensor) -> dict[str, Tensor]:
+    def unflatten(self, w: Tensor) -> dict[str, Tensor]:
         """Return the parameters by name that ``w`` (P,) holds, as views of it."""
         pieces = w.split([shape.numel() for shape in self.shapes])
         named = zip(self.names, pieces, self.shapes, strict=True)
         return {name: piece.view(shape) for name, piece, shape in named}
 
-    def flat(self, tensors: Collection[Tensor]) -> Tensor:
+    def flatten(self, tensors: Collection[Tensor]) -> Tensor:
         """Return tensors in the order of :attr:`names` as one vector (P,)."""
         return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
 
@@ -150,7 +150,7 @@ class Objective:
         check_model(model)
         parameters = dict(model.named_parameters())
         check_names("parameter of the other model", self.names, parameters)
-        return self.flat([parameters[name] for name in self.names]).to(self.start)
+        return self.flatten([parameters[name] for name in self.names]).to(self.start)
 
     @in_one_thread
     def value(self, w: Tensor | None = None) -> float:
@@ -180,7 +180,7 @@ class Objective:
             raise
         except RuntimeError as error:
             raise ValueError(f"{once} {error}") from error
-        if _has_gap(grad):
+        if _is_once_differentiable(grad):
             raise ValueError(once)
 
         @in_one_thread
@@ -232,7 +232,7 @@ class Objective:
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             yield
 
-    def _check(self) -> None:
+    def _check_loss_at_start(self) -> None:
         """Raise ValueError if the loss at the start is no function that can be analyzed."""
         name = type(self.module).__name__
         try:
@@ -338,7 +338,7 @@ def _bn_stats(model: nn.Module, bn_stats: str | None) -> str | None:
     return bn_stats
 
 
-def _varied(
+def _varied_parameter_names(
     model: nn.Module, parameters: dict[str, nn.Parameter], params: Collection[str] | None
 ) -> list[str]:
     """Return the names of the parameters that vary, in the model's order."""
@@ -356,7 +356,7 @@ def _varied(
     return names
 
 
-def _has_gap(grad: Tensor) -> bool:
+def _is_once_differentiable(grad: Tensor) -> bool:
     """Return True if a gradient went through an operator that is differentiable only once.
 
     Torch leaves what is marked so out of the second derivative without a word.

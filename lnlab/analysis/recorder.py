@@ -254,7 +254,7 @@ class Recorder(HookContext, AnalysisResult):
         return self.model.training or self.evaluation
 
     @property
-    def _due(self) -> bool:
+    def _is_due(self) -> bool:
         return self._is_recording and self.step % self.every == 0
 
     def _begin(self, model: nn.Module, inputs: tuple) -> None:
@@ -265,7 +265,7 @@ class Recorder(HookContext, AnalysisResult):
         for hook in self._hooks[1:]:
             hook.remove()
         del self._hooks[1:]
-        if not self._due:
+        if not self._is_due:
             return
         self._calls.clear()
         self._differentiated.clear()
@@ -282,7 +282,7 @@ class Recorder(HookContext, AnalysisResult):
 
     def _output_hook(self, name: str) -> Callable:
         def hook(module: nn.Module, inputs: tuple, output: Any) -> None:
-            if not self._due or torch.compiler.is_compiling():
+            if not self._is_due or torch.compiler.is_compiling():
                 return
             # a checkpoint computes its part again in the backward pass: the same call, which
             # a reentrant one makes without gradients at first

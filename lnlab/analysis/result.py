@@ -98,7 +98,7 @@ class AnalysisResult:
 class TextResult(AnalysisResult):
     """A result in words: its table is printed whole, with cells that are wrapped."""
 
-    whole: tuple[int, ...] = ()
+    unwrapped_columns: tuple[int, ...] = ()
     """The columns that are never wrapped."""
     width = WIDTH
 
@@ -107,7 +107,9 @@ class TextResult(AnalysisResult):
         raise NotImplementedError
 
     def __str__(self) -> str:
-        table = text_table(self._rows(), whole=self.whole, width=self.width)
+        table = text_table(
+            self._rows(), unwrapped_columns=self.unwrapped_columns, width=self.width
+        )
         return "\n".join([*self._notes(), *table])
 
     def _repr_html_(self) -> str:
@@ -121,14 +123,17 @@ NARROW = 11
 
 
 def text_table(
-    rows: Sequence[Sequence[str]], *, whole: Collection[int] = (), width: int = WIDTH
+    rows: Sequence[Sequence[str]],
+    *,
+    unwrapped_columns: Collection[int] = (),
+    width: int = WIDTH,
 ) -> Iterator[str]:
     """Yield the lines of a table, header first, at most ``width`` letters wide.
 
-    Cells are wrapped if they do not fit beside each other, but for those of ``whole`` columns.
+    Cells are wrapped if they do not fit beside each other, but for ``unwrapped_columns``.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    least = [w if i in whole else min(w, NARROW) for i, w in enumerate(widths)]
+    least = [w if i in unwrapped_columns else min(w, NARROW) for i, w in enumerate(widths)]
     while sum(widths) + 2 * (len(widths) - 1) > width and widths != least:
         # the widest first: it is the one that tells most, and still has most room
         widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))

@@ -76,7 +76,7 @@ def row_angles(w: Tensor, other: Tensor) -> Tensor:
     return 2 * torch.atan2((w - other).norm(dim=-1), (w + other).norm(dim=-1))
 
 
-def effective_learning_rate(
+def record_rotation(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     invariant: Mapping[str, str],
@@ -86,7 +86,7 @@ def effective_learning_rate(
 ) -> RotationRecorder:
     """Return a context manager that records how far each step rotates each parameter.
 
-        with effective_learning_rate(model, optimizer, scale_invariant_weights(model, x)) as r:
+        with record_rotation(model, optimizer, scale_invariant_weights(model, x)) as r:
             ...train...
         r.to_frame()
 
@@ -106,7 +106,7 @@ def effective_learning_rate(
     Examples:
         >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         >>> invariant = lnlab.analysis.rotation.scale_invariant_weights(net, x)
-        >>> with lnlab.effective_learning_rate(net, optimizer, invariant) as rotations:
+        >>> with lnlab.record_rotation(net, optimizer, invariant) as rotations:
         ...     for _ in range(5):
         ...         optimizer.zero_grad()
         ...         F.cross_entropy(net(x), y).backward()
@@ -130,7 +130,7 @@ def effective_learning_rate(
 
 
 class RotationRecorder(HookContext, AnalysisResult):
-    """The recorder that :func:`effective_learning_rate` returns."""
+    """The recorder that :func:`record_rotation` returns."""
 
     def __init__(
         self,

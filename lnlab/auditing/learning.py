@@ -26,7 +26,7 @@ from lnlab.analysis.module_copy import (
 from lnlab.analysis.norm_gradients import (
     as_affine_norm,
     gradient_parts,
-    norm_calls,
+    record_norm_calls,
 )
 from lnlab.analysis.norm_identity import NormReport
 from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
@@ -196,7 +196,11 @@ def _gradient_cosines_by_column(
             cosine = _largest_cosine(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
             cosines[weight.name][column] = max(cosine, cosines[weight.name].get(column, 0.0))
 
-    shifts = {w.owner: partial(record_gradient_of, w) for w in weights.values() if w.summed}
+    shifts = {
+        w.owner: partial(record_gradient_of, w)
+        for w in weights.values()
+        if w.makes_pre_activations
+    }
     grads = evaluated.gradients(random_projection, Replacement(evaluated.x, shifts=shifts))
     for name, weight in weights.items():
         g, W = (
@@ -417,7 +421,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     """Measure ||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first called on."""
     objective = subject.objective
     norms = _gradient_norms(subject)
-    sizes = {n: float(vector_norm(w)) for n, w in objective.split(objective.start).items()}
+    sizes = {n: float(vector_norm(w)) for n, w in objective.unflatten(objective.start).items()}
     names = [name for name in group_by_layer(objective) if name in norms]
     if not names:
         raise CannotCheck("no parameter is trained.")
@@ -508,7 +512,7 @@ def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
     if not reports:
         why = "each normalizer holds what follows it" if norms else "there is no normalizer"
         raise CannotCheck(f"{why}.")
-    calls = norm_calls(subject.objective, reports)
+    calls = record_norm_calls(subject.objective, reports)
     rows, why = [], ""
     for name in [call.name for call in subject.first_calls if call.name in calls]:
         seen = calls[name]
@@ -564,7 +568,11 @@ def replace_by_equal_norm(norm: nn.Module, report: NormReport | None, a: Tensor)
         if report is None or report.kind not in OURS:
             raise
         properties = {f.name: f.found for f in report.properties}
-        wrong = {f.name for f in report.properties if f.wrong and "differs" not in f.name}
+        wrong = {
+            f.name
+            for f in report.properties
+            if f.differs_from_torch and "differs" not in f.name
+        }
         parameters = {
             n: p for n, p in norm.named_parameters() if p.dim() == 1 and n in properties
         }

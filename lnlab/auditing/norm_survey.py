@@ -112,7 +112,7 @@ class NormClassSurvey(TextResult):
     classes: tuple[NormClass, ...]
     not_imported: tuple[str, ...] = ()
 
-    whole = (0,)
+    unwrapped_columns = (0,)
 
     def to_frame(self) -> Frame:
         """Return one row per class."""
@@ -221,7 +221,7 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
     layers = [type(m).__name__ for m in module.modules() if isinstance(m, LAYERS)]
     if layers:
         return NormClass(name, "not a normalizer", f"contains {layers[0]}")
-    whole, module = module, copy_without_activations(module)
+    complete, module = module, copy_without_activations(module)
     choices = [module]
     if gated := "gate" in inspect.signature(module.forward).parameters:
         choices = [NormWithConstantGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]
@@ -230,8 +230,8 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
         reports = [(choice, identify_norm(choice, x)) for choice in choices]
     except Exception as error:  # so may a forward pass
         return NormClass(name, "other input", _describe_error(error))
-    module, report = min(reports, key=lambda pair: len(pair[1].defects))
-    more = ", with a gate" if gated else describe_activation(whole, module, x)
+    module, report = min(reports, key=lambda pair: len(pair[1].differences))
+    more = ", with a gate" if gated else describe_activation(complete, module, x)
     return _make_norm_class(name, module, x, report, more)
 
 
@@ -323,13 +323,14 @@ def default_model_configs(norm_class: type[nn.Module]) -> Iterator[Any]:
 
 
 @torch.no_grad()
-def describe_activation(whole: nn.Module, without_activation: nn.Module, x: Tensor) -> str:
+def describe_activation(complete: nn.Module, without_activation: nn.Module, x: Tensor) -> str:
     """Return words for the activation that a norm holds: after the norm, or inside it."""
-    for name, child in whole.named_children():
+    for name, child in complete.named_children():
         removed = isinstance(without_activation.get_submodule(name), nn.Identity)
         if removed and name != "drop" and not isinstance(child, nn.Identity):
             after = (
-                relative_change(whole(x.clone()), child(without_activation(x.clone()))) < 1e-5
+                relative_change(complete(x.clone()), child(without_activation(x.clone())))
+                < 1e-5
             )
             kind = type(child).__name__
             return f", then {kind}" if after else f", with {kind} inside"
@@ -402,7 +403,7 @@ def summarize_operator(report: NormReport, module: nn.Module, x: Tensor) -> str:
     differences = [
         p
         for p in report.properties
-        if p.wrong and not p.name.startswith("differs") and "1 + it" not in p.found
+        if p.differs_from_torch and not p.name.startswith("differs") and "1 + it" not in p.found
     ]
     return "; ".join([report.kind, *(f"{p.name}: {p.found}" for p in differences)])
 
@@ -443,6 +444,10 @@ def transfers_to_torch(report: NormReport) -> str:
         return "no"
     # neither rounding nor a tiny least sigma matters here
     ignored = ("differs", "float32", *(["eps"] if report.divisor.eps < 1e-9 else []))
-    wrong = [p.found for p in report.properties if p.wrong and not p.name.startswith(ignored)]
+    wrong = [
+        p.found
+        for p in report.properties
+        if p.differs_from_torch and not p.name.startswith(ignored)
+    ]
     is_one_plus = ["1 + it" in found for found in wrong]
     return "no" if not all(is_one_plus) else "gain + 1" if wrong else "yes"

@@ -11,7 +11,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from lnlab.analysis.activations import Activation, dead_units, is_known_norm
+from lnlab.analysis.activations import Activation, count_dead_units, is_known_norm
 from lnlab.analysis.magnitudes import max_abs, relative_change
 from lnlab.analysis.module_copy import (
     ModuleCopy,
@@ -175,7 +175,7 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
         return
     promise = _promised_operator(norms)
     for f in norms.report.properties:
-        if not f.wrong or f.name.startswith("differs"):
+        if not f.differs_from_torch or f.name.startswith("differs"):
             continue
         if (f.found, promise) == ("kept", "RMSNorm"):  # the mean, as promised
             continue
@@ -580,7 +580,7 @@ def check_dead_units(subject: AuditSubject) -> Findings:
     if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
     values = {a.name: _count_values_per_unit(a) for a in reversed(activations)}
-    dead = dead_units(activations)
+    dead = count_dead_units(activations)
     subject.keep_check_data(
         [
             {"where": name, "dead": n, "units": units, "cases": values[name]}

@@ -186,7 +186,7 @@ class CallTrace(TorchFunctionMode):
         recording = hook_all_modules(self.module, self._enter, self._leave, with_kwargs=True)
         # a TypeError: of an output without numbers
         with recording, self, restored_random_state(), suppress(TypeError):
-            self.seen = evaluated.run(Replacement(x), find_flat=True)
+            self.seen = evaluated.run(Replacement(x), find_where_flat=True)
         self._alive.clear()
         return self
 
@@ -615,7 +615,7 @@ class AuditSubject:
     def copy(self, bn_stats: str | None = None) -> ModuleCopy:
         """Return the one copy, in float64 if that works; as it trains, by default."""
         bn_stats = self.bn_stats if bn_stats is None else bn_stats
-        return self._copy.take_statistics(bn_stats)
+        return self._copy.use_bn_stats(bn_stats)
 
     @cached_property
     def _copy(self) -> ModuleCopy:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lnlab.analysis.fisher import FAMILIES, GLM, divergence, error_of_eq_13
+from lnlab.analysis.fisher import FAMILIES, GLM, actual_divergence, error_of_eq_13
 from lnlab.analysis.random import normal
 from lnlab.figures.style import (
     INK,
@@ -95,13 +95,13 @@ def step_curvatures(
 
 def kl_curvature_along_step(glm: GLM, step: torch.Tensor) -> float:
     """Return 2 D_KL/||delta||² of a step."""
-    return 2 * divergence(glm, step) / float(step.square().sum())
+    return 2 * actual_divergence(glm, step) / float(step.square().sum())
 
 
 @lru_cache(maxsize=200)
 def relative_error_of_eq_13(name: str, output_family: str, units: int) -> float:
     """Return the relative distance of a block of eq. 13 from the metric."""
-    return error_of_eq_13(random_glm(name, output_family, 1.0, 1.0, units)).own
+    return error_of_eq_13(random_glm(name, output_family, 1.0, 1.0, units)).own_block_error
 
 
 class CurveWithMarker(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.analysis.feature_maps import MapStatistics, border_contrast, mean_over_units
+from lnlab.analysis.feature_maps import MapStatistics, border_contrast, standardized_unit_means
 from lnlab.figures.style import (
     QUIET,
     SIZES,
@@ -85,7 +85,7 @@ def positions(
             "padding, time and layer."
         )
     arrays = {
-        key: {WORDS[name]: array.numpy() for name, array in mean_over_units(of).items()}
+        key: {WORDS[name]: array.numpy() for name, array in standardized_unit_means(of).items()}
         for key, of in maps.items()
     }
     color_maxima = {

@@ -43,7 +43,7 @@ def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
     module, (x, y) = three_layers(norm), batch()
     moved = stepped(module, x, y)
     found = objective(module, x, y)
-    shifts = covariate_shift(found, after=found.flat(list(moved.parameters())))
+    shifts = covariate_shift(found, after=found.flatten(list(moved.parameters())))
     assert [s.layer for s in shifts] == ["0.W", "2.W", "4.W"]
     for shift, layer in zip(shifts, (0, 2, 4), strict=True):
         below = copy.deepcopy(module)
@@ -78,7 +78,7 @@ def test_layers_stand_in_the_order_of_their_calls():
         "first.weight", "middle.in_proj_weight", "middle.out_proj.weight", "last.weight"
     ]  # fmt: skip
     moved = dict(stepped(module, x, y).named_parameters())
-    shifts = covariate_shift(found, after=found.flat([moved[name] for name in found.names]))
+    shifts = covariate_shift(found, after=found.flatten([moved[name] for name in found.names]))
     assert shifts[0][1:3] == (0, 0)
     assert all(shift.distance > 1e-6 for shift in shifts[1:])
     assert not any(part._forward_pre_hooks for part in found.module.modules())

@@ -57,8 +57,8 @@ def test_every_point_is_the_loss_there(make, bn_stats):
 def test_rows_of_a_direction_are_as_long_as_the_parameter():
     loss = objective(convolutional())
     for number, d in enumerate(random_directions(loss, 3)):
-        for index, (name, piece) in enumerate(loss.split(d).items()):
-            own = loss.split(loss.start)[name]
+        for index, (name, piece) in enumerate(loss.unflatten(d).items()):
+            own = loss.unflatten(loss.start)[name]
             if own.dim() < 2:
                 assert not piece.any()
                 continue

@@ -21,7 +21,7 @@ from lnlab.analysis.module_copy import (
     copy_module,
     find_weights,
 )
-from lnlab.analysis.norm_gradients import gradient_norms, norm_calls
+from lnlab.analysis.norm_gradients import gradient_norms, record_norm_calls
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.rotation import scale_invariant_weights
 from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
@@ -35,7 +35,7 @@ ANALYSES = {
     "spectrum": lambda o: hessian_spectrum(o, draws=1, steps=3),
     "refused": lambda o: loss_landscape(o, directions=torch.zeros(2, len(o.start))),
     "shift": lambda o: covariate_shift(o, after=1.1 * o.start),
-    "norm gradients": lambda o: norm_calls(o, ["1"])["1"].parts,
+    "norm gradients": lambda o: record_norm_calls(o, ["1"])["1"].parts,
     "gradient norms": gradient_norms,
 }
 NORMS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import lnlab.nn
 from lnlab.analysis.module_copy import BN_STATS
-from lnlab.analysis.norm_gradients import gradient_norms, gradient_parts, norm_calls
+from lnlab.analysis.norm_gradients import gradient_norms, gradient_parts, record_norm_calls
 from lnlab.analysis.objective import Objective
 from tests.analysis.models import three_layers
 
@@ -70,7 +70,7 @@ def test_the_parts_are_those_with_the_statistics_of_the_objective(bn_stats):
     module = three_layers(lnlab.nn.BatchNorm, D, H, CLASSES)
     module(torch.randn(B, D) * 3 + 1)  # what is remembered is something else
     found = objective(module, bn_stats=bn_stats)
-    total = norm_calls(found, ["2.norm"])["2.norm"].parts.total
+    total = record_norm_calls(found, ["2.norm"])["2.norm"].parts.total
     inside = nn.Parameter(torch.zeros(B, H))
     copied: Any = copy.deepcopy(found.module)
     copied[2].norm.register_forward_pre_hook(lambda _, args: (args[0] + inside, *args[1:]))
@@ -91,13 +91,15 @@ def test_torch_s_layer_norm_can_be_looked_at_and_each_of_its_calls():
             return self.norm(2 * self.first.tanh())
 
     found: Any = objective(Twice())
-    first, second = (norm_calls(found, ["norm"], call=n)["norm"].parts.total for n in (0, 1))
+    first, second = (
+        record_norm_calls(found, ["norm"], call=n)["norm"].parts.total for n in (0, 1)
+    )
     a = found.module.inner(found.x).detach().requires_grad_()
     y = found.module.norm(2 * found.module.norm(a).tanh())
     (expected,) = torch.autograd.grad(F.cross_entropy(y, found.y), a)
     torch.testing.assert_close(first, expected)
     assert not torch.allclose(first, second)
-    assert not norm_calls(found, ["norm"], call=2)
+    assert not record_norm_calls(found, ["norm"], call=2)
 
 
 def test_norms_of_gradients_are_autograd_s():

@@ -99,13 +99,13 @@ def test_parameters_are_replaced_wherever_a_module_keeps_them(make):
     loss = objective(model, None)
     w = torch.randn_like(loss.start)
     with torch.no_grad():
-        for name, tensor in loss.split(w).items():
+        for name, tensor in loss.unflatten(w).items():
             model.get_parameter(name).copy_(tensor)
     expected = F.cross_entropy(model(loss.x), loss.y)
     slopes = torch.autograd.grad(expected, [model.get_parameter(n) for n in loss.names])
     value, slope = loss.gradient(w)
     assert value == pytest.approx(expected.item())
-    torch.testing.assert_close(slope, loss.flat(slopes), rtol=0, atol=1e-14)  # the same sums
+    torch.testing.assert_close(slope, loss.flatten(slopes), rtol=0, atol=1e-14)  # the same sums
     assert torch.equal(loss.parameters_of(model), w)
 
 

@@ -49,7 +49,7 @@ def recorded(d, record):
 
 def turning(model, optimizer, x):
     invariant = scale_invariant_weights(model, x)
-    return lnlab.effective_learning_rate(model, optimizer, invariant)
+    return lnlab.record_rotation(model, optimizer, invariant)
 
 
 def shifted(d):

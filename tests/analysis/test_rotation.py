@@ -12,7 +12,7 @@ from lnlab.analysis.rotation import (
     NONE,
     ROWS,
     WHOLE,
-    effective_learning_rate,
+    record_rotation,
     rotation,
     row_angles,
     scale_invariant_weights,
@@ -61,7 +61,7 @@ SGD, ADAMW = torch.optim.SGD, torch.optim.AdamW
 def test_noise_turns_weights_by_the_angle_of_equilibrium(make, settings, law):
     model = Noise()
     optimizer = make(model.parameters(), **settings)
-    with effective_learning_rate(model, optimizer, {"w": WHOLE}, every=10) as seen:
+    with record_rotation(model, optimizer, {"w": WHOLE}, every=10) as seen:
         for _ in range(2000):
             optimizer.zero_grad()
             model().backward()
@@ -87,7 +87,7 @@ def test_gradients_stand_at_right_angles_to_what_is_invariant_alone(norm):
     model = three_layers(partial(norm, eps=0.0) if norm is not WeightNorm else norm, D, H)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     invariant = scale_invariant_weights(model, torch.randn(B, D))
-    with effective_learning_rate(model, optimizer, invariant) as seen:
+    with record_rotation(model, optimizer, invariant) as seen:
         train(model, optimizer)
     frame = seen.to_frame().set_index("name")
     assert set(frame.index) == set(dict(model.named_parameters()))

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from lnlab import panels
-from lnlab.analysis.feature_maps import border_contrast, mean_over_units
-from lnlab.analysis.fisher import FAMILIES, gain_metric, metric
+from lnlab.analysis.feature_maps import border_contrast, standardized_unit_means
+from lnlab.analysis.fisher import FAMILIES, fisher_metric, gain_metric
 from lnlab.analysis.recorder import record
 from lnlab.panels import geometry_panel
 from lnlab.panels.landscape_panel import LandscapePanelSettings, RescalableNetworks
@@ -38,7 +38,7 @@ def test_costs_are_the_curvatures_of_the_metric(name, family):
     turn, stretch = geometry_panel.step_curvatures(*state)
     # the step of 1e-4 is small, the divergence of what is nearly the same has 8 digits
     assert stretch == pytest.approx(float(gain), rel=1e-2)
-    F = metric(glm)
+    F = fisher_metric(glm)
     D = glm.W.shape[1]
     trace = float(sum(F[i, d, i, d] for i in range(4) for d in range(D))) / (4 * D)
     assert trace / 10 < turn < 10 * trace  # one direction of 24
@@ -178,11 +178,17 @@ def test_layers_are_in_order_with_their_quantiles():
 def test_every_state_shows_its_maps_on_one_scale_of_colours():
     measured = feature_maps()
     panel = panels.positions(measured)
-    means = [mean_over_units(each) for layers in measured.values() for each in layers.values()]
+    means = [
+        standardized_unit_means(each)
+        for layers in measured.values()
+        for each in layers.values()
+    ]
     for (norm, padding, time), layers in measured.items():
         for layer, statistics in layers.items():
             panel.settings = PositionsPanelSettings(norm, padding, time, layer)
-            for slot, (name, expected) in enumerate(mean_over_units(statistics).items()):
+            for slot, (name, expected) in enumerate(
+                standardized_unit_means(statistics).items()
+            ):
                 np.testing.assert_array_equal(
                     current(panel, f"map {slot}", "z"), expected.numpy()
                 )

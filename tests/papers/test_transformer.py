@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lnlab.analysis.rotation import effective_learning_rate
+from lnlab.analysis.rotation import record_rotation
 from lnlab.papers.transformer import Experiment, evaluate
 from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, stack, train_steps
@@ -107,7 +107,7 @@ def test_rotations_are_those_that_effective_learning_rate_sees():
     net.turned = RotationTracker(net)
     x, y = text(3, T), text(3, T)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.1)
-    with effective_learning_rate(net, optimizer, {}) as steps:
+    with record_rotation(net, optimizer, {}) as steps:
         for _ in range(4):
             optimizer.zero_grad()
             F.cross_entropy(net(x).flatten(0, 1), y.flatten()).backward()

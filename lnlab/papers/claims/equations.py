@@ -25,7 +25,7 @@ from torch.distributions import Bernoulli, Distribution, Normal
 from torch.nn.utils import skip_init
 
 from lnlab.analysis import fisher
-from lnlab.analysis.fisher import BERNOULLI, FAMILIES, GAUSSIAN, GLM, Family
+from lnlab.analysis.fisher import BERNOULLI, FAMILIES, GAUSSIAN, GLM, ExponentialFamily
 from lnlab.analysis.magnitudes import relative_change
 from lnlab.analysis.normalized_layer import NormalizedLayer, random_layer_inputs, random_shift
 from lnlab.analysis.random import normal
@@ -446,12 +446,12 @@ def largest_difference_over_glms(
     printed: Callable[[GLM], Tensor],
     true: Callable[[GLM], Tensor],
     norm_names: Iterable[str],
-    families: Iterable[Family],
+    families: Iterable[ExponentialFamily],
     seed: int,
 ) -> float:
     """Return the largest difference of two quantities over models with these norms."""
 
-    def relative_difference(norm_name: str, family: Family) -> float:
+    def relative_difference(norm_name: str, family: ExponentialFamily) -> float:
         g = None if norm_name == "none" else 1 + normal(seed, 3, GLM_H).abs()
         W, x = normal(seed, 0, GLM_H, GLM_D), normal(seed, 1, GLM_B, GLM_D)
         model = GLM(W, x, NORMS[norm_name], family, normal(seed, 2, GLM_H), g)
@@ -470,10 +470,12 @@ def eq_8_divergence_error(seed: int) -> float:
         return 1e-3 * normal(0, 9, *model.theta.shape)
 
     def quadratic_divergence(model: GLM) -> Tensor:
-        return torch.tensor(fisher.ds2(fisher.metric(model), small_step(model)))
+        return torch.tensor(
+            fisher.predicted_divergence(fisher.fisher_metric(model), small_step(model))
+        )
 
     def exact_divergence(model: GLM) -> Tensor:
-        return torch.tensor(fisher.divergence(model, small_step(model)))
+        return torch.tensor(fisher.actual_divergence(model, small_step(model)))
 
     return largest_difference_over_glms(
         exact_divergence, quadratic_divergence, NORMS, ALL, seed
@@ -494,7 +496,7 @@ def eq_11_moment_error(seed: int) -> float:
     h, phi = normal(seed, 4, GLM_B), SPREAD.phi
     known = (BERNOULLI, Bernoulli(logits=h)), (SPREAD, Normal(h, phi**0.5))
 
-    def moment_error(family: Family, torch_distribution: Distribution) -> float:
+    def moment_error(family: ExponentialFamily, torch_distribution: Distribution) -> float:
         slope = jacobian(lambda v: family.mean(v).sum(), h)
         mean, variance = family.mean(h), family.phi * slope
         return largest_forbidden_change(
@@ -513,7 +515,7 @@ def eq_12_and_13_fisher_error(seed: int, *norm_names: str) -> float:
 
     families = ALL if norm_names == ("none",) else INDEPENDENT
     return largest_difference_over_glms(
-        fisher.paper_metric, fisher.metric, norm_names, families, seed
+        fisher.fisher_metric_eq_13, fisher.fisher_metric, norm_names, families, seed
     )
 
 
@@ -555,7 +557,7 @@ def eq_33_and_34_gain_fisher_error(seed: int) -> float:
     """Check F_ij = E[Cov(y_i, y_j) z_i z_j]/phi^2 along the gains (LN, WN)."""
 
     def gain_block_of_fisher(model: GLM) -> Tensor:
-        return fisher.metric(model)[:, GLM_D + 1, :, GLM_D + 1]
+        return fisher.fisher_metric(model)[:, GLM_D + 1, :, GLM_D + 1]
 
     return largest_difference_over_glms(
         fisher.gain_metric, gain_block_of_fisher, ["layer", "weight"], ALL, seed
@@ -572,7 +574,9 @@ def eq_35_side_difference(seed: int, left_side: Literal["printed", "element"]) -
 
     def fisher_along_unit_weights(model: GLM) -> Tensor:
         w = model.W / model.W.norm(dim=1, keepdim=True)
-        return torch.einsum("ik,ikjl,jl->ij", w, fisher.metric(model)[:, :GLM_D, :, :GLM_D], w)
+        return torch.einsum(
+            "ik,ikjl,jl->ij", w, fisher.fisher_metric(model)[:, :GLM_D, :, :GLM_D], w
+        )
 
     def printed_left_side(model: GLM) -> Tensor:
         F, lengths = fisher_along_unit_weights(model), model.W.norm(dim=1)

@@ -81,7 +81,7 @@ def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialN
     x, y = (v[:CASES].expand(DRAWS, CASES, CONTEXT) for v in (text.train.x, text.train.y))
     loss = objective(stack(nets), x, y)
     slope = DRAWS * loss.gradient()[1]  # of the sum, so that each has its own
-    return InitialNetworks(loss, loss.split(loss.start), loss.split(slope), x, y)
+    return InitialNetworks(loss, loss.unflatten(loss.start), loss.unflatten(slope), x, y)
 
 
 @lru_cache(maxsize=100)

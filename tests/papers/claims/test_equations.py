@@ -99,7 +99,7 @@ def weights(batch, features):
     return {"BatchLayerNorm.term_weights": lambda self, m: (batch, features)}
 
 
-NO_METRIC = {"fisher.metric": lambda glm, f=fisher.metric: 2 * f(glm)}
+NO_METRIC = {"fisher.fisher_metric": lambda glm, f=fisher.fisher_metric: 2 * f(glm)}
 ALWAYS_CURRENT = {"BatchLayerNorm._population_flags": lambda self: [False] * 4}
 WITH_A_MISTAKE = {
     "ba2016-abstract-batch-size": rows(batch="layer"),
