@@ -518,7 +518,7 @@ def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
         seen = calls[name]
         try:
             norm = replace_by_equal_norm(seen.norm, reports[name], seen.a)
-            parts = gradient_parts(norm, seen.a, seen.grad_h, *seen.rest)
+            parts = gradient_parts(norm, seen.a, seen.grad_h, *seen.other_args)
         except (TypeError, ValueError) as error:
             why = why or str(error)
             continue

@@ -575,7 +575,7 @@ a third or more, one time in three."""
 def check_dead_units(subject: AuditSubject) -> Findings:
     """Find units in front of an f that is flat in all cases of the input."""
     activations = [
-        a for a in subject.outputs_and_activations().activations if a.flat is not None
+        a for a in subject.outputs_and_activations().activations if a.is_flat is not None
     ]
     if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
@@ -599,7 +599,7 @@ def check_dead_units(subject: AuditSubject) -> Findings:
 
 def _count_values_per_unit(activation: Activation) -> int:
     """Return the number of values of one unit that were seen."""
-    flat = activation.flat
+    flat = activation.is_flat
     assert flat is not None
     units = flat.shape[1] if flat.dim() == 4 else flat.shape[-1]
     return flat.numel() // max(units, 1)
