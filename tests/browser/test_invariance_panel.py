@@ -19,13 +19,13 @@ panel
 """
 BREAK = """
 import time
-show = panel._draw
-def breaks(state):
-    if state.batch == 1:
+draw = panel._draw
+def breaks(settings):
+    if settings.batch_size == 1:
         raise RuntimeError("this <b>breaks</b>")
-    if state.batch == 16:
+    if settings.batch_size == 16:
         time.sleep(1.5)
-    return show(state)
+    return draw(settings)
 panel._draw = breaks
 """
 # Each patch is for nobody until the page can draw: what counts is that it can meanwhile.
@@ -36,7 +36,7 @@ line = lambda y: {"data": [{"name": "y", "y": np.full(2, y)}], "layout": {}}
 plot = LivePlot(line(0.0), "busy")
 display(plot)
 for step in range(150):
-    plot.show(line(float(step)))
+    plot.update_figure(line(float(step)))
     time.sleep(0.1)
 print("done")
 """
