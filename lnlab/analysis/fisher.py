@@ -345,11 +345,11 @@ class FisherInformation(Objective, AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the mean of the diagonal of F in each parameter."""
-        from lnlab.figures.curves import over_depth
+        from lnlab.figures.curves import line_chart_over_depth
 
         frame = self.to_frame()
         means = (frame["trace"] / frame["size"]).tolist()
-        return over_depth(self.names, {"F": means}, y="mean of the diagonal of F")
+        return line_chart_over_depth(self.names, {"F": means}, y="mean of the diagonal of F")
 
 
 def fisher_information(

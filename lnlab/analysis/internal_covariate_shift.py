@@ -51,10 +51,10 @@ class LayerShifts(list[LayerShift], AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the relative distance over the depth."""
-        from lnlab.figures.curves import over_depth
+        from lnlab.figures.curves import line_chart_over_depth
 
         relative = {"shift": [shift.relative for shift in self]}
-        return over_depth([s.layer for s in self], relative, y="‖G − G′‖ / ‖G‖")
+        return line_chart_over_depth([s.layer for s in self], relative, y="‖G − G′‖ / ‖G‖")
 
 
 def group_by_layer(objective: Objective) -> dict[str, list[str]]:

@@ -82,8 +82,8 @@ class LossLandscape(AnalysisResult):
             )
         made_on = f"{self.cases} examples"
         if len(self.coordinates) == 2:
-            return landscape.surfaces({"": self}, made_on=made_on)
-        return landscape.bands({"": {"loss": [self]}}, x="along the line", made_on=made_on)
+            return landscape.loss_surfaces({"": self}, made_on=made_on)
+        return landscape.loss_bands({"": {"loss": [self]}}, x="along the line", made_on=made_on)
 
 
 def loss_landscape(

@@ -191,9 +191,9 @@ class GradientNorms(dict[str, float], AnalysisResult):
 
     def plot(self) -> Figure:
         """Return the norms in the order of the parameters."""
-        from lnlab.figures.curves import over_depth
+        from lnlab.figures.curves import line_chart_over_depth
 
-        return over_depth(list(self), {"gradient": list(self.values())}, y="‖dL/dW‖")
+        return line_chart_over_depth(list(self), {"gradient": list(self.values())}, y="‖dL/dW‖")
 
 
 def gradient_norms(

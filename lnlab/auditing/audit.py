@@ -97,7 +97,7 @@ class Audit(AnalysisResult):
         Raises:
             KeyError: where it did not run, or has no curve.
         """
-        from lnlab.figures.curves import over_depth
+        from lnlab.figures.curves import line_chart_over_depth
 
         if check is None:
             check = next((name for name, data in self.data.items() if data.curve), "")
@@ -107,7 +107,7 @@ class Audit(AnalysisResult):
         rows = [row for row in data.rows if row[data.curve]]
         names = [next(iter(row.values())) or "output" for row in rows]
         curve = {data.unit: [row[data.curve] for row in rows]}
-        return over_depth(names, curve, y=data.unit)
+        return line_chart_over_depth(names, curve, y=data.unit)
 
     def _data(self, check: str) -> CheckData:
         if check not in self.data:

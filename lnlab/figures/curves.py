@@ -70,8 +70,8 @@ def line_chart(
         for name, (at, values) in panel.items():
             at, values = np.asarray(at), np.asarray(values)
             shown = at > 0 if log_x else np.full(at.shape, True)
-            look = styles[name] | (PREDICTED if name in predicted else {})
-            traces = mean_and_band(name, at[shown], values[..., shown], look)
+            line_style = styles[name] | (PREDICTED if name in predicted else {})
+            traces = mean_and_band_traces(name, at[shown], values[..., shown], line_style)
             if name in dots:
                 traces[-1].mode = "markers"
             figure.add_traces(traces, 1, column)
@@ -81,7 +81,7 @@ def line_chart(
             annotation={"text": escape(mark[1]), "font": {"color": "#4B5563"}},
             annotation_position="top right",
         )  # fmt: skip
-    name_once(figure)
+    name_groups_once_in_legend(figure)
     figure.update_layout(template=TEMPLATE, height=430, legend={"y": 1.09}, margin={"t": 75})
     if not made_on:
         return figure
@@ -90,26 +90,27 @@ def line_chart(
     return add_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
 
 
-def mean_and_band(
-    text: str, x: np.ndarray, y: np.ndarray, look: Mapping[str, Any]
+def mean_and_band_traces(
+    name: str, x: np.ndarray, y: np.ndarray, line_style: Mapping[str, Any]
 ) -> list[go.Scatter]:
-    """Return values y (K,) over x (K,); of seeds (S, K) their spread, and their mean."""
-    name, middle = escape(text), y.mean(axis=0) if y.ndim > 1 else y
+    """Return the trace of y (K,) over x (K,); of seeds (S, K) a band of all, and the mean."""
+    label, middle = escape(name), y.mean(axis=0) if y.ndim > 1 else y
     finite = np.isfinite(middle)
     joined = (finite[1:] & finite[:-1]).any()
     mean = go.Scatter(
-        x=x, y=middle, name=name, legendrank=legend_rank(text), legendgroup=name, line=look,
+        x=x, y=middle, name=label, legendrank=legend_rank(name), legendgroup=label,
+        line=line_style,
         mode="lines" if joined else "markers",  # a line through one place is not seen
-        marker={"color": look["color"], "size": 9},
-        hovertemplate=f"{name}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
+        marker={"color": line_style["color"], "size": 9},
+        hovertemplate=f"{label}<br>%{{x:.4g}}: %{{y:.3g}}<extra></extra>",
     )  # fmt: skip
     if y.ndim < 2:
         return [mean]
-    area = band(x, y.min(axis=0), y.max(axis=0), look["color"])
-    return [go.Scatter(area, showlegend=False, legendgroup=name), mean]
+    area = band(x, y.min(axis=0), y.max(axis=0), line_style["color"])
+    return [go.Scatter(area, showlegend=False, legendgroup=label), mean]
 
 
-def name_once(figure: go.Figure) -> None:
+def name_groups_once_in_legend(figure: go.Figure) -> None:
     """Name each group of traces once in the legend."""
     data: Any = figure.data
     named = set()
@@ -183,13 +184,14 @@ def quantile_ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.F
     titles = [escape(title) for title in frames]
     figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=titles)
     for column, (name, frame) in enumerate(frames.items(), start=1):
-        look = line_styles([name])[name]
+        line_style = line_styles([name])[name]
         step = frame["step"].to_numpy()
         for (low, high), opacity in ((LIGHT, 0.18), (DARK, 0.35)):
             edges = frame[low].to_numpy(), frame[high].to_numpy()
-            figure.add_trace(go.Scatter(band(step, *edges, look["color"], opacity)), 1, column)
+            area = band(step, *edges, line_style["color"], opacity)
+            figure.add_trace(go.Scatter(area), 1, column)
         figure.add_scatter(
-            x=frame["step"], y=frame["q50"], mode="lines", line=look,
+            x=frame["step"], y=frame["q50"], mode="lines", line=line_style,
             hovertemplate="%{x}: median %{y:.3g}<extra></extra>", row=1, col=column,
         )  # fmt: skip
     figure.update_xaxes(title_text="updates")
@@ -248,8 +250,8 @@ def add_level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> 
 
     The words stand at its right end, or at its left where curves cover the right one.
     """
-    look = {"color": INK, "width": 1.5, "dash": "dot"}
-    figure.add_hline(y, line=look, row="all", col="all")
+    line_style = {"color": INK, "width": 1.5, "dash": "dot"}
+    figure.add_hline(y, line=line_style, row="all", col="all")
     untyped: Any = figure
     panels = len({trace.xaxis for trace in untyped.data})
     is_log = untyped.layout.yaxis.type == "log"
@@ -268,7 +270,7 @@ LETTERS = 34
 """The most letters of a place that are written under the axis: its last ones."""
 
 
-def over_depth(
+def line_chart_over_depth(
     places: Sequence[str], values: Mapping[str, Sequence[float]], *, y: str
 ) -> go.Figure:
     """Draw a line for each name over the parts of a net, in the order of the computation.

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lnlab.figures.curves import name_once
+from lnlab.figures.curves import name_groups_once_in_legend
 from lnlab.figures.style import (
     GREY,
     INK,
@@ -42,14 +42,14 @@ Landscape = Any
 """A landscape as it is drawn: :class:`lnlab.analysis.landscape.LossLandscape`."""
 
 
-def statistics_sources(landscapes: Sequence[Landscape]) -> str:
+def describe_statistics_sources(landscapes: Sequence[Landscape]) -> str:
     """Return the sources of statistics over cases, each that is there once."""
     sources = dict.fromkeys(each.bn_stats for each in landscapes if each.bn_stats)
     words = "; ".join(BN_STATS[source] for source in sources)
     return f"Statistics over examples: {words}." if words else "No statistics over examples."
 
 
-def log_range(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
+def log10_loss_range(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
     """Return the least and the greatest loss that is drawn, in powers of 10."""
     losses = np.concatenate([np.asarray(each.losses).ravel() for each in landscapes])
     losses = losses[np.isfinite(losses) & (losses > 0)]
@@ -59,12 +59,12 @@ def log_range(landscapes: Sequence[Landscape] | Any) -> tuple[float, float]:
     return float(low), float(max(high, low + 0.1))
 
 
-def subtitle(title: str, words: str) -> str:
-    """Return a title, and below it the sources of statistics over cases."""
-    return f"{escape(title)}<br><sup>{escape(words)}</sup>"
+def title_with_subtitle(title: str, subtitle: str) -> str:
+    """Return the HTML of a title, and of a line in small print below it."""
+    return f"{escape(title)}<br><sup>{escape(subtitle)}</sup>"
 
 
-def bands(
+def loss_bands(
     panels: Mapping[str, Mapping[str, Sequence[Landscape]]], *, x: str, made_on: str
 ) -> go.Figure:
     """Draw lines through a minimum in several directions, and a band that holds them.
@@ -73,37 +73,40 @@ def bands(
         panels: by title the lines of each name, of one kind of statistics.
     """
     every = {
-        title: [line for several in panel.values() for line in several]
+        title: [line for lines in panel.values() for line in lines]
         for title, panel in panels.items()
     }
-    titles = [subtitle(title, statistics_sources(several)) for title, several in every.items()]
+    titles = [
+        title_with_subtitle(title, describe_statistics_sources(lines))
+        for title, lines in every.items()
+    ]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
     styles = line_styles(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
-        for name, several in panel.items():
-            figure.add_traces(band_traces(name, several, styles[name]), 1, column)
-    losses = [each.losses for several in every.values() for each in several]
+        for name, lines in panel.items():
+            figure.add_traces(loss_band_traces(name, lines, styles[name]), 1, column)
+    losses = [each.losses for lines in every.values() for each in lines]
     figure.update_xaxes(title_text=escape(x)).update_yaxes(log_axis(losses))
     figure.update_yaxes(title_text=LOSS, col=1)
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
-    name_once(figure)
+    name_groups_once_in_legend(figure)
     return add_footnote(
         figure, f"{made_on}. Thin: one direction each; band: least to greatest."
     )
 
 
-def band_traces(
-    name: str, several: Sequence[Landscape], look: Mapping[str, Any]
+def loss_band_traces(
+    name: str, lines: Sequence[Landscape], line_style: Mapping[str, Any]
 ) -> list[go.Scatter]:
     """Return the band of a few lines and each line, as traces of one group of the legend."""
-    at = np.asarray(several[0].coordinates[0])
-    losses = np.stack([np.asarray(line.losses) for line in several])
+    at = np.asarray(lines[0].coordinates[0])
+    losses = np.stack([np.asarray(line.losses) for line in lines])
     text = escape(name)
     group = {"legendgroup": text, "name": text, "legendrank": legend_rank(name)}
-    area = band(at, losses.min(0), losses.max(0), look["color"])
-    flat = {"line": {"width": 0, "color": look["color"]}}
+    area = band(at, losses.min(0), losses.max(0), line_style["color"])
+    flat = {"line": {"width": 0, "color": line_style["color"]}}
     thin = {
-        "x": at, "mode": "lines", "line": {**look, "width": 1.2}, **group,
+        "x": at, "mode": "lines", "line": {**line_style, "width": 1.2}, **group,
         "hovertemplate": f"{text}<br>%{{x:.3g}}: %{{y:.3g}}<extra></extra>",
     }  # fmt: skip
     spread = go.Scatter(area, **flat, **group, showlegend=False)
@@ -117,19 +120,21 @@ AXES = ("direction 1", "direction 2")
 HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
 
 
-def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
+def loss_surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     """Draw planes side by side on one scale of heights and colours, each to be turned."""
     # short: three stand side by side
     words = (BN_STATS.get(each.bn_stats or "", "") for each in panels.values())
-    titles = [*map(subtitle, panels, words)]
+    titles = [*map(title_with_subtitle, panels, words)]
     scenes = [[{"type": "scene"}] * len(panels)]
     figure = make_subplots(
         1, len(panels), specs=scenes, subplot_titles=titles, horizontal_spacing=0.01
     )
-    heights = log_range(panels.values())
+    log10_loss_limits = log10_loss_range(panels.values())
     for column, each in enumerate(panels.values(), start=1):
-        figure.add_traces([loss_surface(each, heights), minimum_marker(each)], 1, column)
-    figure.update_scenes(scene(heights))
+        figure.add_traces(
+            [loss_surface_trace(each, log10_loss_limits), centre_marker(each)], 1, column
+        )
+    figure.update_scenes(scene_layout(log10_loss_limits))
     small = {"tickfont": {"size": 10}, "title": {"font": {"size": 11}}}
     across = small | {"tickvals": [-1, 0, 1]} if len(panels) > 1 else small
     figure.update_scenes(xaxis=across, yaxis=across, zaxis=small | {"title": {"text": ""}})
@@ -140,16 +145,19 @@ def surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     return add_footnote(figure, f"{made_on}. {text}")
 
 
-def loss_surface(landscape: Landscape, heights: tuple[float, float]) -> go.Surface:
+def loss_surface_trace(
+    landscape: Landscape, log10_loss_limits: tuple[float, float]
+) -> go.Surface:
     """Return a plane of losses as a surface, coloured by its height."""
     return go.Surface(
-        **surface_values(landscape), name="losses", colorscale=SIZES, showscale=False,
-        cmin=heights[0], cmax=heights[1], hovertemplate=HOVER,
+        **surface_coordinates_and_losses(landscape), name="losses", colorscale=SIZES,
+        showscale=False,
+        cmin=log10_loss_limits[0], cmax=log10_loss_limits[1], hovertemplate=HOVER,
         contours={"z": {"show": True, "usecolormap": True, "size": 0.2}},
     )  # fmt: skip
 
 
-def surface_values(landscape: Landscape) -> dict[str, np.ndarray]:
+def surface_coordinates_and_losses(landscape: Landscape) -> dict[str, np.ndarray]:
     """Return the heights of a plane, logarithms, and the losses that a pointer shows."""
     x, y = (np.asarray(at) for at in landscape.coordinates)
     losses = np.asarray(landscape.losses).T  # plotly's rows run along y
@@ -162,8 +170,8 @@ def surface_values(landscape: Landscape) -> dict[str, np.ndarray]:
         return {"x": x, "y": y, "z": np.log10(losses), "customdata": losses}
 
 
-def minimum_marker(landscape: Landscape) -> go.Scatter3d:
-    """Return the marker of w."""
+def centre_marker(landscape: Landscape) -> go.Scatter3d:
+    """Return the marker of w, in the middle of a plane."""
     zero = np.zeros(1)
     return go.Scatter3d(
         x=zero, y=zero, z=zero + float(np.log10(landscape.centre)), mode="markers", name="w",
@@ -172,11 +180,12 @@ def minimum_marker(landscape: Landscape) -> go.Scatter3d:
     )  # fmt: skip
 
 
-def scene(heights: tuple[float, float]) -> dict[str, Any]:
+def scene_layout(log10_loss_limits: tuple[float, float]) -> dict[str, Any]:
     """Return the axes of a plane: the loss in powers of 10, each labelled by its value."""
     ticks = range(-9, 10)
     zaxis = {
-        "title": {"text": LOSS}, "range": [heights[0] - 0.05, heights[1] + 0.05],
+        "title": {"text": LOSS},
+        "range": [log10_loss_limits[0] - 0.05, log10_loss_limits[1] + 0.05],
         "tickvals": [*ticks], "ticktext": [f"{10.0**tick:g}" for tick in ticks],
     }  # fmt: skip
     return {
@@ -206,13 +215,16 @@ def path_on_plane(
         explained: the fraction of the variance along each direction.
         distances: from the plane (K,).
     """
-    titles = [subtitle("the plane", statistics_sources([landscape])), "how far from it"]
+    titles = [
+        title_with_subtitle("the plane", describe_statistics_sources([landscape])),
+        "how far from it",
+    ]
     figure = make_subplots(
         1, 2, subplot_titles=titles, column_widths=[0.6, 0.4], horizontal_spacing=0.2
     )
     figure.add_trace(
         go.Contour(
-            **surface_values(landscape), colorscale=SIZES,
+            **surface_coordinates_and_losses(landscape), colorscale=SIZES,
             colorbar={"title": {"text": "log<sub>10</sub>"}, "x": 0.49, "thickness": 14},
             hovertemplate=HOVER,
         ), 1, 1,

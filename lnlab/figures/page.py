@@ -21,13 +21,13 @@ HEAD = """<meta name="viewport" content="width=device-width, initial-scale=1">
 """
 
 
-def write_page(figure: go.Figure, path: Path, above: str = "") -> None:
+def write_page(figure: go.Figure, path: Path, html_above: str = "") -> None:
     """Write a figure as a page; ``plotly.min.js`` beside it serves all pages of the folder.
 
     Args:
         figure: one that :func:`lnlab.figures.style.add_footnote` may have a text below.
         path: of the page.
-        above: HTML that stands above the figure.
+        html_above: HTML that stands above the figure.
     """
     figure = go.Figure(figure)
     layout: Any = figure.layout
@@ -40,7 +40,7 @@ def write_page(figure: go.Figure, path: Path, above: str = "") -> None:
     below = "".join(f"<p>{note.text.replace('<br>', ' ')}</p>" for note in notes)
     figure.write_html(path, include_plotlyjs="directory")
     page = path.read_text(encoding="utf-8")
-    for tag, more in (("<head>", f"<head>{HEAD}"), ("<body>", f"<body>{above}")):
+    for tag, more in (("<head>", f"<head>{HEAD}"), ("<body>", f"<body>{html_above}")):
         page = page.replace(tag, more, 1)
     page = page.replace("</body>", f"{below}</body>")
     path.write_text(f"<!doctype html>\n{page}", encoding="utf-8")

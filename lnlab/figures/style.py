@@ -18,19 +18,19 @@ What is beyond is drawn at the edge.
 """
 
 
-def axis_number(slot: int) -> str:
-    """Return the number of an axis in plotly's names, from slot 0 on: x, x2, x3, ..."""
-    return str(slot + 1) if slot else ""
+def axis_name_suffix(subplot: int) -> str:
+    """Return the number in plotly's name of a subplot's axes, from 0 on: x, x2, x3, ..."""
+    return str(subplot + 1) if subplot else ""
 
 
 @cache
-def side_by_side(count: int, gap: float) -> tuple[tuple[float, float], ...]:
+def side_by_side_domains(count: int, gap: float) -> tuple[tuple[float, float], ...]:
     """Return beginning and end of each of ``count`` panels from 0 to 1, ``gap`` apart."""
     figure = make_subplots(1, count, horizontal_spacing=gap)
     return tuple(axis.domain for axis in figure.select_xaxes())
 
 
-def powers_around(
+def powers_of_ten_around(
     values: Iterable[np.ndarray], low: float, high: float, step: int = 1
 ) -> tuple[float, float]:
     """Return powers of ten that hold all values, multiples of ``step`` beyond low and high.
@@ -148,7 +148,7 @@ PREDICTED = {"dash": "dash"}
 """The line of what was not measured."""
 
 
-def base_name(name: str, among: Iterable[str] = NAMED) -> str:
+def variant_base_name(name: str, among: Iterable[str] = NAMED) -> str:
     """Return the name among some that ``name`` is a variant of; "" if there is none.
 
     "layer, at gain 1" and "layer at gain 1" are variants of "layer".
@@ -167,7 +167,7 @@ def legend_rank(name: str) -> int:
     The variants of each stand behind it.
     """
     order = [*NORMALIZERS, *PLACES]
-    base = base_name(name, order)
+    base = variant_base_name(name, order)
     return 1 + 2 * order.index(base) + (name != base) if base else 1 + 2 * len(order)
 
 
@@ -181,10 +181,10 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     names = [*dict.fromkeys(names)]
     colors = {name: NAMED[name] for name in names if name in NAMED}
     others = (name for name in names if name not in NAMED)
-    for name in sorted(others, key=lambda name: not base_name(name)):  # variants first
-        known = base_name(name)
+    for name in sorted(others, key=lambda name: not variant_base_name(name)):  # variants first
+        known = variant_base_name(name)
         bases = [NAMED[known]] if known else OTHERS
-        tones = [shade(color, step) for step in range(len(SHADES)) for color in bases]
+        tones = [nth_shade(color, step) for step in range(len(SHADES)) for color in bases]
         colors[name] = min(tones, key=[*colors.values()].count)  # the first that is free
     return {name: {"color": colors[name], "dash": "solid", "width": 2.5} for name in names}
 
@@ -196,9 +196,9 @@ GREYS = (0.0, 0.4, 0.65, 0.2)
 """The shades of black, from which there is no way but to white."""
 
 
-def shade(color: str, step: int) -> str:
+def nth_shade(color: str, n: int) -> str:
     """Return one of the :data:`SHADES` of a colour #rrggbb, the first of which it is itself."""
-    way = (GREYS if color == BLACK else SHADES)[step]
+    way = (GREYS if color == BLACK else SHADES)[n]
     end = 255 if way > 0 else 0
     parts = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(part + abs(way) * (end - part)):02X}" for part in parts)
@@ -258,19 +258,21 @@ def escape(text: object) -> str:
     return html.escape(str(text), quote=False)
 
 
-def add_title(figure: go.Figure, text: str, caption: str = "", lines: int = 0) -> go.Figure:
+def add_title(
+    figure: go.Figure, text: str, caption: str = "", min_caption_lines: int = 0
+) -> go.Figure:
     """Add a title and a caption above a figure, and make it higher by as much.
 
     Args:
         text: the title.
         caption: one or a few sentences; kept whole in ``layout.meta`` for readers that break
             lines by themselves.
-        lines: of the caption that there is room for, if more than it has.
+        min_caption_lines: lines that there is room for, if more than the caption has.
     """
     layout: Any = figure.layout
-    room = ROOM + LINE * max(lines, caption_lines(caption))
+    room = ROOM + LINE * max(min_caption_lines, count_caption_lines(caption))
     return figure.update_layout(
-        title=heading(text, caption),
+        title=title_with_caption(text, caption),
         meta=(layout.meta or {}) | {"caption": escape(caption), "above": room},
         height=(layout.height or 450) + room,
         margin={"t": (layout.margin.t or 0) + room},
@@ -281,7 +283,7 @@ WIDTH, LINE, ROOM = 105, 19, 34
 """Letters in a line of a caption, pixels of a line, pixels of the title."""
 
 
-def heading(text: str, caption: str = "") -> dict[str, Any]:
+def title_with_caption(text: str, caption: str = "") -> dict[str, Any]:
     """Return a title at the top left, and below it a caption broken into lines."""
     return {
         "text": escape(text),
@@ -296,7 +298,7 @@ def heading(text: str, caption: str = "") -> dict[str, Any]:
     }
 
 
-def caption_lines(caption: str) -> int:
+def count_caption_lines(caption: str) -> int:
     """Return the number of lines that a caption takes."""
     return len(wrap(caption, WIDTH))
 
@@ -323,47 +325,51 @@ NOTE, NOTE_LINE, NOTE_ROOM, NOTE_INK = 90, 16, 40, "#4B5563"
 """Letters in a line below a figure, pixels of a line, pixels around the lines, their colour."""
 
 
-def text_above(
-    text: str, x: float, above: int, anchor: str, font: dict[str, Any]
+def annotation_above(
+    text: str, x: float, pixels_above: int, anchor: str, font: dict[str, Any]
 ) -> dict[str, Any]:
     """Return a line of text, some pixels above the panels."""
     return {
-        "text": text, "x": x, "y": 1, "yshift": above, "xref": "paper", "yref": "paper",
+        "text": text, "x": x, "y": 1, "yshift": pixels_above, "xref": "paper", "yref": "paper",
         "xanchor": anchor, "yanchor": "bottom", "showarrow": False, "font": font,
     }  # fmt: skip
 
 
-def title_above(text: str, domain: Sequence[float], color: str = INK) -> dict[str, Any]:
+def subplot_title(text: str, domain: Sequence[float], color: str = INK) -> dict[str, Any]:
     """Return the bold title of a subplot, which stands above the middle of its axis of x."""
     font = {"color": color, "size": 13}
-    return text_above(f"<b>{text}</b>", sum(domain) / 2, 4, "center", font)
+    return annotation_above(f"<b>{text}</b>", sum(domain) / 2, 4, "center", font)
 
 
-def note(text: str, x: float, y: float, shift: int = 0, size: int = 14) -> dict[str, Any]:
+def text_annotation(
+    text: str, x: float, y: float, pixels_above: int = 0, size: int = 14
+) -> dict[str, Any]:
     """Return a line of text, its lower left corner some pixels above a place of the paper."""
-    return text_above(text, x, shift, "left", {"size": size, "color": INK}) | {"y": y}
+    return annotation_above(text, x, pixels_above, "left", {"size": size, "color": INK}) | {
+        "y": y
+    }
 
 
-def legend(names: Iterable[str], above: int) -> dict[str, Any]:
+def legend_annotation(names: Iterable[str], pixels_above: int) -> dict[str, Any]:
     """Return the names in the colours of their lines, in the order of every legend."""
     styles = line_styles(names)
     text = " &nbsp; &nbsp; ".join(
         f"<span style='color:{styles[name]['color']}'>━━━ <b>{escape(name)}</b></span>"
         for name in sorted(styles, key=legend_rank)
     )
-    return text_above(text, 0, above, "left", {"size": 14})
+    return annotation_above(text, 0, pixels_above, "left", {"size": 14})
 
 
-def format_number(defect: float) -> str:
+def format_number(number: float) -> str:
     """Return a number in one or two digits; only an exact 0 is written 0."""
-    if np.isnan(defect):
+    if np.isnan(number):
         return "NaN"
-    if defect == 0:
+    if number == 0:
         return "0"
-    one, two = float(f"{defect:.0e}"), float(f"{defect:.2g}")
-    if (one >= 0.01 and two < 1000) or np.isinf(defect):  # so that none is written as 1e-2
+    one, two = float(f"{number:.0e}"), float(f"{number:.2g}")
+    if (one >= 0.01 and two < 1000) or np.isinf(number):  # so that none is written as 1e-2
         return f"{two:g}"
-    digit, power = f"{defect:.0e}".split("e")
+    digit, power = f"{number:.0e}".split("e")
     return f"{digit}e{int(power)}"
 
 
@@ -383,15 +389,18 @@ def trace(
     kind: str, name: str, subplot: int | None = None, **attributes: Any
 ) -> dict[str, Any]:
     """Return a trace as plotly takes it; subplots are counted from 0."""
-    axes = {}
+    axis_ids = {}
     if subplot is not None:
-        axes = {axis: f"{axis[0]}{axis_number(subplot)}" for axis in ("xaxis", "yaxis")}
-    return {"type": kind, "name": name, **axes, **attributes}
+        number = axis_name_suffix(subplot)
+        axis_ids = {axis: f"{axis[0]}{number}" for axis in ("xaxis", "yaxis")}
+    return {"type": kind, "name": name, **axis_ids, **attributes}
 
 
-def axes(subplot: int, x: Mapping[str, Any], y: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def subplot_axes(
+    subplot: int, x: Mapping[str, Any], y: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
     """Return the axes of a subplot, each at the foot or the left end of the other."""
-    number = axis_number(subplot)
+    number = axis_name_suffix(subplot)
     return {
         f"xaxis{number}": {"anchor": f"y{number}", **x},
         f"yaxis{number}": {"anchor": f"x{number}", **y},
@@ -418,7 +427,7 @@ def thinning_line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def power_axis(low: float, high: float) -> dict[str, Any]:
+def log_axis_between_powers(low: float, high: float) -> dict[str, Any]:
     """Return a logarithmic axis from 10**low to 10**high, labelled at some six powers."""
     return {
         "type": "log", "range": [low, high], "exponentformat": "power",

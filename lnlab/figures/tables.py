@@ -95,7 +95,7 @@ ZOOM = 1.5
 """Pixels of the screen a pixel of a picture."""
 
 
-def pictures(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figure:
+def picture_rows(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figure:
     """Draw coloured pictures in rows, each with its name.
 
     Args:
@@ -129,7 +129,7 @@ Means = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Means and both ends of their intervals, each (16,), from TTTT, TTTF, ... to FFFF."""
 
 
-def configuration_squares(
+def configuration_heatmaps(
     panels: Mapping[str, Means],
     *,
     value: str,
@@ -152,7 +152,7 @@ def configuration_squares(
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     for column, (title, numbers) in enumerate(panels.items(), start=1):
         grid = [np.asarray(each, float).reshape(4, 4) for each in numbers]
-        figure.add_trace(_heat(grid, value, low, high), 1, column)
+        figure.add_trace(_configuration_heatmap(grid, value, low, high), 1, column)
         for row, cell in np.argwhere(~np.isfinite(grid[0])).tolist():
             figure.add_annotation(
                 x=cell, y=row, text="impossible", showarrow=False, font={"size": 11},
@@ -181,7 +181,9 @@ def configuration_squares(
     return add_footnote(figure, f"{made_on}. T: the population's, F: the batch's own.{numbers}")
 
 
-def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Heatmap:
+def _configuration_heatmap(
+    grid: list[np.ndarray], value: str, low: float, high: float
+) -> go.Heatmap:
     """Return the colours of one square, and what is said of a cell that is pointed at."""
     mean, lowest, highest = grid
     high = high if high > low else low + 1.0
@@ -189,17 +191,17 @@ def _heat(grid: list[np.ndarray], value: str, low: float, high: float) -> go.Hea
     return go.Heatmap(
         z=mean, zmin=low, zmax=high, colorscale=SIZES,
         showscale=False, xgap=2, ygap=2, hoverongaps=False,
-        text=_texts(grid, low, high), texttemplate="%{text}", textfont={"size": 11},
+        text=_cell_texts(grid, low, high), texttemplate="%{text}", textfont={"size": 11},
         customdata=np.dstack([np.array(names, object), lowest, highest]),
         hovertemplate=f"%{{customdata[0]}}: {escape(value)} %{{z:.4f}}, "
         "%{customdata[1]:.4f} to %{customdata[2]:.4f}<extra></extra>",
     )  # fmt: skip
 
 
-def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
+def _cell_texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
     """Return the mean and the interval of each cell, within its frame, in black or in white."""
 
-    def cell_text(mean: float, lowest: float, highest: float) -> str:
+    def mean_and_interval_text(mean: float, lowest: float, highest: float) -> str:
         if not np.isfinite(mean):
             return ""
         (ground,) = sample_colorscale(SIZES, [(mean - low) / (high - low)])
@@ -208,7 +210,8 @@ def _texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
         return f"<span style='color:{color}'><b>{mean:.3f}</b>{interval}</span>"
 
     return [
-        [cell_text(*cell) for cell in zip(*row, strict=True)] for row in zip(*grid, strict=True)
+        [mean_and_interval_text(*cell) for cell in zip(*row, strict=True)]
+        for row in zip(*grid, strict=True)
     ]
 
 

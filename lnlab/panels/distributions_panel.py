@@ -11,14 +11,14 @@ import pandas as pd
 from lnlab.figures.curves import DARK, LIGHT
 from lnlab.figures.style import (
     QUIET,
-    axes,
     band,
     base_layout,
     escape,
     format_number,
     line_styles,
-    side_by_side,
-    title_above,
+    side_by_side_domains,
+    subplot_axes,
+    subplot_title,
     trace,
 )
 from lnlab.panels.controls import MultipleChoice, check_option, dropdown, options_slider
@@ -174,8 +174,8 @@ def distributions_figure(
     styles, data, notes = line_styles(quantiles_by_arm), [], []
     layout = base_layout(400, 64, 12, 34, 46)
     if not quantiles_by_arm:
-        layout |= axes(0, QUIET, QUIET)
-    domains = side_by_side(max(1, len(quantiles_by_arm)), 0.03)
+        layout |= subplot_axes(0, QUIET, QUIET)
+    domains = side_by_side_domains(max(1, len(quantiles_by_arm)), 0.03)
     for slot, ((name, frame), domain) in enumerate(
         zip(quantiles_by_arm.items(), domains, strict=False)
     ):
@@ -189,7 +189,7 @@ def distributions_figure(
             mode="lines+markers", line=styles[name], marker={"color": color, "size": 6},
             hovertemplate="layer %{x}: median %{y:.3g}<extra></extra>",
         ))  # fmt: skip
-        notes.append(title_above(escape(name), domain, color))
+        notes.append(subplot_title(escape(name), domain, color))
         x = {
             "domain": [*domain], "range": [0.7, layers + 0.3],
             "dtick": 1 if layers <= 6 else 2, "title": {"text": "layer"},
@@ -198,5 +198,5 @@ def distributions_figure(
             "range": [-y_limit, y_limit], "showticklabels": slot == 0,
             "exponentformat": "power", "title": {"text": escape(y_title) if slot == 0 else ""},
         }  # fmt: skip
-        layout |= axes(slot, x, y_axis)
+        layout |= subplot_axes(slot, x, y_axis)
     return {"data": data, "layout": layout | {"annotations": notes}}

@@ -12,15 +12,15 @@ from lnlab.analysis.fisher import FAMILIES, GLM, actual_divergence, error_of_eq_
 from lnlab.analysis.random import normal
 from lnlab.figures.style import (
     INK,
-    axes,
     base_layout,
     format_number,
-    legend,
-    power_axis,
-    powers_around,
-    side_by_side,
+    legend_annotation,
+    log_axis_between_powers,
+    powers_of_ten_around,
+    side_by_side_domains,
+    subplot_axes,
+    subplot_title,
     thinning_line_styles,
-    title_above,
     trace,
 )
 from lnlab.nn import NORMS, NormLayer
@@ -189,14 +189,18 @@ def geometry_figure(curves: Mapping[str, GeometryCurves]) -> Figure:
                 **common,
             ))  # fmt: skip
         data += dots
-        domain = side_by_side(len(PARTS), 0.1025)[index]
+        domain = side_by_side_domains(len(PARTS), 0.1025)[index]
         shown = [several[index] for several in curves.values()]
-        low, high = powers_around([curve.y for curve in shown], -2, 2, step=2)
-        heights = power_axis(-18, 0) if subplot == "error" else power_axis(low, high)
+        low, high = powers_of_ten_around([curve.y for curve in shown], -2, 2, step=2)
+        heights = (
+            log_axis_between_powers(-18, 0)
+            if subplot == "error"
+            else log_axis_between_powers(low, high)
+        )
         places = {"domain": domain, "title": {"text": x}} | log_x_axis(subplot, shown)
-        layout |= axes(index, places, heights | {"title": {"text": y}})
-        notes.append(title_above(title, domain))
-    notes.append(legend(curves, 32))
+        layout |= subplot_axes(index, places, heights | {"title": {"text": y}})
+        notes.append(subplot_title(title, domain))
+    notes.append(legend_annotation(curves, 32))
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

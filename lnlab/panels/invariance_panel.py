@@ -23,13 +23,13 @@ from lnlab.figures.style import (
     PREDICTED,
     SIZES,
     VERMILLION,
-    axes,
+    annotation_above,
     base_layout,
     escape,
     format_number,
     line_styles,
-    side_by_side,
-    text_above,
+    side_by_side_domains,
+    subplot_axes,
     trace,
 )
 from lnlab.nn import BatchNormalizer, Normalizer, NormLayer
@@ -380,7 +380,7 @@ def movement_figure(
     )
     every = {"pre-activations a": given, **layers}
     colors = [INK, *(look["color"] for look in line_styles(layers).values())]
-    domains, data, notes = side_by_side(len(every), 0.025), [], []
+    domains, data, notes = side_by_side_domains(len(every), 0.025), [], []
     layout = base_layout(488, 66, 16, 52, 48)
     for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
         limit = output_axis_limit(every[name].row)
@@ -399,7 +399,9 @@ def movement_figure(
         ]
         words = fill(escape(name), LETTERS // len(every)).replace("\n", "<br>")
         font = {"color": color, "size": 14}
-        notes.append(text_above(f"<b>{words}</b>", sum(domains[slot]) / 2, 0, "center", font))
+        notes.append(
+            annotation_above(f"<b>{words}</b>", sum(domains[slot]) / 2, 0, "center", font)
+        )
         x = {
             "domain": domains[slot],
             "range": [-limit, limit],
@@ -408,7 +410,7 @@ def movement_figure(
             "showgrid": False,
         }
         y = {"domain": [0.575, 1], "range": [-DEPTH, PEAK], "visible": False}
-        layout |= axes(slot, x, y)
+        layout |= subplot_axes(slot, x, y)
     data += delta_sweep_traces(settings, layers, defects)
     layout |= delta_sweep_axes(settings) | {"annotations": notes}
     return {"data": data, "layout": layout}
@@ -486,7 +488,7 @@ def delta_sweep_axes(settings: InvariancePanelSettings) -> dict[str, dict[str, A
         "ticktext": ["0", "10⁻¹⁶", "10⁻¹²", "10⁻⁸", "10⁻⁴", "1", "10⁴"],
     }  # fmt: skip
     both = {"type": "log", "tickfont": {"size": 13}}
-    return axes(SWEPT, x | both, y | both)
+    return subplot_axes(SWEPT, x | both, y | both)
 
 
 def defect_table_figure(

@@ -17,10 +17,10 @@ from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.objective import Objective
 from lnlab.figures.landscape import (
     LOSS,
-    loss_surface,
-    minimum_marker,
-    scene,
-    statistics_sources,
+    centre_marker,
+    describe_statistics_sources,
+    loss_surface_trace,
+    scene_layout,
 )
 from lnlab.figures.style import (
     INK,
@@ -30,7 +30,7 @@ from lnlab.figures.style import (
     format_number,
     line_styles,
     log_axis,
-    note,
+    text_annotation,
     trace,
 )
 from lnlab.nn import BatchNormalizer
@@ -267,8 +267,11 @@ def plane_figure(surface: LossLandscape, uses_batch_statistics: bool) -> Figure:
     title = title_with_statistics_source(
         surface, "a plane through w", uses_batch_statistics, describe_losses_off_axis([surface])
     )
-    layout = base_layout(470, 8, 8, 44, 8) | {"scene": scene(HEIGHTS), "annotations": [title]}
-    traces = loss_surface(surface, HEIGHTS), minimum_marker(surface)
+    layout = base_layout(470, 8, 8, 44, 8) | {
+        "scene": scene_layout(HEIGHTS),
+        "annotations": [title],
+    }
+    traces = loss_surface_trace(surface, HEIGHTS), centre_marker(surface)
     return {"data": [trace.to_plotly_json() for trace in traces], "layout": layout}
 
 
@@ -277,12 +280,12 @@ def title_with_statistics_source(
 ) -> dict[str, Any]:
     """Return a title with where statistics come from, if the network takes any over cases."""
     where = (
-        escape(statistics_sources([surface]))
+        escape(describe_statistics_sources([surface]))
         if uses_batch_statistics
         else "No statistics over examples."
     )
     text = f"<b>{title}</b> &nbsp; {where}<br>{escape(second_line)}".removesuffix("<br>")
-    return note(text, 0, 1, 4, size=12) | {"align": "left"}
+    return text_annotation(text, 0, 1, 4, size=12) | {"align": "left"}
 
 
 def describe_losses_off_axis(surfaces: Sequence[LossLandscape]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 
-from lnlab.figures.style import add_title, caption_lines, escape, heading
+from lnlab.figures.style import add_title, count_caption_lines, escape, title_with_caption
 
 Figure = Mapping[str, Any]
 """A figure as plotly takes it: its traces (``data``) and its ``layout``."""
@@ -71,7 +71,7 @@ def figure_with_page_controls(
             those of the frame that has most.
         suggestions: things to try, as texts with the combination of stops of each.
     """
-    longest = max(caption_lines(frame.sentence) for frame in frames.values())
+    longest = max(count_caption_lines(frame.sentence) for frame in frames.values())
     padded = dict(
         zip(
             frames, pad_to_same_traces([frame.figure for frame in frames.values()]), strict=True
@@ -80,7 +80,10 @@ def figure_with_page_controls(
     stops = {}
     for position, (_, title, sentence) in frames.items():
         layout = {k: v for k, v in padded[position]["layout"].items() if k not in SIZE}
-        layout |= {"title": heading(title, sentence), "meta": {"caption": escape(sentence)}}
+        layout |= {
+            "title": title_with_caption(title, sentence),
+            "meta": {"caption": escape(sentence)},
+        }
         stops[",".join(map(str, position))] = padded[position]["data"], layout
     meta: dict[str, Any] = {
         "choices": [
@@ -93,7 +96,7 @@ def figure_with_page_controls(
         texts = suggestions.items()
         meta["suggestions"] = [{"text": escape(text), "stops": at} for text, at in texts]
     now = tuple(control.current_index for control in controls)
-    figure = add_title(go.Figure(padded[now]), *frames[now][1:], lines=longest)
+    figure = add_title(go.Figure(padded[now]), *frames[now][1:], min_caption_lines=longest)
     layout: Any = figure.layout
     return figure.update_layout(meta=layout.meta | meta)
 

@@ -13,12 +13,12 @@ from lnlab.analysis.feature_maps import MapStatistics, border_contrast, standard
 from lnlab.figures.style import (
     QUIET,
     SIZES,
-    axes,
+    annotation_above,
     base_layout,
     escape,
     format_number,
-    side_by_side,
-    text_above,
+    side_by_side_domains,
+    subplot_axes,
     trace,
 )
 from lnlab.panels.controls import dropdown
@@ -135,7 +135,7 @@ def maps_figure_dict(
     """Return the figure of maps as plain data; a map alone is no wider than one of three."""
     data, notes, layout = [], [], base_layout(346, 20, 50, 60, 20)
     for slot, (name, values) in enumerate(maps.items()):
-        left, right = side_by_side(SLOTS, 0.09)[slot]
+        left, right = side_by_side_domains(SLOTS, 0.09)[slot]
         height, width = np.shape(values)
         data.append(trace(
             "heatmap", f"map {slot}", slot, z=np.asarray(values), colorscale=SIZES,
@@ -143,8 +143,8 @@ def maps_figure_dict(
             colorbar={"x": right + 0.005, "len": 1.0, "thickness": 10, "xpad": 2},
         ))  # fmt: skip
         words = fill(escape(name), LETTERS).replace("\n", "<br>")
-        notes.append(text_above(words, (left + right) / 2, 8, "center", {}))
+        notes.append(annotation_above(words, (left + right) / 2, 8, "center", {}))
         x = {"domain": [left, right], "range": [-0.5, width - 0.5]}
         y = {"range": [height - 0.5, -0.5]}  # the first row on top
-        layout |= axes(slot, QUIET | x, QUIET | y)
+        layout |= subplot_axes(slot, QUIET | x, QUIET | y)
     return {"data": data, "layout": layout | {"annotations": notes}}

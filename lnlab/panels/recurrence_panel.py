@@ -13,14 +13,14 @@ from lnlab.analysis.random import normal
 from lnlab.analysis.rnn_dynamics import Dynamics, dynamics
 from lnlab.figures.style import (
     EDGE,
-    axes,
     base_layout,
     format_number,
-    legend,
-    power_axis,
-    side_by_side,
+    legend_annotation,
+    log_axis_between_powers,
+    side_by_side_domains,
+    subplot_axes,
+    subplot_title,
     thinning_line_styles,
-    title_above,
     trace,
 )
 from lnlab.kernels import fuse
@@ -172,11 +172,11 @@ def recurrence_figure(dynamics_by_norm: Mapping[str, Dynamics]) -> Figure:
                 x=np.arange(1.0, len(y) + 1), y=y,
                 hovertemplate="step %{x}: %{y:.3g}<extra></extra>",
             ))  # fmt: skip
-        domain = side_by_side(len(PARTS), 0.09)[index]
+        domain = side_by_side_domains(len(PARTS), 0.09)[index]
         time = {"domain": domain, "range": [0, steps + 1], "title": {"text": "time step t"}}
-        layout |= axes(index, time, power_axis(low, high))
-        notes.append(title_above(title, domain))
-    notes.append(legend(dynamics_by_norm, 32))
+        layout |= subplot_axes(index, time, log_axis_between_powers(low, high))
+        notes.append(subplot_title(title, domain))
+    notes.append(legend_annotation(dynamics_by_norm, 32))
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

@@ -50,7 +50,9 @@ FIGURES: dict[Any, Any] = {
     curves.line_chart: lambda t: curves.line_chart(
         {t: {t: (AT, SEEDS)}}, x=t, y=t, made_on=t, dots=[t], mark=(0.5, t)
     ),
-    curves.over_depth: lambda t: curves.over_depth([t, "1"], {t: AT[:2]}, y=t),
+    curves.line_chart_over_depth: lambda t: curves.line_chart_over_depth(
+        [t, "1"], {t: AT[:2]}, y=t
+    ),
     curves.paired_differences: lambda t: curves.paired_differences(
         {t: ([1.0], (0.0, 2.0))}, x=t, made_on=t
     ),
@@ -58,16 +60,18 @@ FIGURES: dict[Any, Any] = {
     curves.smoothness_ribbons: lambda t: curves.smoothness_ribbons(
         {t: {t: (AT, SEEDS, SEEDS)}}, made_on=t
     ),
-    landscape.bands: lambda t: landscape.bands({t: {t: [plane(AT)]}}, x=t, made_on=t),
+    landscape.loss_bands: lambda t: landscape.loss_bands({t: {t: [plane(AT)]}}, x=t, made_on=t),
     landscape.path_on_plane: path_on_plane,
-    landscape.surfaces: lambda t: landscape.surfaces({t: plane(AT, AT)}, made_on=t),
+    landscape.loss_surfaces: lambda t: landscape.loss_surfaces({t: plane(AT, AT)}, made_on=t),
     style.add_footnote: lambda t: style.add_footnote(drawn(), t),
     style.add_title: lambda t: style.add_title(drawn(), t, t),
-    tables.configuration_squares: lambda t: tables.configuration_squares(
+    tables.configuration_heatmaps: lambda t: tables.configuration_heatmaps(
         {t: (np.arange(16.0),) * 3}, value=t, made_on=t, outlined={t: 3}
     ),
     tables.matrices: lambda t: tables.matrices({t: SEEDS}, rows=t, columns=t),
-    tables.pictures: lambda t: tables.pictures(np.zeros((1, 2, 3, 4, 4)), rows=[t], made_on=t),
+    tables.picture_rows: lambda t: tables.picture_rows(
+        np.zeros((1, 2, 3, 4, 4)), rows=[t], made_on=t
+    ),
     tables.table: lambda t: tables.table(pd.DataFrame({t: [t]})),
     effects_figure: lambda t: effects_figure(claims(t)),
 }

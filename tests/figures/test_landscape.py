@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from lnlab.figures.landscape import (
-    bands,
+    loss_bands,
+    loss_surfaces,
     path_on_plane,
-    surfaces,
 )
 
 X, Y = np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)
@@ -33,7 +33,9 @@ def notes(figure):
 
 
 def test_a_band_holds_every_line():
-    figure: Any = bands({"here": {"layer": [line(), line(1.0), line(-0.2)]}}, x="α", made_on="")
+    figure: Any = loss_bands(
+        {"here": {"layer": [line(), line(1.0), line(-0.2)]}}, x="α", made_on=""
+    )
     band, *each = figure.data
     np.testing.assert_array_equal(band.y[:5], 1.5 + X**2)
     np.testing.assert_array_equal(band.y[5:], (0.3 + X**2)[::-1])
@@ -45,7 +47,7 @@ def test_a_band_holds_every_line():
 def test_surfaces_share_heights_and_are_stamped():
     low = sheet()
     high = landscape(10 * low.losses, X, Y, bn_stats="running")
-    figure: Any = surfaces({"one": low, "other": high}, made_on=MADE)
+    figure: Any = loss_surfaces({"one": low, "other": high}, made_on=MADE)
     one, peg, other, _ = figure.data
     np.testing.assert_allclose(10.0**one.z, low.losses.T)
     np.testing.assert_allclose(one.customdata, low.losses.T)
@@ -59,7 +61,7 @@ def test_surfaces_share_heights_and_are_stamped():
 def test_a_plane_of_losses_below_0_is_refused():
     low = landscape(X[:, None] ** 2 + Y**2 / 10 - 2.0, X, Y)
     with pytest.raises(ValueError, match=r"losses go down to -2, .* add a constant"):
-        surfaces({"low": low}, made_on=MADE)
+        loss_surfaces({"low": low}, made_on=MADE)
 
 
 def test_a_path_lies_on_its_plane_and_its_distance_beside_it():

@@ -9,11 +9,11 @@ from lnlab.figures.style import (
     NAMED,
     NORMALIZERS,
     OTHERS,
-    base_name,
     legend_rank,
     line_styles,
     linear_axis,
     log_axis,
+    variant_base_name,
 )
 from lnlab.nn import NORMS
 
@@ -51,9 +51,9 @@ def test_no_two_names_look_alike_and_all_stand_out_from_white():
 
 
 def test_a_variant_has_the_colour_of_its_normalizer_or_a_shade_of_it():
-    assert base_name("weight, mean-only batch, frozen") == "weight, mean-only batch"
-    assert base_name("batch hidden") == "batch"
-    assert base_name("layered") == ""
+    assert variant_base_name("weight, mean-only batch, frozen") == "weight, mean-only batch"
+    assert variant_base_name("batch hidden") == "batch"
+    assert variant_base_name("layered") == ""
     assert line_styles(["batch, frozen"])["batch, frozen"]["color"] == NORMALIZERS["batch"]
     looks = line_styles(["batch, frozen", "layer", "batch", "batch, recomputed"])
     assert looks["batch"]["color"] == NORMALIZERS["batch"]

@@ -8,9 +8,9 @@ from plotly.colors import sample_colorscale
 
 from lnlab.figures.style import SIZES, text_color_on
 from lnlab.figures.tables import (
-    configuration_squares,
+    configuration_heatmaps,
     matrices,
-    pictures,
+    picture_rows,
 )
 
 A = np.array([[1.0, -2, 3], [4, -5, 0]])
@@ -35,7 +35,7 @@ def test_cells_are_the_numbers_on_one_scale_or_on_their_own():
 def test_every_configuration_stands_in_its_cell_in_black_or_white():
     means = np.linspace(0.0, 1.0, 16)
     squares = {"validation": (means, means - 0.1, means + 0.1), "test": (means,) * 3}
-    figure: Any = configuration_squares(
+    figure: Any = configuration_heatmaps(
         squares, value="accuracy", made_on="synthetic data", outlined={"test": 6}
     )
     heat = figure.data[0]
@@ -52,7 +52,7 @@ def test_every_configuration_stands_in_its_cell_in_black_or_white():
 
 def test_every_picture_stands_in_its_row_and_column_inside_a_white_frame():
     cases = np.random.default_rng(0).random((2, 3, 3, 4, 5))
-    figure: Any = pictures(cases, rows=["a", "b"], made_on="synthetic data")
+    figure: Any = picture_rows(cases, rows=["a", "b"], made_on="synthetic data")
     sheet = figure.data[0].z
     assert sheet.shape == (2 * 6, 3 * 7, 3)
     there = sheet[6 + 1 : 6 + 5, 2 * 7 + 1 : 2 * 7 + 6]

@@ -14,10 +14,10 @@ from lnlab.figures.style import (
     PURPLE,
     QUIET,
     VERMILLION,
-    axes,
     base_layout,
     escape,
-    note,
+    subplot_axes,
+    text_annotation,
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
@@ -119,11 +119,11 @@ def reading_figure(
     rows = int(lines[-1]) + 1
     block = LINE * rows + 34  # pixels of a reader: its lines, and what is above them
     pixels = block * max(1, len(attentions))
-    notes, data = [note(f"<b>{escape(question.query)}</b>", 0, 1.0, 26)], []
+    notes, data = [text_annotation(f"<b>{escape(question.query)}</b>", 0, 1.0, 26)], []
     layout = base_layout(pixels + 60, 12, 12, 50, 10)
     for slot, (name, (alpha, above)) in enumerate(attentions.items()):
         top = 1 - (block * slot + 30) / pixels
-        notes.append(note(f"<b>{escape(name)}</b>  {escape(above)}", 0, top, 2))
+        notes.append(text_annotation(f"<b>{escape(name)}</b>  {escape(above)}", 0, top, 2))
         cells = np.full((rows, LETTERS), np.nan)
         for word, line, begin, weight in zip(words, lines, begins, alpha, strict=True):
             cells[line, begin : begin + len(word)] = weight
@@ -139,7 +139,7 @@ def reading_figure(
             textfont=FONT | {"color": [colours.get(word, INK) for word in words]},
         ))  # fmt: skip
         y = {"domain": [max(0.0, top - LINE * rows / pixels), top], "range": [rows - 0.5, -0.5]}
-        layout |= axes(slot, QUIET | {"range": [-0.6, LETTERS - 0.4]}, QUIET | y)
+        layout |= subplot_axes(slot, QUIET | {"range": [-0.6, LETTERS - 0.4]}, QUIET | y)
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

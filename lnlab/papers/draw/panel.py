@@ -11,11 +11,11 @@ from lnlab.figures.style import (
     ORANGE,
     QUIET,
     VERMILLION,
-    axes,
-    axis_number,
+    axis_name_suffix,
     base_layout,
     escape,
-    note,
+    subplot_axes,
+    text_annotation,
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
@@ -139,11 +139,11 @@ def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Fig
     for slot, (name, (text, traces)) in enumerate(sketches.items()):
         top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / pixel_height
         y_domain = [max(0.0, top - ROW / pixel_height), top]
-        notes.append(note(f"<b>{escape(name)}</b>  {escape(text)}", 0, top, 4))
+        notes.append(text_annotation(f"<b>{escape(name)}</b>  {escape(text)}", 0, top, 4))
         for column, (kind, (x_domain, _)) in enumerate(COLUMNS.items()):
             subplot = len(COLUMNS) * slot + column
             height, width = traces[kind]["z"].shape
-            number, around = axis_number(subplot), 0.02 if kind == "dreams" else AROUND
+            number, around = axis_name_suffix(subplot), 0.02 if kind == "dreams" else AROUND
             data.append(trace(
                 "heatmap", f"{kind} {slot}", subplot, colorscale="Greys", zmin=0, zmax=255,
                 showscale=False, hoverinfo="skip", **traces[kind],
@@ -163,9 +163,11 @@ def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Fig
             y_range = [height + 0.5 + around * height, 0.5 - around * height]
             fixed = QUIET | {"constrain": "domain"}
             y = {"domain": y_domain, "range": y_range, "scaleanchor": f"x{number}"}
-            layout |= axes(subplot, fixed | {"domain": x_domain, "range": x_range}, fixed | y)
+            layout |= subplot_axes(
+                subplot, fixed | {"domain": x_domain, "range": x_range}, fixed | y
+            )
     for (left, _), words in COLUMNS.values():
-        notes.append(note(words, left, 1 - HEAD / pixel_height, 4))
+        notes.append(text_annotation(words, left, 1 - HEAD / pixel_height, 4))
     return {"data": data, "layout": layout | {"annotations": notes, "shapes": edges}}
 
 

@@ -22,11 +22,11 @@ from lnlab.figures.style import (
     SIZES,
     VERMILLION,
     add_footnote,
-    axes,
-    axis_number,
+    axis_name_suffix,
     base_layout,
     escape,
-    note,
+    subplot_axes,
+    text_annotation,
     trace,
 )
 from lnlab.panels.controls import LABELLED, dropdown, options_slider, play_buttons
@@ -289,12 +289,12 @@ def partly_written_figure(
             ))  # fmt: skip
         top, block = 1 - slot / count, 1 / count
         text = f"<b>{escape(name)}</b>  {escape(line.caption)}"
-        notes.append(note(text, 0, top - 0.02 * block) | {"yanchor": "top"})
+        notes.append(text_annotation(text, 0, top - 0.02 * block) | {"yanchor": "top"})
         y = {
             "domain": [top - 0.49 * block, top - 0.12 * block], "range": [low[1], high[1]],
-            "scaleanchor": f"x{axis_number(page)}",
+            "scaleanchor": f"x{axis_name_suffix(page)}",
         }  # fmt: skip
-        layout |= axes(page, QUIET | {"range": [low[0], high[0]]}, QUIET | y)
+        layout |= subplot_axes(page, QUIET | {"range": [low[0], high[0]]}, QUIET | y)
         fixed = {"fixedrange": True, "showgrid": False}
         labels = [escape(character) for character in line_text]
         characters = {"tickvals": [*range(U)], "ticktext": labels, "tickfont": {"size": 9}}
@@ -303,7 +303,7 @@ def partly_written_figure(
             "title": POINTS if slot == count - 1 else {"text": ""},
         }
         places = {"domain": [top - 0.87 * block, top - 0.52 * block], "range": [U - 0.5, -0.5]}
-        layout |= axes(below, fixed | points, fixed | places | characters)
+        layout |= subplot_axes(below, fixed | points, fixed | places | characters)
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

@@ -11,10 +11,10 @@ import torch
 from lnlab.figures.style import (
     MARK,
     SIZES,
-    axes,
     base_layout,
     escape,
-    note,
+    subplot_axes,
+    text_annotation,
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
@@ -152,7 +152,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
     known = begins is not None and ends is not None
     labels = [escape(unit) for unit in utterance.units]
     truth = {"mode": "lines", "line": {"color": MARK, "width": 1.5}, "hoverinfo": "skip"}
-    data, notes = [], [note(f"<b>{escape(title)}</b>", 0, 1.0, 34)]
+    data, notes = [], [text_annotation(f"<b>{escape(title)}</b>", 0, 1.0, 34)]
     layout = base_layout(760, 60, 12, 56, 46)
     time = {"range": [0, HOP * T]}
     sound = {"z": bands.T, "x": HOP * np.arange(T), "y": np.arange(1.0, filters + 1)}
@@ -170,7 +170,7 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
         x = {"domain": COLUMNS[column] if maps else (0, 1)} | time | above
         mel = {"text": "" if column else "mel filter"}
         y = {"domain": ROWS[0], "range": [0.5, filters + 0.5], "title": mel}
-        layout |= axes(column, x, y)
+        layout |= subplot_axes(column, x, y)
     for slot, (name, (alpha, step, score, share)) in enumerate(maps.items()):
         subplot, lowest = slot + FIRST, slot + 2 >= len(maps)
         data.append(trace(
@@ -188,9 +188,9 @@ def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title:
             "domain": ROWS[subplot // 2], "range": [len(labels) - 0.5, -0.5],
             "tickvals": [*range(len(labels))], "ticktext": labels, "showgrid": False,
         }  # fmt: skip
-        layout |= axes(subplot, {"domain": COLUMNS[slot % 2]} | time | seconds, y)
+        layout |= subplot_axes(subplot, {"domain": COLUMNS[slot % 2]} | time | seconds, y)
         text = f"<b>{escape(name)}</b> {escape(score)}<br>{escape(share)}"
-        notes.append(note(text, left, top, 6, size=12) | {"align": "left"})
+        notes.append(text_annotation(text, left, top, 6, size=12) | {"align": "left"})
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

@@ -18,9 +18,9 @@ from lnlab.figures.style import (
     ORANGE,
     QUIET,
     VERMILLION,
-    axes,
     base_layout,
     escape,
+    subplot_axes,
     trace,
 )
 from lnlab.panels.controls import dropdown, text_box
@@ -315,13 +315,13 @@ def order_layout(result: CaptionSearchResult) -> dict[str, Any]:
     }  # fmt: skip
     left, right = {"domain": [0, 0.56]}, {"domain": [0.6, 1]}
     pictures = {"domain": [0.46, 1], "range": [2.62, -0.05]}
-    layout |= axes(0, QUIET | left | {"range": [-0.05, 4.4]}, QUIET | pictures)
+    layout |= subplot_axes(0, QUIET | left | {"range": [-0.05, 4.4]}, QUIET | pictures)
     captions = {"domain": [0.04, 1], "range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]}
     x = {"range": [0, 1.15 * widest], "title": {"text": "violation"}}
-    layout |= axes(1, right | x, QUIET | captions)
+    layout |= subplot_axes(1, right | x, QUIET | captions)
     count = {"domain": [0, 0.34], "type": "log", "title": {"text": "pictures"}, "dtick": 1}
     x = {"title": {"text": "penalty of the caption with each picture"}}
-    return layout | axes(2, left | x, count)
+    return layout | subplot_axes(2, left | x, count)
 
 
 def picture_words_trace(result: CaptionSearchResult) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from lnlab.figures.style import (
     ORANGE,
     QUIET,
     VERMILLION,
-    axes,
-    axis_number,
+    axis_name_suffix,
     base_layout,
     escape,
-    note,
+    subplot_axes,
+    text_annotation,
     trace,
 )
 from lnlab.panels.controls import (
@@ -239,7 +239,7 @@ def thoughts_figure(
     lowest = min(
         [0.0, *(cosine for each in seen.values() for _, cosine in each.nearest_sentences)]
     )
-    small = partial(note, size=12)
+    small = partial(text_annotation, size=12)
     data, notes = [], [small(f"<b>{escape(sentence)}</b>", 0, 1.09)]
     layout = base_layout(720, 12, 12, 70, 36)
     fixed = {"fixedrange": True}
@@ -250,7 +250,7 @@ def thoughts_figure(
     }
     rows = QUIET | {"range": [-NEIGHBOURS - 0.3, -0.3], "domain": [0.0, 0.38]}
     for slot, (name, it) in enumerate(seen.items()):
-        above, below, number = 2 * slot, 2 * slot + 1, axis_number(2 * slot + 1)
+        above, below, number = 2 * slot, 2 * slot + 1, axis_name_suffix(2 * slot + 1)
         points, near = it.sentence_points, it.nearest_sentences
         left, right = slot / columns, (slot + 0.94) / columns
         data += [
@@ -291,8 +291,8 @@ def thoughts_figure(
             for k, (text, _) in enumerate(near)
         ]
         x = {"domain": [left, right]}
-        layout |= axes(above, x | bare, {"domain": [0.5, 0.96]} | bare)
-        layout |= axes(below, x | cosine, rows)
+        layout |= subplot_axes(above, x | bare, {"domain": [0.5, 0.96]} | bare)
+        layout |= subplot_axes(below, x | cosine, rows)
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 

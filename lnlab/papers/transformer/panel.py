@@ -17,9 +17,9 @@ from lnlab.figures.style import (
     band,
     base_layout,
     format_number,
-    legend,
+    legend_annotation,
     log_axis,
-    powers_around,
+    powers_of_ten_around,
     thinning_line_styles,
     trace,
 )
@@ -230,7 +230,7 @@ def draw_variance(settings: DepthPanelSettings) -> TitledFigure:
     }  # fmt: skip
     figure = mean_and_range_figure(
         np.arange(settings.depth + 1.0), lines, "after layer %{x}: %{y:.3g}", x,
-        powers_around(lines.values(), -0.5, 0.5), "variance of the stream",
+        powers_of_ten_around(lines.values(), -0.5, 0.5), "variance of the stream",
     )  # fmt: skip
     return TitledFigure(figure, f"variance, {_describe_networks(settings)}", sentence)
 
@@ -283,7 +283,7 @@ def gradient_norm_by_layer_figure(norms: ValuesByDraw) -> Figure:
     }  # fmt: skip
     return mean_and_range_figure(
         np.arange(1.0, layers + 1), norms, "layer %{x}: %{y:.3g}", x,
-        powers_around(norms.values(), -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
+        powers_of_ten_around(norms.values(), -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
     )  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def loss_by_step_size_figure(losses: ValuesByDraw) -> Figure:
         "title": {"text": "first step of Adam, η"}, "type": "log", "dtick": 1,
         "exponentformat": "power",
     }  # fmt: skip
-    _, high = powers_around(losses.values(), LEAST, 1)
+    _, high = powers_of_ten_around(losses.values(), LEAST, 1)
     hover = "η = %{x:.2g}: %{y:.3g} nats"
     return mean_and_range_figure(
         STEPS, losses, hover, x, (LEAST, high), "loss after this step (nats)"
@@ -324,7 +324,7 @@ def mean_and_range_figure(
             hovertemplate=f"{hover_text}<extra></extra>",
         ))  # fmt: skip
     layout = base_layout(380, 60, 12, 40, 46) | {
-        "annotations": [legend(spread, 10)],
+        "annotations": [legend_annotation(spread, 10)],
         "xaxis": x_axis,
         "yaxis": log_axis([10.0**power for power in y_powers])
         | {"range": [*y_powers], "title": {"text": y_title}},
