@@ -89,7 +89,7 @@ def floor(experiment: Experiment) -> Callable[[], object]:
     """The matrix products of the compiled loop, there and back, and nothing else."""
     net = experiment.model(0, MNIST)
     assert isinstance(net, FusedDRAW)
-    of = net.loop()
+    of = net.make_loop_if_supported()
     assert of is not None
     x = torch.zeros(experiment.batch_size, 28 * 28)
     parameters, noise = [p.detach() for p in net.loop_parameters()], net.sample_noise(x)

@@ -30,7 +30,7 @@ UNITS = 64, 128
 POINTS, CHARACTERS = 317, 12
 LINES: Any = SimpleNamespace(
     alphabet=Alphabet(ALPHABETS["unipen"]),
-    train=[SimpleNamespace(text="a" * CHARACTERS, steps=POINTS)],
+    train=[SimpleNamespace(text="a" * CHARACTERS, num_steps=POINTS)],
 )
 
 
@@ -78,7 +78,7 @@ ARMS = "layer", "none"
 def stepped(experiment: Experiment) -> HandwritingNet:
     """The net of seed 0, its window moved point by point."""
     torch.manual_seed(0)
-    return fuse(experiment.net(LINES.alphabet, CHARACTERS / POINTS))
+    return fuse(experiment.make_net(LINES.alphabet, CHARACTERS / POINTS))
 
 
 def lines(B: int) -> LineBatch:
@@ -119,10 +119,10 @@ def moved(net: FusedHandwriting) -> Callable[[], None]:
 def floor(net: FusedHandwriting) -> Callable[[], object]:
     """The matrix products of that loop, there and back, and nothing else."""
     batch, memory = lines(16), net.initial_state(16)
-    loop = net.loop(batch.text)
+    loop = net.make_loop_if_supported(batch.text)
     assert loop is not None
     x = batch.x.transpose(0, 1).contiguous()
-    start = [a.detach().contiguous() for a in (*memory.states[0], memory.kappa, memory.w)]
+    start = [a.detach().contiguous() for a in (*memory.lstm_states[0], memory.kappa, memory.w)]
     parameters = [p.detach() for p in net.loop_parameters()]
     slopes = [torch.empty_like(p) for p in parameters]
     problem = loop.problem([x, *start, *parameters], {})

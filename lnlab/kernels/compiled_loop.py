@@ -77,15 +77,17 @@ class CompiledLoop:
     keep: bool = field(default=False, init=False)
     """True if there will be a backward pass."""
 
-    def _sized(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> Any:
+    def _problem_with_sizes(
+        self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
+    ) -> Any:
         """Return the C structure with its sizes alone."""
         raise NotImplementedError
 
-    def _outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+    def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
         """Return empty tensors for the outputs: those that have gradients, and others."""
         raise NotImplementedError
 
-    def _constants(self) -> Tensors:
+    def _constant_tensors(self) -> Tensors:
         """Return tensors that the loop reads besides its inputs, by name."""
         return {}
 
@@ -101,13 +103,13 @@ class CompiledLoop:
         The tensors must outlive it.
         """
         count = len(self.inputs)
-        problem = self._sized(tensors[:count], tensors[count:])
+        problem = self._problem_with_sizes(tensors[:count], tensors[count:])
         self.eps_array = (ctypes.c_double * len(self.eps))(*self.eps)  # outlives the call, too
         problem.eps = ctypes.addressof(self.eps_array)
         if parameters := [p.data_ptr() for p in tensors[count:]]:
             problem.parameters[:] = parameters
         inputs = dict(zip(self.inputs, tensors[:count], strict=True))
-        for name, tensor in {**inputs, **self._constants(), **others}.items():
+        for name, tensor in {**inputs, **self._constant_tensors(), **others}.items():
             setattr(problem, name, tensor.data_ptr() or None)
         return problem
 
@@ -118,7 +120,7 @@ class LoopFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loop: CompiledLoop, *tensors):
         tensors = [a.detach().contiguous() for a in tensors]
-        outputs, others = loop._outputs(tensors[: len(loop.inputs)])
+        outputs, others = loop._empty_outputs(tensors[: len(loop.inputs)])
         problem = loop.problem(tensors, outputs | others)
         if loop.keep:
             # what the backward pass needs lies in memory of the library's own

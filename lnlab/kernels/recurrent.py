@@ -127,20 +127,22 @@ class RecurrentLoop(CompiledLoop):
         """True if the state is h and c."""
         return self.kernel in (Kernel.LSTM, Kernel.DRAW, Kernel.PLAIN_LSTM, Kernel.BATCH_LSTM)
 
-    def _sized(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> Problem:
+    def _problem_with_sizes(
+        self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
+    ) -> Problem:
         """Return the C structure with its sizes alone."""
         x, h0 = inputs[0], inputs[4]
         sizes = *x.shape, h0.shape[1], self.reverse, self.threads, l2_cache_bytes()
         uses_batch = 0 if self.moments is None else self.moments.uses_batch
         return Problem(self.kernel, x.dtype == torch.float64, *sizes, uses_batch)
 
-    def _constants(self) -> Tensors:
+    def _constant_tensors(self) -> Tensors:
         """Return lengths, mask and statistics, where there are any."""
         statistics = None if self.moments is None else self.moments.all
         given = {"lengths": self.lengths, "mask": self.dropout_mask, "statistics": statistics}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
 
-    def _outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+    def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
         """Return empty tensors for the outputs, all of which have gradients."""
         x, h0, *c0 = inputs[0], *inputs[4:]
         outputs = {"y": empty_in_pool(self.lib, x, (*x.shape[:2], h0.shape[1]))}

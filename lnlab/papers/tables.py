@@ -424,7 +424,7 @@ def batch_layer_norm_table(arms: Arms, task: BatchLayerNormExperiment) -> pd.Dat
     test`` of the one that is best on the test itself, as published. NaN where nothing was
     published.
     """
-    logs = published.read_logs(task.name, task.batch_size)
+    logs = published.read_logs_by_arm(task.name, task.batch_size)
     tested = published.read_test_scores(task.name, task.batch_size).accuracy
     table = {}
     for arm in sorted(arms, key=[*ARMS].index):

@@ -19,8 +19,8 @@ from lnlab.papers.attentive_reader.data import (
     BLANK,
     EncodedQuestions,
     Question,
-    guessing_accuracies,
-    guessing_candidates,
+    accuracies_by_heuristic,
+    guesses_by_heuristic,
     keep_most_similar_sentences,
 )
 from lnlab.papers.attentive_reader.model import (
@@ -55,9 +55,9 @@ def test_articles_are_read_when_they_are_used(tmp_path, monkeypatch):
     assert [*cnn.entity_ids] == [*range(3, 14)]
     assert {"training", "validation"} < {*cnn.vocabulary.words}
     assert "test" not in cnn.vocabulary
-    assert cnn.max_lengths == (19, 7)
+    assert cnn.longest_passage_and_query == (19, 7)
     read = []
-    monkeypatch.setattr(questions, "read_article", lambda file: read.append(file.name))
+    monkeypatch.setattr(questions, "read_article_question", lambda file: read.append(file.name))
     _ = cnn.train[3]
     assert len(read) == 1
     sentences = ("a b .", "c d e .", ". . .", "e f a .", "d c .")
@@ -122,7 +122,7 @@ def test_names_stand_inside_sentences_and_words_are_neither_rare_nor_common():
 
 def test_no_shortcut_answers_the_cloze():
     """A model that is right in more than half of the questions has read."""
-    scores = guessing_accuracies(
+    scores = accuracies_by_heuristic(
         questions.make_cloze_questions(None, (("test", 2000),))["test"]
     )
     assert scores.pop("ceiling") == 1
@@ -136,7 +136,7 @@ def test_no_shortcut_answers_the_cloze():
         "@entity1",
     )
     assert {
-        name: [*candidates] for name, candidates in guessing_candidates(question).items()
+        name: [*candidates] for name, candidates in guesses_by_heuristic(question).items()
     } == {
         "any candidate": [f"@entity{k}" for k in range(4)],
         "one that is there and not asked about": ["@entity2", "@entity0", "@entity1"],
@@ -146,7 +146,9 @@ def test_no_shortcut_answers_the_cloze():
         "the nearest to who is asked about": ["@entity1"],
         "one of the sentence most like the question": ["@entity0", "@entity1"],
     }
-    assert guessing_accuracies([question])["one of the sentence most like the question"] == 0.5
+    assert (
+        accuracies_by_heuristic([question])["one of the sentence most like the question"] == 0.5
+    )
 
 
 # --- the model --------------------------------------------------------------------------------
@@ -244,7 +246,7 @@ def test_entities_are_renamed_alike_in_passage_question_and_answer():
     experiment = replace(SMOKE, seeds=(0, 1))
     dataset = experiment.dataset()
     batches = experiment.batches(dataset)
-    x, y = dataset.encoded("train").batch(range(len(dataset.train)))
+    x, y = dataset.encoded_split("train").batch(range(len(dataset.train)))
     known = {pattern(x, y, k, dataset): k for k in range(len(y))}
     seen = set()
     for x, y in batches.epoch(0):
@@ -274,11 +276,11 @@ def pattern(x, y, row, dataset):
 def test_population_statistics_are_of_each_time_step_and_the_last_serves_later_ones():
     dataset = SMOKE.dataset()
     model = replace(SMOKE, norm="batch everywhere").model(0, dataset)
-    train = dataset.encoded("train")
-    evaluate.recompute_statistics(model, train, 16)
+    train = dataset.encoded_split("train")
+    evaluate.recompute_population_statistics_(model, train, 16)
     cell = model.passage.cells[0]
     means = cell.norm_x.running_mean
-    assert means.shape == (dataset.max_lengths[0], 4 * 8)
+    assert means.shape == (dataset.longest_passage_and_query[0], 4 * 8)
     x, _ = train.batch(range(len(train)))
     a = F.embedding(x.passage[:, 2], model.word) @ cell.W_x.T
     torch.testing.assert_close(means[2], a.mean(0), rtol=1e-4, atol=1e-6)  # float32
@@ -292,8 +294,10 @@ def test_metrics_are_those_of_the_answers(norm):
     experiment = replace(SMOKE, norm=norm)
     dataset = experiment.dataset()
     model, size = experiment.model(0, dataset), experiment.batch_size
-    valid = dataset.encoded("valid")
-    values = evaluate.measure(copy.deepcopy(model), dataset, size, test=False)
+    valid = dataset.encoded_split("valid")
+    values = evaluate.validation_and_test_metrics(
+        copy.deepcopy(model), dataset, size, include_test=False
+    )
     if norm == "layer":
         assert values["valid_nll"] == values["valid_nll_batch"]
         x, y = valid.batch(range(len(dataset.valid)))

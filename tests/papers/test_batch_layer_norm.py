@@ -14,13 +14,13 @@ from lnlab.papers.batch_layer_norm.evaluate import (
     configuration_metrics,
     score_in_batches,
     score_with_batch_statistics,
-    use_configuration,
+    temporarily_use_configuration,
 )
 from lnlab.papers.batch_layer_norm.model import (
     ARMS,
     KerasBatchNorm,
     ReviewReader,
-    batch_layer_norms,
+    find_batch_layer_norms,
 )
 from lnlab.training import Evaluation, stack
 
@@ -155,10 +155,10 @@ def test_an_lstm_drops_the_same_units_at_each_step_in_training_alone():
     x = torch.randn(M, 8, cell.input_size, generator=generator).double().requires_grad_()
     weights = [x, cell.W_x, cell.W_h, cell.b]
     torch.manual_seed(3)
-    outputs = model.run_lstm(layer, x)
+    outputs = model.lstm_states(layer, x)
     torch.manual_seed(3)
     h, c = cell.initial_state(x.transpose(0, 1))
-    mask_x, mask_h = model.dropout_mask(x[:, 0]), model.dropout_mask(h)
+    mask_x, mask_h = model.dropout_mask_like(x[:, 0]), model.dropout_mask_like(h)
     assert {*mask_x.flatten().tolist(), *mask_h.flatten().tolist()} == {0.0, 1.25}
     states = []
     for t in range(8):
@@ -246,12 +246,12 @@ def test_every_configuration_is_scored_and_two_are_chosen():
     splits = {"valid": images(2 * M), "test": images(4 * M)}
     metrics = configuration_metrics(model, splits, M, scoring)
     for name in CONFIGURATIONS:
-        with use_configuration(batch_layer_norms(model), name):
+        with temporarily_use_configuration(find_batch_layer_norms(model), name):
             for split, examples in splits.items():
                 expected = score_in_batches(model, examples, M, scoring)
                 assert metrics[f"{split}_nll_{name}"] == expected.nll
                 assert metrics[f"{split}_accuracy_{name}"] == expected.accuracy
-    assert all(norm.population == "FFFF" for norm in batch_layer_norms(model))
+    assert all(norm.population == "FFFF" for norm in find_batch_layer_norms(model))
     for split, word in (("valid", "chosen"), ("test", "optimistic")):
         best = min(CONFIGURATIONS, key=lambda name: metrics[f"{split}_nll_{name}"])
         assert metrics[f"{word}_accuracy"] == metrics[f"test_accuracy_{best}"]

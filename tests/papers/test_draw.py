@@ -10,7 +10,13 @@ from torch.distributions import Bernoulli, Normal
 from lnlab import data
 from lnlab.papers.draw import Experiment, evaluate
 from lnlab.papers.draw.experiment import check_drawable
-from lnlab.papers.draw.model import DRAW, MISTAKES, filterbank, kl_divergence, make_window
+from lnlab.papers.draw.model import (
+    DRAW,
+    MISTAKES,
+    filterbank,
+    kl_to_standard_normal,
+    window_from_linear_outputs,
+)
 
 SHAPE, H, Z, T, B = (7, 6), 5, 3, 4, 6
 SMOKE = Experiment(preset="smoke", seeds=(0,))
@@ -50,7 +56,7 @@ def test_a_filter_outside_the_image_sums_to_1_and_has_a_gradient():
 
 
 def test_a_window_of_zeros_is_the_whole_image():
-    window = make_window(torch.zeros(1, 5), (7, 9), 5)
+    window = window_from_linear_outputs(torch.zeros(1, 5), (7, 9), 5)
     assert [float(value) for value in window] == [5.0, 4.0, 2.0, 1.0, 1.0]
     mu = 5 + (torch.arange(1, 6) - 3) * float(window.stride)
     assert mu.tolist() == [1, 3, 5, 7, 9]  # from edge to edge of the longer side
@@ -68,7 +74,7 @@ def test_a_drawing_is_its_equations_image_by_image(norm, shape):
         settings = window.stride[None], window.variance[None], count
         return (
             filterbank(middle[None], *settings, pixels)[0]
-            for middle, pixels in ((window.x, width), (window.y, height))
+            for middle, pixels in ((window.center_x, width), (window.center_y, height))
         )
 
     def step(cell, x, h, c):  # eq. 29-31
@@ -80,7 +86,9 @@ def test_a_drawing_is_its_equations_image_by_image(norm, shape):
         c = net.first
         (e_h, e_c), (d_h, d_c) = ((s[0], s[1]) for s in (net.encoder.first, net.decoder.first))
         for t in range(T):
-            window = make_window(net.reader.W @ d_h + net.reader.b_inside, shape, 2)
+            window = window_from_linear_outputs(
+                net.reader.W @ d_h + net.reader.b_inside, shape, 2
+            )
             F_X, F_Y = filters(window, 2)
             error = x[b] - torch.sigmoid(c)
             r = torch.stack([F_Y @ image.view(shape) @ F_X.T for image in (x[b], error)])
@@ -90,15 +98,15 @@ def test_a_drawing_is_its_equations_image_by_image(norm, shape):
             z = mean + log_sigma.exp() * noise[t, b]
             d_h, d_c = step(net.decoder, z, d_h, d_c)
             raw = net.writer.W @ d_h + net.writer.b_inside
-            window = make_window(raw[:5], shape, 3)
+            window = window_from_linear_outputs(raw[:5], shape, 3)
             F_X, F_Y = filters(window, 3)
             c = c + (F_Y.T @ raw[5:].view(3, 3) @ F_X / window.intensity).flatten()
             torch.testing.assert_close(drawing.canvases[t, b], c)
             torch.testing.assert_close(drawing.z[t, b], z)
-            torch.testing.assert_close(drawing.write.x[t, b], window.x)
+            torch.testing.assert_close(drawing.write_windows.center_x[t, b], window.center_x)
     canvases, windows = net.draw_from_latents(drawing.z)  # the decoder alone
     torch.testing.assert_close(canvases, drawing.canvases)
-    torch.testing.assert_close(windows.stride, drawing.write.stride)
+    torch.testing.assert_close(windows.stride, drawing.write_windows.stride)
 
 
 def test_the_loss_is_that_of_torch_distributions():
@@ -109,10 +117,12 @@ def test_the_loss_is_that_of_torch_distributions():
     drawing = net.draw(x, net.sample_noise(x))
     expected = -Bernoulli(logits=drawing.canvases[-1]).log_prob(x).sum(-1)
     torch.testing.assert_close(canvas, expected)
-    q, prior = Normal(drawing.mean, drawing.log_sigma.exp()), Normal(0.0, 1.0)
+    q, prior = Normal(drawing.q_mean, drawing.q_log_sigma.exp()), Normal(0.0, 1.0)
     expected = distributions.kl_divergence(q, prior).sum(-1)
     torch.testing.assert_close(kl, expected.sum(0))
-    torch.testing.assert_close(kl_divergence(drawing.mean, drawing.log_sigma), expected)
+    torch.testing.assert_close(
+        kl_to_standard_normal(drawing.q_mean, drawing.q_log_sigma), expected
+    )
 
 
 def test_importance_weights_estimate_log_p_where_it_is_known():
@@ -127,16 +137,16 @@ def test_importance_weights_estimate_log_p_where_it_is_known():
     )
     many, some, one = (evaluate.importance_weighted_nll(net, x, K) for K in (5_000, 200, 1))
     torch.testing.assert_close(many, exact, rtol=0, atol=0.3)
-    assert (evaluate.bound_terms(net, x).total > exact).all()
+    assert (evaluate.bound_terms(net, x).bound_nats > exact).all()
     assert one.mean() > some.mean() > exact.mean() - 0.1
 
 
 def test_a_bound_that_is_too_good_is_reported():
     estimate = torch.full((50,), 80.0) + torch.randn(50)
-    assert evaluate.bound_warning(estimate + 2 + torch.randn(50), estimate) == ""
-    assert evaluate.bound_warning(estimate + torch.randn(50), estimate) == ""
-    assert evaluate.bound_warning(estimate[:1] + 50, estimate[:1]) == ""
-    warning = evaluate.bound_warning(estimate - 1, estimate)
+    assert evaluate.bound_too_low_warning(estimate + 2 + torch.randn(50), estimate) == ""
+    assert evaluate.bound_too_low_warning(estimate + torch.randn(50), estimate) == ""
+    assert evaluate.bound_too_low_warning(estimate[:1] + 50, estimate[:1]) == ""
+    warning = evaluate.bound_too_low_warning(estimate - 1, estimate)
     assert warning.startswith(
         f"{float(estimate.mean()) - 1:.1f} nats is not this model's bound"
     )
@@ -145,7 +155,7 @@ def test_a_bound_that_is_too_good_is_reported():
 
 def test_the_grid_counted_from_0_is_a_stride_beside_its_middle():
     for mistake, middle in (("none", 15), ("grid", 13)):
-        window = make_window(torch.zeros(1, 5), (29, 29), 5)._replace(
+        window = window_from_linear_outputs(torch.zeros(1, 5), (29, 29), 5)._replace(
             stride=torch.tensor([2.0]), variance=torch.tensor([0.5])
         )
         for F in make_net(mistake, shape=(29, 29)).filterbanks(window, 5):
@@ -165,10 +175,10 @@ def test_training_with_shared_noise_is_detected(mistake):
         (canvas + kl).mean().backward()
         optimizer.step()
     bound, estimate = (
-        evaluate.bound_terms(net, x).total,
+        evaluate.bound_terms(net, x).bound_nats,
         evaluate.importance_weighted_nll(net, x, 20),
     )
-    warning = evaluate.bound_warning(bound, estimate)
+    warning = evaluate.bound_too_low_warning(bound, estimate)
     assert ("is not this model's bound" in warning) == (mistake == "noise")
 
 

@@ -49,7 +49,7 @@ def random_outputs(*shape, scale=1.0):
 
 
 def test_the_papers_model_has_about_3_7_million_weights():
-    net = Experiment(norm="none").net(Alphabet(ALPHABETS["iam"]), pace=0.05)
+    net = Experiment(norm="none").make_net(Alphabet(ALPHABETS["iam"]), pace=0.05)
     assert sum(p.numel() for p in net.parameters()) == 3_650_151
 
 
@@ -58,15 +58,15 @@ def test_the_papers_model_has_about_3_7_million_weights():
 def test_the_loss_is_that_of_torch_distributions(floor, bias):
     points = torch.randn(4, 5, 3)
     points[..., 2] = (points[..., 2] > 0).double()
-    mixture = make_mixture(random_outputs(4, 5), floor=floor, bias=bias)
-    sigma, rho = mixture.log_sigma.exp(), mixture.r.tanh()
+    mixture = make_mixture(random_outputs(4, 5), std_floor=floor, bias=bias)
+    sigma, rho = mixture.log_sigma.exp(), mixture.atanh_rho.tanh()
     L = torch.zeros(*sigma.shape, 2)  # the Cholesky factor of the covariance
     L[..., 0, 0] = sigma[..., 0]
     L[..., 1, 0] = rho * sigma[..., 1]
     L[..., 1, 1] = (1 - rho**2).sqrt() * sigma[..., 1]
     normals = dist.MultivariateNormal(mixture.mu, scale_tril=L)
     density = dist.MixtureSameFamily(dist.Categorical(logits=mixture.log_pi), normals)
-    lifted = dist.Bernoulli(logits=mixture.pen).log_prob(points[..., 2])
+    lifted = dist.Bernoulli(logits=mixture.pen_lift_logit).log_prob(points[..., 2])
     expected = -density.log_prob(points[..., :2]) - lifted
     torch.testing.assert_close(negative_log_likelihood(mixture, points), expected)
 
@@ -76,7 +76,7 @@ def test_outputs_of_any_size_have_a_finite_loss_and_gradient(scale, floor):
     """In float32, where a density underflows and a correlation rounds to 1."""
     y = random_outputs(50, scale=scale).float().requires_grad_()
     points = torch.randn(50, 3).float().clamp(0, 1)
-    loss = negative_log_likelihood(make_mixture(y, floor=floor), points).sum()
+    loss = negative_log_likelihood(make_mixture(y, std_floor=floor), points).sum()
     assert loss.isfinite()
     assert torch.autograd.grad(loss, y)[0].isfinite().all()
 
@@ -155,8 +155,10 @@ def test_padding_changes_neither_outputs_nor_losses():
     torch.testing.assert_close(loss, mean.to(loss), rtol=1e-4, atol=1e-4)
     scores = score_lines(net, lines, SMOKE.std_floor)
     for index, one in zip(ends, losses, strict=True):
-        assert scores.per_point([index]) == pytest.approx(float(one.detach()), abs=1e-4)
-    assert scores.per_point() == pytest.approx(float(scores.nats.sum() / scores.points.sum()))
+        assert scores.nll_per_point([index]) == pytest.approx(float(one.detach()), abs=1e-4)
+    assert scores.nll_per_point() == pytest.approx(
+        float(scores.nll_per_line.sum() / scores.num_points.sum())
+    )
 
 
 def test_gradients_by_outputs_are_clipped_before_the_mean():
@@ -198,5 +200,5 @@ def test_writing_ends_where_the_window_has_left_the_text():
         net.move.W.zero_()
     line = write(net, "fox", dataset.scale)
     # kappa is t; the position after the text is nearest from t = 4 on
-    assert line.ended
+    assert line.reached_end_of_text
     assert line.phi.argmax(1).tolist() == [0, 1, 2]

@@ -9,8 +9,8 @@ from lnlab.papers.handwriting.data import ALPHABETS, PER_CHARACTER, STEP
 from lnlab.papers.handwriting.pen import (
     offsets_to_strokes,
     resample_stroke,
-    stroke_length,
     strokes_to_offsets,
+    total_stroke_length,
 )
 from tests.data import layouts
 
@@ -33,12 +33,12 @@ def test_strokes_are_the_sums_of_their_offsets():
 
 def test_resampled_points_are_at_equal_distances():
     points = resample_stroke(ZIGZAG, 0.5)
-    along = np.linspace(0, stroke_length([ZIGZAG]), len(points))
+    along = np.linspace(0, total_stroke_length([ZIGZAG]), len(points))
     corners = np.concatenate([[0], np.linalg.norm(np.diff(ZIGZAG, axis=0), axis=1).cumsum()])
     expected = [np.interp(along, corners, ZIGZAG[:, k]) for k in range(2)]
     np.testing.assert_allclose(points.T, expected)
     np.testing.assert_array_equal(points[[0, -1]], ZIGZAG[[0, -1]])
-    assert abs(stroke_length([ZIGZAG]) / (len(points) - 1) - 0.5) < 0.02
+    assert abs(total_stroke_length([ZIGZAG]) / (len(points) - 1) - 0.5) < 0.02
 
 
 def test_generated_lines_know_the_character_of_every_point():
@@ -68,7 +68,7 @@ def test_unipen_is_read_from_folder_and_archive_and_split_by_writer(tmp_path, mo
     assert dataset.name == "unipen"
     assert str(dataset).endswith("0 lines to test have a text that is trained on too")
     for line in dataset.train:
-        assert abs(line.steps - PER_CHARACTER * len(line.text)) <= 3
+        assert abs(line.num_steps - PER_CHARACTER * len(line.text)) <= 3
         assert int(line.offsets[:, 2].sum()) == 2
 
 

@@ -13,11 +13,17 @@ from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
     error_rates,
     evaluate_and_transcribe,
-    measure,
-    measure_gradient_and_distributions,
+    gradient_norm_and_quantiles,
+    recognition_and_attention_metrics,
 )
-from lnlab.papers.las.model import Listener, NormOverFeatures, NormOverTime, Speller, make_batch
-from lnlab.papers.las.search import Hypothesis, attention_in_segments
+from lnlab.papers.las.model import (
+    LayerNormOverFeatures,
+    Listener,
+    PerUnitNormOverTime,
+    Speller,
+    make_batch_and_unit_counts,
+)
+from lnlab.papers.las.search import Hypothesis, attention_share_in_segments
 
 D, H, V = 5, 4, 6
 LENGTHS = torch.tensor([13, 7, 1])
@@ -64,10 +70,10 @@ def test_the_listener_halves_time_and_padding_enters_nothing(layers, place, put)
 
 def test_normalizers_over_time_and_over_features():
     h = 3 + torch.randn(2, 50, H)
-    y = NormOverTime(H)(h)
+    y = PerUnitNormOverTime(H)(h)
     torch.testing.assert_close(y.mean(1), torch.zeros(2, H), rtol=0, atol=1e-12)
     torch.testing.assert_close(y.var(1, correction=0), torch.ones(2, H), rtol=1e-4, atol=0)
-    y = NormOverFeatures(H)(h)
+    y = LayerNormOverFeatures(H)(h)
     torch.testing.assert_close(y.mean(2), torch.zeros(2, 50), rtol=0, atol=1e-12)
 
 
@@ -162,19 +168,19 @@ def test_validation_data_are_measured_as_test_data_are(corpus):
     swapped = SimpleNamespace(
         units=corpus.units, train=corpus.train, test=corpus.valid, valid=corpus.test
     )
-    test = measure(net, corpus, validate=False, **limits)
-    valid = measure(net, swapped, validate=True, **limits)
+    test = recognition_and_attention_metrics(net, corpus, include_validation=False, **limits)
+    valid = recognition_and_attention_metrics(net, swapped, include_validation=True, **limits)
     assert (valid["valid_nll"], valid["valid_error"]) == (test["test_nll"], test["test_error"])
     assert valid["test_nll"] != test["test_nll"]
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
-    batch, counts = make_batch(corpus.test, numbers, torch.float64)
+    batch, counts = make_batch_and_unit_counts(corpus.test, numbers, torch.float64)
     with torch.no_grad():
         expected = masked_cross_entropy(net(batch), batch.units, counts)
     assert test["test_nll"] == pytest.approx(float(expected))
     _, alphas, _ = evaluate_and_transcribe(net, corpus.test, corpus.units, **limits)
     # two frames of 10 ms are one step
     masses = [
-        attention_in_segments(alpha, 0.02, u.begins, u.ends)
+        attention_share_in_segments(alpha, 0.02, u.begins, u.ends)
         for alpha, u in zip(alphas, corpus.test, strict=True)
     ]
     assert test["alignment"] == pytest.approx(float(torch.cat(masses).mean()))
@@ -197,9 +203,9 @@ def test_errors_are_counted_as_by_hand():
 @pytest.mark.parametrize("norm", ["none", "both"])
 def test_steepness_is_the_gradient_and_quantiles_are_those_of_the_values(corpus, norm):
     net = replace(SMALL, norm=norm).model(0, corpus).double()
-    values = measure_gradient_and_distributions(net, corpus)
+    values = gradient_norm_and_quantiles(net, corpus)
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
-    batch, counts = make_batch(corpus.train[:16], numbers, torch.float64)
+    batch, counts = make_batch_and_unit_counts(corpus.train[:16], numbers, torch.float64)
     loss = masked_cross_entropy(net(batch), batch.units, counts)
     grads = torch.autograd.grad(loss, [*net.parameters()])
     norm_of_all = torch.cat([grad.flatten() for grad in grads]).norm()

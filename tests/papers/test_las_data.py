@@ -9,7 +9,7 @@ import torch
 import lnlab.papers.las.data
 from lnlab import data
 from lnlab.papers.las import recordings, synthesizer
-from lnlab.papers.las.recordings import FILTERS, append_differences, log_mel_and_energy
+from lnlab.papers.las.recordings import FILTERS, append_time_differences, log_mel_and_log_energy
 from lnlab.papers.las.synthesizer import FOLDED, FRAME, PHONES, SILENCE, WORDS
 from tests.data.layouts import fsdd, librispeech, pack, put, timit, tone
 
@@ -92,7 +92,7 @@ def test_fsdd(tmp_path, few):
         assert 3 <= len(one.units) <= 5
         np.testing.assert_allclose(one.ends - one.begins, 0.2)
         assert (one.begins[1:] >= one.ends[:-1]).all()
-        assert one.ends[-1] * 8000 == pytest.approx(len(one.sound), abs=1)
+        assert one.ends[-1] * 8000 == pytest.approx(len(one.samples), abs=1)
     held_out = load(f"fsdd={folder}", held_out_speaker="bob")
     assert {u.speaker for u in (*held_out.train, *held_out.valid)} == {"ann"}
     assert {u.speaker for u in held_out.test} == {"bob"}
@@ -107,7 +107,7 @@ def test_an_archive_is_its_folder_and_lengths_are_known(tmp_path, few, make, mon
     archive = pack(folder, tmp_path / "é archive.tar.gz")
     one, other = (load(f"{make.__name__}={path}") for path in (folder, archive))
     assert one.checksum == other.checksum
-    assert all(utterance.frames == len(utterance.features) for utterance in one.train)
+    assert all(utterance.num_frames == len(utterance.features) for utterance in one.train)
     nothing = f"{make.__name__}={tmp_path / 'nothing'}"
     with pytest.raises(
         FileNotFoundError, match=f"is not in .*, and name .*{make.__name__}=PATH"
@@ -148,15 +148,17 @@ def test_energies_are_those_of_triangles_and_a_symmetric_hamming_window(rate):
     power = np.abs(np.fft.rfft(x * np.hamming(window), size)) ** 2
     expected = np.log([*(filters @ power), x @ x])
     # sums of 257 in float64
-    np.testing.assert_allclose(log_mel_and_energy(sound, rate)[0].numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        log_mel_and_log_energy(sound, rate)[0].numpy(), expected, rtol=1e-12
+    )
 
 
 def test_differences_of_a_parabola_are_its_derivatives():
     parabola = torch.arange(20.0)[:, None].double().square()
-    frames = append_differences(parabola)
+    frames = append_time_differences(parabola)
     torch.testing.assert_close(frames[2:-2, 1], 2 * torch.arange(2.0, 18).double())
     torch.testing.assert_close(frames[4:-4, 2], torch.full((12,), 2.0))
-    assert not append_differences(torch.ones(5, 2))[:, 2:].any()
+    assert not append_time_differences(torch.ones(5, 2))[:, 2:].any()
 
 
 # --- the synthesizer --------------------------------------------------------------------------
@@ -164,7 +166,7 @@ def test_differences_of_a_parabola_are_its_derivatives():
 
 def synthesise(phones):
     voice = synthesizer.make_voice(0)
-    return synthesizer.synthesise(phones, voice, np.random.default_rng(0))
+    return synthesizer.synthesise_with_phone_ends(phones, voice, np.random.default_rng(0))
 
 
 def test_ends_are_those_of_the_samples_and_silence_is_quiet():

@@ -12,8 +12,8 @@ from lnlab.papers.las import Experiment
 from lnlab.papers.las.model import Speller
 from lnlab.papers.las.search import (
     attention_entropy,
-    attention_in_segments,
     attention_monotonicity,
+    attention_share_in_segments,
     beam_search,
 )
 
@@ -44,9 +44,9 @@ def test_a_wide_search_finds_the_best_of_all():
             y = torch.tensor([[*units, end]])
             log_p = speller(pick(annotations, index), y)[0].log_softmax(-1)
             scores[units] = float(log_p.gather(2, y[..., None]).sum()) / y.shape[1]
-        assert hypothesis.ended
+        assert hypothesis.has_end_symbol
         assert tuple(hypothesis.units) == max(scores, key=scores.get)
-        assert hypothesis.score == pytest.approx(scores[tuple(hypothesis.units)])
+        assert hypothesis.log_p_per_unit == pytest.approx(scores[tuple(hypothesis.units)])
         assert hypothesis.alpha.shape == (len(hypothesis.units) + 1, 6)
 
 
@@ -57,11 +57,11 @@ def test_batched_search_is_that_of_each_alone_and_may_be_cut():
         one = pick(annotations, index)
         (alone,) = beam_search(speller, one, V - 1, width=4, max_length=8)
         assert alone.units == hypothesis.units
-        assert alone.score == pytest.approx(hypothesis.score)
+        assert alone.log_p_per_unit == pytest.approx(hypothesis.log_p_per_unit)
     with torch.no_grad():
         speller.readout.b_inside[V - 1] = -1e9
     for hypothesis in beam_search(speller, annotations, V - 1, width=3, max_length=7):
-        assert not hypothesis.ended
+        assert not hypothesis.has_end_symbol
         assert len(hypothesis.units) == 7
 
 
@@ -98,9 +98,9 @@ def test_utterances_that_have_ended_are_left_out_and_keep_their_place(faulty):
     annotations, decoder = Annotations(h, h, h[..., 0] > 0), Countdown(faulty)
     best = beam_search(decoder, annotations, 1, max_length=6)
     assert [len(hypothesis.units) for hypothesis in best] == [5, 0 if faulty else 1, 6, 2]
-    assert [hypothesis.ended for hypothesis in best] == [True, not faulty, False, True]
+    assert [hypothesis.has_end_symbol for hypothesis in best] == [True, not faulty, False, True]
     if faulty:  # its scores are no numbers
-        assert math.isnan(best[1].score)
+        assert math.isnan(best[1].log_p_per_unit)
     else:
         assert decoder.batches == [4, 4, 4, 2, 2, 2]  # one of four waits for another
         assert [hypothesis.alpha[0].item() for hypothesis in best] == [5, 1, 9, 2]
@@ -108,7 +108,7 @@ def test_utterances_that_have_ended_are_left_out_and_keep_their_place(faulty):
 
 def test_attention_is_measured_beside_an_alignment():
     alpha = torch.tensor([[0.5, 0.5, 0, 0], [0, 0, 0.25, 0.75]])
-    shares = attention_in_segments(alpha, 0.1, [0.04, 0.24], [0.1, 0.36])
+    shares = attention_share_in_segments(alpha, 0.1, [0.04, 0.24], [0.1, 0.36])
     # 0.00 to 0.14 holds a whole step and 0.4 of the next; 0.20 to 0.40 the last two
     torch.testing.assert_close(shares, torch.tensor([0.5 + 0.4 * 0.5, 1.0]))
     for rows, expected in (

@@ -13,8 +13,8 @@ from lnlab.papers.batch_layer_norm.data import (
     WEIGHTS,
     encode_last_words,
     make_reviews,
-    rank_words,
-    split_words,
+    rank_words_by_frequency,
+    split_words_like_keras,
 )
 from tests.data import layouts
 
@@ -22,9 +22,9 @@ from tests.data import layouts
 def test_words_and_their_numbers_are_those_of_keras():
     text = "It's GREAT -- really (very_good)!<br /><br />10/10, \"isn't\" it?\ttab"
     expected = "it's great really very good br br 10 10 isn't it tab"
-    assert split_words(text) == expected.split()
+    assert split_words_like_keras(text) == expected.split()
     # imdb.load_data: ranks from 4 on, 1 begins, 2 is unknown; pad_sequences: both in front
-    known = rank_words(["b a b c b", "a d"])
+    known = rank_words_by_frequency(["b a b c b", "a d"])
     assert known == ["b", "a", "c", "d"]
     numbers = encode_last_words(["a b", "x b a b c b", "d c b a"], known, 4)
     assert numbers.tolist() == [[0, 1, 5, 4], [5, 4, 6, 4], [7, 6, 4, 5]]
@@ -91,7 +91,7 @@ def test_opinions_have_the_class_that_they_express():
     assert make_reviews(20, seed=8) != reviews[:20]
     correct = 0.0
     for text, label in make_reviews(1000, seed=3):  # counting words is far worse than reading
-        words = split_words(text)
+        words = split_words_like_keras(text)
         score = sum((word in PRAISE) - (word in BLAME) for word in words)
         correct += (score > 0) == (label == 1) if score else 0.5
         assert len(words) <= 130

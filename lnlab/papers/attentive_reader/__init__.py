@@ -10,7 +10,7 @@ __getattr__, __dir__ = lazy(
         "FIGURE_2": ".experiment",
         "PADDING": ".model",
         "answer_questions": ".evaluate",
-        "recompute_statistics": ".evaluate",
-        "guessing_accuracies": ".data",
+        "recompute_population_statistics_": ".evaluate",
+        "accuracies_by_heuristic": ".data",
     },
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -50,7 +51,7 @@ class Question:
         return " ".join(self.sentences)
 
 
-def find_entities(texts: Iterable[str]) -> list[str]:
+def list_entity_mentions(texts: Iterable[str]) -> list[str]:
     """Return the entities among the words of texts, in their order, repetitions included."""
     words = (word for text in texts for word in text.split())
     return [word for word in words if word[0] == "@" and ENTITY.fullmatch(word)]
@@ -115,7 +116,7 @@ def read_cbt_books(folder: Path) -> dict[str, Book]:
     return books
 
 
-def make_cbt_questions(folder: Path, sentences: int, split_number: int) -> Splits:
+def make_cbt_questions(folder: Path, sentences_per_passage: int, split_number: int) -> Splits:
     """Make the questions of every split: two books test, two validate, the others train.
 
     A passage has ``sentences``; ``split_number`` decides which books are in which split.
@@ -127,7 +128,9 @@ def make_cbt_questions(folder: Path, sentences: int, split_number: int) -> Split
     test, valid, train = order[:HELD_OUT], order[HELD_OUT : 2 * HELD_OUT], order[2 * HELD_OUT :]
     splits = {}
     for name, titles in (("train", train), ("valid", valid), ("test", test)):
-        questions = (_book_questions(t, books[t], common_words, sentences) for t in titles)
+        questions = (
+            _book_questions(t, books[t], common_words, sentences_per_passage) for t in titles
+        )
         splits[name] = tuple(chain.from_iterable(questions))
         if not splits[name]:
             raise ValueError(
@@ -138,12 +141,12 @@ def make_cbt_questions(folder: Path, sentences: int, split_number: int) -> Split
 
 
 def _book_questions(
-    title: str, book: Book, common_words: set[str], sentences: int
+    title: str, book: Book, common_words: set[str], sentences_per_passage: int
 ) -> Iterator[Question]:
     """Yield the questions of a book, at most one of each kind for a sentence."""
     kinds = candidate_words_by_kind(book, common_words)
-    for index in range(sentences, len(book)):
-        passage, query = book[index - sentences : index], book[index]
+    for index in range(sentences_per_passage, len(book)):
+        passage, query = book[index - sentences_per_passage : index], book[index]
         for kind, words in kinds.items():
             present = {word for line in passage for word in line if word in words}
             answers = sort_by_hash(
@@ -182,22 +185,31 @@ def candidate_words_by_kind(book: Book, common_words: set[str]) -> dict[str, set
 
 
 def _anonymize_question(
-    name: str, passage: Book, query: list[str], words: Sequence[str]
+    name: str, passage: Book, query: list[str], answer_and_others: Sequence[str]
 ) -> Question:
     """Return the question whose candidates are ``words``, as entities; the first is right."""
-    order = sort_by_hash({*words}, name, 0, sep="\0")
+    order = sort_by_hash({*answer_and_others}, name, 0, sep="\0")
     entity = {word: f"@entity{number}" for number, word in enumerate(order)}
 
-    def text(line: Sequence[str]) -> str:
+    def anonymize_sentence(line: Sequence[str]) -> str:
         return " ".join(entity.get(word, word.lower()) for word in line)
 
-    blank = query.index(words[0])
+    blank = query.index(answer_and_others[0])
     return Question(
         name,
-        tuple(map(text, passage)),
-        " ".join(filter(None, [text(query[:blank]), BLANK, text(query[blank + 1 :])])),
+        tuple(map(anonymize_sentence, passage)),
+        " ".join(
+            filter(
+                None,
+                [
+                    anonymize_sentence(query[:blank]),
+                    BLANK,
+                    anonymize_sentence(query[blank + 1 :]),
+                ],
+            )
+        ),
         tuple(entity.values()),
-        entity[words[0]],
+        entity[answer_and_others[0]],
         {number: word for word, number in entity.items()},
     )
 
@@ -209,7 +221,7 @@ CNN_FOLDERS = {"train": "training", "valid": "validation", "test": "test"}
 BLOCKS = ("the address", "the passage", "the question", "the answer", "the entities")
 
 
-class Articles(Sequence[Question]):
+class ArticleQuestions(Sequence[Question]):
     """The questions in a folder, each read from its file when it is used.
 
     Of each passage ``sentences`` are the :func:`keep_most_similar_sentences`; 0: all.
@@ -230,7 +242,7 @@ class Articles(Sequence[Question]):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return [self[k] for k in range(*index.indices(len(self)))]
-        question = read_article(self.files[index])
+        question = read_article_question(self.files[index])
         return (
             keep_most_similar_sentences(question, self.sentences)
             if self.sentences
@@ -238,7 +250,7 @@ class Articles(Sequence[Question]):
         )
 
 
-def read_article(file: Path) -> Question:
+def read_article_question(file: Path) -> Question:
     """Read the question in a file: five blocks with a line between them."""
     blocks = [block.strip() for block in read_text(file).strip("\n").split("\n\n")]
     if len(blocks) != len(BLOCKS) or not all(blocks):
@@ -292,18 +304,20 @@ CLOZE_SIZES = {"train": 24_000, "valid": 1000, "test": 1000}
 
 
 @cache  # once in a process: arms of a comparison have the same
-def make_cloze_questions(max_train: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
+def make_cloze_questions(
+    max_train: int | None, split_sizes: tuple[tuple[str, int], ...]
+) -> Splits:
     """Generate the questions of every split, at most ``max_train`` to train on; None: all."""
     splits = {}
-    for split, count in sizes:
+    for split, count in split_sizes:
         rng = random.Random(f"cloze to {split}")
         if max_train is not None and split == "train":
             count = min(count, max_train)
-        splits[split] = tuple(random_question(rng, f"{split} {k}") for k in range(count))
+        splits[split] = tuple(random_cloze_question(rng, f"{split} {k}") for k in range(count))
     return splits
 
 
-def random_question(rng: random.Random, name: str) -> Question:
+def random_cloze_question(rng: random.Random, name: str) -> Question:
     """Draw a question about three actions."""
     people = [f"@entity{number}" for number in rng.sample(range(PEOPLE), 3)]
     who, whom, third = people
@@ -321,7 +335,7 @@ def random_question(rng: random.Random, name: str) -> Question:
 # The data set.
 
 
-class Questions(Dataset[Sequence[Question]]):
+class QuestionDataset(Dataset[Sequence[Question]]):
     """A set of questions; words of the vocabulary occur ``min_count`` times or more."""
 
     def __init__(
@@ -336,20 +350,20 @@ class Questions(Dataset[Sequence[Question]]):
         self.min_count = min_count
         self._encoded: dict[str, EncodedQuestions] = {}
 
-    def encoded(self, split: str) -> "EncodedQuestions":
+    def encoded_split(self, split: str) -> "EncodedQuestions":
         """Return the questions of a split by number."""
         if split not in self._encoded:
             self._encoded[split] = EncodedQuestions(getattr(self, split), self.vocabulary)
         return self._encoded[split]
 
     @cached_property
-    def _vocabulary_and_sizes(self) -> Arrays:
+    def _cached_vocabulary_and_sizes(self) -> Arrays:
         """The words, the number of entities, and the longest training passage and question."""
         return cache_arrays(
-            "words", f"{self.checksum} {self.min_count}", self._count_words_and_sizes
+            "words", f"{self.checksum} {self.min_count}", self._collect_vocabulary_and_sizes
         )
 
-    def _count_words_and_sizes(self) -> Arrays:
+    def _collect_vocabulary_and_sizes(self) -> Arrays:
         counts, entity_count, longest = Counter(), 0, (0, 0)
         for split, questions in self._splits.items():
             for question in questions:
@@ -372,7 +386,7 @@ class Questions(Dataset[Sequence[Question]]):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The blank, all entities, and the words of training and validation, frequent first."""
-        words = self._vocabulary_and_sizes["words"].tobytes().decode().split("\n")
+        words = self._cached_vocabulary_and_sizes["words"].tobytes().decode().split("\n")
         return Vocabulary(
             [BLANK, *(f"@entity{k}" for k in range(len(self.entity_ids))), *words]
         )
@@ -381,12 +395,12 @@ class Questions(Dataset[Sequence[Question]]):
     def entity_ids(self) -> range:
         """The numbers of the entities in the vocabulary, behind that of the blank."""
         first = len(SPECIAL) + 1
-        return range(first, first + int(self._vocabulary_and_sizes["entities"]))
+        return range(first, first + int(self._cached_vocabulary_and_sizes["entities"]))
 
     @property
-    def max_lengths(self) -> tuple[int, int]:
+    def longest_passage_and_query(self) -> tuple[int, int]:
         """The lengths of the longest training passage and question, their ends included."""
-        passage, query = self._vocabulary_and_sizes["longest"].tolist()
+        passage, query = self._cached_vocabulary_and_sizes["longest"].tolist()
         return passage + 1, query + 1
 
     def _digest(self) -> bytes:
@@ -403,8 +417,17 @@ class Questions(Dataset[Sequence[Question]]):
         return (
             f"{self.kind} data: {self.name}, questions: {counts}; {len(self.vocabulary)} "
             f"words, {len(self.entity_ids)} of them entities; the longest passage to train on "
-            f"has {self.max_lengths[0]}"
+            f"has {self.longest_passage_and_query[0]}"
         )
+
+
+class EncodedQuestion(NamedTuple):
+    """A question whose words are numbers of the vocabulary."""
+
+    passage: list[int]
+    query: list[int]
+    candidates: list[int]
+    answer: int
 
 
 class EncodedQuestions:
@@ -412,33 +435,37 @@ class EncodedQuestions:
 
     def __init__(self, questions: Sequence[Question], vocabulary: Vocabulary) -> None:
         self.questions, self.vocabulary = questions, vocabulary
-        self._rows: dict[int, tuple[list[int], list[int], list[int], int]] = {}
+        self._rows: dict[int, EncodedQuestion] = {}
 
     def __len__(self) -> int:
         return len(self.questions)
 
-    def _row(self, index: int) -> tuple[list[int], list[int], list[int], int]:
-        """Return a passage, a question, its candidates and the answer, by number."""
+    def _encode_question(self, index: int) -> EncodedQuestion:
+        """Return question number ``index`` of the split, by numbers of its words."""
         if index in self._rows:
             return self._rows[index]
         question, encode = self.questions[index], self.vocabulary.encode
         candidates = encode(" ".join(question.candidates))[:-1]
         answer = candidates[question.candidates.index(question.answer)]
-        row = encode(question.passage), encode(question.query), candidates, answer
-        if not isinstance(self.questions, Articles):  # these are too many for the memory
+        row = EncodedQuestion(
+            encode(question.passage), encode(question.query), candidates, answer
+        )
+        if not isinstance(
+            self.questions, ArticleQuestions
+        ):  # these are too many for the memory
             self._rows[index] = row
         return row
 
     @cached_property
-    def lengths(self) -> list[int]:
+    def passage_lengths_or_bytes(self) -> list[int]:
         """The lengths of passages; of files their bytes, which needs no reading."""
-        if isinstance(self.questions, Articles):
+        if isinstance(self.questions, ArticleQuestions):
             return [file.stat().st_size for file in self.questions.files]
         return [len(question.passage.split()) + 1 for question in self.questions]
 
     def batch(self, indices: Sequence[int]) -> tuple[QuestionBatch, Tensor]:
         """Return some of the questions, and their answers (B,)."""
-        rows = [self._row(index) for index in indices]
+        rows = [self._encode_question(index) for index in indices]
         passages, queries, candidates, answers = zip(*rows, strict=True)
         batch = QuestionBatch(*pad(passages), *pad(queries), pad(candidates)[0])
         return batch, torch.tensor(answers)
@@ -451,34 +478,36 @@ def load(
     sentences: int | None = None,
     split: int = 0,
     max_train: int | None = None,
-) -> Questions:
+) -> QuestionDataset:
     """Return the questions of a source; the options are those of ``sources.toml``."""
     if source is CLOZE:
         read = partial(make_cloze_questions, max_train, tuple(CLOZE_SIZES.items()))
-        return Questions(source, read, lambda: f"{max_train} {CLOZE_SIZES}")
+        return QuestionDataset(source, read, lambda: f"{max_train} {CLOZE_SIZES}")
     folder = path or data_folder() / source.name
     if source is CNN:
         splits = {
-            ours: Articles(folder / "questions" / theirs, sentences or 0)
+            ours: ArticleQuestions(folder / "questions" / theirs, sentences or 0)
             for ours, theirs in CNN_FOLDERS.items()
         }
         files = [file for articles in splits.values() for file in articles.files]
-        return Questions(
+        return QuestionDataset(
             source, lambda: splits, lambda: f"{sentences} {hash_file_stats(files)}"
         )
     files = require_files(source, folder, CBT_FILES)
     options = sentences or BEFORE, split
     read = partial(make_cbt_questions, folder, *options)
-    return Questions(source, read, lambda: f"{options} {hash_file_stats(files)}", min_count=2)
+    return QuestionDataset(
+        source, read, lambda: f"{options} {hash_file_stats(files)}", min_count=2
+    )
 
 
 # Guesses from places and counts alone: a model that is better than these has read.
 
 
-def guessing_candidates(question: Question) -> dict[str, Sequence[str]]:
+def guesses_by_heuristic(question: Question) -> dict[str, Sequence[str]]:
     """Return the candidates between which each way of guessing cannot choose, by its name."""
     words, query = question.passage.split(), question.query.split()
-    mentions, queried = find_entities(words), {*find_entities(query)}
+    mentions, queried = list_entity_mentions(words), {*list_entity_mentions(query)}
     present = [entity for entity in dict.fromkeys(mentions) if entity not in query]
     present = present or [*question.candidates]
     counts = Counter(mentions)
@@ -505,14 +534,14 @@ def guessing_candidates(question: Question) -> dict[str, Sequence[str]]:
     }
 
 
-def guessing_accuracies(questions: Sequence[Question]) -> dict[str, float]:
-    """Return the expected accuracy of each of the :func:`guessing_candidates`, by its name.
+def accuracies_by_heuristic(questions: Sequence[Question]) -> dict[str, float]:
+    """Return the expected accuracy of each of the :func:`guesses_by_heuristic`, by its name.
 
     ``ceiling`` is the fraction of questions whose answer is in the passage.
     """
     scores = defaultdict(float)
     for question in questions:
-        for name, chosen in guessing_candidates(question).items():
+        for name, chosen in guesses_by_heuristic(question).items():
             scores[name] += (question.answer in chosen) / len(chosen)
         scores["ceiling"] += question.answer in question.passage.split()
     return {name: score / len(questions) for name, score in scores.items()}

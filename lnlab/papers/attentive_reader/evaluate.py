@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from lnlab.data.vocabulary import END
 from lnlab.nn import StatisticsMode, statistics, use_statistics
 from lnlab.nn.batch import BatchNormalizer
-from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
+from lnlab.papers.attentive_reader.data import EncodedQuestions, QuestionDataset
+from lnlab.papers.attentive_reader.model import QuestionBatch
 from lnlab.training.random_state import to_device
 
 SHOWN = 4  # validation questions whose attention is stored at each evaluation
@@ -24,22 +25,24 @@ POPULATION = 20
 class Answers(NamedTuple):
     """Answers to N questions, in their order."""
 
-    log_p: Tensor  # log probability of the right answer, in nats (N,)
-    wrong: Tensor  # whether another word is more likely (N,)
-    attention: list[Tensor]  # alpha of the first :data:`SHOWN`
-    probabilities: list[list[float]]  # of the candidates of these
+    log_p_right_answer: Tensor  # log probability of the right answer, in nats (N,)
+    is_wrong: Tensor  # whether another word is more likely (N,)
+    shown_attention: list[Tensor]  # alpha of the first :data:`SHOWN`
+    shown_candidate_probabilities: list[list[float]]  # of the candidates of these
 
     def metrics(self, split: str, suffix: str = "") -> dict[str, float]:
         """Return the nats a question and the fraction of wrong answers, by metric."""
         return {
-            f"{split}_nll{suffix}": -float(self.log_p.mean()),
-            f"{split}_error{suffix}": float(self.wrong.double().mean()),
+            f"{split}_nll{suffix}": -float(self.log_p_right_answer.mean()),
+            f"{split}_error{suffix}": float(self.is_wrong.double().mean()),
         }
 
 
 def batch_by_length(questions: EncodedQuestions, batch_size: int) -> list[list[int]]:
     """Return the indices of questions in batches of like length and of nearly one size."""
-    order = sorted(range(len(questions)), key=lambda index: questions.lengths[index])
+    order = sorted(
+        range(len(questions)), key=lambda index: questions.passage_lengths_or_bytes[index]
+    )
     count = max(1, len(order) // batch_size)
     ends = [len(order) * k // count for k in range(count + 1)]
     return [order[begin:end] for begin, end in pairwise(ends)]
@@ -47,7 +50,10 @@ def batch_by_length(questions: EncodedQuestions, batch_size: int) -> list[list[i
 
 @torch.no_grad()
 def answer_questions(
-    net: Any, questions: EncodedQuestions, batch_size: int, mode: StatisticsMode | None = None
+    net: Any,
+    questions: EncodedQuestions,
+    batch_size: int,
+    statistics_mode: StatisticsMode | None = None,
 ) -> Answers:
     """Return the answers of a model to questions, ``batch_size`` at once.
 
@@ -57,7 +63,7 @@ def answer_questions(
     device, count = net.word.device, len(questions)
     log_p, wrong = torch.zeros(count), torch.zeros(count, dtype=torch.bool)
     attention, probabilities = {}, {}
-    with use_statistics(net, mode) if mode else nullcontext():
+    with use_statistics(net, statistics_mode) if statistics_mode else nullcontext():
         for batch in batch_by_length(questions, batch_size):
             x, y = to_device(questions.batch(batch), device)
             logits, alpha = net.logits_and_attention(x)
@@ -77,39 +83,46 @@ def answer_questions(
     )
 
 
-def recompute_statistics(net: Any, questions: EncodedQuestions, batch_size: int) -> None:
+def recompute_population_statistics_(
+    net: Any, questions: EncodedQuestions, batch_size: int
+) -> None:
     """Replace the running statistics of batch norm by population statistics, step by step."""
-    batches = batch_by_length(questions, batch_size)
-    chosen = batches[:: max(1, len(batches) // POPULATION)][:POPULATION]
+    indices = batch_by_length(questions, batch_size)
+    chosen = indices[:: max(1, len(indices) // POPULATION)][:POPULATION]
 
-    def inputs() -> Iterator[Any]:
+    def batches_on_device() -> Iterator[QuestionBatch]:
         for batch in chosen:
             yield to_device(questions.batch(batch)[0], net.word.device)
 
-    statistics.recompute_statistics(net, inputs())
+    batches: Any = batches_on_device()
+    statistics.recompute_statistics(net, batches)
 
 
-def measure(net: Any, dataset: Questions, batch_size: int, *, test: bool) -> dict[str, Any]:
+def validation_and_test_metrics(
+    net: Any, dataset: QuestionDataset, batch_size: int, *, include_test: bool
+) -> dict[str, Any]:
     """Return the metrics of a model, whose running statistics are replaced.
 
     ``valid_nll`` in nats a question and ``valid_error``, by population statistics;
     ``valid_nll_batch`` and ``valid_error_batch`` by those of the validation batches, as the
-    authors have it; with ``test``, ``test_nll`` and ``test_error``. Of the first :data:`SHOWN`
-    validation questions the attention, pictures ``attention 0`` and so on, and
+    authors have it; with ``include_test``, ``test_nll`` and ``test_error``. Of the first
+    :data:`SHOWN` validation questions the attention, pictures ``attention 0`` and so on, and
     ``candidate_probabilities``.
     """
-    valid, by_batch = dataset.encoded("valid"), None
+    valid, by_batch = dataset.encoded_split("valid"), None
     if any(isinstance(module, BatchNormalizer) for module in net.modules()):
         by_batch = answer_questions(net, valid, batch_size, StatisticsMode.BATCH)
-        recompute_statistics(net, dataset.encoded("train"), batch_size)
+        recompute_population_statistics_(net, dataset.encoded_split("train"), batch_size)
     batch_size = max(batch_size, BATCH)  # answers no longer depend on the others of their batch
     answers = answer_questions(net, valid, batch_size)
     values: dict[str, Any] = {
         **answers.metrics("valid"),
         **(by_batch or answers).metrics("valid", "_batch"),
-        **{f"attention {k}": alpha.half() for k, alpha in enumerate(answers.attention)},
-        "candidate_probabilities": answers.probabilities,
+        **{f"attention {k}": alpha.half() for k, alpha in enumerate(answers.shown_attention)},
+        "candidate_probabilities": answers.shown_candidate_probabilities,
     }
-    if test:
-        values |= answer_questions(net, dataset.encoded("test"), batch_size).metrics("test")
+    if include_test:
+        values |= answer_questions(net, dataset.encoded_split("test"), batch_size).metrics(
+            "test"
+        )
     return values

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from lnlab import training
 from lnlab.data import load
 from lnlab.data.vocabulary import END
-from lnlab.papers.attentive_reader.data import EncodedQuestions, Questions
-from lnlab.papers.attentive_reader.evaluate import measure
+from lnlab.papers.attentive_reader.data import EncodedQuestions, QuestionDataset
+from lnlab.papers.attentive_reader.evaluate import validation_and_test_metrics
 from lnlab.papers.attentive_reader.model import (
     ARMS,
     PADDING,
@@ -40,6 +40,12 @@ CLIPS = {"published": clip_like_attentive_reader_, "standard": clip_grad_norm_}
 :func:`lnlab.training.optim.clip_like_attentive_reader_`."""
 
 
+ClippingRule = str  # one of CLIPS
+PaddingRule = str  # one of PADDING
+AnswerSet = str  # the words among which the answer is
+SplitNumber = int  # the number of one of several divisions into train, valid and test
+
+
 @dataclass(frozen=True)
 class Experiment(training.Experiment):
     """One arm, its seeds trained from paired starts on the same batches.
@@ -59,16 +65,16 @@ class Experiment(training.Experiment):
     follow, "modern" from N(0, 1/fan-in)."""
     max_grad_norm: float = setting(10.0, least=0)
     """The norm to which longer gradients are clipped."""
-    clipping: str = setting("published", choices=CLIPS)
+    clipping: ClippingRule = setting("published", choices=CLIPS)
     """The rule by which gradients longer than ``max_grad_norm`` are clipped."""
-    padding: str = setting("apart", choices=PADDING)
+    padding: PaddingRule = setting("apart", choices=PADDING)
     """The inputs behind the end of a sequence; all but "apart" enter batch statistics."""
-    answers: str = setting("candidates", choices=("candidates", "vocabulary"))
+    answers: AnswerSet = setting("candidates", choices=("candidates", "vocabulary"))
     """The words among which the model chooses; in the published code the whole vocabulary."""
     data: str = "cnn"  # ``cloze``, ``cnn=PATH`` or ``cbt=PATH``
     sentences: int = setting(4, least=0)
     """The number of sentences of a passage; 0: all, or, of books, 20."""
-    split: int = setting(0, least=0)
+    split: SplitNumber = setting(0, least=0)
     """The number of a split of ``cbt``: decides which books train and which test."""
     train_size: int = setting(0, least=0)
     """The largest number of training questions of ``cloze``; 0: all."""
@@ -85,7 +91,7 @@ class Experiment(training.Experiment):
     name = "attentive_reader"
     lower_is_better = ("valid_nll", "valid_error")
 
-    def dataset(self) -> Questions:
+    def dataset(self) -> QuestionDataset:
         options = {
             "sentences": self.sentences,
             "split": self.split,
@@ -93,16 +99,19 @@ class Experiment(training.Experiment):
         }
         return load(self.data, "questions", **options)
 
-    def model(self, seed: int, dataset: Questions) -> nn.Module:
+    def model(self, seed: int, dataset: QuestionDataset) -> nn.Module:
         with seeded(seed):
-            net = AttentiveReader(self, dataset.vocabulary, dataset.max_lengths)
+            net = AttentiveReader(self, dataset.vocabulary, dataset.longest_passage_and_query)
         return self.fuse(net)
 
     def batches(
-        self, dataset: Questions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
+        self,
+        dataset: QuestionDataset,
+        device: torch.device = CPU,
+        dtype: torch.dtype = torch.float32,
     ) -> "EntityRenamingBatches":
         """Return batches of questions of like length, their entities renamed."""
-        questions, ids = dataset.encoded("train"), dataset.entity_ids
+        questions, ids = dataset.encoded_split("train"), dataset.entity_ids
         return EntityRenamingBatches(questions, ids, self.batch_size, self.seeds, device)
 
     def clip_(self, optimizer: torch.optim.Optimizer) -> None:
@@ -112,9 +121,11 @@ class Experiment(training.Experiment):
         """Return the nats a question of each model (S,), from logits (S, B, V)."""
         return torch.stack([F.cross_entropy(*each) for each in zip(output, y, strict=True)])
 
-    def measure(self, net: Any, dataset: Questions, evaluation: Evaluation) -> dict[str, Any]:
+    def measure(
+        self, net: Any, dataset: QuestionDataset, evaluation: Evaluation
+    ) -> dict[str, Any]:
         test = evaluation is Evaluation.FINAL
-        return measure(net, dataset, self.batch_size, test=test)
+        return validation_and_test_metrics(net, dataset, self.batch_size, include_test=test)
 
 
 class EntityRenamingBatches(Bucketed):
@@ -132,7 +143,7 @@ class EntityRenamingBatches(Bucketed):
         seeds: Sequence[int],
         device: torch.device,
     ) -> None:
-        lengths = questions.lengths
+        lengths = questions.passage_lengths_or_bytes
         super().__init__(lengths, questions.batch, batch_size, seeds, device, fill=END)
         self.entity_ids = entity_ids
 
@@ -140,7 +151,8 @@ class EntityRenamingBatches(Bucketed):
         """Yield the batches of an epoch from ``start`` on: questions and answers (S, B)."""
         for update, (x, y) in enumerate(super().epoch(epoch, start), start=start):
             orders = [
-                self._permutations(seed, epoch, update, y.shape[1]) for seed in self.seeds
+                self._entity_permutations(seed, epoch, update, y.shape[1])
+                for seed in self.seeds
             ]
             rename = partial(
                 rename_entities, to_device(torch.stack(orders), self.device), self.entity_ids
@@ -149,14 +161,16 @@ class EntityRenamingBatches(Bucketed):
             renamed = x._replace(**{name: rename(getattr(x, name)) for name in fields})
             yield renamed, rename(y.unsqueeze(-1)).squeeze(-1)
 
-    def _permutations(self, seed: int, epoch: int, update: int, size: int) -> Tensor:
+    def _entity_permutations(
+        self, seed: int, epoch: int, update: int, batch_size: int
+    ) -> Tensor:
         """Return a permutation of the entities for each question (B, E)."""
         random = generator(f"names of seed {seed} in epoch {epoch}, update {update}")
-        return torch.rand(size, len(self.entity_ids), generator=random).argsort(1)
+        return torch.rand(batch_size, len(self.entity_ids), generator=random).argsort(1)
 
 
-def rename_entities(order: Tensor, entity_ids: range, words: Tensor) -> Tensor:
+def rename_entities(permutations: Tensor, entity_ids: range, words: Tensor) -> Tensor:
     """Return words (..., N) with new numbers of entities, permuted by ``order`` (..., E)."""
     mask = (words >= entity_ids.start) & (words < entity_ids.stop)
     index = torch.where(mask, words - entity_ids.start, 0)
-    return torch.where(mask, entity_ids.start + order.gather(-1, index), words)
+    return torch.where(mask, entity_ids.start + permutations.gather(-1, index), words)

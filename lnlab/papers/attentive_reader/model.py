@@ -150,8 +150,8 @@ class AttentiveReader(VocabularyModel):
 
     def logits_and_attention(self, batch: QuestionBatch) -> tuple[Tensor, Tensor]:
         """Return logits (B, V), and the attention alpha (B, T)."""
-        y, _ = self._encode(self.passage, batch.passage, batch.passage_lengths)
-        _, u = self._encode(self.question, batch.query, batch.query_lengths)
+        y, _ = self._all_and_last_states(self.passage, batch.passage, batch.passage_lengths)
+        _, u = self._all_and_last_states(self.question, batch.query, batch.query_lengths)
         annotations = self.attention.annotate(y, batch.passage_lengths)
         r, alpha = self.attention(u, annotations, y[..., 0])
         mean = y.sum(1) / batch.passage_lengths.to(y.device)[:, None]
@@ -163,7 +163,9 @@ class AttentiveReader(VocabularyModel):
             logits = logits.masked_fill(~mask, -torch.inf)
         return logits, alpha
 
-    def _encode(self, lstm: Any, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def _all_and_last_states(
+        self, lstm: Any, words: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return every h of an LSTM over words (B, T), 0 at padding (B, T, H), and the last."""
         T = words.shape[1]
         if self.padding == "cyclic":

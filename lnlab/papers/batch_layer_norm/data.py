@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -42,31 +42,31 @@ class EncodedReviews:
         return len(self.y)
 
 
-def split_words(text: str) -> list[str]:
+def split_words_like_keras(text: str) -> list[str]:
     """Split a text as Keras does: lower case, all punctuation except ' separates words."""
     return re.sub(r"[!\"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~\t\n]", " ", text.lower()).split()
 
 
-def rank_words(texts: Iterable[str]) -> list[str]:
+def rank_words_by_frequency(texts: Iterable[str]) -> list[str]:
     """Return the words of texts by frequency; equally frequent ones in order of appearance."""
-    counts = Counter(word for text in texts for word in split_words(text))
+    counts = Counter(word for text in texts for word in split_words_like_keras(text))
     return sorted(counts, key=lambda word: -counts[word])
 
 
 def encode_last_words(
-    texts: Sequence[str], known: Sequence[str], max_length: int
+    texts: Sequence[str], words_by_rank: Sequence[str], max_length: int
 ) -> np.ndarray:
     """Return the numbers of the last words of each text (N, max_length), padded in front."""
-    numbers = {word: FIRST + rank for rank, word in enumerate(known)}
+    numbers = {word: FIRST + rank for rank, word in enumerate(words_by_rank)}
     encoded = np.full((len(texts), max_length), PAD, np.int32)
     for row, text in zip(encoded, texts, strict=True):
-        words = [numbers.get(word, UNKNOWN) for word in split_words(text)]
+        words = [numbers.get(word, UNKNOWN) for word in split_words_like_keras(text)]
         line = [BEGIN, *words][-max_length:]
         row[max_length - len(line) :] = line
     return encoded
 
 
-class Reviews(Dataset[EncodedReviews]):
+class ReviewDataset(Dataset[EncodedReviews]):
     """Reviews as numbers of words. The checksum is over their texts and classes."""
 
     classes = 2
@@ -104,7 +104,9 @@ class Reviews(Dataset[EncodedReviews]):
             total.update(f"{split} {len(reviews)}\n".encode())
             for text, label in reviews:
                 total.update(f"{label} {len(text)} {text}\n".encode())
-        known = rank_words(text for text, _ in texts["train"])[: self.vocab_size - FIRST]
+        known = rank_words_by_frequency(text for text, _ in texts["train"])[
+            : self.vocab_size - FIRST
+        ]
         arrays: Arrays = {
             "digest": np.frombuffer(total.digest(), np.uint8),
             "known": np.frombuffer("\n".join(known).encode(), np.uint8),
@@ -116,15 +118,16 @@ class Reviews(Dataset[EncodedReviews]):
             arrays[f"{split}.y"] = np.array([label for _, label in reviews], np.int64)
         return arrays
 
-    def _tensors_by_split(self) -> tuple[Mapping[str, EncodedReviews], str]:
+    def _tensors_by_split(self) -> tuple[Mapping[str, EncodedReviews], Literal[""]]:
         import torch
 
-        def tensor(name: str) -> "torch.Tensor":
-            return torch.from_numpy(self._cached_arrays[name].astype(np.int64))
+        def int64_tensor(array_name: str) -> "torch.Tensor":
+            return torch.from_numpy(self._cached_arrays[array_name].astype(np.int64))
 
         splits = ("train", "valid", "test")
         return {
-            name: EncodedReviews(tensor(f"{name}.x"), tensor(f"{name}.y")) for name in splits
+            name: EncodedReviews(int64_tensor(f"{name}.x"), int64_tensor(f"{name}.y"))
+            for name in splits
         }, ""
 
     def _digest(self) -> bytes:
@@ -133,7 +136,7 @@ class Reviews(Dataset[EncodedReviews]):
 
 def load(
     source: Source, path: Path | None = None, *, max_length: int = 80, vocab_size: int = 20_000
-) -> Reviews:
+) -> ReviewDataset:
     """Return the reviews of a source; the options are those of ``sources.toml``.
 
     Of IMDB 20,000 of the 25,000 training reviews train, the others validate: a hash of their
@@ -143,7 +146,7 @@ def load(
     sizes = {"max_length": max_length, "vocab_size": vocab_size}
     if source is OPINIONS:
         made = {split: (size, seed) for seed, (split, size) in enumerate(SIZES.items())}
-        return Reviews(
+        return ReviewDataset(
             source,
             lambda: {split: make_reviews(*each) for split, each in made.items()},
             lambda: str(SIZES),
@@ -154,7 +157,7 @@ def load(
     archives = [path] if path.is_file() else sorted(path.glob("aclImdb*.tar.gz"))
     packed = archives and not folder.is_dir()
     files = archives[:1] if packed else sorted(folder.glob("t*/???/*.txt"))
-    return Reviews(
+    return ReviewDataset(
         source,
         lambda: read_imdb(unpack(files[0]) / "aclImdb" if packed else folder),
         lambda: hash_file_stats(files),
@@ -170,13 +173,13 @@ VALID = 5  # one in this many training reviews validates
 
 def read_imdb(folder: Path) -> dict[str, LabelledTexts]:
     """Read IMDB's reviews by split, in an order that does not depend on their class."""
-    splits = {split: _read_split(folder / split) for split in ("train", "test")}
+    splits = {split: _read_imdb_split(folder / split) for split in ("train", "test")}
     train = splits["train"]
     held_out = len(train) // VALID
     return {"train": train[held_out:], "valid": train[:held_out], "test": splits["test"]}
 
 
-def _read_split(folder: Path) -> LabelledTexts:
+def _read_imdb_split(folder: Path) -> LabelledTexts:
     """Read the reviews of both classes in the order of a hash of their names."""
     reviews: dict[str, tuple[Path, int]] = {}
     for label, name in enumerate(CLASSES):
@@ -238,7 +241,7 @@ def make_review(random: Random, praises: bool) -> str:
     while True:
         sentences, total = [], 0
         for _ in range(random.randint(*SENTENCES)):
-            sentence, weight = make_weighted_sentence(random)
+            sentence, weight = make_opinion_and_signed_weight(random)
             sentences.append(sentence)
             total += weight
             if random.random() < FACT:
@@ -250,8 +253,8 @@ def make_review(random: Random, praises: bool) -> str:
             return ". ".join(sentences) + "."
 
 
-def make_weighted_sentence(random: Random) -> tuple[str, int]:
-    """Make a sentence, and return it with its weight: above 0 it praises."""
+def make_opinion_and_signed_weight(random: Random) -> tuple[str, int]:
+    """Make an opinion, and return it with its weight: above 0 it praises."""
     part, other = random.sample([*WEIGHTS], 2)
     sign = random.choice((-1, 1))
     word = random.choice(PRAISE if sign > 0 else BLAME)

@@ -16,7 +16,7 @@ from lnlab.nn import (
     has_finite_sigmas,
     use_statistics,
 )
-from lnlab.papers.batch_layer_norm.model import batch_layer_norms
+from lnlab.papers.batch_layer_norm.model import find_batch_layer_norms
 from lnlab.training import evaluation_mode
 from lnlab.training.random_state import to_device
 
@@ -57,7 +57,7 @@ def score_configurations(
     batches = len(split.y) // m
     if not batches:
         raise ValueError(f"{len(split.y)} cases make no batch of {m}: give more of them.")
-    weight, norms = next(model.parameters()), batch_layer_norms(model)
+    weight, norms = next(model.parameters()), find_batch_layer_norms(model)
     x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (split.x, split.y))
     first_lstm_states, logits_from_states = (
         getattr(model, "first_lstm_states", None),
@@ -70,7 +70,7 @@ def score_configurations(
             chunk_x, chunk_y = to_device(chunk, weight.device, weight.dtype)
             h = chunk_x if first_lstm_states is None else vmap(first_lstm_states)(chunk_x)
             for name in nll:
-                with use_configuration(norms, name):
+                with temporarily_use_configuration(norms, name):
                     # each batch by itself: its statistics may be its own
                     output = vmap(logits_from_states)(h).flatten(0, 1)
                 losses, hits = scoring(output, chunk_y.flatten())
@@ -89,7 +89,9 @@ def score_with_batch_statistics(
 
 
 @contextmanager
-def use_configuration(norms: list[BatchLayerNorm], configuration: str) -> Iterator[None]:
+def temporarily_use_configuration(
+    norms: list[BatchLayerNorm], configuration: str
+) -> Iterator[None]:
     """Set normalizers to one of the 16 configurations, such as "TTFF", and restore them."""
     before = [norm.population for norm in norms]
     try:
@@ -114,7 +116,7 @@ def configuration_metrics(
         loss; ``optimistic_...`` in the one with the lowest test loss, as published;
         ``optimism``, the difference of these accuracies.
     """
-    norms = batch_layer_norms(model)
+    norms = find_batch_layer_norms(model)
     possible = [
         name
         for name in CONFIGURATIONS

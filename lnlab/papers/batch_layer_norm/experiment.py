@@ -42,8 +42,8 @@ TRAIN_EVAL_SIZE = 1_000
 """The number of training examples, the first ones, whose loss is measured."""
 
 
-def take_first(
-    dataset: Any, counts: Mapping[str, int], transform: Callable[[Tensor], Tensor]
+def take_first_examples(
+    dataset: Any, counts: Mapping[str, int], transform_inputs: Callable[[Tensor], Tensor]
 ) -> ResplitDataset:
     """Return the first examples of each split, their inputs transformed; a count of 0: all."""
     splits = {}
@@ -55,19 +55,23 @@ def take_first(
                 f"{dataset.name} has {available:,} {name} examples: ask for so many at most."
             )
         count = count or available
-        splits[name] = Split(transform(split.x[:count]), split.y[:count])
+        splits[name] = Split(transform_inputs(split.x[:count]), split.y[:count])
     return ResplitDataset(dataset, **splits)
 
 
 class FixedOrderBatches(Batches):
     """Batches whose order is drawn once per seed, for all epochs."""
 
-    def order(self, seed: int) -> Tensor:
+    def order_in_every_epoch(self, seed: int) -> Tensor:
         """Return the indices of the examples in every epoch of a seed (N,)."""
         return super()._order(seed, 0)
 
     def _order(self, seed: int, epoch: int) -> Tensor:
-        return self.order(seed)
+        return self.order_in_every_epoch(seed)
+
+
+VariantName = str  # one of VARIANTS
+Logit = float
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class BatchLayerNormExperiment(training.Experiment):
 
     norm: str = setting("batch layer", choices=ARMS)
     batch_size: int = setting(25, least=1)  # 25 and 1 in the paper
-    variant: str = setting("code", choices=VARIANTS)
+    variant: VariantName = setting("code", choices=VARIANTS)
     """"code" has eps 0.001 and m/(m-1) on variances, "paper" what is printed."""
     unbiased: bool = True
     """True: the population's sigmas have the factor m/(m-1), which is infinite at m = 1."""
@@ -151,7 +155,7 @@ class BatchLayerNormExperiment(training.Experiment):
         self, model: nn.Module, seed: int, dataset: Any, evaluation: Evaluation
     ) -> dict[str, float]:
         m, train = self.batch_size, dataset.train
-        order = self.batches(dataset).order(seed)[:TRAIN_EVAL_SIZE]
+        order = self.batches(dataset).order_in_every_epoch(seed)[:TRAIN_EVAL_SIZE]
         own = Split(train.x[order], train.y[order])
         others = Split(train.x[:TRAIN_EVAL_SIZE], train.y[:TRAIN_EVAL_SIZE])
         scores = {
@@ -177,7 +181,7 @@ class BatchLayerNormExperiment(training.Experiment):
 SHIFT_BATCHES = 4  # batches in which the covariate shift is measured
 
 
-def covariate_shift_angle_over_batches(
+def mean_covariate_shift_angle_of_batches(
     model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]
 ) -> float:
     """Return the covariate shift of a small step in each of some batches, a mean in radians.
@@ -207,7 +211,7 @@ class ImageExperiment(BatchLayerNormExperiment):
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
     gradient_angle: bool = setting(False, measured=True)
-    """True: each evaluation includes :func:`covariate_shift_angle_over_batches`."""
+    """True: each evaluation includes :func:`mean_covariate_shift_angle_of_batches`."""
     norm_position: str = setting("after", choices=NORM_POSITIONS)
     """The position of the normalizers relative to tanh."""
 
@@ -219,12 +223,12 @@ class ImageExperiment(BatchLayerNormExperiment):
         x = whole.train.x[: self.train_size]
         mean, deviation = x.mean(0), x.std(0, correction=0)
 
-        def standardize(x: Tensor) -> Tensor:
+        def standardize_and_reshape(x: Tensor) -> Tensor:
             flat = (x - mean) / torch.where(deviation > 0, deviation, 1.0)
             return flat.unflatten(1, whole.shape)
 
         counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
-        return take_first(whole, counts, standardize)
+        return take_first_examples(whole, counts, standardize_and_reshape)
 
     def make_net(self, dataset: Any, norm: Callable[..., Normalizer]) -> TanhLeNet:
         return TanhLeNet(self, tuple(dataset.train.x.shape[1:]), dataset.classes, norm)
@@ -241,10 +245,12 @@ class ImageExperiment(BatchLayerNormExperiment):
     ) -> dict[str, float]:
         metrics = super()._metrics_of_seed(model, seed, dataset, evaluation)
         if self.gradient_angle:
-            order = self.batches(dataset).order(seed)[: SHIFT_BATCHES * self.batch_size]
+            order = self.batches(dataset).order_in_every_epoch(seed)[
+                : SHIFT_BATCHES * self.batch_size
+            ]
             train = dataset.train
             batches = (tensor[order].split(self.batch_size) for tensor in (train.x, train.y))
-            metrics["gradient_angle"] = covariate_shift_angle_over_batches(
+            metrics["gradient_angle"] = mean_covariate_shift_angle_of_batches(
                 model, zip(*batches, strict=True)
             )
         return metrics
@@ -271,7 +277,7 @@ class ReviewExperiment(BatchLayerNormExperiment):
     max_length: int = setting(80, least=1)  # T, the number of words of a review, the last ones
     embedding_size: int = setting(512, least=1)  # the size of a word's embedding
     units: tuple[int, ...] = setting((128, 64), least=1, count=2)  # the sizes of the two LSTMs
-    threshold: float = 0.5
+    threshold: Logit = 0.5
     """The logit above which a review counts as good: 0.5 (a probability of 0.62) as coded."""
 
     name = "batch_layer_norm_reviews"
@@ -281,7 +287,7 @@ class ReviewExperiment(BatchLayerNormExperiment):
             self.data, "reviews", max_length=self.max_length, vocab_size=self.vocab_size
         )
         counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
-        return take_first(whole, counts, lambda x: x)
+        return take_first_examples(whole, counts, lambda x: x)
 
     def make_net(self, dataset: Any, norm: Callable[..., Normalizer]) -> ReviewReader:
         return ReviewReader(self, norm)

@@ -39,8 +39,8 @@ VARIANTS: dict[str, BatchLayerNormVariant] = {"code": CODE, "paper": PAPER}
 class BatchLayerNormSettings:
     """The settings of a training that its normalizers need."""
 
-    m: int  # the batch size
-    epoch: int  # the number of batches in an epoch
+    batch_size: int  # the batch size
+    batches_per_epoch: int  # the number of batches in an epoch
     variant: BatchLayerNormVariant  # the variant of batch layer normalization
 
 
@@ -59,7 +59,7 @@ class KerasBatchNorm(BatchNorm):
         update_running_average_(self.running_var, var, self.momentum)
 
 
-def layer_norm_with_small_gain(units: int, **settings) -> Normalizer:
+def layer_norm_with_inverse_root_gain(units: int, **settings) -> Normalizer:
     """Return layer normalization with an initial gain of 1/sqrt(d), the scale of eq. 16."""
     norm = layer(units, **settings)
     assert norm.g is not None
@@ -76,8 +76,8 @@ def batch_layer_norm_factory(
     """Return eq. 16 or one of its terms, with or without the square root of d."""
     return lambda setup: partial(
         BatchLayerNorm,
-        m=setup.m,
-        epoch=setup.epoch,
+        m=setup.batch_size,
+        epoch=setup.batches_per_epoch,
         variant=setup.variant,
         terms=terms,
         root_d=root_d,
@@ -88,7 +88,7 @@ ARMS: dict[str, Callable[[BatchLayerNormSettings], NormLayer]] = {
     "batch": lambda _: KerasBatchNorm,
     "layer": lambda _: layer,
     "batch layer": batch_layer_norm_factory("both", True),
-    "layer, small gain": lambda _: layer_norm_with_small_gain,
+    "layer, small gain": lambda _: layer_norm_with_inverse_root_gain,
     "batch, axis 0": batch_layer_norm_factory("cases", False),
     "batch, axis 0, small": batch_layer_norm_factory("cases", True),
     "batch layer, full size": batch_layer_norm_factory("both", False),
@@ -100,7 +100,7 @@ scale."""
 
 def allocate_population_statistics_(net: nn.Module, x: Tensor) -> None:
     """Give population statistics the shapes that batches like ``x`` need; they stay empty."""
-    if norms := batch_layer_norms(net):
+    if norms := find_batch_layer_norms(net):
         with torch.no_grad():
             net.train()(x)
         for norm in norms:
@@ -108,7 +108,7 @@ def allocate_population_statistics_(net: nn.Module, x: Tensor) -> None:
                 average.batches.zero_()
 
 
-def batch_layer_norms(net: nn.Module) -> list[BatchLayerNorm]:
+def find_batch_layer_norms(net: nn.Module) -> list[BatchLayerNorm]:
     """Return the normalizers of a network that have configurations to choose from."""
     return [module for module in net.modules() if isinstance(module, BatchLayerNorm)]
 
@@ -169,14 +169,14 @@ class TanhLeNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         norms = iter(self.norms)
         for layer in self.convolutions:
-            x = self.activate_and_normalize(layer(x), next(norms), pool=True)
+            x = self.apply_tanh_pool_and_norm(layer(x), next(norms), pool=True)
         x = x.flatten(1)
         *hidden, readout = self.dense
         for layer in hidden:
-            x = self.activate_and_normalize(layer(x), next(norms))
+            x = self.apply_tanh_pool_and_norm(layer(x), next(norms))
         return readout(x)
 
-    def activate_and_normalize(
+    def apply_tanh_pool_and_norm(
         self, a: Tensor, norm: nn.Module, *, pool: bool = False
     ) -> Tensor:
         """Apply nonlinearity, pooling and normalizer to pre-activations, in their order."""
@@ -237,17 +237,17 @@ class ReviewReader(nn.Module):
 
     def first_lstm_states(self, x: Tensor) -> Tensor:
         """Return the states of the first LSTM (B, T, H), before any normalizer."""
-        return self.run_lstm(self.layers[0], self.word[x])
+        return self.lstm_states(self.layers[0], self.word[x])
 
     def logits_from_states(self, h: Tensor) -> Tensor:
         """Return the logits (B,) from the states of the first LSTM (B, T, H)."""
         every, last, dense = self.norms
         hidden, readout = self.dense
-        h = last(self.run_lstm(self.layers[1], every(h))[:, -1])
+        h = last(self.lstm_states(self.layers[1], every(h))[:, -1])
         h = dense(torch.tanh(hidden(h)))
         return readout(h).squeeze(-1)
 
-    def run_lstm(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def lstm_states(self, layer: nn.Module, x: Tensor) -> Tensor:
         """Return the states h (B, T, H) of an LSTM over x (B, T, D), with Keras' dropout.
 
         A dropout mask is drawn once per example, not at every step.
@@ -255,12 +255,12 @@ class ReviewReader(nn.Module):
         assert isinstance(layer, LSTM)
         (cell,), x = layer.cells, x.transpose(0, 1)
         if self.training:
-            mask_x = self.dropout_mask(x[0])
-            mask_h = self.dropout_mask(x.new_empty(x.shape[1], cell.hidden_size))
+            mask_x = self.dropout_mask_like(x[0])
+            mask_h = self.dropout_mask_like(x.new_empty(x.shape[1], cell.hidden_size))
             return layer.unroll(cell, x * mask_x, dropout_mask=mask_h)[0].transpose(0, 1)
         # torch.func evaluates many batches side by side, and cannot look into a kernel
         return unroll(cell, x)[0].transpose(0, 1)
 
-    def dropout_mask(self, x: Tensor) -> Tensor:
+    def dropout_mask_like(self, x: Tensor) -> Tensor:
         """Return factors in the shape of ``x``, 0 or 1/(1 - 0.2), of mean 1."""
         return F.dropout(torch.ones_like(x), DROPOUT)

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 
-def read_logs(experiment: str, batch_size: int) -> dict[str, pd.DataFrame]:
+def read_logs_by_arm(experiment: str, batch_size: int) -> dict[str, pd.DataFrame]:
     """Return the log of each arm, epoch by epoch; empty where none was published.
 
     Training numbers are means along an epoch, validation numbers are those after it.
     """
-    rows = _read_published_rows("logs.csv", experiment, batch_size)
+    rows: Any = _read_published_rows("logs.csv", experiment, batch_size)
     return {arm: log.reset_index() for arm, log in rows.groupby("arm", sort=False)}
 
 
@@ -28,6 +28,6 @@ def read_test_scores(experiment: str, batch_size: int) -> pd.DataFrame:
     return _read_published_rows("tests.csv", experiment, batch_size).set_index("normalizer")
 
 
-def _read_published_rows(file_name: str, experiment: str, batch_size: int) -> Any:
-    table = pd.read_csv(Path(__file__).with_name(file_name))
+def _read_published_rows(file_name: str, experiment: str, batch_size: int) -> pd.DataFrame:
+    table: Any = pd.read_csv(Path(__file__).with_name(file_name))
     return table[(table.experiment == experiment) & (table.batch_size == batch_size)]

@@ -9,10 +9,10 @@ __getattr__, __dir__ = lazy(
         "ESTIMATED": ".evaluate",
         "MISTAKES": ".model",
         "bound_terms": ".evaluate",
-        "bound_warning": ".evaluate",
+        "bound_too_low_warning": ".evaluate",
         "check_drawable": ".experiment",
         "filterbank": ".model",
         "importance_weighted_nll": ".evaluate",
-        "kl_divergence": ".model",
+        "kl_to_standard_normal": ".model",
     },
 )

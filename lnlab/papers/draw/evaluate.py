@@ -20,13 +20,13 @@ DRAWS = 50  # samples of z for the estimate of an image
 class BoundTerms(NamedTuple):
     """The bound of N images in nats, smaller is better: canvas + kl."""
 
-    canvas: Tensor  # -log p(x | z) (N,)
-    kl: Tensor  # the sum over glimpses (N,)
+    reconstruction_nats: Tensor  # -log p(x | z) (N,)
+    kl_nats: Tensor  # the sum over glimpses (N,)
 
     @property
-    def total(self) -> Tensor:
+    def bound_nats(self) -> Tensor:
         """The bound in nats per image (N,)."""
-        return self.canvas + self.kl
+        return self.reconstruction_nats + self.kl_nats
 
 
 @torch.no_grad()
@@ -39,7 +39,7 @@ def bound_terms(net: DRAW, x: Tensor) -> BoundTerms:
     for batch in x.split(BATCH):
         drawing = net.draw(batch, net.sample_noise(batch, random))
         canvases.append(net.reconstruction_nats(batch, drawing.canvases[-1]).cpu())
-        kls.append(net.kl_per_glimpse(drawing.mean, drawing.log_sigma).sum(0).cpu())
+        kls.append(net.kl_per_glimpse(drawing.q_mean, drawing.q_log_sigma).sum(0).cpu())
     return BoundTerms(torch.cat(canvases), torch.cat(kls))
 
 
@@ -61,28 +61,28 @@ def importance_weighted_nll(net: DRAW, x: Tensor, num_samples: int = DRAWS) -> T
         noise = torch.randn(size, generator=random, dtype=x.dtype).to(x.device)
         drawing = net.draw(repeated, noise)
         # log p(z) - log q(z): the constants of the two normal densities cancel
-        log_ratio = drawing.log_sigma + (noise.square() - drawing.z.square()) / 2
+        log_ratio = drawing.q_log_sigma + (noise.square() - drawing.z.square()) / 2
         log_w = log_ratio.sum((0, 2)) - net.reconstruction_nats(repeated, drawing.canvases[-1])
         log_w = log_w.unflatten(0, (-1, num_samples))
         estimates.append(torch.tensor(num_samples).log() - log_w.logsumexp(1))
     return torch.cat(estimates).cpu()
 
 
-def bound_warning(bound: Tensor, estimate: Tensor) -> str:
+def bound_too_low_warning(bounds: Tensor, nll_estimates: Tensor) -> str:
     """Return a warning if alleged bounds (N,) are below the estimates (N,) of a model.
 
     :func:`importance_weighted_nll` is a bound of -log p(x) too, and in expectation at least as
     tight as the one of training. Bounds that are lower on the same images, by more than three
     standard errors, cannot be this model's; whether they are above -log p(x) is unknown.
     """
-    gap = bound - estimate
+    gap = bounds - nll_estimates
     # the standard error of a single image is unknown
     if len(gap) < 2 or gap.mean() > -3 * gap.std() / len(gap) ** 0.5:
         return ""
     return (
-        f"{float(bound.mean()):.1f} nats is not this model's bound: that is never below the "
-        f"estimate in expectation, and the estimate is {float(estimate.mean()):.1f} nats, with "
-        "noise of its own in each glimpse and the full KL."
+        f"{float(bounds.mean()):.1f} nats is not this model's bound: that is never below the "
+        f"estimate in expectation, and the estimate is {float(nll_estimates.mean()):.1f} nats, "
+        "with noise of its own in each glimpse and the full KL."
     )
 
 
@@ -93,7 +93,7 @@ def saved_glimpse_indices(glimpses: int) -> list[int]:
 
 
 @torch.no_grad()
-def make_drawings(net: DRAW, x: Tensor) -> dict[str, Any]:
+def canvases_windows_and_samples(net: DRAW, x: Tensor) -> dict[str, Tensor]:
     """Return pictures of a model's drawings of images x (N, D) after K glimpses.
 
     Returns:
@@ -106,8 +106,8 @@ def make_drawings(net: DRAW, x: Tensor) -> dict[str, Any]:
     z = net.sample_noise(x.new_empty(SAMPLES, 0), random)
     saved = saved_glimpse_indices(net.glimpses)
     windows = [
-        torch.stack([w.x, w.y, w.stride, w.variance.sqrt()]).cpu()[:, saved]
-        for w in (drawing.read, drawing.write)
+        torch.stack([w.center_x, w.center_y, w.stride, w.variance.sqrt()]).cpu()[:, saved]
+        for w in (drawing.read_windows, drawing.write_windows)
     ]
     return {
         "canvas": _logits_to_pixels(drawing.canvases.cpu()[saved], net.shape),
@@ -120,26 +120,31 @@ def _logits_to_pixels(logits: Tensor, shape: tuple[int, int]) -> Tensor:
     return (255 * logits.sigmoid()).round().to(torch.uint8).unflatten(-1, shape)
 
 
-def measure(net: DRAW, dataset: Any, *, pictures: bool, test: bool) -> dict[str, Any]:
+def bound_metrics_and_pictures(
+    net: DRAW, dataset: Any, *, include_pictures: bool, include_test: bool
+) -> dict[str, Any]:
     """Return the metrics of a model in nats per image.
 
-    ``valid_bound``, and its part ``valid_kl``; with ``pictures`` also :func:`make_drawings`;
-    with ``test`` also ``test_bound``, and for the first :data:`ESTIMATED` test images
-    ``test_nll``, the estimate of -log p(x), and ``test_bound_gap``, how far the bound is above
-    it.
+    ``valid_bound``, and its part ``valid_kl``; with ``include_pictures`` also
+    :func:`canvases_windows_and_samples`; with ``include_test`` also
+    ``test_bound``, and for the first :data:`ESTIMATED` test images ``test_nll``, the estimate
+    of -log p(x), and ``test_bound_gap``, how far the bound is above it.
     """
     net.eval()
     x = dataset.valid.x.to(net.first)
     valid = bound_terms(net, x)
     values: dict[str, Any] = {
-        "valid_bound": float(valid.total.mean()),
-        "valid_kl": float(valid.kl.mean()),
+        "valid_bound": float(valid.bound_nats.mean()),
+        "valid_kl": float(valid.kl_nats.mean()),
     }
-    if pictures:
-        values |= make_drawings(net, x)
-    if test:
+    if include_pictures:
+        values |= canvases_windows_and_samples(net, x)
+    if include_test:
         x = dataset.test.x.to(net.first)
-        total, estimate = bound_terms(net, x).total, importance_weighted_nll(net, x[:ESTIMATED])
+        total, estimate = (
+            bound_terms(net, x).bound_nats,
+            importance_weighted_nll(net, x[:ESTIMATED]),
+        )
         values |= {
             "test_bound": float(total.mean()),
             "test_nll": float(estimate.mean()),

@@ -7,11 +7,14 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.data import Images, load
-from lnlab.papers.draw.evaluate import measure
+from lnlab.papers.draw.evaluate import bound_metrics_and_pictures
 from lnlab.papers.draw.kernels import fuse_draw
 from lnlab.papers.draw.model import ARMS, DRAW, INITIALISATIONS, MISTAKES
 from lnlab.training import Evaluation, setting
 from lnlab.training.random_state import seeded
+
+ImplementationMistake = str  # one of MISTAKES
+EvaluationCount = int  # a number of evaluations
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Experiment(training.Experiment):
     norm: str = setting("layer", choices=ARMS)
     initialisation: str = setting("published", choices=INITIALISATIONS)
     """"published" is N(0, 1e-4), "modern" N(0, 1/fan-in)."""
-    mistake: str = setting("none", choices=MISTAKES)
+    mistake: ImplementationMistake = setting("none", choices=MISTAKES)
     """A mistake of the most copied implementation."""
     data: str = "mnist-binary"
     """``digits-binary`` or ``mnist-binary=PATH``; images that are not binary are refused."""
@@ -42,7 +45,7 @@ class Experiment(training.Experiment):
     read_size: int = setting(2, least=1)  # N of the window of reading
     write_size: int = setting(5, least=1)  # N of the window of writing
     eval_every: int = setting(390, least=1)  # updates from one validation to the next
-    drawings: int = setting(6, least=0)
+    drawings: EvaluationCount = setting(6, least=0)
     """The number of full evaluations during training, which save drawings."""
 
     name = "draw"
@@ -76,16 +79,18 @@ class Experiment(training.Experiment):
     def measure(self, net: Any, dataset: Images, evaluation: Evaluation) -> dict[str, Any]:
         test = evaluation is Evaluation.FINAL
         pictures = test or evaluation is Evaluation.FULL
-        return measure(net, dataset, pictures=pictures, test=test)
+        return bound_metrics_and_pictures(
+            net, dataset, include_pictures=pictures, include_test=test
+        )
 
 
-def check_drawable(dataset: Images, grey: bool = False) -> Images:
+def check_drawable(dataset: Images, allow_grey: bool = False) -> Images:
     """Return a data set, if its images can be drawn: binary, or grey if that is allowed."""
     if len(dataset.shape) != 2 or dataset.valid is None:
         lacks = "validation pictures" if dataset.valid is None else "a height and a width alone"
         raise ValueError(f"{dataset.name} lacks {lacks}: draw digits-binary or mnist-binary.")
     x = dataset.train.x
-    if not (grey or bool(((x == 0) | (x == 1)).all())):
+    if not (allow_grey or bool(((x == 0) | (x == 1)).all())):
         raise ValueError(
             f"{dataset.name} has grey pixels, and Bernoullis draw 0 and 1 alone: give "
             "digits-binary or mnist-binary=PATH."

@@ -19,7 +19,7 @@ from lnlab.kernels.compiled_loop import (
 )
 from lnlab.kernels.fused_cells import fused_cell, has_hooks, is_exactly
 from lnlab.nn import Linear
-from lnlab.papers.draw.model import DRAW, WINDOW, Drawing, make_window
+from lnlab.papers.draw.model import DRAW, WINDOW, Drawing, window_from_linear_outputs
 from lnlab.papers.models import fuse_with_loop
 
 
@@ -54,9 +54,11 @@ class DrawLoop(CompiledLoop):
     inputs = ("x", "noise")
 
     net: DRAW
-    every_glimpse: bool  # True if the canvases and windows of all glimpses are wanted
+    return_every_glimpse: bool  # True if the canvases and windows of all glimpses are wanted
 
-    def _sized(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> DrawProblem:
+    def _problem_with_sizes(
+        self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
+    ) -> DrawProblem:
         """Return the C structure with its sizes alone."""
         (x, noise), net = inputs, self.net
         T, B, Z = noise.shape
@@ -64,10 +66,10 @@ class DrawLoop(CompiledLoop):
         sizes = T, B, *net.shape, H, Z, net.read, net.write, first, self.threads
         return DrawProblem(self.kernel, x.dtype == torch.float64, *sizes)
 
-    def _outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+    def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
         """Return empty tensors for the outputs: those that have gradients, and others."""
         x, noise = inputs
-        T, B = len(noise) if self.every_glimpse else 0, len(x)
+        T, B = len(noise) if self.return_every_glimpse else 0, len(x)
         return {
             "canvas": torch.empty_like(x),
             "mean": torch.empty_like(noise),
@@ -94,36 +96,40 @@ class FusedDRAW(DRAW):
         return library_for(DRAWING, self.first) is not None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        loop = self.loop() if self._takes(x) else None
+        loop = self.make_loop_if_supported() if self._is_supported_by_loop(x) else None
         if loop is None:
             return super().forward(x)
         canvas, mean, log_sigma, *_ = loop([x, self.sample_noise(x)], self.loop_parameters())
         return self.reconstruction_nats(x, canvas), self.kl_per_glimpse(mean, log_sigma).sum(0)
 
     def draw(self, x: Tensor, noise: Tensor) -> Drawing:
-        takes = not torch.is_grad_enabled() and self._takes(x) and noise.dtype == x.dtype
-        loop = self.loop(every_glimpse=True) if takes else None
+        takes = (
+            not torch.is_grad_enabled()
+            and self._is_supported_by_loop(x)
+            and noise.dtype == x.dtype
+        )
+        loop = self.make_loop_if_supported(return_every_glimpse=True) if takes else None
         if loop is None:
             return super().draw(x, noise)
         _, mean, log_sigma, canvases, z, reads, writes = loop(
             [x, noise], self.loop_parameters()
         )
-        read = make_window(reads, self.shape, self.read)
-        write = make_window(writes, self.shape, self.write)
+        read = window_from_linear_outputs(reads, self.shape, self.read)
+        write = window_from_linear_outputs(writes, self.shape, self.write)
         return Drawing(canvases, mean, log_sigma, z, read, write)
 
-    def _takes(self, x: Tensor) -> bool:
+    def _is_supported_by_loop(self, x: Tensor) -> bool:
         """Return True if the loop has a form for images x."""
         like = self.first
         same = (x.dtype, x.device) == (like.dtype, like.device)
         return same and x.dim() == 2 and x.shape[1:] == like.shape and not x.requires_grad
 
-    def loop(self, every_glimpse: bool = False) -> DrawLoop | None:
+    def make_loop_if_supported(self, return_every_glimpse: bool = False) -> DrawLoop | None:
         """Return the loop for this model; None if it has no form."""
         if (
             not is_exactly(self, FusedDRAW)
             or has_hooks(self)
-            or not all(map(is_affine, self._linear_maps))
+            or not all(map(is_affine, self._linear_layers))
         ):
             return None
         encoder, decoder = fused_cell(self.encoder), fused_cell(self.decoder)
@@ -135,7 +141,7 @@ class FusedDRAW(DRAW):
         if lib is None:
             return None
         eps, threads = encoder.eps + decoder.eps, torch.get_num_threads()
-        return DrawLoop(lib, encoder.kernel, eps, threads, self, every_glimpse)
+        return DrawLoop(lib, encoder.kernel, eps, threads, self, return_every_glimpse)
 
     def loop_parameters(self) -> list[Tensor]:
         """Return the parameters as the loop takes them: of the cells, the maps, the canvas."""
@@ -145,12 +151,12 @@ class FusedDRAW(DRAW):
             for tensor in (cell.W_x, cell.W_h, fused_form(cell).parameters, *cell.first)
         ]
         of_maps = [
-            tensor for layer in self._linear_maps for tensor in (layer.W, require_bias(layer))
+            tensor for layer in self._linear_layers for tensor in (layer.W, require_bias(layer))
         ]
         return [*of_cells, *of_maps, self.first]
 
     @property
-    def _linear_maps(self) -> tuple[Linear, Linear, Linear]:
+    def _linear_layers(self) -> tuple[Linear, Linear, Linear]:
         return self.q, self.reader, self.writer
 
 

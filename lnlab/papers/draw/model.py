@@ -1,7 +1,7 @@
 """DRAW: an encoder that looks at an image, a decoder that draws it, some glimpses long."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -44,34 +44,41 @@ class Window(NamedTuple):
     In pixels counted from 1: Gregor et al. (2015), eq. 19-24.
     """
 
-    x: Tensor  # g_X of the center of the grid (B,)
-    y: Tensor  # g_Y of the center of the grid (B,)
+    center_x: Tensor  # g_X of the center of the grid (B,)
+    center_y: Tensor  # g_Y of the center of the grid (B,)
     stride: Tensor  # the distance delta from one filter to the next (B,)
     variance: Tensor  # sigma squared of each filter (B,)
     intensity: Tensor  # gamma (B,)
 
 
-def make_window(raw: Tensor, shape: tuple[int, int], count: int) -> Window:
+def window_from_linear_outputs(
+    outputs: Tensor, image_shape: tuple[int, int], filters_per_side: int
+) -> Window:
     """Return the windows of ``count`` x ``count`` filters of a decoder's outputs.
 
     Zeros give the whole image with a variance of 1.
 
     ``raw`` (B, 5) are linear maps of h_dec: g_X, g_Y, log of sigma squared, delta and gamma.
     """
-    height, width = shape
+    height, width = image_shape
     # logarithms keep variance, stride and intensity above 0
-    x, y, variance, stride, intensity = raw.unbind(-1)
+    x, y, variance, stride, intensity = outputs.unbind(-1)
     return Window(
         (width + 1) / 2 * (x + 1),
         (height + 1) / 2 * (y + 1),
-        (max(shape) - 1) / max(1, count - 1) * stride.exp(),
+        (max(image_shape) - 1) / max(1, filters_per_side - 1) * stride.exp(),
         variance.exp(),
         intensity.exp(),
     )
 
 
 def filterbank(
-    middle: Tensor, stride: Tensor, variance: Tensor, count: int, pixels: int, first: float = 1
+    center: Tensor,
+    stride: Tensor,
+    variance: Tensor,
+    num_filters: int,
+    pixels: int,
+    first_index: float = 1,
 ) -> Tensor:
     r"""Return F (B, N, pixels): N Gaussians along a side, each row of sum 1.
 
@@ -84,9 +91,9 @@ def filterbank(
     Middle, stride and variance are g, delta and sigma squared, each (B,); a = 1 to ``pixels``;
     i begins at ``first``. With 0, the grid is one stride beside its center.
     """
-    options = {"device": middle.device, "dtype": middle.dtype}
-    i = torch.arange(count, **options) + first
-    mu = middle[..., None] + (i - count / 2 - 0.5) * stride[..., None]
+    options = {"device": center.device, "dtype": center.dtype}
+    i = torch.arange(num_filters, **options) + first_index
+    mu = center[..., None] + (i - num_filters / 2 - 0.5) * stride[..., None]
     a = torch.arange(1, pixels + 1, **options)
     scale = (-2 * variance[..., None, None]).reciprocal()
     # with Z it is a softmax: a filter outside the image has no row of zeros
@@ -105,14 +112,25 @@ class Drawing(NamedTuple):
     """A drawing of B images in T glimpses."""
 
     canvases: Tensor  # logits of the pixels after each glimpse (T, B, D)
-    mean: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z)
-    log_sigma: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z)
+    q_mean: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z)
+    q_log_sigma: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z)
     z: Tensor  # samples of it (T, B, Z)
-    read: Window  # the windows, each parameter (T, B)
-    write: Window  # the windows, each parameter (T, B)
+    read_windows: Window  # the windows, each parameter (T, B)
+    write_windows: Window  # the windows, each parameter (T, B)
 
 
-def kl_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:
+class Glimpse(NamedTuple):
+    """One glimpse of a :class:`Drawing` of B images."""
+
+    canvas: Tensor  # logits of the pixels after it (B, D)
+    q_mean: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (B, Z)
+    q_log_sigma: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (B, Z)
+    z: Tensor  # a sample of it (B, Z)
+    read_window: Window
+    write_window: Window
+
+
+def kl_to_standard_normal(mean: Tensor, log_sigma: Tensor) -> Tensor:
     """Return KL(N(mean, sigma^2) || N(0, 1)) in nats, of the last axis: (..., Z) to (...)."""
     terms = mean.square() + (2 * log_sigma).exp() - 2 * log_sigma - 1
     return terms.sum(-1) / 2
@@ -158,11 +176,11 @@ class DRAW(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the terms of the bound of images x (B, D): of the canvas (B,), the KL (B,)."""
-        steps = [*self._draw_by_glimpse(x, self.sample_noise(x))]
-        mean, log_sigma = (torch.stack([step[k] for step in steps]) for k in (1, 2))
-        return self.reconstruction_nats(x, steps[-1][0]), self.kl_per_glimpse(
-            mean, log_sigma
-        ).sum(0)
+        glimpses = [*self._yield_glimpses(x, self.sample_noise(x))]
+        mean = torch.stack([glimpse.q_mean for glimpse in glimpses])
+        log_sigma = torch.stack([glimpse.q_log_sigma for glimpse in glimpses])
+        kl = self.kl_per_glimpse(mean, log_sigma).sum(0)
+        return self.reconstruction_nats(x, glimpses[-1].canvas), kl
 
     def sample_noise(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return standard normal noise for the drawing of x (B, D): (T, B, Z).
@@ -181,32 +199,36 @@ class DRAW(nn.Module):
 
     def kl_per_glimpse(self, mean: Tensor, log_sigma: Tensor) -> Tensor:
         """Return the KL of each glimpse from the prior in nats (T, B), mistake included."""
-        kl = kl_divergence(mean, log_sigma)
+        kl = kl_to_standard_normal(mean, log_sigma)
         return kl + (self.latent_size - 1) / 2 if self.mistake == "kl" else kl
 
     def draw(self, x: Tensor, noise: Tensor) -> Drawing:
         """Draw images x (B, D), z_t = mean + sigma times the noise (T, B, Z)."""
-        *tensors, read, write = zip(*self._draw_by_glimpse(x, noise), strict=True)
-        return Drawing(*map(torch.stack, tensors), stack_windows(read), stack_windows(write))
+        glimpses = self._yield_glimpses(x, noise)
+        canvases, means, log_sigmas, zs, reads, writes = zip(*glimpses, strict=True)
+        canvas, mean, log_sigma, z = map(torch.stack, (canvases, means, log_sigmas, zs))
+        return Drawing(canvas, mean, log_sigma, z, stack_windows(reads), stack_windows(writes))
 
-    def _draw_by_glimpse(self, x: Tensor, noise: Tensor) -> Iterator[tuple[Any, ...]]:
-        """Yield the fields of :class:`Drawing`, glimpse by glimpse."""
+    def _yield_glimpses(self, x: Tensor, noise: Tensor) -> Iterator[Glimpse]:
+        """Draw images x (B, D) with noise (T, B, Z), and yield each glimpse."""
         state = self.initial_state(x)
         for t, epsilon in enumerate(noise.unbind()):
-            read = make_window(self.reader(state.decoder[0]), self.shape, self.read)
-            r = self._read(x, state.canvas, read)
+            read = window_from_linear_outputs(
+                self.reader(state.decoder[0]), self.shape, self.read
+            )
+            r = self._read_patches(x, state.canvas, read)
             encoder = self.encoder(torch.cat([r, state.decoder[0]], dim=-1), state.encoder, t)
             mean, log_sigma = self.q(encoder[0]).chunk(2, dim=-1)
             z = mean + log_sigma.exp() * epsilon
-            decoder, canvas, write = self._write(z, state, t)
+            decoder, canvas, write = self._decode_and_write(z, state, t)
             state = DrawState(encoder, decoder, canvas)
-            yield canvas, mean, log_sigma, z, read, write
+            yield Glimpse(canvas, mean, log_sigma, z, read, write)
 
     def draw_from_latents(self, z: Tensor) -> tuple[Tensor, Window]:
         """Return canvases (T, B, D) and windows of writing, from z of the prior (T, B, Z)."""
         state, canvases, windows = self.initial_state(z[0]), [], []
         for t, z_t in enumerate(z):
-            decoder, canvas, write = self._write(z_t, state, t)
+            decoder, canvas, write = self._decode_and_write(z_t, state, t)
             state = state._replace(decoder=decoder, canvas=canvas)
             canvases.append(canvas)
             windows.append(write)
@@ -217,17 +239,17 @@ class DRAW(nn.Module):
         encoder, decoder = self.encoder.initial_state(x), self.decoder.initial_state(x)
         return DrawState(encoder, decoder, self.first.expand(len(x), -1))
 
-    def filterbanks(self, window: Window, count: int) -> tuple[Tensor, Tensor]:
+    def filterbanks(self, window: Window, filters_per_side: int) -> tuple[Tensor, Tensor]:
         """Return F_Y (B, N, height) and F_X (B, N, width) of windows with N = ``count``."""
         first = 0 if self.mistake == "grid" else 1
         height, width = self.shape
-        grid = window.stride, window.variance, count
+        grid = window.stride, window.variance, filters_per_side
         return (
-            filterbank(window.y, *grid, height, first),
-            filterbank(window.x, *grid, width, first),
+            filterbank(window.center_y, *grid, height, first),
+            filterbank(window.center_x, *grid, width, first),
         )
 
-    def _read(self, x: Tensor, canvas: Tensor, window: Window) -> Tensor:
+    def _read_patches(self, x: Tensor, canvas: Tensor, window: Window) -> Tensor:
         """Return gamma [F_Y x F_X', F_Y x^ F_X'] (B, 2 N N): of the image and its error."""
         F_Y, F_X = self.filterbanks(window, self.read)
         image, drawing = (
@@ -236,11 +258,13 @@ class DRAW(nn.Module):
         )
         return window.intensity[..., None] * torch.cat([image, image - drawing], dim=-1)
 
-    def _write(self, z: Tensor, state: DrawState, t: int) -> tuple[State, Tensor, Window]:
+    def _decode_and_write(
+        self, z: Tensor, state: DrawState, t: int
+    ) -> tuple[State, Tensor, Window]:
         """Return the decoder's state after z (B, Z), the new canvas, and the window."""
         decoder = self.decoder(z, state.decoder, t)
         raw = self.writer(decoder[0])
-        window = make_window(raw[..., :WINDOW], self.shape, self.write)
+        window = window_from_linear_outputs(raw[..., :WINDOW], self.shape, self.write)
         patch = raw[..., WINDOW:].unflatten(-1, (self.write, self.write))
         F_Y, F_X = self.filterbanks(window, self.write)
         ink = (F_Y.mT @ patch @ F_X).flatten(-2) / window.intensity[..., None]

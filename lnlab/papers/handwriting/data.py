@@ -6,6 +6,7 @@ import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,8 +19,8 @@ from lnlab.papers.handwriting.pen import (
     Line,
     Stroke,
     resample_stroke,
-    stroke_length,
     strokes_to_offsets,
+    total_stroke_length,
 )
 from lnlab.paths import data_folder
 
@@ -51,11 +52,11 @@ class Alphabet:
         """Return the characters of a text that are not in the alphabet, each once."""
         return "".join(c for c in dict.fromkeys(text) if c not in self._numbers)
 
-    def encode(self, text: str, *, strict: bool = False) -> list[int]:
+    def encode(self, text: str, *, refuse_unknown: bool = False) -> list[int]:
         """Return the number of each character; if ``strict``, refuse what cannot be written."""
-        if strict and not text.strip():
+        if refuse_unknown and not text.strip():
             raise ValueError("there is no text: give some characters to write.")
-        if strict and (unknown := self.unknown_characters(text)):
+        if refuse_unknown and (unknown := self.unknown_characters(text)):
             raise ValueError(
                 f"{text!r} has {', '.join(map(repr, unknown))}, which this model never "
                 f"learned: choose from {self.characters!r}."
@@ -63,7 +64,14 @@ class Alphabet:
         return [self._numbers.get(character, OTHER) for character in text]
 
 
-class Strokes(Dataset[Sequence[Line]]):
+class OffsetScale(NamedTuple):
+    """Mean and standard deviation of dx and dy over the training lines."""
+
+    mean: np.ndarray  # (2,)
+    std: np.ndarray  # (2,)
+
+
+class HandwritingDataset(Dataset[Sequence[Line]]):
     """Lines of handwriting.
 
     ``name`` says how many lines were left out: those without text, of one point, or of symbols
@@ -76,13 +84,13 @@ class Strokes(Dataset[Sequence[Line]]):
         return Alphabet(ALPHABETS[self.source.name])
 
     @cached_property
-    def scale(self) -> tuple[np.ndarray, np.ndarray]:
+    def scale(self) -> OffsetScale:
         """Mean and standard deviation (2,) of dx and dy in training."""
         steps = np.concatenate([line.offsets[1:, :2] for line in self.train]).astype(float)
-        return steps.mean(0), steps.std(0)
+        return OffsetScale(steps.mean(0), steps.std(0))
 
     @cached_property
-    def unseen_text_indices(self) -> list[int]:
+    def test_indices_of_unseen_texts(self) -> list[int]:
         """The indices of the test lines whose text no training line has."""
         seen = {line.text for line in self.train}
         return [index for index, line in enumerate(self.test) if line.text not in seen]
@@ -100,28 +108,32 @@ class Strokes(Dataset[Sequence[Line]]):
 
     def __str__(self) -> str:
         counts = ", ".join(f"{len(lines)} {split}" for split, lines in self._splits.items())
-        steps = np.mean([line.steps for line in self._splits["train"]])
-        seen = len(self._splits["test"]) - len(self.unseen_text_indices)
+        steps = np.mean([line.num_steps for line in self._splits["train"]])
+        seen = len(self._splits["test"]) - len(self.test_indices_of_unseen_texts)
         return (
             f"{self.kind} data: {self.name}, lines: {counts}; {steps:.0f} points a line on "
             f"average; {seen} lines to test have a text that is trained on too"
         )
 
 
-def load(source: Source, path: Path | None = None, *, max_train: int | None = None) -> Strokes:
+def load(
+    source: Source, path: Path | None = None, *, max_train: int | None = None
+) -> HandwritingDataset:
     """Return the handwriting of a source; the path is a folder, or UNIPEN's archive."""
     if source is PEN:
         sizes = pen.SIZES | {"train": min(pen.SIZES["train"], max_train or pen.SIZES["train"])}
-        return Strokes(source, lambda: (pen.make_lines_by_split(sizes), ""), lambda: str(sizes))
+        return HandwritingDataset(
+            source, lambda: (pen.make_lines_by_split(sizes), ""), lambda: str(sizes)
+        )
     path = path or data_folder() / source.name
     if source is UNIPEN:
         place, files = find_unipen_files(path)
-        read = partial(read_unipen, place)
+        read = partial(read_unipen_and_count_omitted, place)
     else:
         files = find_iam_files(path)
-        read = partial(read_iam, path)
+        read = partial(read_iam_and_count_omitted, path)
 
-    def read_and_note() -> tuple[Mapping[str, Sequence[Line]], str]:
+    def read_lines_and_note() -> tuple[Mapping[str, Sequence[Line]], str]:
         splits, left_out = read()
         for split, lines in splits.items():
             if not lines:
@@ -129,8 +141,8 @@ def load(source: Source, path: Path | None = None, *, max_train: int | None = No
         note = f"{left_out} lines left out" if left_out else ""
         return splits | {"train": splits["train"][:max_train]}, note
 
-    return Strokes(
-        source, read_and_note, lambda: f"{max_train} {hash_file_stats(files)}", noted=True
+    return HandwritingDataset(
+        source, read_lines_and_note, lambda: f"{max_train} {hash_file_stats(files)}", noted=True
     )
 
 
@@ -163,7 +175,7 @@ def find_unipen_files(path: Path) -> tuple[Path, list[Path]]:
     return archives[0], archives[:1]
 
 
-def read_unipen(path: Path) -> tuple[dict[str, list[Line]], int]:
+def read_unipen_and_count_omitted(path: Path) -> tuple[dict[str, list[Line]], int]:
     """Read UNIPEN's lines, and count those that are left out.
 
     A hash of the names decides which writers validate and test.
@@ -210,9 +222,9 @@ def _read_unipen_line(path: Path, folder: Path) -> Line | None:
             ) from None
         strokes.append(stroke)
     strokes = _drop_points_off_tablet(strokes)
-    if not _has_length(strokes):
+    if not _is_more_than_a_point(strokes):
         return None
-    step = stroke_length(strokes) / (PER_CHARACTER * len(text))
+    step = total_stroke_length(strokes) / (PER_CHARACTER * len(text))
     ink = [resample_stroke(stroke, step) / step for stroke in strokes]
     name = path.relative_to(folder / "data" / "8").with_suffix("").as_posix()
     return Line(name, writer[1] if writer else path.parent.name, text, strokes_to_offsets(ink))
@@ -224,9 +236,9 @@ def _drop_points_off_tablet(strokes: Iterable[Stroke]) -> list[Stroke]:
     return [stroke for stroke in kept if len(stroke)]
 
 
-def _has_length(strokes: Sequence[Stroke]) -> bool:
+def _is_more_than_a_point(strokes: Sequence[Stroke]) -> bool:
     """Return True if strokes are more than a point."""
-    return sum(map(len, strokes)) >= 2 and stroke_length(strokes) > 0
+    return sum(map(len, strokes)) >= 2 and total_stroke_length(strokes) > 0
 
 
 # IAM-OnDB (Liwicki and Bunke, 2005), in its official layout: the file ``a01-000u-01.xml`` in
@@ -266,7 +278,7 @@ def _form_list_path(folder: Path, name: str) -> Path:
     return lists[0] if lists and not (folder / name).is_file() else folder / name
 
 
-def read_iam(folder: Path) -> tuple[dict[str, list[Line]], int]:
+def read_iam_and_count_omitted(folder: Path) -> tuple[dict[str, list[Line]], int]:
     """Read IAM-OnDB's lines by split, and count those that are left out."""
     splits, left_out = {split: list[Line]() for split in SPLITS}, 0
     for split, names in LISTS.items():
@@ -293,7 +305,7 @@ def _read_form_lines(folder: Path, form: str, path: Path) -> Iterator[Line | Non
     for file in files:
         text = texts.get(int(file.stem.rpartition("-")[2]), "")
         strokes = _read_iam_strokes(file)
-        used = text and _has_length(strokes)
+        used = text and _is_more_than_a_point(strokes)
         ink = [stroke / STEP for stroke in strokes]
         yield Line(file.stem, form, text, strokes_to_offsets(ink)) if used else None
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lnlab.papers.handwriting.data import OffsetScale
 from lnlab.papers.handwriting.model import (
     EncodedLines,
     HandwritingNet,
@@ -25,25 +26,25 @@ TEXTS = {"pen": "the lazy fox", "unipen": "lazy foxes", "iam": "lazy foxes"}
 BIAS = 1.0
 PER_CHARACTER = 40  # points per character after which a model is stopped
 
-Scale = tuple[np.ndarray, np.ndarray]
-
 
 class LineScores(NamedTuple):
     """The scores of a model on N lines."""
 
-    nats: Tensor  # of each line (N,), the sum over its points
-    points: Tensor  # the number of points of each (N,)
-    window_error: float  # mean distance of the window from the true character; NaN if unknown
-    windows: list[Tensor]  # phi (T, U) of the first SHOWN lines
+    nll_per_line: Tensor  # of each line (N,), the sum over its points
+    num_points: Tensor  # the number of points of each (N,)
+    mean_window_error: (
+        float  # mean distance of the window from the true character; NaN if unknown
+    )
+    shown_windows: list[Tensor]  # phi (T, U) of the first SHOWN lines
 
-    def per_point(self, indices: Sequence[int] | None = None) -> float:
+    def nll_per_point(self, indices: Sequence[int] | None = None) -> float:
         """Return the nats per point, of all lines or of some."""
         rows = slice(None) if indices is None else list(indices)
-        return float(self.nats[rows].sum() / self.points[rows].sum())
+        return float(self.nll_per_line[rows].sum() / self.num_points[rows].sum())
 
 
 @torch.no_grad()
-def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineScores:
+def score_lines(net: HandwritingNet, lines: EncodedLines, std_floor: float) -> LineScores:
     """Return the scores of a model on lines, in batches of similar length."""
     net.eval()
     weight, steps = net.move.W, lines.lengths
@@ -56,7 +57,7 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineS
         batch, (points, lengths) = lines.batch(indices)
         x, text, points = batch.x.to(weight), batch.text.to(weight.device), points.to(weight)
         y, phi, _ = net.advance(x, text, net.initial_state(len(x)))
-        loss = negative_log_likelihood(make_mixture(y, floor=floor), points)
+        loss = negative_log_likelihood(make_mixture(y, std_floor=std_floor), points)
         for row, index in enumerate(indices):
             line, T = lines.lines[index], int(lengths[row])
             nats[index] = float(loss[row, :T].sum())
@@ -64,24 +65,24 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, floor: float) -> LineS
             if index < SHOWN:
                 windows[index] = window
             if line.char_indices is not None:
-                errors[index] = window_errors(window, line)
+                errors[index] = window_errors_in_characters(window, line)
     known = np.concatenate([*errors.values()]) if errors else np.full(1, np.nan)
     shown = [windows[k] for k in sorted(windows)]
     return LineScores(nats, torch.tensor(steps), float(known.mean()), shown)
 
 
-def window_errors(phi: Tensor, line: Line) -> np.ndarray:
+def window_errors_in_characters(phi: Tensor, line: Line) -> np.ndarray:
     """Return the distances in characters from the window's peak to the true character (T,)."""
     assert line.char_indices is not None
     return np.abs(phi.argmax(-1).numpy() - line.char_indices[1:])
 
 
-def measure(
+def likelihood_metrics_and_written_text(
     net: HandwritingNet,
-    lines: dict[str, EncodedLines],
-    unseen: Sequence[int],
-    floor: float,
-    source: str,
+    lines_by_split: dict[str, EncodedLines],
+    unseen_test_indices: Sequence[int],
+    std_floor: float,
+    source_name: str,
 ) -> dict[str, Any]:
     """Return the metrics of a model, in nats per point where nothing else is said.
 
@@ -90,22 +91,29 @@ def measure(
     ``test_nll_unseen`` of lines whose text no training line has. Pictures: ``window 0``, and
     ``written``, the offsets of a text that the model writes.
     """
-    valid = score_lines(net, lines["valid"], floor)
+    valid = score_lines(net, lines_by_split["valid"], std_floor)
     values: dict[str, Any] = {
-        "valid_nll": valid.per_point(),
-        "valid_nll_per_line": float(valid.nats.mean()),
-        **{f"window {k}": phi.half() for k, phi in enumerate(valid.windows)},
+        "valid_nll": valid.nll_per_point(),
+        "valid_nll_per_line": float(valid.nll_per_line.mean()),
+        **{f"window {k}": phi.half() for k, phi in enumerate(valid.shown_windows)},
     }
-    if not np.isnan(valid.window_error):
-        values["window_error"] = valid.window_error
+    if not np.isnan(valid.mean_window_error):
+        values["window_error"] = valid.mean_window_error
     line = write(
-        net, TEXTS[source], lines["valid"].scale, bias=BIAS, floor=floor, max_points=300
+        net,
+        TEXTS[source_name],
+        lines_by_split["valid"].scale,
+        bias=BIAS,
+        std_floor=std_floor,
+        max_points=300,
     )
     values["written"] = torch.from_numpy(line.offsets).half()
-    if "test" in lines:
-        test = score_lines(net, lines["test"], floor)
-        values["test_nll"] = test.per_point()
-        values["test_nll_unseen"] = test.per_point(unseen) if unseen else float("nan")
+    if "test" in lines_by_split:
+        test = score_lines(net, lines_by_split["test"], std_floor)
+        values["test_nll"] = test.nll_per_point()
+        values["test_nll_unseen"] = (
+            test.nll_per_point(unseen_test_indices) if unseen_test_indices else float("nan")
+        )
     return values
 
 
@@ -114,18 +122,18 @@ class WrittenLine(NamedTuple):
 
     offsets: np.ndarray  # those of a :class:`lnlab.papers.handwriting.pen.Line` (T + 1, 3)
     phi: np.ndarray  # the window at each of the T points (T, U)
-    ended: bool  # True if the model reached the end of the text
+    reached_end_of_text: bool  # True if the model reached the end of the text
 
 
 @torch.no_grad()
 def write(
     net: HandwritingNet,
     text: str,
-    scale: Scale,
+    scale: OffsetScale,
     *,
     bias: float = 0.0,
     seed: int = 0,
-    floor: float = 0.0,
+    std_floor: float = 0.0,
     primer: Line | None = None,
     max_points: int | None = None,
 ) -> WrittenLine:
@@ -140,7 +148,7 @@ def write(
     points.
     """
     net.eval()
-    numbers = net.alphabet.encode(text, strict=True)
+    numbers = net.alphabet.encode(text, refuse_unknown=True)
     before = net.alphabet.encode(f"{primer.text} ") if primer else []
     weight, random = net.move.W, torch.Generator().manual_seed(seed)
     characters = torch.tensor([before + numbers]).to(weight.device)
@@ -156,7 +164,9 @@ def write(
         ended = bool(window[-1] > window[:-1].max()) and bool(points)
         if ended:
             break
-        x = sample_points(make_mixture(y[:, 0], floor=floor, bias=bias), random)[:, None]
+        x = sample_points(make_mixture(y[:, 0], std_floor=std_floor, bias=bias), random)[
+            :, None
+        ]
         points.append(x[0, 0])
         windows.append(window[len(before) : -1])
     offsets = unstandardise_offsets(torch.stack(points), scale)

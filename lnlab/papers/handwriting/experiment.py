@@ -10,13 +10,14 @@ from lnlab import training
 from lnlab.data import load
 from lnlab.nn import CELL_INITS
 from lnlab.nn.padding import length_mask
-from lnlab.papers.handwriting.data import Alphabet, Strokes
-from lnlab.papers.handwriting.evaluate import measure
+from lnlab.papers.handwriting.data import Alphabet, HandwritingDataset
+from lnlab.papers.handwriting.evaluate import likelihood_metrics_and_written_text
 from lnlab.papers.handwriting.kernels import fuse_handwriting
 from lnlab.papers.handwriting.model import (
     ARMS,
     EncodedLines,
     HandwritingNet,
+    LineBatch,
     Target,
     make_mixture,
     negative_log_likelihood,
@@ -24,6 +25,8 @@ from lnlab.papers.handwriting.model import (
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.random_state import seeded
+
+CharactersPerPoint = float
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Experiment(training.Experiment):
     layers: int = setting(3, least=1)  # the number of LSTMs; the lowest moves the window
     components: int = setting(20, least=1)  # M, the components of the mixture
     window_components: int = setting(10, least=1)  # K, the Gaussians of the window
-    pace: float = setting(0.0, least=0)
+    pace: CharactersPerPoint = setting(0.0, least=0)
     """The window's initial speed in characters per point; 0: that of the training lines."""
     std_floor: float = setting(0.0, least=0)
     """Added to every standard deviation; 1e-4 in the most used code. Offsets of equal length
@@ -78,32 +81,37 @@ class Experiment(training.Experiment):
         }
         return cls.budget("paper", **{"data": "unipen", **settings, **changes})
 
-    def dataset(self) -> Strokes:
+    def dataset(self) -> HandwritingDataset:
         return load(self.data, "strokes", max_train=self.max_lines)
 
-    def model(self, seed: int, dataset: Strokes) -> nn.Module:
+    def model(self, seed: int, dataset: HandwritingDataset) -> nn.Module:
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
-            line.steps for line in dataset.train
+            line.num_steps for line in dataset.train
         )
         with seeded(seed):
-            net = self.net(dataset.alphabet, pace)
+            net = self.make_net(dataset.alphabet, pace)
         return fuse_handwriting(net) if self.fused else net
 
-    def net(self, alphabet: Alphabet, pace: float) -> HandwritingNet:
+    def make_net(self, alphabet: Alphabet, pace: CharactersPerPoint) -> HandwritingNet:
         """Return the reference network; ``pace`` is in characters a point at the start."""
         return HandwritingNet(self, alphabet, pace)
 
     def batches(
-        self, dataset: Strokes, device: torch.device = CPU, dtype: torch.dtype = torch.float32
+        self,
+        dataset: HandwritingDataset,
+        device: torch.device = CPU,
+        dtype: torch.dtype = torch.float32,
     ) -> Bucketed:
         """Return batches of lines of similar length."""
         lines = EncodedLines(dataset, "train", self.max_points)
 
-        def batch(indices: list[int]) -> Any:
+        def batch_in_dtype(indices: list[int]) -> tuple[LineBatch, Target]:
             x, (points, lengths) = lines.batch(indices)
             return x._replace(x=x.x.to(dtype)), (points.to(dtype), lengths)
 
-        return Bucketed(lines.lengths, batch, self.batch_size, self.seeds, device, fill=-1)
+        return Bucketed(
+            lines.lengths, batch_in_dtype, self.batch_size, self.seeds, device, fill=-1
+        )
 
     def loss(self, output: Tensor, y: Target) -> Tensor:
         """Return the loss in nats per point of outputs (S, B, T, 1 + 6 M): (S,)."""
@@ -114,13 +122,17 @@ class Experiment(training.Experiment):
             # the limit is for the sum over points, and the loss is their mean
             limit = (self.max_output_grad / counts.to(output)).view(-1, 1, 1, 1)
             output.register_hook(lambda grad: grad.clamp(-limit, limit))
-        nats = negative_log_likelihood(make_mixture(output, floor=self.std_floor), points)
+        nats = negative_log_likelihood(make_mixture(output, std_floor=self.std_floor), points)
         return torch.where(inside, nats, 0.0).sum((1, 2)) / counts
 
-    def measure(self, net: Any, dataset: Strokes, evaluation: Evaluation) -> dict[str, Any]:
+    def measure(
+        self, net: Any, dataset: HandwritingDataset, evaluation: Evaluation
+    ) -> dict[str, Any]:
         splits = ("valid", "test") if evaluation is Evaluation.FINAL else ("valid",)
         limits = self.max_points, self.max_lines
         lines = {split: EncodedLines(dataset, split, *limits) for split in splits}
         count = len(lines["test"]) if "test" in lines else 0
-        unseen = [index for index in dataset.unseen_text_indices if index < count]
-        return measure(net, lines, unseen, self.std_floor, dataset.source.name)
+        unseen = [index for index in dataset.test_indices_of_unseen_texts if index < count]
+        return likelihood_metrics_and_written_text(
+            net, lines, unseen, self.std_floor, dataset.source.name
+        )

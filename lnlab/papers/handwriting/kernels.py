@@ -18,8 +18,7 @@ from lnlab.kernels.compiled_loop import (
     require_bias,
 )
 from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
-from lnlab.nn import State
-from lnlab.papers.handwriting.model import HandwritingNet, WriterState
+from lnlab.papers.handwriting.model import HandwritingNet, WindowRun, WriterState
 from lnlab.papers.models import fuse_with_loop
 
 
@@ -57,18 +56,20 @@ class WindowLoop(CompiledLoop):
 
     text: Tensor  # characters by number (B, U), below 0 where there is none; contiguous
 
-    def _sized(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> WriteProblem:
+    def _problem_with_sizes(
+        self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
+    ) -> WriteProblem:
         """Return the C structure with its sizes alone."""
         x, h0, _, kappa0, w0 = inputs
         (T, B, D), U = x.shape, self.text.shape[1]
         sizes = T, B, D, w0.shape[1], U, h0.shape[1], kappa0.shape[1], self.threads
         return WriteProblem(self.kernel, x.dtype == torch.float64, *sizes)
 
-    def _constants(self) -> Tensors:
+    def _constant_tensors(self) -> Tensors:
         """Return the texts."""
         return {"text": self.text}
 
-    def _outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+    def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
         """Return empty tensors for the outputs: those that have gradients, and others."""
         x, h0, c0, kappa0, w0 = inputs
         T, B, _ = x.shape
@@ -89,23 +90,21 @@ class FusedHandwriting(HandwritingNet):
     compiler. There is no second derivative.
     """
 
-    def _run_window(
-        self, x: Tensor, text: Tensor, memory: WriterState
-    ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
-        loop = self.loop(text) if len(x) >= LEAST else None
+    def _run_window(self, x: Tensor, text: Tensor, memory: WriterState) -> WindowRun:
+        loop = self.make_loop_if_supported(text) if len(x) >= LEAST else None
         # texts are looked into only where there is a loop: not on a GPU
-        if loop is None or not self._takes(x, text, memory):
+        if loop is None or not self._is_supported_by_loop(x, text, memory):
             return super()._run_window(x, text, memory)
-        inputs = [x, *memory.states[0], memory.kappa, memory.w]
+        inputs = [x, *memory.lstm_states[0], memory.kappa, memory.w]
         h, w, phi, c, kappa = loop(inputs, self.loop_parameters())
-        return h, w, phi, (h[-1], c), kappa
+        return WindowRun(h, w, phi, (h[-1], c), kappa)
 
-    def _takes(self, x: Tensor, text: Tensor, memory: WriterState) -> bool:
+    def _is_supported_by_loop(self, x: Tensor, text: Tensor, memory: WriterState) -> bool:
         """Return True if the loop has a form for points x (T, B, 3) of these texts."""
         W, start = self.move.W, self.initial_state(len(text))
         states = zip(
-            (*memory.states[0], memory.kappa, memory.w),
-            (*start.states[0], start.kappa, start.w),
+            (*memory.lstm_states[0], memory.kappa, memory.w),
+            (*start.lstm_states[0], start.kappa, start.w),
             strict=True,
         )
         return (
@@ -121,7 +120,7 @@ class FusedHandwriting(HandwritingNet):
             )
         )
 
-    def loop(self, text: Tensor) -> WindowLoop | None:
+    def make_loop_if_supported(self, text: Tensor) -> WindowLoop | None:
         """Return the loop for these texts (B, U); None if this model has no form."""
         if not is_exactly(self, FusedHandwriting):
             return None

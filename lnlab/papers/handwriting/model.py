@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lnlab.nn import Identity, LayerNorm, Linear, NormLayer, State
 from lnlab.nn.recurrent import LSTM
-from lnlab.papers.handwriting.data import Alphabet, Strokes
+from lnlab.papers.handwriting.data import Alphabet, HandwritingDataset, OffsetScale
 from lnlab.papers.handwriting.pen import Line
 from lnlab.papers.models import cell_init
 
@@ -33,14 +33,14 @@ MIN_LOG_SIGMA = -12.0  # the smallest logarithm of a deviation, for the same rea
 class PointMixture(NamedTuple):
     """The distribution of the next point, of M components."""
 
-    pen: Tensor  # the logit of the pen being lifted behind the point (...)
+    pen_lift_logit: Tensor  # the logit of the pen being lifted behind the point (...)
     log_pi: Tensor  # logarithms of the weights (..., M)
     mu: Tensor  # the means of dx and dy (..., M, 2)
     log_sigma: Tensor  # logarithms of their standard deviations (..., M, 2)
-    r: Tensor  # the correlation is tanh(r) (..., M)
+    atanh_rho: Tensor  # the correlation is tanh(r) (..., M)
 
 
-def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> PointMixture:
+def make_mixture(y: Tensor, *, std_floor: float = 0.0, bias: float = 0.0) -> PointMixture:
     """Return the mixture of a model's outputs y (..., 1 + 6 M).
 
     ``floor`` is added to every standard deviation, 0 in Graves (2013). ``bias`` is that of his
@@ -49,9 +49,9 @@ def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> PointMi
     pen, rest = y[..., 0], y[..., 1:].unflatten(-1, (6, -1))
     pi, mu, log_sigma, r = rest.split((1, 2, 2, 1), dim=-2)
     log_sigma = (log_sigma.mT - bias).clamp(min=MIN_LOG_SIGMA)
-    if floor:
+    if std_floor:
         # log(floor + sigma)
-        log_sigma = math.log(floor) + F.softplus(log_sigma - math.log(floor))
+        log_sigma = math.log(std_floor) + F.softplus(log_sigma - math.log(std_floor))
     log_pi = (pi.squeeze(-2) * (1 + bias)).log_softmax(-1)
     return PointMixture(pen, log_pi, mu.mT, log_sigma, r.squeeze(-2).clamp(-MAX_R, MAX_R))
 
@@ -59,12 +59,16 @@ def make_mixture(y: Tensor, *, floor: float = 0.0, bias: float = 0.0) -> PointMi
 def negative_log_likelihood(mixtures: PointMixture, points: Tensor) -> Tensor:
     """Return minus the log probability of points (..., 3): dx, dy, 1 if lifted; eq. 26."""
     z = (points[..., None, :2] - mixtures.mu) * (-mixtures.log_sigma).exp()
-    rho = mixtures.r.tanh()
-    log_rest = 2 * (math.log(2) - mixtures.r - F.softplus(-2 * mixtures.r))  # of 1 - rho^2
+    rho = mixtures.atanh_rho.tanh()
+    log_rest = 2 * (
+        math.log(2) - mixtures.atanh_rho - F.softplus(-2 * mixtures.atanh_rho)
+    )  # of 1 - rho^2
     squares = z.square().sum(-1) - 2 * rho * z.prod(-1)
     exponent = -squares * (-log_rest).exp() / 2
     log_density = -math.log(2 * math.pi) - mixtures.log_sigma.sum(-1) - log_rest / 2 + exponent
-    lifted = F.binary_cross_entropy_with_logits(mixtures.pen, points[..., 2], reduction="none")
+    lifted = F.binary_cross_entropy_with_logits(
+        mixtures.pen_lift_logit, points[..., 2], reduction="none"
+    )
     return lifted - (mixtures.log_pi + log_density).logsumexp(-1)
 
 
@@ -75,16 +79,22 @@ def sample_points(mixtures: PointMixture, generator: torch.Generator) -> Tensor:
     (s_1, 0; rho s_2, s_2 sqrt(1 - rho^2)). Published code multiplies by the covariance itself
     and samples from another density.
     """
-    device, mixtures = mixtures.pen.device, PointMixture(*(tensor.cpu() for tensor in mixtures))
+    device, mixtures = (
+        mixtures.pen_lift_logit.device,
+        PointMixture(*(tensor.cpu() for tensor in mixtures)),
+    )
     components = torch.multinomial(mixtures.log_pi.exp(), 1, generator=generator).squeeze(-1)
     rows = torch.arange(len(components))
-    sigma, rho = mixtures.log_sigma[rows, components].exp(), mixtures.r[rows, components].tanh()
+    sigma, rho = (
+        mixtures.log_sigma[rows, components].exp(),
+        mixtures.atanh_rho[rows, components].tanh(),
+    )
     z = torch.randn(sigma.shape, generator=generator, dtype=sigma.dtype)
     second = rho * z[:, 0] + (1 - rho.square()).sqrt() * z[:, 1]
     offsets = mixtures.mu[rows, components] + sigma * torch.stack([z[:, 0], second], -1)
     lifted = (
         torch.rand(len(components), generator=generator, dtype=sigma.dtype)
-        < mixtures.pen.sigmoid()
+        < mixtures.pen_lift_logit.sigmoid()
     )
     return torch.cat([offsets, lifted.to(sigma)[:, None]], -1).to(device)
 
@@ -99,9 +109,19 @@ class LineBatch(NamedTuple):
 class WriterState(NamedTuple):
     """The state of a model between two points."""
 
-    states: tuple[State, ...]  # (h, c) of each LSTM, each (B, H)
+    lstm_states: tuple[State, ...]  # (h, c) of each LSTM, each (B, H)
     kappa: Tensor  # the positions of the window's components (B, K)
     w: Tensor  # the window, a soft character (B, V)
+
+
+class WindowRun(NamedTuple):
+    """The first LSTM and the window along T points of B lines."""
+
+    h: Tensor  # of the LSTM (T, B, H)
+    w: Tensor  # the window, a soft character (T, B, V)
+    phi: Tensor  # how much of each character is seen, and of what is behind (T, B, U + 1)
+    last_state: State  # (h, c) of the LSTM in the end, each (B, H)
+    last_kappa: Tensor  # the positions of the window's components in the end (B, K)
 
 
 class HandwritingNet(nn.Module):
@@ -184,7 +204,7 @@ class HandwritingNet(nn.Module):
         x = x.transpose(0, 1)
         h, w, phi, state, kappa = self._run_window(x, text, memory)
         states, hs = [state], [h]
-        for lstm, last in zip(self.lstms[1:], memory.states[1:], strict=True):
+        for lstm, last in zip(self.lstms[1:], memory.lstm_states[1:], strict=True):
             given = torch.cat([x, w, hs[-1]], -1)
             h, last = lstm.unroll(lstm.cells[0], given, last)
             states.append(last)
@@ -192,11 +212,9 @@ class HandwritingNet(nn.Module):
         y = self.out(torch.cat(hs, -1)).transpose(0, 1)
         return y, phi.transpose(0, 1), WriterState(tuple(states), kappa, w[-1])
 
-    def _run_window(
-        self, x: Tensor, text: Tensor, memory: WriterState
-    ) -> tuple[Tensor, Tensor, Tensor, State, Tensor]:
-        """Return h (T, B, H), w (T, B, V), phi (T, B, U + 1), and the last state and kappa."""
-        cell, state = self.lstms[0].cells[0], memory.states[0]
+    def _run_window(self, x: Tensor, text: Tensor, memory: WriterState) -> WindowRun:
+        """Run the first LSTM and the window along points x (T, B, 3)."""
+        cell, state = self.lstms[0].cells[0], memory.lstm_states[0]
         characters = self.one_hot_characters(text)
         kappa, w = memory.kappa, memory.w
         u = torch.arange(1.0, characters.shape[1] + 2, device=x.device).to(x)
@@ -212,7 +230,7 @@ class HandwritingNet(nn.Module):
             hs.append(state[0])
             ws.append(w)
             phis.append(phi.squeeze(1))
-        return torch.stack(hs), torch.stack(ws), torch.stack(phis), state, kappa
+        return WindowRun(torch.stack(hs), torch.stack(ws), torch.stack(phis), state, kappa)
 
 
 # Lines of handwriting as inputs: offsets of mean 0 and deviation 1, characters by number.
@@ -225,7 +243,7 @@ class EncodedLines:
     """The first ``max_lines`` lines of a split by number, of ``length`` points each; 0: all."""
 
     def __init__(
-        self, dataset: Strokes, split: str, length: int = 0, max_lines: int = 0
+        self, dataset: HandwritingDataset, split: str, length: int = 0, max_lines: int = 0
     ) -> None:
         lines: Sequence[Line] = getattr(dataset, split)[: max_lines or None]
         if length:
@@ -248,7 +266,7 @@ class EncodedLines:
     @property
     def lengths(self) -> list[int]:
         """T of each line."""
-        return [line.steps for line in self.lines]
+        return [line.num_steps for line in self.lines]
 
     def batch(self, indices: Sequence[int]) -> tuple[LineBatch, Target]:
         """Return some of the lines, padded, and the points that follow."""
@@ -262,7 +280,7 @@ class EncodedLines:
         return LineBatch(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
 
 
-def standardise_offsets(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> Tensor:
+def standardise_offsets(offsets: np.ndarray, scale: OffsetScale) -> Tensor:
     """Return offsets (T + 1, 3) minus their mean, over their deviation; the pen unchanged."""
     mean, deviation = scale
     steps = (offsets[:, :2] - mean) / deviation
@@ -270,7 +288,7 @@ def standardise_offsets(offsets: np.ndarray, scale: tuple[np.ndarray, np.ndarray
     return torch.from_numpy(np.column_stack([steps, offsets[:, 2]])).float()
 
 
-def unstandardise_offsets(points: Tensor, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def unstandardise_offsets(points: Tensor, scale: OffsetScale) -> np.ndarray:
     """Return offsets (T + 1, 3) of standardised points (T, 3) after a first one."""
     mean, deviation = scale
     values = points.double().cpu().numpy()

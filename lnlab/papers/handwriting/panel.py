@@ -32,8 +32,8 @@ from lnlab.figures.style import (
 from lnlab.panels.controls import LABELLED, dropdown, options_slider, play_buttons
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
-from lnlab.papers.handwriting.data import Alphabet
-from lnlab.papers.handwriting.evaluate import Scale, WrittenLine, write
+from lnlab.papers.handwriting.data import Alphabet, OffsetScale
+from lnlab.papers.handwriting.evaluate import WrittenLine, write
 from lnlab.papers.handwriting.experiment import Experiment
 from lnlab.papers.handwriting.model import HandwritingNet
 from lnlab.papers.handwriting.pen import Line, offsets_to_strokes
@@ -76,7 +76,7 @@ class WriterModels:
     """Models of several arms, that were trained on the same lines."""
 
     models: Mapping[str, Mapping[int, HandwritingNet]]  # by arm, by the update
-    offset_scale: Scale  # mean and deviation of the offsets, each (2,)
+    offset_scale: OffsetScale  # mean and deviation of the offsets, each (2,)
     deviation_floor: float  # of the deviations
     train_commands: str  # the commands that made the runs
 
@@ -98,7 +98,7 @@ class WriterModels:
         net = self.models[arm][update]
         return write(
             net, text, self.offset_scale, bias=sampling_bias,
-            floor=self.deviation_floor, primer=style_line,
+            std_floor=self.deviation_floor, primer=style_line,
         )  # fmt: skip
 
 
@@ -163,13 +163,14 @@ def load_included_writers(path: Path = SHIPPED) -> WriterModels:
         for arm, update in names:
             task = Experiment.from_config(metadata["configs"][arm])
             with torch.random.fork_rng(devices=[]), default_dtype(torch.float32):
-                net = task.net(Alphabet(metadata["alphabet"]), 0.1).eval()
+                net = task.make_net(Alphabet(metadata["alphabet"]), 0.1).eval()
             for name, value in net.named_parameters():
                 value.data.copy_(file.get_tensor(f"{arm}/{update}/{name}"))
             models.setdefault(arm, {})[int(update)] = net
     mean, deviation = map(np.array, metadata["scale"])
     in_order = {arm: models[arm] for arm in ("none", "layer") if arm in models}
-    return WriterModels(in_order, (mean, deviation), metadata["floor"], metadata["made"])
+    scale = OffsetScale(mean, deviation)
+    return WriterModels(in_order, scale, metadata["floor"], metadata["made"])
 
 
 # The panel.
@@ -212,9 +213,9 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
         for arm in writers.models:
             ink = write(arm, settings.update, text, settings.sampling_bias, settings.style_line)
             points = f"{len(ink.phi)} points"
-            cut = "" if ink.ended else ", stopped before the end of the text"
+            cut = "" if ink.reached_end_of_text else ", stopped before the end of the text"
             inked[arm] = InkedLine(offsets_to_strokes(ink.offsets), ink.phi, points + cut)
-            end = "written to the end" if ink.ended else "stopped before the end"
+            end = "written to the end" if ink.reached_end_of_text else "stopped before the end"
             answers.append(f"{arm}: {points}, {end}")
         sentence = (
             f"“{text}”, written after {settings.update} updates and with sampling bias "

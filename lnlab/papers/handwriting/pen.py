@@ -32,7 +32,7 @@ class Line:
     char_indices: np.ndarray | None = None  # the character of each point (T + 1,), by its index
 
     @property
-    def steps(self) -> int:
+    def num_steps(self) -> int:
         """T, the number of points after the first."""
         return len(self.offsets) - 1
 
@@ -58,19 +58,19 @@ def offsets_to_strokes(offsets: np.ndarray) -> list[Stroke]:
     return [stroke for stroke in np.split(points, ends) if len(stroke)]
 
 
-def stroke_length(strokes: Iterable[Stroke]) -> float:
+def total_stroke_length(strokes: Iterable[Stroke]) -> float:
     """Return the length of strokes."""
     return float(sum(np.linalg.norm(np.diff(s, axis=0), axis=1).sum() for s in strokes))
 
 
-def resample_stroke(stroke: Stroke, step: float) -> Stroke:
+def resample_stroke(stroke: Stroke, spacing: float) -> Stroke:
     """Return a stroke with points at equal distances, near ``step``; both ends stay.
 
     A dot, whose points are all closer together than half a step, becomes one point.
     """
     lengths = np.linalg.norm(np.diff(stroke, axis=0), axis=1)
     along = np.concatenate([[0.0], lengths.cumsum()])
-    parts = int(np.rint(along[-1] / step))
+    parts = int(np.rint(along[-1] / spacing))
     if parts == 0:
         return stroke[:1]
     at = np.linspace(0.0, along[-1], parts + 1)
@@ -102,9 +102,9 @@ class WriterStyle(NamedTuple):
     name: str
     font: str
     slant: float
-    width: float
-    spacing: float
-    deformations: dict[str, np.ndarray]
+    width_factor: float
+    spacing_factor: float
+    letter_deformations: dict[str, np.ndarray]
 
 
 def make_lines_by_split(sizes: Mapping[str, int]) -> dict[str, list[Line]]:
@@ -114,15 +114,17 @@ def make_lines_by_split(sizes: Mapping[str, int]) -> dict[str, list[Line]]:
 
 def make_lines(split: str, count: int) -> list[Line]:
     """Make the first lines of a split."""
-    writers = [make_writer(f"{split} {number}") for number in range(WRITERS[split])]
-    texts = [make_text(random.Random(f"text {split} {number}")) for number in range(count)]
+    writers = [make_writer_style(f"{split} {number}") for number in range(WRITERS[split])]
+    texts = [
+        make_random_text(random.Random(f"text {split} {number}")) for number in range(count)
+    ]
     return [
         _make_line(f"{split} {number}", text, writers[number % len(writers)])
         for number, text in enumerate(texts)
     ]
 
 
-def make_writer(name: str) -> WriterStyle:
+def make_writer_style(name: str) -> WriterStyle:
     """Make the writer of a name."""
     rng = _generator_from_text(f"hand of {name}")
     deformations = {letter: np.eye(2) + rng.normal(0, 0.06, (2, 2)) for letter in LETTERS}
@@ -130,13 +132,13 @@ def make_writer(name: str) -> WriterStyle:
         name,
         font=str(rng.choice(FONTS)),
         slant=rng.normal(0.15, 0.2),
-        width=rng.uniform(0.8, 1.2),
-        spacing=rng.uniform(0.85, 1.15),
-        deformations=deformations,
+        width_factor=rng.uniform(0.8, 1.2),
+        spacing_factor=rng.uniform(0.85, 1.15),
+        letter_deformations=deformations,
     )
 
 
-def make_text(rng: random.Random) -> str:
+def make_random_text(rng: random.Random) -> str:
     """Return words of up to :data:`LONGEST` characters in all, with spaces between them."""
     text = _random_word(rng)
     while len(more := f"{text} {_random_word(rng)}") <= LONGEST:
@@ -158,7 +160,7 @@ def _generator_from_text(text: str) -> np.random.Generator:
 def _make_line(name: str, text: str, writer: WriterStyle) -> Line:
     rng = _generator_from_text(f"line {name}")
     script = writer.font in ("scripts", "cursive")
-    strokes, char_indices = _join_script_strokes(
+    strokes, char_indices = _join_strokes_and_label_corners(
         *_place_glyph_strokes(text, writer, rng), script
     )
     timed = [
@@ -183,24 +185,24 @@ def _place_glyph_strokes(
     strokes, char_indices = [], []
     for index, letter in enumerate(text):
         shape = read_glyph(writer.font, letter)
-        deformation = writer.deformations.get(letter, np.eye(2))
+        deformation = writer.letter_deformations.get(letter, np.eye(2))
         deformation = deformation + rng.normal(0, 0.03, (2, 2))
         for stroke in shape.strokes:
             bent = stroke @ deformation.T
-            across = x + writer.width * bent[:, 0] + writer.slant * bent[:, 1]
+            across = x + writer.width_factor * bent[:, 0] + writer.slant * bent[:, 1]
             strokes.append(np.column_stack([across, bent[:, 1] + drift * across + rise[index]]))
             char_indices.append(index)
-        x += writer.width * writer.spacing * shape.width + rng.normal(0, 0.5)
+        x += writer.width_factor * writer.spacing_factor * shape.width + rng.normal(0, 0.5)
     return strokes, char_indices
 
 
-def _join_script_strokes(
-    strokes: list[np.ndarray], stroke_chars: list[int], is_script: bool
+def _join_strokes_and_label_corners(
+    strokes: list[np.ndarray], char_of_stroke: list[int], is_script: bool
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Join the strokes that a script joins; return them and the character of each corner."""
     ink: list[np.ndarray] = []
     char_indices: list[np.ndarray] = []
-    for stroke, index in zip(strokes, stroke_chars, strict=True):
+    for stroke, index in zip(strokes, char_of_stroke, strict=True):
         indices = np.full(len(stroke), index)
         near = is_script and ink and np.linalg.norm(ink[-1][-1] - stroke[0]) < JOINED
         if near and index == char_indices[-1][-1] + 1:
@@ -219,7 +221,7 @@ def _resample_at_equal_times(
     """Return the points of a stroke at equal times, and the character of each."""
     if len(corners) < 2:
         return corners, char_indices
-    path, parts = _smooth_curve(corners)
+    path, parts = _catmull_rom_curve(corners)
     ds = np.linalg.norm(np.diff(path, axis=0), axis=1) + 1e-9
     along = np.concatenate([[0.0], ds.cumsum()])
     middle, total = (along[1:] + along[:-1]) / 2, along[-1]
@@ -234,14 +236,18 @@ def _resample_at_equal_times(
     return np.column_stack([x, y]), char_indices[corner]
 
 
-def _smooth_curve(corners: np.ndarray, fine: int = 8) -> tuple[np.ndarray, np.ndarray]:
+def _catmull_rom_curve(
+    corners: np.ndarray, points_per_segment: int = 8
+) -> tuple[np.ndarray, np.ndarray]:
     """Return Catmull and Rom's curve through corners, and between which two each point is."""
     p = np.concatenate([corners[:1], corners, corners[-1:]])
-    t = np.arange(fine)[:, None, None] / fine
+    t = np.arange(points_per_segment)[:, None, None] / points_per_segment
     a, b, c, d = (p[k : len(p) - 3 + k] for k in range(4))
     quadratic, cubic = 2 * a - 5 * b + 4 * c - d, 3 * b - a - 3 * c + d
     curve = 0.5 * (2 * b + (c - a) * t + quadratic * t**2 + cubic * t**3)
-    parts = np.arange(len(b))[:, None] + np.arange(fine)[None] / fine
+    parts = (
+        np.arange(len(b))[:, None] + np.arange(points_per_segment)[None] / points_per_segment
+    )
     path = np.concatenate([curve.transpose(1, 0, 2).reshape(-1, 2), corners[-1:]])
     return path, np.concatenate([parts.ravel(), [len(corners) - 1.0]])
 
@@ -252,11 +258,13 @@ def read_glyph(font: str, letter: str) -> Glyph:
     rows = (Path(__file__).parent / "hershey" / f"{font}.jhf").read_text("ascii").splitlines()
     row = [row for row in rows if not row.startswith("#")][ord(letter) - ord(" ")]
     left, right = (ord(side) - ord("R") for side in row[8:10])
-    strokes = tuple(_parse_corners(part, left) for part in row[10:].split(" R") if part.strip())
+    strokes = tuple(
+        _parse_hershey_corners(part, left) for part in row[10:].split(" R") if part.strip()
+    )
     return Glyph(strokes, float(right - left))
 
 
-def _parse_corners(part: str, left: int) -> np.ndarray:
+def _parse_hershey_corners(codes: str, left_edge: int) -> np.ndarray:
     """Return the corners (N, 2) that two letters each stand for; the base line is ``[``."""
-    codes = np.frombuffer(part.encode("ascii"), np.uint8).astype(float).reshape(-1, 2)
-    return np.column_stack([codes[:, 0] - ord("R") - left, ord("[") - codes[:, 1]])
+    pairs = np.frombuffer(codes.encode("ascii"), np.uint8).astype(float).reshape(-1, 2)
+    return np.column_stack([pairs[:, 0] - ord("R") - left_edge, ord("[") - pairs[:, 1]])

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,11 @@ from lnlab.papers.las import synthesizer
 from lnlab.papers.las.recordings import (
     FeatureCache,
     Recording,
+    SecondsPerUnit,
     Utterance,
     inspect_recordings,
-    join_recordings,
-    shrink_splits,
+    join_recordings_after_pauses,
+    shrink_splits_in_proportion,
 )
 from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE
 
@@ -44,7 +45,7 @@ UNITS = {
 RATE, FSDD_RATE = 16_000, 8_000
 
 
-class Speech(Dataset[tuple[Utterance, ...]]):
+class SpeechDataset(Dataset[tuple[Utterance, ...]]):
     """A set of utterances, whose sound is read when it is used.
 
     The checksum is of the samples and of the units. An epoch takes the memory of a batch and of
@@ -65,7 +66,7 @@ class Speech(Dataset[tuple[Utterance, ...]]):
         super().__init__(source, self._utterances_with_cache, key)
         self._read_utterances, self.units, self.rate = read, units, rate
 
-    def _utterances_with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], str]:
+    def _utterances_with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], Literal[""]]:
         utterances = self._read_utterances()
         for split, examples in utterances.items():
             if not examples and split != "valid":
@@ -98,7 +99,7 @@ def load(
     *,
     max_train: int | None = None,
     held_out_speaker: str = "",
-) -> Speech:
+) -> SpeechDataset:
     """Return the speech of a source; the options are those of ``sources.toml``.
 
     When a split is first used, all recordings are inspected, and all that are faulty are named
@@ -107,7 +108,7 @@ def load(
     into one folder.
     """
     if source is SPOKEN:
-        return Speech(
+        return SpeechDataset(
             source,
             lambda: synthesizer.make_corpus(max_train),
             lambda: f"{max_train} {synthesizer.SIZES}",
@@ -116,19 +117,23 @@ def load(
         )
     path = source.locate(path, f"{HOW_TO_GET[source.name]} ({source.citation}), and")
 
-    def read() -> Mapping[str, Sequence[Utterance]]:
+    def read_utterances_by_split() -> Mapping[str, Sequence[Utterance]]:
         folder = unpack(path) if path.is_file() else path
         if source is FSDD:
-            return shrink_splits(join_digits(folder, held_out_speaker), max_train)
+            return shrink_splits_in_proportion(
+                make_digit_strings(folder, held_out_speaker), max_train
+            )
         transcripts = list_timit(folder) if source is TIMIT else list_librispeech(folder)
-        return attach_recordings(shrink_splits(transcripts, max_train))
+        return attach_recordings(shrink_splits_in_proportion(transcripts, max_train))
 
-    def key() -> str:
+    def cache_key() -> str:
         files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
         return f"{max_train} {held_out_speaker!r} {STRINGS} {hash_file_stats(files)}"
 
     rate = FSDD_RATE if source is FSDD else RATE
-    return Speech(source, read, key, units=UNITS[source.name], rate=rate)
+    return SpeechDataset(
+        source, read_utterances_by_split, cache_key, units=UNITS[source.name], rate=rate
+    )
 
 
 class UncheckedUtterance(NamedTuple):
@@ -138,8 +143,8 @@ class UncheckedUtterance(NamedTuple):
     speaker: str
     units: Sequence[str]
     path: Path
-    begins: np.ndarray | None = None
-    ends: np.ndarray | None = None
+    begins: SecondsPerUnit | None = None
+    ends: SecondsPerUnit | None = None
 
 
 Transcripts = dict[str, list[UncheckedUtterance]]  # transcripts by split
@@ -159,7 +164,7 @@ def attach_recordings(transcripts: Transcripts) -> dict[str, list[Utterance]]:
     }
 
 
-def _read_lines(path: Path) -> list[str]:
+def _read_text_lines(path: Path) -> list[str]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there.")
     return read_text(path).rstrip().splitlines()
@@ -202,7 +207,7 @@ def list_timit(folder: Path) -> Transcripts:
 
 def _read_timit_utterance(path: Path, speaker: str) -> UncheckedUtterance:
     units, begins, ends = [], [], []
-    for number, line in enumerate(_read_lines(path), start=1):
+    for number, line in enumerate(_read_text_lines(path), start=1):
         match = re.fullmatch(r"(\d+) (\d+) (\S+)", line)
         phone = match[3].lower() if match else ""
         if not match or phone not in FOLDED:
@@ -254,7 +259,7 @@ def list_librispeech(folder: Path) -> Transcripts:
 
 
 def _read_librispeech_chapter(path: Path) -> Iterator[UncheckedUtterance]:
-    for number, line in enumerate(_read_lines(path), start=1):
+    for number, line in enumerate(_read_text_lines(path), start=1):
         name, _, text = line.partition(" ")
         if not re.fullmatch(r"[ 'A-Z]+", text):
             unknown = sorted(set(re.sub(r"[ 'A-Z]", "", text)))
@@ -277,7 +282,7 @@ Takes = dict[str, dict[str, dict[int, list[Recording]]]]
 """The recordings by split, speaker and digit."""
 
 
-def join_digits(folder: Path, held_out_speaker: str = "") -> dict[str, list[Utterance]]:
+def make_digit_strings(folder: Path, held_out_speaker: str = "") -> dict[str, list[Utterance]]:
     """Return strings of three to five digits of one speaker each, joined at random.
 
     The splits have different takes of the same six speakers; of a ``held_out_speaker`` all are
@@ -335,13 +340,13 @@ def _make_digit_string(takes: Takes, split: str, number: int) -> Utterance:
         recordings.append(takes_of_digit[random.integers(len(takes_of_digit))])
         pauses.append(int(random.uniform(*PAUSE) * FSDD_RATE))
         words.append(DIGITS[digit])
-    lengths = [recording.length for recording in recordings]
+    lengths = [recording.num_samples for recording in recordings]
     ends = np.cumsum(np.add(pauses, lengths))
     return Utterance(
         name=f"{split}-{number:04}",
         speaker=speaker,
         units=tuple(words),
-        recording=join_recordings(pauses, recordings),
+        recording=join_recordings_after_pauses(pauses, recordings),
         begins=(ends - lengths) / FSDD_RATE,
         ends=ends / FSDD_RATE,
     )

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from lnlab.analysis.recorder import QUANTILES, record, tensor_statistics
 from lnlab.extras import name_missing_extra
 from lnlab.nn.padding import masked_cross_entropy
-from lnlab.papers.las.data import Speech
-from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch
+from lnlab.papers.las.data import SpeechDataset
+from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch_and_unit_counts
 from lnlab.papers.las.recordings import HOP, Utterance
 from lnlab.papers.las.search import (
     Hypothesis,
     attention_entropy,
-    attention_in_segments,
     attention_monotonicity,
+    attention_share_in_segments,
     beam_search,
 )
 
@@ -34,8 +34,8 @@ SHOWN = 4  # test utterances whose attention is stored at each evaluation
 class Recognition(NamedTuple):
     """The loss, the attention and the transcripts of a model on some utterances."""
 
-    nll: float  # nats a unit
-    alphas: list[Tensor]  # of each utterance, the attention at the right units
+    nll_per_unit: float  # nats a unit
+    teacher_forced_alphas: list[Tensor]  # of each utterance, the attention at the right units
     hypotheses: list[Hypothesis]
 
 
@@ -58,7 +58,7 @@ def evaluate_and_transcribe(
     nll, count, alphas, hypotheses = 0.0, 0, [], []
     for start in range(0, len(utterances), BATCH):
         chosen = utterances[start : start + BATCH]
-        batch, counts = make_batch(chosen, numbers, weight.dtype, weight.device)
+        batch, counts = make_batch_and_unit_counts(chosen, numbers, weight.dtype, weight.device)
         annotations = net.listen(batch)
         logits, alpha = net.speller(annotations, batch.units)
         nll += float(masked_cross_entropy(logits, batch.units, counts)) * int(counts.sum())
@@ -70,16 +70,21 @@ def evaluate_and_transcribe(
     return Recognition(nll / count, alphas, hypotheses)
 
 
-def measure(
-    net: ListenAttendSpell, dataset: Speech, *, width: int, max_length: int, validate: bool
+def recognition_and_attention_metrics(
+    net: ListenAttendSpell,
+    dataset: SpeechDataset,
+    *,
+    width: int,
+    max_length: int,
+    include_validation: bool,
 ) -> dict[str, Any]:
     """Return the metrics of a model on the test utterances.
 
-    ``test_nll`` in nats a unit; the :func:`errors` of the search; of the attention at the right
-    units ``alignment``, its part within 40 ms of the unit (NaN where the times of units are
-    unknown), ``monotonicity`` and ``entropy`` in nats, means over utterances; pictures of it,
-    ``attention 0`` and so on, for the first :data:`SHOWN`, and their ``hypotheses``. Then
-    :func:`measure_gradient_and_distributions`, and with ``validate`` ``valid_nll`` and
+    ``test_nll`` in nats a unit; the :func:`error_rates` of the search; of the attention at the
+    right units ``alignment``, its part within 40 ms of the unit (NaN where the times of units
+    are unknown), ``monotonicity`` and ``entropy`` in nats, means over utterances; pictures of
+    it, ``attention 0`` and so on, for the first :data:`SHOWN`, and their ``hypotheses``. Then
+    :func:`gradient_norm_and_quantiles`, and with ``include_validation`` ``valid_nll`` and
     ``valid_error``.
     """
     limits = {"width": width, "max_length": max_length}
@@ -87,7 +92,7 @@ def measure(
     nll, alphas, hypotheses = evaluate_and_transcribe(net, test, units, **limits)
     step = HOP * net.listener.joined
     masses = [
-        attention_in_segments(alpha, step, u.begins, u.ends)
+        attention_share_in_segments(alpha, step, u.begins, u.ends)
         for u, alpha in zip(test, alphas, strict=True)
         if u.begins is not None and u.ends is not None
     ]
@@ -99,12 +104,12 @@ def measure(
         "entropy": float(torch.cat([attention_entropy(alpha) for alpha in alphas]).mean()),
         **{f"attention {k}": alpha.half() for k, alpha in enumerate(alphas[:SHOWN])},
         "hypotheses": [[units[number] for number in h.units] for h in hypotheses[:SHOWN]],
-        **measure_gradient_and_distributions(net, dataset),
+        **gradient_norm_and_quantiles(net, dataset),
     }
-    if validate:
+    if include_validation:
         valid = dataset.valid or ()
         recognized = evaluate_and_transcribe(net, valid, units, **limits)
-        values["valid_nll"] = recognized.nll
+        values["valid_nll"] = recognized.nll_per_unit
         values["valid_error"] = error_rates(valid, recognized.hypotheses, units)["test_error"]
     return values
 
@@ -145,7 +150,7 @@ UTTERANCES = 16
 SHOWN_QUANTILES = [name for name, q in QUANTILES.items() if q in (0.05, 0.25, 0.5, 0.75, 0.95)]
 
 
-def measure_gradient_and_distributions(net: Any, dataset: Speech) -> dict[str, Any]:
+def gradient_norm_and_quantiles(net: Any, dataset: SpeechDataset) -> dict[str, Any]:
     """Return the steepness of the loss and distributions, on the first training utterances.
 
     ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
@@ -156,7 +161,7 @@ def measure_gradient_and_distributions(net: Any, dataset: Speech) -> dict[str, A
     weight = next(net.parameters())
     numbers = {unit: number for number, unit in enumerate(dataset.units)}
     utterances = dataset.train[:UTTERANCES]
-    batch, counts = make_batch(utterances, numbers, weight.dtype, weight.device)
+    batch, counts = make_batch_and_unit_counts(utterances, numbers, weight.dtype, weight.device)
     with torch.enable_grad():
         loss = masked_cross_entropy(net(batch), batch.units, counts)
         grads = torch.autograd.grad(loss, [*net.parameters()])
@@ -188,12 +193,14 @@ def parameter_and_output_quantiles(net: Any, batch: SpeechBatch) -> dict[str, li
     }
 
 
-def quantile_curves(metrics: "pd.DataFrame", name: str) -> "pd.DataFrame":
+def quantile_curves(metrics: "pd.DataFrame", parameter_or_layer: str) -> "pd.DataFrame":
     """Return the quantiles of a parameter or layer by update, from the rows of one seed."""
     import pandas as pd
 
     rows = metrics["quantiles"]
-    if name not in rows.iloc[0]:
-        raise ValueError(f"nothing is called {name!r}: choose from {', '.join(rows.iloc[0])}.")
-    frame = pd.DataFrame([row[name] for row in rows], columns=SHOWN_QUANTILES)
+    if parameter_or_layer not in rows.iloc[0]:
+        raise ValueError(
+            f"nothing is called {parameter_or_layer!r}: choose from {', '.join(rows.iloc[0])}."
+        )
+    frame = pd.DataFrame([row[parameter_or_layer] for row in rows], columns=SHOWN_QUANTILES)
     return frame.assign(step=metrics["update"].to_numpy())

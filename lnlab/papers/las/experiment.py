@@ -11,8 +11,8 @@ from lnlab import training
 from lnlab.data import load
 from lnlab.nn import CELL_INITS
 from lnlab.nn.padding import masked_cross_entropy
-from lnlab.papers.las.data import Speech
-from lnlab.papers.las.evaluate import measure
+from lnlab.papers.las.data import SpeechDataset
+from lnlab.papers.las.evaluate import recognition_and_attention_metrics
 from lnlab.papers.las.model import (
     ARMS,
     ENCODER_NORMS,
@@ -20,12 +20,15 @@ from lnlab.papers.las.model import (
     Listener,
     SpeechBatch,
     Speller,
-    make_batch,
+    make_batch_and_unit_counts,
 )
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import seeded
+
+NormalizedParts = str  # one of ARMS
+NormPlace = str  # one of ENCODER_NORMS
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Experiment(training.Experiment):
     speech is synthesised here (:mod:`lnlab.papers.las.synthesizer`).
     """
 
-    norm: str = setting("encoder", choices=ARMS)
-    encoder_norm: str = setting("cell", choices=ENCODER_NORMS)
+    norm: NormalizedParts = setting("encoder", choices=ARMS)
+    encoder_norm: NormPlace = setting("cell", choices=ENCODER_NORMS)
     """The place of the listener's normalizers: the cells of its LSTMs, or their outputs over
     features or over time, as in the published code."""
     swap_states: bool = False
@@ -82,7 +85,7 @@ class Experiment(training.Experiment):
     name = "las"
     lower_is_better = ("test_nll", "test_error")
 
-    def dataset(self) -> Speech:
+    def dataset(self) -> SpeechDataset:
         speech = load(
             self.data,
             "speech",
@@ -95,25 +98,39 @@ class Experiment(training.Experiment):
             )
         return speech
 
-    def model(self, seed: int, dataset: Speech) -> nn.Module:
+    def model(self, seed: int, dataset: SpeechDataset) -> nn.Module:
         with seeded(seed):
             listener = Listener(self, dataset.train[0].features.shape[1])
             speller = Speller(self, len(dataset.units) + 1)
         return self.fuse(ListenAttendSpell(listener, speller))
 
     def batches(
-        self, dataset: Speech, device: torch.device = CPU, dtype: torch.dtype = torch.float32
+        self,
+        dataset: SpeechDataset,
+        device: torch.device = CPU,
+        dtype: torch.dtype = torch.float32,
     ) -> Bucketed:
         """Return batches of utterances of like length."""
         utterances = dataset.train
         numbers = {unit: number for number, unit in enumerate(dataset.units)}
 
-        def batch(indices: list[int]) -> tuple[SpeechBatch, tuple[Tensor, Tensor]]:
-            x, counts = make_batch([utterances[k] for k in indices], numbers, dtype)
+        def make_batch_and_targets(
+            indices: list[int],
+        ) -> tuple[SpeechBatch, tuple[Tensor, Tensor]]:
+            x, counts = make_batch_and_unit_counts(
+                [utterances[k] for k in indices], numbers, dtype
+            )
             return x, (x.units, counts)
 
-        lengths = [utterance.frames for utterance in utterances]
-        return Bucketed(lengths, batch, self.batch_size, self.seeds, device, fill=len(numbers))
+        lengths = [utterance.num_frames for utterance in utterances]
+        return Bucketed(
+            lengths,
+            make_batch_and_targets,
+            self.batch_size,
+            self.seeds,
+            device,
+            fill=len(numbers),
+        )
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return Adam(parameters, lr=self.learning_rate)
@@ -130,6 +147,10 @@ class Experiment(training.Experiment):
             ]
         )
 
-    def measure(self, net: Any, dataset: Speech, evaluation: Evaluation) -> dict[str, Any]:
+    def measure(
+        self, net: Any, dataset: SpeechDataset, evaluation: Evaluation
+    ) -> dict[str, Any]:
         limits = {"width": self.beam_width, "max_length": self.max_length}
-        return measure(net, dataset, validate=self.validate, **limits)
+        return recognition_and_attention_metrics(
+            net, dataset, include_validation=self.validate, **limits
+        )

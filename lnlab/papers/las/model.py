@@ -84,25 +84,25 @@ class Listener(nn.Module):
         """Return h (B, T', 2 H), 0 at padding, and its lengths (B,)."""
         h = x.transpose(0, 1)  # (T, B, D)
         if self.training and self.noise:
-            h = h + self.noise * torch.randn_like(h) * step_mask(h, lengths)
+            h = h + self.noise * torch.randn_like(h) * non_padding_mask(h, lengths)
         last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
             if index < last:
-                h, lengths = join_pairs(h, lengths)
+                h, lengths = join_step_pairs(h, lengths)
             h, _ = layer(h, lengths=lengths)
             if self.after is not None:
                 h = self.after[index](h.transpose(0, 1)).transpose(0, 1)
-                h = h * step_mask(h, lengths)
+                h = h * non_padding_mask(h, lengths)
             h = self.dropout(h)
         return h.transpose(0, 1), lengths
 
 
-def step_mask(h: Tensor, lengths: Tensor) -> Tensor:
+def non_padding_mask(h: Tensor, lengths: Tensor) -> Tensor:
     """Return True for the steps of h (T, B, D) that are no padding (T, B, 1)."""
     return length_mask(lengths, len(h), h.device).T.unsqueeze(-1)
 
 
-def join_pairs(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def join_step_pairs(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """Join every two steps (T, B, D) to one (T / 2, B, 2 D); an odd last one gets zeros."""
     T, B, D = h.shape
     if T % 2:
@@ -111,7 +111,7 @@ def join_pairs(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     return joined, (lengths + 1) // 2
 
 
-class OutputNorm(nn.Module):
+class ListenerOutputNorm(nn.Module):
     """A normalizer of the outputs (B, T, H) of a layer, with gain and bias for each unit."""
 
     eps = 1e-5
@@ -121,14 +121,14 @@ class OutputNorm(nn.Module):
         self.g, self.b = nn.Parameter(torch.ones(units)), nn.Parameter(torch.zeros(units))
 
 
-class NormOverFeatures(OutputNorm):
+class LayerNormOverFeatures(ListenerOutputNorm):
     """Layer norm of the outputs: statistics over the units of one time step."""
 
     def forward(self, h: Tensor) -> Tensor:
         return nn.functional.layer_norm(h, h.shape[-1:], self.g, self.b, self.eps)
 
 
-class NormOverTime(OutputNorm):
+class PerUnitNormOverTime(ListenerOutputNorm):
     """Statistics of one unit over time, as the study's published code has in its listener.
 
     Its axes [1] of (B, T, H) are time, not features (commit 2d31ae8 of its repository), and
@@ -140,7 +140,7 @@ class NormOverTime(OutputNorm):
         return self.g * (h - mu) / (var + self.eps).sqrt() + self.b
 
 
-ENCODER_NORMS = {"cell": None, "features": NormOverFeatures, "time": NormOverTime}
+ENCODER_NORMS = {"cell": None, "features": LayerNormOverFeatures, "time": PerUnitNormOverTime}
 """The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
 features; over time, as the study's published code does."""
 
@@ -150,13 +150,13 @@ features; over time, as the study's published code does."""
 class SpellerState(NamedTuple):
     """The state of a speller: the states of its cells, the context, and the attention."""
 
-    states: tuple[State, ...]
+    cell_states: tuple[State, ...]
     context: Tensor
     alpha: Tensor
 
     def select_examples(self, rows: Tensor) -> "SpellerState":
         """Return the state of some rows of the batch."""
-        states = tuple(tuple(s[rows] for s in state) for state in self.states)
+        states = tuple(tuple(s[rows] for s in state) for state in self.cell_states)
         return SpellerState(states, self.context[rows], self.alpha[rows])
 
 
@@ -198,12 +198,12 @@ class Speller(nn.Module):
         return SpellerState(states, torch.zeros_like(first), alpha)
 
     def step(
-        self, last: Tensor, state: SpellerState, annotations: Annotations, u: int
+        self, last_units: Tensor, state: SpellerState, annotations: Annotations, u: int
     ) -> tuple[Tensor, SpellerState]:
         """Return the logits (B, V) of unit number u after ``last`` (B,), and the new state."""
-        s = torch.cat([self.embedding(last), state.context], dim=-1)
+        s = torch.cat([self.embedding(last_units), state.context], dim=-1)
         states = []
-        for cell, before in zip(self.cells, state.states, strict=True):
+        for cell, before in zip(self.cells, state.cell_states, strict=True):
             h, c = cell(s, before, u)
             states.append((c, h) if self.swapped else (h, c))
             s = self.dropout(h)
@@ -260,9 +260,9 @@ class ListenAttendSpell(nn.Module):
         return self.speller.attention.annotate(*self.listener(batch.features, batch.lengths))
 
 
-def make_batch(
+def make_batch_and_unit_counts(
     utterances: Sequence[Utterance],
-    numbers: Mapping[str, int],
+    unit_numbers: Mapping[str, int],
     dtype: torch.dtype,
     device: torch.device | str = "cpu",
 ) -> tuple[SpeechBatch, Tensor]:
@@ -270,9 +270,9 @@ def make_batch(
 
     ``numbers`` has the number of each unit; the end symbol has the one behind the last.
     """
-    end = len(numbers)
+    end = len(unit_numbers)
     features = [utterance.features for utterance in utterances]
-    units = [torch.tensor([*(numbers[unit] for unit in u.units), end]) for u in utterances]
+    units = [torch.tensor([*(unit_numbers[unit] for unit in u.units), end]) for u in utterances]
     lengths, counts = (torch.tensor([*map(len, rows)]) for rows in (features, units))
     batch = SpeechBatch(
         pad_sequence(features, batch_first=True).to(device, dtype),

@@ -21,7 +21,7 @@ from lnlab.panels.controls import dropdown, options_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
-from lnlab.papers.las.search import attention_in_segments
+from lnlab.papers.las.search import attention_share_in_segments
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
 from lnlab.papers.pictures import read_metrics_and_pictures
 from lnlab.training.runs import Run
@@ -72,11 +72,11 @@ def attention(
         for name, metrics in rows.items():
             row = metrics.iloc[(metrics.epoch - settings.epoch).abs().argmin()]
             alpha = pictures[name][int(row["update"])][f"attention {settings.example}"]
-            count = -(-utterance.frames // round(steps[name] / HOP))  # without padding
+            count = -(-utterance.num_frames // round(steps[name] / HOP))  # without padding
             alpha, share = alpha[:, :count].astype(float), ""
             if utterance.begins is not None and utterance.ends is not None:
                 times = steps[name], utterance.begins, utterance.ends
-                inside = attention_in_segments(torch.tensor(alpha), *times)
+                inside = attention_share_in_segments(torch.tensor(alpha), *times)
                 share = f"{float(inside.mean()):.0%} of the attention is inside the boxes"
             score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = alpha, steps[name], score, share

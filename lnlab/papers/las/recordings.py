@@ -29,41 +29,45 @@ MAX_CACHED = 2**29
 class Recording:
     """The sound of an utterance, in memory or in files."""
 
-    rate: int  # samples a second
-    length: int  # the number N of samples
+    sample_rate: int  # samples a second
+    num_samples: int  # the number N of samples
     digest: bytes  # the SHA-256 of what is read
-    read: Callable[[], np.ndarray] = field(repr=False)  # returns the samples (N,), float32
+    read_samples: Callable[[], np.ndarray] = field(
+        repr=False
+    )  # returns the samples (N,), float32
 
     @property
-    def frames(self) -> int:
+    def num_frames(self) -> int:
         """The number T of frames of the features, known without computing them."""
-        return count_frames(self.length, self.rate)
+        return count_frames(self.num_samples, self.sample_rate)
 
-    def features(self) -> Tensor:
+    def compute_features(self) -> Tensor:
         """Compute the features (T, D), a frame every 10 ms."""
-        return compute_features(self.read(), self.rate)
+        return compute_features(self.read_samples(), self.sample_rate)
 
 
-def recording_from_samples(samples: np.ndarray, rate: int) -> Recording:
+def recording_from_samples(samples: np.ndarray, sample_rate: int) -> Recording:
     """Return samples (N,) in memory as a recording."""
     digest = hashlib.sha256(samples.tobytes()).digest()
-    return Recording(rate, len(samples), digest, lambda: samples)
+    return Recording(sample_rate, len(samples), digest, lambda: samples)
 
 
-def join_recordings(pauses: Sequence[int], recordings: Sequence[Recording]) -> Recording:
+def join_recordings_after_pauses(
+    pauses_in_samples: Sequence[int], recordings: Sequence[Recording]
+) -> Recording:
     """Join recordings to one, each after a pause, in samples."""
     total = hashlib.sha256()
-    for pause, recording in zip(pauses, recordings, strict=True):
+    for pause, recording in zip(pauses_in_samples, recordings, strict=True):
         total.update(f"{pause} ".encode() + recording.digest)
 
-    def read() -> np.ndarray:
+    def read_joined_samples() -> np.ndarray:
         pieces = []
-        for pause, recording in zip(pauses, recordings, strict=True):
-            pieces += [np.zeros(pause, np.float32), recording.read()]
+        for pause, recording in zip(pauses_in_samples, recordings, strict=True):
+            pieces += [np.zeros(pause, np.float32), recording.read_samples()]
         return np.concatenate(pieces)
 
-    length = sum(pauses) + sum(recording.length for recording in recordings)
-    return Recording(recordings[0].rate, length, total.digest(), read)
+    length = sum(pauses_in_samples) + sum(recording.num_samples for recording in recordings)
+    return Recording(recordings[0].sample_rate, length, total.digest(), read_joined_samples)
 
 
 class FeatureCache:
@@ -77,15 +81,18 @@ class FeatureCache:
         self._free = size
         self._features: dict[int, Tensor] = {}
 
-    def get(self, utterance: "Utterance") -> Tensor:
+    def features_of(self, utterance: "Utterance") -> Tensor:
         """Return the features (T, D) of an utterance, which must live as long as the cache."""
         features = self._features.get(id(utterance))
         if features is None:
-            features = utterance.recording.features()
+            features = utterance.recording.compute_features()
             if features.nbytes <= self._free:
                 self._free -= features.nbytes
                 self._features[id(utterance)] = features
         return features
+
+
+SecondsPerUnit = np.ndarray  # a time in seconds for each unit of a transcript (U,)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -96,30 +103,30 @@ class Utterance:
     speaker: str
     units: Sequence[str]  # the transcript; a text is a sequence of letters
     recording: Recording = field(repr=False)
-    begins: np.ndarray | None = None  # seconds at which each unit begins; None if unknown
-    ends: np.ndarray | None = None
+    begins: SecondsPerUnit | None = None  # seconds at which each unit begins; None if unknown
+    ends: SecondsPerUnit | None = None
     cache: FeatureCache = field(default_factory=lambda: FeatureCache(0), repr=False)
 
     @property
-    def frames(self) -> int:
+    def num_frames(self) -> int:
         """The length T of the features, known without computing them."""
-        return self.recording.frames
+        return self.recording.num_frames
 
     @property
     def features(self) -> Tensor:
         """The features (T, D), a frame every 10 ms."""
-        return self.cache.get(self)
+        return self.cache.features_of(self)
 
     @property
-    def sound(self) -> np.ndarray:
+    def samples(self) -> np.ndarray:
         """The samples (N,)."""
-        return self.recording.read()
+        return self.recording.read_samples()
 
 
 Example = TypeVar("Example")
 
 
-def shrink_splits(
+def shrink_splits_in_proportion(
     splits: Mapping[str, list[Example]], max_train: int | None
 ) -> dict[str, list[Example]]:
     """Return the first ``max_train`` training examples, and that share of the other splits."""
@@ -140,24 +147,26 @@ MIN_ENERGY = 1e-10
 SPAN = 2  # frames on each side from which a difference is taken
 
 
-def compute_features(sound: np.ndarray, rate: int) -> Tensor:
+def compute_features(samples: np.ndarray, sample_rate: int) -> Tensor:
     """Return log-mel energies, the log energy, and their differences (T, 123), normalized.
 
     T is :func:`count_frames` of the samples (N,). Each column has mean 0 and variance 1 over
     the utterance, or is 0 if it never changes.
     """
-    return normalize_columns(append_differences(log_mel_and_energy(sound, rate)))
+    return normalize_columns(
+        append_time_differences(log_mel_and_log_energy(samples, sample_rate))
+    )
 
 
-def count_frames(samples: int, rate: int) -> int:
+def count_frames(num_samples: int, sample_rate: int) -> int:
     """Return the number T of frames of so many samples; below 1 for too few."""
-    return 1 + (samples - round(WINDOW * rate)) // round(HOP * rate)
+    return 1 + (num_samples - round(WINDOW * sample_rate)) // round(HOP * sample_rate)
 
 
-def append_differences(frames: Tensor) -> Tensor:
+def append_time_differences(frames: Tensor) -> Tensor:
     """Return (T, D) with first and second differences: (T, 3 D)."""
-    first = column_slopes(frames)
-    return torch.cat([frames, first, column_slopes(first)], dim=1)
+    first = slopes_over_time(frames)
+    return torch.cat([frames, first, slopes_over_time(first)], dim=1)
 
 
 def normalize_columns(frames: Tensor) -> Tensor:
@@ -166,37 +175,39 @@ def normalize_columns(frames: Tensor) -> Tensor:
     return ((frames - mean) / spread.clamp(min=1e-5)).float()
 
 
-def log_mel_and_energy(sound: np.ndarray, rate: int) -> Tensor:
+def log_mel_and_log_energy(samples: np.ndarray, sample_rate: int) -> Tensor:
     """Return (T, 41): the log of the energy in each mel filter, and of all, in nats."""
-    window, hop = round(WINDOW * rate), round(HOP * rate)
-    x = torch.from_numpy(np.ascontiguousarray(sound, np.float64))
+    window, hop = round(WINDOW * sample_rate), round(HOP * sample_rate)
+    x = torch.from_numpy(np.ascontiguousarray(samples, np.float64))
     x = torch.cat([x[:1], x[1:] - EMPHASIS * x[:-1]])
     frames = x.unfold(0, window, hop)  # (T, window)
     size = 1 << (window - 1).bit_length()
     taper = torch.hamming_window(window, periodic=False, dtype=x.dtype)
     power = torch.fft.rfft(frames * taper, size).abs().square()
-    energies = power @ mel_filters(rate, size).T, frames.square().sum(1, keepdim=True)
+    energies = power @ mel_filters(sample_rate, size).T, frames.square().sum(1, keepdim=True)
     return torch.cat(energies, dim=1).clamp(min=MIN_ENERGY).log()
 
 
-def mel_filters(rate: int, size: int) -> Tensor:
+def mel_filters(sample_rate: int, fft_size: int) -> Tensor:
     """Return triangles in mel, m = 1127 ln(1 + f/700), over the bins of a spectrum.
 
     (40, size // 2 + 1); each reaches from the centre of the one before to that of the next.
     """
 
-    def mel(f: Tensor) -> Tensor:
+    def hertz_to_mel(f: Tensor) -> Tensor:
         return 1127 * torch.log1p(f / 700)
 
-    ends = mel(torch.tensor([LOWEST, rate / 2], dtype=torch.float64))
+    ends = hertz_to_mel(torch.tensor([LOWEST, sample_rate / 2], dtype=torch.float64))
     edges = torch.linspace(float(ends[0]), float(ends[1]), FILTERS + 2, dtype=torch.float64)
-    bins = mel(torch.arange(size // 2 + 1, dtype=torch.float64) * rate / size)
+    bins = hertz_to_mel(
+        torch.arange(fft_size // 2 + 1, dtype=torch.float64) * sample_rate / fft_size
+    )
     low, centre, high = (edges[k : k + FILTERS, None] for k in range(3))
     rising, falling = (bins - low) / (centre - low), (high - bins) / (high - centre)
     return torch.minimum(rising, falling).clamp(min=0)
 
 
-def column_slopes(frames: Tensor) -> Tensor:
+def slopes_over_time(frames: Tensor) -> Tensor:
     """Return the slope of each column (T, D) through :data:`SPAN` frames on both sides."""
     T = len(frames)
     padded = F.pad(frames.T[None], (SPAN, SPAN), mode="replicate")[0].T
@@ -211,7 +222,7 @@ def column_slopes(frames: Tensor) -> Tensor:
 MAX_NAMED = 100  # the most faulty files that an error names
 
 
-def read_audio(path: Path, rate: int) -> np.ndarray:
+def read_audio(path: Path, expected_rate: int) -> np.ndarray:
     """Return the samples (N,) of a recording of one channel, from -1 to 1.
 
     Raises:
@@ -230,12 +241,12 @@ def read_audio(path: Path, rate: int) -> np.ndarray:
         sound, its_rate = soundfile.read(path, dtype="float32")
     except (soundfile.LibsndfileError, RuntimeError) as error:
         raise ValueError(f"{path} cannot be read as WAV, FLAC or SPHERE: {error}") from error
-    if its_rate != rate:
-        problem = f"has {its_rate} samples a second, expected {rate}: convert it"
+    if its_rate != expected_rate:
+        problem = f"has {its_rate} samples a second, expected {expected_rate}: convert it"
     elif sound.ndim > 1:
         problem = f"has {sound.shape[1]} channels: mix them to one"
-    elif len(sound) < WINDOW * rate:
-        problem = f"lasts {len(sound) / rate:.3f} s, less than a frame: take it out"
+    elif len(sound) < WINDOW * expected_rate:
+        problem = f"lasts {len(sound) / expected_rate:.3f} s, less than a frame: take it out"
     elif not np.isfinite(sound).all() or not sound.any():
         problem = "is silent, or has samples that are not finite"
     else:
@@ -259,27 +270,34 @@ def _is_cut_off(path: Path) -> bool:
     return not count or not width or 1024 + int(count[1]) * int(width[1]) > size
 
 
-def inspect_recordings(paths: Iterable[Path], rate: int) -> dict[Path, Recording]:
+def inspect_recordings(paths: Iterable[Path], expected_rate: int) -> dict[Path, Recording]:
     """Return the recordings in files, each of which is read once on this machine.
 
     Raises:
         ValueError: if some cannot be used; names them.
     """
     paths = list(paths)
-    key = f"{rate} {hash_file_stats(paths)}"
-    facts = cache_arrays("recordings", key, lambda: _lengths_and_digests(paths, rate))
+    key = f"{expected_rate} {hash_file_stats(paths)}"
+    facts = cache_arrays(
+        "recordings", key, lambda: _sample_counts_and_digests(paths, expected_rate)
+    )
     return {
-        path: Recording(rate, int(length), digest.tobytes(), partial(read_audio, path, rate))
+        path: Recording(
+            expected_rate,
+            int(length),
+            digest.tobytes(),
+            partial(read_audio, path, expected_rate),
+        )
         for path, length, digest in zip(paths, facts["lengths"], facts["digests"], strict=True)
     }
 
 
-def _lengths_and_digests(paths: Sequence[Path], rate: int) -> Arrays:
+def _sample_counts_and_digests(paths: Sequence[Path], expected_rate: int) -> Arrays:
     """Return the length of each recording, and the hash of its samples."""
     lengths, digests, problems = [], [], []
     for path in tqdm(paths, "recordings", disable=None, delay=2):
         try:
-            sound = read_audio(path, rate)
+            sound = read_audio(path, expected_rate)
         except (ValueError, FileNotFoundError) as error:
             problems.append(str(error))
             continue

@@ -16,9 +16,9 @@ class Hypothesis(NamedTuple):
     """A hypothesis of the beam search."""
 
     units: list[int]  # the indices of its units, without the end symbol
-    score: float  # its log probability divided by its length, the end symbol included
+    log_p_per_unit: float  # its log probability divided by its length, the end symbol included
     alpha: Tensor  # the attention at each unit and at the end symbol (U, T)
-    ended: bool  # whether it has the end symbol
+    has_end_symbol: bool  # whether it has the end symbol
 
 
 COMPACT_BELOW = 0.75
@@ -29,7 +29,7 @@ COMPACT_BELOW = 0.75
 def beam_search(
     decoder: Speller,
     annotations: Annotations,
-    end: int,
+    end_unit: int,
     *,
     width: int = 1,
     max_length: int = 100,
@@ -68,7 +68,7 @@ def beam_search(
         units = torch.cat([units[rows], last[:, None]], dim=1)
         alpha = torch.cat([alpha[rows], state.alpha[:, None]], dim=1)
         final = u == max_length - 1
-        ending = last.view(-1, width) == end
+        ending = last.view(-1, width) == end_unit
         for slot, beam in (ending | final).nonzero().tolist():
             value = float(total[slot, beam])
             if not math.isfinite(value):
@@ -83,7 +83,10 @@ def beam_search(
                 ended,
             )
             known = best[utterance]
-            if known is None or (ended, hypothesis.score) > (known.ended, known.score):
+            if known is None or (ended, hypothesis.log_p_per_unit) > (
+                known.has_end_symbol,
+                known.log_p_per_unit,
+            ):
                 best[utterance] = hypothesis
         total = total.masked_fill(ending, -torch.inf)
         going = total.isfinite().any(1)
@@ -106,7 +109,9 @@ TOLERANCE = 0.04
 Times = Sequence[float] | np.ndarray
 
 
-def attention_in_segments(alpha: Tensor, step: float, begins: Times, ends: Times) -> Tensor:
+def attention_share_in_segments(
+    alpha: Tensor, seconds_per_step: float, begins: Times, ends: Times
+) -> Tensor:
     """Return the share of each unit's attention on its own segment, give or take 40 ms (U,).
 
     ``alpha`` (U, T) is a distribution over steps for each unit, without the end symbol; step t
@@ -114,9 +119,11 @@ def attention_in_segments(alpha: Tensor, step: float, begins: Times, ends: Times
     """
     low = torch.as_tensor(np.asarray(begins)).to(alpha)[:, None] - TOLERANCE
     high = torch.as_tensor(np.asarray(ends)).to(alpha)[:, None] + TOLERANCE
-    left = step * torch.arange(alpha.shape[1]).to(alpha)
+    left = seconds_per_step * torch.arange(alpha.shape[1]).to(alpha)
     # a step that lies partly inside counts in part
-    overlap = (torch.minimum(high, left + step) - torch.maximum(low, left)).clamp(min=0) / step
+    overlap = (torch.minimum(high, left + seconds_per_step) - torch.maximum(low, left)).clamp(
+        min=0
+    ) / seconds_per_step
     return (alpha * overlap).sum(-1)
 
 

@@ -28,12 +28,16 @@ def _read_csv_rows(table: str) -> Iterator[dict[str, str]]:
 class Phone:
     """The recipe of a phone."""
 
-    seconds: float  # its average length
-    formants: tuple[tuple[float, ...], tuple[float, ...]]  # in Hz, at its beginning and end
-    voice: float  # loudness of the voice
-    noise: float  # loudness of friction
-    band: tuple[float, float]  # the lowest and the highest frequency of friction, in Hz
-    closure: float  # the share of its time that is silent before a burst
+    mean_seconds: float  # its average length
+    begin_and_end_formants: tuple[
+        tuple[float, ...], tuple[float, ...]
+    ]  # in Hz, at its beginning and end
+    voice_loudness: float  # loudness of the voice
+    friction_loudness: float  # loudness of friction
+    friction_band_hz: tuple[
+        float, float
+    ]  # the lowest and the highest frequency of friction, in Hz
+    silent_fraction: float  # the share of its time that is silent before a burst
 
 
 # The 39 phones of Lee & Hon (1989), with closures and pauses as ``sil``; TIMIT's 61, of which
@@ -73,11 +77,11 @@ GLIDE = 5  # frames over which one phone turns into the next: 25 ms
 class Voice:
     """A speaker."""
 
-    pitch: float  # in Hz
-    tract: float  # factor of all formants: 1 for a man, 1.2 for a child
-    speed: float  # by what all durations are divided
-    breath: float  # noise under the voice
-    tilt: float  # how fast the harmonics fall, in powers of their number
+    pitch_hz: float  # in Hz
+    formant_factor: float  # factor of all formants: 1 for a man, 1.2 for a child
+    speed_factor: float  # by what all durations are divided
+    breath_noise: float  # noise under the voice
+    harmonic_decay_power: float  # how fast the harmonics fall, in powers of their number
 
 
 def make_voice(speaker: int) -> Voice:
@@ -85,15 +89,15 @@ def make_voice(speaker: int) -> Voice:
     random = np.random.default_rng([speaker, 8])
     high = speaker % 2
     return Voice(
-        pitch=random.uniform(95, 150) * (1.6 if high else 1),
-        tract=random.uniform(0.95, 1.06) * (1.13 if high else 1),
-        speed=random.uniform(0.85, 1.2),
-        breath=random.uniform(0.005, 0.03),
-        tilt=random.uniform(0.7, 1.2),
+        pitch_hz=random.uniform(95, 150) * (1.6 if high else 1),
+        formant_factor=random.uniform(0.95, 1.06) * (1.13 if high else 1),
+        speed_factor=random.uniform(0.85, 1.2),
+        breath_noise=random.uniform(0.005, 0.03),
+        harmonic_decay_power=random.uniform(0.7, 1.2),
     )
 
 
-def synthesise(
+def synthesise_with_phone_ends(
     phones: Sequence[str], voice: Voice, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the sound of some phones, and where each ends.
@@ -104,57 +108,61 @@ def synthesise(
     if not phones or not set(phones) <= set(SOUNDS):
         raise ValueError(f"phones are {list(phones)}: give some of {', '.join(SOUNDS)}.")
     sounds = [SOUNDS[phone] for phone in phones]
-    seconds = np.array([sound.seconds for sound in sounds]) / voice.speed
+    seconds = np.array([sound.mean_seconds for sound in sounds]) / voice.speed_factor
     frames = np.maximum(3, seconds * generator.uniform(0.75, 1.3, len(sounds)) * RATE / FRAME)
     frames = frames.astype(int)
-    tracks = _smooth_tracks(
-        np.concatenate([_phone_track(s, n) for s, n in zip(sounds, frames, strict=True)])
+    tracks = _smooth_formants_and_voice(
+        np.concatenate(
+            [_phone_parameters_by_frame(s, n) for s, n in zip(sounds, frames, strict=True)]
+        )
     )
     sound = _voiced_sound(tracks, voice, generator) + _friction_sound(tracks, voice, generator)
     loudest = np.abs(sound).max()
     return (0.5 * sound / max(loudest, 1e-9)).astype(np.float32), frames.cumsum() * FRAME
 
 
-def _phone_track(phone: Phone, frames: int) -> np.ndarray:
+def _phone_parameters_by_frame(phone: Phone, frames: int) -> np.ndarray:
     """Return (frames, 7): three formants, voice, noise, and the band of the noise."""
     time = np.linspace(0, 1, frames)[:, None]
-    begin, end = (np.array(formants) for formants in phone.formants)
-    burst = (time >= phone.closure).astype(float)
-    if phone.closure:  # a burst dies away
-        burst *= np.exp(-4 * np.maximum(0, time - phone.closure))
-    voice = phone.voice * (0.5 + 0.5 * burst if phone.closure else 1)
-    band = np.tile(phone.band, (frames, 1))
+    begin, end = (np.array(formants) for formants in phone.begin_and_end_formants)
+    burst = (time >= phone.silent_fraction).astype(float)
+    if phone.silent_fraction:  # a burst dies away
+        burst *= np.exp(-4 * np.maximum(0, time - phone.silent_fraction))
+    voice = phone.voice_loudness * (0.5 + 0.5 * burst if phone.silent_fraction else 1)
+    band = np.tile(phone.friction_band_hz, (frames, 1))
     voices = np.broadcast_to(voice, (frames, 1))
-    return np.hstack([begin + time * (end - begin), voices, phone.noise * burst, band])
+    return np.hstack(
+        [begin + time * (end - begin), voices, phone.friction_loudness * burst, band]
+    )
 
 
-def _smooth_tracks(tracks: np.ndarray) -> np.ndarray:
+def _smooth_formants_and_voice(parameters_by_frame: np.ndarray) -> np.ndarray:
     """Smooth the formants and the voice: neighbours colour each other."""
     kernel = np.hanning(GLIDE + 2)[1:-1]
-    padded = np.pad(tracks[:, :4], ((GLIDE // 2, GLIDE // 2), (0, 0)), mode="edge")
+    padded = np.pad(parameters_by_frame[:, :4], ((GLIDE // 2, GLIDE // 2), (0, 0)), mode="edge")
     smooth = np.stack(
         [np.convolve(column, kernel / kernel.sum(), "valid") for column in padded.T], axis=1
     )
-    return np.hstack([smooth, tracks[:, 4:]])
+    return np.hstack([smooth, parameters_by_frame[:, 4:]])
 
 
 def _voiced_sound(
-    tracks: np.ndarray, voice: Voice, generator: np.random.Generator
+    parameters_by_frame: np.ndarray, voice: Voice, generator: np.random.Generator
 ) -> np.ndarray:
-    frames = len(tracks)
+    frames = len(parameters_by_frame)
     melody = np.interp(
         np.arange(frames), np.linspace(0, frames, 5), generator.normal(0, 0.05, 5)
     )
-    pitch = voice.pitch * np.exp(melody - 0.15 * np.linspace(0, 1, frames))
+    pitch = voice.pitch_hz * np.exp(melody - 0.15 * np.linspace(0, 1, frames))
     count = int(0.45 * RATE / pitch.max())
     number = np.arange(1, count + 1)
     frequencies = pitch[:, None] * number  # (frames, count)
-    loudness = number**-voice.tilt * np.ones_like(frequencies)
+    loudness = number**-voice.harmonic_decay_power * np.ones_like(frequencies)
     for k, width in enumerate(BANDWIDTHS):
-        centre = voice.tract * tracks[:, k : k + 1]
+        centre = voice.formant_factor * parameters_by_frame[:, k : k + 1]
         ratio = frequencies / centre
         loudness /= np.hypot(1 - ratio**2, ratio * width / centre)
-    loudness *= (tracks[:, 3] / 4)[:, None]
+    loudness *= (parameters_by_frame[:, 3] / 4)[:, None]
     # from frames to samples; the phase of each harmonic is a multiple of the first's
     phase = 2 * np.pi * np.cumsum(np.repeat(pitch, FRAME)) / RATE
     first = np.exp(1j * phase).astype(np.complex64)
@@ -168,19 +176,21 @@ def _voiced_sound(
 
 
 def _friction_sound(
-    tracks: np.ndarray, voice: Voice, generator: np.random.Generator
+    parameters_by_frame: np.ndarray, voice: Voice, generator: np.random.Generator
 ) -> np.ndarray:
     """Return noise whose spectrum is cut to the band of each frame, by overlapping windows."""
-    frames, size = len(tracks), 4 * FRAME
+    frames, size = len(parameters_by_frame), 4 * FRAME
     padded = generator.normal(0, 1, (frames + 3) * FRAME)
     window = np.sqrt(np.hanning(size + 1)[:-1])
     pieces = np.lib.stride_tricks.sliding_window_view(padded, size)[::FRAME][:frames] * window
     spectrum = np.fft.rfft(pieces)
     frequency = np.fft.rfftfreq(size, 1 / RATE)
-    low, high = tracks[:, 5:6], tracks[:, 6:7]
+    low, high = parameters_by_frame[:, 5:6], parameters_by_frame[:, 6:7]
     band = 1 / (1 + np.exp(np.clip((low - frequency) / 150, -50, 50)))
     band = band / (1 + np.exp(np.clip((frequency - high) / 150, -50, 50)))
-    gain = tracks[:, 4:5] * band + voice.breath * (0.2 + tracks[:, 3:4])
+    gain = parameters_by_frame[:, 4:5] * band + voice.breath_noise * (
+        0.2 + parameters_by_frame[:, 3:4]
+    )
     pieces = np.fft.irfft(spectrum * gain, size) * window
     total = np.zeros((frames + 3) * FRAME)
     for shift in range(4):
@@ -234,8 +244,8 @@ def _make_corpus_arrays(seed: int, counts: dict[str, int]) -> Arrays:
         for number in range(count):
             u = make_utterance(seed, split, number)
             times = [np.asarray(u.begins).tolist(), np.asarray(u.ends).tolist()]
-            rows.append([u.name, u.speaker, u.units, *times, len(u.sound)])
-            sounds.append(u.sound)
+            rows.append([u.name, u.speaker, u.units, *times, len(u.samples)])
+            sounds.append(u.samples)
     text = json.dumps(rows).encode()
     return {"sound": np.concatenate(sounds), "rows": np.frombuffer(text, np.uint8)}
 
@@ -243,11 +253,11 @@ def _make_corpus_arrays(seed: int, counts: dict[str, int]) -> Arrays:
 def make_utterance(seed: int, split: str, number: int) -> Utterance:
     """Make one utterance of a split, with silence around it, and in noise."""
     random = np.random.default_rng([seed, list(SIZES).index(split), number])
-    speaker, words, pauses = choose_speaker_and_words(random, split)
+    speaker, words, pauses = choose_speaker_words_and_pauses(random, split)
     phones = [*WORDS[words[0]]]
     for word, pause in zip(words[1:], pauses, strict=True):
         phones += [SILENCE] * pause + [*WORDS[word]]
-    speech, ends = synthesise(phones, make_voice(speaker), random)
+    speech, ends = synthesise_with_phone_ends(phones, make_voice(speaker), random)
     before, after = (int(s * RATE) for s in random.uniform(*MARGIN, 2))
     sound = np.pad(speech, (before, after))
     noise = 10 ** (-random.uniform(QUIETEST, LOUDEST) / 20) * float(speech.std())
@@ -263,7 +273,7 @@ def make_utterance(seed: int, split: str, number: int) -> Utterance:
     )
 
 
-def choose_speaker_and_words(
+def choose_speaker_words_and_pauses(
     generator: np.random.Generator, split: str
 ) -> tuple[int, list[str], list[bool]]:
     """Choose a speaker, words, and whether a pause follows each word but the last."""

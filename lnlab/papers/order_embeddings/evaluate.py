@@ -177,11 +177,11 @@ def entailment_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, floa
     }
 
 
-def measure(
-    net: OrderEmbedding, dataset: Captions, *, fold: int, test: bool
+def retrieval_and_entailment_metrics(
+    net: OrderEmbedding, dataset: Captions, *, fold: int, include_test: bool
 ) -> dict[str, float]:
     """Return the metrics of a model: of the first ``fold`` validation images, as the authors
-    have it, and with ``test`` of the test."""
+    have it, and with ``include_test`` of the test."""
 
     def violations(images: CaptionedImages) -> Tensor:
         captions = embed_captions(net, images.captions, dataset.vocabulary)
@@ -192,6 +192,6 @@ def measure(
     metrics = retrieval_metrics(violation, "valid", fold)
     metrics["valid_recall"] = image_recall_sum(metrics)
     metrics |= entailment_metrics(net, dataset)
-    if test:
+    if include_test:
         metrics |= retrieval_metrics(violations(dataset.test), "test", fold)
     return metrics

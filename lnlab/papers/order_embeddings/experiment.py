@@ -13,7 +13,7 @@ from lnlab.data import Vocabulary, load
 from lnlab.data.vocabulary import END
 from lnlab.nn import CELL_INITS
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
-from lnlab.papers.order_embeddings.evaluate import measure
+from lnlab.papers.order_embeddings.evaluate import retrieval_and_entailment_metrics
 from lnlab.papers.order_embeddings.model import (
     ARMS,
     ImageCaptionPairs,
@@ -98,7 +98,9 @@ class Experiment(training.Experiment):
 
     def measure(self, net: Any, dataset: Captions, evaluation: Evaluation) -> dict[str, float]:
         test = evaluation is Evaluation.FINAL
-        return measure(net, dataset, fold=self.fold_size, test=test)
+        return retrieval_and_entailment_metrics(
+            net, dataset, fold=self.fold_size, include_test=test
+        )
 
 
 class CaptionBatches(Bucketed):

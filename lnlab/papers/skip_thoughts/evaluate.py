@@ -353,19 +353,19 @@ def bag_of_words_scores(books: EncodedBooks) -> dict[str, float]:
     return {name: value.item() for name, value in arrays.items()}
 
 
-def measure(
-    net: Any, books: EncodedBooks, evaluation: Evaluation, *, snapshot: bool
+def held_out_and_vector_metrics(
+    net: Any, books: EncodedBooks, evaluation: Evaluation, *, include_weights: bool
 ) -> dict[str, Any]:
     """Return the metrics of a model.
 
     A light evaluation has :func:`held_out_nats` alone; a full one also the scores of its
-    vectors, and with ``snapshot`` its weights.
+    vectors, and with ``include_weights`` its weights.
     """
     values: dict[str, Any] = held_out_nats(net.eval(), books)
     if evaluation is Evaluation.LIGHT:
         return values
     values |= vector_scores(net, books)
-    if snapshot:
+    if include_weights:
         values |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}
     return values
 

@@ -11,7 +11,7 @@ from lnlab import training
 from lnlab.data import load
 from lnlab.nn import CELL_INITS
 from lnlab.papers.skip_thoughts.data import EncodedBooks
-from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, measure
+from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, held_out_and_vector_metrics
 from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SentenceTriples, SkipThoughts
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
@@ -115,7 +115,9 @@ class Experiment(training.Experiment):
     def measure(
         self, net: Any, dataset: EncodedBooks, evaluation: Evaluation
     ) -> dict[str, Any]:
-        metrics = measure(net, dataset, evaluation, snapshot=self.snapshots)
+        metrics = held_out_and_vector_metrics(
+            net, dataset, evaluation, include_weights=self.snapshots
+        )
         if evaluation is Evaluation.FINAL:
             metrics |= bag_of_words_scores(dataset)
         return metrics
