@@ -26,7 +26,7 @@ from lnlab.figures.style import (
 )
 
 Curve = tuple[np.ndarray, np.ndarray]
-"""Places (K,) and values, (K,) or of several seeds (S, K)."""
+"""Values of x (K,), and values of y: (K,), or (S, K) of several seeds."""
 
 
 def line_chart(
@@ -86,7 +86,7 @@ def line_chart(
     if not made_on:
         return figure
     several = any(np.ndim(values) > 1 and len(values) > 1 for _, values in every)
-    note = " Line: mean; band: least to greatest of the seeds." if several else ""
+    note = " Line: mean of the seeds; band: smallest to largest value." if several else ""
     return add_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
 
 
@@ -124,10 +124,10 @@ def name_groups_once_in_legend(figure: go.Figure) -> None:
 
 
 ROW = 30
-"""The most letters of a label in one line."""
+"""The largest number of characters of a label in one line."""
 
 Difference = tuple[Sequence[float], tuple[float, float]]
-"""A paired difference: one value a seed, and the interval of their mean."""
+"""Paired differences, one per seed, and the confidence interval of their mean."""
 
 
 def paired_differences(
@@ -165,7 +165,10 @@ def paired_differences(
     figure.update_xaxes(title_text=escape(x), range=[ends.min() - room, ends.max() + room])
     figure.update_yaxes(autorange="reversed", tickfont={"size": 13})
     figure.update_layout(height=150 + 52 * len(differences))
-    return add_footnote(figure, f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t).")
+    return add_footnote(
+        figure,
+        f"{made_on}. Dots: seeds; bar: 95 % confidence interval of the mean (t distribution).",
+    )
 
 
 # Distributions that change with time, as ribbons of quantiles.
@@ -203,7 +206,7 @@ def quantile_ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.F
 
 
 Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Updates (K,), and the two ends of a band at each, one row a seed (S, K)."""
+"""Updates (K,), and the lower and upper end of a band at each, a row per seed (S, K)."""
 
 
 def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str) -> go.Figure:
@@ -241,7 +244,8 @@ def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str
     height = 150 + 250 * len(rows)
     figure.update_layout(template=TEMPLATE, height=height, showlegend=False, margin={"t": 50})
     return add_footnote(
-        figure, f"{made_on}. Inner band: mean of the seeds; outer: least to greatest."
+        figure,
+        f"{made_on}. Inner band: mean of the seeds; outer band: smallest to largest value.",
     )
 
 
@@ -267,7 +271,7 @@ def add_level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> 
 
 
 LETTERS = 34
-"""The most letters of a place that are written under the axis: its last ones."""
+"""Characters shown of a part's name under the axis: its last ones."""
 
 
 def line_chart_over_depth(
@@ -285,7 +289,9 @@ def line_chart_over_depth(
         name: (at, np.array([number if number > 0 else np.nan for number in each], float))
         for name, each in values.items()
     }
-    figure = line_chart({"": above_0}, x="parts, in the order of the computation", y=y)
+    figure = line_chart(
+        {"": above_0}, x="parts of the network, in the order of the computation", y=y
+    )
     figure.update_traces(
         mode="lines+markers", marker_size=6, customdata=[escape(place) for place in places],
         hovertemplate="%{customdata}: %{y:.3g}<extra></extra>",

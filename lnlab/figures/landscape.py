@@ -32,14 +32,14 @@ LOSS = "loss (nats)"
 
 BN_STATS = {
     "batch": "of the batch",
-    "running": "running (frozen): of the population before the change",
-    "recomputed": "recomputed: of the population after the change",
+    "running": "running averages (frozen) of the training",
+    "recomputed": "recomputed over all examples at each point",
 }
-"""The sources of statistics over cases, in words."""
+"""The sources of statistics over examples at a point of a landscape, in words."""
 
 
 Landscape = Any
-"""A landscape as it is drawn: :class:`lnlab.analysis.landscape.LossLandscape`."""
+"""A loss landscape to draw: :class:`lnlab.analysis.landscape.LossLandscape`."""
 
 
 def describe_statistics_sources(landscapes: Sequence[Landscape]) -> str:
@@ -91,7 +91,7 @@ def loss_bands(
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
     name_groups_once_in_legend(figure)
     return add_footnote(
-        figure, f"{made_on}. Thin: one direction each; band: least to greatest."
+        figure, f"{made_on}. Thin lines: one direction each; band: smallest to largest loss."
     )
 
 
@@ -141,7 +141,8 @@ def loss_surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure
     # nearer, as they are small, and a little down, to the names of the axes
     figure.update_scenes(camera_eye={"x": 1.3, "y": -1.4, "z": 0.87}, camera_center_z=-0.2)
     figure.update_layout(template=TEMPLATE, height=400, margin={"t": 60, "l": 10, "r": 10})
-    text = "Height: loss (nats). Small print: where statistics come from. Dot: w. Drag to turn."
+    text = "Height: loss (nats). Subtitles: where statistics over examples come from. "
+    text += "Dot: the weights w. Drag to turn."
     return add_footnote(figure, f"{made_on}. {text}")
 
 
@@ -163,8 +164,8 @@ def surface_coordinates_and_losses(landscape: Landscape) -> dict[str, np.ndarray
     losses = np.asarray(landscape.losses).T  # plotly's rows run along y
     if (losses < 0).any():
         raise ValueError(
-            f"losses go down to {losses[losses < 0].min():.3g}, and a plane's heights are "
-            "powers of 10: add a constant to the loss, which changes nothing else."
+            f"losses go down to {losses[losses < 0].min():.3g}, and heights of a plane are "
+            "logarithms of losses: add a constant to the loss, so that all losses are positive."
         )
     with np.errstate(divide="ignore"):
         return {"x": x, "y": y, "z": np.log10(losses), "customdata": losses}
@@ -216,8 +217,8 @@ def path_on_plane(
         distances: from the plane (K,).
     """
     titles = [
-        title_with_subtitle("the plane", describe_statistics_sources([landscape])),
-        "how far from it",
+        title_with_subtitle("loss on the plane", describe_statistics_sources([landscape])),
+        "distances",
     ]
     figure = make_subplots(
         1, 2, subplot_titles=titles, column_widths=[0.6, 0.4], horizontal_spacing=0.2
@@ -235,8 +236,8 @@ def path_on_plane(
         row=1, col=1, hovertemplate="%{x:.2f}, %{y:.2f}<extra>the training</extra>",
     )  # fmt: skip
     lengths = {
-        "from the plane": (distances, INK),
-        "in the plane, from its end": (np.linalg.norm(path, axis=1), GREY),
+        "distance from the plane": (distances, INK),
+        "distance from the end, in the plane": (np.linalg.norm(path, axis=1), GREY),
     }
     for name, (values, color) in lengths.items():
         figure.add_scatter(
@@ -247,9 +248,9 @@ def path_on_plane(
         (figure.update_xaxes, figure.update_yaxes), explained, ("1", "2"), strict=True
     ):
         update(title_text=f"component {axis}: {part:.0%} of the variance", row=1, col=1)
-    figure.update_xaxes(title_text="moment of the training", row=1, col=2)
-    figure.update_yaxes(title_text="length", row=1, col=2)
+    figure.update_xaxes(title_text="point of the path", row=1, col=2)
+    figure.update_yaxes(title_text="distance", row=1, col=2)
     figure.update_layout(
         template=TEMPLATE, height=490, legend={"x": 0, "y": 1.2}, margin={"t": 125},
     )  # fmt: skip
-    return add_footnote(figure, f"{made_on}. Colour: the loss (nats), as a power of 10.")
+    return add_footnote(figure, f"{made_on}. Color: the loss (nats), as a power of 10.")

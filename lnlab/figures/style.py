@@ -12,9 +12,9 @@ from plotly.colors import validate_colors
 from plotly.subplots import make_subplots
 
 EDGE = 36
-"""The power of ten at which an axis ends at most, as float32 does about.
+"""The largest power of ten on an axis, near the end of the range of float32.
 
-What is beyond is drawn at the edge.
+Larger values are drawn at the edge of the axis.
 """
 
 
@@ -87,13 +87,13 @@ BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8A8F98"
 INK = "#111827"
 MARK = VERMILLION
-"""The colour of what is drawn upon a map of sizes: pages in the dark turn ORANGE to brown."""
+"""The color of lines on a heat map: a dark page would turn ORANGE to brown."""
 
 SIZES = "cividis"
-"""The scale of colours for sizes."""
+"""The color scale for values that are not negative."""
 
 SIGNED = "RdBu"
-"""The scale of colours for values on both sides of 0, which stands at its middle."""
+"""The color scale for values of both signs, with 0 in its middle."""
 
 NORMALIZERS = {
     "none": BLACK,
@@ -115,11 +115,11 @@ NORMALIZERS = {
     "weight standardization": "#6FB32B",
     "spectral": "#7A8B00",
 }
-"""The colour of each normalizer, in the order of every legend."""
+"""The color of each normalizer in all figures, in the order of every legend."""
 
 VARIANTS = {"layer, per position": "#48A89C", "layer, small gain": "#606C48"}
-"""The colours of variants that stand beside their normalizer in several figures: no shades of
-it, which thin lines and a dark page make hard to tell from it."""
+"""The colors of variants drawn beside their normalizer in several figures. No variant has a
+shade of its normalizer's color, because thin lines in two shades are hard to distinguish."""
 
 PLACES = {
     "encoder": SKY,
@@ -132,20 +132,20 @@ PLACES = {
     "lns": "#B07D00",
     "qk": "#B400C8",
 }
-"""The colour of each place where a normalizer stands: in an encoder with a decoder, and in the
-branches of a transformer."""
+"""The color of each place of a normalizer: in the encoder or the decoder of a network
+with both, and in the branches of a transformer."""
 
 NAMED = NORMALIZERS | VARIANTS | PLACES
 OTHERS = (
     "#006600", "#AA99EE", "#662244", "#AA7766",
     "#FF7788", "#333366", "#99AA88", "#D878FC",
 )  # fmt: skip
-"""The colours of what is no normalizer, in their order: forest, lilac, wine, clay, salmon,
-night, sage, orchid. They lie as far as can be from all that a normalizer has, and from each
+"""The colors of lines that are no normalizer: forest, lilac, wine, clay, salmon, night, sage,
+orchid. These colors are as different as possible from the normalizers' colors and from each
 other."""
 
 PREDICTED = {"dash": "dash"}
-"""The line of what was not measured."""
+"""The style of a line that is predicted and not measured."""
 
 
 def variant_base_name(name: str, among: Iterable[str] = NAMED) -> str:
@@ -190,10 +190,10 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 SHADES = (0.0, -0.45, 0.35, -0.7)
-"""The shades of a colour: parts of the way to black (below 0) or to white."""
+"""The shades of a color: fractions of the way to black (below 0) or to white (above 0)."""
 
 GREYS = (0.0, 0.4, 0.65, 0.2)
-"""The shades of black, from which there is no way but to white."""
+"""The shades of black: fractions of the way to white."""
 
 
 def nth_shade(color: str, n: int) -> str:
@@ -246,7 +246,7 @@ TEMPLATE = go.layout.Template(
 )
 
 FIXED = go.layout.Template(TEMPLATE)
-"""The look of a panel's figure, whose axes stay and whose traces have their names in it."""
+"""The template of a panel's figure: no zoom and no legend, because names stand in the plot."""
 FIXED.layout.update(showlegend=False, xaxis_fixedrange=True, yaxis_fixedrange=True)
 
 
@@ -280,7 +280,7 @@ def add_title(
 
 
 WIDTH, LINE, ROOM = 105, 19, 34
-"""Letters in a line of a caption, pixels of a line, pixels of the title."""
+"""Characters per line of a caption, height of a line and of the title in pixels."""
 
 
 def title_with_caption(text: str, caption: str = "") -> dict[str, Any]:
@@ -322,7 +322,7 @@ def add_footnote(figure: go.Figure, text: str) -> go.Figure:
 
 
 NOTE, NOTE_LINE, NOTE_ROOM, NOTE_INK = 90, 16, 40, "#4B5563"
-"""Letters in a line below a figure, pixels of a line, pixels around the lines, their colour."""
+"""A footnote's characters per line, pixels of a line, pixels around the lines, and color."""
 
 
 def annotation_above(
@@ -376,7 +376,7 @@ def format_number(number: float) -> str:
 # Figures as plain data, as panels make them.
 
 QUIET = {"visible": False}
-"""An axis that is not seen."""
+"""The settings of an invisible axis."""
 
 
 def base_layout(height: int, left: int, right: int, top: int, bottom: int) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from lnlab.figures.style import (
 )
 
 ROOM = 754
-"""Pixels that JupyterLab leaves a picture beside its file browser, in a window of 1280."""
+"""Width in pixels that JupyterLab has for a figure beside its file browser, at 1280 pixels."""
 GAP = 0.04
 LETTERINGS = ((2, 12), (1, 12), (1, 10))
-"""Decimals and pixels of the numbers, the first that fits first."""
+"""Decimals and font size (pixels) of the numbers in cells; the first pair that fits is used."""
 
 
 def matrices(
@@ -92,7 +92,7 @@ def width_in_ems(number: str) -> float:
 
 
 ZOOM = 1.5
-"""Pixels of the screen a pixel of a picture."""
+"""Screen pixels per pixel of a picture."""
 
 
 def picture_rows(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figure:
@@ -123,10 +123,10 @@ def picture_rows(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.
 
 
 PAIRS = ("TT", "TF", "FT", "FF")
-"""The letters of a mean and of a deviation; T: of the population, F: of the batch at hand."""
+"""Sources of mean and deviation, in this order. T: the population; F: the current batch."""
 
 Means = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Means and both ends of their intervals, each (16,), from TTTT, TTTF, ... to FFFF."""
+"""Means, and lower and upper ends of their intervals, each (16,), from TTTT to FFFF."""
 
 
 def configuration_heatmaps(
@@ -165,20 +165,23 @@ def configuration_heatmaps(
                 line={"color": VERMILLION, "width": 4}, row=1, col=column,
             )  # fmt: skip
     figure.update_xaxes(
-        title_text="features: mean, deviation", tickvals=[0, 1, 2, 3], ticktext=PAIRS,
+        title_text="feature statistics: mean, deviation", tickvals=[0, 1, 2, 3], ticktext=PAIRS,
         range=[-0.5, 3.5], showgrid=False,
     )  # fmt: skip
     figure.update_yaxes(
         tickvals=[0, 1, 2, 3], ticktext=PAIRS, range=[3.5, -0.5], showgrid=False
     )
-    figure.update_yaxes(title_text="batch: mean, deviation", col=1)
+    figure.update_yaxes(title_text="batch statistics: mean, deviation", col=1)
     figure.update_layout(
         template=TEMPLATE, height=440, margin={"t": 50, "l": 70},
         plot_bgcolor="#D1D5DB", meta={"width": max(690, 120 + 370 * len(panels))},
     )  # fmt: skip
     several = any(np.isfinite(lowest).any() for _, lowest, _ in panels.values())
-    numbers = " Mean and 95 % interval." if several else ""
-    return add_footnote(figure, f"{made_on}. T: the population's, F: the batch's own.{numbers}")
+    numbers = " Numbers: mean and 95 % interval." if several else ""
+    return add_footnote(
+        figure,
+        f"{made_on}. T: statistic of the population; F: statistic of the batch.{numbers}",
+    )
 
 
 def _configuration_heatmap(

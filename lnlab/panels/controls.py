@@ -10,15 +10,15 @@ import traitlets
 from lnlab.nn.table1 import StatisticsSource
 
 WIDTH = "84px"
-"""The width of every description, so that the controls stand in line."""
+"""The width of every control's label: equal widths align the controls."""
 
 LABELLED: dict[str, Any] = {"style": {"description_width": WIDTH}, "layout": {"width": "auto"}}
 
 MODES = {statistics.name.lower(): statistics for statistics in StatisticsSource}
-"""The sources of statistics over cases, by name."""
+"""The sources of statistics over examples, by name: batch, frozen and recomputed."""
 
 Options = Mapping[str, Any] | Iterable[Any]
-"""Values by their labels, or values that are their own labels."""
+"""The choices of a control: a mapping from labels to values, or values shown as they are."""
 
 
 class MultipleChoice(ipywidgets.HBox):
@@ -48,7 +48,8 @@ class MultipleChoice(ipywidgets.HBox):
             check_option(self.description, name, self.buttons)
         if len(value) > self.max_chosen:
             raise ValueError(
-                f"{len(value)} {self.description}: choose at most {self.max_chosen}."
+                f"{len(value)} {self.description} are too many: "
+                f"choose at most {self.max_chosen}."
             )
         return value
 
@@ -60,7 +61,7 @@ class MultipleChoice(ipywidgets.HBox):
 
     def _show_choice_on_buttons(self, _: object) -> None:
         full = self.max_chosen <= len(self.value) < len(self.buttons)
-        words = f"{self.max_chosen} at most: release one to choose another"
+        words = f"{self.max_chosen} at most: deselect one to choose another"
         self.full.value = words if full else ""
         for name, button in self.buttons.items():
             button.value = name in self.value
@@ -159,7 +160,9 @@ def check_control_value(name: str, value: Any, control: Any) -> None:
     elif hasattr(control, "min"):
         every = possible_slider_values(control)
         if not every[0] <= value <= every[-1]:
-            raise ValueError(f"{name} is {value}: give {every[0]:.10g} to {every[-1]:.10g}.")
+            raise ValueError(
+                f"{name} is {value}: give a number from {every[0]:.10g} to {every[-1]:.10g}."
+            )
     elif not isinstance(control, ipywidgets.Text):
         check_option(name, value, [option for _, option in control.options])
 

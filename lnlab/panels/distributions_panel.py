@@ -25,15 +25,15 @@ from lnlab.panels.controls import MultipleChoice, check_option, dropdown, option
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
-WHAT = {"activations": "inputs of f", "gradients": "gradient of the loss"}
+WHAT = {"activations": "inputs of the activation f", "gradients": "gradient w.r.t. inputs of f"}
 SLOTS = 4
 RIBBONS = {"wide": (*LIGHT, 0.18), "half": (*DARK, 0.35)}
-"""The ribbons by the name of their traces: lower and upper edge, and opacity."""
+"""Ribbons by the name of their traces: quantiles at the lower and upper edge, opacity."""
 
 RecordsByNetAndArm = Mapping[str, Mapping[str, pd.DataFrame]]
-"""Records by kind of net and by arm."""
+"""Recorded quantiles, by network and then by arm."""
 QuantilesByArm = Mapping[str, pd.DataFrame]
-"""Quantiles by arm: a row for each layer in the order of the net; q05, q25, q50, q75, q95."""
+"""Quantiles q05, q25, q50, q75 and q95 by arm, a row for each layer from first to last."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,13 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
         >>> panel = lnlab.panels.distributions({"my network": {"layer": recorder.to_frame()}})
     """
     if not frames or not all(frames.values()):
-        raise ValueError("nothing was recorded: give a frame for each arm of each net.")
+        raise ValueError("nothing was recorded: give a frame for each arm of each network.")
     records = [frame for arms in frames.values() for frame in arms.values()]
     every = {tuple(sorted(frame["step"].unique().tolist())) for frame in records}
     if len(every) > 1:
-        raise ValueError("the nets were recorded at different steps: record all at the same.")
+        raise ValueError(
+            "the networks were recorded at different steps: record all at the same steps."
+        )
     steps = [*every.pop()]
 
     @lru_cache(maxsize=1000)
@@ -99,13 +101,13 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
             if len(frame)
         )
         text = (
-            "Width of the band with 90 % of the values, last layer divided by first layer: "
-            f"{widths}."
+            "Width of the range from the 5 % to the 95 % quantile in the last layer, divided "
+            f"by its width in the first layer: {widths}."
         )
         if not settings.arms:
-            text = "Choose a normalizer to see its layers."
+            text = "Choose a normalizer to see the distributions in its layers."
         elif not widths:
-            text = "Nothing was recorded for this choice."
+            text = "Nothing was recorded for this network with these normalizers."
         return TitledFigure(figure, title, f"{title}. {text}")
 
     initial = DistributionsPanelSettings(**settings)
@@ -121,19 +123,22 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
         "net": dropdown("net", frames.keys()),
         "quantity": dropdown("shown", {words: name for name, words in WHAT.items()}),
     }
-    last = "Set step to the last, then drag it back to the first: which layers change first?"
+    last = "Drag step from the last to the first: in which layers do distributions change most?"
     suggestions: dict[str, dict[str, Any]] = {last: {"step": steps[-1]}}
     for other in (name for name in frames if name != net):
-        text = f"Show the network {other} at the last step: how much do its layers differ?"
+        text = (
+            f"Network {other}, last step: how much do the distributions of its layers differ?"
+        )
         suggestions[text] = {"net": other, "step": steps[-1]}
-    text = "The gradients before training: do they grow from the last layer to the first?"
+    text = "Gradients before training: do they grow from the last layer back to the first?"
     suggestions[text] = {"quantity": "gradients", "step": steps[0]}
     if {"none", "weight"} <= {*frames[net]}:
-        text = "“none” and “weight” before training: do they differ?"
+        text = "Normalizers none and weight before training: do their distributions differ?"
         suggestions[text] = {"arms": ("none", "weight"), "step": steps[0]}
     alt = (
-        "Quantiles of the inputs of f, or of their gradients, in every layer of a network at "
-        "one step of its training, a subplot for each normalizer"
+        "Quantiles of the inputs of the activation function f, or of the loss gradients with "
+        "respect to them, in every layer of a network at one step of its training, a subplot "
+        "for each normalizer"
     )
     return Panel(
         initial, controls, draw, alt={"distributions": alt}, notebook="15",

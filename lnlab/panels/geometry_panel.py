@@ -35,16 +35,16 @@ NORMALIZERS: dict[str, NormLayer] = {
 UNITS = (4, 8, 16, 32, 64)
 SIZES = np.logspace(-1, 1, 21)
 FLOOR = 1e-17
-"""The height at which a value of exactly 0 is drawn: below the rounding of float64."""
+"""The value at which an exact 0 is drawn on a logarithmic axis: below float64's rounding."""
 STEP = 1e-4
-"""The size of a step in every weight or gain: small enough for eq. 8."""
+"""The size of the step in each weight or gain: so small that eq. 8 (quadratic) holds."""
 
 PARTS = {
-    "turn": ("step of W", "W times", "curvature, nats"),
-    "stretch": ("step of the gain, or ‖w‖", "x times", ""),
-    "error": ("relative error of eq. 13", "units H", ""),
+    "turn": ("curvature along W", "scale of W", "curvature (nats)"),
+    "stretch": ("curvature along gains", "scale of the inputs x", ""),
+    "error": ("relative error of eq. 13", "number of units H", ""),
 }
-"""The subplots by the name of their traces: title, axis of x, axis of y."""
+"""Subplots by the name of their traces: title, label of the x axis, label of the y axis."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,9 @@ def draw(settings: GeometryPanelSettings) -> TitledFigure:
         factors.append(f"{name} {' and '.join(ratios)}")
         errors.append(f"{format_number(off.marker_y)} ({name})")
     text = (
-        "Curvature of the KL divergence along W and along a gain, divided by its value at "
-        f"W × 1 and x × 1: {', '.join(factors)}. Relative error of the Fisher matrix by "
-        f"eq. 13: {', '.join(errors)}."
+        "Curvature of the KL divergence along W and along the gains (for none: along ‖w‖), "
+        f"divided by its value at W × 1 and x × 1: {', '.join(factors)}. Relative error of "
+        f"eq. 13 in the diagonal blocks of the Fisher matrix: {', '.join(errors)}."
     )
     return TitledFigure(geometry_figure(curves), title, text)
 
@@ -230,18 +230,22 @@ def geometry(**settings: Any) -> Panel:
         "output_family": dropdown("outputs", FAMILIES.keys()),
     }
     suggestions = {
-        "W times 10, then drag it down to 0.1: three lines of the left picture fall, all with "
-        "the same slope. Which one does not, and why?": {"weight_scale": 10.0},
-        "x times 10: which curvatures in the middle rise?": {"input_scale": 10.0},
-        "Bernoulli outputs, W times 10: which network saturates?": {
+        "Drag W times from 10 down to 0.1: which of the four curvatures in the left plot does "
+        "not rise, and why?": {"weight_scale": 10.0},
+        "Inputs times 10: which curvatures in the middle plot are larger than at x times 1?": {
+            "input_scale": 10.0,
+        },
+        "Bernoulli outputs and W times 10: with which normalizer do the outputs saturate?": {
             "output_family": "Bernoulli", "weight_scale": 10.0,
         },
-        "units H = 64: what happens in the right picture?": {"units": 64},
+        "H = 64 units instead of 16: how does the error of eq. 13 in the right plot change?": {
+            "units": 64,
+        },
     }  # fmt: skip
     alt = (
-        "The curvature along a step of W against its length, that along the gains against the"
-        " scale of the inputs, and the error of equation 13 against the number of units, a "
-        "line for each normalizer"
+        "Three plots with a line for each normalizer: the curvature of the KL divergence along "
+        "W against the scale of W, its curvature along the gains against the scale of the "
+        "inputs x, and the error of equation 13 against the number of units H"
     )
     return Panel(
         GeometryPanelSettings(**settings), controls, draw, alt={"geometry": alt}, notebook="03",

@@ -71,26 +71,32 @@ PAPER = ("batch", "weight", "layer")
 TABLE = (*PAPER, *(name for name in DENSE if name not in PAPER))
 
 SUGGESTIONS: dict[str, dict[str, Any]] = {
-    "Change 1 with δ = 100: does any output change? Then drag δ down to 0.1.": {
+    "Change 1 (W → δW), δ dragged from 100 down to 0.1: do any outputs change?": {
         "transformation": 1, "delta": 100.0,
     },
-    "Change 1 with δ = 0.0001, past the dotted line (the knee): what changes now, and why?": {
+    "Change 1 with δ = 0.0001, left of the dotted line: which outputs change now, and why?": {
         "transformation": 1, "delta": 1e-4,
     },
-    "The same with ε = 0": {"transformation": 1, "delta": 1e-4, "eps": 0.0},
-    "Change 2: which of the three is invariant?": {"transformation": 2},
-    "Change 3, one row of W: which of the three is invariant now?": {"transformation": 3},
-    "Other normalizers: which of them have the invariances of layer norm?": {
+    "Change 1 with δ = 0.0001 and ε = 0: do the outputs of the three normalizers change?": {
+        "transformation": 1, "delta": 1e-4, "eps": 0.0,
+    },
+    "Change 2 (W → W + 1γᵀ): which of the three normalizers is invariant?": {
+        "transformation": 2,
+    },
+    "Change 3 scales one row of W: which of the three normalizers is invariant?": {
+        "transformation": 3,
+    },
+    "Normalizers layer, rms, group and scale: which have the invariances of layer norm?": {
         "normalizers": ("layer", "rms", "group", "scale"),
     },
-    "A negative δ: are they still invariant?": {
+    "Change 1 with δ = -2.51: are batch, weight and layer norm still invariant?": {
         "transformation": 1, "delta": 2.51, "delta_sign": -1,
     },
-    "A batch size of 1: what does batch norm output now?": {
+    "A batch of one example: what does batch norm output?": {
         "transformation": 4, "batch_size": 1,
     },
 }  # fmt: skip
-"""Things to try in notebook 02: texts, and the settings of each."""
+"""Suggestions in notebook 02: the text of each button, and the settings that it chooses."""
 
 FAMILIES = (
     PAPER,
@@ -100,25 +106,25 @@ FAMILIES = (
     ("weight", "weight, mean-only batch", "weight standardization", "spectral"),
     ("none", "layer", "ada", "dyt"),
 )
-"""Normalizers that can be chosen together where no kernel runs."""
+"""Sets of normalizers offered on a static page, where no kernel runs."""
 
 SWEEP = np.logspace(-4, 4, 34)
-"""The sizes of the change over which outputs are measured."""
+"""Values of δ, or of the shift, at which the change of the outputs is measured."""
 STOPS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4)
-"""Sizes of a change that can be chosen where no kernel runs."""
+"""Values of δ, or of the shift, offered on a static page, where no kernel runs."""
 EPS = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in EXACT}
 
 SWEPT = MOST + 1
-"""The number of the subplot below the distributions, which are at most as many."""
+"""The index of the lower subplot; smaller indices belong to the distributions."""
 BINS, STRINGS = 36, 14
 CUT, PEAK, DEPTH = 1.2, 1.5, 0.9
-"""The height at which a histogram is cut, that of its axis, and the length of strings."""
+"""The heights at which a histogram is cut and its axis ends; the length of lines below it."""
 FLOOR, CEILING = 1e-19, 1e5
-"""The height at which a defect of exactly 0 is drawn, and the end of the axis."""
+"""The value at which a relative change of exactly 0 is drawn, and the end of its axis."""
 LETTERS = 76
-"""Letters of a title that have room beside each other where the figure is narrowest."""
+"""Characters that fit into the row of subplot titles of the narrowest figure."""
 
 
 @dataclass(frozen=True)
@@ -316,11 +322,11 @@ def draw(
         words = describe_output_change(moved, EXACT[settings.torch_dtype])
         one_case = settings.batch_size == 1 and settings.statistics_source == "batch"
         if moved == 0 and one_case and uses_batch_statistics(rows[name]):
-            words += " (for a single example its output is always b)"
+            words += " (for a single example its output is always the bias b)"
         changes.append(f"{name} {words}")
     sentence = (
-        f"Change of the outputs, relative to the largest, after {formula} with {by}: "
-        f"{', '.join(changes)}."
+        f"Largest change of an output, relative to the largest output, after {formula} "
+        f"with {by}: {', '.join(changes)}."
     )
     if not defects:
         sentence = (
@@ -335,18 +341,14 @@ def draw_table(
     settings: InvariancePanelSettings, rows: Mapping[str, TableRow]
 ) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
-    by = f"δ and shift = {format_three_digits(settings.signed_delta)}"
-    title = (
-        f"Invariances of Table 1 and its extension, with {by}: {describe_conditions(settings)}"
-    )
+    by = f"δ = shift = {format_three_digits(settings.signed_delta)}"
+    title = f"Invariances in Table 1 and its extension, {by}: {describe_conditions(settings)}"
     return defect_table_figure(settings, rows), title
 
 
 def describe_conditions(settings: InvariancePanelSettings) -> str:
     """Return epsilon, the precision and the batch size in words."""
-    return (
-        f"ε = {settings.eps:g}, numbers in {settings.dtype}, batch size {settings.batch_size}"
-    )
+    return f"ε = {settings.eps:g}, precision {settings.dtype}, batch size {settings.batch_size}"
 
 
 def describe_output_change(defect: float, rounding_limit: float) -> str:
@@ -482,7 +484,7 @@ def delta_sweep_axes(settings: InvariancePanelSettings) -> dict[str, dict[str, A
         "title": {"text": escape(name + negative), "standoff": 4},
     }  # fmt: skip
     y = {
-        "domain": [0, 0.44], "title": {"text": "outputs change by"},
+        "domain": [0, 0.44], "title": {"text": "change of outputs"},
         "range": [float(np.log10(FLOOR)) - 0.5, float(np.log10(CEILING))],
         "tickvals": [FLOOR, 1e-16, 1e-12, 1e-8, 1e-4, 1.0, 1e4],
         "ticktext": ["0", "10⁻¹⁶", "10⁻¹²", "10⁻⁸", "10⁻⁴", "1", "10⁴"],
@@ -543,7 +545,8 @@ def defect_table_figure(
             rectangle_around_cells(column, column + 1, 0, len(TABLE), VERMILLION),
         ],
         "annotations": [{
-            "text": "✓ claimed to stay · ✗ to move<br>for ε = 0, δ > 0<br>! measured otherwise",
+            "text": "✓ claimed to be unchanged<br>✗ claimed to change<br>"
+            "(if ε = 0 and δ > 0)<br>! measured otherwise",
             "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xshift": -side,
             "xanchor": "left", "yanchor": "bottom", "align": "left", "showarrow": False,
             "font": {"size": 12},
@@ -621,9 +624,11 @@ def invariance(
         ),
     }
     alt = {
-        "movement": "Distributions of pre-activations and outputs before and after the change, "
-        "and how far outputs move against the size of the change",
-        "table": "Table 1 and its extension: the measured defect and the claim of every cell",
+        "movement": "Histograms of a layer's pre-activations and of each normalizer's outputs, "
+        "before and after a change of weights or inputs, and below them the relative change "
+        "of the outputs against the size of that change",
+        "table": "Table 1 of Ba et al. (2016) and its extension: for every normalizer and "
+        "change, whether the outputs should be unchanged, and their measured relative change",
     }
     panel = Panel(
         InvariancePanelSettings(**settings), controls, partial(draw, rows=rows), alt=alt,

@@ -39,27 +39,27 @@ from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
 BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
-"""The sources of statistics by the names that analyses have for them."""
+"""The argument ``bn_stats`` of :mod:`lnlab.analysis` for each choice of statistics."""
 
 ACROSS, ALONG = 21, 25
-"""Points of a surface along each direction, and of a line."""
+"""Grid points of the plane along each direction, and grid points of a line."""
 
 EXTENTS = (0.25, 0.5, 1.0, 2.0)
 SEEDS = tuple(range(5))
 FOLLOW = {
-    "follow": "as long as the rows of W",
-    "stay": "as long as the rows of W were before",
+    "follow": "each row as long as in the re-scaled W",
+    "stay": "each row as long as in the trained W",
 }
-"""Rules for the lengths of the directions when W is re-scaled."""
+"""Lengths of the random directions when the hidden weights W are re-scaled."""
 
 LOWEST, HIGHEST = 0.02, 100.0
-"""The ends of the axis of losses, in nats.
+"""The ends of the loss axis, in nats.
 
-They are the same for all settings: on an axis that follows its losses, every bowl looks equally
-steep.
+These ends are the same for all settings: if the axis were fitted to the losses of each, all
+minima would look equally steep.
 """
 HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
-"""The same in powers of 10."""
+"""The ends of the loss axis as powers of 10."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class RescalableNetworks:
 
     def __init__(self, networks: Mapping[str, nn.Module], x: Tensor, y: Tensor) -> None:
         if not networks:
-            raise ValueError("there are no networks: give one at least, by name.")
+            raise ValueError("there are no networks: give at least one, by name.")
         self.networks = {name: deepcopy(network) for name, network in networks.items()}
         self.hidden = {name: [*find_weights(net)][:-1] for name, net in self.networks.items()}
         for name, weights in self.hidden.items():
@@ -177,7 +177,7 @@ def landscape(
     trained = RescalableNetworks(networks, x, y)
 
     def describe_settings(settings: LandscapePanelSettings) -> str:
-        directions = f"directions {FOLLOW[settings.direction_lengths]}"
+        directions = f"directions: {FOLLOW[settings.direction_lengths]}"
         weights = f"{settings.network}, hidden weights W × {settings.weight_scale:g}"
         return f"{weights}, {directions}, seed {settings.seed}"
 
@@ -189,8 +189,9 @@ def landscape(
         losses = lines[0].centre, trained.loss_after_training(settings.network), largest
         middle, end, largest = map(format_number, losses)
         sentence = (
-            f"Loss at the re-scaled weights: {middle} nats (at the trained weights: {end}). "
-            f"Largest loss on the five lines: {largest} nats. {describe_losses_off_axis(lines)}"
+            f"Loss at the re-scaled weights w: {middle} nats (at the trained weights, in "
+            f"evaluation mode: {end}). Largest loss on the five random lines through w: "
+            f"{largest} nats. {describe_losses_off_axis(lines)}"
         )
         return TitledFigure(figure, describe_settings(settings), sentence.strip())
 
@@ -215,12 +216,12 @@ def landscape(
     }
     alt = {
         "lines": "The loss of a trained network along five random lines through its weights",
-        "plane": "The loss of a trained network on a plane through its weights, as a surface",
+        "plane": "The loss of a trained network on a random plane through its weights",
     }
 
     def why_statistics_locked(settings: LandscapePanelSettings) -> str:
         taken = trained.uses_batch_statistics(settings.network)
-        return "" if taken else "only batch norm uses statistics over examples"
+        return "" if taken else "no effect: only batch norm uses statistics over examples"
 
     return Panel(
         LandscapePanelSettings(**settings), controls, draw, alt=alt, late={"plane": draw_plane},
@@ -248,14 +249,17 @@ def lines_figure(
         "scatter", "w", mode="markers", marker={"color": INK, "size": 10}, x=np.zeros(1),
         y=np.full(1, lines[0].centre), hovertemplate="w: %{y:.3g}<extra></extra>",
     ))  # fmt: skip
-    x = {"range": [-edge, edge], "title": {"text": "along a random direction"}}
+    x = {
+        "range": [-edge, edge],
+        "title": {"text": "step along a random direction (0: the weights w)"},
+    }
     y = log_axis([LOWEST, HIGHEST]) | {"range": list(HEIGHTS), "title": {"text": LOSS}}
     layout = base_layout(330, 60, 12, 44, 46) | {
         "xaxis": x,
         "yaxis": y,
         "annotations": [
             title_with_statistics_source(
-                lines[0], "five lines through w", uses_batch_statistics
+                lines[0], "five lines through the weights w", uses_batch_statistics
             )
         ],
     }
@@ -265,7 +269,10 @@ def lines_figure(
 def plane_figure(surface: LossLandscape, uses_batch_statistics: bool) -> Figure:
     """Return the losses on a plane through w, as a surface that can be turned."""
     title = title_with_statistics_source(
-        surface, "a plane through w", uses_batch_statistics, describe_losses_off_axis([surface])
+        surface,
+        "a plane through the weights w",
+        uses_batch_statistics,
+        describe_losses_off_axis([surface]),
     )
     layout = base_layout(470, 8, 8, 44, 8) | {
         "scene": scene_layout(HEIGHTS),

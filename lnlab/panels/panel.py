@@ -25,7 +25,8 @@ from lnlab.threads import in_one_thread
 
 HERE = Path(__file__).parent
 LEAST_WIDTH = 700
-"""Pixels of a plot: what a JupyterLab with its file browser has room for at 1280 pixels."""
+"""The least width of a plot in pixels: it fits beside the file browser of a JupyterLab in a
+window of 1280 pixels."""
 LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
 
@@ -39,7 +40,8 @@ class StatusBar(anywidget.AnyWidget):
     error = traitlets.Unicode().tag(sync=True)
     command = traitlets.Unicode().tag(sync=True)
     answers = traitlets.Int().tag(sync=True)
-    """The number of answers to its controls so far: the page then knows that there was one."""
+    """The number of changes of controls answered so far: when it grows, the page knows that the
+    kernel has answered."""
 
 
 class Panel(ipywidgets.VBox):

@@ -13,16 +13,16 @@ from plotly.io.json import to_json_plotly
 from lnlab.figures.style import add_title, count_caption_lines, escape, title_with_caption
 
 Figure = Mapping[str, Any]
-"""A figure as plotly takes it: its traces (``data``) and its ``layout``."""
+"""A plotly figure as a plain mapping with its traces (``data``) and its ``layout``."""
 
 ValueIndices = tuple[int, ...]
-"""The stop of every choice, in the order of the choices."""
+"""The index of the chosen value of each page control, in the order of the controls."""
 
 SIZE = ("height", "margin")
-"""Attributes of a layout that are the same at every stop: the figure keeps its place."""
+"""Attributes of a layout that no frame changes, so that the figure keeps its size."""
 
 WORDS = {"title", "meta"}
-"""Attributes of a layout that the page reads of every frame."""
+"""Attributes of a layout stored in every frame, because the page reads them there."""
 
 
 class TitledFigure(NamedTuple):

@@ -31,18 +31,18 @@ LABELS = {
     "training_stage": "when",
     "layer": "layer",
 }
-"""The fields of the settings, and what stands beside their controls."""
+"""The fields of the settings, and the labels of their controls."""
 
 WORDS = {
     "on": "fraction of pictures in which a unit is on",
-    "mean": "distance of the mean (standard deviations)",
-    "deviation": "standard deviation (relative)",
+    "mean": "|mean − mean of the map|, in standard deviations",
+    "deviation": "standard deviation, divided by that of the map",
 }
-"""The statistics, in the words above their maps."""
+"""The titles of the maps, by statistic."""
 
 SLOTS = 3
 LETTERS = 26
-"""Letters in a line above a map."""
+"""Characters per line of a map's title."""
 HOVER = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
 
 
@@ -75,7 +75,7 @@ def positions(
         for layer, it in layers.items()
     }
     if not maps:
-        raise ValueError("there are no maps: give those of one net, at least.")
+        raise ValueError("there are no maps: give those of at least one network.")
     columns = dict(zip(LABELS, zip(*maps, strict=True), strict=True))
     options = {field: [*dict.fromkeys(column)] for field, column in columns.items()}
     count = prod(map(len, options.values()))
@@ -98,17 +98,19 @@ def positions(
         key = astuple(settings)
         it = contrasts[key]
         sentence = (
-            f"At the border of a map, a unit is on in {100 * it.border:.0f} % of pictures, "
-            f"and in {100 * it.middle:.0f} % in the middle. Its mean pre-activations at border "
-            f"and middle differ by {format_number(it.shift)} standard deviations."
+            f"On average over the units, a unit is on in {100 * it.border:.0f} % of pictures "
+            f"at the border of its map, and in {100 * it.middle:.0f} % in the middle. A unit's "
+            "mean pre-activations at the border and in the middle differ by "
+            f"{format_number(it.shift)} standard deviations."
         )
         which = f"{settings.layer}, norm {settings.norm}, padding {settings.padding}"
         title = f"{which}, {settings.training_stage}"
         return TitledFigure(maps_figure_dict(arrays[key], color_maxima), title, sentence)
 
     alt = (
-        "How often the units of a convolution are on at each place of its map, and how the "
-        "mean and the deviation of their pre-activations differ from those of the whole map"
+        "Three maps, averages over the units of a convolution: at each position, the fraction "
+        "of pictures in which a unit is on, and how the mean and the standard deviation of "
+        "its pre-activations there differ from those over the whole map"
     )
     return Panel(
         PositionsPanelSettings(**settings),

@@ -51,11 +51,11 @@ STEPS = (10, 25, 50, 100, 200)
 PARTS = {
     "summed": ("pre-activations a<sub>t</sub>", -2, 4),
     "hidden": ("hidden state h<sub>t</sub>", -2, 4),
-    "gradient": ("gradient (last step: 1)", -12, 8),
+    "gradient": ("gradient ÷ gradient at T", -12, 8),
 }
-"""The subplots: title, and the powers of ten at the ends of the axis, whatever is drawn.
+"""The subplots: title, and the powers of ten at the fixed ends of the vertical axis.
 
-On an axis that follows a net which explodes, all others are flat.
+On an axis fitted to a network that explodes, the lines of all others would look flat.
 """
 
 
@@ -134,13 +134,18 @@ def draw(settings: RecurrencePanelSettings) -> TitledFigure:
         f"{settings.steps} time steps"
     )
     if not dynamics_by_norm:
-        text = f"{title}. Choose a normalizer to see how the gradient changes over time."
+        text = (
+            f"{title}. Choose a normalizer to see how the gradient changes over the time steps."
+        )
         return TitledFigure(figure, title, text)
     factors = ", ".join(
         f"{name} {format_number(float(each.gradient[0]))} ({each.gradient_factor:.2f} per step)"
         for name, each in dynamics_by_norm.items()
     )
-    text = f"Gradient at time step 1, divided by that at time step {settings.steps}: {factors}."
+    text = (
+        "Root mean square of the gradient with respect to the state at time step 1, divided by "
+        f"that at time step {settings.steps}: {factors}."
+    )
     outside = ", ".join(
         f"“{name}”" for name, each in dynamics_by_norm.items() if leaves_axis(each)
     )
@@ -199,29 +204,33 @@ def recurrence(**settings: Any) -> Panel:
         "gain": log_slider("gain g", -1, 1),
     }
     suggestions = {
-        "W_h times 10, then drag it down to 0.1: where does the gradient without normalization "
+        "Drag W_h times from 10 down to 0.1: where does the gradient without normalization "
         "change from exploding to vanishing?": {"recurrent_weight_scale": 10.0},
-        "W_x times 10: does the gradient with layer norm become larger or smaller?": {
+        "W_x times 10: is the gradient with layer norm larger than with W_x times 1?": {
             "input_weight_scale": 10.0
         },
-        "W_h times 5 and W_x times 5: compare layer norm with both at 1": {
+        "W_h times 5 and W_x times 5: remember the gradient with layer norm": {
             "recurrent_weight_scale": 5.0, "input_weight_scale": 5.0,
         },
-        "W_h times 1 and W_x times 1": {
+        "W_h times 1 and W_x times 1: is the gradient with layer norm the same as with both "
+        "at 5?": {
             "recurrent_weight_scale": 1.0, "input_weight_scale": 1.0,
         },
-        "gain g = 0.1, which Cooijmans et al. (2016) recommend for recurrent batch norm": {
+        "Gain g = 0.1, which Cooijmans et al. (2016) recommend for recurrent batch norm: do "
+        "gradients grow or shrink?": {
             "gain": 0.1
         },
-        "The LSTM: does W_h times still have an effect? Which gradient vanishes now?": {
+        "LSTM: does the scale of W_h still matter, and with which normalizer do gradients "
+        "vanish?": {
             "cell": "LSTM"
         },
     }  # fmt: skip
     alt = (
-        "Root mean squares of the pre-activations, the hidden state and the gradient at "
-        "every time step of a recurrent net, a line for each normalizer"
+        "Root mean squares of the pre-activations, of the hidden state and of the gradient "
+        "with respect to the state at every time step of a recurrent network, a line for each "
+        "normalizer"
     )
-    no_gain = "only a normalizer has a gain"
+    no_gain = "no effect: without a normalizer there is no gain"
     return Panel(
         RecurrencePanelSettings(**settings), controls, draw,
         alt={"recurrence": alt}, notebook="06", on_page=["recurrent_weight_scale"],

@@ -122,7 +122,9 @@ def test_what_stands_below_a_figure_is_a_paragraph_and_makes_it_no_wider():
     figure = paired_differences(rows, x="difference", made_on=made_on)
     spec = json.loads(str(figure.to_json()))
     assert least_width(spec) <= 500
-    words = f"{made_on}. Dots: seeds; bar: 95 % interval of the mean (t)."
+    words = (
+        f"{made_on}. Dots: seeds; bar: 95 % confidence interval of the mean (t distribution)."
+    )
     assert f'<p class="note">{html.escape(words)}</p>' in on_page(spec, "output-1")
     notes = " ".join(note.text.replace("<br>", " ") for note in figure.layout.annotations)
     assert words in notes, "where figures are not on a page"

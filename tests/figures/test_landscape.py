@@ -55,7 +55,7 @@ def test_surfaces_share_heights_and_are_stamped():
     assert (one.cmin, one.cmax) == (other.cmin, other.cmax)
     assert figure.layout.scene.zaxis.range == figure.layout.scene2.zaxis.range
     assert peg.z[0] == pytest.approx(np.log10(0.5))
-    assert "running (frozen): of the population before the change" in notes(figure)[1]
+    assert "running averages (frozen) of the training" in notes(figure)[1]
 
 
 def test_a_plane_of_losses_below_0_is_refused():
@@ -77,4 +77,4 @@ def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
     assert figure.layout.xaxis.title.text == "component 1: 70% of the variance"
     assert figure.layout.yaxis.title.text == "component 2: 20% of the variance"
     assert "of the batch" in notes(figure)[0]
-    assert "Colour: the loss (nats)" in notes(figure)[-1].replace("<br>", " ")
+    assert "Color: the loss (nats)" in notes(figure)[-1].replace("<br>", " ")

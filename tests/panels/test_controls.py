@@ -27,7 +27,7 @@ def test_no_more_than_the_most_can_be_pressed(chips):
     with pytest.raises(ValueError, match="is 'nobody': choose from layer, batch"):
         chips.value = ("nobody",)
     assert chips.value == ("weight", "batch")
-    assert chips.full.value == "2 at most: release one to choose another"
+    assert chips.full.value == "2 at most: deselect one to choose another"
     chips.value = ()
     assert not any(b.disabled or b.value for b in chips.buttons.values())
 

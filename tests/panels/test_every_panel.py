@@ -60,8 +60,12 @@ START: dict[str, dict[str, Any]] = {
 """Where panels start whose default takes long."""
 WRONG = [
     ("distributions", {"arms": ["batch"]}, "'batch'"),
-    ("invariance", {"normalizers": ["layer"] * 5}, "5 normalizers: choose at most 4"),
-    ("invariance", {"delta": 0.0}, "delta is 0.0: give 0.0001 to 10000"),
+    (
+        "invariance",
+        {"normalizers": ["layer"] * 5},
+        "5 normalizers are too many: choose at most 4",
+    ),
+    ("invariance", {"delta": 0.0}, "delta is 0.0: give a number from 0.0001 to 10000"),
     ("order", {"caption": "a dog"}, "'a dog' is not understood: say it like"),
     ("thoughts", {"book": 99}, "book is 99: choose from 0, 1"),
 ]

@@ -165,7 +165,7 @@ def test_of_one_example_batch_norm_says_b_but_not_with_frozen_statistics():
     state = InvariancePanelSettings(batch_size=1, normalizers=("batch",), delta=1e4)
     norm: Any = layers_by_name(state)["batch"].norm
     np.testing.assert_array_equal(layers_by_name(state)["batch"].y[0], norm.b.detach())
-    assert "for a single example its output is always b" in draw(state).sentence
+    assert "for a single example its output is always the bias b" in draw(state).sentence
     assert "batch 0/0: not a number" in draw(replace(state, eps=0.0)).sentence
     assert len(layers_by_name(replace(state, statistics_source="frozen"))["batch"].y) == 128
 

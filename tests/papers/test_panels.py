@@ -114,7 +114,8 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
     assert ": none: @entity1 (80%); layer" in panel.bar.sentence
     panel.settings = reading_panel.ReadingPanelSettings(1, 0)
     early = plot._layout["annotations"][1]["text"]
-    assert "answers @entity0, 50% (right: @entity1, 20%); all questions: 50% wrong" in early
+    assert "answers @entity0 with probability 50% (right answer: @entity1, 20%)" in early
+    assert "error on all validation questions: 50%" in early
     none = SimpleNamespace(metrics=reader(0).metrics, pictures=lambda seed: {}, config={})
     with pytest.raises(ValueError, match="kept no attention"):
         reading_panel.reading({"none": none}, questions())

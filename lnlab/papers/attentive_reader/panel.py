@@ -28,16 +28,16 @@ from lnlab.papers.pictures import read_metrics_and_pictures
 from lnlab.training.runs import Run
 
 LETTERS = 92
-"""Letters in a line of a passage."""
+"""Characters per line of a passage."""
 LINE = 20
-"""Pixels of a line."""
+"""The height of a line in pixels."""
 MARKER = [[at, f"rgba(242, 169, 0, {part})"] for at, part in ((0, 0), (0.15, 0.15), (1, 0.6))]
-"""The scale of colours for attention: a marker through which words can be read, on paper and,
-where it is dark, on a blackboard."""
+"""The color scale of the attention: a translucent orange through which words can be read, on
+light and on dark pages."""
 FONT = {"family": "DejaVu Sans Mono, Menlo, Consolas, monospace", "size": 12}
 INKS = (BLUE, VERMILLION, GREEN, PURPLE, "#7B3FA0", "#8C6D1F", "#C2185B", "#00664A", "#5A3A1A",
         "#3B4CC0")  # fmt: skip
-"""The colours of entities, in the order of the candidates."""
+"""The text colors of the entities, in the order of the candidate answers."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +72,19 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
             chances = dict(zip(question.candidates, map(float, probabilities), strict=False))
             best = max(chances, key=lambda candidate: chances[candidate])
             answer, chance = question.answer, f"{chances[best]:.0%}"
-            right = f"right: {answer}, {chances[answer]:.0%}"
+            right = f"right answer: {answer}, {chances[answer]:.0%}"
             right = "right" if best == answer else right
-            wrong = f"all questions: {row.valid_error:.0%} wrong"
-            text = f"answers {best}, {chance} ({right}); {wrong}"
+            wrong = f"error on all validation questions: {row.valid_error:.0%}"
+            text = f"answers {best} with probability {chance} ({right}); {wrong}"
             alpha = pictures[name][int(row["update"])][f"attention {settings.question}"]
             attentions[name] = alpha.astype(float), text
             answers.append(f"{name}: {best} ({chance})")
         sentence = (
             f"Question: “{question.query}” Right answer: {question.answer}. "
-            f"Answers of the networks after update {settings.update}: {'; '.join(answers)}."
+            f"Answers of the networks after update {settings.update}, with the probability "
+            f"that each network gives its answer: {'; '.join(answers)}."
         )
-        title = f"after update {settings.update}"
+        title = f"attention to the passage after update {settings.update}"
         return TitledFigure(reading_figure(question, attentions), title, sentence)
 
     queries = {f"{k + 1}: {each.query}": k for k, each in enumerate(questions)}
@@ -92,8 +93,9 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         "update": options_slider("update", updates, start_at_last=True),
     }
     alt = (
-        "The words of a passage for each reader, marked where it looks for the word that is"
-        " missing in the question, the stronger the more; entities have colours"
+        "The words of a passage, once for each network: the stronger a word is marked, the "
+        "more attention the network gives it while it looks for the word that is missing in "
+        "the question; the words of entities are colored"
     )
     return Panel(
         ReadingPanelSettings(**settings), controls, draw,

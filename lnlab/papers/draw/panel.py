@@ -26,17 +26,17 @@ from lnlab.papers.pictures import nearest_value, read_metrics_and_pictures
 from lnlab.training.runs import Run
 
 COLUMNS = {
-    "looked": ((0.0, 0.27), "looks"),
-    "canvas": ((0.31, 0.58), "writes"),
+    "looked": ((0.0, 0.27), "picture, read window"),
+    "canvas": ((0.31, 0.58), "canvas, write window"),
     "dreams": ((0.66, 1.0), "generated pictures"),
 }
-"""The columns of pictures: where each stands, and what a net does there."""
+"""The columns of pictures: the horizontal extent of each, and its title."""
 WINDOWS = {"looked": VERMILLION, "canvas": ORANGE}
-"""The columns with a window, and its colour."""
+"""The columns in which a window is drawn, and the color of that window."""
 ROW, GAP, HEAD = 260, 50, 24
-"""Pixels of a net: its pictures, what is between it and the next, and what is above all."""
+"""Heights in pixels: of a network's pictures, of the gap between networks, of the titles."""
 AROUND = 0.3
-"""The part of a picture's side that is seen around it: windows reach out of pictures."""
+"""The margin around a picture, as a fraction of its side: windows extend beyond pictures."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     if len(lengths) > 1:
         raise ValueError(
             f"these runs have different numbers of glimpses, {sorted(lengths)}: "
-            "choose runs with equally many."
+            "choose runs with the same number of glimpses."
         )
     glimpses = [t + 1 for t in saved_glimpse_indices(*lengths)]
     first = next(iter(arrays.values()))
@@ -87,7 +87,9 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             look, write = (
                 window[:, t, settings.picture].tolist() for window in saved["windows"]
             )
-            text = f"loss {row.valid_bound:.1f} nats, KL part {row.valid_kl:.1f} nats"
+            text = (
+                f"validation loss {row.valid_bound:.1f} nats, KL part {row.valid_kl:.1f} nats"
+            )
             sketches[name] = (
                 text,
                 {
@@ -104,8 +106,8 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             )
             bounds.append(f"{name} {row.valid_bound:.1f}")
         sentence = (
-            f"Canvas after glimpse {settings.glimpse}, by networks trained for "
-            f"{settings.update} updates. Their validation loss, in nats per picture: "
+            f"Canvas after glimpse {settings.glimpse}, drawn by networks trained for "
+            f"{settings.update} updates. Validation loss of the networks, in nats per picture: "
             f"{'; '.join(bounds)}."
         )
         title = f"update {settings.update}, glimpse {settings.glimpse}"
@@ -117,8 +119,8 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         "picture": dropdown("picture", {f"number {k + 1}": k for k in range(len(pictures))}),
     }
     alt = (
-        "For each network the picture with the window for reading, its canvas with the"
-        " window for writing, and sixteen pictures that it generates"
+        "For each network the picture that it reads with its read window, its canvas with its "
+        "write window, and sixteen pictures that the network generates"
     )
     return Panel(
         DrawingPanelSettings(**settings), controls, draw, alt={"drawing": alt},

@@ -43,11 +43,15 @@ from lnlab.training.runs import Run, read
 NOBODY = -1
 BIASES = (0.0, 0.5, 1.0, 2.0, 5.0)
 LONGEST = 40
-"""Characters of a text."""
+"""The largest number of characters of a text."""
 HEIGHT = 270
-"""Pixels of a writer: its ink, and the window below it."""
-POINTS = {"text": "points of the pen, in their order", "standoff": 6, "font": {"size": 12}}
-"""The name of the axis along which a window moves, below the last one."""
+"""The height in pixels of a network's handwriting and of the window below it."""
+POINTS = {
+    "text": "points of the pen, in the order of writing",
+    "standoff": 6,
+    "font": {"size": 12},
+}
+"""The label of the horizontal axis of the windows, drawn below the last window."""
 
 
 @dataclass(frozen=True)
@@ -216,12 +220,13 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
             cut = "" if ink.reached_end_of_text else ", stopped before the end of the text"
             inked[arm] = InkedLine(offsets_to_strokes(ink.offsets), ink.phi, points + cut)
             end = "written to the end" if ink.reached_end_of_text else "stopped before the end"
-            answers.append(f"{arm}: {points}, {end}")
+            answers.append(f"{arm} {len(ink.phi)}, {end}")
         sentence = (
-            f"“{text}”, written after {settings.update} updates and with sampling bias "
-            f"{settings.sampling_bias:g}, by the networks {'; '.join(answers)}."
+            f"“{text}”, written by networks after {settings.update} updates of training, with "
+            f"sampling bias {settings.sampling_bias:g}. Number of points written: "
+            f"{'; '.join(answers)}."
         )
-        title = f"after update {settings.update}, bias {settings.sampling_bias:g}"
+        title = f"after update {settings.update}, sampling bias {settings.sampling_bias:g}"
         return TitledFigure(
             partly_written_figure(text, inked, settings.percent_written / 100), title, sentence
         )
@@ -237,8 +242,8 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
         "percent_written": pen,
     }
     alt = (
-        "A text as each net writes it, and below it where the window was on the characters at"
-        " each point"
+        "A text as each network writes it, and below it the network's window: the weight of "
+        "each character of the text at each point of the pen"
     )
     return Panel(
         WritingPanelSettings(**settings), controls, draw,
@@ -312,7 +317,7 @@ WINDOW = {
     "colorscale": SIZES, "zmin": 0, "showscale": False,
     "hovertemplate": "point %{x}: %{z:.2f}<extra></extra>",
 }  # fmt: skip
-"""The look of the weights of characters at each point."""
+"""The style of the heat map of the window: the weight of each character at each point."""
 
 
 def ink_line_style(color: str, width: float) -> dict[str, Any]:

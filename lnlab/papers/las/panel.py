@@ -27,14 +27,14 @@ from lnlab.papers.pictures import read_metrics_and_pictures
 from lnlab.training.runs import Run
 
 FIRST = 2
-"""The number of spectrograms, whose axes come before those of the attentions."""
+"""The number of spectrograms; their axes are numbered before those of the attention maps."""
 COLUMNS, ROWS = ((0, 0.45), (0.55, 1)), ((0.84, 1), (0.42, 0.72), (0.03, 0.33))
-"""The domains of the subplots, across and up: the sound, then two rows of attentions."""
+"""The extents of the subplots, across and up: the spectrogram, two rows of attention maps."""
 LONG = 16
-"""The most units shown of what a recognizer heard: one that never learned talks on."""
+"""The largest number of recognized units shown: an untrained recognizer may output many."""
 
 WORD_OF = {phones: word for word, phones in WORDS.items()}
-"""The words of the synthesised speech by their phones: no two words share them."""
+"""The words of the synthesized speech by their phones: no two words have the same phones."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class AttentionPanelSettings:
 
 
 Attention = tuple[np.ndarray, float, str, str]
-"""The attention to an utterance (units, steps), the seconds of a step, what stands beside the
-name (the score in the whole test), and below it."""
+"""The attention to an utterance (units, steps), the seconds per step, the text beside the
+recognizer's name (its test error), and the text below that name."""
 
 
 def attention(
@@ -77,7 +77,9 @@ def attention(
             if utterance.begins is not None and utterance.ends is not None:
                 times = steps[name], utterance.begins, utterance.ends
                 inside = attention_share_in_segments(torch.tensor(alpha), *times)
-                share = f"{float(inside.mean()):.0%} of the attention is inside the boxes"
+                share = (
+                    f"{float(inside.mean()):.0%} of the attention is inside the orange boxes"
+                )
             score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = alpha, steps[name], score, share
             answers.append(f"{name}: {shorten_units(row.hypotheses[settings.example])}")
@@ -98,8 +100,8 @@ def attention(
         "epoch": options_slider("epoch", epochs, start_at_last=True),
     }
     alt = (
-        "The spectrogram of an utterance, and for each recognizer its attention at every unit"
-        " over time, with boxes where the unit was said"
+        "The spectrogram of an utterance, and for each recognizer its attention over time "
+        "while it outputs each unit, with boxes at the times at which that unit was spoken"
     )
     return Panel(
         AttentionPanelSettings(**settings), controls, draw,
@@ -131,7 +133,7 @@ def shorten_units(units: Sequence[str]) -> str:
     """Return the units that were heard, or the first of them and how many there are."""
     if len(units) <= LONG:
         return " ".join(units) or "(nothing)"
-    return f"{' '.join(units[:LONG])} … ({len(units)} in all)"
+    return f"{' '.join(units[:LONG])} … ({len(units)} units in all)"
 
 
 def spectrogram_figure(utterance: Utterance) -> go.Figure:

@@ -36,23 +36,23 @@ from lnlab.papers.order_embeddings.data import (
 )
 
 SLOTS = 8
-"""Pictures that are drawn, four in a row."""
+"""The number of pictures shown, four in a row."""
 NEIGHBOURS = 5
-"""Captions that are shown above, and below."""
+"""The number of more general captions shown, and of more specific ones."""
 NAMED = 3
-"""Objects of a picture whose names are written, the largest."""
+"""The number of objects of a picture whose names are written: the largest objects."""
 COLORS = {
     "red": "#D7263D", "pink": "#F49AC2", "yellow": "#F2C14E", "green": "#2E933C",
     "blue": "#1B6FC2", "purple": "#7B3FA0", "": GREY,
 }  # fmt: skip
-"""The colours of objects; "" is an object of which only the box is known."""
+"""The colors of objects; the key "" is for objects of which only the box is known."""
 EXAMPLES = (
     "a red heart", "a heart", "a small thing", "a large warm polygon", "a star and a ring",
     "a blue star left of a ring", "a green thing above a square", "a cool curve",
 )  # fmt: skip
-"""Captions to begin with, of scenes."""
+"""Suggested captions for the generated scenes."""
 FIRST = 8
-"""Captions of photographs to begin with, each of another picture."""
+"""The number of suggested captions for photographs, each from another photograph."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class CaptionSearch:
         for name, net in models.items():
             if not net.has_vocabulary(dataset.vocabulary):
                 raise ValueError(
-                    f"the model {name} was trained with another vocabulary than the one of "
-                    "the data."
+                    f"the model {name} was trained with another vocabulary than that of the "
+                    "data."
                 )
         self.models, self.dataset = dict(models), dataset
         self.pictures = cache(lambda net: evaluate.embed_images(models[net], dataset.test))
@@ -193,8 +193,9 @@ def order(
         "net": dropdown("net", models.keys()),
     }
     alt = (
-        "The eight pictures nearest to a caption, framed by whether it is true of them; how "
-        "far it lies beyond every picture; and captions that say less and more"
+        "The eight pictures with the smallest order penalty for a caption, in a green frame if "
+        "the caption is true of the picture; a histogram of this penalty over all pictures; "
+        "and more general and more specific captions with their order penalties"
     )
     return Panel(
         OrderPanelSettings(**settings), controls, draw, alt={"order": alt}, notebook=notebook,
@@ -223,7 +224,10 @@ def describe_search_result(result: CaptionSearchResult, net: str) -> str:
     }.items():
         if captions:
             violation = mean(each.violation for each in captions)
-            parts.append(f"Mean order penalty to more {words} captions: {violation:.3f}.")
+            parts.append(
+                f"Mean order penalty between this caption and more {words} captions: "
+                f"{violation:.3f}."
+            )
     return " ".join(parts)
 
 
@@ -302,7 +306,7 @@ def order_layout(result: CaptionSearchResult) -> dict[str, Any]:
         for y, text in rows
     ]
     heads = [
-        (0.0, 1.05, "pictures with the smallest penalty, and the penalty"),
+        (0.0, 1.05, "pictures with the smallest order penalty (below each)"),
         (0.6, 1.05, "more general ↑"), (0.6, -0.075, "more specific ↓"),
     ]  # fmt: skip
     notes += [
@@ -317,10 +321,15 @@ def order_layout(result: CaptionSearchResult) -> dict[str, Any]:
     pictures = {"domain": [0.46, 1], "range": [2.62, -0.05]}
     layout |= subplot_axes(0, QUIET | left | {"range": [-0.05, 4.4]}, QUIET | pictures)
     captions = {"domain": [0.04, 1], "range": [-NEIGHBOURS - 0.6, NEIGHBOURS + 0.9]}
-    x = {"range": [0, 1.15 * widest], "title": {"text": "violation"}}
+    x = {"range": [0, 1.15 * widest], "title": {"text": "order penalty"}}
     layout |= subplot_axes(1, right | x, QUIET | captions)
-    count = {"domain": [0, 0.34], "type": "log", "title": {"text": "pictures"}, "dtick": 1}
-    x = {"title": {"text": "penalty of the caption with each picture"}}
+    count = {
+        "domain": [0, 0.34],
+        "type": "log",
+        "title": {"text": "number of pictures"},
+        "dtick": 1,
+    }
+    x = {"title": {"text": "order penalty between caption and picture"}}
     return layout | subplot_axes(2, left | x, count)
 
 
@@ -362,7 +371,7 @@ def join_polygons(parts: Iterable[np.ndarray]) -> dict[str, Any]:
 
 
 FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)
-"""The edge of a picture, across and down."""
+"""The corners of a picture's frame: x to the right, y down, in units of its sides."""
 
 
 def object_outline(scene_object: SceneObject) -> np.ndarray:
@@ -396,4 +405,4 @@ OUTLINES = {
     "square": FRAME,
     "star": closed_polar_curve(np.tile([1.0, 0.4], 5)),
 }
-"""Outlines of shapes in the unit square, across and down."""
+"""Outlines of shapes in the unit square: x to the right, y down."""

@@ -37,18 +37,18 @@ from lnlab.papers.pictures import nearest_value
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
 
 NEIGHBOURS = 5
-"""Sentences that are written, the nearest first."""
+"""The number of nearest sentences shown, the nearest first."""
 LETTERS = 94
-"""Letters that a line may have, all columns together."""
+"""Characters that fit into one line, over all columns together."""
 BOOKS = 12
-"""Held-out passages whose sentences are on the map."""
+"""The number of held-out passages whose sentences are on the map."""
 LEAST = 5
-"""Sentences that a passage has at least."""
+"""The smallest number of sentences in a passage."""
 FIRST = 4
-"""Sentences of a book that a page without a kernel can show."""
+"""The number of sentences of a book offered on a static page, where no kernel runs."""
 HOVER = "%{text}<extra></extra>"
 LONG = 70
-"""The most letters quoted of the sentence that follows: an untrained net finds no end."""
+"""Characters quoted of the predicted sentence: an untrained network may never end it."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,16 @@ class SentenceMap:
                 )
             if not all(net.has_vocabulary(numbered.vocabulary) for net in moments.values()):
                 raise ValueError(
-                    f"the model {name} was trained with another vocabulary than the one of "
-                    "the data."
+                    f"the model {name} was trained with another vocabulary than that of the "
+                    "data."
                 )
         self.models, self.numbered = models, numbered
         self.updates = sorted(next(iter(models.values())))
         passages = numbered.passages(LEAST)[:BOOKS]
         if not passages:
             raise ValueError(
-                f"{numbered.name} holds out no passage of {LEAST} sentences in a row: give "
-                "more sentences, or allow longer ones (max_length)."
+                f"the data set {numbered.name} holds out no passage of {LEAST} sentences in a "
+                "row: give more sentences, or allow longer ones (max_length)."
             )
         self.texts = [numbered.sentence(place) for passage in passages for place in passage]
         ends = accumulate(map(len, passages), initial=0)
@@ -194,9 +194,10 @@ def thoughts(
         return TitledFigure(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
 
     alt = (
-        "A column for each net. Above, held-out sentences in the two directions in which their"
-        " vectors differ most, those of one book joined in their order, the chosen sentence a"
-        " star; below, the sentence that the model would let follow, and the nearest neighbours"
+        "A column for each network. Above, a map of held-out sentences in the two directions "
+        "in which their vectors differ most: a line joins the sentences of one book in their "
+        "order, and a star is the chosen sentence. Below, the next sentence that the network "
+        "predicts, and the sentences nearest to the chosen sentence by their cosine"
     )
     return Panel(
         replace(initial, sentence=start), controls, draw, alt={"thoughts": alt}, notebook="10",
@@ -279,12 +280,12 @@ def thoughts_figure(
                 hovertemplate="%{text}: %{x:.3f}<extra></extra>",
             ),
         ]  # fmt: skip
-        follows = escape(shorten_text(it.predicted_next, letters - 10)) or "nothing"
+        follows = escape(shorten_text(it.predicted_next, letters - 15)) or "nothing"
         where = {"xref": f"x{number}", "yref": f"y{number}", "yanchor": "middle"}
         notes += [
             small(f"<b>{escape(name)}</b>", left, 1.01),
-            small(f"predicted: <i>{follows}</i>", left, 0.455),
-            small("nearest:", left, 0.4),
+            small(f"predicted next: <i>{follows}</i>", left, 0.455),
+            small("nearest sentences:", left, 0.4),
         ]
         notes += [
             small(escape(shorten_text(text, letters)), lowest, -k - 1 + 0.36) | where

@@ -47,13 +47,13 @@ class TransformerPanelSettings:
 
 DRAWS, CASES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
 STEPS = np.logspace(-4, -0.5, 11)
-"""Sizes of a first step."""
+"""The learning rates η at which the first step of Adam is tried."""
 SLOTS = 4
 LEAST = 0.3
-"""The power of ten at which the axis of losses begins: 2 nats, which no first step reaches."""
+"""The power of ten at which the loss axis begins: 2 nats, below all losses after one step."""
 
 ValuesByDraw = Mapping[str, np.ndarray]
-"""Values by name, a row for each draw (S, K)."""
+"""Values by name (S, K), a row for each random draw of the weights."""
 
 
 class InitialNetworks(NamedTuple):
@@ -124,8 +124,8 @@ def draw_initial_gradients(settings: TransformerPanelSettings) -> TitledFigure:
             f"({format_number(bottom / top) if top else 'NaN'})"
         )
     sentence = (
-        "Gradient norm of W₂ in the last layer (in parentheses: norm in the first layer "
-        f"divided by norm in the last): {', '.join(ratios)}."
+        "Norm of the gradient with respect to W₂ in the last layer (in parentheses: norm in "
+        f"the first layer divided by norm in the last): {', '.join(ratios)}."
     )
     if not ratios:
         sentence = (
@@ -165,20 +165,21 @@ def transformer(**settings: Any) -> Panel:
         "norm_kind": dropdown("kind", KINDS),
     }
     suggestions = {
-        "Set layers L to 12, then drag it down to 1: for which place does the gradient depend "
-        "on the layer?": {"depth": 12},
-        "12 layers, kind none: how much does the first step raise the loss?": {
+        "Drag layers L from 12 down to 1: for which place of the normalizer does the gradient "
+        "depend on the layer?": {"depth": 12},
+        "12 layers without a normalizer: how much does Adam's first step raise the loss?": {
             "depth": 12, "norm_kind": "none",
         },
-        "12 layers, kind dyt, post: what happens to the gradient, and to small steps?": {
+        "12 layers with DyT at the place post: how large are the gradients, and what does a "
+        "small step do to the loss?": {
             "depth": 12, "norm_kind": "dyt", "norm_places": ("post",),
         },
     }  # fmt: skip
     alt = {
-        "profile": "The size of the gradient of the matrix W2 in every layer of a transformer "
-        "before its first update, a line for each place of the normalizer",
-        "steps": "The loss of a transformer after a first step of Adam against the size of "
-        "that step, a line for each place of the normalizer",
+        "profile": "The norm of the gradient with respect to the matrix W2 in every layer of a "
+        "transformer before its first update, a line for each place of the normalizer",
+        "steps": "The loss of a transformer after the first step of Adam against the learning "
+        "rate of that step, a line for each place of the normalizer",
     }
     return Panel(
         TransformerPanelSettings(**settings), controls, draw_initial_gradients, alt=alt,
@@ -223,7 +224,7 @@ def draw_variance(settings: DepthPanelSettings) -> TitledFigure:
     last = ", ".join(f"{arm} {format_number(values[0, -1])}" for arm, values in lines.items())
     sentence = f"Variance of the residual stream after layer {settings.depth}: {last}."
     if not lines:
-        sentence = "Choose an arm to see its variance."
+        sentence = "Choose an arm to see the variance of its residual stream."
     x = {
         "title": {"text": "layer (0: the embedding)"}, "range": [-0.5, settings.depth + 0.5],
         "dtick": max(1, settings.depth // 6),
@@ -264,8 +265,8 @@ def over_depth(**settings: Any) -> Panel:
     alt = {
         "variance": "The variance of the residual stream after each layer of transformers "
         "before training, a line for each position of the norms",
-        "gradients": "The size of the gradient of the matrix W2 in each layer of the same "
-        "transformers",
+        "gradients": "The norm of the gradient with respect to the matrix W2 in each layer of "
+        "transformers before training, a line for each position of the norms",
     }
     return Panel(
         DepthPanelSettings(**settings), controls, draw_variance, alt=alt,
@@ -290,13 +291,13 @@ def gradient_norm_by_layer_figure(norms: ValuesByDraw) -> Figure:
 def loss_by_step_size_figure(losses: ValuesByDraw) -> Figure:
     """Return the losses (S, K) after a first step, in nats a character."""
     x = {
-        "title": {"text": "first step of Adam, η"}, "type": "log", "dtick": 1,
-        "exponentformat": "power",
+        "title": {"text": "learning rate η of the first step of Adam"}, "type": "log",
+        "dtick": 1, "exponentformat": "power",
     }  # fmt: skip
     _, high = powers_of_ten_around(losses.values(), LEAST, 1)
     hover = "η = %{x:.2g}: %{y:.3g} nats"
     return mean_and_range_figure(
-        STEPS, losses, hover, x, (LEAST, high), "loss after this step (nats)"
+        STEPS, losses, hover, x, (LEAST, high), "loss after the first step (nats)"
     )
 
 
