@@ -17,9 +17,14 @@ from lnlab.analysis.objective import Objective
 from lnlab.data import Images, load
 from lnlab.data.dataset import Split
 from lnlab.training import Evaluation, cross_entropy, evaluate, setting
+from lnlab.training.experiment import LossPerSeed
 
 TRAIN_EVAL_SIZE = 5_000
 """The number of training examples, the first ones, whose loss is measured."""
+
+LogitsPerSeed = Tensor  # (S, B, classes)
+ClassesPerSeed = Tensor  # (S, B)
+MetricsPerSeed = Mapping[str, list[float]]  # by metric, a number for each seed
 
 
 class ResplitDataset:
@@ -55,11 +60,11 @@ class Classification(training.Experiment):
 
     lower_is_better = ("train_nll", "test_nll", "test_error")
 
-    def dataset(self) -> Any:
+    def dataset(self) -> Images | ResplitDataset:
         whole = load(self.data)
         return hold_out_validation(whole, self.valid_size) if self.valid_size else whole
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss(self, output: LogitsPerSeed, y: ClassesPerSeed) -> LossPerSeed:
         """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
         return cross_entropy(output, y)
 
@@ -71,28 +76,28 @@ class Classification(training.Experiment):
 
     def evaluate(
         self, model: nn.Module, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
-    ) -> Mapping[str, list[float]]:
+    ) -> MetricsPerSeed:
         """Return, per seed, the NLL (nats) and the error rate of each split.
 
         Of the training set: the NLL of the first :data:`TRAIN_EVAL_SIZE` examples. Of the
         validation set only if there is one.
         """
-        train = measure_split(model, dataset.train, TRAIN_EVAL_SIZE)
-        test = measure_split(model, dataset.test)
+        train = nll_and_error_per_seed(model, dataset.train, TRAIN_EVAL_SIZE)
+        test = nll_and_error_per_seed(model, dataset.test)
         metrics = {
             "train_nll": train["nll"],
             "test_nll": test["nll"],
             "test_error": test["error"],
         }
         if self.valid_size:
-            valid = measure_split(model, dataset.valid)
+            valid = nll_and_error_per_seed(model, dataset.valid)
             metrics |= {"valid_nll": valid["nll"], "valid_error": valid["error"]}
         return metrics
 
 
-def measure_split(
+def nll_and_error_per_seed(
     model: nn.Module, split: Split, count: int | None = None
-) -> Mapping[str, list[float]]:
+) -> MetricsPerSeed:
     """Return ``nll`` and ``error`` of each model on the first ``count`` examples; None: all."""
     return evaluate(model, split.x[:count], split.y[:count], cross_entropy)
 
@@ -107,7 +112,7 @@ LOWER = 0.02
 more than some networks can lose along one gradient."""
 
 
-def measure_step_effects(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
+def measure_shift_and_smoothness(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, float]:
     """Measure covariate shift and smoothness around one step, in float64.
 
     Of a network with hidden ``layers``, the last of which gives the logits, at x (B, D) and y
@@ -122,16 +127,17 @@ def measure_step_effects(net: Any, x: Tensor, y: Tensor) -> dict[str, float]:
             return dict.fromkeys(names, float("nan"))
     loss = Objective(net, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
     after = loss.start - STEP * loss.gradient()[1]
-    lengths = torch.stack([layer.W.detach().norm() for layer in net.layers[:-1]])
+    layers: Any = net.layers
+    lengths = torch.stack([layer.W.detach().norm() for layer in layers[:-1]])
     return {
-        "gradient_angle": covariate_shift_angle(loss, after),
-        "mean_shift": mean_shift(loss, after),
-        "gradient_change": gradient_change(loss),
+        "gradient_angle": mean_covariate_shift_angle(loss, after),
+        "mean_shift": standardized_unit_mean_shift(loss, after),
+        "gradient_change": relative_gradient_change(loss),
         "weight_norm": float(lengths.log().mean().exp()),
     }
 
 
-def covariate_shift_angle(loss: Objective, parameters_after: Tensor) -> float:
+def mean_covariate_shift_angle(loss: Objective, parameters_after: Tensor) -> float:
     """Return the mean angle between G and G' in radians, of all layers but the first.
 
     G and G' are those of Definition 2.1 of Santurkar et al. (2018), before the step and at the
@@ -141,7 +147,7 @@ def covariate_shift_angle(loss: Objective, parameters_after: Tensor) -> float:
     return sum(angles) / len(angles)
 
 
-def gradient_and_stepped_parameters(loss: Objective) -> tuple[Tensor, Tensor]:
+def gradient_and_parameters_after_step(loss: Objective) -> tuple[Tensor, Tensor]:
     """Return the gradient g (P,) and the parameters (P,) after a step along it.
 
     The step size eta is such that eta ||g||^2 = LOWER L: to first order, it removes the same
@@ -151,25 +157,25 @@ def gradient_and_stepped_parameters(loss: Objective) -> tuple[Tensor, Tensor]:
     return g, loss.start - LOWER * value / g.square().sum() * g
 
 
-def gradient_change(loss: Objective) -> float:
+def relative_gradient_change(loss: Objective) -> float:
     """Return ||g - g'|| / ||g||, with g' the gradient after a step.
 
-    The step is that of :func:`gradient_and_stepped_parameters`. The result is
+    The step is that of :func:`gradient_and_parameters_after_step`. The result is
     LOWER / 2 in a round bowl, however steep.
     """
-    g, after = gradient_and_stepped_parameters(loss)
+    g, after = gradient_and_parameters_after_step(loss)
     return float((g - loss.gradient(after)[1]).norm() / g.norm())
 
 
-def mean_shift(loss: Objective, parameters_after: Tensor) -> float:
+def standardized_unit_mean_shift(loss: Objective, parameters_after: Tensor) -> float:
     """Return |mu' - mu| / sigma of the hidden units, a mean.
 
     mu is a unit's mean over the examples behind its normalizer, before the step and at the
     parameters ``parameters_after`` it (P,); sigma is the standard deviation of its whole layer.
     """
     pairs = zip(
-        normalized_activations(loss, loss.start),
-        normalized_activations(loss, parameters_after),
+        hidden_nonlinearity_inputs(loss, loss.start),
+        hidden_nonlinearity_inputs(loss, parameters_after),
         strict=True,
     )
     shifts = [((h_.mean(0) - h.mean(0)).abs() / h.std()).mean() for h, h_ in pairs]
@@ -177,12 +183,12 @@ def mean_shift(loss: Objective, parameters_after: Tensor) -> float:
 
 
 @torch.no_grad()
-def normalized_activations(loss: Objective, w: Tensor) -> list[Tensor]:
-    """Return the inputs of each hidden layer's nonlinearity at parameters w: (B, H) each."""
+def hidden_nonlinearity_inputs(loss: Objective, parameters: Tensor) -> list[Tensor]:
+    """Return the inputs of each hidden layer's nonlinearity at parameters (P,): (B, H) each."""
     outputs: list[Tensor] = []
     layers: Any = loss.module.layers
     with ExitStack() as hooks:
         for layer in layers[:-1]:
             hooks.enter_context(layer.register_forward_hook(lambda _, __, h: outputs.append(h)))
-        loss(w)
+        loss(parameters)
     return outputs

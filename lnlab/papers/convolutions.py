@@ -33,7 +33,7 @@ from lnlab.nn import (
     WeightStandardization,
 )
 from lnlab.nn.linear import DENSE_INITS, LayerWithNorm
-from lnlab.papers.classification import Classification, measure_split
+from lnlab.papers.classification import Classification, MetricsPerSeed, nll_and_error_per_seed
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import collate
 
@@ -91,7 +91,7 @@ def rows_to_scaled_images(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 class ConvNet(nn.Module):
     """A network from rows of pixels (B, D) to logits (B, classes)."""
 
-    rectified: ClassVar[tuple[str, ...]]
+    layers_before_relu: ClassVar[tuple[str, ...]]
     """The names of the layers that ReLU follows directly, from first to last."""
     # seeds come in turn: side by side, convolutions would be one with many groups, and take 1.5
     # times as long
@@ -101,22 +101,31 @@ class ConvNet(nn.Module):
         super().__init__()
         self.shape = shape
 
-    def rectified_layer_names(self, kind: type[LayerWithNorm]) -> list[str]:
-        """Return the names of the :attr:`rectified` layers of a kind."""
-        return [name for name in self.rectified if isinstance(self.get_submodule(name), kind)]
+    def names_of_layers_before_relu(self, kind: type[LayerWithNorm]) -> list[str]:
+        """Return the names of the :attr:`layers_before_relu` of a kind."""
+        return [
+            name
+            for name in self.layers_before_relu
+            if isinstance(self.get_submodule(name), kind)
+        ]
 
 
-def convolution(
-    inputs: int, units: int, kernel: int, norm: NormLayer, padding: str, stride: int = 1
+def make_convolution(
+    in_channels: int,
+    out_channels: int,
+    kernel_size: int,
+    norm: NormLayer,
+    padding: str,
+    stride: int = 1,
 ) -> Conv2d:
     """Return a convolution; with padding, it keeps the size of a map but for the stride."""
     border = PADDINGS[padding]
-    settings = {} if border is None else {"padding": kernel // 2, **border}
-    settings["bias"] = _needs_bias(norm, units)
-    return Conv2d(inputs, units, kernel, norm, stride=stride, **settings)
+    settings = {} if border is None else {"padding": kernel_size // 2, **border}
+    settings["bias"] = _needs_bias(norm, out_channels)
+    return Conv2d(in_channels, out_channels, kernel_size, norm, stride=stride, **settings)
 
 
-def dense_layer(inputs: int, units: int, norm: NormLayer) -> Linear:
+def make_dense_layer(inputs: int, units: int, norm: NormLayer) -> Linear:
     """Return a dense hidden layer."""
     return Linear(inputs, units, norm, bias=_needs_bias(norm, units))
 
@@ -132,7 +141,7 @@ class LeNet(ConvNet):
     6 and 16 kernels of 5 x 5, dense layers of 120 and 84 units, logits.
     """
 
-    rectified = ("first", "second", "third", "fourth")
+    layers_before_relu = ("first", "second", "third", "fourth")
 
     def __init__(
         self, shape: tuple[int, ...], classes: int, arm: ConvAndDenseNorms, padding: str
@@ -141,10 +150,10 @@ class LeNet(ConvNet):
         shrinkage = 0 if PADDINGS[padding] is not None else 4
         height, width = (((side - shrinkage) // 2 - shrinkage) // 2 for side in shape[-2:])
         channels = shape[0] if len(shape) == 3 else 1
-        self.first = convolution(channels, 6, 5, arm.convolutions, padding)
-        self.second = convolution(6, 16, 5, arm.convolutions, padding)
-        self.third = dense_layer(16 * height * width, 120, arm.dense)
-        self.fourth = dense_layer(120, 84, arm.dense)
+        self.first = make_convolution(channels, 6, 5, arm.convolutions, padding)
+        self.second = make_convolution(6, 16, 5, arm.convolutions, padding)
+        self.third = make_dense_layer(16 * height * width, 120, arm.dense)
+        self.fourth = make_dense_layer(120, 84, arm.dense)
         self.logits = Linear(84, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -164,8 +173,8 @@ class ResidualBlock(nn.Module):
     def __init__(self, inputs: int, units: int, norm: NormLayer, padding: str) -> None:
         super().__init__()
         self.stride = 1 if inputs == units else 2
-        self.first = convolution(inputs, units, 3, norm, padding, self.stride)
-        self.second = convolution(units, units, 3, norm, padding)
+        self.first = make_convolution(inputs, units, 3, norm, padding, self.stride)
+        self.second = make_convolution(units, units, 3, norm, padding)
         # without padding, the first output position reads the input around this one
         self.start = 0 if PADDINGS[padding] is not None else 1 + self.stride
         self.new_units = units - inputs
@@ -184,14 +193,14 @@ class ResNet8(ConvNet):
     3 x 3 kernels, blocks of 16, 32 and 64 units, their mean over the map, logits.
     """
 
-    rectified = ("stem", "blocks.0.first", "blocks.1.first", "blocks.2.first")
+    layers_before_relu = ("stem", "blocks.0.first", "blocks.1.first", "blocks.2.first")
 
     def __init__(
         self, shape: tuple[int, ...], classes: int, arm: ConvAndDenseNorms, padding: str
     ) -> None:
         super().__init__(shape)
         channels, norm = shape[0] if len(shape) == 3 else 1, arm.convolutions
-        self.stem = convolution(channels, 16, 3, norm, padding)
+        self.stem = make_convolution(channels, 16, 3, norm, padding)
         sizes = (16, 16), (16, 32), (32, 64)
         self.blocks = nn.Sequential(*(ResidualBlock(D, H, norm, padding) for D, H in sizes))
         self.logits = Linear(64, classes, Identity, bias=True)
@@ -232,7 +241,7 @@ class Experiment(Classification):
 
     name = "convolutions"
 
-    def dataset(self) -> Any:
+    def dataset(self) -> Images:
         if self.valid_size:
             raise ValueError(
                 "valid_size: pictures have a validation set of their own, leave it."
@@ -244,11 +253,11 @@ class Experiment(Classification):
             dataset.shape, dataset.classes, ARMS[self.norm], self.padding
         )
         layers = [layer for layer in net.modules() if isinstance(layer, Conv2d | Linear)]
-        seeds = torch.randint(2**62, (len(layers),), generator=_generator(seed))
+        seeds = torch.randint(2**62, (len(layers),), generator=_seeded_generator(seed))
         with torch.no_grad():
             for layer, layer_seed in zip(layers, seeds.tolist(), strict=True):
                 W = layer.W.flatten(1).clone()
-                W = DENSE_INITS[self.initialisation](W, _generator(layer_seed))
+                W = DENSE_INITS[self.initialisation](W, _seeded_generator(layer_seed))
                 layer.W.copy_(W.view_as(layer.W))
                 layer.norm.initialize_from_weights(layer.W)
         return self.fuse(net)
@@ -263,7 +272,7 @@ class Experiment(Classification):
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
-    ) -> Mapping[str, list[float]]:
+    ) -> MetricsPerSeed:
         """Return, per seed, NLL (nats) and error rate of validation and test, and training NLL.
 
         A light evaluation leaves out the test. Before the first and after the last update,
@@ -271,13 +280,13 @@ class Experiment(Classification):
         """
         few = min(EVAL_SIZE, self.test_size or EVAL_SIZE)
         count = (self.test_size or None) if evaluation is Evaluation.FINAL else few
-        metrics = {"train_nll": measure_split(model, dataset.train, few)["nll"]}
+        metrics = {"train_nll": nll_and_error_per_seed(model, dataset.train, few)["nll"]}
         if dataset.valid is not None:
-            valid = measure_split(model, dataset.valid, count)
+            valid = nll_and_error_per_seed(model, dataset.valid, count)
             metrics |= {"valid_nll": valid["nll"], "valid_error": valid["error"]}
         if evaluation is Evaluation.LIGHT:
             return metrics
-        test = measure_split(model, dataset.test, count)
+        test = nll_and_error_per_seed(model, dataset.test, count)
         metrics |= {"test_nll": test["nll"], "test_error": test["error"]}
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             count = min(UNIT_EVAL_SIZE, self.test_size or UNIT_EVAL_SIZE)
@@ -290,7 +299,7 @@ class Experiment(Classification):
         return metrics
 
 
-def _generator(seed: int) -> torch.Generator:
+def _seeded_generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
@@ -308,7 +317,10 @@ def border_and_contribution_metrics(
     assert isinstance(net, ConvNet)
     device = next(net.parameters()).device
     x, y = dataset.test.x[:count].to(device), dataset.test.y[:count].to(device)
-    convolutions, dense = net.rectified_layer_names(Conv2d), net.rectified_layer_names(Linear)
+    convolutions, dense = (
+        net.names_of_layers_before_relu(Conv2d),
+        net.names_of_layers_before_relu(Linear),
+    )
     maps = map_statistics(net, x, layers=convolutions)
     contrasts = [border_contrast(statistics) for statistics in maps.values()]
     border, center, shift = (sum(v) / len(contrasts) for v in zip(*contrasts, strict=True))

@@ -13,7 +13,12 @@ from torch.nn import functional as F
 from lnlab.data import Images, load
 from lnlab.nn import BatchNorm, Identity, LayerNorm, Linear, NormLayer, RMSNorm, WeightNorm
 from lnlab.nn.linear import DENSE_INITS
-from lnlab.papers.classification import STEP_EFFECT_SIZE, Classification, measure_step_effects
+from lnlab.papers.classification import (
+    STEP_EFFECT_SIZE,
+    Classification,
+    MetricsPerSeed,
+    measure_shift_and_smoothness,
+)
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches, Evaluation, setting
 from lnlab.training.experiment import collate
@@ -88,7 +93,7 @@ class Experiment(Classification):
     """The optimizer: Adam or plain gradient descent."""
     step_effects: bool = setting(False, measured=True)
     """True: each evaluation includes covariate shift and smoothness, see
-    :func:`lnlab.papers.classification.measure_step_effects`. The run with the metrics
+    :func:`lnlab.papers.classification.measure_shift_and_smoothness`. The run with the metrics
     ``steepness`` and ``turn`` has earlier definitions of them."""
     eval_every: int = setting(0, least=0)
     """Updates between further evaluations; 0: none but those of every classification."""
@@ -106,7 +111,7 @@ class Experiment(Classification):
         return {"epochs": {"smoke": 1, "notebook": 8, "paper": 5}[budget], "unbiased": True}
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        hidden, output = (self._with_unbiased_variance(norm) for norm in ARMS[self.norm])
+        hidden, output = (self._apply_unbiased_setting(norm) for norm in ARMS[self.norm])
         mlp = MLP((dataset.train.x.shape[1], *self.units, dataset.classes), hidden, output)
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
@@ -131,7 +136,7 @@ class Experiment(Classification):
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
-    ) -> Mapping[str, list[float]]:
+    ) -> MetricsPerSeed:
         """Return the metrics of every classification, and the effects of a step if asked."""
         metrics = super().evaluate(model, dataset, evaluation)
         if not self.step_effects:
@@ -140,9 +145,9 @@ class Experiment(Classification):
         weight = next(nets[0].parameters())
         x = dataset.train.x[:STEP_EFFECT_SIZE].to(weight)
         y = dataset.train.y[:STEP_EFFECT_SIZE].to(weight.device)
-        return {**metrics, **collate([measure_step_effects(net, x, y) for net in nets])}
+        return {**metrics, **collate([measure_shift_and_smoothness(net, x, y) for net in nets])}
 
-    def _with_unbiased_variance(self, norm: NormLayer) -> NormLayer:
+    def _apply_unbiased_setting(self, norm: NormLayer) -> NormLayer:
         unbiased = norm is BatchNorm and self.unbiased
         return partial(BatchNorm, correction=1) if unbiased else norm
 

@@ -11,21 +11,23 @@ from lnlab.kernels import fuse
 from lnlab.kernels.fused_cells import is_exactly
 from lnlab.nn import CELL_INITS, CellInit, Identity, Normalizer, NormLayer
 
+VocabularyDigest = Tensor  # in whole numbers (8,)
+
 Net = TypeVar("Net", bound=nn.Module)
 
 
-class VocabularyModel(nn.Module):
+class VocabularyCheckedModel(nn.Module):
     """A model that refuses weights of another vocabulary."""
 
-    alphabet: Tensor
+    alphabet: VocabularyDigest
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self.register_buffer("alphabet", _fingerprint(vocabulary))
+        self.register_buffer("alphabet", _vocabulary_digest(vocabulary))
 
     def has_vocabulary(self, vocabulary: Vocabulary) -> bool:
         """Return True if the model was made for this vocabulary."""
-        return torch.equal(self.alphabet.cpu(), _fingerprint(vocabulary))
+        return torch.equal(self.alphabet.cpu(), _vocabulary_digest(vocabulary))
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
         theirs = state_dict.get(f"{prefix}alphabet")
@@ -37,7 +39,7 @@ class VocabularyModel(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-def _fingerprint(vocabulary: Vocabulary) -> Tensor:
+def _vocabulary_digest(vocabulary: Vocabulary) -> VocabularyDigest:
     """Return a vocabulary's digest in whole numbers (8,)."""
     digest = vocabulary.digest
     return torch.tensor([int(digest[at : at + 8], 16) for at in range(0, 64, 8)])
@@ -49,14 +51,16 @@ def cell_init(config: Any, norm: NormLayer) -> CellInit:
     return initial if norm is Identity else replace(initial, recurrent_gain=config.gain)
 
 
-def fuse_with_loop(net: Net, reference: type[Net], compiled: type[Net]) -> Net:
+def fuse_with_compiled_loop(
+    net: Net, reference_class: type[Net], compiled_class: type[Net]
+) -> Net:
     """Return ``net`` again, with its tensors: fused, and its own loop compiled.
 
-    A subclass of ``reference`` keeps its loop, with what :func:`lnlab.fuse` finds in it.
+    A subclass of ``reference_class`` keeps its loop, with what :func:`lnlab.fuse` finds in it.
     """
     fused = fuse(net)
-    if is_exactly(fused, reference):
-        fused.__class__ = compiled
+    if is_exactly(fused, reference_class):
+        fused.__class__ = compiled_class
     return fused
 
 

@@ -1,26 +1,28 @@
 """The pictures saved during training, for the panels of experiments."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from lnlab.training.runs import Run
 
+Number = TypeVar("Number", int, float)
+
 Pictures = dict[str, dict[int, dict[str, np.ndarray]]]
 """Arrays by name of the run, by update and by name."""
 
 
-def read_metrics_and_pictures(
-    runs: Mapping[str, Run], models_word: str
+def read_first_seed_metrics_and_pictures(
+    runs: Mapping[str, Run], models_name_in_error: str
 ) -> tuple[dict[str, pd.DataFrame], Pictures]:
     """Return the metrics of each run, and its pictures, both of its first seed.
 
-    ``models_word`` is what the runs trained, in a word for the message: "readers".
+    ``models_name_in_error`` is what the runs trained, in a word for the message: "readers".
     """
     if not runs:
-        raise ValueError(f"there are no runs: train some {models_word} first.")
+        raise ValueError(f"there are no runs: train some {models_name_in_error} first.")
     rows, pictures = {}, {}
     for name, run in runs.items():
         metrics: Any = run.metrics()
@@ -32,6 +34,6 @@ def read_metrics_and_pictures(
     return rows, pictures
 
 
-def nearest_value(values: Iterable[Any], wanted: Any) -> Any:
-    """Return the value nearest to ``wanted``."""
-    return min(values, key=lambda value: abs(value - wanted))
+def nearest_value(values: Iterable[Number], target: float) -> Number:
+    """Return the value nearest to ``target``."""
+    return min(values, key=lambda value: abs(value - target))

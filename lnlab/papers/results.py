@@ -19,33 +19,36 @@ Measure = Callable[[pd.DataFrame], float]
 Arms = dict[str, dict[int, Run]]
 """Finished runs that differ in normalizer and seed alone: by name, then by seed."""
 
+XAndValuesPerSeed = tuple[np.ndarray, np.ndarray]
+"""A curve: x (K,), and the values (S, K) of S seeds."""
+
 BETWEEN_ARMS = ("norm", "seeds")  # fields that may differ between runs that are compared
 
 TIMES = ("seconds", "cpu_seconds")  # metrics that seeds trained side by side share
 
 
-def read_runs(experiment: str) -> list[Run]:
+def read_runs(experiment_name: str) -> list[Run]:
     """Return the runs of an experiment that were trained in this checkout."""
-    return read(paths.place("runs"), experiment)
+    return read(paths.place("runs"), experiment_name)
 
 
-def read_kept_runs(experiment: str) -> list[Run]:
+def read_kept_runs(experiment_name: str) -> list[Run]:
     """Return the runs of an experiment that come with the checkout."""
-    return read(paths.place("results"), experiment)
+    return read(paths.place("results"), experiment_name)
 
 
-def mean_along(metric: str) -> Measure:
+def mean_over_updates(metric: str) -> Measure:
     """Return the mean of a metric over the updates of a run.
 
     The area under the learning curve: it is lower for what learns faster.
     """
 
-    def number(metrics: pd.DataFrame) -> float:
+    def mean_by_trapezoids(metrics: pd.DataFrame) -> float:
         updates = metrics["update"].to_numpy(float)
         area = np.trapezoid(metrics[metric].to_numpy(float), updates)
         return float(area / (updates[-1] - updates[0]))
 
-    return number
+    return mean_by_trapezoids
 
 
 def final_value(metric: str) -> Measure:
@@ -53,15 +56,15 @@ def final_value(metric: str) -> Measure:
     return lambda metrics: float(metrics[metric].iloc[-1])
 
 
-def log_of_measure(number: Measure) -> Measure:
-    """Return the log_of_measure of a number: its differences are logarithms of ratios."""
-    return lambda metrics: float(np.log(number(metrics)))
+def log_of_measure(measure: Measure) -> Measure:
+    """Return the logarithm of a measure: its differences are logarithms of ratios."""
+    return lambda metrics: float(np.log(measure(metrics)))
 
 
-def values_by_seed(runs: Mapping[int, Run], number: Measure) -> dict[int, float]:
+def values_by_seed(runs: Mapping[int, Run], measure: Measure) -> dict[int, float]:
     """Return one number for each seed, read from the metrics of its run."""
     frames = {run: run.metrics() for run in set(runs.values())}
-    return {seed: number(rows_of_seed(frames[run], seed)) for seed, run in runs.items()}
+    return {seed: measure(rows_of_seed(frames[run], seed)) for seed, run in runs.items()}
 
 
 def rows_of_seed(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -69,16 +72,16 @@ def rows_of_seed(metrics: pd.DataFrame, seed: int) -> pd.DataFrame:
     return metrics.loc[metrics.seed == seed]
 
 
-def differences_by_seed(arms: Arms, arm: str, other: str, number: Measure) -> dict[int, float]:
+def differences_by_seed(arms: Arms, arm: str, other: str, measure: Measure) -> dict[int, float]:
     """Return ``arm`` - ``other`` for each seed that both have."""
-    ours, theirs = values_by_seed(arms[arm], number), values_by_seed(arms[other], number)
+    ours, theirs = values_by_seed(arms[arm], measure), values_by_seed(arms[other], measure)
     return {seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())}
 
 
-def group_runs(
+def group_comparable_runs(
     runs: Iterable[Run],
     experiment: Experiment,
-    free_fields: Sequence[str] = (),
+    may_differ_in: Sequence[str] = (),
 ) -> list[Arms]:
     """Return the finished runs of a task in sets that differ in normalizer and seed alone.
 
@@ -86,21 +89,21 @@ def group_runs(
 
     If several runs contain the same seed, the one that measured what the task asks for and no
     more is used, and of those the one with most seeds. Sets may differ from the task in the
-    fields ``free_fields``.
+    fields ``may_differ_in``.
     """
     wanted, extra = (
         json.loads(json.dumps(experiment.config())),
-        _measuring_field_names(experiment),
+        _measurement_only_field_names(experiment),
     )
-    same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *free_fields, *extra)]
+    same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *may_differ_in, *extra)]
     sets: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == experiment.name and run.done)
 
-    def order_of_use(run: Run) -> tuple[bool, int]:
-        return not measured_more_than_asked(run, experiment), len(run.config["seeds"])
+    def precedence_of_run(run: Run) -> tuple[bool, int]:
+        return not has_extra_measurements(run, experiment), len(run.config["seeds"])
 
     # of a seed, the last run counts
-    for run in sorted(done, key=order_of_use):
+    for run in sorted(done, key=precedence_of_run):
         config = experiment.completed(run.config)
         if any(config[name] != wanted[name] for name in same_as_task):
             continue
@@ -119,16 +122,16 @@ def group_runs(
     ]
 
 
-def _measuring_field_names(experiment: Experiment) -> list[str]:
+def _measurement_only_field_names(experiment: Experiment) -> list[str]:
     """Return the fields that add measurements and change nothing else."""
     fields = experiment_fields(type(experiment))
     return [name for name, field in fields.items() if field.allowed.get("measured")]
 
 
-def measured_more_than_asked(run: Run, experiment: Experiment) -> bool:
+def has_extra_measurements(run: Run, experiment: Experiment) -> bool:
     """Return True if a run measured more than a task asks for."""
     config = experiment.completed(run.config)
-    fields = _measuring_field_names(experiment)
+    fields = _measurement_only_field_names(experiment)
     return any(config[name] and not getattr(experiment, name) for name in fields)
 
 
@@ -146,16 +149,16 @@ def select_runs(
     """
     kind = device.partition(":")[0]
     on_device = [run for run in runs if run.config.get("device") == kind or not kind]
-    sets = [select_seeds(arms, seeds) for arms in group_runs(on_device, experiment)]
+    sets = [select_seeds(arms, seeds) for arms in group_comparable_runs(on_device, experiment)]
 
-    def size(arms: Arms) -> tuple[int, int]:
+    def count_preferred_and_all_runs(arms: Arms) -> tuple[int, int]:
         runs = [run for by_seed in arms.values() for run in by_seed.values()]
-        return sum(not measured_more_than_asked(run, experiment) for run in runs), len(runs)
+        return sum(not has_extra_measurements(run, experiment) for run in runs), len(runs)
 
-    return max(sets, key=size, default={})
+    return max(sets, key=count_preferred_and_all_runs, default={})
 
 
-def runs_of_task(runs: Iterable[Run], experiment: Experiment) -> Arms:
+def select_runs_with_its_seeds(runs: Iterable[Run], experiment: Experiment) -> Arms:
     """Return :func:`select_runs` of the seeds of ``experiment`` alone."""
     return select_runs(runs, experiment, seeds=experiment.seeds)
 
@@ -182,10 +185,10 @@ def describe_provenance(arms: Arms) -> str:
 
 
 def differences_and_interval(
-    arms: Arms, arm: str, other: str, number: Measure
+    arms: Arms, arm: str, other: str, measure: Measure
 ) -> tuple[tuple[float, ...], tuple[float, float]]:
     """Return the differences of two arms by seed, and the interval of their mean."""
-    values = tuple(differences_by_seed(arms, arm, other, number).values())
+    values = tuple(differences_by_seed(arms, arm, other, measure).values())
     return values, confidence_interval(values)
 
 
@@ -194,12 +197,12 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
     return interval(values) if len(values) > 1 else (-np.inf, np.inf)
 
 
-def differences_from_arm(
-    panels: Mapping[str, Arms], arm: str, number: Measure
+def differences_of_arm_from_others(
+    panels: Mapping[str, Arms], arm: str, measure: Measure
 ) -> dict[str, tuple[tuple[float, ...], tuple[float, float]]]:
     """Return :func:`differences_and_interval` of ``arm`` with every other, in every panel."""
     return {
-        f"{name}: {arm} − {other}": differences_and_interval(arms, arm, other, number)
+        f"{name}: {arm} − {other}": differences_and_interval(arms, arm, other, measure)
         for name, arms in panels.items()
         for other in sorted(arms.keys() - {arm})
     }
@@ -207,7 +210,7 @@ def differences_from_arm(
 
 def curves_by_panel(
     panels: Mapping[str, Arms], metric: str, x: str = "update"
-) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
+) -> dict[str, dict[str, XAndValuesPerSeed]]:
     """Return :func:`curves_by_arm` of every panel."""
     return {name: curves_by_arm(arms, metric, x) for name, arms in panels.items()}
 
@@ -217,7 +220,7 @@ def curves_by_arm(
     metric: str,
     x: str = "update",
     select_rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda metrics: metrics,
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+) -> dict[str, XAndValuesPerSeed]:
     """Return the curves of each arm: ``x`` (K,), averaged over seeds, and a metric (S, K).
 
     The times of seeds that trained side by side are divided among them.

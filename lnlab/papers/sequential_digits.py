@@ -5,7 +5,7 @@ pixel and start the gains of recurrent batch norm at 0.1. Ba et al. (2016), 6.2,
 attentive reader that layer norm works best with 1.0.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from lnlab.nn import (
     RecurrentBatchNorm,
 )
 from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
-from lnlab.papers.classification import Classification
+from lnlab.papers.classification import Classification, MetricsPerSeed
 from lnlab.papers.models import set_gains_
 from lnlab.training import Evaluation, setting
 from lnlab.training.random_state import seeded
@@ -40,7 +40,7 @@ ARMS: dict[str, Callable[[int], NormLayer]] = {
 running statistics for each time step, "batch pooled" the same for all."""
 
 GRADIENT_SIZE = 100
-"""The number of test examples, the first ones, for :meth:`DigitReader.gradient_factor`."""
+"""The number of test examples, the first ones, for the ``gradient_factor``."""
 
 CELLS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
@@ -66,7 +66,7 @@ class DigitReader(nn.Module):
         """Return the time steps (T, B, D) of images x (B, T D)."""
         return x.unflatten(-1, (-1, self.layer.input_size)).transpose(0, 1)
 
-    def gradient_factor(self, x: Tensor) -> float:
+    def gradient_growth_per_step_back(self, x: Tensor) -> float:
         """Return the factor by which a gradient grows per step back in time, for x (B, T D).
 
         It is :attr:`.Dynamics.gradient_factor` in evaluation mode, in float64.
@@ -98,7 +98,7 @@ class Experiment(Classification):
     """The size of the one recurrent layer."""
     learning_rate: float = 3e-3
     gradient_factor: bool = setting(False, measured=True)
-    """True: each evaluation includes :meth:`DigitReader.gradient_factor`."""
+    """True: each evaluation includes :meth:`DigitReader.gradient_growth_per_step_back`."""
     fused: bool = True
     """True: a compiled loop over time, for the normalizers and cells that have one."""
 
@@ -116,7 +116,7 @@ class Experiment(Classification):
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
-    ) -> Mapping[str, list[float]]:
+    ) -> MetricsPerSeed:
         """Return the metrics of every classification, and ``gradient_factor`` if asked."""
         metrics = super().evaluate(model, dataset, evaluation)
         if not self.gradient_factor:
@@ -124,7 +124,9 @@ class Experiment(Classification):
         x = dataset.test.x[:GRADIENT_SIZE]
         return {
             **metrics,
-            "gradient_factor": [net.gradient_factor(x) for net in model.unstack()],
+            "gradient_factor": [
+                net.gradient_growth_per_step_back(x) for net in model.unstack()
+            ],
         }
 
     def model(self, seed: int, dataset: Images) -> nn.Module:

@@ -36,18 +36,20 @@ from lnlab.papers.order_embeddings.evaluate import chance_metrics
 from lnlab.papers.results import (
     Arms,
     Measure,
+    XAndValuesPerSeed,
     confidence_interval,
     curves_by_arm,
     differences_by_seed,
     final_value,
     log_of_measure,
-    mean_along,
+    mean_over_updates,
     rows_of_seed,
-    runs_of_task,
     select_runs,
+    select_runs_with_its_seeds,
     values_by_seed,
 )
 from lnlab.papers.skip_thoughts.evaluate import NESTED
+from lnlab.training import Experiment
 from lnlab.training.runs import Run
 
 PAPERS = Path(__file__).parent
@@ -55,14 +57,16 @@ SEEDS = tuple(range(100, 105))
 BOTH = ("none", "layer")
 
 
-def values_of_seeds(runs: Mapping[int, Run], number: Measure) -> list[float]:
+def values_of_seeds(runs: Mapping[int, Run], measure: Measure) -> list[float]:
     """Return one number for each seed."""
-    return [*values_by_seed(runs, number).values()]
+    return [*values_by_seed(runs, measure).values()]
 
 
-def mean_of_seeds(runs: Mapping[int, Run], number: Measure, digits: int = 3) -> float:
+def rounded_mean_of_seeds(
+    runs: Mapping[int, Run], measure: Measure, decimals: int = 3
+) -> float:
     """Return the mean of a number over seeds, rounded."""
-    return round(float(np.mean(values_of_seeds(runs, number))), digits)
+    return round(float(np.mean(values_of_seeds(runs, measure))), decimals)
 
 
 # convolutions
@@ -85,23 +89,23 @@ def arms_of_setting(runs: Sequence[Run], claim: str, setting: str) -> Arms:
     }
 
 
-def rank_convolution_arms(arms: Arms) -> pd.DataFrame:
+def rank_convolution_arms_by_speed(arms: Arms) -> pd.DataFrame:
     """Return a row for each arm, the fastest first: means over seeds, and the ratio to BN.
 
     ``over batch norm`` is the interval (95 %, each by itself) of the ratio of the mean training
     loss along the run to that of batch norm: above 1 where batch norm is the faster one.
     """
-    loss, table = mean_along("train_nll"), {}
+    loss, table = mean_over_updates("train_nll"), {}
     for arm, runs in arms.items():
         ratios = differences_by_seed(arms, arm, "batch", log_of_measure(loss)).values()
         low, high = np.exp(confidence_interval([*ratios]))
         (rate,) = {run.config["learning_rate"] for run in runs.values()}
         table[arm] = {
             "rate": rate,
-            "training NLL along the run": mean_of_seeds(runs, loss),
+            "training NLL along the run": rounded_mean_of_seeds(runs, loss),
             "over batch norm": "" if arm == "batch" else f"{low:.2f} to {high:.2f}",
-            "training NLL at the end": mean_of_seeds(runs, final_value("train_nll")),
-            "test error": mean_of_seeds(runs, final_value("test_error")),
+            "training NLL at the end": rounded_mean_of_seeds(runs, final_value("train_nll")),
+            "test error": rounded_mean_of_seeds(runs, final_value("test_error")),
         }
     frame = pd.DataFrame(table).T
     return frame.sort_values("training NLL along the run").rename_axis(index="arm")
@@ -119,7 +123,7 @@ TEST_TRAIN_RATIO = 1_000 / 2_952
 def order_embedding_arms_by_split(runs: Sequence[Run]) -> dict[int, Arms]:
     """Return the kept runs on boxes by split, of the splits that have both arms."""
     splits = {
-        split: runs_of_task(runs, replace(BOXES, split=split, seeds=(seed,)))
+        split: select_runs_with_its_seeds(runs, replace(BOXES, split=split, seeds=(seed,)))
         for split, seed in enumerate(SEEDS)
     }
     return {split: arms for split, arms in splits.items() if {*BOTH} <= arms.keys()}
@@ -131,10 +135,10 @@ def order_embeddings_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     guessing, table = chance_metrics(BOXES.fold_size), {}
     for printed in pd.read_csv(PAPERS / "order_embeddings/table_2.csv").itertuples():
         metric: Any = f"{printed.query}_{printed.metric}"
-        number = final_value(f"test_{metric}")
+        measure = final_value(f"test_{metric}")
         none, layer = (
             np.array(
-                [value for s in splits.values() for value in values_of_seeds(s[arm], number)]
+                [value for s in splits.values() for value in values_of_seeds(s[arm], measure)]
             )
             for arm in BOTH
         )
@@ -203,7 +207,7 @@ def lowest_smoothed_error_percent(runs: Mapping[int, Run], metric: str) -> dict[
 # skip-thoughts
 
 
-def skip_thoughts_experiments() -> dict[str, skip_thoughts.Experiment]:
+def skip_thoughts_experiments_by_data() -> dict[str, skip_thoughts.Experiment]:
     """Return the trainings that have kept runs, by the data that they read."""
     paper = skip_thoughts.Experiment.budget("paper", seeds=SEEDS[:3])
     novels = replace(paper, data="novels", units=(256,), embedding_size=128, vocab_size=8000)
@@ -216,7 +220,7 @@ def skip_thoughts_experiments() -> dict[str, skip_thoughts.Experiment]:
     }
 
 
-def select_both_arms(runs: Sequence[Run], task: Any) -> Arms:
+def select_none_and_layer_arms(runs: Sequence[Run], task: Experiment) -> Arms:
     """Return the kept runs of a task's seeds by arm; empty unless both arms have some."""
     arms = select_runs(runs, task, seeds=task.seeds)
     return arms if {*BOTH} <= arms.keys() else {}
@@ -237,7 +241,7 @@ def skip_thoughts_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -
     generated tasks C is 256 there, for a bag of words and for TF-IDF. Empty unless both arms
     have runs.
     """
-    arms, table = select_both_arms(runs, task), {}
+    arms, table = select_none_and_layer_arms(runs, task), {}
     # runs of one update from the other start have the scores of an untrained model and TF-IDF
     start = {"updates": 1, "eval_every": 1, "downstream_every": 1}
     others = select_runs(runs, replace(task, initialisation="modern", **start))
@@ -259,59 +263,68 @@ def skip_thoughts_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -
         values: dict[str, Any] = {}
         if generated:
             values |= {
-                f"{arm}, C chosen": mean_to_significant_digits(arms[arm], chosen)
+                f"{arm}, C chosen": mean_to_three_significant_digits(arms[arm], chosen)
                 for arm in BOTH
             }
         values["layer − none"] = f"{low:.3g} to {high:.3g}"
         for arm in BOTH:
-            values[f"{arm}, start → end{with_C}"] = format_start_and_end(arms[arm], score, C)
-        words = score_at(score + WORDS, -1, C)
-        values[f"words{with_C}"] = mean_to_significant_digits(arms["layer"], words)
-        tf_idf = score_at(score + "_tfidf", -1, C)
+            values[f"{arm}, start → end{with_C}"] = format_mean_score_at_start_and_end(
+                arms[arm], score, C
+            )
+        words = score_at_evaluation(score + WORDS, -1, C)
+        values[f"words{with_C}"] = mean_to_three_significant_digits(arms["layer"], words)
+        tf_idf = score_at_evaluation(score + "_tfidf", -1, C)
         values[f"TF-IDF{with_C}"] = (
-            mean_to_significant_digits(others["layer"], tf_idf) if others else ""
+            mean_to_three_significant_digits(others["layer"], tf_idf) if others else ""
         )
         for arm in BOTH:
             if arm in others:
-                untrained = mean_to_significant_digits(others[arm], score_at(score, 0, C))
+                untrained = mean_to_three_significant_digits(
+                    others[arm], score_at_evaluation(score, 0, C)
+                )
                 values[f"{arm}, modern start, untrained{with_C}"] = untrained
         table[title] = values | {"paper, none": row.none, "paper, layer": row.layer}
     return pd.DataFrame(table).T
 
 
-def score_at(metric: str, row: int, classifier_C: float = 0.0) -> Measure:
+def score_at_evaluation(
+    metric: str, evaluation_index: int, classifier_C: float = 0.0
+) -> Measure:
     """Return a score in a row that has it; C as for ``rows_with_downstream_score``."""
     return lambda metrics: float(
-        rows_with_downstream_score(metrics, metric, classifier_C)[metric].iloc[row]
+        rows_with_downstream_score(metrics, metric, classifier_C)[metric].iloc[evaluation_index]
     )
 
 
-def mean_to_significant_digits(runs: Mapping[int, Run], number: Measure) -> float:
+def mean_to_three_significant_digits(runs: Mapping[int, Run], measure: Measure) -> float:
     """Return the mean of a number over seeds, to three significant digits."""
-    return float(f"{np.mean(values_of_seeds(runs, number)):.3g}")
+    return float(f"{np.mean(values_of_seeds(runs, measure)):.3g}")
 
 
-def format_start_and_end(runs: Mapping[int, Run], metric: str, classifier_C: float) -> str:
+def format_mean_score_at_start_and_end(
+    runs: Mapping[int, Run], metric: str, classifier_C: float
+) -> str:
     """Return the mean of a score before the first update and at the end.
 
     ``classifier_C`` is the regularization of the classifier that makes the score.
     """
     first, last = (
-        mean_to_significant_digits(runs, score_at(metric, row, classifier_C)) for row in (0, -1)
+        mean_to_three_significant_digits(runs, score_at_evaluation(metric, row, classifier_C))
+        for row in (0, -1)
     )
     return f"{first}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{last}"
 
 
-def curves_with_bag_of_words(
-    arms: Arms, metric: str
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def score_curves_with_bag_of_words(arms: Arms, metric: str) -> dict[str, XAndValuesPerSeed]:
     """Return the curves of a score along the runs of both arms, and of a bag of words."""
     pair = {arm: arms[arm] for arm in BOTH}
     curves = curves_by_arm(
         pair, metric, select_rows=lambda metrics: rows_with_downstream_score(metrics, metric)
     )
     along, _ = curves["layer"]
-    words = mean_to_significant_digits(arms["layer"], score_at(metric + WORDS, -1))
+    words = mean_to_three_significant_digits(
+        arms["layer"], score_at_evaluation(metric + WORDS, -1)
+    )
     return curves | {"bag of words": (along, np.full((1, len(along)), words))}
 
 
@@ -320,7 +333,7 @@ def curves_with_bag_of_words(
 DRAW_DIGITS = draw.Experiment.budget("notebook", epochs=24, drawings=2, seeds=SEEDS)
 
 
-def time_ratios_by_level(arms: Arms, clock: str = "update") -> pd.DataFrame:
+def draw_time_ratios_by_bound(arms: Arms, clock: str = "update") -> pd.DataFrame:
     """Return the time of LN over that without it to each of twenty levels of the bound.
 
     Columns: the level in nats and the ratio, each a mean over seeds (of logarithms), and the
@@ -371,7 +384,8 @@ def las_study_table(arms: Arms) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             arm: {
-                name: np.mean(values_of_seeds(runs, number)) for name, number in ERRORS.items()
+                name: np.mean(values_of_seeds(runs, measure))
+                for name, measure in ERRORS.items()
             }
             | {"seeds": len(runs)}
             for arm, runs in arms.items()
@@ -400,7 +414,7 @@ TRIED = (97, 98, 99)  # seeds of every rate that was tried; the last one chose
 COMPARED = tuple(range(100, 110))  # seeds that are compared at the published rate
 
 
-def configuration_means(
+def configuration_means_and_intervals(
     runs: Mapping[int, Run], metric: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return means over seeds of a metric in each configuration, and their intervals' ends.
@@ -431,9 +445,9 @@ def batch_layer_norm_table(arms: Arms, task: BatchLayerNormExperiment) -> pd.Dat
         runs, log = arms[arm], logs.get(arm)
         table[arm] = {
             "seeds": len(runs),
-            "training": mean_of_seeds(runs, value_after_last_epoch("train_accuracy")),
-            "chosen": mean_of_seeds(runs, final_value("chosen_accuracy")),
-            "on the test": mean_of_seeds(runs, final_value("optimistic_accuracy")),
+            "training": rounded_mean_of_seeds(runs, value_after_last_epoch("train_accuracy")),
+            "chosen": rounded_mean_of_seeds(runs, final_value("chosen_accuracy")),
+            "on the test": rounded_mean_of_seeds(runs, final_value("optimistic_accuracy")),
             "paper, training": np.nan if log is None else log.train_accuracy.iloc[-1],
             "paper, on the test": tested.get(arm, np.nan),
         }
@@ -448,35 +462,37 @@ def value_after_last_epoch(metric: str) -> Measure:
 def values_over_learning_rates(
     runs: Sequence[Run],
     task: BatchLayerNormExperiment,
-    number: Callable[[pd.DataFrame], float],
+    measure: Callable[[pd.DataFrame], float],
     rates: Sequence[float] = RATES,
     seeds: Sequence[int] = TRIED,
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+) -> dict[str, XAndValuesPerSeed]:
     """Return the rates (K,) at which each arm was tried, and a number per seed there (S, K)."""
     by_arm: dict[str, dict[float, list[float]]] = {}
     for rate in rates:
         tried = select_runs(runs, replace(task, learning_rate=rate), seeds=seeds)
         for arm, by_seed in tried.items():
             if len(by_seed) == len(seeds):
-                values = [v for _, v in sorted(values_by_seed(by_seed, number).items())]
+                values = [v for _, v in sorted(values_by_seed(by_seed, measure).items())]
                 by_arm.setdefault(arm, {})[rate] = values
     return {arm: (np.array([*v]), np.array([*v.values()]).T) for arm, v in by_arm.items()}
 
 
-def own_and_other_batch_losses(arms: Arms, epochs: int = 5) -> pd.DataFrame:
+def losses_in_own_and_other_batches(arms: Arms, last_epochs: int = 5) -> pd.DataFrame:
     """Return a row for each arm: training loss in the batches of the training and in others.
 
     Both over the last epochs and all seeds, in nats: of the last batch of each epoch, before
     its update, and of the first 1,000 cases in batches in which they were never trained.
     """
 
-    def late(frame: pd.DataFrame, metric: str) -> float:
-        return float(np.mean(drop_best_model_row(frame)[metric].tail(epochs)))
+    def mean_of_last_epochs(frame: pd.DataFrame, metric: str) -> float:
+        return float(np.mean(drop_best_model_row(frame)[metric].tail(last_epochs)))
 
     return pd.DataFrame(
         {
             arm: {
-                words: mean_of_seeds(arms[arm], partial(late, metric=metric))
+                words: rounded_mean_of_seeds(
+                    arms[arm], partial(mean_of_last_epochs, metric=metric)
+                )
                 for words, metric in (("own batches", "loss"), ("other batches", "train_nll"))
             }
             for arm in sorted(arms, key=[*ARMS].index)

@@ -121,6 +121,8 @@ WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "
 
 CPU = torch.device("cpu")
 
+LossPerSeed = Tensor  # (S,)
+
 
 class EpochSource(Protocol):
     """A source of batches such as :class:`lnlab.training.Batches`."""
@@ -349,7 +351,7 @@ class Experiment(metaclass=ExperimentMeta):
             return fuse(model)
 
     @abstractmethod
-    def loss(self, output: Any, y: Any) -> Tensor:
+    def loss(self, output: Any, y: Any) -> LossPerSeed:
         """Return the loss of each model (S,), of trees of tensors (S, B, ...)."""
 
     def batches(

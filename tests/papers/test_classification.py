@@ -11,7 +11,12 @@ from torch.nn import functional as F
 from lnlab.analysis.objective import Objective
 from lnlab.nn import BatchNorm, Identity, LayerNorm
 from lnlab.papers import mnist, sequential_digits
-from lnlab.papers.classification import LOWER, STEP, gradient_change, measure_step_effects
+from lnlab.papers.classification import (
+    LOWER,
+    STEP,
+    measure_shift_and_smoothness,
+    relative_gradient_change,
+)
 from lnlab.papers.mnist import MLP
 
 every_experiment = pytest.mark.parametrize(
@@ -55,7 +60,7 @@ def gradients(net, x, y, layer):
 def test_step_effects_are_those_of_a_step_of_torchs_optimizer(net, examples):
     x, y = examples
     state = deepcopy(net.state_dict())
-    effects = measure_step_effects(net, x, y)
+    effects = measure_shift_and_smoothness(net, x, y)
     assert all(torch.equal(state[name], value) for name, value in net.state_dict().items())
     before, after = deepcopy(net), deepcopy(net)
     F.cross_entropy(after(x), y).backward()
@@ -91,7 +96,7 @@ def test_the_gradient_changes_on_a_step_that_removes_a_fraction_of_the_loss(net,
             nn.utils.vector_to_parameters(w - eta * grad, layer.parameters())
     g_ = torch.cat([gradients(after, x, y, layer) for layer in range(3)])
     expected = ((g - g_).norm() / g.norm()).item()
-    effects = measure_step_effects(net, x, y)
+    effects = measure_shift_and_smoothness(net, x, y)
     assert effects["gradient_change"] == pytest.approx(expected, rel=1e-6)
 
 
@@ -111,11 +116,13 @@ def test_the_gradient_change_of_a_quadratic_has_a_closed_form(curvatures, expect
     nn.init.constant_(net.weight, scale)
     x = torch.diag(torch.tensor(curvatures).sqrt())
     loss = Objective(net, x, None, lambda out, _: out.square().sum() / 2, bn_stats="batch")
-    assert gradient_change(loss) == pytest.approx(expected)
+    assert relative_gradient_change(loss) == pytest.approx(expected)
 
 
 def test_a_diverged_model_has_no_step_effects(examples):
     net = MLP((6, 5, 4, 3), Identity, Identity)
     with torch.no_grad():
         net.layers[0].W.fill_(torch.inf)
-    assert all(value != value for value in measure_step_effects(net, *examples).values())
+    assert all(
+        value != value for value in measure_shift_and_smoothness(net, *examples).values()
+    )

@@ -15,11 +15,11 @@ from lnlab.papers.results import (
     describe_provenance,
     differences_and_interval,
     differences_by_seed,
-    differences_from_arm,
+    differences_of_arm_from_others,
     final_value,
-    mean_along,
-    runs_of_task,
+    mean_over_updates,
     select_runs,
+    select_runs_with_its_seeds,
     values_by_seed,
 )
 
@@ -39,8 +39,8 @@ def seeds(arms):
 
 def test_mean_along_is_the_area_under_the_curve():
     metrics = pd.DataFrame({"update": [0, 1, 3, 7], "nll": [4.0, 2.0, 0.0, 1.0]})
-    assert mean_along("nll")(metrics) == pytest.approx((3 + 2 + 2) / 7, rel=1e-15)
-    assert mean_along("nll")(metrics.assign(nll=5.0)) == 5.0
+    assert mean_over_updates("nll")(metrics) == pytest.approx((3 + 2 + 2) / 7, rel=1e-15)
+    assert mean_over_updates("nll")(metrics.assign(nll=5.0)) == 5.0
     assert final_value("nll")(metrics) == 1
 
 
@@ -71,10 +71,10 @@ def test_runs_that_differ_in_anything_else_are_left_out(made):
 
 def test_seeds_are_those_of_the_task(made):
     runs = [*pair(made), *pair(made, {3: 1.3, 4: 1.4}, {3: 2.3}), made("rms", {5: 1.0})]
-    selected = runs_of_task(runs, replace(LARGE, seeds=(3, 4)))
+    selected = select_runs_with_its_seeds(runs, replace(LARGE, seeds=(3, 4)))
     assert seeds(selected) == {"layer": {3, 4}, "batch": {3}}
     assert set(select_runs(runs, LARGE)["layer"]) == {0, 1, 2, 3, 4}
-    single = runs_of_task(runs, replace(LARGE, seeds=(1,)))
+    single = select_runs_with_its_seeds(runs, replace(LARGE, seeds=(1,)))
     assert differences_and_interval(single, "layer", "batch", LAST) == (
         (1.1 - 2.2,),
         (-np.inf, np.inf),
@@ -105,7 +105,7 @@ def test_trajectories_share_the_time_of_seeds_trained_together(made):
 def test_curves_and_comparisons_of_every_panel(made):
     arms = select_runs([*pair(made), made("rms", LOW)], LARGE)
     assert set(curves_by_panel({"one": arms}, "train_nll")["one"]) == {"layer", "batch", "rms"}
-    panels = differences_from_arm({"one": arms}, "layer", LAST)
+    panels = differences_of_arm_from_others({"one": arms}, "layer", LAST)
     assert set(panels) == {"one: layer − batch", "one: layer − rms"}
     values, ends = panels["one: layer − batch"]
     assert ends == interval(values)

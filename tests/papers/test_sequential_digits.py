@@ -48,5 +48,7 @@ def test_the_gradient_factor_of_a_scaled_identity_is_its_scale(power, digits):
     for p in cell.parameters():
         p.data.zero_()
     cell.W_h.data.copy_(0.5**power * torch.eye(len(cell.W_h)))  # tanh has slope 1 at 0
-    assert net.gradient_factor(digits.test.x[:7]) == pytest.approx(0.5**power, rel=1e-12)
+    assert net.gradient_growth_per_step_back(digits.test.x[:7]) == pytest.approx(
+        0.5**power, rel=1e-12
+    )
     assert cell.W_h.dtype is torch.float32  # a copy was measured

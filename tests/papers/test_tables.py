@@ -24,7 +24,7 @@ def test_all_arms_of_a_convolution_are_ranked():
     runs = read(RESULTS, "convolutions")
     best = "ResNet-8, batch 4, each at its best learning rate"
     arms = tables.arms_of_setting(runs, "ba2016-6.7-batch", best)
-    table = tables.rank_convolution_arms(arms)
+    table = tables.rank_convolution_arms_by_speed(arms)
     assert {*table.index} == {"batch", "none", "layer", "layer, per position", "group"}
     assert table["training NLL along the run"].is_monotonic_increasing
     error = mean_at_end(arms, "group", "test_error")
@@ -50,7 +50,7 @@ def test_the_reader_stands_beside_figure_2():
 
 @pytest.mark.parametrize("data", ["novels", "novels, small", "stories"])
 def test_skip_thoughts_stand_beside_table_3(data):
-    task = tables.skip_thoughts_experiments()[data]
+    task = tables.skip_thoughts_experiments_by_data()[data]
     table = tables.skip_thoughts_table_3(read(RESULTS, "skip_thoughts"), task)
     assert len(table) == (6 if data == "stories" else 7)
     assert table["paper, layer"].tolist()[0] == 0.854
@@ -70,14 +70,18 @@ def test_batch_layer_normalization_stands_beside_its_logs():
     table = tables.batch_layer_norm_table(arms, tables.IMAGES)
     chosen = mean_at_end(arms, "layer", "chosen_accuracy")
     assert table.loc["layer", "chosen"] == pytest.approx(chosen, abs=5e-4)
-    means, lows, highs = tables.configuration_means(arms["batch layer"], "test_accuracy")
+    means, lows, highs = tables.configuration_means_and_intervals(
+        arms["batch layer"], "test_accuracy"
+    )
     assert (lows < means).all()
     assert (means < highs).all()
-    own = tables.own_and_other_batch_losses(arms)
+    own = tables.losses_in_own_and_other_batches(arms)
     assert (own["own batches"] < own["other batches"]).loc["batch layer"]
 
 
 def test_draws_times_are_ratios_at_falling_levels():
-    table = tables.time_ratios_by_level(select_runs(read(RESULTS, "draw"), tables.DRAW_DIGITS))
+    table = tables.draw_time_ratios_by_bound(
+        select_runs(read(RESULTS, "draw"), tables.DRAW_DIGITS)
+    )
     assert table.level.is_monotonic_decreasing
     assert (table.low < table.ratio).all()

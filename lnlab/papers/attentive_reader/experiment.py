@@ -22,7 +22,7 @@ from lnlab.papers.attentive_reader.model import (
     QuestionBatch,
 )
 from lnlab.training import Bucketed, Evaluation, setting
-from lnlab.training.experiment import CPU
+from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import generator, seeded, to_device
 
@@ -117,7 +117,7 @@ class Experiment(training.Experiment):
     def clip_(self, optimizer: torch.optim.Optimizer) -> None:
         CLIPS[self.clipping](optimizer, self.max_grad_norm, len(self.seeds))
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss(self, output: Tensor, y: Tensor) -> LossPerSeed:
         """Return the nats a question of each model (S,), from logits (S, B, V)."""
         return torch.stack([F.cross_entropy(*each) for each in zip(output, y, strict=True)])
 

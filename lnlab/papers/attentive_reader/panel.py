@@ -24,7 +24,7 @@ from lnlab.panels.controls import dropdown, options_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.attentive_reader.data import Question
-from lnlab.papers.pictures import read_metrics_and_pictures
+from lnlab.papers.pictures import read_first_seed_metrics_and_pictures
 from lnlab.training.runs import Run
 
 LETTERS = 92
@@ -57,7 +57,7 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         questions: the validation questions of their data, the first first.
         settings: initial fields of :class:`ReadingPanelSettings`; Reset restores them.
     """
-    rows, pictures = read_metrics_and_pictures(runs, "readers")
+    rows, pictures = read_first_seed_metrics_and_pictures(runs, "readers")
     name, first = next(iter(rows.items()))
     updates = [int(update) for update in first["update"]]
     questions = questions[: len(next(iter(pictures[name].values())))]

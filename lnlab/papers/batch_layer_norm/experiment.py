@@ -30,11 +30,11 @@ from lnlab.papers.batch_layer_norm.model import (
 )
 from lnlab.papers.classification import (
     ResplitDataset,
-    covariate_shift_angle,
-    gradient_and_stepped_parameters,
+    gradient_and_parameters_after_step,
+    mean_covariate_shift_angle,
 )
 from lnlab.training import Batches, Evaluation, cross_entropy, setting
-from lnlab.training.experiment import CPU, collate
+from lnlab.training.experiment import CPU, LossPerSeed, collate
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import seeded, to_device
 
@@ -186,14 +186,17 @@ def mean_covariate_shift_angle_of_batches(
 ) -> float:
     """Return the covariate shift of a small step in each of some batches, a mean in radians.
 
-    It is :func:`lnlab.papers.classification.covariate_shift_angle` with the batch's statistics.
-    The step removes the same fraction of the batch's loss in every arm, to first order.
+    It is :func:`lnlab.papers.classification.mean_covariate_shift_angle`, with the statistics of
+    the batch. The step removes the same fraction of the batch's loss in every arm, to first
+    order.
     """
     weight, angles = next(model.parameters()), []
     for batch in batches:
         x, y = to_device(batch, weight.device, weight.dtype)
         loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
-        angles.append(covariate_shift_angle(loss, gradient_and_stepped_parameters(loss)[1]))
+        angles.append(
+            mean_covariate_shift_angle(loss, gradient_and_parameters_after_step(loss)[1])
+        )
     return sum(angles) / len(angles)
 
 
@@ -233,7 +236,7 @@ class ImageExperiment(BatchLayerNormExperiment):
     def make_net(self, dataset: Any, norm: Callable[..., Normalizer]) -> TanhLeNet:
         return TanhLeNet(self, tuple(dataset.train.x.shape[1:]), dataset.classes, norm)
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss(self, output: Tensor, y: Tensor) -> LossPerSeed:
         """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
         return cross_entropy(output, y)
 
@@ -292,7 +295,7 @@ class ReviewExperiment(BatchLayerNormExperiment):
     def make_net(self, dataset: Any, norm: Callable[..., Normalizer]) -> ReviewReader:
         return ReviewReader(self, norm)
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss(self, output: Tensor, y: Tensor) -> LossPerSeed:
         """Return the NLL in nats of logits (S, B) and classes (S, B): (S,)."""
         return _nll_per_example(output, y).mean(1)
 

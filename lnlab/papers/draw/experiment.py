@@ -11,6 +11,7 @@ from lnlab.papers.draw.evaluate import bound_metrics_and_pictures
 from lnlab.papers.draw.kernels import fuse_draw
 from lnlab.papers.draw.model import ARMS, DRAW, INITIALISATIONS, MISTAKES
 from lnlab.training import Evaluation, setting
+from lnlab.training.experiment import LossPerSeed
 from lnlab.training.random_state import seeded
 
 ImplementationMistake = str  # one of MISTAKES
@@ -62,7 +63,7 @@ class Experiment(training.Experiment):
             net = DRAW(self, (height, width))
         return fuse_draw(net) if self.fused else net
 
-    def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
+    def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> LossPerSeed:
         """Return the bound in nats per image: terms (S, B) of canvas and KL to (S,)."""
         canvas, kl = output
         return (canvas + kl).mean(-1)

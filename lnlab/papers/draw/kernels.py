@@ -20,7 +20,7 @@ from lnlab.kernels.compiled_loop import (
 from lnlab.kernels.fused_cells import fused_cell, has_hooks, is_exactly
 from lnlab.nn import Linear
 from lnlab.papers.draw.model import DRAW, WINDOW, Drawing, window_from_linear_outputs
-from lnlab.papers.models import fuse_with_loop
+from lnlab.papers.models import fuse_with_compiled_loop
 
 
 class DrawProblem(ctypes.Structure):
@@ -162,4 +162,4 @@ class FusedDRAW(DRAW):
 
 def fuse_draw(net: DRAW) -> DRAW:
     """Return ``net`` again, with its tensors: fused, and its loop compiled."""
-    return fuse_with_loop(net, DRAW, FusedDRAW)
+    return fuse_with_compiled_loop(net, DRAW, FusedDRAW)

@@ -22,7 +22,7 @@ from lnlab.panels.controls import dropdown, options_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.draw.evaluate import saved_glimpse_indices
-from lnlab.papers.pictures import nearest_value, read_metrics_and_pictures
+from lnlab.papers.pictures import nearest_value, read_first_seed_metrics_and_pictures
 from lnlab.training.runs import Run
 
 COLUMNS = {
@@ -66,7 +66,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         pictures: the validation pictures of their data (N, height, width), 0 to 255.
         settings: initial fields of :class:`DrawingPanelSettings`; Reset restores them.
     """
-    rows, arrays = read_metrics_and_pictures(runs, "nets")
+    rows, arrays = read_first_seed_metrics_and_pictures(runs, "nets")
     lengths = {run.config["glimpses"] for run in runs.values()}
     if len(lengths) > 1:
         raise ValueError(

@@ -23,7 +23,7 @@ from lnlab.papers.handwriting.model import (
     negative_log_likelihood,
 )
 from lnlab.training import Bucketed, Evaluation, setting
-from lnlab.training.experiment import CPU
+from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.random_state import seeded
 
 CharactersPerPoint = float
@@ -113,7 +113,7 @@ class Experiment(training.Experiment):
             lines.lengths, batch_in_dtype, self.batch_size, self.seeds, device, fill=-1
         )
 
-    def loss(self, output: Tensor, y: Target) -> Tensor:
+    def loss(self, output: Tensor, y: Target) -> LossPerSeed:
         """Return the loss in nats per point of outputs (S, B, T, 1 + 6 M): (S,)."""
         points, lengths = y
         inside = length_mask(lengths.flatten(), output.shape[2]).view(output.shape[:3])

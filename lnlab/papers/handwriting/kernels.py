@@ -19,7 +19,7 @@ from lnlab.kernels.compiled_loop import (
 )
 from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
 from lnlab.papers.handwriting.model import HandwritingNet, WindowRun, WriterState
-from lnlab.papers.models import fuse_with_loop
+from lnlab.papers.models import fuse_with_compiled_loop
 
 
 class WriteProblem(ctypes.Structure):
@@ -151,4 +151,4 @@ class FusedHandwriting(HandwritingNet):
 
 def fuse_handwriting(net: HandwritingNet) -> HandwritingNet:
     """Return ``net`` again, with its tensors: fused, and its loop compiled."""
-    return fuse_with_loop(net, HandwritingNet, FusedHandwriting)
+    return fuse_with_compiled_loop(net, HandwritingNet, FusedHandwriting)

@@ -23,7 +23,7 @@ from lnlab.papers.las.model import (
     make_batch_and_unit_counts,
 )
 from lnlab.training import Bucketed, Evaluation, setting
-from lnlab.training.experiment import CPU
+from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import seeded
 
@@ -138,7 +138,7 @@ class Experiment(training.Experiment):
     def schedule(self, progress: float) -> float:
         return self.learning_rate_decay**progress
 
-    def loss(self, output: Tensor, y: tuple[Tensor, Tensor]) -> Tensor:
+    def loss(self, output: Tensor, y: tuple[Tensor, Tensor]) -> LossPerSeed:
         """Return the nats a unit of each model (S,), from logits (S, B, U, V)."""
         return torch.stack(
             [

@@ -23,7 +23,7 @@ from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.search import attention_share_in_segments
 from lnlab.papers.las.synthesizer import SILENCE, WORDS
-from lnlab.papers.pictures import read_metrics_and_pictures
+from lnlab.papers.pictures import read_first_seed_metrics_and_pictures
 from lnlab.training.runs import Run
 
 FIRST = 2
@@ -61,7 +61,7 @@ def attention(
         settings: fields of :class:`AttentionPanelSettings` to start with; Reset returns to
             them.
     """
-    rows, pictures = read_metrics_and_pictures(runs, "recognizers")
+    rows, pictures = read_first_seed_metrics_and_pictures(runs, "recognizers")
     steps = {name: HOP * 2 ** (run.config["encoder_layers"] - 1) for name, run in runs.items()}
     name, first = next(iter(rows.items()))
     epochs = first.epoch.tolist()
