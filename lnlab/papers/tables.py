@@ -32,7 +32,7 @@ from lnlab.papers.claims.measures import (
     rows_with_downstream_score,
     time_to_fall_to_level,
 )
-from lnlab.papers.order_embeddings.evaluate import chance_metrics
+from lnlab.papers.order_embeddings.evaluate import chance_retrieval_metrics
 from lnlab.papers.results import (
     Arms,
     Measure,
@@ -132,7 +132,7 @@ def order_embedding_arms_by_split(runs: Sequence[Run]) -> dict[int, Arms]:
 def order_embeddings_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     """Return a row for each number of Table 2: means over splits, their difference, baselines
     and the paper's, recall in per cent."""
-    guessing, table = chance_metrics(BOXES.fold_size), {}
+    guessing, table = chance_retrieval_metrics(BOXES.fold_size), {}
     for printed in pd.read_csv(PAPERS / "order_embeddings/table_2.csv").itertuples():
         metric: Any = f"{printed.query}_{printed.metric}"
         measure = final_value(f"test_{metric}")

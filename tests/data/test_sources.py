@@ -64,8 +64,8 @@ def examples(part, *, backwards: bool):
     """Names and bytes of all that the examples of a split are."""
     if hasattr(part, "x"):
         yield "", part.x.numpy().tobytes() + part.y.numpy().tobytes()
-    elif hasattr(part, "captions"):
-        yield "", part.features.tobytes() + "\n".join(part.captions).encode()
+    elif hasattr(part, "captions_in_image_order"):
+        yield "", part.features.tobytes() + "\n".join(part.captions_in_image_order).encode()
     else:
         for one in reversed([*part]) if backwards else part:
             values = [getattr(one, name, None) for name in ("offsets", "features", "sound")]
@@ -78,7 +78,10 @@ def fingerprint(spec: str, *, backwards: bool = False) -> list[str]:
     """The checksum of a data set, and a hash of its examples, read in another order."""
     dataset = data.load(spec)
     if dataset.source.offers == "books":
-        return [dataset.checksum, hashlib.sha256(repr(dataset.books).encode()).hexdigest()]
+        return [
+            dataset.checksum,
+            hashlib.sha256(repr(dataset.sentences_per_book).encode()).hexdigest(),
+        ]
     if dataset.source.offers == "tasks":
         return [dataset.checksum, *(task.checksum for task in dataset.values())]
     rows = [

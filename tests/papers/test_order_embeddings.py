@@ -18,7 +18,7 @@ from lnlab.papers.order_embeddings.model import (
     ImageCaptionPairs,
     OrderEmbedding,
     contrastive_loss,
-    pairwise_order_violation,
+    order_violation_matrix,
 )
 from tests.data import layouts
 
@@ -33,7 +33,7 @@ def load(spec, **options):
 def test_the_authors_layout_is_read_as_it_is_and_features_stay_on_disk(tmp_path):
     coco = load(f"coco={layouts.coco(tmp_path)}")
     assert [len(split) for split in (coco.train, coco.valid, coco.test)] == [3, 3, 3]
-    assert coco.test.captions_of(1)[4] == "a test dog 4 sits on picture 1"
+    assert coco.test.captions_of_image(1)[4] == "a test dog 4 sits on picture 1"
     expected = np.load(tmp_path / "images" / "10crop" / "val.npy")
     assert isinstance(coco.valid.features, np.memmap)
     assert np.array_equal(coco.valid.features, expected)
@@ -49,14 +49,14 @@ def test_boxes_are_the_things_of_their_image(tmp_path, monkeypatch):
     assert coco.categories == ("person", "dog")
     splits = coco.train, coco.valid, coco.test
     assert [len(split) for split in splits] == [3, 2, 2]
-    names = [name for split in splits for name in split.names]
+    names = [name for split in splits for name in split.image_names]
     assert sorted(names) == [f"{n:012}.jpg" for n in range(7)]  # the eighth has no things
-    n = int(coco.test.names[0][:-4])
-    assert coco.test.captions_of(0)[2] == f"a man and 2 dogs picture {n}"
+    n = int(coco.test.image_names[0][:-4])
+    assert coco.test.captions_of_image(0)[2] == f"a man and 2 dogs picture {n}"
     expected = [[n / 100, 0, (n + 50) / 100, 0.5], [0.1, 0.2, 0.4, 0.4]]
-    assert np.allclose(coco.test.boxes[0].corners, expected)
+    assert np.allclose(coco.test.boxes[0].left_top_right_bottom, expected)
     other = load(f"coco-boxes={tmp_path}", split=1)
-    assert {*other.test.names} != {*coco.test.names}
+    assert {*other.test.image_names} != {*coco.test.image_names}
     path = tmp_path / "boxes" / "coco_val2017.txt"
     boxes = path.read_text()
     for line in ("7.jpg 1 2 3 4 1", "1 2 3 4 3"):
@@ -68,7 +68,7 @@ def test_boxes_are_the_things_of_their_image(tmp_path, monkeypatch):
 def test_the_features_of_boxes_are_counts_areas_and_centres():
     boxes = Boxes(np.array([1, 1]), np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5]]))
     expected = [0, np.log(3), 0, 0, 0.5**0.5, 0, 0, 0, 0, 0, -0.5, 0]
-    assert np.allclose(captions.box_features(boxes, 3), expected)
+    assert np.allclose(captions.features_per_category(boxes, 3), expected)
 
 
 def test_damaged_features_are_named(tmp_path):
@@ -90,14 +90,14 @@ def test_damaged_features_are_named(tmp_path):
 def test_truth_is_of_different_things_and_entailment_keeps_it():
     rng = random.Random("test")
     scenes = [captions.random_scene(rng) for _ in range(40)]
-    meanings = [captions.random_caption(rng, scenes[n % 40], n % 5) for n in range(120)]
+    meanings = [captions.random_true_caption(rng, scenes[n % 40], n % 5) for n in range(120)]
     true = {m: np.array([is_true_of_scene(m, scene) for scene in scenes]) for m in meanings}
     assert all(true[meaning][n % 40] for n, meaning in enumerate(meanings))  # of its own scene
     assert [parse_caption(str(meaning)) for meaning in meanings] == meanings
     pairs = [(m, n) for m in true for n in true if m != n and m.entails(n)]
     assert len(pairs) > 100
     assert all(not (true[special] & ~true[general]).any() for special, general in pairs)
-    assert all(m.entails(wider) for m in true for wider in m.generalizations())
+    assert all(m.entails(wider) for m in true for wider in m.one_step_generalizations())
     corners = np.array([[0.1, 0.1, 0.4, 0.4], [0.6, 0.1, 0.7, 0.2]])
     kinds = [captions.CATEGORIES.index(name) for name in ("red heart", "blue square")]
     scene = Boxes(np.array(kinds), corners)
@@ -131,11 +131,11 @@ def make_model(vocabulary=VOCABULARY, **settings):
 
 def test_violation_and_loss_are_their_formulas_pair_by_pair():
     points, images, margin = torch.rand(4, H), torch.rand(4, H), 0.3
-    cost = pairwise_order_violation(points, images)
+    cost = order_violation_matrix(points, images)
     for c, p in product(range(4), range(4)):
         excess = [max(0.0, float(s - i)) ** 2 for s, i in zip(points[c], images[p])]  # noqa: B905
         assert float(cost[c, p]) == pytest.approx(sum(excess))
-    torch.testing.assert_close(evaluate.order_violations(points, images), cost)
+    torch.testing.assert_close(evaluate.low_memory_order_violation_matrix(points, images), cost)
     indices = torch.tensor([0, 1, 2, 1])  # one image is there twice
     expected = 0.0
     for i, j in product(range(4), range(4)):
@@ -179,11 +179,11 @@ def test_an_epoch_has_every_image_once_with_one_of_its_captions():
         indices = []
         for x, y in batches.epoch(epoch):
             for seed, row in product(range(2), range(32)):
-                index, length = int(y[seed, row]), int(x.lengths[seed, row])
-                caption = " ".join(words[w] for w in x.words[seed, row, : length - 1])
-                numbers.add(dataset.train.captions_of(index).index(caption))
+                index, length = int(y[seed, row]), int(x.caption_lengths[seed, row])
+                caption = " ".join(words[w] for w in x.word_numbers[seed, row, : length - 1])
+                numbers.add(dataset.train.captions_of_image(index).index(caption))
                 assert np.allclose(x.features[seed, row], dataset.train.features[index])
-                assert not x.words[seed, row, length - 1 :].any()
+                assert not x.word_numbers[seed, row, length - 1 :].any()
             indices.append(y)
         orders[epoch] = torch.cat(indices, 1)
         assert all(sorted(row.tolist()) == [*range(128)] for row in orders[epoch])
@@ -207,27 +207,34 @@ def test_ranks_are_those_of_sorting_and_a_diverged_model_has_none():
         for p in range(12)
     ]
     of_captions = [1 + np.argsort(v[c]).tolist().index(c // 5) for c in range(60)]
-    assert [rank.tolist() for rank in evaluate.image_and_caption_ranks(violation)] == [
+    assert [rank.tolist() for rank in evaluate.best_caption_and_image_ranks(violation)] == [
         of_images,
         of_captions,
     ]
     violation[3] = torch.nan
-    images, points = evaluate.image_and_caption_ranks(violation)
+    images, points = evaluate.best_caption_and_image_ranks(violation)
     assert images.isfinite().tolist() == [p != 0 for p in range(12)]
     assert points.isfinite().tolist() == [c != 3 for c in range(60)]
 
 
 def test_a_perfect_model_is_first_and_a_blind_one_is_chance():
-    perfect = evaluate.retrieval_metrics(1 - torch.eye(20).repeat_interleave(5, 0), "test", 10)
+    perfect = evaluate.mean_retrieval_metrics_over_folds(
+        1 - torch.eye(20).repeat_interleave(5, 0), "test", 10
+    )
     assert {perfect[f"test_{way}_r1"] for way in ("caption", "image")} == {100}
     assert perfect["test_image_mean_rank"] == 1
-    blind = evaluate.retrieval_metrics(torch.zeros(100, 20), "test", 20)
+    blind = evaluate.mean_retrieval_metrics_over_folds(torch.zeros(100, 20), "test", 20)
     assert (
-        blind["test_image_mean_rank"] == evaluate.chance_metrics(20)["image_mean_rank"] == 10.5
+        blind["test_image_mean_rank"]
+        == evaluate.chance_retrieval_metrics(20)["image_mean_rank"]
+        == 10.5
     )
     assert blind["test_image_r10"] == blind["test_image_r1"] == 0
-    random_ones = [evaluate.retrieval_metrics(torch.rand(100, 20), "t", 20) for _ in range(300)]
-    for name, expected in evaluate.chance_metrics(20).items():
+    random_ones = [
+        evaluate.mean_retrieval_metrics_over_folds(torch.rand(100, 20), "t", 20)
+        for _ in range(300)
+    ]
+    for name, expected in evaluate.chance_retrieval_metrics(20).items():
         mean = np.mean([metrics[f"t_{name}"] for metrics in random_ones])
         assert mean == pytest.approx(expected, rel=0.08), name  # 6,000 guesses
 
@@ -237,7 +244,7 @@ def test_the_order_of_captions_is_their_violation_pair_by_pair():
     model = SMOKE.model(0, dataset)
     metrics = evaluate.entailment_metrics(model, dataset)
     violations, right = [], []
-    for pair in dataset.entailment_pairs:
+    for pair in dataset.entailing_and_entailed_captions:
         special, general = evaluate.embed_captions(model, pair, dataset.vocabulary)
         violations.append(float((general - special).clamp(min=0).square().sum()))
         right.append(violations[-1] < float((special - general).clamp(min=0).square().sum()))

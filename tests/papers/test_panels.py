@@ -21,7 +21,7 @@ from lnlab.papers.las import panel as attention_panel
 from lnlab.papers.order_embeddings import panel as order_panel
 from lnlab.papers.order_embeddings.data import parse_caption
 from lnlab.papers.order_embeddings.evaluate import embed_captions, embed_images
-from lnlab.papers.order_embeddings.model import pairwise_order_violation
+from lnlab.papers.order_embeddings.model import order_violation_matrix
 from lnlab.papers.skip_thoughts import panel as thoughts_panel
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.transformer import evaluate
@@ -133,13 +133,13 @@ def test_the_nearest_pictures_are_those_of_least_violation(search):
     state = order_panel.OrderPanelSettings("a heart left of a thing", "layer")
     model, result = search.models["layer"], search.find_nearest(state)
     point = embed_captions(model, (state.caption,), search.dataset.vocabulary)
-    expected = pairwise_order_violation(point, embed_images(model, search.dataset.test))[
+    expected = order_violation_matrix(point, embed_images(model, search.dataset.test))[
         0
     ].numpy()
     np.testing.assert_allclose(result.violations, expected, rtol=1e-5)  # float32
     nearest = result.violations[result.nearest_pictures].tolist()
     assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
-    assert np.array_equal(result.is_true, search.dataset.true_of_test_images(state.caption))
+    assert np.array_equal(result.is_true, search.dataset.truth_per_test_image(state.caption))
 
 
 def test_captions_above_say_less_and_those_below_say_more(search):
@@ -154,7 +154,7 @@ def test_captions_above_say_less_and_those_below_say_more(search):
         pair = (point, typed) if one in result.more_general else (typed, point)
         assert meaning.entails(other) if one in result.more_general else other.entails(meaning)
         assert one.violation == pytest.approx(
-            float(pairwise_order_violation(*(p[None] for p in pair)))
+            float(order_violation_matrix(*(p[None] for p in pair)))
         )
 
 
@@ -242,7 +242,7 @@ def one_draw(place, kind, depth, draw):
 def test_draws_side_by_side_have_the_gradients_that_they_have_alone(kind):
     for draw in (0, 2):
         model, x, y = one_draw("pre", kind, 2, draw)
-        expected = evaluate.feed_forward_gradient_norms(evaluate.objective(model, x, y))
+        expected = evaluate.W_2_gradient_norm_per_layer(evaluate.nll_objective(model, x, y))
         np.testing.assert_allclose(
             transformer_panel.initial_w2_gradient_norms("pre", kind, 2)[draw], expected
         )
@@ -252,10 +252,10 @@ def test_a_first_step_is_that_of_adam():
     model, x, y = one_draw("post", "layer", 1, 0)
     rate = transformer_panel.STEPS[4]
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, eps=0.0)
-    evaluate.nll(model(x), y).backward()
+    evaluate.nll_per_character(model(x), y).backward()
     optimizer.step()
     with torch.no_grad():
-        loss = evaluate.nll(model(x), y)
+        loss = evaluate.nll_per_character(model(x), y)
     # parameters without any gradient would be 0/0: there are none
     first = transformer_panel.losses_after_first_step("post", "layer", 1)
     assert first[0, 4] == pytest.approx(loss.item())

@@ -21,19 +21,24 @@ from lnlab.papers.skip_thoughts.downstream import (
     TRAIN,
     TRIAL,
     SentenceTask,
-    assign_folds,
-    nested_fold_masks,
+    assign_folds_by_hash,
+    nested_fold_train_and_test_masks,
 )
 from lnlab.papers.skip_thoughts.evaluate import (
     BEST,
     CS,
     NESTED,
     score_baseline,
-    score_vectors,
-    select_by_ending,
+    score_frozen_vectors,
+    select_and_strip_suffix,
 )
 from lnlab.papers.skip_thoughts.experiment import TripleBatches
-from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SkipThoughts, group_by_length
+from lnlab.papers.skip_thoughts.model import (
+    ARMS,
+    CONDITIONS,
+    SkipThoughts,
+    batch_indices_by_length,
+)
 from lnlab.training import train
 from tests.papers.test_skip_thoughts_data import random_books
 
@@ -62,7 +67,7 @@ def make_model(books, norm="layer", condition="start"):
 @every_form
 def test_the_nats_are_the_formula_word_by_word(books, norm, condition):
     model = make_model(books, norm, condition)
-    triples = books.triples(books.train[books.lengths[books.train] == 4][:3])
+    triples = books.sentence_triples(books.train[books.lengths[books.train] == 4][:3])
     expected = torch.zeros(2)
     for row, side in product(range(3), range(2)):
         encoder, decoder = model.encoder.cells[0], model.decoders[side].cells[0]
@@ -71,7 +76,8 @@ def test_the_nats_are_the_formula_word_by_word(books, norm, condition):
             (h,) = encoder(model.word[word][None], (h,), t)
         state = h if condition == "start" else torch.zeros(1, H)
         last = torch.zeros(1, E)
-        for t, word in enumerate(triples[1 + side][row, : triples.counts[row, side]]):
+        length = triples.neighbour_lengths[row, side]
+        for t, word in enumerate(triples[1 + side][row, :length]):
             x = last if condition == "start" else torch.cat([last, h], 1)
             (state,) = decoder(x, (state,), t)
             p = (model.v @ state[0] + model.b).softmax(0)
@@ -86,17 +92,17 @@ def test_vectors_are_those_of_each_sentence_alone(books):
     model = make_model(books)
     sentences = [[3, 4, 5], [6], [7, 8, 9], [2, 3]]
     for row, sentence in zip(model.encode_sentences(sentences), sentences, strict=True):
-        torch.testing.assert_close(row, model.encode(torch.tensor([sentence]))[0])
+        torch.testing.assert_close(row, model.encode_equal_lengths(torch.tensor([sentence]))[0])
     with pytest.raises(ValueError, match="sentence 1 has no words"):
         model.encode_sentences([[3], []])
-    batches = group_by_length([[0] * n for n in (3, 1, 3, 2, 3, 1)], max_batch=2)
+    batches = batch_indices_by_length([[0] * n for n in (3, 1, 3, 2, 3, 1)], max_batch_size=2)
     assert batches == [[1, 5], [3], [0, 2], [4]]
 
 
 def test_the_likeliest_word_is_generated_each_time(books):
     model = make_model(books)
     h = model.encode_sentences([[3, 4, 5]])[0]
-    generated = model.generate_neighbour(h, "after", max_length=5)
+    generated = model.generate_neighbour_greedily(h, "after", max_length=5)
     assert not {UNKNOWN, END} & {*generated}
     words = torch.tensor([[*generated, END]])
     for t, word in enumerate(generated):
@@ -104,9 +110,9 @@ def test_the_likeliest_word_is_generated_each_time(books):
         for other in {*range(len(books.vocabulary))} - {UNKNOWN}:
             words[0, t] = other
             count = torch.tensor([t + 1])
-            nats[other] = model.neighbour_nats(model.decoders[1], h[None], words, count)[
-                -1
-            ].item()
+            nats[other] = model.nats_per_neighbour_word(
+                model.decoders[1], h[None], words, count
+            )[-1].item()
         assert min(nats, key=nats.get) == word
         words[0, t] = word
 
@@ -126,7 +132,7 @@ def test_batches_are_of_one_length_and_an_epoch_is_every_sentence_once(books):
     both = [*batches(0, 1).epoch(0)]
     for x, y in both:
         assert x.middle.shape[1] <= 16
-        assert torch.equal(y, x.counts.sum(-1))
+        assert torch.equal(y, x.neighbour_lengths.sum(-1))
         for seed in range(2):
             assert (x.middle[seed, :, -1] == END).all()
             assert (x.middle[seed, :, :-1] != END).all()
@@ -150,10 +156,10 @@ def test_held_out_nats_are_those_of_the_words(books):
     model = make_model(books)
     nats, words = torch.zeros(2), 0
     for index in books.valid:
-        triples = books.triples(index[None])
+        triples = books.sentence_triples(index[None])
         nats += model(triples).detach()
-        words += triples.counts[0]
-    values = evaluate.held_out_nats(model, books)
+        words += triples.neighbour_lengths[0]
+    values = evaluate.held_out_nats_per_word(model, books)
     assert values["valid_nll"] == pytest.approx(float(nats.sum() / words.sum()))
 
 
@@ -165,31 +171,40 @@ def test_scores_have_the_names_of_their_tasks(tmp_path, monkeypatch):
     books = EncodedBooks(random_books(), 40, tasks={"Long": long, "Near": near})
     assert books.checksum != EncodedBooks(random_books(), 40, tasks={"Long": long}).checksum
     model = make_model(books)
-    values = evaluate.vector_scores(model, books)
-    assert select_by_ending(values, NESTED).keys() == {"long", "near_r", "near_rho", "near_mse"}
-    scores = score_vectors(long, evaluate.sentence_vectors(model, books.vocabulary, long))
-    for C, score in scores.by_C.items():
+    values = evaluate.downstream_scores_by_metric(model, books)
+    assert select_and_strip_suffix(values, NESTED).keys() == {
+        "long",
+        "near_r",
+        "near_rho",
+        "near_mse",
+    }
+    scores = score_frozen_vectors(
+        long, evaluate.sentence_vectors(model, books.vocabulary, long)
+    )
+    for C, score in scores.scores_by_C.items():
         assert values[f"long_C{C:g}"] == score["accuracy"]
-    assert values["long_nested"] == scores.chosen["accuracy"]
+    assert values["long_nested"] == scores.scores_at_chosen_C["accuracy"]
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path))
-    baselines = evaluate.bag_of_words_scores(books)
+    baselines = evaluate.bag_of_words_scores_by_metric(books)
     assert "long_words_C1" in baselines
-    expected = score_baseline(near, evaluate.BASELINES["_tfidf"]).chosen["pearson"]
+    expected = score_baseline(near, evaluate.BASELINES["_tfidf"]).scores_at_chosen_C["pearson"]
     assert baselines["near_r_tfidf" + BEST] == expected
     monkeypatch.setattr(evaluate, "score_baseline", None)
-    assert evaluate.bag_of_words_scores(books) == baselines  # once on a machine
+    assert evaluate.bag_of_words_scores_by_metric(books) == baselines  # once on a machine
 
 
 def test_snapshots_are_the_models_at_each_moment(tmp_path):
     small = skip_thoughts.Experiment.budget("smoke", downstream_tasks="none")
     dataset, run = small.dataset(), train(small, root=tmp_path)
-    models = evaluate.load_snapshots(small, run, dataset)
+    models = evaluate.load_snapshot_per_update(small, run, dataset)
     assert [*models] == [0, 3, 6]
     weights = run.weights()
     for name, p in models[6].named_parameters():
         assert torch.equal(p.float(), weights[f"0.{name}"].half().float())
     with pytest.raises(ValueError, match="stored no weights"):
-        evaluate.load_snapshots(small, SimpleNamespace(pictures=lambda seed: {0: {}}), dataset)
+        evaluate.load_snapshot_per_update(
+            small, SimpleNamespace(pictures=lambda seed: {0: {}}), dataset
+        )
     config = replace(small, downstream_tasks="sentence-tasks=/somewhere").config()
     assert config["downstream_tasks"] == "sentence-tasks"
 
@@ -203,7 +218,9 @@ def make_classes(count=N):
     """Different sentences with random classes."""
     targets = np.random.default_rng(0).permutation(np.arange(count) % 2).astype(float)
     sentences = [[f"w{n}", "and", "so", "on"] for n in range(count)]
-    return SentenceTask("classes", sentences, [], targets, assign_folds("classes", count))
+    return SentenceTask(
+        "classes", sentences, [], targets, assign_folds_by_hash("classes", count)
+    )
 
 
 def make_pairs(count=N):
@@ -228,21 +245,24 @@ def test_folds_are_scored_and_c_is_selected_as_scikit_learn_does(monkeypatch):
     monkeypatch.setattr(evaluate, "CS", (1.0, 256.0))
     task = make_classes()
     vectors = make_vectors(task)
-    units, scores = normalize(vectors), score_vectors(task, vectors)
+    units, scores = normalize(vectors), score_frozen_vectors(task, vectors)
     for C in evaluate.CS:
         model = LogisticRegression(C=C, tol=1e-8, max_iter=9000)
-        split = PredefinedSplit(task.splits)
+        split = PredefinedSplit(task.split_or_fold_numbers)
         expected = 100 * cross_val_score(model, units, task.targets, cv=split)
-        assert scores.by_C[C]["accuracy"] == pytest.approx(expected.mean())
+        assert scores.scores_by_C[C]["accuracy"] == pytest.approx(expected.mean())
     correct = 0.0
     for fold in range(FOLDS):
-        rows, test = np.flatnonzero(task.splits != fold), task.splits == fold
-        split = PredefinedSplit(assign_folds(f"classes within {fold}", len(rows)))
+        rows, test = (
+            np.flatnonzero(task.split_or_fold_numbers != fold),
+            task.split_or_fold_numbers == fold,
+        )
+        split = PredefinedSplit(assign_folds_by_hash(f"classes within {fold}", len(rows)))
         model = LogisticRegression(tol=1e-6, solver="newton-cholesky")
         search = GridSearchCV(model, {"C": evaluate.CS}, cv=split)
         search.fit(units[rows], task.targets[rows])
         correct += float(search.score(units[test], task.targets[test])) * test.sum()  # pyright: ignore
-    assert scores.chosen["accuracy"] == pytest.approx(100 * correct / N)
+    assert scores.scores_at_chosen_C["accuracy"] == pytest.approx(100 * correct / N)
 
 
 @pytest.mark.parametrize(("shift", "steps"), [(0, 1), (40, evaluate.NEWTON_STEPS)])
@@ -251,11 +271,11 @@ def test_each_model_of_each_c_has_its_optimum(monkeypatch, shift, steps):
     monkeypatch.setattr(evaluate, "NEWTON_STEPS", steps)
     task = make_classes(count=200)
     X, y = normalize(make_vectors(task) + shift), task.targets
-    train, test = nested_fold_masks(task)
+    train, test = nested_fold_train_and_test_masks(task)
     assert not (train & test).any()
     assert (test.sum(1) == 1 + (FOLDS - 1)).all()
     some = train[:, [0, 7, FOLDS, 2 * FOLDS + 3, -1]]
-    for C, W in zip(CS, evaluate.fit_logistic_regressions(X, y, some, CS), strict=True):
+    for C, W in zip(CS, evaluate.fit_logistic_regressions_per_C(X, y, some, CS), strict=True):
         for rows, w in zip(some.T, W.T, strict=True):
             error = 1 / (1 + np.exp(-evaluate.logits(X[rows], w))) - y[rows]
             gradient = np.append(X[rows].T @ error + w[:-1] / C, error.sum())
@@ -268,11 +288,11 @@ def test_relatedness_that_vectors_hold_is_predicted():
     angle = np.arccos((task.targets - 1) / 4)
     u = np.stack([np.ones(600), np.zeros(600)], 1)
     v = np.stack([np.cos(angle), np.sin(angle)], 1)
-    score = score_vectors(task, np.concatenate([u, v])).chosen
+    score = score_frozen_vectors(task, np.concatenate([u, v])).scores_at_chosen_C
     assert min(score["pearson"], score["spearman"]) > 0.99
     assert score["mse"] < 0.05
     targets = np.array([1.0, 5.0, 3.6, 2.0, 4.9])
-    examples, labels, weights = evaluate.soft_labels(targets)
+    examples, labels, weights = evaluate.soft_labels_as_weighted_classes(targets)
     assert np.bincount(examples, weights) == pytest.approx(np.ones(5))
     assert np.bincount(examples, weights * labels) == pytest.approx(targets)
     assert (weights > 0).all()
@@ -286,14 +306,14 @@ def test_nothing_is_learned_from_test_examples(task):
 
     def cheat(task, rows):
         known.append({*rows.tolist()})
-        vectors = np.full((len(task.all_sentences), 2), 1e-3)
+        vectors = np.full((len(task.first_and_second_sentences), 2), 1e-3)
         both = np.concatenate([rows, rows + len(task)]) if task.has_pairs else rows
         vectors[both, 0] = np.tile(task.targets[rows], 1 + task.has_pairs) - 0.5
         return vectors
 
-    for score in score_baseline(task, cheat).by_C.values():
+    for score in score_baseline(task, cheat).scores_by_C.values():
         assert 30 < score.get("accuracy", 50) < 70
         assert abs(score.get("pearson", 0)) < 0.5
     if task.has_pairs:
-        assert known == [{*np.flatnonzero(task.splits == TRAIN).tolist()}]
+        assert known == [{*np.flatnonzero(task.split_or_fold_numbers == TRAIN).tolist()}]
         return

@@ -12,7 +12,7 @@ from lnlab.data.vocabulary import END, UNKNOWN
 from lnlab.papers import skip_thoughts
 from lnlab.papers.skip_thoughts import data as books
 from lnlab.papers.skip_thoughts.data import EACH, STRETCH, EncodedBooks
-from lnlab.papers.skip_thoughts.downstream import FOLDS, NAMES, assign_folds
+from lnlab.papers.skip_thoughts.downstream import FOLDS, NAMES, assign_folds_by_hash
 from tests.data import layouts
 
 
@@ -31,18 +31,18 @@ def test_a_folder_of_books_is_read_line_by_line(tmp_path):
     folder = layouts.bookcorpus(tmp_path)
     limits = skip_thoughts.Experiment().max_length - 1, 30  # Kiros et al. leave out 30 words
     corpus, longer = (load(f"bookcorpus={folder}", max_length=n) for n in limits)
-    assert [*corpus.library] == ["a.txt", "b.txt", "more/c.txt"]
+    assert [*corpus.sentences_by_title] == ["a.txt", "b.txt", "more/c.txt"]
     expected = [line.split() for line in layouts.sentences(2)]
-    assert longer.books[2] == expected
+    assert longer.sentences_per_book[2] == expected
     expected[3] = []
-    assert corpus.books[2] == expected
+    assert corpus.sentences_per_book[2] == expected
     assert corpus.name == "bookcorpus, 3 of 24 sentences of more than 29 words left out"
     assert longer.name == "bookcorpus"
     assert corpus.checksum != longer.checksum
 
 
 def test_novels_are_their_texts_in_sentences_cut_once_on_a_machine(tmp_path, monkeypatch):
-    novels = load(f"novels={layouts.novels(tmp_path)}").books
+    novels = load(f"novels={layouts.novels(tmp_path)}").sentences_per_book
     assert len(novels) == 12
     opening = (
         "`` did mr. {} go ? ''|asked dr. bell .|`` no -- never ; she ca n't do it , '' said i ."
@@ -54,22 +54,22 @@ def test_novels_are_their_texts_in_sentences_cut_once_on_a_machine(tmp_path, mon
         assert len(sentences) == 20
         assert not {"licence", "ebook", "volunteers"} & {*" ".join(sentences).split()}
     text = "Chapter 1\n\nMrs. Hill saw\nSt. Paul's. It rained! (Twice.)\n\n\nWell"
-    lines = "|".join(" ".join(words) for words in books.split_sentences(text))
+    lines = "|".join(" ".join(words) for words in books.split_into_tokenized_sentences(text))
     assert lines == "chapter 1|mrs. hill saw st. paul 's .|it rained !|( twice . )|well"
-    monkeypatch.setattr(books, "split_sentences", None)
+    monkeypatch.setattr(books, "split_into_tokenized_sentences", None)
     os.utime(tmp_path / "gutenberg" / "0.txt", ns=(1, 1))
-    assert load(f"novels={tmp_path}").books == novels
+    assert load(f"novels={tmp_path}").sentences_per_book == novels
     file = tmp_path / "cbt" / "CBTest" / "data" / "cbt_valid.txt"
     file.write_text("_BOOK_TITLE_ : A\n" + "He -LRB- Tom -RRB- ran .\n" * 3)
     words = ["he", "(", "tom", ")", "ran", "."]
-    assert load(f"novels={tmp_path}").library["A"] == [words] * 3
+    assert load(f"novels={tmp_path}").sentences_by_title["A"] == [words] * 3
 
 
 def test_a_damaged_book_is_named(tmp_path):
     file = layouts.novels(tmp_path) / "gutenberg" / "0.txt"
     file.write_bytes(file.read_bytes().partition(b"End of the Project")[0])
     with pytest.raises(ValueError, match=r"0\.txt is no whole book of Project Gutenberg"):
-        _ = load(f"novels={tmp_path}").books
+        _ = load(f"novels={tmp_path}").sentences_per_book
     with pytest.raises(FileNotFoundError, match=r"\.txt files, a book each"):
         load(f"bookcorpus={tmp_path / 'corpus'}")
 
@@ -81,7 +81,7 @@ def test_a_damaged_book_is_named(tmp_path):
 class Written:
     """Books, as they are loaded."""
 
-    books: list
+    sentences_per_book: list
     name: str = "written"
     kind: str = "synthetic"
     licence: str = "none"
@@ -105,21 +105,21 @@ def encoded():
 
 
 def test_triples_are_neighbours_in_a_book_and_splits_share_none(encoded):
-    flat = [sentence for book in encoded.books.books for sentence in book]
-    book_of = [k for k, book in enumerate(encoded.books.books) for _ in book]
+    flat = [sentence for book in encoded.books.sentences_per_book for sentence in book]
+    book_of = [k for k, book in enumerate(encoded.books.sentences_per_book) for _ in book]
 
     def words(row):
         return [encoded.vocabulary.words[number] for number in row if number != END]
 
     for length in (1, 5, 8):
         indices = encoded.train[encoded.lengths[encoded.train] == length][:6]
-        triples = encoded.triples(indices)
+        triples = encoded.sentence_triples(indices)
         assert triples.middle.shape == (6, length + 1)
         for row, index in enumerate(indices.tolist()):
             sides = (0, triples.middle), (-1, triples.before), (1, triples.after)
             assert all(words(part[row]) == flat[index + side] for side, part in sides)
             counts = [len(flat[index + side]) + 1 for side in (-1, 1)]
-            assert triples.counts[row].tolist() == counts
+            assert triples.neighbour_lengths[row].tolist() == counts
     used = []
     for indices in (encoded.train.tolist(), encoded.valid.tolist()):
         assert indices
@@ -131,14 +131,14 @@ def test_triples_are_neighbours_in_a_book_and_splits_share_none(encoded):
 
 
 def test_passages_are_held_out_and_shuffled_sentences_are_the_same_ones(encoded):
-    passages = encoded.passages(3)
+    passages = encoded.held_out_passages(3)
     inner = [index for passage in passages for index in passage[1:-1]]
     held_out = {*encoded.valid.tolist()}
     assert len(passages) > 1
     assert {*inner} <= held_out
     assert len(inner) == len({*inner})
     assert all(p[0] not in held_out and p[-1] not in held_out for p in passages)
-    assert not encoded.passages(1 + max(map(len, passages)))
+    assert not encoded.held_out_passages(1 + max(map(len, passages)))
     mixed, again = (EncodedBooks(random_books(), 40, shuffled=True) for _ in range(2))
     assert sorted(mixed.sentences) == sorted(encoded.sentences)
     assert again.sentences == mixed.sentences != encoded.sentences
@@ -151,7 +151,7 @@ def test_the_vocabulary_is_the_most_frequent_training_words():
     assert "held" not in EncodedBooks(Written([sentences]), 9).vocabulary
     few = EncodedBooks(random_books(), 7)
     assert len(few.vocabulary) == 7
-    rows = few.triples(few.train[few.lengths[few.train] == 8][:20]).middle
+    rows = few.sentence_triples(few.train[few.lengths[few.train] == 8][:20]).middle
     assert (rows == UNKNOWN).any()
 
 
@@ -173,9 +173,9 @@ def test_the_official_files_are_read_in_one_file_or_several(tmp_path):
     assert tuple(tasks) == NAMES == tasks.names
     sick = tasks["SICK"]
     assert sick.sentences[5] == ["a", "trial", "dog", ",", "1"]
-    assert sick.others[5] == ["the", "man", "is", "n't", "there"]
+    assert sick.second_sentences[5] == ["the", "man", "is", "n't", "there"]
     assert sick.targets[4:8].tolist() == [1.5, 2.5, 3.5, 4.5]
-    assert sick.splits.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert sick.split_or_fold_numbers.tolist() == [0] * 4 + [1] * 4 + [2] * 4
     for name, accent in {
         "MR": "café …",
         "SUBJ": "café …",
@@ -187,7 +187,7 @@ def test_the_official_files_are_read_in_one_file_or_several(tmp_path):
         words = " ".join(task.sentences[14])
         assert words.startswith(accent), words
         assert words.endswith("2 , is n't it ?")
-        assert {*task.splits.tolist()} == {*range(FOLDS)}
+        assert {*task.split_or_fold_numbers.tolist()} == {*range(FOLDS)}
     assert "plot.tok.gt9.5000" in tasks["SUBJ"].sentences[0]  # objective is class 0
     checksum = tasks.checksum
     lines = ["sentence_A\tsentence_B\trelatedness_score\tSemEval_set"]
@@ -217,7 +217,7 @@ def test_damaged_tasks_are_named(tmp_path):
 
 
 def test_folds_are_even_and_mix_the_classes():
-    folds = assign_folds("MR", 1003)
+    folds = assign_folds_by_hash("MR", 1003)
     assert sorted(np.bincount(folds)) == [100] * 7 + [101] * 3
     halves = [np.mean(np.flatnonzero(folds == fold) < 500) for fold in range(FOLDS)]
     assert 0.3 < min(halves) < max(halves) < 0.7

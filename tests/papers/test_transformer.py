@@ -57,7 +57,7 @@ def test_stacked_fused_and_reference_networks_compute_the_same(arm):
         torch.testing.assert_close(output, net(one))
     y = text(3, T)
     (loss, grad), (expected_loss, expected_grad) = (
-        evaluate.objective(make_net(arm, fused=fused), x[0], y).gradient()
+        evaluate.nll_objective(make_net(arm, fused=fused), x[0], y).gradient()
         for fused in (True, False)
     )
     torch.testing.assert_close(grad, expected_grad)
@@ -114,23 +114,23 @@ def test_rotations_are_those_that_effective_learning_rate_sees():
             optimizer.step()
     net(x)  # the next call sees the last rotation
     by_name = steps.to_frame().pivot(index="step", columns="name", values="angle")
-    for name, angle in net.turned.rms_angles().items():
+    for name, angle in net.turned.rms_rotation_angles().items():
         square = 0.0
         for step_angle in by_name[name]:
             square += RotationTracker.MOMENTUM * (step_angle**2 - square)
         assert angle.item() == pytest.approx(square**0.5, rel=1e-6), name
-    before = dict(net.turned.rms_angles())
+    before = dict(net.turned.rms_rotation_angles())
     net.eval()(x)
-    assert all(torch.equal(before[n], a) for n, a in net.turned.rms_angles().items())
+    assert all(torch.equal(before[n], a) for n, a in net.turned.rms_rotation_angles().items())
 
 
 def test_gradients_fall_with_depth_in_pre_ln_and_not_in_post_ln():
     def top_gradient(arm, layers):
         losses = (
-            evaluate.objective(make_net(arm, layers, seed=seed), text(8, T), text(8, T))
+            evaluate.nll_objective(make_net(arm, layers, seed=seed), text(8, T), text(8, T))
             for seed in range(3)
         )
-        return sum(evaluate.feed_forward_gradient_norms(loss)[-1] for loss in losses) / 3
+        return sum(evaluate.W_2_gradient_norm_per_layer(loss)[-1] for loss in losses) / 3
 
     assert top_gradient("pre", 16) / top_gradient("pre", 2) < 0.5
     assert 0.7 < top_gradient("post", 16) / top_gradient("post", 2) < 1.5
@@ -138,12 +138,15 @@ def test_gradients_fall_with_depth_in_pre_ln_and_not_in_post_ln():
 
 def test_residual_streams_are_those_between_blocks():
     net, x = make_net(), text(3, T)
-    first, second, last = evaluate.residual_streams(net, x)
+    first, second, last = evaluate.residual_stream_per_layer(net, x)
     torch.testing.assert_close(net.blocks[0](first, T), second)
     torch.testing.assert_close(net(x), net.readout(net.top(last)).view(3, T, V))
     ones = torch.ones(4, D, dtype=torch.float64)
-    assert evaluate.fraction_along_ones(ones) == pytest.approx(1.0)
-    assert evaluate.fraction_along_ones(ones * torch.tensor([1, -1.0] * (D // 2))) == 0
+    assert evaluate.squared_norm_fraction_along_ones(ones) == pytest.approx(1.0)
+    assert (
+        evaluate.squared_norm_fraction_along_ones(ones * torch.tensor([1, -1.0] * (D // 2)))
+        == 0
+    )
     assert (
         evaluate.largest_over_median_activation(torch.tensor([[1.0, -1.0, 1.0, -50.0]])) == 50
     )

@@ -45,9 +45,9 @@ from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.papers.claims.entries import Statement, load_statements, parse_call
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, FormulaOutcome
 from lnlab.papers.transformer.evaluate import (
-    nll,
-    residual_streams,
-    variances_and_gradient_norms,
+    nll_per_character,
+    residual_stream_per_layer,
+    stream_variances_and_W_2_gradient_norms,
 )
 from lnlab.papers.transformer.model import ARMS, Transformer
 from lnlab.training.random_state import default_dtype, generator
@@ -875,7 +875,7 @@ def untrained_transformer_and_batch(
     with default_dtype(torch.float64):
         net = Transformer(27, 16, layers, WIDTH, 4, ARMS[arm])
     net.initialize_(
-        lambda name: generator(f"{name} of seed {seed}"), scaled=scaled_initialization
+        lambda name: generator(f"{name} of seed {seed}"), scaled_branches=scaled_initialization
     )
     for norm in net.modules():
         if isinstance(norm, AffineNormalizer):
@@ -889,7 +889,7 @@ def last_stream_variance(seed: int, arm: str, *, scaled_initialization: bool = F
     net, x, _ = untrained_transformer_and_batch(
         seed, arm, scaled_initialization=scaled_initialization
     )
-    return float(residual_streams(net, x)[-1].var(1, correction=0).mean())
+    return float(residual_stream_per_layer(net, x)[-1].var(1, correction=0).mean())
 
 
 @register_check
@@ -923,7 +923,9 @@ def first_last_layer_gradient_ratio(
 ) -> float:
     """Return ||dL/dW_2|| of the "first" layer over that of the last, or of the "last"."""
     with torch.enable_grad():
-        _, gradients = variances_and_gradient_norms(*untrained_transformer_and_batch(seed, arm))
+        _, gradients = stream_variances_and_W_2_gradient_norms(
+            *untrained_transformer_and_batch(seed, arm)
+        )
     ratio = gradients[0] / gradients[-1]
     return ratio if numerator == "first" else 1 / ratio
 
@@ -936,7 +938,7 @@ def skip_path_gradient_factor_per_layer(seed: int, arm: str) -> float:
     """
     net, x, _ = untrained_transformer_and_batch(seed, arm)
     logs = []
-    for block, h in zip(net.blocks, residual_streams(net, x)[:-1], strict=True):
+    for block, h in zip(net.blocks, residual_stream_per_layer(net, x)[:-1], strict=True):
         for branch in (block.attention, block.feed_forward):
             total = branch.alpha * h + branch.f(branch.before(h), x.shape[1])
             logs.append((branch.alpha / total.std(1, correction=0)).log().mean())
@@ -981,9 +983,9 @@ def rms_norm_output_change_by_input_scale(seed: int) -> float:
 def largest_radial_gradient_cosine(seed: int) -> float:
     """Return the part of the gradient of the last stream that lies along it."""
     net, x, y = untrained_transformer_and_batch(seed, "pre", 4)
-    stream = residual_streams(net, x)[-1].requires_grad_()
+    stream = residual_stream_per_layer(net, x)[-1].requires_grad_()
     with torch.enable_grad():
-        (g,) = grad(nll(net.readout(net.top(stream)), y.flatten()), stream)
+        (g,) = grad(nll_per_character(net.readout(net.top(stream)), y.flatten()), stream)
     along = (stream * g).sum(1) / (stream.norm(dim=1) * g.norm(dim=1))
     return float(along.abs().max())
 

@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Experiment": ".experiment",
-        "pairwise_order_violation": ".model",
+        "order_violation_matrix": ".model",
         "parse_caption": ".data",
     },
 )

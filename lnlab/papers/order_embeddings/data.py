@@ -1,7 +1,7 @@
 """Images with captions: scenes generated here, and COCO in two layouts.
 
 An image is a vector of features, never pixels: outputs of a network, or the categories and
-places of the things in it (:func:`box_features`).
+places of the things in it (:func:`features_per_category`).
 """
 
 import hashlib
@@ -40,25 +40,29 @@ class Boxes:
     """The things in an image, each with the rectangle around it."""
 
     categories: np.ndarray  # the number of each thing's category (n,)
-    corners: np.ndarray  # left, top, right, bottom (n, 4), fractions of width and height
+    left_top_right_bottom: (
+        np.ndarray
+    )  # left, top, right, bottom (n, 4), fractions of width and height
 
     @property
     def centres(self) -> np.ndarray:
         """The middle of each box (n, 2), across and down."""
-        return (self.corners[:, :2] + self.corners[:, 2:]) / 2
+        return (self.left_top_right_bottom[:, :2] + self.left_top_right_bottom[:, 2:]) / 2
 
 
-def box_features(boxes: Boxes, categories: int) -> np.ndarray:
+def features_per_category(boxes: Boxes, num_categories: int) -> np.ndarray:
     """Return the features of an image (4 * categories,), float32.
 
     Of each category log(1 + count), the root of the area of all boxes, and their mean centre,
     from the centre of the image (-1 to 1); zeros for a category without boxes.
     """
-    areas = np.prod(boxes.corners[:, 2:] - boxes.corners[:, :2], axis=1)
-    count = np.bincount(boxes.categories, minlength=categories)
-    area = np.bincount(boxes.categories, areas, minlength=categories)
+    areas = np.prod(
+        boxes.left_top_right_bottom[:, 2:] - boxes.left_top_right_bottom[:, :2], axis=1
+    )
+    count = np.bincount(boxes.categories, minlength=num_categories)
+    area = np.bincount(boxes.categories, areas, minlength=num_categories)
     middle = [
-        np.bincount(boxes.categories, 2 * centre - 1, minlength=categories)
+        np.bincount(boxes.categories, 2 * centre - 1, minlength=num_categories)
         / np.maximum(count, 1)
         for centre in boxes.centres.T
     ]
@@ -69,17 +73,19 @@ def box_features(boxes: Boxes, categories: int) -> np.ndarray:
 class CaptionedImages:
     """Images by their features, each with five captions."""
 
-    names: tuple[str, ...]  # of the images (N,)
+    image_names: tuple[str, ...]  # of the images (N,)
     features: np.ndarray  # (N, D), float32; of large sets part of a file, read when it is used
-    captions: tuple[str, ...]  # (5 N,), image by image, words separated by spaces
+    captions_in_image_order: tuple[
+        str, ...
+    ]  # (5 N,), image by image, words separated by spaces
     boxes: tuple[Boxes, ...] = ()  # the things in each image, where they are known
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.image_names)
 
-    def captions_of(self, index: int) -> tuple[str, ...]:
+    def captions_of_image(self, index: int) -> tuple[str, ...]:
         """Return the captions of an image."""
-        return self.captions[PER_IMAGE * index : PER_IMAGE * (index + 1)]
+        return self.captions_in_image_order[PER_IMAGE * index : PER_IMAGE * (index + 1)]
 
 
 Splits = dict[str, CaptionedImages]
@@ -103,7 +109,7 @@ FILES = {
 """The files of each source, below its folder."""
 
 
-def read_coco(folder: Path) -> Splits:
+def read_coco_with_stored_features(folder: Path) -> Splits:
     """Read ``{train,val,test}.txt``, a caption a line, and their features in ``.npy`` files.
 
     The authors have cut the captions into words.
@@ -112,7 +118,7 @@ def read_coco(folder: Path) -> Splits:
     for split, name in COCO_SPLITS.items():
         text, array = folder / f"{name}.txt", folder / "images" / "10crop" / f"{name}.npy"
         captions = tuple(" ".join(line.split()) for line in read_text(text).splitlines())
-        features = _read_features(array)
+        features = _read_feature_array(array)
         names = tuple(f"{name} {index}" for index in range(len(features)))
         if len(captions) != PER_IMAGE * len(features):
             raise ValueError(
@@ -123,14 +129,14 @@ def read_coco(folder: Path) -> Splits:
     return splits
 
 
-def _read_features(path: Path) -> np.ndarray:
+def _read_feature_array(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # of a damaged file numpy raises a dozen kinds
         raise ValueError(f"{path} is damaged, or no .npy file of numbers: {error}") from error
 
 
-def read_coco_boxes(folder: Path, split: int) -> Splits:
+def read_coco_with_box_features(folder: Path, split_number: int) -> Splits:
     """Read ``captions_val2017.json`` and ``coco_val2017.txt``: 4,952 images.
 
     A thousand validate, a thousand test, the others train; ``split`` decides which.
@@ -140,7 +146,7 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
     )
     categories = read_coco_categories(folder)
     boxes = _read_coco_boxes(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
-    order = sort_by_hash(boxes, split)
+    order = sort_by_hash(boxes, split_number)
     if len(order) <= 2 * HELD_OUT:
         raise ValueError(f"{folder}: {len(order)} images, {2 * HELD_OUT} of them held out.")
     splits = {
@@ -151,7 +157,9 @@ def read_coco_boxes(folder: Path, split: int) -> Splits:
     return {
         name: CaptionedImages(
             tuple(chosen),
-            np.stack([box_features(boxes[image], len(categories)) for image in chosen]),
+            np.stack(
+                [features_per_category(boxes[image], len(categories)) for image in chosen]
+            ),
             tuple(text for image in chosen for text in captions[image][:PER_IMAGE]),
             tuple(boxes[image] for image in chosen),
         )
@@ -186,7 +194,9 @@ def _read_coco_captions_and_sizes(
 
 
 def _read_coco_boxes(
-    path: Path, sizes: Mapping[str, tuple[int, int]], categories: int
+    path: Path,
+    image_sizes: Mapping[str, tuple[int, int]],
+    num_categories: int,
 ) -> dict[str, Boxes]:
     """Return the boxes of each image that has any: lines of a name, and five numbers a box."""
     boxes = {}
@@ -195,15 +205,16 @@ def _read_coco_boxes(
         if not numbers:
             continue
         rows = None
-        if len(numbers) % 5 == 0 and all(map(str.isdecimal, numbers)) and name in sizes:
+        if len(numbers) % 5 == 0 and all(map(str.isdecimal, numbers)) and name in image_sizes:
             rows = np.array(numbers, int).reshape(-1, 5)
-        if rows is None or not ((rows[:, 4] >= 1) & (rows[:, 4] <= categories)).all():
+        if rows is None or not ((rows[:, 4] >= 1) & (rows[:, 4] <= num_categories)).all():
             raise ValueError(
                 f"{path}, line {number}: expected the name of an image with captions and, for "
-                f"each box, five whole numbers, the last a category from 1 to {categories}, "
+                f"each box, five whole numbers, the last a category from 1 to "
+                f"{num_categories}, "
                 f"found {line[:60]!r}."
             )
-        corners = rows[:, [1, 0, 3, 2]] / np.array(sizes[name] * 2)
+        corners = rows[:, [1, 0, 3, 2]] / np.array(image_sizes[name] * 2)
         boxes[name] = Boxes(rows[:, 4] - 1, corners)
     return boxes
 
@@ -241,7 +252,7 @@ class Noun:
     def __str__(self) -> str:
         return " ".join(filter(None, ["a", self.size, self.colour, self.shape]))
 
-    def describes(self, other: "Noun") -> bool:
+    def is_same_or_more_general_than(self, other: "Noun") -> bool:
         """Return True if every thing that ``other`` names may also be named by this."""
         return (
             self.shape in ("thing", other.shape, SHAPES.get(other.shape))
@@ -249,7 +260,7 @@ class Noun:
             and self.size in ("", other.size)
         )
 
-    def generalizations(self) -> Iterator["Noun"]:
+    def one_step_generalizations(self) -> Iterator["Noun"]:
         """Yield the nouns that are one step more general."""
         if self.shape != "thing":
             yield replace(self, shape=SHAPES.get(self.shape, "thing"))
@@ -279,19 +290,20 @@ class CaptionMeaning:
             relation = OPPOSITE.get(self.relation, "") if turned else self.relation
             nouns = [self.nouns[index] for index in chosen]
             if other.relation in ("", relation) and all(
-                wider.describes(noun) for wider, noun in zip(other.nouns, nouns, strict=True)
+                wider.is_same_or_more_general_than(noun)
+                for wider, noun in zip(other.nouns, nouns, strict=True)
             ):
                 return True
         return False
 
-    def generalizations(self) -> Iterator["CaptionMeaning"]:
+    def one_step_generalizations(self) -> Iterator["CaptionMeaning"]:
         """Yield the meanings that are one step more general."""
         if self.relation:
             yield replace(self, relation="")
         elif len(self.nouns) > 1:
             yield from (CaptionMeaning((noun,)) for noun in self.nouns)
         for index, noun in enumerate(self.nouns):
-            for wider in noun.generalizations():
+            for wider in noun.one_step_generalizations():
                 nouns = (*self.nouns[:index], wider, *self.nouns[index + 1 :])
                 yield replace(self, nouns=nouns)
 
@@ -308,14 +320,14 @@ def parse_caption(caption: str) -> CaptionMeaning:
     return CaptionMeaning(tuple(_parse_noun(noun, caption) for noun in nouns), relation)
 
 
-def _parse_noun(words: list[str], caption: str) -> Noun:
+def _parse_noun(noun_words: list[str], caption: str) -> Noun:
     colours = (*COLOURS, *dict.fromkeys(COLOURS.values()))
     shapes = ("thing", *dict.fromkeys(SHAPES.values()), *SHAPES)
     noun = {}
     for field, known in (("size", tuple(SIZES)), ("colour", colours), ("shape", shapes)):
-        if words and words[0] in known:
-            noun[field], *words = words
-    if words or "shape" not in noun:
+        if noun_words and noun_words[0] in known:
+            noun[field], *noun_words = noun_words
+    if noun_words or "shape" not in noun:
         raise ValueError(
             f"{caption!r} is not understood: say it like 'a small red heart left of a square', "
             f"each thing by its size ({', '.join(SIZES)}) or none, its colour "
@@ -329,7 +341,7 @@ def most_specific_nouns(scene: Boxes) -> list[Noun]:
     """Return the most special noun of each thing of a scene."""
     nouns = []
     for category, (left, top, right, bottom) in zip(
-        scene.categories, scene.corners, strict=True
+        scene.categories, scene.left_top_right_bottom, strict=True
     ):
         colour, shape = CATEGORIES[category].split()
         size = "large" if max(right - left, bottom - top) > LARGE else "small"
@@ -342,7 +354,7 @@ def is_true_of_scene(meaning: CaptionMeaning, scene: Boxes) -> bool:
     full, centres = most_specific_nouns(scene), scene.centres
     for chosen in permutations(range(len(full)), len(meaning.nouns)):
         pairs = zip(meaning.nouns, chosen, strict=True)
-        if not all(noun.describes(full[index]) for noun, index in pairs):
+        if not all(noun.is_same_or_more_general_than(full[index]) for noun, index in pairs):
             continue
         if not meaning.relation:
             return True
@@ -353,18 +365,22 @@ def is_true_of_scene(meaning: CaptionMeaning, scene: Boxes) -> bool:
 
 
 @cache  # once in a process: arms of a comparison have the same
-def make_scenes(max_train: int | None, sizes: tuple[tuple[str, int], ...]) -> Splits:
+def generate_captioned_scenes(
+    max_train: int | None, scenes_per_split: tuple[tuple[str, int], ...]
+) -> Splits:
     """Generate scenes and five captions of each; of training scenes at most ``max_train``."""
     splits = {}
-    for split, count in sizes:
+    for split, count in scenes_per_split:
         rng = random.Random(f"scenes to {split}")
         if max_train is not None and split == "train":
             count = min(count, max_train)
         scenes = [random_scene(rng) for _ in range(count)]
-        captions = [random_caption(rng, scene, k) for scene in scenes for k in range(PER_IMAGE)]
+        captions = [
+            random_true_caption(rng, scene, k) for scene in scenes for k in range(PER_IMAGE)
+        ]
         splits[split] = CaptionedImages(
             tuple(f"scene {index}" for index in range(count)),
-            np.stack([box_features(scene, len(CATEGORIES)) for scene in scenes]),
+            np.stack([features_per_category(scene, len(CATEGORIES)) for scene in scenes]),
             tuple(map(str, captions)),
             tuple(scenes),
         )
@@ -383,7 +399,7 @@ def random_scene(rng: random.Random) -> Boxes:
     return Boxes(np.array(categories), np.array(corners))
 
 
-def random_caption(rng: random.Random, scene: Boxes, index: int) -> CaptionMeaning:
+def random_true_caption(rng: random.Random, scene: Boxes, generality: int) -> CaptionMeaning:
     """Draw a true caption: the larger its index among those of a scene, the more general."""
     first, second = rng.sample(range(len(scene.categories)), 2)
     offset = scene.centres[first] - scene.centres[second]
@@ -393,8 +409,8 @@ def random_caption(rng: random.Random, scene: Boxes, index: int) -> CaptionMeani
     nouns = most_specific_nouns(scene)
     relation = rng.choice(relations) if relations else ""
     meaning = CaptionMeaning((nouns[first], nouns[second]), relation)
-    for _ in range(rng.randrange(2 * index + 1)):
-        meaning = rng.choice([*meaning.generalizations()] or [meaning])
+    for _ in range(rng.randrange(2 * generality + 1)):
+        meaning = rng.choice([*meaning.one_step_generalizations()] or [meaning])
     return meaning
 
 
@@ -433,19 +449,21 @@ class Captions(Dataset[CaptionedImages]):
     def vocabulary(self) -> Vocabulary:
         """The words of the training and validation captions, as the authors have it."""
         assert self.valid is not None  # every source of captions has them
-        captions = (*self.train.captions, *self.valid.captions)
+        captions = (*self.train.captions_in_image_order, *self.valid.captions_in_image_order)
         return Vocabulary(frequent_words(Counter(" ".join(captions).split())))
 
     @cached_property
-    def entailment_pairs(self) -> tuple[tuple[str, str], ...]:
+    def entailing_and_entailed_captions(self) -> tuple[tuple[str, str], ...]:
         """Pairs of captions of which the second is true wherever the first is.
 
         Of scenes the first test captions with their generalizations, of photographs nouns and
         their hypernyms. All words are in the vocabulary.
         """
         if self.source is SCENES:
-            meanings = map(parse_caption, self.test.captions[:ENTAILING])
-            pairs = [(str(m), str(wider)) for m in meanings for wider in m.generalizations()]
+            meanings = map(parse_caption, self.test.captions_in_image_order[:ENTAILING])
+            pairs = [
+                (str(m), str(wider)) for m in meanings for wider in m.one_step_generalizations()
+            ]
         else:
             groups = HYPERNYMS.items()
             pairs = [(f"a {word}", wider) for wider, words in groups for word in words.split()]
@@ -454,7 +472,7 @@ class Captions(Dataset[CaptionedImages]):
             pair for pair in dict.fromkeys(pairs) if known >= {*" ".join(pair).split()}
         )
 
-    def true_of_test_images(self, caption: str) -> np.ndarray | None:
+    def truth_per_test_image(self, caption: str) -> np.ndarray | None:
         """Return where a caption is true of a test image (N,); None if unknown."""
         if self.source is not SCENES:
             return None
@@ -466,7 +484,7 @@ class Captions(Dataset[CaptionedImages]):
         for split, images in self._splits.items():
             features = images.features
             total.update(f"{split} {features.dtype} {features.shape}\n".encode())
-            for text in (*images.names, *images.captions):
+            for text in (*images.image_names, *images.captions_in_image_order):
                 total.update(text.encode() + b"\n")
             for start in range(0, len(images), CHUNK):
                 total.update(np.ascontiguousarray(features[start : start + CHUNK]).data)
@@ -485,15 +503,17 @@ def load(
 ) -> Captions:
     """Return the images and captions of a source; the options are those of ``sources.toml``."""
     if source is SCENES:
-        read = partial(make_scenes, max_train, tuple(SCENE_SIZES.items()))
+        read = partial(generate_captioned_scenes, max_train, tuple(SCENE_SIZES.items()))
         return Captions(source, read, lambda: f"{max_train} {SCENE_SIZES}", CATEGORIES)
     folder = path or data_folder() / source.name
     files = require_files(source, folder, FILES[source.name])
 
-    def key() -> str:
+    def cache_key() -> str:
         return f"{split} {hash_file_stats(files)}"
 
     if source is COCO:
-        return Captions(source, lambda: read_coco(folder), key)
+        return Captions(source, lambda: read_coco_with_stored_features(folder), cache_key)
     categories = read_coco_categories(folder)
-    return Captions(source, lambda: read_coco_boxes(folder, split), key, categories)
+    return Captions(
+        source, lambda: read_coco_with_box_features(folder, split), cache_key, categories
+    )

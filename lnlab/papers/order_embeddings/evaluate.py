@@ -42,8 +42,8 @@ def embed_images(net: OrderEmbedding, images: CaptionedImages) -> Tensor:
         return net.embed_images(features.to(net.W.device, net.W.dtype)).cpu()
 
 
-def order_violations(captions: Tensor, images: Tensor) -> Tensor:
-    """Return :func:`.model.pairwise_order_violation` (C, P), in less memory."""
+def low_memory_order_violation_matrix(captions: Tensor, images: Tensor) -> Tensor:
+    """Return :func:`.model.order_violation_matrix` (C, P), in less memory."""
     violations = captions.new_empty(len(captions), len(images))
     for row, caption in zip(violations, captions, strict=True):  # a row fits the cache
         beyond = (caption - images).clamp_(min=0)
@@ -51,22 +51,22 @@ def order_violations(captions: Tensor, images: Tensor) -> Tensor:
     return violations
 
 
-def image_and_caption_ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
+def best_caption_and_image_ranks(violation_matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Return the ranks of images by their best caption (P,), and of captions (C,).
 
     Of violations (C, P), each image with C / P captions. Ranks begin at 1. Half of the ties
     count as nearer: a model that cannot distinguish images is no better than chance. A right
     pair that is NaN or infinite has the rank NaN.
     """
-    C, P = violation.shape
+    C, P = violation_matrix.shape
     image = torch.arange(C) // (C // P)
-    right = violation[torch.arange(C), image]  # (C,)
-    nearer = (violation < right[:, None]).sum(1)
-    ties = (violation == right[:, None]).sum(1) - 1
+    right = violation_matrix[torch.arange(C), image]  # (C,)
+    nearer = (violation_matrix < right[:, None]).sum(1)
+    ties = (violation_matrix == right[:, None]).sum(1) - 1
     best = right.view(P, -1).min(1).values  # (P,)
     others = image[:, None] != torch.arange(P)  # (C, P)
-    nearer_captions = ((violation < best) & others).sum(0)
-    tied_captions = ((violation == best) & others).sum(0)
+    nearer_captions = ((violation_matrix < best) & others).sum(0)
+    tied_captions = ((violation_matrix == best) & others).sum(0)
     unknown = torch.tensor(torch.nan)
     return (
         torch.where(best.isfinite(), 1 + nearer_captions + tied_captions / 2, unknown),
@@ -74,49 +74,53 @@ def image_and_caption_ranks(violation: Tensor) -> tuple[Tensor, Tensor]:
     )
 
 
-def rank_metrics(rank: Tensor, prefix: str) -> dict[str, float]:
+def recalls_and_mean_rank(ranks: Tensor, prefix: str) -> dict[str, float]:
     """Return R@1, R@5 and R@10 in per cent, and the mean rank."""
-    metrics = {f"{prefix}_r{K}": 100 * float((rank <= K).double().mean()) for K in TOP_K}
-    return metrics | {f"{prefix}_mean_rank": float(rank.double().mean())}
+    metrics = {f"{prefix}_r{K}": 100 * float((ranks <= K).double().mean()) for K in TOP_K}
+    return metrics | {f"{prefix}_mean_rank": float(ranks.double().mean())}
 
 
-def retrieval_metrics(violation: Tensor, prefix: str, fold: int) -> dict[str, float]:
+def mean_retrieval_metrics_over_folds(
+    violation_matrix: Tensor, prefix: str, fold_size: int
+) -> dict[str, float]:
     """Return the metrics of both directions, ``<prefix>_caption_r1`` ...: means over folds.
 
     A fold has ``fold`` images; a smaller last fold is left out, unless it is the only one.
     """
-    C, P = violation.shape
-    each, fold = C // P, min(fold, P)
+    C, P = violation_matrix.shape
+    each, fold_size = C // P, min(fold_size, P)
     folds = []
-    for start in range(0, P - fold + 1, fold):
-        rows = slice(each * start, each * (start + fold))
-        of_images, of_captions = image_and_caption_ranks(violation[rows, start : start + fold])
+    for start in range(0, P - fold_size + 1, fold_size):
+        rows = slice(each * start, each * (start + fold_size))
+        of_images, of_captions = best_caption_and_image_ranks(
+            violation_matrix[rows, start : start + fold_size]
+        )
         folds.append(
-            rank_metrics(of_images, f"{prefix}_caption")
-            | rank_metrics(of_captions, f"{prefix}_image")
+            recalls_and_mean_rank(of_images, f"{prefix}_caption")
+            | recalls_and_mean_rank(of_captions, f"{prefix}_image")
         )
     return {name: float(np.mean([metrics[name] for metrics in folds])) for name in folds[0]}
 
 
-def image_recall_sum(metrics: Mapping[str, float], prefix: str = "valid") -> float:
+def image_retrieval_recall_sum(metrics: Mapping[str, float], prefix: str = "valid") -> float:
     """Return R@1 + R@5 + R@10 of image retrieval, at most 300, which selects the model."""
     return sum(metrics[f"{prefix}_image_r{K}"] for K in TOP_K)
 
 
-def chance_metrics(images: int) -> dict[str, float]:
+def chance_retrieval_metrics(num_images: int) -> dict[str, float]:
     """Return the expected metrics of guessing in a fold of so many images."""
-    captions = images * PER_IMAGE
+    captions = num_images * PER_IMAGE
     metrics = {}
     for K in TOP_K:
         missed = comb(captions - PER_IMAGE, K) / comb(captions, K)
         metrics[f"caption_r{K}"] = 100 * (1 - missed)
-        metrics[f"image_r{K}"] = 100 * K / images
+        metrics[f"image_r{K}"] = 100 * K / num_images
     metrics["caption_mean_rank"] = (captions + 1) / (PER_IMAGE + 1)
-    metrics["image_mean_rank"] = (images + 1) / 2
+    metrics["image_mean_rank"] = (num_images + 1) / 2
     return metrics
 
 
-def bag_of_words_baseline(dataset: Captions, fold: int = 1000) -> dict[str, float]:
+def bag_of_words_baseline_metrics(dataset: Captions, fold_size: int = 1000) -> dict[str, float]:
     """Return the test metrics of ridge regression from a caption's set of words to features.
 
     Distances are by the cosine of standardised and predicted features. Validation selects the
@@ -129,27 +133,32 @@ def bag_of_words_baseline(dataset: Captions, fold: int = 1000) -> dict[str, floa
     assert valid is not None  # every source of captions has them
     settings: Any = {"analyzer": str.split, "dtype": np.float64}
     words = CountVectorizer(binary=True, min_df=MIN_COUNT, **settings)
-    x = words.fit_transform(train.captions)
+    x = words.fit_transform(train.captions_in_image_order)
     mean, std = train.features.mean(0), train.features.std(0) + 1e-6
 
-    def standardised(images: CaptionedImages) -> np.ndarray:
+    def standardized_features(images: CaptionedImages) -> np.ndarray:
         return (images.features - mean) / std
 
-    def distances(model: Ridge, images: CaptionedImages) -> Tensor:
-        predicted, true = model.predict(words.transform(images.captions)), standardised(images)
+    def cosine_distances(model: Ridge, images: CaptionedImages) -> Tensor:
+        predicted, true = (
+            model.predict(words.transform(images.captions_in_image_order)),
+            standardized_features(images),
+        )
         predicted /= np.linalg.norm(predicted, axis=1, keepdims=True) + 1e-12
         true = true / (np.linalg.norm(true, axis=1, keepdims=True) + 1e-12)
         return torch.from_numpy(1 - predicted @ true.T)
 
-    y = np.repeat(standardised(train), PER_IMAGE, axis=0)
+    y = np.repeat(standardized_features(train), PER_IMAGE, axis=0)
     models = [
         Ridge(alpha, solver="cholesky", fit_intercept=False).fit(x, y) for alpha in PENALTIES
     ]
     best = max(
         models,
-        key=lambda m: image_recall_sum(retrieval_metrics(distances(m, valid), "valid", fold)),
+        key=lambda m: image_retrieval_recall_sum(
+            mean_retrieval_metrics_over_folds(cosine_distances(m, valid), "valid", fold_size)
+        ),
     )
-    return retrieval_metrics(distances(best, test), "test", fold)
+    return mean_retrieval_metrics_over_folds(cosine_distances(best, test), "test", fold_size)
 
 
 def entailment_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
@@ -160,11 +169,11 @@ def entailment_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, floa
     ``direction_accuracy``: the fraction of the pairs that violate the order less than the other
     way round.
     """
-    if not dataset.entailment_pairs:
+    if not dataset.entailing_and_entailed_captions:
         return {}
     special, general = (
         embed_captions(net, texts, dataset.vocabulary)
-        for texts in zip(*dataset.entailment_pairs, strict=True)
+        for texts in zip(*dataset.entailing_and_entailed_captions, strict=True)
     )
     forth = (general - special).relu().square().sum(1)
     back = (special - general).relu().square().sum(1)
@@ -183,15 +192,17 @@ def retrieval_and_entailment_metrics(
     """Return the metrics of a model: of the first ``fold`` validation images, as the authors
     have it, and with ``include_test`` of the test."""
 
-    def violations(images: CaptionedImages) -> Tensor:
-        captions = embed_captions(net, images.captions, dataset.vocabulary)
-        return order_violations(captions, embed_images(net, images))
+    def violation_matrix_of(images: CaptionedImages) -> Tensor:
+        captions = embed_captions(net, images.captions_in_image_order, dataset.vocabulary)
+        return low_memory_order_violation_matrix(captions, embed_images(net, images))
 
     assert dataset.valid is not None  # every source of captions has them
-    violation = violations(dataset.valid)[: PER_IMAGE * fold, :fold]
-    metrics = retrieval_metrics(violation, "valid", fold)
-    metrics["valid_recall"] = image_recall_sum(metrics)
+    violation = violation_matrix_of(dataset.valid)[: PER_IMAGE * fold, :fold]
+    metrics = mean_retrieval_metrics_over_folds(violation, "valid", fold)
+    metrics["valid_recall"] = image_retrieval_recall_sum(metrics)
     metrics |= entailment_metrics(net, dataset)
     if include_test:
-        metrics |= retrieval_metrics(violations(dataset.test), "test", fold)
+        metrics |= mean_retrieval_metrics_over_folds(
+            violation_matrix_of(dataset.test), "test", fold
+        )
     return metrics

@@ -123,15 +123,17 @@ class CaptionBatches(Bucketed):
             raise ValueError(
                 f"a batch of {batch_size} cannot be taken from {len(images)} images."
             )
-        words, lengths = vocabulary.encode_batch(images.captions)
+        words, lengths = vocabulary.encode_batch(images.captions_in_image_order)
 
-        def batch(captions: list[int]) -> tuple[ImageCaptionPairs, Tensor]:
-            index, counts = torch.tensor(captions) // PER_IMAGE, lengths[captions]
+        def make_batch(caption_indices: list[int]) -> tuple[ImageCaptionPairs, Tensor]:
+            index, counts = torch.tensor(caption_indices) // PER_IMAGE, lengths[caption_indices]
             features = torch.from_numpy(np.asarray(images.features[index.numpy()])).to(dtype)
-            pairs = ImageCaptionPairs(features, words[captions, : int(counts.max())], counts)
+            pairs = ImageCaptionPairs(
+                features, words[caption_indices, : int(counts.max())], counts
+            )
             return pairs, index
 
-        super().__init__(range(len(images)), batch, batch_size, seeds, device, fill=END)
+        super().__init__(range(len(images)), make_batch, batch_size, seeds, device, fill=END)
 
     def __len__(self) -> int:
         """Return the number of updates in an epoch."""

@@ -22,9 +22,9 @@ class ImageCaptionPairs(NamedTuple):
     """Images, each with one of its captions."""
 
     features: Tensor  # of the images (B, D)
-    words: Tensor  # the captions, each word by its number (B, T)
-    lengths: Tensor  # words of each caption (B,), on the CPU
-    on_cpu = ("lengths",)
+    word_numbers: Tensor  # the captions, each word by its number (B, T)
+    caption_lengths: Tensor  # words of each caption (B,), on the CPU
+    on_cpu = ("caption_lengths",)
 
 
 class OrderEmbedding(VocabularyCheckedModel):
@@ -61,12 +61,12 @@ class OrderEmbedding(VocabularyCheckedModel):
         )
 
     def forward(self, pairs: ImageCaptionPairs) -> tuple[Tensor, Tensor]:
-        captions = self.embed_captions(pairs.words, pairs.lengths)
+        captions = self.embed_captions(pairs.word_numbers, pairs.caption_lengths)
         return captions, self.embed_images(pairs.features)
 
-    def embed_captions(self, words: Tensor, lengths: Tensor) -> Tensor:
+    def embed_captions(self, word_numbers: Tensor, lengths: Tensor) -> Tensor:
         """Return captions (B, T) of so many words (B,) as points (B, H)."""
-        _, last = self.reader(self.word[words.T], lengths=lengths)
+        _, last = self.reader(self.word[word_numbers.T], lengths=lengths)
         h = last[-1]
         return (F.normalize(h, dim=-1) if self.unit_captions else h).abs()
 
@@ -75,7 +75,7 @@ class OrderEmbedding(VocabularyCheckedModel):
         return F.normalize(F.linear(features, self.W, self.b), dim=-1).abs()
 
 
-def pairwise_order_violation(captions: Tensor, images: Tensor) -> Tensor:
+def order_violation_matrix(captions: Tensor, images: Tensor) -> Tensor:
     """Return max(0, s - i)^2, summed over units: (C, H), (P, H) to (C, P).
 
     It is 0 where no unit of the caption s exceeds that of the image i (Vendrov et al., 2016,
@@ -86,15 +86,15 @@ def pairwise_order_violation(captions: Tensor, images: Tensor) -> Tensor:
 
 
 def contrastive_loss(
-    captions: Tensor, images: Tensor, indices: Tensor, margin: float
+    captions: Tensor, images: Tensor, image_indices: Tensor, margin: float
 ) -> Tensor:
     """Return the hinge loss of points (B, H) (Vendrov et al., 2016, eq. 5), summed.
 
     ``indices`` are those of the images (B,): an image twice in a batch is no false pair.
     """
-    violation = pairwise_order_violation(captions, images)
+    violation = order_violation_matrix(captions, images)
     right = violation.diagonal()
-    wrong = indices[:, None] != indices
+    wrong = image_indices[:, None] != image_indices
     other_images = (margin + right[:, None] - violation).relu()
     other_captions = (margin + right - violation).relu()
     return ((other_images + other_captions) * wrong).sum()

@@ -105,7 +105,7 @@ class CaptionSearch:
         self.models, self.dataset = dict(models), dataset
         self.pictures = cache(lambda net: evaluate.embed_images(models[net], dataset.test))
         self.of_scenes = dataset.source is SCENES
-        captions = dataset.test.captions[: FIRST * PER_IMAGE : PER_IMAGE]
+        captions = dataset.test.captions_in_image_order[: FIRST * PER_IMAGE : PER_IMAGE]
         self.examples = EXAMPLES if self.of_scenes else captions
 
     def parse_or_check(self, caption: str) -> CaptionMeaning | None:
@@ -125,7 +125,8 @@ class CaptionSearch:
         if not self.dataset.test.boxes:
             return []
         boxes, objects = self.dataset.test.boxes[picture], []
-        for kind, box in zip(boxes.categories, boxes.corners.tolist(), strict=True):
+        edges = boxes.left_top_right_bottom.tolist()
+        for kind, box in zip(boxes.categories, edges, strict=True):
             name = self.dataset.categories[kind]
             color_name, shape = name.split() if self.of_scenes else ("", "")
             objects.append(SceneObject(name, shape, color_name, tuple(box)))
@@ -136,15 +137,17 @@ class CaptionSearch:
         meaning, dataset = self.parse_or_check(settings.caption), self.dataset
         text = str(meaning) if meaning else settings.caption.lower()
         typed = self.embed_captions(settings.net, [text])
-        violations = evaluate.order_violations(typed, self.pictures(settings.net))[0]
+        violations = evaluate.low_memory_order_violation_matrix(
+            typed, self.pictures(settings.net)
+        )[0]
         nearest, true = (
             violations.argsort()[:SLOTS].tolist(),
-            dataset.true_of_test_images(settings.caption),
+            dataset.truth_per_test_image(settings.caption),
         )
         less, more, unknown = [], [], []
         if meaning:
-            less = [*map(str, meaning.generalizations())][:NEIGHBOURS]
-            more = more_specific_captions(meaning, dataset.test.captions)
+            less = [*map(str, meaning.one_step_generalizations())][:NEIGHBOURS]
+            more = more_specific_captions(meaning, dataset.test.captions_in_image_order)
         else:
             words = settings.caption.lower().split()
             unknown = [word for word in words if word not in dataset.vocabulary]

@@ -6,8 +6,8 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Experiment": ".experiment",
-        "bag_of_words_scores": ".evaluate",
-        "load_snapshots": ".evaluate",
-        "select_by_ending": ".evaluate",
+        "bag_of_words_scores_by_metric": ".evaluate",
+        "load_snapshot_per_update": ".evaluate",
+        "select_and_strip_suffix": ".evaluate",
     },
 )

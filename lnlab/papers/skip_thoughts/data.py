@@ -66,7 +66,7 @@ def tokenize(sentence: str) -> list[str]:
     ]
 
 
-def split_sentences(text: str) -> Sentences:
+def split_into_tokenized_sentences(text: str) -> Sentences:
     """Split a text into tokenized sentences; empty lines end paragraphs."""
     with name_missing_extra():
         from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
@@ -79,19 +79,25 @@ def split_sentences(text: str) -> Sentences:
     return [tokenize(line) for line in lines if line.split()]
 
 
-def cached_tokens(name: str, text: str, make: Callable[[], Sentences]) -> Sentences:
+def load_or_tokenize(
+    cache_name: str, text: str, tokenize_text: Callable[[], Sentences]
+) -> Sentences:
     """Return the sentences into which ``make`` cuts a text, once on this machine."""
     with name_missing_extra():
         import nltk
 
-    def compute() -> dict[str, np.ndarray]:
-        return {"text": np.frombuffer(join_sentences(make()).encode(), np.uint8)}
+    def tokenized_text_arrays() -> dict[str, np.ndarray]:
+        return {
+            "text": np.frombuffer(
+                join_sentences_by_newlines(tokenize_text()).encode(), np.uint8
+            )
+        }
 
-    arrays = cache_arrays(name, f"{text} {nltk.__version__}", compute)
+    arrays = cache_arrays(cache_name, f"{text} {nltk.__version__}", tokenized_text_arrays)
     return [line.split() for line in arrays["text"].tobytes().decode().split("\n")]
 
 
-def join_sentences(sentences: Sentences) -> str:
+def join_sentences_by_newlines(sentences: Sentences) -> str:
     """Join sentences to a text, a line each, words separated by spaces."""
     return "\n".join(" ".join(words) for words in sentences)
 
@@ -108,7 +114,7 @@ CREDITS = re.compile(r"\s*(?:Produced|Transcribed|E-text prepared)\b.*?\n\s*\n",
 ENCODING = re.compile(rb"^Character set encoding:\s*([\w-]+)", re.M)
 
 
-def read_novel(file: Path) -> Sentences:
+def read_gutenberg_novel(file: Path) -> Sentences:
     """Read the sentences of a novel of Project Gutenberg; cut once on this machine."""
     named = ENCODING.search(file.read_bytes())
     encodings = ["utf-8", *([named[1].decode()] if named else [])]
@@ -122,7 +128,7 @@ def read_novel(file: Path) -> Sentences:
         )
     text = CREDITS.sub("", text[begin.end() : finish.start()], count=1)
     text = text.replace("_", "")  # underscores stand for italics
-    return cached_tokens("sentences", text, lambda: split_sentences(text))
+    return load_or_tokenize("sentences", text, lambda: split_into_tokenized_sentences(text))
 
 
 # Stories, in which the next sentence follows from who did what to whom.
@@ -134,8 +140,8 @@ def read_novel(file: Path) -> Sentences:
 COUNT = 5_000  # stories
 
 
-def _read_csv_rows(name: str) -> list[list[str]]:
-    with Path(__file__).with_name(name).open(encoding="utf-8") as file:
+def _read_csv_rows(file_name: str) -> list[list[str]]:
+    with Path(__file__).with_name(file_name).open(encoding="utf-8") as file:
         return [*csv.reader(file)][1:]
 
 
@@ -181,7 +187,7 @@ class Event:
         return f"{agent} {verb} {whom}", f"{whom} was {FORMS[verb][1]} by {agent}"
 
     @property
-    def consequence(self) -> str:
+    def consequence_sentence(self) -> str:
         """The sentence that follows from the event."""
         if self.verb == "gave":
             return f"now {self.recipient} had the {self.thing} and {self.agent} had nothing"
@@ -190,7 +196,7 @@ class Event:
         return f"so {self.agent} was busy with the {self.thing}"
 
     @property
-    def swapped(self) -> "Event":
+    def with_roles_swapped(self) -> "Event":
         """The event with agent and recipient exchanged; without a recipient the same."""
         if not self.recipient:
             return self
@@ -200,10 +206,10 @@ class Event:
 class StorySetup(NamedTuple):
     """The subject, the people and the mood of a story, which stay."""
 
-    subject: str
+    place: str
     hero: str
     friend: str
-    glad: bool
+    is_glad_story: bool
 
 
 def random_story_setup(rng: Random) -> StorySetup:
@@ -215,19 +221,19 @@ def random_story_setup(rng: Random) -> StorySetup:
 def random_event(rng: Random, setup: StorySetup) -> Event:
     """Draw an action of one of the two people."""
     agent, other = rng.sample([setup.hero, setup.friend], 2)
-    thing = rng.choice([*SUBJECTS[setup.subject]])
+    thing = rng.choice([*SUBJECTS[setup.place]])
     kind = rng.randrange(4)
     if kind == 0:
         return Event(agent, "gave", thing, other)
     if kind == 1:
         return Event(agent, rng.choice([*REACTIONS]), recipient=other)
-    return Event(agent, rng.choice(SUBJECTS[setup.subject][thing].split()), thing)
+    return Event(agent, rng.choice(SUBJECTS[setup.place][thing].split()), thing)
 
 
-def random_event_pair(rng: Random, setup: StorySetup) -> tuple[Event, Event]:
+def random_events_of_one_agent(rng: Random, setup: StorySetup) -> tuple[Event, Event]:
     """Draw two actions of one of the two people, on two things."""
     agent = rng.choice((setup.hero, setup.friend))
-    verbs = SUBJECTS[setup.subject]
+    verbs = SUBJECTS[setup.place]
     first, second = (
         Event(agent, rng.choice(verbs[thing].split()), thing)
         for thing in rng.sample([*verbs], 2)
@@ -235,23 +241,23 @@ def random_event_pair(rng: Random, setup: StorySetup) -> tuple[Event, Event]:
     return first, second
 
 
-def random_opinion(rng: Random, thing: str, other: str, good: bool) -> str:
+def random_opinion_of_thing(rng: Random, thing: str, other_thing: str, is_good: bool) -> str:
     """Draw an opinion about a thing, good or bad; the set of its words does not tell which."""
     word, contrary = rng.choice(GOOD), rng.choice(BAD)
-    if not good:
+    if not is_good:
         word, contrary = contrary, word
     return rng.choice(
         (
             f"the {thing} was {word}",
             f"the {thing} was really {word}",
             f"the {thing} was not {contrary}",
-            f"although the {other} was {contrary} , the {thing} was {word}",
-            f"the {thing} was {word} , although the {other} was {contrary}",
+            f"although the {other_thing} was {contrary} , the {thing} was {word}",
+            f"the {thing} was {word} , although the {other_thing} was {contrary}",
         )
     )
 
 
-def sequence_sentences(first: Event, second: Event) -> tuple[str, str]:
+def before_and_after_sentences(first: Event, second: Event) -> tuple[str, str]:
     """Return two sentences about two events of one agent, the first before the second."""
     agent, one, two = first.agent, f"the {first.thing}", f"the {second.thing}"
     return (
@@ -260,58 +266,66 @@ def sequence_sentences(first: Event, second: Event) -> tuple[str, str]:
     )
 
 
-def report_sentences(speaker: str, event: Event, *, denied: bool) -> tuple[str, str]:
+def negated_report_sentences(
+    speaker: str, event: Event, *, speaker_denies: bool
+) -> tuple[str, str]:
     """Return two sentences in which a speaker denies an event, or does not say that it was.
 
     Both have the same words, denied or not: the "not" is in another place.
     """
-    happened = f"{event.agent} did {'not ' * denied}{FORMS[event.verb][0]} the {event.thing}"
-    says = f"{speaker} did {'' if denied else 'not '}say"
+    happened = (
+        f"{event.agent} did {'not ' * speaker_denies}{FORMS[event.verb][0]} the {event.thing}"
+    )
+    says = f"{speaker} did {'' if speaker_denies else 'not '}say"
     return f"{says} that {happened}", f"that {happened} , {says}"
 
 
 # Episodes of a story, a few sentences each.
 
 
-def tell_event(rng: Random, setup: StorySetup) -> Iterator[str]:
+def tell_event_and_consequence(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell an event and its consequence."""
     event = random_event(rng, setup)
     yield rng.choice(event.paraphrases)
-    yield event.consequence
-    yield f"{event.recipient or event.agent} was {rng.choice(GLAD if setup.glad else SAD)}"
+    yield event.consequence_sentence
+    mood = rng.choice(GLAD if setup.is_glad_story else SAD)
+    yield f"{event.recipient or event.agent} was {mood}"
 
 
-def tell_sequence(rng: Random, setup: StorySetup) -> Iterator[str]:
+def tell_two_events_in_order(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell two events one after the other, and which was the last."""
-    first, second = random_event_pair(rng, setup)
-    yield rng.choice(sequence_sentences(first, second))
+    first, second = random_events_of_one_agent(rng, setup)
+    yield rng.choice(before_and_after_sentences(first, second))
     yield f"{first.agent} began with the {first.thing}"
     yield f"the last thing was the {second.thing}"
 
 
-def tell_denial(rng: Random, setup: StorySetup) -> Iterator[str]:
+def tell_denial_or_silence(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell what somebody did not say, or denied, and who knows of it."""
-    event, speaker = random_event_pair(rng, setup)[0], rng.choice((setup.hero, setup.friend))
+    event, speaker = (
+        random_events_of_one_agent(rng, setup)[0],
+        rng.choice((setup.hero, setup.friend)),
+    )
     denied = rng.random() >= 0.5
-    yield rng.choice(report_sentences(speaker, event, denied=denied))
+    yield rng.choice(negated_report_sentences(speaker, event, speaker_denies=denied))
     if not denied:
         yield f"nobody heard of the {event.thing} , but it was true"
     else:
         yield f"everybody heard of the {event.thing} , and nothing had happened"
 
 
-def tell_opinion(rng: Random, setup: StorySetup) -> Iterator[str]:
+def tell_opinion_and_feeling(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell an opinion about a thing, and a feeling that follows."""
-    thing, other = rng.sample([*SUBJECTS[setup.subject]], 2)
-    yield random_opinion(rng, thing, other, setup.glad)
-    yield f"{setup.hero} {'liked' if setup.glad else 'hated'} the {thing}"
+    thing, other = rng.sample([*SUBJECTS[setup.place]], 2)
+    yield random_opinion_of_thing(rng, thing, other, setup.is_glad_story)
+    yield f"{setup.hero} {'liked' if setup.is_glad_story else 'hated'} the {thing}"
 
 
-def tell_feeling(rng: Random, setup: StorySetup) -> Iterator[str]:
+def tell_feeling_about_event(rng: Random, setup: StorySetup) -> Iterator[str]:
     """Tell a feeling of the narrator, or of one of the people."""
     event, speaker = random_event(rng, setup), rng.choice((setup.hero, setup.friend))
-    adverb = "luckily" if setup.glad else "sadly"
-    mood = rng.choice(GLAD if setup.glad else SAD)
+    adverb = "luckily" if setup.is_glad_story else "sadly"
+    mood = rng.choice(GLAD if setup.is_glad_story else SAD)
     if rng.random() < 0.5:
         yield f"{adverb} , {speaker} knew that {rng.choice(event.paraphrases)}"
         yield f"i was {mood} about it"
@@ -320,7 +334,14 @@ def tell_feeling(rng: Random, setup: StorySetup) -> Iterator[str]:
         yield f"{speaker} was {mood} about it"
 
 
-EPISODES = (tell_event, tell_event, tell_sequence, tell_denial, tell_opinion, tell_feeling)
+EPISODES = (
+    tell_event_and_consequence,
+    tell_event_and_consequence,
+    tell_two_events_in_order,
+    tell_denial_or_silence,
+    tell_opinion_and_feeling,
+    tell_feeling_about_event,
+)
 
 
 def make_stories(count: int, seed: int) -> list[Sentences]:
@@ -333,10 +354,10 @@ def make_stories(count: int, seed: int) -> list[Sentences]:
 
 
 def _tell_story(rng: Random, setup: StorySetup) -> Iterator[str]:
-    yield f"{rng.choice(TIMES)} {setup.hero} met {setup.friend} at the {setup.subject} ."
+    yield f"{rng.choice(TIMES)} {setup.hero} met {setup.friend} at the {setup.place} ."
     for _ in range(rng.randint(2, 4)):
         yield from (f"{line} ." for line in rng.choice(EPISODES)(rng, setup))
-    mood = rng.choice(GLAD if setup.glad else SAD)
+    mood = rng.choice(GLAD if setup.is_glad_story else SAD)
     yield f"{setup.hero} and {setup.friend} went home and were {mood} ."
 
 
@@ -359,21 +380,24 @@ class Books(Dataset[Library]):
         max_length: int,
     ) -> None:
         super().__init__(
-            source, self._blank_long_sentences, lambda: f"{key()} {max_length}", noted=True
+            source,
+            self._read_with_long_sentences_blanked,
+            lambda: f"{key()} {max_length}",
+            noted=True,
         )
         self._read_library, self.max_length = read, max_length
 
     @property
-    def library(self) -> Library:
+    def sentences_by_title(self) -> Library:
         """The sentences of each book, by title; one that is too long is empty."""
         return self._verified["books"]
 
     @property
-    def books(self) -> list[Sentences]:
+    def sentences_per_book(self) -> list[Sentences]:
         """The sentences of each book."""
-        return [*self.library.values()]
+        return [*self.sentences_by_title.values()]
 
-    def _blank_long_sentences(self) -> tuple[dict[str, Library], str]:
+    def _read_with_long_sentences_blanked(self) -> tuple[dict[str, Library], str]:
         library = {
             title: [words if len(words) <= self.max_length else [] for words in book]
             for title, book in self._read_library().items()
@@ -388,14 +412,12 @@ class Books(Dataset[Library]):
     def _digest(self) -> bytes:
         total = hashlib.sha256()
         for title, book in self._splits["books"].items():
-            total.update(f"{title} {len(book)}\n{join_sentences(book)}\0".encode())
+            total.update(f"{title} {len(book)}\n{join_sentences_by_newlines(book)}\0".encode())
         return total.digest()
 
     def __str__(self) -> str:
-        sentences = sum(map(len, self.books))
-        return (
-            f"{self.kind} data: {self.name}; {len(self.books):,} books, {sentences:,} sentences"
-        )
+        books, sentences = len(self.sentences_per_book), sum(map(len, self.sentences_per_book))
+        return f"{self.kind} data: {self.name}; {books:,} books, {sentences:,} sentences"
 
 
 def load(source: Source, path: Path | None = None, *, max_length: int = MAX_LENGTH) -> Books:
@@ -414,16 +436,22 @@ def load(source: Source, path: Path | None = None, *, max_length: int = MAX_LENG
         )
         files = novels + require_files(source, cbt, CBT_FILES)
 
-        def read() -> Library:
-            return {file.name: read_novel(file) for file in novels} | _read_cbt_library(cbt)
+        def read_novels() -> Library:
+            return {
+                file.name: read_gutenberg_novel(file) for file in novels
+            } | _read_cbt_books_by_title(cbt)
+
+        read = read_novels
     else:
         files = _find_text_files(source, folder, "**/*.txt")
 
-        def read() -> Library:
+        def read_bookcorpus() -> Library:
             return {
                 file.relative_to(folder).as_posix(): _read_sentence_lines(file)
                 for file in files
             }
+
+        read = read_bookcorpus
 
     return Books(source, read, lambda: hash_file_stats(files), max_length=max_length)
 
@@ -447,7 +475,7 @@ def _read_sentence_lines(file: Path) -> Sentences:
     return [line.split() for line in read_text(file).lower().split("\n") if line.split()]
 
 
-def _read_cbt_library(folder: Path) -> Library:
+def _read_cbt_books_by_title(folder: Path) -> Library:
     return {
         title: [[BRACKETS.get(word, word) for word in map(str.lower, line)] for line in book]
         for title, book in read_cbt_books(folder).items()
@@ -487,11 +515,11 @@ class EncodedBooks:
     ) -> None:
         self.books, self.tasks = books, dict(tasks or {})
         self.name, self.kind, self.licence = books.name, books.kind, books.licence
-        ends = torch.tensor([len(book) for book in books.books]).cumsum(0)
+        ends = torch.tensor([len(book) for book in books.sentences_per_book]).cumsum(0)
         if max_sentences:
             ends = ends[: 1 + int((ends < max_sentences).sum())]
         self.ends = ends
-        sentences = [*chain.from_iterable(books.books[: len(ends)])]
+        sentences = [*chain.from_iterable(books.sentences_per_book[: len(ends)])]
         held_out = torch.arange(len(sentences)) // STRETCH % EACH == EACH - 1
         trained = zip(sentences, held_out.tolist(), strict=True)
         counts = Counter(word for words, out in trained if not out for word in words)
@@ -508,13 +536,14 @@ class EncodedBooks:
         self.words = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int32)
         self.begins = (self.lengths + 1).cumsum(0) - self.lengths - 1
 
-        def all_three(mask: Tensor) -> Tensor:
+        def holds_three_in_a_row(mask: Tensor) -> Tensor:
             return mask[:-2] & mask[1:-1] & mask[2:]
 
         book = torch.bucketize(torch.arange(len(sentences)), ends, right=True)
-        whole = all_three(self.lengths > 0) & (book[:-2] == book[2:])
+        whole = holds_three_in_a_row(self.lengths > 0) & (book[:-2] == book[2:])
         self.train, self.valid = (
-            (whole & all_three(mask)).nonzero().squeeze(1) + 1 for mask in (~held_out, held_out)
+            (whole & holds_three_in_a_row(mask)).nonzero().squeeze(1) + 1
+            for mask in (~held_out, held_out)
         )
         for name, indices in (("train", self.train), ("validate", self.valid)):
             if not len(indices):
@@ -533,27 +562,27 @@ class EncodedBooks:
         lines = "\n".join([self.books.checksum, *checksums])
         return hashlib.sha256(lines.encode()).hexdigest()
 
-    def sentence(self, index: int) -> str:
+    def sentence_text(self, index: int) -> str:
         """Return a sentence as text."""
         return " ".join(self.sentences[index])
 
-    def passages(self, min_length: int) -> list[range]:
+    def held_out_passages(self, min_sentences: int) -> list[range]:
         """Return the indices of held-out passages of at least so many sentences."""
         breaks = (self.valid.diff() > 1).nonzero().squeeze(1) + 1
         rows = self.valid.tensor_split(breaks)
         passages = [range(int(row[0]) - 1, int(row[-1]) + 2) for row in rows]
-        return [passage for passage in passages if len(passage) >= min_length]
+        return [passage for passage in passages if len(passage) >= min_sentences]
 
-    def triples(self, indices: Tensor) -> SentenceTriples:
+    def sentence_triples(self, indices: Tensor) -> SentenceTriples:
         """Return sentences of one length with their neighbours."""
         counts = torch.stack([self.lengths[indices + side] + 1 for side in (-1, 1)], 1)
-        middle = self._padded_rows(indices, int(self.lengths[indices[0]]) + 1)
+        middle = self._padded_word_numbers(indices, int(self.lengths[indices[0]]) + 1)
         before, after = (
-            self._padded_rows(indices + side, int(counts.max())) for side in (-1, 1)
+            self._padded_word_numbers(indices + side, int(counts.max())) for side in (-1, 1)
         )
         return SentenceTriples(middle, before, after, counts)
 
-    def _padded_rows(self, indices: Tensor, width: int) -> Tensor:
+    def _padded_word_numbers(self, indices: Tensor, width: int) -> Tensor:
         """Return the numbers of sentences (B, width), padded with :data:`END`."""
         position = torch.arange(width)
         mask = position <= self.lengths[indices][:, None]

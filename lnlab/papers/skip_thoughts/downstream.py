@@ -15,7 +15,7 @@ from io import StringIO
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,10 +31,10 @@ from lnlab.papers.skip_thoughts.data import (
     Event,
     Sentences,
     StorySetup,
-    cached_tokens,
-    join_sentences,
+    join_sentences_by_newlines,
+    load_or_tokenize,
     random_event,
-    random_event_pair,
+    random_events_of_one_agent,
     random_story_setup,
     tokenize,
 )
@@ -53,16 +53,17 @@ class SentenceTask:
     Attributes:
         name: of the task.
         sentences: tokenized (N).
-        others: the second sentence of each pair (N); empty for single sentences.
+        second_sentences: the second sentence of each pair (N); empty for single sentences.
         targets: float64 (N,): the relatedness of a pair, from 1 to 5; else the class, 0 or 1.
-        splits: int64 (N,): of pairs :data:`TRAIN`, :data:`TRIAL`, :data:`TEST`; else the fold.
+        split_or_fold_numbers: int64 (N,): of pairs :data:`TRAIN`, :data:`TRIAL` or
+            :data:`TEST`; else the fold.
     """
 
     name: str
     sentences: Sentences
-    others: Sentences
+    second_sentences: Sentences
     targets: np.ndarray
-    splits: np.ndarray
+    split_or_fold_numbers: np.ndarray
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -70,40 +71,47 @@ class SentenceTask:
     @property
     def has_pairs(self) -> bool:
         """True if an example is a pair of sentences."""
-        return bool(self.others)
+        return bool(self.second_sentences)
 
     @property
-    def all_sentences(self) -> Sentences:
+    def first_and_second_sentences(self) -> Sentences:
         """All sentences, the second ones of pairs behind the first ones."""
-        return [*self.sentences, *self.others]
+        return [*self.sentences, *self.second_sentences]
 
     @property
     def checksum(self) -> str:
         """SHA-256 of all examples."""
-        total = hashlib.sha256(f"{self.name}\n{join_sentences(self.all_sentences)}\0".encode())
-        total.update(self.targets.astype("<f8").tobytes() + self.splits.astype("<i8").tobytes())
+        total = hashlib.sha256(
+            f"{self.name}\n{join_sentences_by_newlines(self.first_and_second_sentences)}\0".encode()
+        )
+        total.update(
+            self.targets.astype("<f8").tobytes()
+            + self.split_or_fold_numbers.astype("<i8").tobytes()
+        )
         return total.hexdigest()
 
 
-def assign_folds(name: str, count: int) -> np.ndarray:
+def assign_folds_by_hash(hash_salt: str, num_examples: int) -> np.ndarray:
     """Assign examples to folds of nearly equal size by a hash, and return the folds (N,)."""
-    folds = np.empty(count, np.int64)
-    folds[sort_by_hash(range(count), name)] = np.arange(count) * FOLDS // max(1, count)
+    folds = np.empty(num_examples, np.int64)
+    folds[sort_by_hash(range(num_examples), hash_salt)] = (
+        np.arange(num_examples) * FOLDS // max(1, num_examples)
+    )
     return folds
 
 
 @lru_cache(maxsize=16)
-def nested_fold_masks(task: SentenceTask) -> tuple[np.ndarray, np.ndarray]:
+def nested_fold_train_and_test_masks(task: SentenceTask) -> tuple[np.ndarray, np.ndarray]:
     """Return masks of the training and the test examples of 110 models (N, 110).
 
     The first ten models are those of the outer folds, then come those of the inner folds of
     each outer one.
     """
-    folds = [task.splits]
+    folds = [task.split_or_fold_numbers]
     for fold in range(FOLDS):
-        train = np.flatnonzero(task.splits != fold)
+        train = np.flatnonzero(task.split_or_fold_numbers != fold)
         inner = np.full(len(task), -1)  # the test examples of the outer fold are in none
-        inner[train] = assign_folds(f"{task.name} within {fold}", len(train))
+        inner[train] = assign_folds_by_hash(f"{task.name} within {fold}", len(train))
         folds.append(inner)
     test = np.array([each == fold for each in folds for fold in range(FOLDS)])
     known = np.repeat([each >= 0 for each in folds], FOLDS, axis=0)
@@ -116,9 +124,17 @@ def nested_fold_masks(task: SentenceTask) -> tuple[np.ndarray, np.ndarray]:
 # order of events, what a negation denies, or whose feeling it is. Their words are nearly the
 # same as those of a paraphrase.
 
-SCORES = {"same": 5.0, "near": 3.5, "turned": 2.5, "other": 2.0, "far": 1.0}
+Relation = Literal["same", "near", "turned", "other", "far"]
+"""The relation of a pair's second sentence to its first: the keys of :data:`SCORES`."""
+SCORES: dict[Relation, float] = {
+    "same": 5.0,
+    "near": 3.5,
+    "turned": 2.5,
+    "other": 2.0,
+    "far": 1.0,
+}
 """The relatedness of two sentences, by how the second was made."""
-WEIGHTS = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
+WEIGHTS: dict[Relation, int] = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
 PAIRS = {TRAIN: 700, TRIAL: 200, TEST: 500}
 SINGLE = 600  # sentences of a task with classes; half of each class
 Pair = tuple[str, str]
@@ -142,122 +158,136 @@ def make_story_tasks() -> dict[str, SentenceTask]:
             classes.setdefault(make(rng, label), label)
         targets = np.array([*classes.values()], np.float64)
         sentences = [line.split() for line in classes]
-        tasks[name] = SentenceTask(name, sentences, [], targets, assign_folds(name, SINGLE))
+        tasks[name] = SentenceTask(
+            name, sentences, [], targets, assign_folds_by_hash(name, SINGLE)
+        )
     return tasks
 
 
-def random_role_pair(rng: Random, relation: str) -> Pair:
+def random_agent_recipient_pair(rng: Random, relation: Relation) -> Pair:
     """Draw a pair about agent and recipient."""
     setup = random_story_setup(rng)
-    event = next(event for event in _random_events(rng, setup) if event.recipient)
+    event = next(event for event in _endless_random_events(rng, setup) if event.recipient)
     form, other = rng.sample(range(len(event.paraphrases)), 2)
     first = event.paraphrases[form]
     if relation == "same":
         return first, event.paraphrases[other]
     if relation == "turned":
-        return first, event.swapped.paraphrases[other]
+        return first, event.with_roles_swapped.paraphrases[other]
     if relation == "near" and event.thing:
-        things = [thing for thing in SUBJECTS[setup.subject] if thing != event.thing]
+        things = [thing for thing in SUBJECTS[setup.place] if thing != event.thing]
         return first, replace(event, thing=rng.choice(things)).paraphrases[form]
     if relation == "near":
         verbs = [verb for verb in data.REACTIONS if verb != event.verb]
         return first, replace(event, verb=rng.choice(verbs)).paraphrases[form]
-    return first, _unrelated_sentence(rng, setup, relation, event)
+    return first, _random_sentence_on_other_event(rng, setup, relation, event)
 
 
-def random_order_pair(rng: Random, relation: str) -> Pair:
+def random_event_order_pair(rng: Random, relation: Relation) -> Pair:
     """Draw a pair about the order of two events."""
     setup = random_story_setup(rng)
-    first, second = random_event_pair(rng, setup)
+    first, second = random_events_of_one_agent(rng, setup)
     form = rng.randrange(2)
-    sentence = data.sequence_sentences(first, second)[form]
+    sentence = data.before_and_after_sentences(first, second)[form]
     if relation == "same":
-        return sentence, data.sequence_sentences(first, second)[1 - form]
+        return sentence, data.before_and_after_sentences(first, second)[1 - form]
     if relation == "turned":
-        return sentence, rng.choice(data.sequence_sentences(second, first))
+        return sentence, rng.choice(data.before_and_after_sentences(second, first))
     if relation == "near":
         return sentence, rng.choice(first.paraphrases)
-    return sentence, _unrelated_sentence(rng, setup, relation, first, second)
+    return sentence, _random_sentence_on_other_event(rng, setup, relation, first, second)
 
 
-def random_scope_pair(rng: Random, relation: str) -> Pair:
+def random_negation_scope_pair(rng: Random, relation: Relation) -> Pair:
     """Draw a pair about the scope of a negation: of the saying, or of the event."""
     setup = random_story_setup(rng)
-    event, speaker = random_event_pair(rng, setup)[0], rng.choice((setup.hero, setup.friend))
-    forms = [data.report_sentences(speaker, event, denied=denied) for denied in (False, True)]
+    event, speaker = (
+        random_events_of_one_agent(rng, setup)[0],
+        rng.choice((setup.hero, setup.friend)),
+    )
+    forms = [
+        data.negated_report_sentences(speaker, event, speaker_denies=denied)
+        for denied in (False, True)
+    ]
     rng.shuffle(forms)
     form = rng.randrange(2)
     if relation in ("same", "turned"):
         return forms[0][form], forms[relation == "turned"][1 - form]
     if relation == "near":
         return forms[0][form], rng.choice(event.paraphrases)
-    return forms[0][form], _unrelated_sentence(rng, setup, relation, event)
+    return forms[0][form], _random_sentence_on_other_event(rng, setup, relation, event)
 
 
-PAIR_GENERATORS = (random_role_pair, random_order_pair, random_scope_pair)
+PAIR_GENERATORS = (
+    random_agent_recipient_pair,
+    random_event_order_pair,
+    random_negation_scope_pair,
+)
 
 
-def _random_events(rng: Random, setup: StorySetup) -> Iterator[Event]:
+def _endless_random_events(rng: Random, setup: StorySetup) -> Iterator[Event]:
     while True:
         yield random_event(rng, setup)
 
 
-def _unrelated_sentence(rng: Random, setup: StorySetup, relation: str, *events: Event) -> str:
+def _random_sentence_on_other_event(
+    rng: Random, setup: StorySetup, relation: Relation, *events: Event
+) -> str:
     """Draw a sentence on another event: of the same people, or of others elsewhere."""
     if relation == "far":
         while True:
             other = random_story_setup(rng)
             people = {other.hero, other.friend} & {setup.hero, setup.friend}
-            if other.subject != setup.subject and not people:
+            if other.place != setup.place and not people:
                 return rng.choice(random_event(rng, other).paraphrases)
     verbs, things = {one.verb for one in events}, {one.thing for one in events}
     return next(
         rng.choice(event.paraphrases)
-        for event in _random_events(rng, setup)
+        for event in _endless_random_events(rng, setup)
         if event.verb not in verbs and event.thing not in things
     )
 
 
-def random_feeling_sentence(rng: Random, subjective: bool) -> str:
+def random_sentence_with_feeling(rng: Random, is_subjective: bool) -> str:
     """Draw a sentence with a feeling, of the narrator if subjective, else of a person."""
     setup = random_story_setup(rng)
     person = rng.choice((setup.hero, setup.friend))
     sentence = rng.choice(random_event(rng, setup).paraphrases)
     adverb = rng.choice(("luckily", "sadly"))
     if rng.random() < 0.75:
-        if subjective:
+        if is_subjective:
             return f"{adverb} , {person} knew that {sentence}"
         return f"{person} knew that {adverb} , {sentence}"
-    opinion = f"the {rng.choice([*SUBJECTS[setup.subject]])} was {rng.choice(GOOD + BAD)}"
-    return opinion if subjective else rng.choice((f"{person} knew that {opinion}", sentence))
+    opinion = f"the {rng.choice([*SUBJECTS[setup.place]])} was {rng.choice(GOOD + BAD)}"
+    return opinion if is_subjective else rng.choice((f"{person} knew that {opinion}", sentence))
 
 
-def random_opinion_sentence(rng: Random, good: bool) -> str:
+def random_opinion_sentence(rng: Random, is_good: bool) -> str:
     """Draw an opinion about a thing."""
     thing, other = rng.sample([*SUBJECTS[rng.choice([*SUBJECTS])]], 2)
-    return data.random_opinion(rng, thing, other, good)
+    return data.random_opinion_of_thing(rng, thing, other, is_good)
 
 
-def random_opinion_phrase(rng: Random, good: bool) -> str:
+def random_opinion_phrase(rng: Random, is_good: bool) -> str:
     """Draw a phrase that praises or blames, or denies the contrary."""
     thing = rng.choice([*SUBJECTS[rng.choice([*SUBJECTS])]])
     denied = rng.random() < 0.3
-    word = rng.choice(GOOD if good != denied else BAD)
-    mood = rng.choice(GLAD if good != denied else SAD)
+    word = rng.choice(GOOD if is_good != denied else BAD)
+    mood = rng.choice(GLAD if is_good != denied else SAD)
     denial, really = "not " * denied, rng.choice(("", "really "))
     return rng.choice(
         (f"{denial}a {really}{word} {thing}", f"was {denial}{really}{mood} about the {thing}")
     )
 
 
-def random_customer_sentence(rng: Random, content: bool) -> str:
-    """Draw a sentence, good if the recipient of a thing is content, whatever the giver is."""
+def random_customer_sentence(rng: Random, customer_is_glad: bool) -> str:
+    """Draw a sentence about a gift whose recipient is glad or sad, and the giver either."""
     setup = random_story_setup(rng)
     giver, customer = rng.sample([setup.hero, setup.friend], 2)
-    thing = rng.choice([*SUBJECTS[setup.subject]])
+    thing = rng.choice([*SUBJECTS[setup.place]])
     got = rng.choice(Event(giver, "gave", thing, customer).paraphrases)
-    moods, contrary = (GLAD, SAD) if content else (SAD, GLAD)
-    liked = "liked" if content else "hated"
+    moods, contrary = (GLAD, SAD) if customer_is_glad else (SAD, GLAD)
+    liked = "liked" if customer_is_glad else "hated"
     if rng.random() < 0.6:
         mood = f"{got} , {customer} was {rng.choice(moods)} about it"
         return rng.choice((mood, f"{got} , {customer} {liked} it"))
@@ -267,7 +297,7 @@ def random_customer_sentence(rng: Random, content: bool) -> str:
 
 
 GENERATORS: dict[str, Callable[[Random, bool], str]] = {
-    "teller": random_feeling_sentence,
+    "teller": random_sentence_with_feeling,
     "opinion": random_opinion_sentence,
     "phrase": random_opinion_phrase,
     "customer": random_customer_sentence,
@@ -365,18 +395,18 @@ def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
         lines = [[line for line in text.split("\n") if line.strip()] for text in texts]
         first, second = [*chain(*lines)], []
         targets = np.repeat([0.0, 1.0], [*map(len, lines)])
-        splits = assign_folds(name, len(first))
+        splits = assign_folds_by_hash(name, len(first))
     return SentenceTask(name, _tokenize_lines(first), _tokenize_lines(second), targets, splits)
 
 
-def _parse_sick_pairs(file: Path, text: str, number: int) -> Iterable[tuple[Any, ...]]:
+def _parse_sick_pairs(file: Path, text: str, split_number: int) -> Iterable[tuple[Any, ...]]:
     """Return the sentences, the relatedness and the split of each pair of a file."""
     import pandas as pd  # late: listing experiments does not take it
 
     table = pd.read_csv(StringIO(text), sep="\t", quoting=csv.QUOTE_NONE, na_filter=False)
     try:
         one_file = "SemEval_set" in table
-        table["split"] = table.SemEval_set.map(SICK_SPLITS) if one_file else number
+        table["split"] = table.SemEval_set.map(SICK_SPLITS) if one_file else split_number
         table = table[["sentence_A", "sentence_B", "relatedness_score", "split"]]
         table = table.astype({"relatedness_score": float, "split": int})
     except (KeyError, ValueError) as error:
@@ -392,4 +422,6 @@ def _parse_sick_pairs(file: Path, text: str, number: int) -> Iterable[tuple[Any,
 def _tokenize_lines(lines: Sequence[str]) -> Sentences:
     if not lines:
         return []
-    return cached_tokens("words", "\n".join(lines), lambda: [tokenize(line) for line in lines])
+    return load_or_tokenize(
+        "words", "\n".join(lines), lambda: [tokenize(line) for line in lines]
+    )

@@ -16,13 +16,14 @@ scikit-learn is imported when it is needed: claims are read without it.
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy import sparse, stats
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
+from torch import nn
 
 from lnlab.data.cache import cache_arrays
 from lnlab.data.vocabulary import Vocabulary
@@ -33,11 +34,15 @@ from lnlab.papers.skip_thoughts.downstream import (
     TRAIN,
     TRIAL,
     SentenceTask,
-    nested_fold_masks,
+    nested_fold_train_and_test_masks,
 )
-from lnlab.papers.skip_thoughts.model import SkipThoughts, group_by_length
+from lnlab.papers.skip_thoughts.model import SkipThoughts, batch_indices_by_length
 from lnlab.training import Evaluation
 from lnlab.training.random_state import to_device
+
+if TYPE_CHECKING:
+    from lnlab.papers.skip_thoughts.experiment import Experiment
+    from lnlab.training.runs import Run
 
 HELD_OUT = 1000  # held-out sentences that are used, spread evenly over all of them
 BY = "_C"  # the end of the name of a metric of one C for all folds, before this C
@@ -49,16 +54,16 @@ WEIGHTS = "weights "  # the beginning of the names of pictures that are weights
 
 
 @torch.no_grad()
-def held_out_nats(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
+def held_out_nats_per_word(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
     """Return ``valid_nll``, nats a word of the neighbours of held-out sentences."""
     chosen = books.valid[:: max(1, len(books.valid) // HELD_OUT)][:HELD_OUT]
     lengths = books.lengths[chosen].tolist()
     device = net.word.device
     nats, words = 0.0, 0
-    for batch in group_by_length([range(length) for length in lengths]):
-        triples = to_device(books.triples(chosen[batch]), device)
+    for batch in batch_indices_by_length([range(length) for length in lengths]):
+        triples = to_device(books.sentence_triples(chosen[batch]), device)
         nats += float(net(triples).double().sum())
-        words += int(triples.counts.sum())
+        words += int(triples.neighbour_lengths.sum())
     return {"valid_nll": nats / words}
 
 
@@ -75,8 +80,8 @@ NEWTON_STEPS = 100  # the most steps; ten are usual, forty occur
 CS = tuple(2.0**power for power in range(9))
 
 
-def fit_logistic_regressions(
-    vectors: np.ndarray, targets: np.ndarray, train: np.ndarray, Cs: Sequence[float]
+def fit_logistic_regressions_per_C(
+    vectors: np.ndarray, targets: np.ndarray, train_masks: np.ndarray, Cs: Sequence[float]
 ) -> Iterator[np.ndarray]:
     """Yield K logistic regressions for each C, started from those of the C before.
 
@@ -86,18 +91,18 @@ def fit_logistic_regressions(
     from sklearn.linear_model import LogisticRegression
 
     X = np.hstack([vectors, np.ones((len(vectors), 1))])
-    train = np.ascontiguousarray(train)
-    W = np.zeros((X.shape[1], train.shape[1]))
+    train_masks = np.ascontiguousarray(train_masks)
+    W = np.zeros((X.shape[1], train_masks.shape[1]))
     for C in Cs:
-        for k in _fit_by_newton_(X, targets, train, C, W):
+        for k in _newton_fit_returning_unconverged_(X, targets, train_masks, C, W):
             model = LogisticRegression(C=C, solver="newton-cholesky", tol=TOLERANCE)
-            model.fit(vectors[train[:, k]], targets[train[:, k]])
+            model.fit(vectors[train_masks[:, k]], targets[train_masks[:, k]])
             W[:, k] = np.append(model.coef_, model.intercept_)
         yield W
 
 
-def _fit_by_newton_(
-    X: np.ndarray, targets: np.ndarray, train: np.ndarray, C: float, W: np.ndarray
+def _newton_fit_returning_unconverged_(
+    X: np.ndarray, targets: np.ndarray, train_masks: np.ndarray, C: float, W: np.ndarray
 ) -> np.ndarray:
     """Move weights to their optimum, in place; return the models that did not converge."""
     penalty = np.full((len(W), 1), 1 / C)
@@ -105,12 +110,12 @@ def _fit_by_newton_(
     # the Hessian at the mean of all models serves each of them: steps are not exactly Newton's,
     # and there are more of them, but each is cheap
     p = expit(X @ W.mean(1))
-    hessian = train.mean() * (X.T * (p * (1 - p))) @ X + np.diag(penalty.ravel())
-    factor, sizes, models = cho_factor(hessian), train.sum(0), np.arange(W.shape[1])
+    hessian = train_masks.mean() * (X.T * (p * (1 - p))) @ X + np.diag(penalty.ravel())
+    factor, sizes, models = cho_factor(hessian), train_masks.sum(0), np.arange(W.shape[1])
     for _ in range(NEWTON_STEPS):
         error = expit(X @ W[:, models])
         error -= targets[:, None]
-        error *= train[:, models]
+        error *= train_masks[:, models]
         gradient = X.T @ error + penalty * W[:, models]
         unfinished = np.abs(gradient).max(0) >= TOLERANCE * sizes[models]
         models = models[unfinished]
@@ -125,8 +130,8 @@ def logits(vectors: np.ndarray, W: np.ndarray) -> np.ndarray:
     return vectors @ W[:-1] + W[-1]
 
 
-def _fit_for_each_C(
-    features: Any, classes: np.ndarray, weights: np.ndarray | None = None
+def _fit_sklearn_for_each_C(
+    features: Any, classes: np.ndarray, sample_weights: np.ndarray | None = None
 ) -> Iterator[Any]:
     """Yield scikit-learn's model of each C, started from the one before.
 
@@ -142,7 +147,7 @@ def _fit_for_each_C(
     for C in CS:
         with warnings.catch_warnings():  # a line search at the optimum finds no step
             warnings.filterwarnings("ignore", "Line search of Newton", ConvergenceWarning)
-            model.set_params(C=C).fit(features, classes, sample_weight=weights)
+            model.set_params(C=C).fit(features, classes, sample_weight=sample_weights)
         yield model
 
 
@@ -152,8 +157,8 @@ def _fit_for_each_C(
 class VectorScores(NamedTuple):
     """The scores of vectors on a task: accuracy in percent; of pairs pearson, spearman, mse."""
 
-    by_C: Mapping[float, Mapping[str, float]]  # with one C for all folds
-    chosen: Mapping[str, float]  # with the selected C
+    scores_by_C: Mapping[float, Mapping[str, float]]  # with one C for all folds
+    scores_at_chosen_C: Mapping[str, float]  # with the selected C
 
 
 Featurizer = Callable[[SentenceTask, np.ndarray], Any]
@@ -161,15 +166,19 @@ Featurizer = Callable[[SentenceTask, np.ndarray], Any]
 indices of the examples from which it may learn."""
 
 
-def bag_of_words_vectors(task: SentenceTask, rows: np.ndarray, *, tf_idf: bool = False) -> Any:
+def bag_of_words_vectors(
+    task: SentenceTask, train_rows: np.ndarray, *, tf_idf: bool = False
+) -> Any:
     """Return word counts or TF-IDF vectors of each sentence, divided by their norm."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
     from sklearn.preprocessing import normalize
 
     vectorizer = (TfidfVectorizer if tf_idf else CountVectorizer)(analyzer=list)
-    both = np.concatenate([rows, rows + len(task)]) if task.has_pairs else rows
-    vectorizer.fit([task.all_sentences[row] for row in both])
-    return normalize(vectorizer.transform(task.all_sentences).astype(np.float64))
+    both = (
+        np.concatenate([train_rows, train_rows + len(task)]) if task.has_pairs else train_rows
+    )
+    vectorizer.fit([task.first_and_second_sentences[row] for row in both])
+    return normalize(vectorizer.transform(task.first_and_second_sentences).astype(np.float64))
 
 
 BASELINES: Mapping[str, Featurizer] = {
@@ -179,61 +188,68 @@ BASELINES: Mapping[str, Featurizer] = {
 """The baselines by the ends of the names of metrics."""
 
 
-def score_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
+def score_frozen_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScores:
     """Score frozen vectors (N, D) of all sentences; inner folds select C of each outer fold."""
     from sklearn.preprocessing import normalize
 
     vectors = np.asarray(normalize(np.asarray(vectors, np.float64)))
     if task.has_pairs:
-        return _score_pairs(task, vectors)
-    train, test = nested_fold_masks(task)
+        return _score_relatedness_pairs(task, vectors)
+    train, test = nested_fold_train_and_test_masks(task)
     correct = np.array(
         [
             (((logits(vectors, W) > 0) == task.targets[:, None]) & test).sum(0)
-            for W in fit_logistic_regressions(vectors, task.targets, train, CS)
+            for W in fit_logistic_regressions_per_C(vectors, task.targets, train, CS)
         ]
     )
     outer, inner = correct[:, :FOLDS], correct[:, FOLDS:].reshape(len(CS), FOLDS, FOLDS)
     best = inner.sum(2).argmax(0)  # of equals the smallest C
     return VectorScores(
         _accuracies_by_C(outer.sum(1), task),
-        _accuracy_percent(outer[best, range(FOLDS)].sum(), task),
+        _accuracy_score_dict(outer[best, range(FOLDS)].sum(), task),
     )
 
 
 def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
     """Score bags of words; the selected C is the best on the outer folds."""
     if task.has_pairs:
-        return _score_pairs(task, featurizer(task, np.flatnonzero(task.splits == TRAIN)))
+        return _score_relatedness_pairs(
+            task, featurizer(task, np.flatnonzero(task.split_or_fold_numbers == TRAIN))
+        )
     correct = []
     for fold in range(FOLDS):
-        test = task.splits == fold
+        test = task.split_or_fold_numbers == fold
         features = featurizer(task, np.flatnonzero(~test))
-        models = _fit_for_each_C(features[~test], task.targets[~test])
+        models = _fit_sklearn_for_each_C(features[~test], task.targets[~test])
         correct.append(
             [(m.predict(features[test]) == task.targets[test]).sum() for m in models]
         )
     total = np.sum(correct, axis=0)
-    return VectorScores(_accuracies_by_C(total, task), _accuracy_percent(total.max(), task))
+    return VectorScores(_accuracies_by_C(total, task), _accuracy_score_dict(total.max(), task))
 
 
 def _accuracies_by_C(
-    correct: np.ndarray, task: SentenceTask
+    correct_counts: np.ndarray, task: SentenceTask
 ) -> dict[float, Mapping[str, float]]:
     """Return the scores by C, from numbers of correct examples (C,)."""
-    return {C: _accuracy_percent(count, task) for C, count in zip(CS, correct, strict=True)}
+    return {
+        C: _accuracy_score_dict(count, task)
+        for C, count in zip(CS, correct_counts, strict=True)
+    }
 
 
-def _accuracy_percent(correct: float, task: SentenceTask) -> Mapping[str, float]:
-    return {"accuracy": float(100 * correct / len(task))}
+def _accuracy_score_dict(num_correct: float, task: SentenceTask) -> Mapping[str, float]:
+    return {"accuracy": float(100 * num_correct / len(task))}
 
 
-def _score_pairs(task: SentenceTask, vectors: Any) -> VectorScores:
-    train, trial, test = (np.flatnonzero(task.splits == part) for part in (TRAIN, TRIAL, TEST))
+def _score_relatedness_pairs(task: SentenceTask, vectors: Any) -> VectorScores:
+    train, trial, test = (
+        np.flatnonzero(task.split_or_fold_numbers == part) for part in (TRAIN, TRIAL, TEST)
+    )
     features = pair_features(vectors[: len(task)], vectors[len(task) :])
-    examples, classes, weights = soft_labels(task.targets[train])
+    examples, classes, weights = soft_labels_as_weighted_classes(task.targets[train])
     by_C, agreement = {}, {}
-    models = _fit_for_each_C(features[train][examples], classes, weights)
+    models = _fit_sklearn_for_each_C(features[train][examples], classes, weights)
     for C, model in zip(CS, models, strict=True):
         predicted = model.predict_proba(features) @ model.classes_
         agreement[C] = pearson(predicted[trial], task.targets[trial])
@@ -253,7 +269,9 @@ def pair_features(u: Any, v: Any) -> Any:
     return sparse.hstack([abs(u - v), u.multiply(v)], format="csr")
 
 
-def soft_labels(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def soft_labels_as_weighted_classes(
+    targets: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return relatedness as two classes of an example, weighted: 3.6 is 0.4 of 3, 0.6 of 4.
 
     The weighted loss of these indices of examples, classes and weights (2 N,) is the cross
@@ -279,10 +297,10 @@ def pearson(predicted: np.ndarray, true: np.ndarray) -> float:
 
 def scores_by_metric(
     tasks: Mapping[str, SentenceTask],
-    score: Callable[[SentenceTask], VectorScores],
+    score_task: Callable[[SentenceTask], VectorScores],
     *,
-    end: str = "",
-    chosen: str = NESTED,
+    metric_suffix: str = "",
+    chosen_C_suffix: str = NESTED,
 ) -> dict[str, float]:
     """Return the scores of a representation on all tasks, by metric.
 
@@ -294,18 +312,22 @@ def scores_by_metric(
     """
     values = {}
     for task_name, task in tasks.items():
-        scores = score(task)
-        every = {f"{BY}{C:g}": one for C, one in scores.by_C.items()} | {chosen: scores.chosen}
+        scores = score_task(task)
+        every = {f"{BY}{C:g}": one for C, one in scores.scores_by_C.items()} | {
+            chosen_C_suffix: scores.scores_at_chosen_C
+        }
         for suffix, one in every.items():
             for metric, value in one.items():
-                values[f"{task_name.lower()}{ENDS[metric]}{end}{suffix}"] = value
+                values[f"{task_name.lower()}{ENDS[metric]}{metric_suffix}{suffix}"] = value
     return values
 
 
-def select_by_ending(values: Mapping[str, float], end: str) -> dict[str, float]:
+def select_and_strip_suffix(values: Mapping[str, float], suffix: str) -> dict[str, float]:
     """Return the scores of :func:`scores_by_metric` with an ending, without it."""
     return {
-        name.removesuffix(end): value for name, value in values.items() if name.endswith(end)
+        name.removesuffix(suffix): value
+        for name, value in values.items()
+        if name.endswith(suffix)
     }
 
 
@@ -316,7 +338,7 @@ def sentence_vectors(
 
     As in the authors' code the end symbol is read for pairs alone.
     """
-    rows = [vocabulary.encode(" ".join(words)) for words in task.all_sentences]
+    rows = [vocabulary.encode(" ".join(words)) for words in task.first_and_second_sentences]
     return (
         net.encode_sentences(rows if task.has_pairs else [row[:-1] for row in rows])
         .cpu()
@@ -324,16 +346,16 @@ def sentence_vectors(
     )
 
 
-def vector_scores(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
+def downstream_scores_by_metric(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
     """Return the scores of :func:`scores_by_metric` of a model's vectors."""
 
-    def score(task: SentenceTask) -> VectorScores:
-        return score_vectors(task, sentence_vectors(net, books.vocabulary, task))
+    def score_task_vectors(task: SentenceTask) -> VectorScores:
+        return score_frozen_vectors(task, sentence_vectors(net, books.vocabulary, task))
 
-    return scores_by_metric(books.tasks, score)
+    return scores_by_metric(books.tasks, score_task_vectors)
 
 
-def bag_of_words_scores(books: EncodedBooks) -> dict[str, float]:
+def bag_of_words_scores_by_metric(books: EncodedBooks) -> dict[str, float]:
     """Return the scores of bags of words and of TF-IDF, once on this machine.
 
     As of :func:`scores_by_metric`, with ``_words`` and ``_tfidf`` behind the metrics, and
@@ -341,15 +363,17 @@ def bag_of_words_scores(books: EncodedBooks) -> dict[str, float]:
     """
     import sklearn
 
-    def scores() -> dict[str, np.ndarray]:
+    def compute_scores() -> dict[str, np.ndarray]:
         values = {}
         for end, featurizer in BASELINES.items():
             score = partial(score_baseline, featurizer=featurizer)
-            values |= scores_by_metric(books.tasks, score, end=end, chosen=BEST)
+            values |= scores_by_metric(
+                books.tasks, score, metric_suffix=end, chosen_C_suffix=BEST
+            )
         return {name: np.array(value) for name, value in values.items()}
 
     key = [f"{name} {task.checksum}" for name, task in books.tasks.items()]
-    arrays = cache_arrays("words-alone", "\n".join([*key, sklearn.__version__]), scores)
+    arrays = cache_arrays("words-alone", "\n".join([*key, sklearn.__version__]), compute_scores)
     return {name: value.item() for name, value in arrays.items()}
 
 
@@ -358,19 +382,22 @@ def held_out_and_vector_metrics(
 ) -> dict[str, Any]:
     """Return the metrics of a model.
 
-    A light evaluation has :func:`held_out_nats` alone; a full one also the scores of its
-    vectors, and with ``include_weights`` its weights.
+    A light evaluation has :func:`held_out_nats_per_word` alone; a full one also the scores of
+    its vectors, and with ``include_weights`` its
+    weights.
     """
-    values: dict[str, Any] = held_out_nats(net.eval(), books)
+    values: dict[str, Any] = held_out_nats_per_word(net.eval(), books)
     if evaluation is Evaluation.LIGHT:
         return values
-    values |= vector_scores(net, books)
+    values |= downstream_scores_by_metric(net, books)
     if include_weights:
         values |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}
     return values
 
 
-def load_snapshots(experiment: Any, run: Any, books: EncodedBooks) -> dict[int, Any]:
+def load_snapshot_per_update(
+    experiment: "Experiment", run: "Run", books: EncodedBooks
+) -> dict[int, nn.Module]:
     """Return the models of a run's first seed, by the updates at which weights were stored."""
     seed = experiment.seeds[0]
     models = {}

@@ -11,7 +11,10 @@ from lnlab import training
 from lnlab.data import load
 from lnlab.nn import CELL_INITS
 from lnlab.papers.skip_thoughts.data import EncodedBooks
-from lnlab.papers.skip_thoughts.evaluate import bag_of_words_scores, held_out_and_vector_metrics
+from lnlab.papers.skip_thoughts.evaluate import (
+    bag_of_words_scores_by_metric,
+    held_out_and_vector_metrics,
+)
 from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SentenceTriples, SkipThoughts
 from lnlab.training import Bucketed, Evaluation, setting
 from lnlab.training.experiment import CPU
@@ -119,7 +122,7 @@ class Experiment(training.Experiment):
             net, dataset, evaluation, include_weights=self.snapshots
         )
         if evaluation is Evaluation.FINAL:
-            metrics |= bag_of_words_scores(dataset)
+            metrics |= bag_of_words_scores_by_metric(dataset)
         return metrics
 
 
@@ -141,20 +144,20 @@ class TripleBatches(Bucketed):
     ) -> None:
         lengths = books.lengths[indices]
 
-        def batch(chosen: list[int]) -> tuple[SentenceTriples, Tensor]:
-            triples = books.triples(indices[chosen])
-            return triples, triples.counts.sum(1)
+        def make_batch(sentence_indices: list[int]) -> tuple[SentenceTriples, Tensor]:
+            triples = books.sentence_triples(indices[sentence_indices])
+            return triples, triples.neighbour_lengths.sum(1)
 
-        super().__init__(lengths.tolist(), batch, batch_size, seeds, device)
+        super().__init__(lengths.tolist(), make_batch, batch_size, seeds, device)
         self.by_length = {
             int(length): (lengths == length).nonzero().squeeze(1) for length in lengths.unique()
         }
 
     def __len__(self) -> int:
         """The number of updates in an epoch."""
-        return len(self._lengths())
+        return len(self._length_of_each_batch())
 
-    def _lengths(self) -> list[int]:
+    def _length_of_each_batch(self) -> list[int]:
         """Return the length of each batch of an epoch, the shortest first."""
         return [
             length
@@ -168,7 +171,7 @@ class TripleBatches(Bucketed):
             length: iter(rows[torch.randperm(len(rows), generator=random)].split(self.size))
             for length, rows in self.by_length.items()
         }
-        lengths = self._lengths()
+        lengths = self._length_of_each_batch()
         # one order of lengths for all seeds, whose batches become one tensor
         order = torch.randperm(len(lengths), generator=generator(f"lengths of epoch {epoch}"))
         return [next(batches[lengths[k]]).tolist() for k in order.tolist()]

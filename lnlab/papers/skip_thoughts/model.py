@@ -31,8 +31,8 @@ class SentenceTriples(NamedTuple):
     middle: Tensor  # the sentences, their ends included (B, T)
     before: Tensor  # their neighbours, ends included, padded with :data:`END` (B, U)
     after: Tensor  # their neighbours, ends included, padded with :data:`END` (B, U)
-    counts: Tensor  # words of both, ends included (B, 2), on the CPU
-    on_cpu = ("counts",)
+    neighbour_lengths: Tensor  # words of both, ends included (B, 2), on the CPU
+    on_cpu = ("neighbour_lengths",)
 
 
 class SkipThoughts(VocabularyCheckedModel):
@@ -73,39 +73,41 @@ class SkipThoughts(VocabularyCheckedModel):
             GRU(embedding_size, hidden_size, **settings) for _ in ("", *SIDES)
         )
         if self.condition == "every step":
-            decoders = [decoder_with_vector_input(decoder, **settings) for decoder in decoders]
+            decoders = [
+                widen_decoder_for_sentence_vector(decoder, **settings) for decoder in decoders
+            ]
         self.decoders = nn.ModuleList(decoders)
 
     def forward(self, triples: SentenceTriples) -> Tensor:
-        h = self.encode(triples.middle)
+        h = self.encode_equal_lengths(triples.middle)
         neighbours = (triples.before, triples.after)
-        each = zip(self.decoders, neighbours, triples.counts.T, strict=True)
+        each = zip(self.decoders, neighbours, triples.neighbour_lengths.T, strict=True)
         return torch.stack(
-            [self.neighbour_nats(decoder, h, *words).sum() for decoder, *words in each]
+            [self.nats_per_neighbour_word(decoder, h, *words).sum() for decoder, *words in each]
         )
 
-    def encode(self, words: Tensor) -> Tensor:
+    def encode_equal_lengths(self, words: Tensor) -> Tensor:
         """Return the vectors (B, H) of sentences of one length (B, T)."""
         _, last = self.encoder(F.embedding(words.T, self.word))
         return last[-1]
 
-    def neighbour_nats(
-        self, decoder: nn.Module, h: Tensor, words: Tensor, counts: Tensor
+    def nats_per_neighbour_word(
+        self, decoder: nn.Module, h: Tensor, words: Tensor, lengths: Tensor
     ) -> Tensor:
         """Return the nats of all words of neighbours (B, U) of ``counts`` words, in one row."""
         # each word is predicted from the one before it, the first from zeros
         x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
-        y, _ = self.decode(decoder, x, h)
+        y, _ = self.run_decoder(decoder, x, h)
         # most of the cost is the output layer: padding is left out
-        indices = true_indices(length_mask(counts, words.shape[1]).T, y.device)
+        indices = true_indices(length_mask(lengths, words.shape[1]).T, y.device)
         states, targets = y.flatten(0, 1)[indices], words.T.flatten()[indices]
         nats = [
-            F.cross_entropy(self.logits(h), right, reduction="none")
+            F.cross_entropy(self.word_logits(h), right, reduction="none")
             for h, right in zip(states.split(ROWS), targets.split(ROWS), strict=True)
         ]
         return torch.cat(nats)
 
-    def decode(
+    def run_decoder(
         self, decoder: nn.Module, x: Tensor, h: Tensor, state: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return the states of a decoder over words x (U, B, E): all (U, B, H), and the last.
@@ -118,7 +120,7 @@ class SkipThoughts(VocabularyCheckedModel):
             state = h.unsqueeze(0)
         return decoder(x, state)
 
-    def logits(self, y: Tensor) -> Tensor:
+    def word_logits(self, y: Tensor) -> Tensor:
         """Return the logits of words (..., V) by states (..., H)."""
         return F.linear(y, self.v, self.b)
 
@@ -128,16 +130,18 @@ class SkipThoughts(VocabularyCheckedModel):
         if not all(map(len, sentences)):
             index = [*map(len, sentences)].index(0)
             raise ValueError(f"sentence {index} has no words: leave it out.")
-        batches, device = group_by_length(sentences), self.word.device
+        batches, device = batch_indices_by_length(sentences), self.word.device
         vectors = [
-            self.encode(torch.tensor([sentences[index] for index in batch]).to(device))
+            self.encode_equal_lengths(
+                torch.tensor([sentences[index] for index in batch]).to(device)
+            )
             for batch in batches
         ]
         order = torch.tensor([index for batch in batches for index in batch]).argsort()
         return torch.cat(vectors).index_select(0, order.to(device))
 
     @torch.no_grad()
-    def generate_neighbour(
+    def generate_neighbour_greedily(
         self, h: Tensor, side: str = "after", max_length: int = 30
     ) -> list[int]:
         """Return the neighbour predicted from a vector (H,), the likeliest word each time."""
@@ -145,8 +149,8 @@ class SkipThoughts(VocabularyCheckedModel):
         x, state = self.word.new_zeros(1, 1, self.word.shape[1]), None
         words: list[int] = []
         while len(words) < max_length:
-            y, state = self.decode(decoder, x, h.unsqueeze(0), state)
-            logits = self.logits(y[0, 0])
+            y, state = self.run_decoder(decoder, x, h.unsqueeze(0), state)
+            logits = self.word_logits(y[0, 0])
             logits[UNKNOWN] = -torch.inf  # not a word
             word = int(logits.argmax())
             if word == END:
@@ -157,7 +161,7 @@ class SkipThoughts(VocabularyCheckedModel):
 
 
 @torch.no_grad()
-def decoder_with_vector_input(decoder: Any, **settings: Any) -> GRU:
+def widen_decoder_for_sentence_vector(decoder: Any, **settings: Any) -> GRU:
     """Return a decoder that also reads the vector of the sentence, beside every word.
 
     It keeps the weights of the narrow decoder: compared arms start alike.
@@ -175,15 +179,15 @@ def decoder_with_vector_input(decoder: Any, **settings: Any) -> GRU:
     return wide
 
 
-def group_by_length(
-    sentences: Sequence[Sequence[int]], max_batch: int = 256
+def batch_indices_by_length(
+    sentences: Sequence[Sequence[int]], max_batch_size: int = 256
 ) -> list[list[int]]:
     """Return the indices of sentences in batches of one length, of at most ``max_batch``."""
     by_length: dict[int, list[int]] = {}
     for index, sentence in enumerate(sentences):
         by_length.setdefault(len(sentence), []).append(index)
     return [
-        indices[k : k + max_batch]
+        indices[k : k + max_batch_size]
         for _, indices in sorted(by_length.items())
-        for k in range(0, len(indices), max_batch)
+        for k in range(0, len(indices), max_batch_size)
     ]

@@ -90,13 +90,15 @@ class SentenceMap:
                 )
         self.models, self.numbered = models, numbered
         self.updates = sorted(next(iter(models.values())))
-        passages = numbered.passages(LEAST)[:BOOKS]
+        passages = numbered.held_out_passages(LEAST)[:BOOKS]
         if not passages:
             raise ValueError(
                 f"the data set {numbered.name} holds out no passage of {LEAST} sentences in a "
                 "row: give more sentences, or allow longer ones (max_length)."
             )
-        self.texts = [numbered.sentence(place) for passage in passages for place in passage]
+        self.texts = [
+            numbered.sentence_text(place) for passage in passages for place in passage
+        ]
         ends = accumulate(map(len, passages), initial=0)
         self.books = [range(*both) for both in pairwise(ends)]
         self.vectors = cache(
@@ -148,7 +150,8 @@ class SentenceMap:
             if self.texts[index] != sentence and len(near) < NEIGHBOURS:
                 near.setdefault(self.texts[index], cosines[index])
         net, vocabulary = self.model_near_update(name, update), self.numbered.vocabulary
-        follows = net.generate_neighbour(net.encode_sentences([vocabulary.encode(sentence)])[0])
+        (h,) = net.encode_sentences([vocabulary.encode(sentence)])
+        follows = net.generate_neighbour_greedily(h)
         return SentenceView(
             ((vectors - mean) @ directions).numpy(), ((vector - mean) @ directions).numpy(),
             [*near.items()], " ".join(vocabulary.words[number] for number in follows),

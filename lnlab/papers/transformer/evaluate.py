@@ -9,31 +9,33 @@ from lnlab.analysis.objective import Objective
 from lnlab.papers.transformer.model import Transformer
 
 
-def nll(output: Tensor, y: Tensor) -> Tensor:
+def nll_per_character(logits: Tensor, y: Tensor) -> Tensor:
     """Return the NLL in nats per character of logits (B, T, V) and characters y (B, T)."""
-    return F.cross_entropy(output.flatten(0, -2), y.flatten())
+    return F.cross_entropy(logits.flatten(0, -2), y.flatten())
 
 
-def objective(net: nn.Module, x: Tensor, y: Tensor) -> Objective:
+def nll_objective(net: nn.Module, x: Tensor, y: Tensor) -> Objective:
     """Return the loss of one network on examples x, y (B, T), in float64."""
-    return Objective(net, x, y, nll, bn_stats="running", dtype=torch.float64)
+    return Objective(net, x, y, nll_per_character, bn_stats="running", dtype=torch.float64)
 
 
-def feed_forward_gradient_norms(loss: Objective) -> list[float]:
+def W_2_gradient_norm_per_layer(loss: Objective) -> list[float]:
     """Return ||dL/dW_2|| of each layer from bottom to top (Xiong et al., 2020, theorem 1)."""
     norms = gradient_norms(loss)
     return [g for name, g in norms.items() if name.endswith("feed_forward.f.W_2.W")]
 
 
 @torch.no_grad()
-def residual_streams(net: Transformer, x: Tensor) -> list[Tensor]:
+def residual_stream_per_layer(net: Transformer, x: Tensor) -> list[Tensor]:
     """Return the inputs of the first block and the outputs of each block, each (B T, D)."""
     streams: list[Tensor] = []
 
-    def save(module: nn.Module, inputs: tuple, output: Tensor) -> None:
+    def append_output(module: nn.Module, inputs: tuple, output: Tensor) -> None:
         streams.append(output)
 
-    hooks = [module.register_forward_hook(save) for module in (net.embedding, *net.blocks)]
+    hooks = [
+        module.register_forward_hook(append_output) for module in (net.embedding, *net.blocks)
+    ]
     try:
         net(x)
     finally:
@@ -42,7 +44,7 @@ def residual_streams(net: Transformer, x: Tensor) -> list[Tensor]:
     return streams
 
 
-def variances_and_gradient_norms(
+def stream_variances_and_W_2_gradient_norms(
     net: Transformer, x: Tensor, y: Tensor
 ) -> tuple[list[float], list[float]]:
     """Return the variance of the stream before and after each block, and ||dL/dW_2|| by layer.
@@ -54,8 +56,8 @@ def variances_and_gradient_norms(
         x, y: Characters and the next ones (B, T).
     """
     weights = [block.feed_forward.f.W_2.W for block in net.blocks]
-    gradients = torch.autograd.grad(nll(net(x), y), weights)
-    variances = [h.var(1, correction=0).mean() for h in residual_streams(net, x)]
+    gradients = torch.autograd.grad(nll_per_character(net(x), y), weights)
+    variances = [h.var(1, correction=0).mean() for h in residual_stream_per_layer(net, x)]
     return [float(v) for v in variances], [float(g.norm()) for g in gradients]
 
 
@@ -68,7 +70,7 @@ def largest_over_median_activation(stream: Tensor) -> float:
     return float(sizes.max() / sizes.median())
 
 
-def fraction_along_ones(stream: Tensor) -> float:
+def squared_norm_fraction_along_ones(stream: Tensor) -> float:
     """Return the fraction of the squared length of a stream (N, D) along (1, ..., 1).
 
     Layer norm removes it before it scales. Of a random direction it is 1/D.

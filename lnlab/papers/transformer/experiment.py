@@ -15,10 +15,10 @@ from lnlab.analysis.rotation import equilibrium_angle
 from lnlab.data import Text, load
 from lnlab.data.dataset import Split
 from lnlab.papers.transformer.evaluate import (
-    feed_forward_gradient_norms,
+    W_2_gradient_norm_per_layer,
     largest_over_median_activation,
-    objective,
-    residual_streams,
+    nll_objective,
+    residual_stream_per_layer,
 )
 from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
@@ -80,7 +80,9 @@ class Experiment(training.Experiment):
         size = V, self.context_length, self.layers, D, self.heads
         net = Transformer(*size, ARMS[self.norm], fused=self.fused)
         scaled = self.initialisation == "scaled"
-        net.initialize_(lambda name: generator(f"{name} of seed {seed}"), scaled=scaled)
+        net.initialize_(
+            lambda name: generator(f"{name} of seed {seed}"), scaled_branches=scaled
+        )
         if self.weight_decay:
             net.turned = RotationTracker(net)
         return self.fuse(net)
@@ -134,26 +136,33 @@ class Experiment(training.Experiment):
             metrics[f"{name}_nll"] = scores["nll"]
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             metrics |= collate(
-                [self._gradient_and_stream_metrics(net, dataset) for net in model.unstack()]
+                [
+                    self._gradient_norms_and_largest_activation(net, dataset)
+                    for net in model.unstack()
+                ]
             )
-        return metrics | (self._measure_rotation(model) if self.weight_decay else {})
+        return metrics | (
+            self._log_rotation_over_equilibrium_angle(model) if self.weight_decay else {}
+        )
 
-    def _gradient_and_stream_metrics(self, net: Any, dataset: Text) -> dict[str, float]:
+    def _gradient_norms_and_largest_activation(
+        self, net: Any, dataset: Text
+    ) -> dict[str, float]:
         device, train = next(net.parameters()).device, dataset.train
         x, y = train.x[:STREAM_SIZE].to(device), train.y[:STREAM_SIZE].to(device)
-        norms = feed_forward_gradient_norms(objective(net, x, y))
+        norms = W_2_gradient_norm_per_layer(nll_objective(net, x, y))
         net.eval()
-        largest = max(map(largest_over_median_activation, residual_streams(net, x)))
+        largest = max(map(largest_over_median_activation, residual_stream_per_layer(net, x)))
         metrics = {f"gradient_norm_{layer}": g for layer, g in enumerate(norms, start=1)}
         return metrics | {"largest_activation": largest}
 
-    def _measure_rotation(self, model: Stacked) -> dict[str, list[float]]:
+    def _log_rotation_over_equilibrium_angle(self, model: Stacked) -> dict[str, list[float]]:
         optimizer = self.optimizer(model.parameters())
         expected = equilibrium_angle(optimizer, optimizer.param_groups[0])
         squares: dict[str, list[Tensor]] = defaultdict(list)
         tracker: Any = model.module.turned
-        for name, angles in tracker.rms_angles().items():
-            squares[_matrix_letter(name)].append(angles.reshape(-1).square())
+        for name, angles in tracker.rms_rotation_angles().items():
+            squares[_matrix_subscript(name)].append(angles.reshape(-1).square())
         means = {name: torch.stack(values).mean(0).sqrt() for name, values in squares.items()}
         return {
             f"rotation_{name}": [
@@ -163,6 +172,6 @@ class Experiment(training.Experiment):
         }
 
 
-def _matrix_letter(name: str) -> str:
+def _matrix_subscript(parameter_name: str) -> str:
     """Return the letter of a matrix: "Q" for "blocks.0.attention.f.W_Q.W"."""
-    return name.removesuffix(".W").rpartition(".")[2].removeprefix("W_")
+    return parameter_name.removesuffix(".W").rpartition(".")[2].removeprefix("W_")

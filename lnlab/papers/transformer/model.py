@@ -36,10 +36,14 @@ PLACES = {
 class NormPlacement(NamedTuple):
     """A normalizer and its position."""
 
-    place: str  # one of :data:`PLACES`
-    norm: NormLayer  # makes the normalizer
-    of_heads: NormLayer = Identity  # makes that of the queries and of the keys of each head
-    scaled: bool = False  # whether what goes into f in layer l is multiplied by 1/sqrt(l)
+    placement: str  # one of :data:`PLACES`
+    norm_layer: NormLayer  # makes the normalizer
+    query_key_norm_layer: NormLayer = (
+        Identity  # makes that of the queries and of the keys of each head
+    )
+    has_layernorm_scaling: bool = (
+        False  # whether what goes into f in layer l is multiplied by 1/sqrt(l)
+    )
 
 
 ARMS = {
@@ -47,11 +51,11 @@ ARMS = {
     "pre": NormPlacement("pre", LayerNorm),
     "post": NormPlacement("post", LayerNorm),
     "sandwich": NormPlacement("sandwich", LayerNorm),
-    "qk": NormPlacement("pre", LayerNorm, of_heads=LayerNorm),
+    "qk": NormPlacement("pre", LayerNorm, query_key_norm_layer=LayerNorm),
     "rms": NormPlacement("pre", RMSNorm),
     "dyt": NormPlacement("pre", DyT),
     "derf": NormPlacement("pre", Derf),
-    "lns": NormPlacement("pre", LayerNorm, scaled=True),
+    "lns": NormPlacement("pre", LayerNorm, has_layernorm_scaling=True),
     "keel": NormPlacement("keel", LayerNorm),
 }
 """The arms: layer norm at several positions, and other normalizers at that of pre-LN. "qk" is
@@ -89,15 +93,15 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.W_Q, self.W_K, self.W_V, self.W_O = (Linear(D, D) for _ in range(4))
         self.norm_Q, self.norm_K = norm(D // heads), norm(D // heads)
-        self.heads, self.attend = heads, fused_attention if fused else attention
+        self.heads, self.attend = heads, fused_causal_attention if fused else causal_attention
 
     def forward(self, x: Tensor, T: int) -> Tensor:
         """Map x (*S, B T, D), B examples of T characters, to the same shape."""
         Q, K = (
-            self._stack_heads(norm(self._split_into_head_rows(W(x))), T)
+            self._move_heads_before_time(norm(self._split_into_head_rows(W(x))), T)
             for W, norm in ((self.W_Q, self.norm_Q), (self.W_K, self.norm_K))
         )
-        V = self._stack_heads(self._split_into_head_rows(self.W_V(x)), T)
+        V = self._move_heads_before_time(self._split_into_head_rows(self.W_V(x)), T)
         y = self.attend(Q, K, V).transpose(1, 2)
         return self.W_O(y.reshape(x.shape))
 
@@ -105,19 +109,19 @@ class SelfAttention(nn.Module):
         """Reshape (*S, N, D) to (*S, N heads, d): a row per head."""
         return a.unflatten(-1, (self.heads, -1)).flatten(-3, -2)
 
-    def _stack_heads(self, a: Tensor, T: int) -> Tensor:
+    def _move_heads_before_time(self, a: Tensor, T: int) -> Tensor:
         """Reshape (*S, B T heads, d) to (S B, heads, T, d)."""
         return a.reshape(-1, T, self.heads, a.shape[-1]).transpose(1, 2)
 
 
-def attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
     """Return softmax(Q K^T / sqrt(d)) V with a causal mask; each is (B, heads, T, d)."""
     T, d = Q.shape[-2:]
     later = torch.ones(T, T, dtype=torch.bool, device=Q.device).triu(1)
     return (Q @ K.mT / d**0.5).masked_fill(later, -torch.inf).softmax(-1) @ V
 
 
-def fused_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+def fused_causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
     """Return :func:`attention`, computed by torch's operator."""
     return F.scaled_dot_product_attention(Q, K, V, is_causal=True)
 
@@ -177,17 +181,22 @@ class Block(nn.Module):
         self, D: int, heads: int, arm: NormPlacement, l: int, layers: int, *, fused: bool
     ) -> None:
         super().__init__()
-        alpha = 2.0 * layers if arm.place == "keel" else 1.0
-        beta = l**-0.5 if arm.scaled else 1.0
+        alpha = 2.0 * layers if arm.placement == "keel" else 1.0
+        beta = l**-0.5 if arm.has_layernorm_scaling else 1.0
 
-        def branch(f: nn.Module) -> Residual:
-            norms = [arm.norm(D) if present else Identity(D) for present in PLACES[arm.place]]
-            if arm.norm is Identity:
+        def make_residual_branch(f: nn.Module) -> Residual:
+            norms = [
+                arm.norm_layer(D) if present else Identity(D)
+                for present in PLACES[arm.placement]
+            ]
+            if arm.norm_layer is Identity:
                 norms[1] = BranchScale(D, layers)
             return Residual(f, *norms, alpha=alpha, beta=beta)
 
-        self.attention = branch(SelfAttention(D, heads, arm.of_heads, fused=fused))
-        self.feed_forward = branch(FeedForward(D))
+        self.attention = make_residual_branch(
+            SelfAttention(D, heads, arm.query_key_norm_layer, fused=fused)
+        )
+        self.feed_forward = make_residual_branch(FeedForward(D))
 
     def forward(self, x: Tensor, T: int) -> Tensor:
         """Map x (*S, B T, D), B examples of T characters, to the same shape."""
@@ -226,8 +235,8 @@ class RotationTracker(nn.Module):
         super().__init__()
         self.names = [n for n, p in net.named_parameters() if n.rpartition(".")[2] == "W"]
         for name, W in self._tracked_weights(net).items():
-            self.register_buffer(f"{_buffer_name(name)}_before", W.detach().clone())
-            self.register_buffer(f"{_buffer_name(name)}_square", W.new_zeros(()))
+            self.register_buffer(f"{_buffer_prefix(name)}_before", W.detach().clone())
+            self.register_buffer(f"{_buffer_prefix(name)}_square", W.new_zeros(()))
 
     def _tracked_weights(self, net: nn.Module) -> dict[str, Tensor]:
         return {name: net.get_parameter(name) for name in self.names}
@@ -236,23 +245,23 @@ class RotationTracker(nn.Module):
     def forward(self, net: nn.Module) -> None:
         """Add how far the matrices of ``net`` have rotated since the last call."""
         for name, W in self._tracked_weights(net).items():
-            before = getattr(self, f"{_buffer_name(name)}_before")
-            square = getattr(self, f"{_buffer_name(name)}_square")
+            before = getattr(self, f"{_buffer_prefix(name)}_before")
+            square = getattr(self, f"{_buffer_prefix(name)}_square")
             new_square = row_angles(before.flatten(-2), W.flatten(-2)).square().to(square)
             setattr(
-                self, f"{_buffer_name(name)}_square", square.lerp(new_square, self.MOMENTUM)
+                self, f"{_buffer_prefix(name)}_square", square.lerp(new_square, self.MOMENTUM)
             )
             before.copy_(W)
 
-    def rms_angles(self) -> dict[str, Tensor]:
+    def rms_rotation_angles(self) -> dict[str, Tensor]:
         """Return the root mean square of the angle in radians by name, each (*S,)."""
         return {
-            name: getattr(self, f"{_buffer_name(name)}_square").sqrt() for name in self.names
+            name: getattr(self, f"{_buffer_prefix(name)}_square").sqrt() for name in self.names
         }
 
 
-def _buffer_name(name: str) -> str:
-    return name.replace(".", "_")
+def _buffer_prefix(parameter_name: str) -> str:
+    return parameter_name.replace(".", "_")
 
 
 class Transformer(nn.Module):
@@ -283,12 +292,12 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(
             Block(D, heads, arm, l, layers, fused=fused) for l in range(1, layers + 1)
         )
-        self.top = Identity(D) if PLACES[arm.place][2] else arm.norm(D)
+        self.top = Identity(D) if PLACES[arm.placement][2] else arm.norm_layer(D)
         self.readout = Linear(D, V)
         self.turned: RotationTracker | None = None
 
     def initialize_(
-        self, generator: Callable[[str], torch.Generator], *, scaled: bool = False
+        self, generator: Callable[[str], torch.Generator], *, scaled_branches: bool = False
     ) -> None:
         """Initialize matrices from N(0, 1/fan-in), and E and P from N(0, 1/2).
 
@@ -300,7 +309,7 @@ class Transformer(nn.Module):
         for name, p in self.named_parameters():
             if p.dim() > 1:
                 variance = 0.5 if name.startswith("embedding") else 1 / p.shape[1]
-                if scaled and name.endswith(("W_O.W", "W_2.W")):
+                if scaled_branches and name.endswith(("W_O.W", "W_2.W")):
                     variance /= 2 * len(self.blocks)
                 nn.init.normal_(p, 0, variance**0.5, generator=generator(name))
 

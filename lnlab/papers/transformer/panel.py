@@ -27,7 +27,10 @@ from lnlab.nn import NORMS
 from lnlab.panels.controls import MultipleChoice, dropdown, options_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
-from lnlab.papers.transformer.evaluate import objective, variances_and_gradient_norms
+from lnlab.papers.transformer.evaluate import (
+    nll_objective,
+    stream_variances_and_W_2_gradient_norms,
+)
 from lnlab.papers.transformer.model import ARMS, PLACES, NormPlacement, Transformer
 from lnlab.training import cross_entropy, stack
 from lnlab.training.random_state import default_dtype, generator
@@ -79,7 +82,7 @@ def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialN
         for draw, net in enumerate(nets):
             net.initialize_(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
     x, y = (v[:CASES].expand(DRAWS, CASES, CONTEXT) for v in (text.train.x, text.train.y))
-    loss = objective(stack(nets), x, y)
+    loss = nll_objective(stack(nets), x, y)
     slope = DRAWS * loss.gradient()[1]  # of the sum, so that each has its own
     return InitialNetworks(loss, loss.unflatten(loss.start), loss.unflatten(slope), x, y)
 
@@ -209,9 +212,11 @@ def arm_variances_and_gradient_norms(
     text = load("embedded", "text", context=CONTEXT)
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
         net = Transformer(len(text.vocabulary), CONTEXT, depth, 4 * WIDTH, HEADS, ARMS[arm])
-        net.initialize_(lambda name: generator(f"{name} of draw 0"), scaled=scaled)
+        net.initialize_(lambda name: generator(f"{name} of draw 0"), scaled_branches=scaled)
     with torch.enable_grad():
-        return variances_and_gradient_norms(net, text.train.x[:CASES], text.train.y[:CASES])
+        return stream_variances_and_W_2_gradient_norms(
+            net, text.train.x[:CASES], text.train.y[:CASES]
+        )
 
 
 def draw_variance(settings: DepthPanelSettings) -> TitledFigure:
