@@ -23,7 +23,7 @@ from lnlab.kernels.compilation import call_library
 from lnlab.papers.draw import Experiment
 from lnlab.papers.draw.kernels import FusedDRAW
 from lnlab.training import stack
-from lnlab.training.optim import before_step
+from lnlab.training.optim import call_before_each_step
 from lnlab.training.runs import device_name
 
 MNIST: Any = SimpleNamespace(shape=(28, 28))
@@ -73,7 +73,7 @@ def update(experiment: Experiment) -> Callable[[], None]:
     """One update of one seed, on a batch of random pictures that is always the same."""
     model = stack([experiment.model(0, MNIST)])
     optimizer = experiment.optimizer(model.parameters())
-    before_step(optimizer, experiment.clip_)
+    call_before_each_step(optimizer, experiment.clip_)
     x = (torch.rand(1, experiment.batch_size, 28 * 28) < 0.13).float()
 
     def step() -> None:

@@ -23,7 +23,7 @@ from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.kernels import FusedHandwriting
 from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
 from lnlab.training import stack
-from lnlab.training.optim import before_step
+from lnlab.training.optim import call_before_each_step
 from lnlab.training.runs import device_name
 
 UNITS = 64, 128
@@ -91,7 +91,7 @@ def update(experiment: Experiment, net: Any) -> Callable[[], None]:
     """One update of one net, on a batch that is always the same."""
     model = stack([net])
     optimizer = experiment.optimizer(model.parameters())
-    before_step(optimizer, experiment.clip_)
+    call_before_each_step(optimizer, experiment.clip_)
     batch = LineBatch(*(a.unsqueeze(0) for a in lines(experiment.batch_size)))
     y = torch.rand(*batch.x.shape).round(), torch.full(batch.x.shape[:2], POINTS)
 

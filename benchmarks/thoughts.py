@@ -28,7 +28,7 @@ from benchmarks.recurrent import floor
 from lnlab.papers.skip_thoughts import Experiment
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.training import fit, stack
-from lnlab.training.optim import before_step
+from lnlab.training.optim import call_before_each_step
 from lnlab.training.runs import device_name
 
 SIZES = ((96, 48, 1000), (256, 128, 8000))
@@ -88,7 +88,7 @@ def updates(task: Any, dataset: Any) -> Iterator[Any]:
     task = replace(task, seeds=(0,))
     model = stack([task.model(0, dataset)])
     optimizer = task.optimizer(model.parameters())
-    before_step(optimizer, task.clip_)
+    call_before_each_step(optimizer, task.clip_)
     return fit(model, task.batches(dataset), task.loss, optimizer, FOREVER)
 
 

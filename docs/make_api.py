@@ -22,7 +22,7 @@ NAMES = {
     ),
     "lnlab.analysis.objective": ("Objective",),
     "lnlab.training": (
-        *("Experiment", "train_steps", "find_run", "initial_models"),
+        *("Experiment", "train_steps", "find_run", "build_initial_models"),
         *("fit", "evaluate", "cross_entropy", "Batches", "stack"),
     ),
     "lnlab.data": ("load", "sources", "fetch"),

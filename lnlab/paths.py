@@ -9,7 +9,7 @@ import platformdirs
 import lnlab
 
 
-def root() -> Path:
+def checkout_folder() -> Path:
     """Return the folder of the checkout.
 
     Raises:
@@ -24,19 +24,19 @@ def root() -> Path:
     return folder
 
 
-def repository() -> str:
+def repository_url() -> str:
     """Return the address of the repository in ``tool.lnlab`` of pyproject.toml, or ""."""
-    with (root() / "pyproject.toml").open("rb") as file:
+    with (checkout_folder() / "pyproject.toml").open("rb") as file:
         return tomllib.load(file)["tool"]["lnlab"]["repository"]
 
 
-def place(name: str) -> Path:
+def folder_in_checkout(name: str) -> Path:
     """Return the folder ``runs`` or ``results`` of the checkout.
 
     Where lnlab is installed without its checkout, that of the working directory.
     """
     try:
-        return root() / name
+        return checkout_folder() / name
     except FileNotFoundError:
         return Path(name)
 

@@ -46,7 +46,7 @@ def _parse(text: str) -> int | list[int] | None:
     return seeds or None
 
 
-def write_seeds(seeds: Sequence[int]) -> str:
+def format_seeds(seeds: Sequence[int]) -> str:
     """Return seeds as :func:`read_seeds` takes them: those in a row as first and last."""
     parts: list[str] = []
     start = 0

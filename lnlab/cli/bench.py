@@ -15,7 +15,7 @@ from lnlab import paths
 @click.option("--device", help="Where, for the benchmarks that can be elsewhere: cuda.")
 def bench(name: str, as_json: bool, device: str | None) -> None:
     """Measure speed beside a named peer, on this machine; a wrong name lists what there is."""
-    folder = paths.root() / "benchmarks"
+    folder = paths.checkout_folder() / "benchmarks"
     names = sorted(path.stem for path in folder.glob("[!_]*.py"))
     if name not in names:
         raise ValueError(f"There is no benchmark {name!r}. There are: {', '.join(names)}")

@@ -28,7 +28,7 @@ names_argument = click.argument("names", nargs=-1, metavar="[NUMBER OR NAME]..."
 
 def workbook() -> list[Path]:
     """Return the notebooks of the checkout in reading order."""
-    return book.list_notebooks(paths.root() / "notebooks")
+    return book.list_notebooks(paths.checkout_folder() / "notebooks")
 
 
 @click.command("list")
@@ -80,7 +80,7 @@ def run(
     One that fails, hangs or loses its kernel is kept as NAME.failed.ipynb; the others
     finish, and the exit code is 1.
     """
-    if out.resolve() == (paths.root() / "notebooks").resolve():
+    if out.resolve() == (paths.checkout_folder() / "notebooks").resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
     notebooks = workbook()
     every = (book.parameters(path).items() for path in notebooks)
@@ -143,7 +143,7 @@ def first_page_content() -> dict[str, Any]:
             ", [errata](docs/errata.md)", ""
         ),
         "norms": read_popular_norms(),
-        "repository": paths.repository(),
+        "repository": paths.repository_url(),
     }
 
 

@@ -25,7 +25,10 @@ def list_runs(root: Path | None) -> None:
     """List the runs, the latest first: your own in runs/, then those kept in results/."""
     from lnlab.training import runs
 
-    own_runs, kept_runs = root or paths.place("runs"), paths.place("results")
+    own_runs, kept_runs = (
+        root or paths.folder_in_checkout("runs"),
+        paths.folder_in_checkout("results"),
+    )
     for title, folder in (("Your own runs", own_runs), ("Kept in git", kept_runs)):
         found = runs.read(folder)
         click.echo(f"{title}, in {folder}: {len(found) or 'none'}")
@@ -93,7 +96,7 @@ def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
     from lnlab.training import runs
 
-    own_runs = runs.read(root or paths.place("runs"))
+    own_runs = runs.read(root or paths.folder_in_checkout("runs"))
     for run in [match_key(own_runs, key) for key in keys]:
         if yes or click.confirm(f"Remove {run.folder} ({describe_progress(run)})?"):
             runs.remove(run)
@@ -107,14 +110,18 @@ def keep(key: str, root: Path | None) -> None:
     """Copy a finished run to results/, small: without checkpoint and weights."""
     from lnlab.training import runs
 
-    click.echo(runs.keep(match_key(read_runs(root), key), paths.place("results")).folder)
+    click.echo(
+        runs.keep(match_key(read_runs(root), key), paths.folder_in_checkout("results")).folder
+    )
 
 
 def read_runs(root: Path | None) -> "list[Run]":
     """Return the runs kept in git and those made here."""
     from lnlab.training import runs
 
-    return runs.read([paths.place("results"), root or paths.place("runs")])
+    return runs.read(
+        [paths.folder_in_checkout("results"), root or paths.folder_in_checkout("runs")]
+    )
 
 
 def match_key(runs: "Sequence[Run]", key: str) -> "Run":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lnlab.seeds import write_seeds
+from lnlab.seeds import format_seeds
 
 if TYPE_CHECKING:
     from lnlab.training.runs import Run
@@ -52,7 +52,7 @@ def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
 def to_text(name: str, value: Any) -> str:
     """Return the value of a setting as the command line takes it."""
     if isinstance(value, list | tuple):
-        return write_seeds(value) if name == "seeds" else ",".join(map(str, value))
+        return format_seeds(value) if name == "seeds" else ",".join(map(str, value))
     return str(value) if value != "" else "empty"
 
 

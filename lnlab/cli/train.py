@@ -152,7 +152,7 @@ def train(
 
     settings += (f"data={data}",) if data else ()
     task = experiment.budget(budget, **parse_settings(experiment, settings))
-    show_run(training.train(task, root=root or paths.place("runs"), **options))
+    show_run(training.train(task, root=root or paths.folder_in_checkout("runs"), **options))
 
 
 @click.command(cls=ExperimentCommand)
@@ -198,7 +198,7 @@ def sweep(
     shared = [f"{name}={text}" for name, text in given.items() if text is not None]
     axes |= {name: [value] for name, value in parse_settings(experiment, shared).items()}
     tasks = grid(experiment, budget, axes)
-    run_sweep(tasks, root=root or paths.place("runs"), **options)
+    run_sweep(tasks, root=root or paths.folder_in_checkout("runs"), **options)
 
 
 def run_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> None:
@@ -209,7 +209,7 @@ def run_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> N
 
     swept = sweep(tasks, root=root, device=device, **options)
     outcomes = list(progress(swept, len(tasks), "sweep"))
-    if done_before := sum(outcome.read_back for outcome in outcomes):
+    if done_before := sum(outcome.was_read_back for outcome in outcomes):
         click.echo(f"{done_before} of {len(tasks)} read back: they were done before")
     runs = [training.find_run(task, root=root, device=device) for task in tasks]
     if runs := [run for run in runs if run]:

@@ -159,7 +159,7 @@ def load(
         read, names, white = partial(read_mnist_binary, files, max_train), ("digit",), 1
     else:
         files = find_files(source, path, MNIST_FILES["train"] + MNIST_FILES["test"])
-        read = partial(read_mnist, files, source)
+        read = partial(read_and_check_idx_files, files, source)
     return Images(
         source,
         read,
@@ -247,7 +247,7 @@ def read_idx(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def read_mnist(files: Mapping[str, Path], source: Source) -> tuple[Pixels, str]:
+def read_and_check_idx_files(files: Mapping[str, Path], source: Source) -> tuple[Pixels, str]:
     """Read four IDX files and compare them; MNIST's must be the official ones."""
     hashes = {file.name.removesuffix(".gz"): file.content_sha256 for file in source.files}
     pixels = {}
@@ -396,14 +396,14 @@ def enlarge_digits(
         random = np.random.default_rng([6, 4, number])
         chosen = random.permuted(np.tile(np.arange(first, end), views))
         chosen = chosen[:max_train] if split == "train" else chosen
-        levels = np.stack([_enlarge(x[index] / 16, random) for index in chosen])
+        levels = np.stack([_enlarge_and_rotate(x[index] / 16, random) for index in chosen])
         levels = np.rint(255 * (STEEP * (levels - DARK)).clip(0, 1)).astype(np.uint8)
         binary = random.integers(255, size=levels.shape) < levels
         pixels[split] = levels if grey else binary.astype(np.uint8), y[chosen]
     return pixels
 
 
-def _enlarge(digit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _enlarge_and_rotate(digit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return a digit at twice its size, turned about its middle, stretched and shifted."""
     from scipy import ndimage
 

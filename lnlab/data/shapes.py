@@ -28,45 +28,45 @@ Level = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The depth of a point (u, v) inside a shape, below 0 outside. Shapes lie in the unit disc."""
 
 
-def _polygon(corners: int, inside: float) -> Level:
+def _polygon_level(corners: int, inside: float) -> Level:
     turns = 2 * np.pi * np.arange(corners, dtype=np.float32) / corners
     sides = [(np.cos(turn), np.sin(turn)) for turn in turns]
     return lambda u, v: inside - np.max([c * u + s * v for c, s in sides], axis=0)
 
 
-def _box(u: np.ndarray, v: np.ndarray, wide: float, high: float) -> np.ndarray:
+def _box_level(u: np.ndarray, v: np.ndarray, wide: float, high: float) -> np.ndarray:
     return np.minimum(wide - abs(u), high - abs(v))
 
 
-def _cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return np.maximum(_box(u, v, 0.94, 0.3), _box(u, v, 0.3, 0.94))
+def _cross_level(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return np.maximum(_box_level(u, v, 0.94, 0.3), _box_level(u, v, 0.3, 0.94))
 
 
-def _star(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _star_level(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return 0.66 + 0.34 * np.cos(5 * np.arctan2(v, u)) - np.hypot(u, v)
 
 
-def _heart(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _heart_level(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return 0.75 - np.hypot(u, v + 0.2 - 0.6 * np.sqrt(abs(u)))
 
 
-def _arrow(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _arrow_level(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     head = np.minimum(u - 0.1, 0.7 - 0.7 * u - abs(v))
-    return np.maximum(head, _box(u + 0.35, v, 0.55, 0.2))
+    return np.maximum(head, _box_level(u + 0.35, v, 0.55, 0.2))
 
 
-_hexagon = _polygon(6, 0.84)
+_hexagon = _polygon_level(6, 0.84)
 
 LEVELS: dict[str, Level] = {
     "disc": lambda u, v: 0.9 - np.hypot(u, v),
     "ring": lambda u, v: 0.2 - abs(np.hypot(u, v) - 0.75),
-    "square": lambda u, v: _box(u, v, 0.68, 0.68),
-    "triangle": _polygon(3, 0.48),
-    "cross": _cross,
-    "star": _star,
+    "square": lambda u, v: _box_level(u, v, 0.68, 0.68),
+    "triangle": _polygon_level(3, 0.48),
+    "cross": _cross_level,
+    "star": _star_level,
     "crescent": lambda u, v: np.minimum(0.95 - np.hypot(u, v), np.hypot(u - 0.5, v) - 0.75),
-    "heart": _heart,
-    "arrow": _arrow,
+    "heart": _heart_level,
+    "arrow": _arrow_level,
     "nut": lambda u, v: np.minimum(_hexagon(u, v), np.hypot(u, v) - 0.4),
 }
 NAMES = tuple(LEVELS)
@@ -77,14 +77,14 @@ def make_shapes(max_train: int | None = None) -> Pixels:
     pixels = {}
     sizes = SIZES | {"train": min(SIZES["train"], max_train or SIZES["train"])}
     for number, (split, size) in enumerate(sizes.items()):
-        blocks = [_block(number, block) for block in range(-(-size // BLOCK))]
+        blocks = [_draw_block(number, block) for block in range(-(-size // BLOCK))]
         pictures, classes = (np.concatenate(part)[:size] for part in zip(*blocks, strict=True))
         pixels[split] = pictures, classes
     return pixels
 
 
 @lru_cache(maxsize=16)  # 1.5 MB each: what a few thousand pictures to train on need
-def _block(number: int, block: int) -> tuple[np.ndarray, np.ndarray]:
+def _draw_block(number: int, block: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw the pictures and classes of a block of a split."""
     generator = np.random.default_rng([number, block])
     classes = (generator.permutation(BLOCK) % len(NAMES)).astype(np.uint8)
@@ -97,9 +97,9 @@ def draw_shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
     The random numbers do not depend on the classes.
     """
     n = len(classes)
-    canvas = _ground(n, generator)
+    canvas = _draw_background(n, generator)
     for _ in range(CLUTTER):
-        _paint(canvas, _bars(n, generator), _uniform(generator, 0, 1, (n, 3)))
+        _paint(canvas, _draw_bars(n, generator), _uniform(generator, 0, 1, (n, 3)))
     inside = _shapes(classes, generator)
     _paint(canvas, inside, _contrasting_colours(canvas, generator))
     canvas += NOISE * generator.standard_normal(canvas.shape, np.float32)
@@ -112,7 +112,7 @@ def _uniform(
     return low + (high - low) * generator.random(shape, np.float32)
 
 
-def _ground(n: int, generator: Generator) -> np.ndarray:
+def _draw_background(n: int, generator: Generator) -> np.ndarray:
     """Return shades of a random colour that change smoothly, (N, 3, 32, 32)."""
     shades = _uniform(generator, -0.25, 0.25, (n, 3, COARSE, COARSE))
     colours = _uniform(generator, 0.2, 0.8, (n, 3, 1, 1)) + shades
@@ -132,7 +132,7 @@ def _pixels_in_turned_frames(
     return cos * right + sin * down, cos * down - sin * right
 
 
-def _bars(n: int, generator: Generator) -> np.ndarray:
+def _draw_bars(n: int, generator: Generator) -> np.ndarray:
     x, y = _uniform(generator, -SIDE / 2, SIDE / 2, (2, n, 1, 1))
     along, across = _pixels_in_turned_frames(n, x, y, generator)
     length = _uniform(generator, 2, 8, (n, 1, 1))

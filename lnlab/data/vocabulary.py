@@ -55,7 +55,7 @@ class Vocabulary:
 
         Nothing is cut off; the length of a sentence counts the number that ends it.
         """
-        return pad([self.encode(sentence) for sentence in sentences])
+        return pad_rows([self.encode(sentence) for sentence in sentences])
 
 
 def frequent_words(counts: Mapping[str, int], min_count: int = 1) -> list[str]:
@@ -64,7 +64,7 @@ def frequent_words(counts: Mapping[str, int], min_count: int = 1) -> list[str]:
     return sorted(words, key=lambda word: (-counts[word], word))
 
 
-def pad(rows: Sequence[Sequence[int]]) -> "tuple[Tensor, Tensor]":
+def pad_rows(rows: Sequence[Sequence[int]]) -> "tuple[Tensor, Tensor]":
     """Return rows of numbers as a tensor (N, T), padded with :data:`END`, and lengths (N,)."""
     import torch  # to list data sets does not take it
 

@@ -61,7 +61,7 @@ class KernelLibrary(NamedTuple):
     folder: Path | None = None
 
     @property
-    def folders(self) -> list[Path]:
+    def source_folders(self) -> list[Path]:
         """The folders of its sources, the one with NAME.cpp first."""
         return [SOURCES] if self.folder is None else [self.folder, SOURCES]
 
@@ -137,7 +137,9 @@ def cache_key(command: list[str], kernels: KernelLibrary) -> str:
             f"The compiler {command[0]} cannot be run ({error}): set CXX."
         ) from error
     digest = hashlib.sha256("\0".join([*command, version, describe_processor()]).encode())
-    for source in (path for folder in kernels.folders for path in sorted(folder.iterdir())):
+    for source in (
+        path for folder in kernels.source_folders for path in sorted(folder.iterdir())
+    ):
         if source.suffix in (".cpp", ".h"):
             digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()[:24]
@@ -178,9 +180,9 @@ def compile_into(target: Path, command: list[str], kernels: KernelLibrary) -> Pa
     print(
         f"lnlab: compiling the kernels of {kernels.purpose}, once (10 to 20 s)", file=sys.stderr
     )
-    folders = [f"-I{folder}" for folder in kernels.folders]
-    source = kernels.folders[0] / f"{kernels.name}.cpp"
-    arguments = [*command, *folders, str(source), "-o", str(target)]
+    source_folders = [f"-I{folder}" for folder in kernels.source_folders]
+    source = kernels.source_folders[0] / f"{kernels.name}.cpp"
+    arguments = [*command, *source_folders, str(source), "-o", str(target)]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=600)
     except (OSError, subprocess.TimeoutExpired) as error:

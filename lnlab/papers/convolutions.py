@@ -35,7 +35,7 @@ from lnlab.nn import (
 from lnlab.nn.linear import DENSE_INITS, LayerWithNorm
 from lnlab.papers.classification import Classification, MetricsPerSeed, nll_and_error_per_seed
 from lnlab.training import Evaluation, setting
-from lnlab.training.experiment import collate
+from lnlab.training.experiment import collate_rows
 
 # A LeNet and a ResNet-8, with any normalizer at every layer but the logits.
 
@@ -290,7 +290,7 @@ class Experiment(Classification):
         metrics |= {"test_nll": test["nll"], "test_error": test["error"]}
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             count = min(UNIT_EVAL_SIZE, self.test_size or UNIT_EVAL_SIZE)
-            metrics |= collate(
+            metrics |= collate_rows(
                 [
                     border_and_contribution_metrics(net, dataset, count)
                     for net in model.unstack()

@@ -21,7 +21,7 @@ from lnlab.papers.classification import (
 )
 from lnlab.threads import in_one_thread
 from lnlab.training import Batches, Evaluation, setting
-from lnlab.training.experiment import collate
+from lnlab.training.experiment import collate_rows
 from lnlab.training.optim import SGD, Adam
 from lnlab.training.random_state import default_dtype
 
@@ -145,7 +145,10 @@ class Experiment(Classification):
         weight = next(nets[0].parameters())
         x = dataset.train.x[:STEP_EFFECT_SIZE].to(weight)
         y = dataset.train.y[:STEP_EFFECT_SIZE].to(weight.device)
-        return {**metrics, **collate([measure_shift_and_smoothness(net, x, y) for net in nets])}
+        return {
+            **metrics,
+            **collate_rows([measure_shift_and_smoothness(net, x, y) for net in nets]),
+        }
 
     def _apply_unbiased_setting(self, norm: NormLayer) -> NormLayer:
         unbiased = norm is BatchNorm and self.unbiased

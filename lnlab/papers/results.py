@@ -29,12 +29,12 @@ TIMES = ("seconds", "cpu_seconds")  # metrics that seeds trained side by side sh
 
 def read_runs(experiment_name: str) -> list[Run]:
     """Return the runs of an experiment that were trained in this checkout."""
-    return read(paths.place("runs"), experiment_name)
+    return read(paths.folder_in_checkout("runs"), experiment_name)
 
 
 def read_kept_runs(experiment_name: str) -> list[Run]:
     """Return the runs of an experiment that come with the checkout."""
-    return read(paths.place("results"), experiment_name)
+    return read(paths.folder_in_checkout("results"), experiment_name)
 
 
 def mean_over_updates(metric: str) -> Measure:

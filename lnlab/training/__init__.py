@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from lnlab.lazy import lazy
 
 if TYPE_CHECKING:
-    from lnlab.training.batches import Batches, Bucketed
+    from lnlab.training.batches import Batches, BucketedBatches
     from lnlab.training.comparison import NormComparison, compare
     from lnlab.training.experiment import Evaluation, Experiment, setting
     from lnlab.training.random_state import read_device
     from lnlab.training.stacking import Stacked, stack
     from lnlab.training.trainer import (
         Step,
+        build_initial_models,
         cross_entropy,
         evaluate,
         evaluation_mode,
         find_run,
         fit,
-        initial_models,
         train,
         train_steps,
     )
@@ -29,7 +29,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Batches": ".batches",
-        "Bucketed": ".batches",
+        "BucketedBatches": ".batches",
         "Evaluation": ".experiment",
         "Experiment": ".experiment",
         "NormComparison": ".comparison",
@@ -41,7 +41,7 @@ __getattr__, __dir__ = lazy(
         "evaluation_mode": ".trainer",
         "find_run": ".trainer",
         "fit": ".trainer",
-        "initial_models": ".trainer",
+        "build_initial_models": ".trainer",
         "read_device": ".random_state",
         "setting": ".experiment",
         "stack": ".stacking",

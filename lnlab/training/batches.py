@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from lnlab.nn.padding import pad_and_stack
-from lnlab.training.random_state import generator, to_device
+from lnlab.training.random_state import generator, move_to_device
 
 AHEAD = 2**24
 """Bytes of examples that are gathered at once: 16 MiB."""
@@ -53,7 +53,7 @@ class Batches:
         used = order[:, : len(self) * self.size]
         chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1)
         chosen = chosen.to(self._leaves[0].device)
-        for indices in chosen[start:].split(self._ahead()):
+        for indices in chosen[start:].split(self._batches_ahead()):
             for batch in zip(*(leaf[indices] for leaf in self._leaves), strict=True):
                 yield tree_unflatten(batch, self._tree)
 
@@ -61,7 +61,7 @@ class Batches:
         order = generator(f"order of seed {seed} in epoch {epoch}")
         return torch.randperm(self.count, generator=order)
 
-    def _ahead(self) -> int:
+    def _batches_ahead(self) -> int:
         case = sum(leaf[0].nbytes for leaf in self._leaves)
         batch = len(self.seeds) * self.size * case
         return max(1, AHEAD // max(1, batch))
@@ -74,7 +74,7 @@ POOL = 16
 """Batches out of which those of like length are made: shorter padding, still another order."""
 
 
-class Bucketed:
+class BucketedBatches:
     """Examples in batches of similar length, another order in each epoch and for each seed.
 
     The order depends on (seed, epoch) alone, so that all arms of a comparison have the same.
@@ -115,7 +115,7 @@ class Bucketed:
         for chosen in list(zip(*orders, strict=True))[start:]:
             batches = (self.collate(indices) for indices in chosen)
             batch = tree_map(lambda *same: pad_and_stack(same, self.fill), *batches)
-            yield to_device(batch, self.device)
+            yield move_to_device(batch, self.device)
 
     def _order(self, seed: int, epoch: int) -> list[list[int]]:
         random = generator(f"order of seed {seed} in epoch {epoch}")

@@ -22,7 +22,12 @@ from lnlab.seeds import read_seeds
 from lnlab.threads import one_thread
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import RunRandomState, read_device, seeded, to_device
+from lnlab.training.random_state import (
+    RunRandomState,
+    move_to_device,
+    read_device,
+    seed_temporarily,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -250,7 +255,7 @@ def _train(
     # dropout draws the same in all models
     noises = [RunRandomState(f"noise of seed {seed}", weight.device) for _ in models]
     for batch in batches:
-        x, y = to_device(batch, weight.device, weight.dtype)
+        x, y = move_to_device(batch, weight.device, weight.dtype)
         keywords = x if isinstance(x, Mapping) else {}
         arguments = () if keywords else x if isinstance(x, tuple | list) else (x,)
         losses = []
@@ -321,7 +326,7 @@ def _paired_models(
     """Return a network for each arm whose weights outside of the norms begin alike."""
     models, first_name, first = [], "", dict[str, Tensor]()
     for (name, _), norm in arms.items():
-        with seeded(seed):
+        with seed_temporarily(seed):
             model, weights = _build(build, norm, name)
         for key, value in weights.items():
             if key not in first:

@@ -31,7 +31,7 @@ from lnlab.kernels import NotFusedWarning, fuse
 from lnlab.seeds import read_seeds
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam, clip_grad_norm_
-from lnlab.training.random_state import to_device
+from lnlab.training.random_state import move_to_device
 
 
 def setting(
@@ -148,7 +148,7 @@ class Evaluation(Enum):
 T = TypeVar("T")
 
 
-class ExperimentMeta(ABCMeta):
+class CallableWithPreset(ABCMeta):
     """Classes that are called with fields, or with a preset: ``Experiment(preset="smoke")``."""
 
     def __call__(cls: type[T], *args: Any, preset: str = "", **fields: Any) -> T:
@@ -159,7 +159,7 @@ class ExperimentMeta(ABCMeta):
 
 
 @dataclass(frozen=True)
-class Experiment(metaclass=ExperimentMeta):
+class Experiment(metaclass=CallableWithPreset):
     """One arm of an experiment, whose seeds train side by side; its fields are its settings.
 
     A subclass is a frozen dataclass, too. Defaults are the paper's values, and
@@ -358,7 +358,7 @@ class Experiment(metaclass=ExperimentMeta):
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> EpochSource:
         """Return training batches on a device, floats in ``dtype``; an order for each seed."""
-        x, y = to_device((dataset.train.x, dataset.train.y), device, dtype)
+        x, y = move_to_device((dataset.train.x, dataset.train.y), device, dtype)
         return Batches(x, y, self.batch_size, self.seeds)
 
     def num_updates(self, updates_per_epoch: int) -> int:
@@ -400,7 +400,7 @@ class Experiment(metaclass=ExperimentMeta):
         :class:`lnlab.training.Stacked`, which stays as it was; ``evaluation`` says how much
         may be measured.
         """
-        return collate([self.measure(net, dataset, evaluation) for net in model.unstack()])
+        return collate_rows([self.measure(net, dataset, evaluation) for net in model.unstack()])
 
     def measure(self, net: Any, dataset: Any, evaluation: Evaluation) -> Mapping[str, Any]:
         """Return the metrics of one network, for :meth:`evaluate`."""
@@ -420,12 +420,12 @@ def name_arm(field: str, value: Any) -> str:
     return value if isinstance(value, str) and value else f"{field} {value!r}"
 
 
-def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def collate_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the measurements of each seed as a list for each name, as ``evaluate`` gives."""
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def evaluations(experiment: Experiment, updates_per_epoch: int) -> dict[int, Evaluation]:
+def plan_evaluations(experiment: Experiment, updates_per_epoch: int) -> dict[int, Evaluation]:
     """Return the updates after which an experiment is evaluated, and how."""
     last = experiment.num_updates(updates_per_epoch)
     points = dict.fromkeys(experiment.log_points(updates_per_epoch), Evaluation.LIGHT)

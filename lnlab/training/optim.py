@@ -16,7 +16,7 @@ Kind = TypeVar("Kind", bound=Optimizer)
 WRAPPED = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 
 
-def without_compiler(kind: type[Kind]) -> type[Kind]:
+def without_torch_compiler(kind: type[Kind]) -> type[Kind]:
     """Return a subclass of one of torch's optimizers that does not import its compiler."""
     methods = {name: unwrap(getattr(kind, name)) for name in WRAPPED}
     # what the wrapping of a step does besides: no step here is differentiable
@@ -24,12 +24,14 @@ def without_compiler(kind: type[Kind]) -> type[Kind]:
     return cast("type[Kind]", type(kind.__name__, (kind,), methods))
 
 
-Adam = without_compiler(torch.optim.Adam)
-AdamW = without_compiler(torch.optim.AdamW)
-SGD = without_compiler(torch.optim.SGD)
+Adam = without_torch_compiler(torch.optim.Adam)
+AdamW = without_torch_compiler(torch.optim.AdamW)
+SGD = without_torch_compiler(torch.optim.SGD)
 
 
-def before_step(optimizer: Optimizer, change: Callable[..., None], **settings: Any) -> None:
+def call_before_each_step(
+    optimizer: Optimizer, change: Callable[..., None], **settings: Any
+) -> None:
     """Have ``change(optimizer, **settings)`` called before each step of an optimizer."""
     optimizer.register_step_pre_hook(lambda optimizer, *_: change(optimizer, **settings))
 
@@ -100,7 +102,7 @@ def adam(
     """Return Adam; without bias correction that of the two codes above."""
     optimizer = Adam(parameters, lr=lr, fused=True)
     if not bias_correction:
-        before_step(optimizer, adam_without_bias_correction_)
+        call_before_each_step(optimizer, adam_without_bias_correction_)
     return optimizer
 
 

@@ -41,14 +41,14 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seed_temporarily(seed: int) -> Iterator[None]:
     """Draw torch's random numbers from a seed; outside they go on as before."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 
 
-def to_device(tree: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
+def move_to_device(tree: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
     """Move a tree of tensors to a device, the floating-point ones to a dtype.
 
     Whole numbers, which are classes, words or lengths, remain whole. A named tuple keeps the
@@ -64,7 +64,7 @@ def to_device(tree: Any, device: torch.device, dtype: torch.dtype | None = None)
                 return leaf.to(target).pin_memory().to(device, non_blocking=True)
             return leaf.to(device, target)
         names = set(leaf._fields) - {*leaf.on_cpu}
-        moved = {name: to_device(getattr(leaf, name), device, dtype) for name in names}
+        moved = {name: move_to_device(getattr(leaf, name), device, dtype) for name in names}
         return leaf._replace(**moved)
 
     return tree_map(move, tree, is_leaf=lambda leaf: hasattr(leaf, "on_cpu"))

@@ -174,7 +174,7 @@ def _reading(path: Path, advice: str) -> Iterator[None]:
         raise ValueError(f"{path} is damaged: {reason}. {advice}") from error
 
 
-def _locked(folder: Path) -> FileLock:
+def _lock_folder(folder: Path) -> FileLock:
     """Lock a folder until its lock is released or the process ends."""
     # not thread-local: a generator may be closed by another thread than began it
     lock = FileLock(folder / ".lock", thread_local=False)
@@ -234,7 +234,7 @@ class Run:
             return cls(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            lock = _locked(folder)
+            lock = _lock_folder(folder)
             stack.callback(lock.release)
             if (folder / RESULT).is_file():  # written by whoever had the lock before
                 return cls(folder)
@@ -540,7 +540,7 @@ def read(root: Path | Iterable[Path], task: str | None = None) -> list[Run]:
 
 def remove(run: Run) -> None:
     """Delete the folder of a run that nobody is writing."""
-    lock = _locked(run.folder)
+    lock = _lock_folder(run.folder)
     try:
         shutil.rmtree(run.folder)
     finally:

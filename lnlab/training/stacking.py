@@ -32,10 +32,12 @@ class Stacked(nn.Module):
         self.count = len(models)
         self.module = copy.deepcopy(models[0])
         if self.count > 1:
-            tensors = [[registry[name] for registry, name in _slots(m)] for m in models]
-            _fill(self.module, [torch.stack(same) for same in zip(*tensors, strict=True)])
-        self._slots = _slots(self.module)
-        self._broadcasts = all(map(_stacks, self.module.modules()))
+            tensors = [
+                [registry[name] for registry, name in _parameter_slots(m)] for m in models
+            ]
+            _set_slots(self.module, [torch.stack(same) for same in zip(*tensors, strict=True)])
+        self._parameter_slots = _parameter_slots(self.module)
+        self._broadcasts = all(map(_computes_stack_itself, self.module.modules()))
 
     def forward(self, x: Any) -> Any:
         for tensor in tree_leaves(x):
@@ -51,33 +53,33 @@ class Stacked(nn.Module):
             return tree_map(lambda tensor: tensor.unsqueeze(0), output)
         if self._broadcasts and isinstance(x, Tensor) and x.dim() == 3:
             return self.module(x)
-        tensors = [registry[name] for registry, name in self._slots]
+        tensors = [registry[name] for registry, name in self._parameter_slots]
         try:
-            output, buffers = self._outputs(x, *tensors)
+            output, buffers = self._outputs_of_all_models(x, *tensors)
         finally:
-            for (registry, name), tensor in zip(self._slots, tensors, strict=True):
+            for (registry, name), tensor in zip(self._parameter_slots, tensors, strict=True):
                 registry[name] = tensor
         for index, tensor in buffers.items():
-            registry, name = self._slots[index]
+            registry, name = self._parameter_slots[index]
             registry[name] = tensor
         return output
 
-    def _outputs(self, *stacked: Any) -> tuple[Any, dict[int, Tensor]]:
-        """:meth:`_output` of every model: at once, or in turn where a part of it is opaque."""
+    def _outputs_of_all_models(self, *stacked: Any) -> tuple[Any, dict[int, Tensor]]:
+        """Return the output of every model: at once, or in turn where a part is opaque."""
         if not any(getattr(part, "opaque_to_vmap", False) for part in self.module.modules()):
-            return vmap(self._output, randomness="different")(*stacked)
+            return vmap(self._output_of_one_model, randomness="different")(*stacked)
         # unbound at once: the gradient of an index is a whole stack, of zeros but for one slice
         leaves, tree = tree_flatten(stacked)
         states = zip(*(leaf.unbind() for leaf in leaves), strict=True)
-        models = [self._output(*tree_unflatten(state, tree)) for state in states]
+        models = [self._output_of_one_model(*tree_unflatten(state, tree)) for state in states]
         return tree_map(lambda *same: torch.stack(same), *models)
 
-    def _output(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
+    def _output_of_one_model(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
         """Return the output of one model, and the buffers that it replaced, not wrote to."""
-        for (registry, name), tensor in zip(self._slots, tensors, strict=True):
+        for (registry, name), tensor in zip(self._parameter_slots, tensors, strict=True):
             registry[name] = tensor
         output = self.module(x)
-        now = [registry[name] for registry, name in self._slots]
+        now = [registry[name] for registry, name in self._parameter_slots]
         replaced = [i for i, tensor in enumerate(tensors) if now[i] is not tensor]
         return output, {index: now[index] for index in replaced}
 
@@ -85,7 +87,9 @@ class Stacked(nn.Module):
         """Return the models, one module each, with their own parameters and buffers."""
         models = [copy.deepcopy(self.module) for _ in range(self.count)]
         for index, model in enumerate(models if self.count > 1 else ()):
-            _fill(model, [registry[name][index] for registry, name in _slots(model)])
+            _set_slots(
+                model, [registry[name][index] for registry, name in _parameter_slots(model)]
+            )
         return models
 
     def finite_models(self) -> Tensor:
@@ -106,7 +110,7 @@ class Stacked(nn.Module):
             raise ValueError("all models are lost: none can stand in for them.")
         left, copied = list(lost).index(False), copy.deepcopy(self)
         with torch.no_grad():
-            for registry, name in copied._slots:
+            for registry, name in copied._parameter_slots:
                 for index, gone in enumerate(lost):
                     if gone:
                         registry[name][index] = registry[name][left]
@@ -126,12 +130,12 @@ def stack(models: Sequence[nn.Module]) -> Stacked:
     return Stacked(models)
 
 
-def _stacks(part: nn.Module) -> bool:
+def _computes_stack_itself(part: nn.Module) -> bool:
     """Return True if a part itself, not a class it inherits from, computes S models at once."""
     return type(part) is nn.ModuleList or vars(type(part)).get("stacks", False)
 
 
-def _slots(module: nn.Module) -> list[Slot]:
+def _parameter_slots(module: nn.Module) -> list[Slot]:
     """Return where all parameters and buffers are; a shared one is listed each time."""
     return [
         (registry, name)
@@ -142,10 +146,10 @@ def _slots(module: nn.Module) -> list[Slot]:
     ]
 
 
-def _fill(module: nn.Module, values: Sequence[Tensor]) -> None:
+def _set_slots(module: nn.Module, values: Sequence[Tensor]) -> None:
     """Put values in the places of a module's tensors; what was shared stays shared."""
     put: dict[int, Tensor] = {}
-    for (registry, name), value in zip(_slots(module), values, strict=True):
+    for (registry, name), value in zip(_parameter_slots(module), values, strict=True):
         old = registry[name]
         if id(old) not in put:
             value = value.detach().clone()

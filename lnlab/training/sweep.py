@@ -33,7 +33,7 @@ class SweepOutcome:
     updates: int = 0  # made here; 0 of a run that was there before, and is read back
 
     @property
-    def read_back(self) -> bool:
+    def was_read_back(self) -> bool:
         """True if nothing of it was left to do."""
         return not (self.error or self.updates)
 
@@ -82,7 +82,9 @@ def sweep(
             # with one job joblib would train in this process
             count = 2 if alone else jobs if cluster is None else -1
             options: dict[str, Any] = {"batch_size": 1, "return_as": "generator_unordered"}
-            calls = [delayed(_finish)(n, pending[n], os.getpid(), settings) for n in chosen]
+            calls = [
+                delayed(_train_to_end)(n, pending[n], os.getpid(), settings) for n in chosen
+            ]
             try:
                 running: Any = Parallel(count, **options)(calls)
                 with closing(running) as outcomes:
@@ -99,12 +101,12 @@ def sweep(
                     yield SweepOutcome(pending.pop(chosen[0]), error=reason)
 
 
-def _finish(
+def _train_to_end(
     number: int, experiment: Experiment, parent: int, settings: Mapping[str, Any]
 ) -> tuple[int, SweepOutcome | None]:
     """Train one experiment to its end; None if another process is at it."""
     if os.getppid() == parent:  # the workers of a cluster have another
-        _exit_with(parent)
+        _exit_with_parent(parent)
     try:
         updates = sum(1 for _ in train_steps(experiment, **settings))
     except RunLockedError:
@@ -116,7 +118,7 @@ def _finish(
 
 
 @cache
-def _exit_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """End this process when its parent has ended: joblib's would wait for work for minutes."""
 
     def watch() -> None:

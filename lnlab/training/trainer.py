@@ -16,13 +16,13 @@ from torch.utils._pytree import tree_map_only
 from lnlab import paths
 from lnlab.progress import progress
 from lnlab.threads import in_one_thread, one_thread
-from lnlab.training.experiment import EpochSource, Evaluation, Experiment, evaluations
+from lnlab.training.experiment import EpochSource, Evaluation, Experiment, plan_evaluations
 from lnlab.training.random_state import (
     RunRandomState,
     default_dtype,
+    move_to_device,
     read_device,
-    seeded,
-    to_device,
+    seed_temporarily,
 )
 from lnlab.training.runs import Run
 from lnlab.training.stacking import Stacked, stack
@@ -65,7 +65,7 @@ class Trainer:
         self.experiment, self.dataset, self.run, self.device = experiment, dataset, run, device
         self.mixed, self.save_every = precision == "mixed", save_every
         dtype = PRECISIONS[precision]
-        self.model = stack(initial_models(experiment, dataset)).to(device, dtype)
+        self.model = stack(build_initial_models(experiment, dataset)).to(device, dtype)
         self.optimizer = experiment.optimizer(self.model.parameters())
         self.learning_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.batches = experiment.batches(dataset, device, dtype)
@@ -80,7 +80,7 @@ class Trainer:
         experiment, model, optimizer = self.experiment, self.model, self.optimizer
         per_epoch = len(self.batches)
         last = experiment.num_updates(per_epoch)
-        points = evaluations(experiment, per_epoch)
+        points = plan_evaluations(experiment, per_epoch)
         batches = self._remaining_batches()
         saved = time.monotonic()
         model.train()
@@ -97,7 +97,7 @@ class Trainer:
                     optimizer.zero_grad()
                     # the losses of the models are added: each has the gradient that it would
                     # have alone
-                    output = mixed_forward(model, x) if self.mixed else model(x)
+                    output = forward_in_mixed_precision(model, x) if self.mixed else model(x)
                     losses = experiment.loss(output, y)
                     losses.sum().backward()
                     if experiment.max_grad_norm:
@@ -281,7 +281,7 @@ class BestWeights:
         return {"metric": self.metric, "value": value, "update": update}
 
 
-def mixed_forward(model: nn.Module, x: Any) -> Any:
+def forward_in_mixed_precision(model: nn.Module, x: Any) -> Any:
     """Return a model's outputs, its matrix products made in bfloat16, in the weights' dtype."""
     weight = next(model.parameters())
     with torch.autocast(weight.device.type, torch.bfloat16):
@@ -291,16 +291,16 @@ def mixed_forward(model: nn.Module, x: Any) -> Any:
     )
 
 
-def initial_models(experiment: Experiment, dataset: Any) -> list[nn.Module]:
+def build_initial_models(experiment: Experiment, dataset: Any) -> list[nn.Module]:
     """Return the model of each seed as it is before training, drawn in float32.
 
     Examples:
         >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke")
-        >>> models = lnlab.training.initial_models(experiment, experiment.dataset())
+        >>> models = lnlab.training.build_initial_models(experiment, experiment.dataset())
     """
     models = []
     for seed in experiment.seeds:
-        with default_dtype(torch.float32), seeded(seed):
+        with default_dtype(torch.float32), seed_temporarily(seed):
             models.append(experiment.model(seed, dataset))
     return models
 
@@ -383,8 +383,8 @@ def train_steps(
         ...     print(step.update, step.loss)
     """
     device, dataset = read_device(device), experiment.dataset()
-    config, data = _identity(experiment, dataset, device, precision)
-    root = paths.place("runs") if root is None else Path(root)
+    config, data = _run_identity(experiment, dataset, device, precision)
+    root = paths.folder_in_checkout("runs") if root is None else Path(root)
     # of any size: how sums are cut among threads shows in their last bits
     with one_thread(), Run.open(experiment.name, config, data, root, device) as run:
         if not run.done:
@@ -407,11 +407,13 @@ def find_run(
         >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke")
         >>> run = lnlab.training.find_run(experiment, root="runs")
     """
-    config, data = _identity(experiment, experiment.dataset(), read_device(device), precision)
-    return Run.find(experiment.name, config, data, root or paths.place("runs"))
+    config, data = _run_identity(
+        experiment, experiment.dataset(), read_device(device), precision
+    )
+    return Run.find(experiment.name, config, data, root or paths.folder_in_checkout("runs"))
 
 
-def _identity(
+def _run_identity(
     experiment: Experiment, dataset: Any, device: torch.device, precision: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what identifies a run: its configuration and its data."""
@@ -501,7 +503,7 @@ def evaluate(
     with evaluation_mode(model):
         for some_x, some_y in zip(x.split(batch_size), y.split(batch_size), strict=True):
             count = len(some_x)
-            some_x, some_y = to_device((some_x, some_y), weight.device, weight.dtype)
+            some_x, some_y = move_to_device((some_x, some_y), weight.device, weight.dtype)
             if isinstance(model, Stacked):
                 some_x = some_x.expand(model.count, *some_x.shape)
                 some_y = some_y.expand(model.count, *some_y.shape)

@@ -16,7 +16,7 @@ def test_a_gpu_is_named_before_the_processor(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "path", list_notebooks(paths.root() / "notebooks"), ids=lambda p: p.stem
+    "path", list_notebooks(paths.checkout_folder() / "notebooks"), ids=lambda p: p.stem
 )
 def test_parameters_are_those_that_papermill_sees(path):
     seen = papermill.inspect_notebook(path)

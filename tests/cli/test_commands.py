@@ -25,8 +25,8 @@ SMOKE = ["train", "mnist", "--budget", "smoke", "--set", "epochs=1", "--set", "s
 def root(tmp_path, monkeypatch):
     """An empty checkout for runs and results."""
     import_module("lnlab.papers.claims.results")  # claims are those of the true checkout
-    (tmp_path / "benchmarks").symlink_to(paths.root() / "benchmarks")
-    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    (tmp_path / "benchmarks").symlink_to(paths.checkout_folder() / "benchmarks")
+    monkeypatch.setattr(paths, "checkout_folder", lambda: tmp_path)
     return tmp_path
 
 

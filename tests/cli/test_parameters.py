@@ -7,7 +7,7 @@ import pytest
 from lnlab.cli.notebooks import parse_parameter
 from lnlab.cli.train import parse_settings
 from lnlab.papers import EXPERIMENTS
-from lnlab.seeds import read_seeds, write_seeds
+from lnlab.seeds import format_seeds, read_seeds
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_seeds_are_a_number_of_them_a_list_or_a_range(text, seeds):
 @pytest.mark.parametrize("count", range(1, 6))
 def test_seeds_that_are_written_are_read_back(count):
     for seeds in permutations(range(6), count):
-        assert read_seeds(write_seeds(seeds)) == seeds
-    assert write_seeds([105, 106, 107, 3, 4, 9]) == "105-107,3,4,9"
+        assert read_seeds(format_seeds(seeds)) == seeds
+    assert format_seeds([105, 106, 107, 3, 4, 9]) == "105-107,3,4,9"
 
 
 @pytest.mark.parametrize("text", ["", "0", "3.5", "0,5-3", "-1", "3 2-4"])

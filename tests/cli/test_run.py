@@ -16,8 +16,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from lnlab import paths
 from lnlab.cli import app
 
-root_of_lnlab = paths.root
-ROOT = paths.root()
+root_of_lnlab = paths.checkout_folder
+ROOT = paths.checkout_folder()
 PARAMETERS = (
     'import os\nbudget = os.environ.get("LNLAB_BUDGET", "notebook")\nseeds = 3  # how many'
 )
@@ -65,7 +65,7 @@ def workbook(tmp_path_factory):
     write(folder / "03_hangs.ipynb", "03 · It hangs", begin, "time.sleep(600)")
     write(folder / "04_dies.ipynb", "04 · It dies", "os.kill(os.getpid(), 9)", "y = 1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paths, "root", lambda: root)
+        patch.setattr(paths, "checkout_folder", lambda: root)
         yield root
 
 
@@ -79,7 +79,7 @@ def program(root: Path, *arguments: object) -> list[str]:
         # a shell in the background starts its programs deaf to Ctrl-C
         "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pathlib import Path\nfrom lnlab import paths\nfrom lnlab.cli import app\n"
-        f"paths.root = lambda: Path({str(root)!r})\napp({[*map(str, arguments)]!r})"
+        f"paths.checkout_folder = lambda: Path({str(root)!r})\napp({[*map(str, arguments)]!r})"
     )
     return [sys.executable, "-c", code]
 
@@ -161,7 +161,7 @@ def test_list_shows_numbers_titles_and_parameters(workbook):
 
 @pytest.mark.parametrize("command", ["run", "list", "bench x"])
 def test_outside_a_checkout_it_says_so(monkeypatch, tmp_path, command):
-    monkeypatch.setattr(paths, "root", root_of_lnlab)
+    monkeypatch.setattr(paths, "checkout_folder", root_of_lnlab)
     monkeypatch.setattr(paths.lnlab, "__file__", str(tmp_path / "lnlab" / "__init__.py"))
     result = lnlab(*command.split())
     assert result.exit_code == 1

@@ -109,7 +109,7 @@ def test_mnist_validates_with_the_last_5000_training_images(monkeypatch):
         return np.arange(60_000 if "train" in name else 10_000, dtype=np.uint16)
 
     monkeypatch.setattr(images, "read_idx", read)
-    pixels, _ = images.read_mnist({name: name for name in FILES}, images.MNIST)
+    pixels, _ = images.read_and_check_idx_files({name: name for name in FILES}, images.MNIST)
     sizes = {split: (y[0], len(y)) for split, (_, y) in pixels.items()}
     assert sizes == {"train": (0, 55_000), "test": (0, 10_000), "valid": (55_000, 5_000)}
 

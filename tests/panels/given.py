@@ -13,7 +13,7 @@ from lnlab.papers import EXPERIMENTS
 from lnlab.papers.attentive_reader.data import Question
 from lnlab.papers.las.recordings import Utterance, recording_from_samples
 from lnlab.papers.mnist import train_landscape_networks
-from lnlab.training.trainer import initial_models
+from lnlab.training.trainer import build_initial_models
 
 
 def arguments() -> dict[str, tuple]:
@@ -156,6 +156,6 @@ def untrained(experiment: str, updates: tuple[int, ...] = ()) -> tuple[dict[str,
     models: dict[str, Any] = {}
     for norm in ("none", "layer"):
         tasks = [kind.budget("smoke", norm=norm, seeds=(seed,)) for seed in updates or (0,)]
-        several = [initial_models(task, dataset)[0].eval() for task in tasks]
+        several = [build_initial_models(task, dataset)[0].eval() for task in tasks]
         models[norm] = dict(zip(updates, several, strict=True)) if updates else several[0]
     return models, dataset

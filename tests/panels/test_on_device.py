@@ -16,14 +16,14 @@ from tests.pretend import waited
 pytestmark = pytest.mark.gpu
 
 
-def to_device(given: Any, device: Any) -> Any:
+def move_to_device(given: Any, device: Any) -> Any:
     """Return what a panel is given, every network and tensor of it on a device."""
     if isinstance(given, nn.Module | torch.Tensor):
         return deepcopy(given).to(device)
     if isinstance(given, Mapping):
-        return {name: to_device(one, device) for name, one in given.items()}
+        return {name: move_to_device(one, device) for name, one in given.items()}
     if hasattr(given, "models"):
-        return replace(given, models=to_device(given.models, device))
+        return replace(given, models=move_to_device(given.models, device))
     return given
 
 
@@ -46,7 +46,7 @@ def assert_alike(value: Any, expected: Any, where: str) -> None:
 def test_a_panel_shows_what_it_shows_on_the_cpu(name, device):
     shown: dict[str, list[Any]] = {"cpu": [], str(device): []}
     for place, figures in shown.items():
-        panel = FUNCTIONS[name](*(to_device(one, place) for one in GIVEN[name]))
+        panel = FUNCTIONS[name](*(move_to_device(one, place) for one in GIVEN[name]))
         panel.settings = replace(panel.settings, **START.get(name, {}))
         for control in panel.controls.values():
             control.value = another(control)

@@ -15,7 +15,7 @@ from lnlab.training import Evaluation, Experiment, find_run, stack, train_steps
 from lnlab.training.experiment import experiment_fields
 from lnlab.training.random_state import RunRandomState
 from lnlab.training.runs import read
-from lnlab.training.trainer import initial_models, mixed_forward
+from lnlab.training.trainer import build_initial_models, forward_in_mixed_precision
 
 every_experiment = pytest.mark.parametrize("kind", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
@@ -183,10 +183,12 @@ def test_mixed_precision_changes_products_alone(kind, monkeypatch):
     monkeypatch.setattr("lnlab.nn.normalizer.at_least_float32", record)
     losses, grads = [], []
     for mixed in (False, True):
-        model, products = stack(initial_models(task, dataset)), ProductDtypes()
+        model, products = stack(build_initial_models(task, dataset)), ProductDtypes()
         x, y = next(task.batches(dataset).epoch(0))
         with products, RunRandomState("the same for both", torch.device("cpu")):
-            losses.append(task.loss(mixed_forward(model, x) if mixed else model(x), y))
+            losses.append(
+                task.loss(forward_in_mixed_precision(model, x) if mixed else model(x), y)
+            )
             losses[-1].sum().backward()
         assert (torch.bfloat16 in products.dtypes) == mixed
         assert {p.dtype for p in model.parameters()} == {torch.float32}

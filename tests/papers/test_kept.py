@@ -8,7 +8,7 @@ from lnlab import paths
 from lnlab.papers import EXPERIMENTS
 from lnlab.training.runs import KEPT, read, run_key
 
-RESULTS = paths.place("results")
+RESULTS = paths.folder_in_checkout("results")
 NAMES = sorted(path.name.removesuffix(KEPT) for path in RESULTS.glob(f"*{KEPT}"))
 
 

@@ -8,7 +8,7 @@ from lnlab.papers import tables
 from lnlab.papers.results import select_runs
 from lnlab.training.runs import read
 
-RESULTS = paths.place("results")
+RESULTS = paths.folder_in_checkout("results")
 
 
 def mean_at_end(arms, arm, metric):

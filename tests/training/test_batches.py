@@ -5,7 +5,7 @@ import hashlib
 import pytest
 import torch
 
-from lnlab.training import Batches, Bucketed, batches
+from lnlab.training import Batches, BucketedBatches, batches
 
 x = torch.arange(23.0).unsqueeze(1)
 y = torch.arange(23)
@@ -55,7 +55,7 @@ def collate(indices):
 
 
 def bucketed(seeds=(0,), size=5):
-    return Bucketed(LENGTHS, collate, size, seeds, torch.device("cpu"), fill=-1)
+    return BucketedBatches(LENGTHS, collate, size, seeds, torch.device("cpu"), fill=-1)
 
 
 def orders(epoch, start=0, **settings):
@@ -81,4 +81,4 @@ def test_seeds_side_by_side_see_what_they_would_alone_padded():
             assert (row[:count] == index).all()
             assert (row[count:] == -1).all()
     with pytest.raises(ValueError, match="there are no examples to train on"):
-        Bucketed([], collate, 5, [0], torch.device("cpu"))
+        BucketedBatches([], collate, 5, [0], torch.device("cpu"))

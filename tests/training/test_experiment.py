@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 import pytest
 
 from lnlab.training import Evaluation, setting, train_steps
-from lnlab.training.experiment import evaluations
+from lnlab.training.experiment import plan_evaluations
 from lnlab.training.runs import read
 from tests.training.conftest import Tiny
 
@@ -116,7 +116,7 @@ def test_it_is_evaluated_lightly_and_fully_and_for_its_length(tmp_path):
     light, full = Evaluation.LIGHT, Evaluation.FULL
     between = [light, full, light, light, light]
     assert kinds == [Evaluation.INITIAL, *between, Evaluation.FINAL]
-    short = evaluations(replace(experiment, updates=6), 7)
+    short = plan_evaluations(replace(experiment, updates=6), 7)
     assert short == {0: Evaluation.INITIAL, 5: light, 6: Evaluation.FINAL}
     assert [one.num_updates(7) for one in (Tiny(), Tiny(updates=8))] == [21, 8]
     assert Tiny().every_n_updates(7, 7) == {0, 7, 14, 21}

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lnlab.training import random_state
-from lnlab.training.random_state import RunRandomState, read_device, to_device
+from lnlab.training.random_state import RunRandomState, move_to_device, read_device
 from tests.training.conftest import random_numbers
 
 
@@ -48,10 +48,10 @@ def test_a_batch_is_sent_from_pinned_memory_but_for_its_lengths(monkeypatch):
     monkeypatch.setattr(Tensor, "pin_memory", lambda one: pinned.append(one) or one)
     lengths = torch.tensor([2, 1, 1])
     batch = Speech(torch.arange(3), torch.ones(3, 2), lengths), torch.ones(3)
-    x, y = to_device(batch, meta, torch.float64)
+    x, y = move_to_device(batch, meta, torch.float64)
     assert len(pinned) == 3
     assert x.words.device == x.sounds.device == y.device == meta
     assert (x.words.dtype, x.sounds.dtype, y.dtype) == (torch.int64, *[torch.float64] * 2)
     assert x.lengths is lengths
-    to_device(x.words, meta)  # it is on the device already
+    move_to_device(x.words, meta)  # it is on the device already
     assert len(pinned) == 3

@@ -71,10 +71,10 @@ def test_a_run_that_fails_stops_no_other_and_nothing_is_done_twice(tmp_path):
     some = [first, Broken.budget("smoke", epochs=1), second]
     outcomes = list(sweep(some, root=tmp_path, jobs=1))
     assert [one.error for one in outcomes] == [None, "ArithmeticError: no", None]
-    assert not any(one.read_back for one in outcomes)
+    assert not any(one.was_read_back for one in outcomes)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")}
     again = list(sweep([first, second], root=tmp_path, jobs=1))
-    assert [one.read_back for one in again] == [True, True]
+    assert [one.was_read_back for one in again] == [True, True]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")} == stamps
 
 

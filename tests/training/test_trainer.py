@@ -21,7 +21,7 @@ from lnlab.training import (
     train_steps,
 )
 from lnlab.training.runs import Run, read
-from lnlab.training.trainer import initial_models
+from lnlab.training.trainer import build_initial_models
 from tests.training.conftest import Noisy, Tiny, random_numbers
 
 TIMES = ["seconds", "cpu_seconds"]
@@ -82,7 +82,7 @@ class Plain(Tiny):
 def test_the_loop_is_the_plain_loop_to_the_last_bit(tmp_path):
     experiment = Plain(seeds=(3,))
     weights = train_to_end(experiment, tmp_path).weights()
-    (model,) = initial_models(experiment, None)
+    (model,) = build_initial_models(experiment, None)
     optimizer, data = experiment.optimizer(model.parameters()), experiment.dataset().train
     update = 0
     for epoch in range(3):

@@ -24,7 +24,7 @@ from lnlab.data.dataset import (
     require_files,
     sort_by_hash,
 )
-from lnlab.data.vocabulary import SPECIAL, Vocabulary, frequent_words, pad
+from lnlab.data.vocabulary import SPECIAL, Vocabulary, frequent_words, pad_rows
 from lnlab.papers.attentive_reader.model import QuestionBatch
 from lnlab.paths import data_folder
 
@@ -467,7 +467,7 @@ class EncodedQuestions:
         """Return some of the questions, and their answers (B,)."""
         rows = [self._encode_question(index) for index in indices]
         passages, queries, candidates, answers = zip(*rows, strict=True)
-        batch = QuestionBatch(*pad(passages), *pad(queries), pad(candidates)[0])
+        batch = QuestionBatch(*pad_rows(passages), *pad_rows(queries), pad_rows(candidates)[0])
         return batch, torch.tensor(answers)
 
 

@@ -14,7 +14,7 @@ from lnlab.nn import StatisticsMode, statistics, use_statistics
 from lnlab.nn.batch import BatchNormalizer
 from lnlab.papers.attentive_reader.data import EncodedQuestions, QuestionDataset
 from lnlab.papers.attentive_reader.model import QuestionBatch
-from lnlab.training.random_state import to_device
+from lnlab.training.random_state import move_to_device
 
 SHOWN = 4  # validation questions whose attention is stored at each evaluation
 BATCH = 250  # questions that are answered at once, or a batch if that is more
@@ -65,7 +65,7 @@ def answer_questions(
     attention, probabilities = {}, {}
     with use_statistics(net, statistics_mode) if statistics_mode else nullcontext():
         for batch in batch_by_length(questions, batch_size):
-            x, y = to_device(questions.batch(batch), device)
+            x, y = move_to_device(questions.batch(batch), device)
             logits, alpha = net.logits_and_attention(x)
             log_ps = F.log_softmax(logits, -1)
             log_p[batch] = log_ps.gather(1, y[:, None])[:, 0].to(log_p).cpu()
@@ -92,7 +92,7 @@ def recompute_population_statistics_(
 
     def batches_on_device() -> Iterator[QuestionBatch]:
         for batch in chosen:
-            yield to_device(questions.batch(batch)[0], net.word.device)
+            yield move_to_device(questions.batch(batch)[0], net.word.device)
 
     batches: Any = batches_on_device()
     statistics.recompute_statistics(net, batches)

@@ -21,10 +21,10 @@ from lnlab.papers.attentive_reader.model import (
     AttentiveReader,
     QuestionBatch,
 )
-from lnlab.training import Bucketed, Evaluation, setting
+from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
-from lnlab.training.random_state import generator, seeded, to_device
+from lnlab.training.random_state import generator, move_to_device, seed_temporarily
 
 FIGURE_2: dict[str, dict[str, Any]] = {
     "none": {"norm": "none"},
@@ -100,7 +100,7 @@ class Experiment(training.Experiment):
         return load(self.data, "questions", **options)
 
     def model(self, seed: int, dataset: QuestionDataset) -> nn.Module:
-        with seeded(seed):
+        with seed_temporarily(seed):
             net = AttentiveReader(self, dataset.vocabulary, dataset.longest_passage_and_query)
         return self.fuse(net)
 
@@ -128,7 +128,7 @@ class Experiment(training.Experiment):
         return validation_and_test_metrics(net, dataset, self.batch_size, include_test=test)
 
 
-class EntityRenamingBatches(Bucketed):
+class EntityRenamingBatches(BucketedBatches):
     """Questions of like length together, their entities renamed at each batch.
 
     Each question has its own permutation, which depends on (seed, epoch, update) alone: it is
@@ -155,7 +155,9 @@ class EntityRenamingBatches(Bucketed):
                 for seed in self.seeds
             ]
             rename = partial(
-                rename_entities, to_device(torch.stack(orders), self.device), self.entity_ids
+                rename_entities,
+                move_to_device(torch.stack(orders), self.device),
+                self.entity_ids,
             )
             fields = ("passage", "query", "candidates")
             renamed = x._replace(**{name: rename(getattr(x, name)) for name in fields})

@@ -23,7 +23,7 @@ from lnlab.nn import (
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.models import VocabularyCheckedModel, set_gains_
-from lnlab.training.random_state import seeded
+from lnlab.training.random_state import seed_temporarily
 
 if TYPE_CHECKING:
     from lnlab.papers.attentive_reader.experiment import Experiment
@@ -78,7 +78,7 @@ def glorot_or_orthogonal_reseeded_(W: Tensor) -> None:
     Every call begins with the same random numbers, so that the four gates of an LSTM start with
     the same weights.
     """
-    with seeded(torch.initial_seed()):
+    with seed_temporarily(torch.initial_seed()):
         glorot_or_orthogonal_(W)
 
 

@@ -18,7 +18,7 @@ from lnlab.nn import (
 )
 from lnlab.papers.batch_layer_norm.model import find_batch_layer_norms
 from lnlab.training import evaluation_mode
-from lnlab.training.random_state import to_device
+from lnlab.training.random_state import move_to_device
 
 UNCHANGED = ""  # the name for no configuration: each normalizer keeps its own
 CHUNK_SIZE = 1000  # examples that are in memory at a time
@@ -67,7 +67,7 @@ def score_configurations(
     chunks = zip(*(tensor.split(max(1, CHUNK_SIZE // m)) for tensor in (x, y)), strict=True)
     with evaluation_mode(model):
         for chunk in chunks:
-            chunk_x, chunk_y = to_device(chunk, weight.device, weight.dtype)
+            chunk_x, chunk_y = move_to_device(chunk, weight.device, weight.dtype)
             h = chunk_x if first_lstm_states is None else vmap(first_lstm_states)(chunk_x)
             for name in nll:
                 with temporarily_use_configuration(norms, name):

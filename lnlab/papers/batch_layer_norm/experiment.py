@@ -34,9 +34,9 @@ from lnlab.papers.classification import (
     mean_covariate_shift_angle,
 )
 from lnlab.training import Batches, Evaluation, cross_entropy, setting
-from lnlab.training.experiment import CPU, LossPerSeed, collate
+from lnlab.training.experiment import CPU, LossPerSeed, collate_rows
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import seeded, to_device
+from lnlab.training.random_state import move_to_device, seed_temporarily
 
 TRAIN_EVAL_SIZE = 1_000
 """The number of training examples, the first ones, whose loss is measured."""
@@ -119,17 +119,19 @@ class BatchLayerNormExperiment(training.Experiment):
             max(1, self.train_size // self.batch_size),
             replace(VARIANTS[self.variant], corrected=self.unbiased),
         )
-        with seeded(seed):
+        with seed_temporarily(seed):
             net = self.make_net(dataset, ARMS[self.norm](setup))
             x = dataset.train.x[: self.batch_size]
-            allocate_population_statistics_(net, to_device(x, CPU, torch.get_default_dtype()))
+            allocate_population_statistics_(
+                net, move_to_device(x, CPU, torch.get_default_dtype())
+            )
         return self.fuse(net)
 
     def batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> FixedOrderBatches:
         """Return the same batches in every epoch, in another order for each seed."""
-        x, y = to_device((dataset.train.x, dataset.train.y), device, dtype)
+        x, y = move_to_device((dataset.train.x, dataset.train.y), device, dtype)
         return FixedOrderBatches(x, y, self.batch_size, self.seeds)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
@@ -147,7 +149,7 @@ class BatchLayerNormExperiment(training.Experiment):
         The final evaluation adds :func:`.evaluate.configuration_metrics`.
         """
         models = zip(model.unstack(), self.seeds, strict=True)
-        return collate(
+        return collate_rows(
             [self._metrics_of_seed(net, seed, dataset, evaluation) for net, seed in models]
         )
 
@@ -192,7 +194,7 @@ def mean_covariate_shift_angle_of_batches(
     """
     weight, angles = next(model.parameters()), []
     for batch in batches:
-        x, y = to_device(batch, weight.device, weight.dtype)
+        x, y = move_to_device(batch, weight.device, weight.dtype)
         loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
         angles.append(
             mean_covariate_shift_angle(loss, gradient_and_parameters_after_step(loss)[1])

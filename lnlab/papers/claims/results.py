@@ -36,8 +36,8 @@ from lnlab.papers.claims.judge import (
     holm_adjusted_p_by_p_value,
     is_mixed,
 )
-from lnlab.paths import place
-from lnlab.seeds import write_seeds
+from lnlab.paths import folder_in_checkout
+from lnlab.seeds import format_seeds
 from lnlab.training.runs import KEPT, write_file
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lnlab.training.experiment import Experiment
     from lnlab.training.runs import Run
 
-ROOT = place("results")
+ROOT = folder_in_checkout("results")
 NAME = "claims.json"
 OVERLAP = (
     "The splits of the examples overlap, so the interval is wider than that of independent "
@@ -443,5 +443,5 @@ def _budget_configs(
 
 def _format_command_value(key: str, value: Any) -> str:
     if key == "seeds":
-        return write_seeds(value)
+        return format_seeds(value)
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -12,7 +12,7 @@ from lnlab.papers.draw.kernels import fuse_draw
 from lnlab.papers.draw.model import ARMS, DRAW, INITIALISATIONS, MISTAKES
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import LossPerSeed
-from lnlab.training.random_state import seeded
+from lnlab.training.random_state import seed_temporarily
 
 ImplementationMistake = str  # one of MISTAKES
 EvaluationCount = int  # a number of evaluations
@@ -59,7 +59,7 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         height, width = dataset.shape
-        with seeded(seed):
+        with seed_temporarily(seed):
             net = DRAW(self, (height, width))
         return fuse_draw(net) if self.fused else net
 

@@ -22,9 +22,9 @@ from lnlab.papers.handwriting.model import (
     make_mixture,
     negative_log_likelihood,
 )
-from lnlab.training import Bucketed, Evaluation, setting
+from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
-from lnlab.training.random_state import seeded
+from lnlab.training.random_state import seed_temporarily
 
 CharactersPerPoint = float
 
@@ -88,7 +88,7 @@ class Experiment(training.Experiment):
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
             line.num_steps for line in dataset.train
         )
-        with seeded(seed):
+        with seed_temporarily(seed):
             net = self.make_net(dataset.alphabet, pace)
         return fuse_handwriting(net) if self.fused else net
 
@@ -101,7 +101,7 @@ class Experiment(training.Experiment):
         dataset: HandwritingDataset,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-    ) -> Bucketed:
+    ) -> BucketedBatches:
         """Return batches of lines of similar length."""
         lines = EncodedLines(dataset, "train", self.max_points)
 
@@ -109,7 +109,7 @@ class Experiment(training.Experiment):
             x, (points, lengths) = lines.batch(indices)
             return x._replace(x=x.x.to(dtype)), (points.to(dtype), lengths)
 
-        return Bucketed(
+        return BucketedBatches(
             lines.lengths, batch_in_dtype, self.batch_size, self.seeds, device, fill=-1
         )
 

@@ -22,10 +22,10 @@ from lnlab.papers.las.model import (
     Speller,
     make_batch_and_unit_counts,
 )
-from lnlab.training import Bucketed, Evaluation, setting
+from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import seeded
+from lnlab.training.random_state import seed_temporarily
 
 NormalizedParts = str  # one of ARMS
 NormPlace = str  # one of ENCODER_NORMS
@@ -99,7 +99,7 @@ class Experiment(training.Experiment):
         return speech
 
     def model(self, seed: int, dataset: SpeechDataset) -> nn.Module:
-        with seeded(seed):
+        with seed_temporarily(seed):
             listener = Listener(self, dataset.train[0].features.shape[1])
             speller = Speller(self, len(dataset.units) + 1)
         return self.fuse(ListenAttendSpell(listener, speller))
@@ -109,7 +109,7 @@ class Experiment(training.Experiment):
         dataset: SpeechDataset,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float32,
-    ) -> Bucketed:
+    ) -> BucketedBatches:
         """Return batches of utterances of like length."""
         utterances = dataset.train
         numbers = {unit: number for number, unit in enumerate(dataset.units)}
@@ -123,7 +123,7 @@ class Experiment(training.Experiment):
             return x, (x.units, counts)
 
         lengths = [utterance.num_frames for utterance in utterances]
-        return Bucketed(
+        return BucketedBatches(
             lengths,
             make_batch_and_targets,
             self.batch_size,

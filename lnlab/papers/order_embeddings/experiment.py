@@ -20,10 +20,10 @@ from lnlab.papers.order_embeddings.model import (
     OrderEmbedding,
     contrastive_loss,
 )
-from lnlab.training import Bucketed, Evaluation, setting
+from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
-from lnlab.training.random_state import generator, seeded
+from lnlab.training.random_state import generator, seed_temporarily
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Experiment(training.Experiment):
         return load(self.data, "captions", split=self.split, max_train=self.train_size)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
-        with seeded(seed):
+        with seed_temporarily(seed):
             net = OrderEmbedding(self, dataset.vocabulary, dataset.feature_size)
         return self.fuse(net)
 
@@ -103,7 +103,7 @@ class Experiment(training.Experiment):
         )
 
 
-class CaptionBatches(Bucketed):
+class CaptionBatches(BucketedBatches):
     """Every image once an epoch, in another order and with another caption for each seed.
 
     Both depend on (seed, epoch) alone, so that all arms of a comparison have the same. Features

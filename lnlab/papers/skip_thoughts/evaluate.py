@@ -38,7 +38,7 @@ from lnlab.papers.skip_thoughts.downstream import (
 )
 from lnlab.papers.skip_thoughts.model import SkipThoughts, batch_indices_by_length
 from lnlab.training import Evaluation
-from lnlab.training.random_state import to_device
+from lnlab.training.random_state import move_to_device
 
 if TYPE_CHECKING:
     from lnlab.papers.skip_thoughts.experiment import Experiment
@@ -61,7 +61,7 @@ def held_out_nats_per_word(net: SkipThoughts, books: EncodedBooks) -> dict[str, 
     device = net.word.device
     nats, words = 0.0, 0
     for batch in batch_indices_by_length([range(length) for length in lengths]):
-        triples = to_device(books.sentence_triples(chosen[batch]), device)
+        triples = move_to_device(books.sentence_triples(chosen[batch]), device)
         nats += float(net(triples).double().sum())
         words += int(triples.neighbour_lengths.sum())
     return {"valid_nll": nats / words}

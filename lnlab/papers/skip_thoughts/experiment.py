@@ -16,10 +16,10 @@ from lnlab.papers.skip_thoughts.evaluate import (
     held_out_and_vector_metrics,
 )
 from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SentenceTriples, SkipThoughts
-from lnlab.training import Bucketed, Evaluation, setting
+from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam
-from lnlab.training.random_state import generator, seeded
+from lnlab.training.random_state import generator, seed_temporarily
 
 THEIR_RATE = 2e-4  # the rate of the authors' Adam, which ignores the 0.01 that it is given
 
@@ -85,7 +85,7 @@ class Experiment(training.Experiment):
         return EncodedBooks(books, *size, tasks, shuffled=self.shuffled)
 
     def model(self, seed: int, dataset: EncodedBooks) -> nn.Module:
-        with seeded(seed):
+        with seed_temporarily(seed):
             net = SkipThoughts(self, dataset.vocabulary)
         return self.fuse(net)
 
@@ -126,7 +126,7 @@ class Experiment(training.Experiment):
         return metrics
 
 
-class TripleBatches(Bucketed):
+class TripleBatches(BucketedBatches):
     """Sentences in batches of one length, with neighbours of any.
 
     The order of lengths depends on the epoch alone, so that seeds can be trained side by side;

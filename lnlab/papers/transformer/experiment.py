@@ -22,7 +22,7 @@ from lnlab.papers.transformer.evaluate import (
 )
 from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
-from lnlab.training.experiment import CPU, EpochSource, collate
+from lnlab.training.experiment import CPU, EpochSource, collate_rows
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
 
@@ -135,7 +135,7 @@ class Experiment(training.Experiment):
             scores = evaluate(model, split.x[:count], split.y[:count], self.loss)
             metrics[f"{name}_nll"] = scores["nll"]
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
-            metrics |= collate(
+            metrics |= collate_rows(
                 [
                     self._gradient_norms_and_largest_activation(net, dataset)
                     for net in model.unstack()
