@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks._jupyterlab import chromium, find_chromium
-from lnlab.live.bundle import module_source, page
+from lnlab.live.bundle import playground_module_source, playground_page_html
 
 OPENED = "performance.getEntriesByName('lnlab: first update')[0]?.startTime"
 """Milliseconds from the start of the navigation to the first update."""
@@ -40,7 +40,7 @@ def measure() -> dict[str, float]:
     figures = {"load of the machine": os.getloadavg()[0]}
     with TemporaryDirectory() as folder, chromium() as browser:
         file = Path(folder, "playground.html")
-        file.write_text(page({}), encoding="utf-8")
+        file.write_text(playground_page_html({}), encoding="utf-8")
         tab = browser.new_page(viewport={"width": 1280, "height": 900})
         tab.goto(file.as_uri())
         tab.wait_for_function(OPENED)
@@ -48,7 +48,7 @@ def measure() -> dict[str, float]:
         frames = tab.evaluate(FRAMES, SECONDS)
         figures["frames a second, 15 networks of 3-8-8-8-2"] = frames
         tab.goto("about:blank")
-        exposed = f"{module_source()}\nwindow.live = {{ Run, read }};"
+        exposed = f"{playground_module_source()}\nwindow.live = {{ Run, read }};"
         tab.add_script_tag(content=exposed, type="module")
         tab.wait_for_function("window.live")
         small = tab.evaluate(ENGINE, [{"seeds": 5}, SECONDS])

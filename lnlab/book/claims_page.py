@@ -40,7 +40,7 @@ TERMS: dict[str, str] = WORDS["terms"]
 """Terms that a statistician may not know, as patterns, and what they mean."""
 
 
-def find_terms(text: str) -> dict[str, str]:
+def meanings_of_terms_in(text: str) -> dict[str, str]:
     """Return the terms in a text with their meanings; those of several words in any case."""
     terms = {}
     for pattern, meaning in TERMS.items():
@@ -50,7 +50,7 @@ def find_terms(text: str) -> dict[str, str]:
     return terms
 
 
-def explain_word(record: Mapping[str, Any]) -> str:
+def explain_verdict(record: Mapping[str, Any]) -> str:
     """Return what the word of a statement means, and its size."""
     sizes = {"small": "but small", "open": "size uncertain"}
     word = record["word"]
@@ -60,7 +60,7 @@ def explain_word(record: Mapping[str, Any]) -> str:
     return text
 
 
-def null_hypothesis(record: Mapping[str, Any]) -> str:
+def describe_null_hypothesis(record: Mapping[str, Any]) -> str:
     """Return the hypothesis that the test of a statement rejects, or nothing."""
     if record["q"] is None or record["word"] not in ("supported", "contradicted", "mixed"):
         return ""
@@ -72,13 +72,13 @@ def null_hypothesis(record: Mapping[str, Any]) -> str:
     return "the difference is as large as the smallest effect that matters"
 
 
-def details(record: Mapping[str, Any]) -> dict[str, str]:
+def details_by_label(record: Mapping[str, Any]) -> dict[str, str]:
     """Return what is known of a statement beside its outcome: sentences by their label."""
     quote = f"“{record['quote']}” ({record['paper']}, {record['source']})"
     measured = bool(record["settings"])
     parts = {"Checked on": "" if measured else record["setting"]}
     if measured:
-        where = [record["used"], record["nearness"], count(record)]
+        where = [record["used"], record["nearness"], describe_seeds_and_pairs(record)]
         parts["Measured on"] = f"{record['setting']} ({'; '.join(filter(None, where))})"
         parts["What is compared"] = read = record["read"]
         if read and not record["shares"]:
@@ -91,37 +91,39 @@ def details(record: Mapping[str, Any]) -> dict[str, str]:
             matters = f"where all networks learned, {matters}" if compared else ""
         parts["The smallest effect that matters"] = matters
         parts["Counted as having learned"] = record["learned"]
-        parts["How sure"] = how_sure(record)
+        parts["How sure"] = explain_certainty(record)
         parts["Why this one is shown"] = record["shown"]
     parts["Note"] = record["note"]
-    terms = find_terms(" ".join([record["says"], record["effect"], *parts.values()]))
+    terms = meanings_of_terms_in(" ".join([record["says"], record["effect"], *parts.values()]))
     parts["Terms"] = "; ".join(f"{term}: {meaning}" for term, meaning in terms.items())
-    sentences = {label: _sentence(text) for label, text in parts.items() if text}
-    all_settings = count_answers(record)
+    sentences = {
+        label: _capitalize_and_end_with_period(text) for label, text in parts.items() if text
+    }
+    all_settings = summarize_verdicts_by_question(record)
     first = {"Quotation": quote} | (
         {"All settings": f"{all_settings}."} if all_settings else {}
     )
     return first | sentences
 
 
-def how_sure(record: Mapping[str, Any]) -> str:
+def explain_certainty(record: Mapping[str, Any]) -> str:
     """Return why the word follows, when it was declared, and the false discovery rate."""
     declared = f"it was declared before its runs, in commit {record['declared']}"
     if " " in record["declared"]:
         declared = "it was declared after its runs (exploratory, so without q)"
-    text = f"{explain_word(record)}; {declared}"
-    if rejected := null_hypothesis(record):
+    text = f"{explain_verdict(record)}; {declared}"
+    if rejected := describe_null_hypothesis(record):
         text += f"; q = {record['q']:.2g} (false discovery rate) for the test that {rejected}"
         text += ", for the first result above" * record["several"]
     return f"{text}; {record['contrary']}" if "contrary" in record else text
 
 
-def count_answers(record: Mapping[str, Any]) -> str:
+def summarize_verdicts_by_question(record: Mapping[str, Any]) -> str:
     """Return the words of all settings: "1 inconclusive; against BN: 2 supported"."""
     if len(record["settings"]) < 2:
         return ""
     answers = []
-    for asks, settings in by_question(record).items():
+    for asks, settings in group_settings_by_question(record).items():
         words = Counter(one["word"] for one in settings if not one["older"])
         untested = words.pop("not tested", 0)
         said = [f"{n} {word}" for word, n in words.most_common()]
@@ -130,7 +132,7 @@ def count_answers(record: Mapping[str, Any]) -> str:
     return "; ".join(answers)
 
 
-def by_question(record: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+def group_settings_by_question(record: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
     """Return the settings of a statement by question: its own, "", with the one shown first."""
     of: dict[str, list[Mapping[str, Any]]] = {"": []}
     for one in record["settings"]:
@@ -145,7 +147,7 @@ def describe_setting(setting: Mapping[str, Any], record: Mapping[str, Any]) -> s
     if near == record["nearness"] and not setting.get("headline"):
         near = ""
     used = setting["used"] if setting["used"] != record["used"] else ""
-    parts = [*filter(None, [used, near]), count(setting)]
+    parts = [*filter(None, [used, near]), describe_seeds_and_pairs(setting)]
     if setting["other_matters"]:
         size = setting["matters"].partition(" (")[0]
         parts.append(f"smallest effect that matters: {size}")
@@ -155,7 +157,7 @@ def describe_setting(setting: Mapping[str, Any], record: Mapping[str, Any]) -> s
     return "; ".join(parts)
 
 
-def count(record: Mapping[str, Any]) -> str:
+def describe_seeds_and_pairs(record: Mapping[str, Any]) -> str:
     """Return the seeds and the number of pairs of a setting: "seeds 100 to 104, n = 5"."""
     first, last = record["seeds"][0], record["seeds"][-1]
     seeds, n = f"seeds {first} to {last}", record["n"]
@@ -164,7 +166,7 @@ def count(record: Mapping[str, Any]) -> str:
     return f"{seeds}, whose mean counts for each of n = {n} {record['pairs']}"
 
 
-def settings_by_question(
+def titled_groups_of_settings(
     record: Mapping[str, Any],
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """Return the settings of a statement by question: its own, without a title, then others.
@@ -172,7 +174,7 @@ def settings_by_question(
     An effect that compares what the title or the line of the statement names is cut short.
     """
     groups = []
-    for asks, settings in by_question(record).items():
+    for asks, settings in group_settings_by_question(record).items():
         first = settings[0] if settings else {}
         title, shown = "", record.get("matters")
         if asks:
@@ -192,12 +194,12 @@ def settings_by_question(
     return groups
 
 
-def _sentence(text: str) -> str:
+def _capitalize_and_end_with_period(text: str) -> str:
     text = text[0].upper() + text[1:] if re.match("[a-z]{2}", text) else text
     return text if text.endswith((".", ".”")) else f"{text}."
 
 
-def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> str:
+def claims_html(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> str:
     """Return the claims as HTML to put into a page, with their style and script.
 
     Args:
@@ -205,7 +207,7 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     """
     themes = [
         (theme, list(of_theme))
-        for theme, of_theme in groupby(_by_theme(records), lambda one: one["theme"])
+        for theme, of_theme in groupby(_sort_by_theme(records), lambda one: one["theme"])
     ]
     chosen = {
         name: list(dict.fromkeys(one[name] for one in records))
@@ -213,8 +215,8 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     }
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     functions = (
-        css_classes, describe_setting, details, three_digits, interval_svg, null_hypothesis,
-        settings_by_question,
+        css_classes, describe_setting, details_by_label, format_three_digits, interval_svg,
+        describe_null_hypothesis, titled_groups_of_settings,
     )  # fmt: skip
     return TEMPLATES.get_template("claims.html").render(
         {function.__name__: function for function in functions},
@@ -227,17 +229,18 @@ def fragment(records: Sequence[Mapping[str, Any]], *, controls: bool = True) -> 
     )  # fmt: skip
 
 
-def page(records: Sequence[Mapping[str, Any]], before: str = "") -> str:
+def claims_page_html(records: Sequence[Mapping[str, Any]], before: str = "") -> str:
     """Return a whole page in one file: ``before``, trusted HTML, and the claims."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<title>What became of the claims · lnlab</title>\n</head>\n"
-        f'<body class="lnlab-claims-page">\n{before}\n{fragment(records)}\n</body>\n</html>\n'
+        f'<body class="lnlab-claims-page">\n{before}\n{claims_html(records)}\n</body>\n'
+        "</html>\n"
     )
 
 
-def _by_theme(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _sort_by_theme(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     order = list(dict.fromkeys(one["theme"] for one in records))
     return sorted(records, key=lambda one: order.index(one["theme"]))
 
@@ -247,7 +250,7 @@ def css_classes(record: Mapping[str, Any]) -> str:
     return f"{record['word'].replace(' ', '-')} {record.get('size') or ''}".strip()
 
 
-def three_digits(value: float | None) -> str:
+def format_three_digits(value: float | None) -> str:
     """Return a number in three digits that count, or nothing."""
     return "" if value is None else f"{value:.3g}"
 
@@ -263,23 +266,23 @@ def interval_svg(axis: Sequence[float] | None, small: bool = False) -> Markup:
     if axis is None:
         return Markup("")
 
-    def x(value: float) -> float:
+    def to_svg_x(value: float) -> float:
         return round(WIDTH / 2 * (1 + max(-MOST, min(MOST, value)) / (MOST + 0.3)), 1)
 
     middle, low, high = axis
-    y, radius = HEIGHT / 2, 3 if small else 4.5
+    y, radius, left = HEIGHT / 2, 3 if small else 4.5, to_svg_x(-1)
     label = escape(
         f"{middle:+.1f} times the smallest effect that matters, claimed side positive"
     )
     parts = [
-        f'<rect class="band" x="{x(-1)}" width="{x(1) - x(-1)}" height="{HEIGHT}"/>',
-        f'<path class="zero" d="M{x(0)} 0V{HEIGHT}"/>',
-        f'<path class="interval" d="M{x(low)} {y}H{x(high)}"/>',
-        f'<circle cx="{x(middle)}" cy="{y}" r="{radius}"/>',
+        f'<rect class="band" x="{left}" width="{to_svg_x(1) - left}" height="{HEIGHT}"/>',
+        f'<path class="zero" d="M{to_svg_x(0)} 0V{HEIGHT}"/>',
+        f'<path class="interval" d="M{to_svg_x(low)} {y}H{to_svg_x(high)}"/>',
+        f'<circle cx="{to_svg_x(middle)}" cy="{y}" r="{radius}"/>',
     ]
     for end, sign in ((low, -1), (high, 1)):
         if (abs(end) > MOST and end * sign > 0) or (abs(middle) > MOST and middle * sign > 0):
-            tip = x(MOST * sign) + 6 * sign
+            tip = to_svg_x(MOST * sign) + 6 * sign
             parts.append(f'<path class="tip" d="M{tip} {y}l{-7 * sign} -5v10z"/>')
     return Markup(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'

@@ -21,10 +21,15 @@ from plotly.offline import get_plotlyjs
 
 import lnlab
 from lnlab.book.claims_page import MIME as CLAIMS
-from lnlab.book.claims_page import TEMPLATES, fragment
-from lnlab.book.notebooks import by_track, default_values, is_for_beginners, read_opening
+from lnlab.book.claims_page import TEMPLATES, claims_html
+from lnlab.book.notebooks import (
+    is_for_beginners,
+    read_parameter_values,
+    read_title_and_first_paragraph,
+    sort_beginners_first,
+)
 from lnlab.live.bundle import MIME as PLAYGROUND
-from lnlab.live.bundle import module_source, playground_element
+from lnlab.live.bundle import playground_module_source, playground_placeholder_html
 from lnlab.training.runs import write_file
 
 # Markdown with its formulas as MathML, which browsers draw without a download.
@@ -33,7 +38,7 @@ from lnlab.training.runs import write_file
 TEX = LatexToMathML(fancy_error=False)
 
 
-def mathml(tex: str, *, display: bool) -> str:
+def latex_to_mathml(tex: str, *, display: bool) -> str:
     """Return a formula of LaTeX as MathML."""
     try:
         formula = TEX.convert_with_local_state(tex, displaystyle=display)
@@ -46,37 +51,37 @@ def mathml(tex: str, *, display: bool) -> str:
     return formula.replace("\u0332", "‾")
 
 
-class Renderer(IPythonRenderer):
+class MarkdownWithMathMLRenderer(IPythonRenderer):
     """Markdown to HTML; a formula that is not understood stays readable as LaTeX."""
 
-    def formula(self, tex: str, *, display: bool) -> str:
+    def render_formula(self, tex: str, *, display: bool) -> str:
         try:
-            return mathml(tex, display=display)
+            return latex_to_mathml(tex, display=display)
         except ValueError as error:
             reason = html.escape(str(error))
             return f'<code class="unread" title="{reason}">{html.escape(tex)}</code>'
 
     def block_math(self, body: str) -> str:
-        return self.formula(body, display=True)
+        return self.render_formula(body, display=True)
 
     def inline_math(self, body: str) -> str:
-        return self.formula(body, display=False)
+        return self.render_formula(body, display=False)
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         page = re.sub(r"^([\w-]+)\.ipynb(?=$|#)", r"\1.html", url)
         return super().link(text, page, title)
 
 
-def markdown(source: str, *, trusted: bool) -> str:
+def markdown_to_html(source: str, *, trusted: bool) -> str:
     """Return the HTML of a Markdown text, with formulas in dollars.
 
     HTML in it is kept if it is ``trusted`` (our own prose), else shown as text (outputs).
     """
-    renderer = Renderer(escape=not trusted, allow_harmful_protocols=False)
-    return _without_bad_breaks(MarkdownWithMath(renderer=renderer).render(source))
+    renderer = MarkdownWithMathMLRenderer(escape=not trusted, allow_harmful_protocols=False)
+    return _keep_punctuation_with_formulas(MarkdownWithMath(renderer=renderer).render(source))
 
 
-def _without_bad_breaks(page: str) -> str:
+def _keep_punctuation_with_formulas(page: str) -> str:
     """Return HTML in which no line ends between a formula and the bracket or comma at it."""
     formula = r'<math(?![^>]*display="block")[^>]*>(?:(?!</math>).)*</math>'
     marks = r"(?:[,.;:!?)”]|&quot;)"
@@ -104,7 +109,7 @@ TABLES = SanitizeHTML(
 )
 
 
-def terminal_text(lines: str) -> str:
+def terminal_text_to_html(lines: str) -> str:
     """Return text as a terminal shows it: colours kept, overwritten lines gone."""
     shown = re.sub(r"[^\n]*\r(?!\n|$)", "", lines.replace("\r\n", "\n"))
     return f"<pre>{ansi2html(shown)}</pre>"
@@ -119,19 +124,21 @@ def figure_html(spec: dict[str, Any], number: str) -> str:
     outside = sum(meta.get(part, 0) for part in ("above", "signature"))
     height = int(layout.get("height") or 450) - outside
     # what a figure says below itself of data and seeds is a paragraph
-    notes = (plain_text(n["text"]) for n in layout.get("annotations", ()) if is_signature(n))
+    notes = (
+        plotly_text_to_plain(n["text"]) for n in layout.get("annotations", ()) if is_footnote(n)
+    )
     return TEMPLATES.get_template("figure.html").render(
-        number=number, data=data, height=height, least=least_width(spec),
+        number=number, data=data, height=height, least=smallest_readable_width(spec),
         label=describe_figure(spec), light=meta.get("light"), signatures=[*notes],
     )  # fmt: skip
 
 
-def is_signature(note: dict[str, Any]) -> bool:
-    """Return True for the annotation that is a figure's signature."""
-    return note.get("name") == "signature"
+def is_footnote(annotation: dict[str, Any]) -> bool:
+    """Return True for the annotation that is a figure's footnote."""
+    return annotation.get("name") == "signature"
 
 
-def least_width(spec: dict[str, Any]) -> int:
+def smallest_readable_width(spec: dict[str, Any]) -> int:
     """Return the least width of a figure in pixels: in less, its words overlap."""
     layout = spec.get("layout", {})
     stated = (layout.get("meta") or {}).get("width")
@@ -142,30 +149,34 @@ def least_width(spec: dict[str, Any]) -> int:
     # plots beside each other have other left ends; a scene has domains of both directions
     columns = len({(d["x"] if isinstance(d, dict) else d)[0] for d in domains})
     margin = {"l": 80, "r": 80} | (layout.get("margin") or {})
-    left = max(margin["l"], _label_width(spec) + 30)
-    notes = [note for note in layout.get("annotations", ()) if not is_signature(note)]
+    left = max(margin["l"], _longest_left_label_width(spec) + 30)
+    notes = [note for note in layout.get("annotations", ()) if not is_footnote(note)]
     over = [n["text"] for n in notes if n.get("xanchor") == "center" and n.get("text")]
     under = [(axis.get("title") or {}).get("text") or "" for axis in axes]
     along = [note.get("text", "") for note in notes if note.get("text") not in over]
-    column = max((20 + line_width(text) for text in over + under), default=0)
-    longest = max(map(line_width, along), default=0)
+    column = max((20 + longest_line_width(text) for text in over + under), default=0)
+    longest = max(map(longest_line_width, along), default=0)
     least = 420 if columns < 2 else min(760, 320 * columns)
     return max(least, left + margin["r"] + max(columns * column, longest))
 
 
-def _label_width(spec: dict[str, Any]) -> int:
+def _longest_left_label_width(spec: dict[str, Any]) -> int:
     """Return the width in pixels of the longest label at the left of a figure."""
     axes = (a for k, a in spec.get("layout", {}).items() if re.fullmatch(r"yaxis\d*", k))
     labels = [label for axis in axes for label in axis.get("ticktext") or ()]
     values = (trace.get("y") for trace in spec.get("data", ()))
     labels += [y for each in values if isinstance(each, list) for y in each]
-    return max((line_width(label) for label in labels if isinstance(label, str)), default=0)
+    return max(
+        (longest_line_width(label) for label in labels if isinstance(label, str)), default=0
+    )
 
 
-def line_width(text: str) -> int:
+def longest_line_width(text: str) -> int:
     """Return the pixels of the longest line of a text of plotly, in its usual size of notes."""
     # a letter of 12 pixels is some 6.5 wide
-    return max(round(6.5 * len(plain_text(line))) for line in re.split(r"<br */?>", text))
+    return max(
+        round(6.5 * len(plotly_text_to_plain(line))) for line in re.split(r"<br */?>", text)
+    )
 
 
 def describe_figure(spec: dict[str, Any]) -> str:
@@ -180,22 +191,22 @@ def describe_figure(spec: dict[str, Any]) -> str:
     # plotly has a legend where there is more than one trace, unless it is told otherwise
     if layout.get("showlegend", len(spec["data"]) > 1):
         texts += [t.get("name") for t in spec["data"] if t.get("showlegend", True)]
-    words = [plain_text(text) for text in texts if isinstance(text, str) and text]
+    words = [plotly_text_to_plain(text) for text in texts if isinstance(text, str) and text]
     return "; ".join(dict.fromkeys(filter(None, words))) or "a figure"
 
 
-def plain_text(text: str) -> str:
+def plotly_text_to_plain(text: str) -> str:
     """Return a text of plotly without its tags and entities."""
     return " ".join(html.unescape(re.sub(r"<[a-z/][^>]*>", " ", text)).split())
 
 
-def sanitize_table(source: str) -> str:
+def sanitize_html(source: str) -> str:
     """Return HTML of an output: plain markup stays; scripts, styles and handlers go."""
     plain = re.sub(r"(?is)<(style|script)\b.*?</\1\s*>", "", source)
     return f'<div class="wide">{TABLES.sanitize_html_tags(plain)}</div>'
 
 
-def extract_audio(source: str) -> str:
+def extract_audio_tags(source: str) -> str:
     """Return the sounds in HTML of an output, as ``IPython.display.Audio`` puts them there."""
     sound = r'src="data:audio/(wav|mpeg|ogg|flac);base64,([A-Za-z0-9+/=\s]+)"'
     return "".join(
@@ -223,22 +234,22 @@ def render_display(data: dict[str, Any], metadata: dict[str, Any], number: str) 
     if PLOTLY in data:
         return figure_html(data[PLOTLY], number)
     if PLAYGROUND in data:
-        return playground_element(data[PLAYGROUND])
+        return playground_placeholder_html(data[PLAYGROUND])
     if CLAIMS in data:
-        return fragment(**data[CLAIMS])
+        return claims_html(**data[CLAIMS])
     for kind in ("image/svg+xml", "image/png", "image/jpeg"):
         if kind in data:
             alt = metadata.get("alt") or data.get("text/plain", "")
             return image_html(kind, data[kind], alt)
     if "text/html" in data:
         source = data["text/html"]
-        return extract_audio(source) if "<audio" in source else sanitize_table(source)
+        return extract_audio_tags(source) if "<audio" in source else sanitize_html(source)
     for kind in ("text/markdown", "text/latex"):
         if kind in data:
-            return f'<div class="wide">{markdown(data[kind], trusted=False)}</div>'
+            return f'<div class="wide">{markdown_to_html(data[kind], trusted=False)}</div>'
     if WIDGET in data:
         return LIVE
-    return terminal_text(data.get("text/plain", ""))
+    return terminal_text_to_html(data.get("text/plain", ""))
 
 
 def render_outputs(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str, str]]:
@@ -246,12 +257,12 @@ def render_outputs(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tup
     position = 0
     for stream, group in groupby(outputs, lambda output: output.get("name")):
         if stream is not None:  # neighbouring pieces of one stream are joined
-            yield "stream", terminal_text("".join(piece["text"] for piece in group))
+            yield "stream", terminal_text_to_html("".join(piece["text"] for piece in group))
             position += 1
             continue
         for output in group:
             if output["output_type"] == "error":
-                yield "error", terminal_text("\n".join(output["traceback"]))
+                yield "error", terminal_text_to_html("\n".join(output["traceback"]))
             else:
                 where = output.get("metadata", {}), f"{cell}-{position}"
                 yield "display", render_display(output["data"], *where)
@@ -279,40 +290,40 @@ class Chapter:
 
     Attributes:
         question: what the notebook asks, as HTML.
-        minutes: how long it takes to run and to read, in words.
+        time_needed: how long it takes to run and to read, in words.
         for_beginners: whether it is of the first track.
-        run: how the run ended that its page shows.
-        described: the parameters that the run set otherwise, as the text describes them.
+        run_outcome: how the run ended that its page shows.
+        overridden_defaults: the default of each parameter that the run set otherwise.
     """
 
     name: str
     title: str
     question: str
-    minutes: str
+    time_needed: str
     for_beginners: bool
-    run: dict[str, Any] | None
-    described: dict[str, Any]
+    run_outcome: dict[str, Any] | None
+    overridden_defaults: dict[str, Any]
 
     @property
     def number(self) -> str:
         return self.name.split("_")[0]
 
     @property
-    def page(self) -> str | None:
-        return f"{self.name}.html" if self.run else None
+    def page_file(self) -> str | None:
+        return f"{self.name}.html" if self.run_outcome else None
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return self.run["parameters"] if self.run else {}
+    def run_parameters(self) -> dict[str, Any]:
+        return self.run_outcome["parameters"] if self.run_outcome else {}
 
     @property
-    def settings(self) -> list[tuple[str, Any]]:
+    def nonempty_run_parameters(self) -> list[tuple[str, Any]]:
         """The parameters of the run, without the panel's and those that are empty: but for
         seeds and data, which the budget has then."""
         of_budget = ("seeds", "data")
         return [
             (name, value)
-            for name, value in self.parameters.items()
+            for name, value in self.run_parameters.items()
             if name != "panel" and (name in of_budget or value not in ("", [], {}, None))
         ]
 
@@ -325,11 +336,11 @@ def read_chapter(source: Path, runs: Path) -> tuple[Chapter, nbformat.NotebookNo
     good, failed = runs / source.name, runs / (source.stem + FAILED)
     path = next(attempt for attempt in (good, failed, source) if attempt.exists())
     notebook = nbformat.read(path, as_version=4)
-    title, paragraph = read_opening(notebook)
+    title, paragraph = read_title_and_first_paragraph(notebook)
     question, minutes = split_question_and_minutes(paragraph)
     run = notebook.metadata.get("lnlab") if path != source else None
-    question = markdown(question, trusted=True)
-    values = default_values(path) if run else {}
+    question = markdown_to_html(question, trusted=True)
+    values = read_parameter_values(path) if run else {}
     described = {
         name: default
         for name, default in values.items()
@@ -354,7 +365,7 @@ def render_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
     shown = []
     for position, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
-            prose = markdown(cell.source, trusted=True)
+            prose = markdown_to_html(cell.source, trusted=True)
             before, exercises, after = prose.partition('<h2 id="Exercises">')
             if exercises:
                 prose = before + exercises + after.replace("</h2>", f"</h2>{NEEDS_KERNEL}", 1)
@@ -368,12 +379,14 @@ def render_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
     return shown
 
 
-def displays(notebook: nbformat.NotebookNode, kind: str) -> bool:
+def has_output_of_type(notebook: nbformat.NotebookNode, mime_type: str) -> bool:
     """Return True if a cell displayed something of a MIME type."""
-    return any(kind in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", []))
+    return any(
+        mime_type in o.get("data", {}) for c in notebook.cells for o in c.get("outputs", [])
+    )
 
 
-def publish(sources: list[Path], out: Path, embed: Collection[str] = ()) -> None:
+def write_notebook_pages(sources: list[Path], out: Path, embed: Collection[str] = ()) -> None:
     """Write the pages of all notebooks that were run into ``out``, and what they share.
 
     Args:
@@ -381,30 +394,34 @@ def publish(sources: list[Path], out: Path, embed: Collection[str] = ()) -> None
         out: Where the executed notebooks lie; one that failed as ``NAME.failed.ipynb``.
         embed: The names of those that also get a page in one file, in ``out/handout``.
     """
-    known = [read_chapter(source, out) for source in by_track(sources)]
-    ran = [chapter for chapter, _ in known if chapter.page]
+    known = [read_chapter(source, out) for source in sort_beginners_first(sources)]
+    ran = [chapter for chapter, _ in known if chapter.page_file]
     names = {chapter.name for chapter in ran}
     for this, notebook in known:
-        if this.page is None:
+        if this.page_file is None:
             continue
         shown = render_cells(notebook)
         prose = "".join(cell.get("prose", "") for cell in shown)
+        plays = has_output_of_type(notebook, PLAYGROUND)
         values = {
             "chapter": this,
             "cells": shown,
             "headings": re.findall(r'(?s)<h2 id="([^"]+)">(.*?)<a class="anchor-link"', prose),
-            "plots": displays(notebook, PLOTLY),
-            "playground": module_source() if displays(notebook, PLAYGROUND) else "",
+            "plots": has_output_of_type(notebook, PLOTLY),
+            "playground": playground_module_source() if plays else "",
         }
         index = ran.index(this)
         before, after = [None, *ran][index], [*ran, None][index + 1]
         write_page(
-            out / this.page, "notebook.html", names, **values, before=before, after=after
+            out / this.page_file, "notebook.html", names, **values, before=before, after=after
         )
         if this.name in embed:
             (out / "handout").mkdir(exist_ok=True)
             write_page(
-                out / "handout" / this.page, "notebook.html", **values, parts=embedded_parts()
+                out / "handout" / this.page_file,
+                "notebook.html",
+                **values,
+                parts=read_embedded_assets(),
             )
     write_shared_files(out)
 
@@ -426,7 +443,7 @@ def write_page(
     write_file(path, page.encode())
 
 
-def embedded_parts() -> dict[str, str]:
+def read_embedded_assets() -> dict[str, str]:
     """Return what a page in one file has within: style, plotly.js, our scripts, and the font of
     its mathematics."""
     font = base64.b64encode(FONT_FILE.read_bytes()).decode()

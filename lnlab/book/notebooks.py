@@ -29,7 +29,7 @@ def is_for_beginners(path: Path) -> bool:
     return path.stem.split("_")[0] in BEGINNERS
 
 
-def by_track(paths: Sequence[Path]) -> list[Path]:
+def sort_beginners_first(paths: Sequence[Path]) -> list[Path]:
     """Return notebooks in the order in which they are read: those for beginners first."""
     return sorted(paths, key=lambda path: not is_for_beginners(path))
 
@@ -37,19 +37,19 @@ def by_track(paths: Sequence[Path]) -> list[Path]:
 def select_notebooks(names: Sequence[str], paths: list[Path]) -> list[Path]:
     """Return the notebooks named by number (``2`` or ``02``) or by name; all for no names."""
 
-    def fits(name: str, path: Path) -> bool:
+    def is_named(name: str, path: Path) -> bool:
         number = path.stem.split("_")[0]
         by_number = name.isdecimal() and number.isdecimal() and int(name) == int(number)
         return by_number or name in (path.stem, path.name)
 
     for name in names:
-        if not any(fits(name, path) for path in paths):
+        if not any(is_named(name, path) for path in paths):
             existing = ", ".join(path.stem for path in paths)
             raise ValueError(f"There is no notebook {name!r}. There are: {existing}")
-    return [path for path in paths if not names or any(fits(name, path) for name in names)]
+    return [path for path in paths if not names or any(is_named(name, path) for name in names)]
 
 
-def parse_value(text: str) -> Any:
+def parse_literal_or_text(text: str) -> Any:
     """Return the value of a text of the command line: a Python literal where it is one."""
     try:
         literal = ast.literal_eval(text)
@@ -58,12 +58,14 @@ def parse_value(text: str) -> Any:
     return list(literal) if isinstance(literal, tuple) else literal
 
 
-def parameters(path: Path) -> dict[str, str]:
+def read_parameter_texts(path: Path) -> dict[str, str]:
     """Return the parameters of a notebook and their defaults as text, one a line."""
-    return dict(re.findall(r"(?m)^(\w+) = (.+?)(?: *#.*)?$", _parameters_cell(path)))
+    return dict(re.findall(r"(?m)^(\w+) = (.+?)(?: *#.*)?$", _parameters_cell_source(path)))
 
 
-def default_values(path: Path, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+def read_parameter_values(
+    path: Path, environ: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the values of a notebook's parameters that its text describes.
 
     Args:
@@ -71,30 +73,32 @@ def default_values(path: Path, environ: Mapping[str, str] | None = None) -> dict
         environ: variables of the environment, from which some take their defaults.
     """
     values: dict[str, Any] = {}
-    for name, text in parameters(path).items():
+    for name, text in read_parameter_texts(path).items():
         variable = re.fullmatch(r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)""", text)
         values[name] = (
-            (environ or {}).get(*variable.groups()) if variable else parse_value(text)
+            (environ or {}).get(*variable.groups()) if variable else parse_literal_or_text(text)
         )
     return values
 
 
-def parameter_lines(path: Path) -> list[str]:
+def read_parameter_lines(path: Path) -> list[str]:
     """Return the parameters of a notebook, their defaults and their comments, as written."""
-    lines = _parameters_cell(path).splitlines()
+    lines = _parameters_cell_source(path).splitlines()
     return [line for line in lines if line.strip() and not line.startswith("import ")]
 
 
-def _parameters_cell(path: Path) -> str:
+def _parameters_cell_source(path: Path) -> str:
     """Return the source of the cell with the tag ``parameters``; "" if there is none."""
     cells = read_notebook(path)["cells"]
     tagged = (c for c in cells if "parameters" in c["metadata"].get("tags", ()))
     return "".join(next(tagged, {"source": ""})["source"])
 
 
-def select_parameters(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, dict[str, Any]]:
+def select_parameters_per_notebook(
+    wanted: dict[str, Any], paths: list[Path]
+) -> dict[Path, dict[str, Any]]:
     """Return for each notebook those of the wanted parameters that it has."""
-    known = {path: parameters(path) for path in paths}
+    known = {path: read_parameter_texts(path) for path in paths}
     for name in wanted:
         if not any(name in defaults for defaults in known.values()):
             existing = "\n".join(f"  {path.stem}: {', '.join(known[path])}" for path in paths)
@@ -102,7 +106,7 @@ def select_parameters(wanted: dict[str, Any], paths: list[Path]) -> dict[Path, d
     return {path: {k: v for k, v in wanted.items() if k in known[path]} for path in paths}
 
 
-def read_opening(notebook: Mapping[str, Any]) -> tuple[str, str]:
+def read_title_and_first_paragraph(notebook: Mapping[str, Any]) -> tuple[str, str]:
     """Return the title of a notebook and its first paragraph: its question, and its minutes.
 
     Args:

@@ -25,7 +25,7 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 import lnlab
-from lnlab.book.notebooks import default_values
+from lnlab.book.notebooks import read_parameter_values
 from lnlab.training.random_state import read_device
 from lnlab.training.runs import device_name, write_file
 
@@ -33,10 +33,10 @@ Listener = Callable[[str, str], None]
 """Called with the name of a notebook and each line that it prints."""
 
 
-def parameter_values(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+def resolve_parameters(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return all parameters of a notebook that is run with ``wanted``, its own of the others;
     the device "auto" is the one that is chosen."""
-    values = default_values(path, os.environ) | wanted
+    values = read_parameter_values(path, os.environ) | wanted
     if values.get("device") == "auto":
         values["device"] = str(read_device("auto"))
     return values
@@ -52,7 +52,7 @@ def describe_hardware(device: str) -> str:
 
 
 @dataclass(frozen=True)
-class Executed:
+class NotebookRun:
     """The end of the run of one notebook: what its page says of it.
 
     Attributes:
@@ -77,7 +77,7 @@ class Executed:
         return f"FAILED  {self.name} {where} after {self.seconds} s: {self.error}"
 
 
-class KernelManager(AsyncKernelManager):
+class SameInterpreterKernelManager(AsyncKernelManager):
     """A manager of kernels whose kernel is the interpreter that runs lnlab."""
 
     def _transport_encryption_default(self) -> str:
@@ -118,7 +118,7 @@ class LineWriter:
         pass  # papermill calls it; every line has been passed on
 
 
-def last_cell(notebook: nbformat.NotebookNode) -> str | None:
+def describe_last_begun_cell(notebook: nbformat.NotebookNode) -> str | None:
     """Return number and first line of the cell that was begun last, of those in the source."""
     injected = "injected-parameters"
     own = [cell for cell in notebook.cells if injected not in cell.metadata.get("tags", [])]
@@ -142,9 +142,9 @@ def describe_failure(error: Exception, timeout: int | None) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def run_one(
+def run_notebook(
     path: Path, out: Path, wanted: dict[str, Any], timeout: int | None, listener: Listener
-) -> Executed:
+) -> NotebookRun:
     """Execute one notebook into ``out/NAME.ipynb``, or ``NAME.failed.ipynb``.
 
     Whatever happens, nothing half-written carries either name. The notebook is run in its own
@@ -170,7 +170,7 @@ def run_one(
                 executed=executed,
                 kernel_name="python3",
                 language="python",
-                kernel_manager_class=KernelManager,
+                kernel_manager_class=SameInterpreterKernelManager,
                 # what it would log (a reply cut off by the timeout) the outcome says in words
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
                 progress_bar=False,
@@ -185,14 +185,14 @@ def run_one(
         error = problem
     notebook = executed[0] if executed else nbformat.read(path, as_version=4)
     notebook = remove_error_markers(notebook)
-    settings = parameter_values(path, wanted)
-    outcome = Executed(
+    settings = resolve_parameters(path, wanted)
+    outcome = NotebookRun(
         name=path.stem,
         seconds=round(time.monotonic() - start, 1),
         parameters=settings,
         at=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         error=error and describe_failure(error, timeout),
-        place=last_cell(notebook) if error else None,
+        place=describe_last_begun_cell(notebook) if error else None,
         hardware=describe_hardware(settings.get("device", "cpu")),
     )
     notebook.metadata["lnlab"] = asdict(outcome)
@@ -203,19 +203,19 @@ def run_one(
     return outcome
 
 
-def run(
+def run_notebooks(
     wanted: dict[Path, dict[str, Any]],
     out: Path,
     *,
     jobs: int,
     timeout: int | None,
     listener: Listener = lambda name, line: None,
-) -> Iterator[Executed]:
+) -> Iterator[NotebookRun]:
     """Execute notebooks, ``jobs`` at a time, and yield their outcomes as they come."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
     pool = ThreadPoolExecutor(jobs)
     pending = {
-        pool.submit(run_one, path, out, values, timeout, listener)
+        pool.submit(run_notebook, path, out, values, timeout, listener)
         for path, values in wanted.items()
     }
     while pending:

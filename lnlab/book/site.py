@@ -14,13 +14,17 @@ from lnlab.book.html import (
     PLOTLY,
     Chapter,
     figure_html,
-    is_signature,
-    markdown,
+    is_footnote,
+    markdown_to_html,
     read_chapter,
     write_page,
     write_shared_files,
 )
-from lnlab.live.bundle import module_source, page, playground_element
+from lnlab.live.bundle import (
+    playground_module_source,
+    playground_page_html,
+    playground_placeholder_html,
+)
 from lnlab.training.runs import write_file
 
 
@@ -33,26 +37,32 @@ def build_site(sources: Sequence[Path], pages: Path, out: Path, **content: Any) 
         out: the folder; what is in it of these names is replaced.
         content: as :func:`first_page` takes it.
     """
-    known, ran = chapters(sources, pages)
+    known, ran = read_all_and_finished_chapters(sources, pages)
     if not ran:
         raise ValueError(f"{pages} has no page of a run: `lnlab run` makes them.")
     if any((out / f"{one.name}.ipynb").exists() for one in known):
         raise ValueError(f"--out {out}: a run is there, whose pages a site would replace.")
     out.mkdir(parents=True, exist_ok=True)
     for one in ran:
-        shutil.copyfile(pages / f"{one.page}", out / f"{one.page}")
+        shutil.copyfile(pages / f"{one.page_file}", out / f"{one.page_file}")
     write_shared_files(out)
     write_file(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
-    return first_page(sources, pages, out, **content)
+    return write_first_page(sources, pages, out, **content)
 
 
-def chapters(sources: Sequence[Path], pages: Path) -> tuple[list[Chapter], list[Chapter]]:
+def read_all_and_finished_chapters(
+    sources: Sequence[Path], pages: Path
+) -> tuple[list[Chapter], list[Chapter]]:
     """Return all notebooks, and those of which ``pages`` has a run without a mistake."""
     known = [read_chapter(source, pages)[0] for source in sources]
-    return known, [one for one in known if one.page and one.run and not one.run.get("error")]
+    return known, [
+        one
+        for one in known
+        if one.page_file and one.run_outcome and not one.run_outcome.get("error")
+    ]
 
 
-def first_page(
+def write_first_page(
     sources: Sequence[Path],
     pages: Path,
     out: Path,
@@ -76,21 +86,23 @@ def first_page(
         norms: rows of the table of popular normalizers; none: no page of them.
         repository: its address; empty: nothing links to it.
     """
-    known, ran = chapters(sources, pages)
+    known, ran = read_all_and_finished_chapters(sources, pages)
     index = out / "index.html"
     others = [one for one in known if one not in ran] if out == pages else []
     write_file(out / "site.js", (OWN / "site.js").read_bytes())
-    write_file(out / "playground.html", page({}).encode())
-    text = markdown(findings, trusted=True)
+    write_file(out / "playground.html", playground_page_html({}).encode())
+    text = markdown_to_html(findings, trusted=True)
     title = '<p><a href="index.html">lnlab</a></p>\n<h1>What became of the claims</h1>'
-    write_file(out / "claims.html", claims_page.page(claims, f"{title}\n{text}").encode())
+    write_file(
+        out / "claims.html", claims_page.claims_page_html(claims, f"{title}\n{text}").encode()
+    )
     if norms:
-        write_file(out / "norms.html", norms_page(norms).encode())
-    pictures = {one.name: first_picture(pages / f"{one.name}.ipynb") for one in ran}
+        write_file(out / "norms.html", norms_page_html(norms).encode())
+    pictures = {one.name: first_figure(pages / f"{one.name}.ipynb") for one in ran}
     write_page(
         index,
         "site.html",
-        {one.name for one in (*ran, *others) if one.page},
+        {one.name for one in (*ran, *others) if one.page_file},
         tracks=[
             ("For beginners", [one for one in ran if one.for_beginners]),
             (
@@ -99,25 +111,25 @@ def first_page(
             ),
         ],
         others=others,
-        playground=playground_element({"simple": True}),
-        module=module_source(),
+        playground=playground_placeholder_html({"simple": True}),
+        module=playground_module_source(),
         pictures={name: spec and figure_html(spec, name) for name, spec in pictures.items()},
         words=Counter(claim["word"] for claim in claims).most_common(),
         findings=text,
-        norms=count_norms(norms),
+        norms=describe_norm_counts(norms),
         repository=repository,
     )
     return index
 
 
-def count_norms(rows: Sequence[Mapping[str, str]]) -> str:
+def describe_norm_counts(rows: Sequence[Mapping[str, str]]) -> str:
     """Return how many normalizers of how many packages there are, in words."""
     norms = [row for row in rows if row["status"] != "not a normalizer"]
     packages = {row["package"] for row in rows}
     return f"{len(norms)} normalizers of {len(packages)} packages" if norms else ""
 
 
-def norms_page(rows: Sequence[Mapping[str, str]]) -> str:
+def norms_page_html(rows: Sequence[Mapping[str, str]]) -> str:
     """Return the searchable table of what the normalizers of popular packages compute."""
     norms = [row for row in rows if row["status"] != "not a normalizer"]
     return claims_page.TEMPLATES.get_template("norms.html").render(
@@ -128,7 +140,7 @@ def norms_page(rows: Sequence[Mapping[str, str]]) -> str:
     )
 
 
-def first_picture(path: Path) -> dict[str, Any] | None:
+def first_figure(path: Path) -> dict[str, Any] | None:
     """Return the first figure of an executed notebook as it is, with nothing to choose.
 
     Of a cell with the tag "question" only the first subplot is drawn: all of them would be the
@@ -143,7 +155,7 @@ def first_picture(path: Path) -> dict[str, Any] | None:
     data, layout = spec["data"], {**spec["layout"]}
     meta = layout.get("meta") or {}
     layout["meta"] = {k: meta[k] for k in meta if k not in ("choices", "frames", "caption")}
-    notes = [note for note in layout.get("annotations", ()) if not is_signature(note)]
+    notes = [note for note in layout.get("annotations", ()) if not is_footnote(note)]
     if "question" in cell.metadata.get("tags", ()):
         data = [trace for trace in data if trace.get("xaxis", "x") == "x"]
         axes = {name: layout[name] | {"domain": [0, 1]} for name in ("xaxis", "yaxis")}

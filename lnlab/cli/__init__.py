@@ -17,7 +17,7 @@ EXPECTED = (ValueError, OSError, RuntimeError, ArithmeticError, ModuleNotFoundEr
 """The errors that a user can cause; another one is a fault of lnlab's."""
 
 
-class OneLineErrors(click.Group):
+class GroupWithOneLineErrors(click.Group):
     """A wrong input ends in one line that says what to do, not in a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -31,21 +31,23 @@ class OneLineErrors(click.Group):
             raise
 
 
-@click.group(cls=OneLineErrors, epilog="LNLAB_TRACEBACK=1 shows where an error came from.")
+@click.group(
+    cls=GroupWithOneLineErrors, epilog="LNLAB_TRACEBACK=1 shows where an error came from."
+)
 @click.version_option(lnlab.__version__, prog_name="lnlab", message="%(prog)s %(version)s")
 def app() -> None:
     """See, test and explain layer normalization."""
 
 
-app.add_command(notebooks.list_all)
-app.add_command(notebooks.run)
-app.add_command(notebooks.site)
+app.add_command(notebooks.list_notebooks)
+app.add_command(notebooks.run_and_publish)
+app.add_command(notebooks.make_site)
 app.add_command(train.train)
 app.add_command(train.sweep)
 app.add_command(results.results)
 app.add_command(data.data)
 app.add_command(claims.claims)
 app.add_command(audit.audit)
-app.add_command(norms.norms)
-app.add_command(bench.bench)
-app.add_command(playground.playground)
+app.add_command(norms.identify_norms)
+app.add_command(bench.run_benchmark)
+app.add_command(playground.write_playground)

@@ -55,7 +55,7 @@ def audit(
         raise click.UsageError("give FILE.py:FUNCTION, or --explain and a rule.")
     from lnlab.auditing import Severity, audit
 
-    model, x, loss_fn = call(target, data)
+    model, x, loss_fn = call_user_function(target, data)
     try:
         report = audit(
             model,
@@ -78,7 +78,7 @@ def audit(
         context.exit(3)
 
 
-def call(target: str, data: str | None) -> tuple[Any, Any, Any]:
+def call_user_function(target: str, data: str | None) -> tuple[Any, Any, Any]:
     """Return the module, the input and the loss (or None) of ``FILE.py:FUNCTION``.
 
     Its file may import files beside it.
@@ -92,7 +92,7 @@ def call(target: str, data: str | None) -> tuple[Any, Any, Any]:
         raise ValueError(f"{target!r} is no FILE.py:FUNCTION: there is no file {file!r}.")
     sys.path.append(str(path.resolve().parent))  # last: its files must not hide packages
     try:
-        function = getattr(load_file(path), name)
+        function = getattr(import_file(path), name)
         result = function(*([] if data is None else [data]))
     except Exception as error:  # a user's file may raise anything
         reason = f"{target} raised {type(error).__name__}: {error}"
@@ -105,7 +105,7 @@ def call(target: str, data: str | None) -> tuple[Any, Any, Any]:
     return (*result, None) if len(result) == 2 else result
 
 
-def load_file(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
     """Return the module in a file, under a name that hides no other module."""
     name = f"lnlab_file_{path.stem}"
     spec = spec_from_file_location(name, path)

@@ -43,7 +43,8 @@ def claims(context: click.Context, paper: str, word: str, as_json: bool) -> None
     from lnlab.book.claims_page import COLUMNS
     from lnlab.papers import claims
 
-    chosen = claims.Claims(select(select(claims.claims(), "paper", paper), "word", word))
+    of_paper = select_records(claims.claims(), "paper", paper)
+    chosen = claims.Claims(select_records(of_paper, "word", word))
     if as_json:
         records = [{name: one.get(name) for name in COLUMNS} for one in chosen]
         click.echo(json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False))
@@ -51,7 +52,9 @@ def claims(context: click.Context, paper: str, word: str, as_json: bool) -> None
         click.echo(chosen.text(get_terminal_size((WIDTH, 24)).columns))
 
 
-def select(records: Sequence[dict[str, Any]], field: str, text: str) -> list[dict[str, Any]]:
+def select_records(
+    records: Sequence[dict[str, Any]], field: str, text: str
+) -> list[dict[str, Any]]:
     """Return the records with a text in a field, whatever its case."""
     selected = [record for record in records if text.casefold() in record[field].casefold()]
     if not selected:
@@ -60,10 +63,10 @@ def select(records: Sequence[dict[str, Any]], field: str, text: str) -> list[dic
     return selected
 
 
-@claims.command()
+@claims.command("show")
 @click.argument("id")
 @click.option("--all", "every", is_flag=True, help="Also settings that ask another question.")
-def show(id: str, every: bool) -> None:
+def show_claim(id: str, every: bool) -> None:
     """One statement in sentences: quotation, effect, other settings, command."""
     from lnlab.papers import claims
     from lnlab.papers.claims.table import explain_record
@@ -79,17 +82,17 @@ def show(id: str, every: bool) -> None:
     click.echo(explain_record(records[id], width, other_questions=every))
 
 
-@claims.command()
-def judge() -> None:
+@claims.command("judge")
+def judge_claims() -> None:
     """Judge all statements by the kept runs, and keep that beside them; nothing is trained."""
     from lnlab.papers.claims import results
 
     click.echo(results.judge_and_save_records())
 
 
-@claims.command()
+@claims.command("page")
 @click.argument("path", type=click.Path(path_type=Path), default=Path("claims.html"))
-def page(path: Path) -> None:
+def write_claims_page(path: Path) -> None:
     """Write the page of the claims in one file; .csv and .json make a table."""
     from lnlab.papers import claims
 

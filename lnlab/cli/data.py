@@ -27,16 +27,16 @@ def list_sources() -> None:
         click.echo(f"{source.name} ({source.kind})")
         for text in (
             source.title,
-            locate(source, data_folder() / source.name),
+            describe_location(source, data_folder() / source.name),
             f"licence: {source.licence}",
             f"offers {source.offers}{options}",
         ):
             click.echo(textwrap.indent(textwrap.fill(text, WIDTH - 4), "    "))
 
 
-@data.command()
+@data.command("fetch")
 @click.argument("name")
-def fetch(name: str) -> None:
+def fetch_dataset(name: str) -> None:
     """Download a data set, verified; one that was interrupted starts again.
 
     It goes to a folder of its name in $LNLAB_DATA, or else in data/ of the checkout.
@@ -45,12 +45,12 @@ def fetch(name: str) -> None:
 
     for source in sources():
         if source.name == name and not source.files:
-            location = locate(source, data_folder() / name)
+            location = describe_location(source, data_folder() / name)
             raise ValueError(f"{name} has no files to download; {location}.")
     click.echo(fetch(name))
 
 
-def locate(source: "Source", folder: Path) -> str:
+def describe_location(source: "Source", folder: Path) -> str:
     """Return where a source is on this machine and its size, or what would bring it here."""
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     if size:

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 
-@click.command()
+@click.command("norms")
 @click.argument("package")
 @click.option("--out", type=click.Path(path_type=Path), help="A table: .csv, .json or .html.")
-def norms(package: str, out: Path | None) -> None:
+def identify_norms(package: str, out: Path | None) -> None:
     """Identify every normalizer of an installed PACKAGE (torch.nn) by what it computes.
 
     Every class whose name contains "norm" is imported, built on the CPU and given inputs: run

@@ -14,7 +14,7 @@ from lnlab.book import notebooks as book
 from lnlab.seeds import read_seeds
 
 if TYPE_CHECKING:
-    from lnlab.book.run import Executed
+    from lnlab.book.run import NotebookRun
 
 BUDGETS = ("smoke", "notebook", "paper")
 
@@ -26,25 +26,25 @@ folder_option = partial(click.option, type=click.Path(path_type=Path), show_defa
 names_argument = click.argument("names", nargs=-1, metavar="[NUMBER OR NAME]...")
 
 
-def workbook() -> list[Path]:
+def notebooks_of_checkout() -> list[Path]:
     """Return the notebooks of the checkout in reading order."""
     return book.list_notebooks(paths.checkout_folder() / "notebooks")
 
 
 @click.command("list")
 @names_argument
-def list_all(names: tuple[str, ...]) -> None:
+def list_notebooks(names: tuple[str, ...]) -> None:
     """List the notebooks and their parameters; of those named, the values, too."""
-    for path in book.select_notebooks(names, workbook()):
+    for path in book.select_notebooks(names, notebooks_of_checkout()):
         number = path.stem.split("_")[0]
-        title, _ = book.read_opening(book.read_notebook(path))
+        title, _ = book.read_title_and_first_paragraph(book.read_notebook(path))
         if names:
-            click.echo("\n    ".join([f"{number}  {title}", *book.parameter_lines(path)]))
+            click.echo("\n    ".join([f"{number}  {title}", *book.read_parameter_lines(path)]))
         else:
-            click.echo(f"{number}  {title:<40} {'  '.join(book.parameters(path))}")
+            click.echo(f"{number}  {title:<40} {'  '.join(book.read_parameter_texts(path))}")
 
 
-@click.command()
+@click.command("run")
 @names_argument
 @click.option(
     "-p",
@@ -66,7 +66,7 @@ def list_all(names: tuple[str, ...]) -> None:
     metavar="SECONDS",
     help=f"What one cell may take [{TIMEOUT}; any time for -p budget paper].",
 )
-def run(
+def run_and_publish(
     names: tuple[str, ...],
     parameters: tuple[tuple[str, str], ...],
     out: Path,
@@ -82,21 +82,25 @@ def run(
     """
     if out.resolve() == (paths.checkout_folder() / "notebooks").resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
-    notebooks = workbook()
-    every = (book.parameters(path).items() for path in notebooks)
-    defaults = {name: book.parse_value(text) for items in every for name, text in items}
+    notebooks = notebooks_of_checkout()
+    every = (book.read_parameter_texts(path).items() for path in notebooks)
+    defaults = {
+        name: book.parse_literal_or_text(text) for items in every for name, text in items
+    }
     values = {n: parse_parameter(n, text, defaults.get(n)) for n, text in parameters}
-    wanted = book.select_parameters(values, book.select_notebooks(names, notebooks))
+    wanted = book.select_parameters_per_notebook(
+        values, book.select_notebooks(names, notebooks)
+    )
     if times:
-        return show_times(list(wanted), out)
+        return print_run_times(list(wanted), out)
     if "device" in values:
         from lnlab.training.random_state import read_device
 
         read_device(values["device"])
     from joblib import cpu_count
 
-    from lnlab.book.html import publish  # late, as it takes time
-    from lnlab.book.site import first_page
+    from lnlab.book.html import write_notebook_pages  # late, as it takes time
+    from lnlab.book.site import write_first_page
 
     # the kernels of notebooks start with these
     os.environ["LNLAB_HEADLESS"] = "1"
@@ -106,12 +110,14 @@ def run(
     os.environ["OMP_NUM_THREADS"] = "1"
     out.mkdir(parents=True, exist_ok=True)
     longest = None if values.get("budget") == "paper" else TIMEOUT
-    handlers = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {
+        one: signal.signal(one, exit_on_signal) for one in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
-        outcomes = run_with_bar(wanted, out, jobs or cpu_count(), timeout or longest)
+        outcomes = run_with_progress_bar(wanted, out, jobs or cpu_count(), timeout or longest)
         embedded = [outcome.name for outcome in outcomes] if embed else []
-        publish(notebooks, out, embed=embedded)
-        index = first_page(notebooks, out, out, **first_page_content())
+        write_notebook_pages(notebooks, out, embed=embedded)
+        index = write_first_page(notebooks, out, out, **read_first_page_content())
     finally:
         for one, handler in handlers.items():
             signal.signal(one, handler)
@@ -122,17 +128,18 @@ def run(
         raise SystemExit(1)
 
 
-@click.command()
+@click.command("site")
 @folder_option("--pages", default="build", help="The folder that `lnlab run` filled.")
 @folder_option("--out", default="site", help="The folder for a static host.")
-def site(pages: Path, out: Path) -> None:
+def make_site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
     from lnlab.book import site
 
-    click.echo(f"site: {site.build_site(workbook(), pages, out, **first_page_content())}")
+    content = read_first_page_content()
+    click.echo(f"site: {site.build_site(notebooks_of_checkout(), pages, out, **content)}")
 
 
-def first_page_content() -> dict[str, Any]:
+def read_first_page_content() -> dict[str, Any]:
     """Return what the first page shows beside the notebooks."""
     from lnlab.auditing.norm_survey import read_popular_norms
     from lnlab.papers import claims
@@ -153,31 +160,33 @@ def parse_parameter(name: str, text: str, default: Any = None) -> Any:
         return [*read_seeds(text)]
     if name == "budget" and text not in BUDGETS:
         raise ValueError(f"-p budget {text!r}: choose from {', '.join(BUDGETS)}.")
-    return text if isinstance(default, str) else book.parse_value(text)
+    return text if isinstance(default, str) else book.parse_literal_or_text(text)
 
 
-def stop(by: int, _: object) -> NoReturn:
+def exit_on_signal(signal_number: int, _: object) -> NoReturn:
     """End now: the notebooks that are done stay, those that are running leave nothing."""
     click.echo("stopped", err=True)
     # the threads wait for cells and cannot be told to stop; the kernels end when we are gone
-    os._exit(128 + by)
+    os._exit(128 + signal_number)
 
 
-def run_with_bar(
+def run_with_progress_bar(
     wanted: dict[Path, dict[str, Any]], out: Path, jobs: int, timeout: int | None
-) -> "list[Executed]":
+) -> "list[NotebookRun]":
     """Run notebooks with one bar over all, which also shows the last line that one printed."""
     from tqdm import tqdm
 
-    from lnlab.book.run import run
+    from lnlab.book.run import run_notebooks
 
     outcomes = []
     with tqdm(total=len(wanted), leave=False, disable=None) as bar:
 
-        def show(name: str, line: str) -> None:
+        def show_last_line(name: str, line: str) -> None:
             bar.set_postfix_str(f"{name.split('_')[0]}: {line[:60]}")
 
-        for outcome in run(wanted, out, jobs=jobs, timeout=timeout, listener=show):
+        for outcome in run_notebooks(
+            wanted, out, jobs=jobs, timeout=timeout, listener=show_last_line
+        ):
             bar.set_postfix_str("", refresh=False)
             bar.write(str(outcome))
             bar.update()
@@ -185,7 +194,7 @@ def run_with_bar(
     return outcomes
 
 
-def show_times(notebooks: Sequence[Path], out: Path) -> None:
+def print_run_times(notebooks: Sequence[Path], out: Path) -> None:
     """Print how long each notebook took when it last ran into ``out``, and their sum."""
     total = 0.0
     for path in notebooks:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 
-@click.command()
+@click.command("playground")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -17,12 +17,12 @@ import click
     "-p", "settings", nargs=2, multiple=True, metavar="NAME VALUE",
     help="Begin with a setting, as in -p dataset digits -p rate 0.1; may be repeated.",
 )  # fmt: skip
-def playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
+def write_playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
     """Write the playground as a page in one file, which opens anywhere."""
-    from lnlab.book.notebooks import parse_value as parse_value
-    from lnlab.live.bundle import check_state, page
+    from lnlab.book.notebooks import parse_literal_or_text
+    from lnlab.live.bundle import check_settings, playground_page_html
 
-    state = {name: parse_value(text) for name, text in settings}
-    check_state(state)
-    out.write_text(page(state), encoding="utf-8")
+    state = {name: parse_literal_or_text(text) for name, text in settings}
+    check_settings(state)
+    out.write_text(playground_page_html(state), encoding="utf-8")
     click.echo(f"playground: {out}")

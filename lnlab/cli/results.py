@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lnlab import paths
-from lnlab.cli.tables import describe_progress, overview, show_run
+from lnlab.cli.tables import describe_progress, format_runs_table, print_run
 from lnlab.cli.train import find_experiment, root_option
 
 if TYPE_CHECKING:
@@ -33,34 +33,34 @@ def list_runs(root: Path | None) -> None:
         found = runs.read(folder)
         click.echo(f"{title}, in {folder}: {len(found) or 'none'}")
         if found:
-            click.echo(overview(found, ("batch_size", "seeds")))
+            click.echo(format_runs_table(found, ("batch_size", "seeds")))
         click.echo()
 
 
-@results.command()
+@results.command("show")
 @click.argument("key")
 @root_option
-def show(key: str, root: Path | None) -> None:
+def show_run(key: str, root: Path | None) -> None:
     """Show a run: its settings, data, machine, and last numbers."""
-    show_run(match_key(read_runs(root), key))
+    print_run(find_run_by_key(read_all_runs(root), key))
 
 
-@results.command()
+@results.command("compare")
 @click.argument("keys", nargs=-1, metavar="[KEY OR TASK]...")
 @click.option("--csv", is_flag=True, help="Print comma-separated values.")
 @root_option
-def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
+def compare_runs(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
     """Compare runs, all or those named, by key or task: where they differ, and what matters.
 
     --csv has all settings and numbers, a line for each seed.
     """
     import pandas as pd
 
-    runs = read_runs(root)
+    runs = read_all_runs(root)
     of_task = {key: [run for run in runs if run.task == key] for key in keys}
-    runs = [run for key in keys for run in of_task[key] or [match_key(runs, key)]] or runs
+    runs = [run for key in keys for run in of_task[key] or [find_run_by_key(runs, key)]] or runs
     if not csv:
-        click.echo(overview(runs))
+        click.echo(format_runs_table(runs))
         return
     frame = pd.DataFrame(
         {"key": run.key, "task": run.task, "done": run.done, **run.config, **row}
@@ -70,52 +70,54 @@ def compare(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
     click.echo(frame.to_csv(index=False), nl=False)
 
 
-@results.command()
+@results.command("resume")
 @click.argument("key")
 @click.option("--data", help="NAME=PATH, for data of your own.")
 @root_option
-def resume(key: str, data: str | None, root: Path | None) -> None:
+def resume_run(key: str, data: str | None, root: Path | None) -> None:
     """Go on with a run that was stopped, whatever its settings were."""
     from lnlab.training import train
 
-    run = match_key(read_runs(root), key)
+    run = find_run_by_key(read_all_runs(root), key)
     if run.done:
-        show_run(run)
+        print_run(run)
         return
     kind = find_experiment(run.task)
     task = kind.from_config(run.config, **({"data": data} if data else {}))
     where = {"device": run.config["device"], "precision": run.config["precision"]}
-    show_run(train(task, root=run.folder.parents[1], **where))
+    print_run(train(task, root=run.folder.parents[1], **where))
 
 
-@results.command()
+@results.command("rm")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @root_option
-def rm(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
+def remove_runs(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
     from lnlab.training import runs
 
     own_runs = runs.read(root or paths.folder_in_checkout("runs"))
-    for run in [match_key(own_runs, key) for key in keys]:
+    for run in [find_run_by_key(own_runs, key) for key in keys]:
         if yes or click.confirm(f"Remove {run.folder} ({describe_progress(run)})?"):
             runs.remove(run)
             click.echo(f"removed {run.folder}")
 
 
-@results.command()
+@results.command("keep")
 @click.argument("key")
 @root_option
-def keep(key: str, root: Path | None) -> None:
+def copy_run_to_results(key: str, root: Path | None) -> None:
     """Copy a finished run to results/, small: without checkpoint and weights."""
     from lnlab.training import runs
 
     click.echo(
-        runs.keep(match_key(read_runs(root), key), paths.folder_in_checkout("results")).folder
+        runs.keep(
+            find_run_by_key(read_all_runs(root), key), paths.folder_in_checkout("results")
+        ).folder
     )
 
 
-def read_runs(root: Path | None) -> "list[Run]":
+def read_all_runs(root: Path | None) -> "list[Run]":
     """Return the runs kept in git and those made here."""
     from lnlab.training import runs
 
@@ -124,12 +126,12 @@ def read_runs(root: Path | None) -> "list[Run]":
     )
 
 
-def match_key(runs: "Sequence[Run]", key: str) -> "Run":
+def find_run_by_key(runs: "Sequence[Run]", key_prefix: str) -> "Run":
     """Return the run whose key begins so."""
-    matching = [run for run in runs if run.key.startswith(key)]
+    matching = [run for run in runs if run.key.startswith(key_prefix)]
     if len(matching) != 1:
         raise ValueError(
-            f"{len(matching)} runs have a key that begins with {key!r}: `lnlab results list` "
-            "shows the keys."
+            f"{len(matching)} runs have a key that begins with {key_prefix!r}: "
+            "`lnlab results list` shows the keys."
         )
     return matching[0]

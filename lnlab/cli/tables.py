@@ -19,7 +19,7 @@ MOST_RUNS = 40
 """The most runs that are shown."""
 
 
-def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
+def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
     """Return a table of the latest runs: norm, state, number and settings.
 
     Args:
@@ -29,7 +29,7 @@ def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
 
     latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)
     latest = latest[:MOST_RUNS]
-    settings = settings or differing_settings(latest)
+    settings = settings or names_of_differing_settings(latest)
     rows = [
         {
             "key": run.key,
@@ -37,9 +37,9 @@ def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
             "norm": run.config.get("norm", "-"),
             "finished": run.finished or "-",
             "state": describe_progress(run),
-            "number": main_metric(run),
+            "number": format_main_metric(run),
             "data": run.data.get("name"),
-            **{name: to_text(name, run.config.get(name, "-")) for name in settings},
+            **{name: format_setting(name, run.config.get(name, "-")) for name in settings},
         }
         for run in latest
     ]
@@ -49,21 +49,21 @@ def overview(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> str:
     return text
 
 
-def to_text(name: str, value: Any) -> str:
+def format_setting(name: str, value: Any) -> str:
     """Return the value of a setting as the command line takes it."""
     if isinstance(value, list | tuple):
         return format_seeds(value) if name == "seeds" else ",".join(map(str, value))
     return str(value) if value != "" else "empty"
 
 
-def differing_settings(runs: "Sequence[Run]") -> list[str]:
+def names_of_differing_settings(runs: "Sequence[Run]") -> list[str]:
     """Return the settings in which runs differ, those of the most values first."""
     names = dict.fromkeys(n for run in runs for n in run.config if n not in ("norm", "data"))
     values = {n: len({repr(run.config.get(n)) for run in runs}) for n in names}
     return sorted((n for n in names if values[n] > 1), key=values.__getitem__, reverse=True)
 
 
-def main_metric(run: "Run") -> str:
+def format_main_metric(run: "Run") -> str:
     """Return the metric by which a run is judged, the mean over the seeds of its last rows.
 
     It is the metric that chose the weights that count, where there is one, else the last of
@@ -89,7 +89,7 @@ def describe_progress(run: "Run") -> str:
     return f"at update {update}, {ago} s ago"
 
 
-def show_run(run: "Run") -> None:
+def print_run(run: "Run") -> None:
     """Print a run: its settings, data and machine, and the last row of each seed as columns."""
     click.echo(f"{run.folder}  {describe_progress(run)}")
     for title, values in (("", run.config), ("data ", run.data), ("on ", run.environment)):

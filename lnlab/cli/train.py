@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_origin
 import click
 
 from lnlab import paths
-from lnlab.book.notebooks import parse_value as parse_literal
-from lnlab.cli.tables import overview, show_run, to_text
+from lnlab.book.notebooks import parse_literal_or_text as parse_literal
+from lnlab.cli.tables import format_runs_table, format_setting, print_run
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
 
@@ -36,7 +36,7 @@ class ExperimentCommand(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if name := ctx.meta["experiment"]:
             with formatter.section(f"Fields of {name}, for --set FIELD=VALUE"):
-                formatter.write_dl(describe_fields(find_experiment(name)))
+                formatter.write_dl(describe_experiment_fields(find_experiment(name)))
         else:
             with formatter.section("Tasks"):
                 formatter.write_dl([(name, experiment_title(name)) for name in EXPERIMENTS])
@@ -48,14 +48,14 @@ def experiment_title(name: str) -> str:
     return (module.__doc__ or "").partition("\n")[0]
 
 
-def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
+def describe_experiment_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
     """Return name and type of each field, then its value at each budget and its choices."""
     from lnlab.training.experiment import experiment_fields
 
     budgets, descriptions = experiment.budgets(), []
     for field in experiment_fields(experiment).values():
         values = {
-            name: to_text(field.name, getattr(task, field.name))
+            name: format_setting(field.name, getattr(task, field.name))
             for name, task in budgets.items()
         }
         text = "; ".join(f"{name}: {value}" for name, value in values.items())
@@ -67,7 +67,7 @@ def describe_fields(experiment: "type[Experiment]") -> list[tuple[str, str]]:
     return descriptions
 
 
-def find_field(experiment: "type[Experiment]", setting: str) -> "tuple[Field, str]":
+def find_field_and_text(experiment: "type[Experiment]", setting: str) -> "tuple[Field, str]":
     """Return the field and the text of its value of a ``FIELD=VALUE`` setting."""
     from lnlab.training.experiment import experiment_fields
 
@@ -81,20 +81,24 @@ def find_field(experiment: "type[Experiment]", setting: str) -> "tuple[Field, st
 
 def parse_settings(experiment: "type[Experiment]", settings: Sequence[str]) -> dict[str, Any]:
     """Return the fields and values of ``FIELD=VALUE`` settings."""
-    pairs = [find_field(experiment, setting) for setting in settings]
-    return {field.name: parse_value(field, text) for field, text in pairs}
+    pairs = [find_field_and_text(experiment, setting) for setting in settings]
+    return {field.name: parse_field_value(field, text) for field, text in pairs}
 
 
-def parse_axes(experiment: "type[Experiment]", settings: Sequence[str]) -> dict[str, list[Any]]:
+def parse_sweep_axes(
+    experiment: "type[Experiment]", settings: Sequence[str]
+) -> dict[str, list[Any]]:
     """Return the fields and values of ``FIELD=A,B,...``; ";" stands between tuples."""
     axes = {}
-    for field, text in [find_field(experiment, setting) for setting in settings]:
+    for field, text in [find_field_and_text(experiment, setting) for setting in settings]:
         separator = ";" if get_origin(field.kind) is tuple else ","
-        axes[field.name] = [parse_value(field, one.strip()) for one in text.split(separator)]
+        axes[field.name] = [
+            parse_field_value(field, one.strip()) for one in text.split(separator)
+        ]
     return axes
 
 
-def parse_value(field: "Field", text: str) -> Any:
+def parse_field_value(field: "Field", text: str) -> Any:
     """Return the value of a field that a text stands for; a tuple is ``0,1,2``."""
     if field.name == "seeds":
         return read_seeds(text)
@@ -152,7 +156,7 @@ def train(
 
     settings += (f"data={data}",) if data else ()
     task = experiment.budget(budget, **parse_settings(experiment, settings))
-    show_run(training.train(task, root=root or paths.folder_in_checkout("runs"), **options))
+    print_run(training.train(task, root=root or paths.folder_in_checkout("runs"), **options))
 
 
 @click.command(cls=ExperimentCommand)
@@ -193,15 +197,15 @@ def sweep(
         for arm in compared
         if "=" not in arm
     }
-    axes |= parse_axes(experiment, [arm for arm in compared if "=" in arm] + [*settings])
+    axes |= parse_sweep_axes(experiment, [arm for arm in compared if "=" in arm] + [*settings])
     given = {"seeds": seeds, "data": data}
     shared = [f"{name}={text}" for name, text in given.items() if text is not None]
     axes |= {name: [value] for name, value in parse_settings(experiment, shared).items()}
     tasks = grid(experiment, budget, axes)
-    run_sweep(tasks, root=root or paths.folder_in_checkout("runs"), **options)
+    run_and_print_sweep(tasks, root=root or paths.folder_in_checkout("runs"), **options)
 
 
-def run_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> None:
+def run_and_print_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> None:
     """Sweep with a bar, report what failed, and show the table of the runs."""
     from lnlab import training
     from lnlab.progress import progress
@@ -209,11 +213,11 @@ def run_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> N
 
     swept = sweep(tasks, root=root, device=device, **options)
     outcomes = list(progress(swept, len(tasks), "sweep"))
-    if done_before := sum(outcome.was_read_back for outcome in outcomes):
+    if done_before := sum(outcome.read_back for outcome in outcomes):
         click.echo(f"{done_before} of {len(tasks)} read back: they were done before")
     runs = [training.find_run(task, root=root, device=device) for task in tasks]
     if runs := [run for run in runs if run]:
-        click.echo(overview(runs))
+        click.echo(format_runs_table(runs))
     failed = [outcome for outcome in outcomes if outcome.error]
     for outcome in failed:
         click.echo(f"FAILED  {outcome.experiment}: {outcome.error}", err=True)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lnlab.live.examples import digits, points
+from lnlab.live.examples import digits_as_text, labelled_points_by_dataset
 
 MIME = "application/vnd.lnlab.playground+json"
 """The type of an output from which a page shows a playground without a kernel: its settings."""
@@ -18,16 +18,16 @@ SCRIPTS = ("engine.js", "experiments.js", "draw.js", "view.js")
 
 
 @cache
-def setting_fields() -> dict[str, dict[str, Any]]:
+def setting_defaults_and_limits() -> dict[str, dict[str, Any]]:
     """Return the settings by name: default, and what each can be."""
     return json.loads(read_asset("state.json"))
 
 
-def check_state(state: Mapping[str, Any]) -> None:
+def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise ValueError unless every setting exists and has a value that it can have."""
-    for name, value in state.items():
-        if not (field := setting_fields().get(name)):
-            names = ", ".join(setting_fields())
+    for name, value in settings.items():
+        if not (field := setting_defaults_and_limits().get(name)):
+            names = ", ".join(setting_defaults_and_limits())
             raise ValueError(f"no setting is called {name!r}: choose from {names}.")
         if name == "norms":
             right = len({*value}) == len(value) == 3 and {*value} <= {*field["choices"]}
@@ -48,13 +48,13 @@ def read_asset(name: str) -> str:
 
 
 @cache
-def module_source() -> str:
+def playground_module_source() -> str:
     """Return the playground as the source of one ES module, which needs nothing else."""
     constants = {
-        "FIELDS": setting_fields(),
+        "FIELDS": setting_defaults_and_limits(),
         "EXPERIMENTS": json.loads(read_asset("experiments.json")),
-        "POINTS": points(),
-        "DIGITS": digits(),
+        "POINTS": labelled_points_by_dataset(),
+        "DIGITS": digits_as_text(),
         "TEMPLATE": read_asset("template.py"),
         "MARKUP": read_asset("markup.html"),
         "STYLE": read_asset("style.css"),
@@ -64,15 +64,15 @@ def module_source() -> str:
     return "\n".join([*parts, *map(read_asset, SCRIPTS)]).replace("</script", r"<\/script")
 
 
-def playground_element(state: Mapping[str, Any]) -> str:
+def playground_placeholder_html(settings: Mapping[str, Any]) -> str:
     """Return the HTML of the place of a playground; the module shows it there."""
-    return f'<div data-playground="{html.escape(json.dumps(dict(state)))}"></div>'
+    return f'<div data-playground="{html.escape(json.dumps(dict(settings)))}"></div>'
 
 
-def page(state: Mapping[str, Any]) -> str:
+def playground_page_html(settings: Mapping[str, Any]) -> str:
     """Return a page in one file."""
     return (
         read_asset("page.html")
-        .replace("ELEMENT", playground_element(state))
-        .replace("MODULE", module_source())
+        .replace("ELEMENT", playground_placeholder_html(settings))
+        .replace("MODULE", playground_module_source())
     )

@@ -4,7 +4,7 @@ import math
 from functools import cache
 
 
-class Uniform:
+class UniformGenerator:
     """Uniform numbers from a seed: mulberry32."""
 
     def __init__(self, seed: int) -> None:
@@ -27,41 +27,46 @@ class Uniform:
         return order
 
 
-def spirals(label: int, uniform: Uniform) -> tuple[float, float]:
+def sample_spiral_point(label: int, generator: UniformGenerator) -> tuple[float, float]:
     """Return a point on one of two spirals."""
-    r = uniform()
+    r = generator()
     angle = 1.25 * 2 * math.pi * r + label * math.pi
     x, y = r * math.sin(angle), r * math.cos(angle)
-    return x + 0.06 * (2 * uniform() - 1), y + 0.06 * (2 * uniform() - 1)
+    return x + 0.06 * (2 * generator() - 1), y + 0.06 * (2 * generator() - 1)
 
 
-def circles(label: int, uniform: Uniform) -> tuple[float, float]:
+def sample_disc_or_ring_point(label: int, generator: UniformGenerator) -> tuple[float, float]:
     """Return a point in a disc, or in the ring around it."""
-    r = 0.7 + 0.3 * uniform() if label else 0.5 * uniform()
-    angle = 2 * math.pi * uniform()
+    r = 0.7 + 0.3 * generator() if label else 0.5 * generator()
+    angle = 2 * math.pi * generator()
     return r * math.sin(angle), r * math.cos(angle)
 
 
-def xor(label: int, uniform: Uniform) -> tuple[float, float]:
+def sample_xor_point(label: int, generator: UniformGenerator) -> tuple[float, float]:
     """Return a point whose coordinates have the same sign (label 0) or not (label 1)."""
-    x, y = 0.05 + 0.95 * uniform(), 0.05 + 0.95 * uniform()
-    side = -1 if uniform() < 0.5 else 1
+    x, y = 0.05 + 0.95 * generator(), 0.05 + 0.95 * generator()
+    side = -1 if generator() < 0.5 else 1
     return side * x, (-side if label else side) * y
 
 
 @cache
-def points() -> dict[str, list[list[float]]]:
+def labelled_points_by_dataset() -> dict[str, list[list[float]]]:
     """Return 400 points of each dataset in the plane, of class 0 and 1 in turns."""
     made = {}
-    for dataset in (spirals, circles, xor):
-        uniform = Uniform(2016)
-        drawn = [dataset(i % 2, uniform) for i in range(400)]
-        made[dataset.__name__] = [[round(x, 3), round(y, 3)] for x, y in drawn]
+    samplers = {
+        "spirals": sample_spiral_point,
+        "circles": sample_disc_or_ring_point,
+        "xor": sample_xor_point,
+    }
+    for dataset, sample_point in samplers.items():
+        generator = UniformGenerator(2016)
+        drawn = [sample_point(i % 2, generator) for i in range(400)]
+        made[dataset] = [[round(x, 3), round(y, 3)] for x, y in drawn]
     return made
 
 
 @cache
-def digits() -> str:
+def digits_as_text() -> str:
     """Return 600 digits, 60 of each class: the label, then a letter a pixel, A to Q."""
     from sklearn.datasets import load_digits  # takes a second
 

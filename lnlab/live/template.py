@@ -2,19 +2,19 @@
 
 import torch
 
-from lnlab.live.replay import BatchOrder, examples, network
+from lnlab.live.replay import BatchIndexSampler, initial_network, training_examples
 
 start = {}
 changes = []  # after how many updates, and what was changed
 updates = 0  # made when this was copied
 
-x, y = examples(start["dataset"])
+x, y = training_examples(start["dataset"])
 losses = {}  # of each batch, by normalizer and seed
 for norm in start["norms"]:
     for seed in range(start["seeds"]):
         state, factors = dict(start), {}
         changed = [(0, {"weights": start["weights"]}), *changes]
-        net, batches = network(state, norm, seed), BatchOrder(len(x), seed)
+        net, batches = initial_network(state, norm, seed), BatchIndexSampler(len(x), seed)
         maker = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[start["optimizer"]]
         optimizer = maker(net.parameters())
         losses[norm, seed] = []
@@ -28,7 +28,7 @@ for norm in start["norms"]:
             optimizer.param_groups[0].update(lr=state["rate"], weight_decay=state["decay"])
             optimizer.param_groups[0]["momentum"] = state["momentum"]  # Adam has none
             net.train(state["mode"] == "training")
-            batch = batches.take(state["batch"])
+            batch = batches.next_batch(state["batch"])
             outputs = net(x[batch] * state["scale"] + state["shift"])
             loss = torch.nn.functional.cross_entropy(outputs, y[batch])
             optimizer.zero_grad()

@@ -7,7 +7,12 @@ from typing import Any
 import anywidget
 import traitlets
 
-from lnlab.live.bundle import MIME, check_state, module_source, page
+from lnlab.live.bundle import (
+    MIME,
+    check_settings,
+    playground_module_source,
+    playground_page_html,
+)
 
 
 class Playground(anywidget.AnyWidget):
@@ -18,17 +23,17 @@ class Playground(anywidget.AnyWidget):
     """The settings that are not the defaults; setting it starts anew."""
 
     @traitlets.default("_esm")
-    def _module(self) -> str:
-        return module_source()
+    def _default_module_source(self) -> str:
+        return playground_module_source()
 
     @traitlets.validate("state")
-    def _checked(self, proposal: dict[str, Any]) -> dict[str, Any]:
-        check_state(proposal["value"])
+    def _validate_settings(self, proposal: dict[str, Any]) -> dict[str, Any]:
+        check_settings(proposal["value"])
         return proposal["value"]
 
     def save(self, path: str | Path) -> Path:
         """Write a page in one file, which needs no network, and return its path."""
-        Path(path).write_text(page(self.state), encoding="utf-8")
+        Path(path).write_text(playground_page_html(self.state), encoding="utf-8")
         return Path(path)
 
     def _repr_mimebundle_(self, **settings: Any) -> Any:

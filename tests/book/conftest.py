@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from lnlab.book.html import publish
+from lnlab.book.html import write_notebook_pages
 
 RUN = {"error": None, "place": None, "seconds": 1.2, "at": "now", "version": "0"}
 
@@ -20,7 +20,7 @@ def open_page(tmp_path, browser):
         out = tmp_path / "pages"
         out.mkdir(exist_ok=True)
         nbformat.write(new_notebook(cells=cells, metadata={"lnlab": run}), out / "00_n.ipynb")
-        publish([tmp_path / "00_n.ipynb"], out, embed=["00_n"] if handout else [])
+        write_notebook_pages([tmp_path / "00_n.ipynb"], out, embed=["00_n"] if handout else [])
         page = browser.new_page(**window)
         pages.append(page)
         page.on("pageerror", lambda error: problems.append(str(error)))

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lnlab.book.html import markdown, mathml
+from lnlab.book.html import latex_to_mathml, markdown_to_html
 
 PAPER = {
     "eq. 3": r"\mu^l = \frac{1}{H}\sum_{i=1}^{H} a_i^l \qquad "
@@ -20,13 +20,15 @@ PAPER = {
 
 @pytest.mark.parametrize("tex", PAPER.values(), ids=PAPER)
 def test_formulas_of_the_papers_become_mathml(tex):
-    rows = mathml(tex, display=True)
+    rows = latex_to_mathml(tex, display=True)
     ElementTree.fromstring(rows)
     assert "&amp;" not in rows
 
 
 def test_a_line_over_a_term_lies_over_it():
-    over = mathml(r"\overline{r y} + \overline{\hat a} + \hat{\overline{b}}", display=False)
+    over = latex_to_mathml(
+        r"\overline{r y} + \overline{\hat a} + \hat{\overline{b}}", display=False
+    )
     assert "\u0332" not in over, "a line under a letter"
     assert over.count('<mo stretchy="true">‾</mo></mover>') == 3
     alone, _, _ = over.split("<mo>+</mo>")
@@ -35,8 +37,8 @@ def test_a_line_over_a_term_lies_over_it():
 
 def test_a_formula_that_is_not_understood_is_shown():
     with pytest.raises(ValueError, match=r"\\nonsense"):
-        mathml(r"a + \nonsense{b}", display=False)
-    page = markdown(r"so $a < \nonsense$ holds", trusted=True)
+        latex_to_mathml(r"a + \nonsense{b}", display=False)
+    page = markdown_to_html(r"so $a < \nonsense$ holds", trusted=True)
     assert r"a &lt; \nonsense</code> holds" in page
 
 
@@ -48,19 +50,19 @@ def test_a_formula_that_is_not_understood_is_shown():
     ],
 )
 def test_what_belongs_together_stays_on_one_line(source, together):
-    page = markdown(source, trusted=True)
+    page = markdown_to_html(source, trusted=True)
     kept = re.findall(r'<span class="together">(.*?)</span>', page)
     assert [re.sub("<[^>]*>", "", text) for text in kept] == together
 
 
 def test_links_lead_to_pages():
-    page = markdown("[there](02_what_stays_the_same.ipynb#Claim)", trusted=True)
+    page = markdown_to_html("[there](02_what_stays_the_same.ipynb#Claim)", trusted=True)
     assert 'href="02_what_stays_the_same.html#Claim"' in page
 
 
 def test_our_own_prose_may_fold_a_solution():
     source = "<details><summary>Solution</summary>\n\n$x^2$\n\n</details>"
-    page = markdown(source + "\n\n$$a = W x$$", trusted=True)
+    page = markdown_to_html(source + "\n\n$$a = W x$$", trusted=True)
     assert page.index("<details>") < page.index("<math>") < page.index("</details>")
     assert page.count('<math display="block"') == page.count("<math>") == 1
     assert "$" not in page

@@ -14,10 +14,10 @@ from IPython.display import Audio
 from lnlab.book.html import (
     PLOTLY,
     WIDGET,
-    least_width,
     render_display,
     render_outputs,
-    terminal_text,
+    smallest_readable_width,
+    terminal_text_to_html,
 )
 from lnlab.book.html import figure_html as on_page
 from lnlab.figures.curves import paired_differences
@@ -85,8 +85,8 @@ def test_sounds_can_be_heard_and_bring_nothing_else():
 
 
 def test_text_shows_what_a_terminal_would_and_pieces_of_a_stream_are_joined():
-    assert terminal_text("0 %\r50 %\r100 %\ndone\r\n") == "<pre>100 %\ndone\n</pre>"
-    assert "ansi-red" in terminal_text("\x1b[31mred\x1b[0m")
+    assert terminal_text_to_html("0 %\r50 %\r100 %\ndone\r\n") == "<pre>100 %\ndone\n</pre>"
+    assert "ansi-red" in terminal_text_to_html("\x1b[31mred\x1b[0m")
     printed = [("stdout", "1 of 2\r"), ("stdout", "2 of 2"), ("stderr", "oh")]
     outputs = [{"output_type": "stream", "name": n, "text": t} for n, t in printed]
     outputs.append({"output_type": "error", "traceback": ["\x1b[31mValueError\x1b[0m: <b>"]})
@@ -109,10 +109,11 @@ def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
         ({"xaxis": with_title | {"domain": [0, 1]}, "margin": margin}, 80 + 390 + 20),
         (two | {"xaxis2": two["xaxis2"] | with_title}, 80 + 2 * (390 + 20) + 80),
     ):
-        assert least_width({"layout": layout}) == least
+        assert smallest_readable_width({"layout": layout}) == least
     named = {"margin": margin, "xaxis": {}, "annotations": [{"text": "x" * 60}]}
     assert (
-        least_width({"data": [{"y": ["x" * 40]}], "layout": named}) == 40 * 6.5 + 30 + 20 + 390
+        smallest_readable_width({"data": [{"y": ["x" * 40]}], "layout": named})
+        == 40 * 6.5 + 30 + 20 + 390
     )
 
 
@@ -121,7 +122,7 @@ def test_what_stands_below_a_figure_is_a_paragraph_and_makes_it_no_wider():
     made_on = "official data: mnist; 3 seeds; Intel(R) Xeon(R) Processor @ 2.70GHz"
     figure = paired_differences(rows, x="difference", made_on=made_on)
     spec = json.loads(str(figure.to_json()))
-    assert least_width(spec) <= 500
+    assert smallest_readable_width(spec) <= 500
     words = (
         f"{made_on}. Dots: seeds; bar: 95 % confidence interval of the mean (t distribution)."
     )

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from lnlab.book.html import PLOTLY, publish
+from lnlab.book.html import PLOTLY, write_notebook_pages
 from lnlab.panels.playable import PageControl, TitledFigure, figure_with_page_controls
 from tests.book.conftest import RUN
 
@@ -63,7 +63,7 @@ def site(tmp_path):
     out.mkdir()
     executed(out, "00_first", figure(), parameters={"data": "<b>mnist"})
     executed(out, "01_second", suffix=".failed.ipynb", error="E: <i>", place="in cell 3 (x<y)")
-    publish(sources, out)
+    write_notebook_pages(sources, out)
     return out
 
 
@@ -87,7 +87,7 @@ def test_pages_follow_each_other_by_track(tmp_path):
     (out := tmp_path / "pages").mkdir()
     for name in names:
         executed(out, name)
-    publish([tmp_path / f"{name}.ipynb" for name in names], out)
+    write_notebook_pages([tmp_path / f"{name}.ipynb" for name in names], out)
     link = r'rel="next" href="(.*?)\.html"'
     after = {name: re.search(link, (out / f"{name}.html").read_text()) for name in names}
     order = ["02_b", "04_d", "17_q", "03_c", "19_s"]
@@ -101,7 +101,7 @@ def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     settings["panel"] = {"delta": 3}
     executed(site, "00_first", figure(), parameters=settings, hardware="A Chip, 2 cores")
     executed(site, "00_first", suffix=".failed.ipynb", error="KeyError: x", place="here")
-    publish([tmp_path / "00_first.ipynb"], site)
+    write_notebook_pages([tmp_path / "00_first.ipynb"], site)
     page = (site / "00_first.html").read_text()
     (banner,) = re.findall(r'<p class="run">(.*?)</p>', page)
     assert "budget: smoke · data: default · seed: 0 · seeds: default ·" in banner
@@ -119,7 +119,7 @@ def test_a_page_says_which_parameters_its_text_describes(site, tmp_path):
     cell = new_code_cell(source, metadata={"tags": ["parameters"]})
     notebook.cells.insert(1, cell)
     nbformat.write(notebook, site / "00_first.ipynb")
-    publish([tmp_path / "00_first.ipynb"], site)
+    write_notebook_pages([tmp_path / "00_first.ipynb"], site)
     page = (site / "00_first.html").read_text()
     assert "The text describes the default parameters (seeds = [0])." in page
 
@@ -128,7 +128,7 @@ def test_a_notebook_without_a_page_is_named_and_not_linked(site, tmp_path):
     text = "[the second](01_second.ipynb#Claim) and [the third](02_third.ipynb)"
     executed(site, "00_first", new_output("display_data", {"text/markdown": text}))
     sources = [tmp_path / f"{name}.ipynb" for name in ("00_first", "01_second", "02_third")]
-    publish(sources, site)
+    write_notebook_pages(sources, site)
     page = (site / "00_first.html").read_text()
     assert 'href="01_second.html#Claim"' in page
     assert "02_third.html" not in page

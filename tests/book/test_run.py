@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lnlab import paths
-from lnlab.book.notebooks import list_notebooks, parameters
+from lnlab.book.notebooks import list_notebooks, read_parameter_texts
 from lnlab.book.run import describe_hardware
 
 
@@ -20,4 +20,4 @@ def test_a_gpu_is_named_before_the_processor(monkeypatch):
 )
 def test_parameters_are_those_that_papermill_sees(path):
     seen = papermill.inspect_notebook(path)
-    assert parameters(path) == {name: one["default"] for name, one in seen.items()}
+    assert read_parameter_texts(path) == {name: one["default"] for name, one in seen.items()}

@@ -11,8 +11,8 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from plotly.subplots import make_subplots
 
 from lnlab.auditing.norm_survey import read_popular_norms
-from lnlab.book.html import PLOTLY, publish
-from lnlab.book.site import build_site, first_page, first_picture, norms_page
+from lnlab.book.html import PLOTLY, write_notebook_pages
+from lnlab.book.site import build_site, first_figure, norms_page_html, write_first_page
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
@@ -33,7 +33,7 @@ def ran(tmp_path) -> tuple[list[Path], Path]:
     executed(build, "00_first", figure())
     executed(build, "01_words")
     executed(build, "18_second", suffix=".failed.ipynb", error="E", place="here")
-    publish(sources, build)
+    write_notebook_pages(sources, build)
     return sources, build
 
 
@@ -45,7 +45,7 @@ def test_the_picture_of_a_question_does_not_show_the_answer(tmp_path):
     for tags, names in (([], ["question", "answer"]), (["question"], ["question"])):
         cell = new_code_cell("panel", outputs=[shown], metadata={"tags": tags})
         nbformat.write(new_notebook(cells=[cell]), tmp_path / "00.ipynb")
-        picture = first_picture(tmp_path / "00.ipynb") or {}
+        picture = first_figure(tmp_path / "00.ipynb") or {}
         assert [note["text"] for note in picture["layout"]["annotations"]] == names
         assert [trace["name"] for trace in picture["data"]] == names
 
@@ -80,7 +80,7 @@ def test_the_first_page_has_playground_findings_and_tracks_with_pictures(ran, tm
 
 def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
     sources, build = ran
-    page = first_page(sources, build, build, **CONTENT).read_text()
+    page = write_first_page(sources, build, build, **CONTENT).read_text()
     of_site = build_site(sources, build, tmp_path / "site", **CONTENT).read_text()
     (others,) = re.findall(r"(?s)<p>Not here: .*?</p>\n", page)
     assert page.replace(others, "") == of_site
@@ -108,7 +108,7 @@ def test_the_first_page_leads_to_the_table_of_normalizers_and_the_repository(ran
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_table_of_normalizers_fits(browser, tmp_path, width):
     path = tmp_path / "norms.html"
-    path.write_text(norms_page(read_popular_norms()))
+    path.write_text(norms_page_html(read_popular_norms()))
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.goto(path.as_uri())
     hidden = page.evaluate(

@@ -5,9 +5,9 @@ import io
 
 import pytest
 
-from lnlab.live.bundle import module_source
-from lnlab.live.examples import Uniform
-from lnlab.live.replay import examples
+from lnlab.live.bundle import playground_module_source
+from lnlab.live.examples import UniformGenerator
+from lnlab.live.replay import training_examples
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ def page(browser):
     page = browser.new_page()
     names = "Uniform, Run, examples, read, python"
     page.add_script_tag(
-        content=f"{module_source()}\nwindow.engine = {{ {names} }};", type="module"
+        content=f"{playground_module_source()}\nwindow.engine = {{ {names} }};", type="module"
     )
     page.wait_for_function("window.engine")
     yield page
@@ -92,7 +92,7 @@ def test_python_repeats_the_random_numbers(page):
       return Array.from({ length: 9 }, () => random.next());
     }"""
     for seed in (0, 1, 2**32 - 1):
-        uniform = Uniform(seed)
+        uniform = UniformGenerator(seed)
         assert page.evaluate(script, seed) == [uniform() for _ in range(9)]
 
 
@@ -102,7 +102,7 @@ def test_python_has_the_same_examples(page, dataset):
         "(name) => { const d = engine.examples(name); return [[...d.x], [...d.y], d.train]; }",
         dataset,
     )
-    x, y = examples(dataset)
+    x, y = training_examples(dataset)
     assert found[2] == len(x)
     assert found[0][: x.numel()] == x.flatten().tolist()
     assert found[1][: len(y)] == y.tolist()

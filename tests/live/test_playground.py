@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
 
 import lnlab
-from lnlab.book.html import publish
+from lnlab.book.html import write_notebook_pages
 from lnlab.cli import app
 from lnlab.live.bundle import MIME
 
@@ -149,7 +149,7 @@ def test_an_executed_page_has_it_without_a_kernel(browser, tmp_path, monkeypatch
     nbformat.write(notebook, tmp_path / "00_n.ipynb")
     (tmp_path / "out").mkdir()
     nbformat.write(notebook, tmp_path / "out/00_n.ipynb")
-    publish([tmp_path / "00_n.ipynb"], tmp_path / "out")
+    write_notebook_pages([tmp_path / "00_n.ipynb"], tmp_path / "out")
     page = browser.new_page()
     page.goto((tmp_path / "out/00_n.html").as_uri())
     page.wait_for_function(f"{UPDATE} > 3")

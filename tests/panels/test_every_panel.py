@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from lnlab import panels
-from lnlab.book.notebooks import parse_value
+from lnlab.book.notebooks import parse_literal_or_text
 from lnlab.panels.controls import MultipleChoice
 from lnlab.panels.live_plot import is_equal
 from lnlab.panels.panel import Panel
@@ -136,7 +136,7 @@ def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
         states.clear()
     *words, text = shlex.split(panel.bar.command)
     assert words == ["lnlab", "run", panel.notebook, "-p", "panel"]
-    again = FUNCTIONS[name](*GIVEN[name], **parse_value(text))
+    again = FUNCTIONS[name](*GIVEN[name], **parse_literal_or_text(text))
     assert again.settings == panel.settings
     assert again.bar.sentence == panel.bar.sentence
     for state in panel.suggestions.values():

@@ -8,7 +8,7 @@ import ipywidgets
 import pytest
 import torch
 
-from lnlab.book.notebooks import parse_value
+from lnlab.book.notebooks import parse_literal_or_text
 from lnlab.panels.panel import PLOTLY, Panel
 from lnlab.panels.playable import TitledFigure
 from tests.unpacked import unpacked
@@ -64,7 +64,7 @@ def send(panel, **message):
 def test_the_command_brings_the_state_back(settings):
     words = shlex.split(panel(**settings).notebook_command)
     assert words[:3] == ["lnlab", "run", "02"]
-    given = parse_value(words[5]) if settings else {}
+    given = parse_literal_or_text(words[5]) if settings else {}
     assert given == settings
     assert panel(**given).settings == State(**settings)
 

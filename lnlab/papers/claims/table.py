@@ -68,7 +68,7 @@ class Claims(Sequence[Record]):
 
     def save(self, path: Path | str) -> Path:
         """Write the page of the claims in one file, or a table (.csv, .json)."""
-        from lnlab.book.claims_page import page
+        from lnlab.book.claims_page import claims_page_html
 
         path = Path(path)
         if path.suffix == ".csv":
@@ -77,14 +77,14 @@ class Claims(Sequence[Record]):
             self.to_frame().reset_index().to_json(path, orient="records", force_ascii=False)
         else:
             title = "<h1>What became of the claims</h1>"
-            path.write_text(page(self.records, title), encoding="utf-8")
+            path.write_text(claims_page_html(self.records, title), encoding="utf-8")
         return path
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        from lnlab.book.claims_page import MIME, fragment
+        from lnlab.book.claims_page import MIME, claims_html
 
         shown = {"records": self.records, "controls": self._controls}
-        html = fragment(**shown)
+        html = claims_html(**shown)
         return {"text/plain": repr(self), "text/html": html, MIME: shown}
 
 
@@ -117,7 +117,11 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
     Args:
         every: whether settings that ask another question are listed, too.
     """
-    from lnlab.book.claims_page import describe_setting, details, settings_by_question
+    from lnlab.book.claims_page import (
+        describe_setting,
+        details_by_label,
+        titled_groups_of_settings,
+    )
 
     outcome = f"{record['verdict'][0].upper()}{record['verdict'][1:]}: {record['effect']}"
     if record["interval"] or record.get("shares"):
@@ -125,11 +129,11 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
     blocks = [fill(f"Claim: {record['says']}", width), fill(outcome.rstrip(".") + ".", width)]
     blocks += [
         fill(f"{label}: {text}", width, subsequent_indent="  ")
-        for label, text in details(record).items()
+        for label, text in details_by_label(record).items()
     ]
     left_out = 0
     untested = Counter(one["data"] for one in record["settings"] if one["word"] == NOT_TESTED)
-    for title, settings in settings_by_question(record):
+    for title, settings in titled_groups_of_settings(record):
         others = [one for one in settings if not one.get("headline")]
         others = [one for one in others if one["word"] != NOT_TESTED]
         if title and not other_questions:

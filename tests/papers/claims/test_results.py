@@ -9,10 +9,10 @@ import pytest
 
 from lnlab.book.claims_page import (
     MEANINGS,
-    details,
-    fragment,
+    claims_html,
+    details_by_label,
     interval_svg,
-    settings_by_question,
+    titled_groups_of_settings,
 )
 from lnlab.papers.claims import claims, findings_markdown
 from lnlab.papers.claims.entries import AFTER, Comparison
@@ -66,7 +66,9 @@ def test_a_fork_of_rates_is_shown_on_both_sides():
 
 
 def test_a_statement_says_why_its_setting_is_shown():
-    shown = {id: details(one).get("Why this one is shown", "") for id, one in BY_ID.items()}
+    shown = {
+        id: details_by_label(one).get("Why this one is shown", "") for id, one in BY_ID.items()
+    }
     assert shown["ziaee2022-4-cifar-1"] == "It is the nearest to the paper."
     assert shown["ba2016-1-rnn"].endswith("alike, it has the most seeds (30).")
     assert "declared before its runs" in shown["ba2016-3-gradients"]
@@ -75,10 +77,12 @@ def test_a_statement_says_why_its_setting_is_shown():
 
 
 def test_the_words_of_all_settings_are_counted_by_question():
-    assert details(BY_ID["ba2016-6.6-faster-4"])["All settings"] == (
+    assert details_by_label(BY_ID["ba2016-6.6-faster-4"])["All settings"] == (
         "4 supported; against no normalization: 1 supported; lower test error: 3 supported."
     )
-    assert "nothing learned in 2" in details(BY_ID["ba2016-6.2-faster"])["All settings"]
+    assert (
+        "nothing learned in 2" in details_by_label(BY_ID["ba2016-6.2-faster"])["All settings"]
+    )
 
 
 def test_nothing_learned_is_not_tested():
@@ -89,14 +93,22 @@ def test_nothing_learned_is_not_tested():
     assert one["effect"] == (
         "2 of 5 networks learned with LN (5 to 85 %), 4 of 5 without normalization (28 to 99 %)"
     )
-    assert "a variational bound below 201 nats" in details(one)["Counted as having learned"]
-    assert "where all" in details(one)["The smallest effect that matters"].lower()
+    assert (
+        "a variational bound below 201 nats"
+        in details_by_label(one)["Counted as having learned"]
+    )
+    assert "where all" in details_by_label(one)["The smallest effect that matters"].lower()
 
 
 def test_q_stands_only_where_a_test_rejects():
-    shown = {one["word"] for one in RECORDS if "q = " in details(one).get("How sure", "")}
+    shown = {
+        one["word"] for one in RECORDS if "q = " in details_by_label(one).get("How sure", "")
+    }
     assert shown == {"supported", "contradicted", "mixed"}
-    dyt, warmup = details(BY_ID["zhu2025-match"]), details(BY_ID["xiong2020-without"])
+    dyt, warmup = (
+        details_by_label(BY_ID["zhu2025-match"]),
+        details_by_label(BY_ID["xiong2020-without"]),
+    )
     assert "includes 0.03 nats per character higher test loss with DyT" in dyt["How sure"]
     assert "as large as the smallest effect" in warmup["How sure"]
 
@@ -112,7 +124,7 @@ def test_a_sentence_of_two_parts_has_both_results():
 
 
 def test_other_questions_say_what_is_claimed_and_on_which_data():
-    some = dict(settings_by_question(BY_ID["ba2016-6.3-faster"]))
+    some = dict(titled_groups_of_settings(BY_ID["ba2016-6.3-faster"]))
     title = next(title for title in some if "SUBJ" in title)
     assert "Claimed: higher accuracy gained by training with LN than without" in title
     words = {one["name"].partition(",")[0]: one["verdict"] for one in some[title]}
@@ -121,20 +133,20 @@ def test_other_questions_say_what_is_claimed_and_on_which_data():
 
 
 def test_what_is_read_is_that_of_the_weights_that_are_tested():
-    read = details(BY_ID["ziaee2022-4-cifar-test"])["What is compared"]
+    read = details_by_label(BY_ID["ziaee2022-4-cifar-test"])["What is compared"]
     assert "weights of the epoch with the lowest held-out loss" in read
     assert "16 configurations" in read
     assert "seed by seed" in read
-    assert "end of training" in details(BY_ID["zhu2025-match"])["What is compared"]
+    assert "end of training" in details_by_label(BY_ID["zhu2025-match"])["What is compared"]
 
 
 def test_levels_of_both_sides_give_the_effect():
-    sides = details(BY_ID["ba2016-6.2-insensitive"])["The two sides"]
+    sides = details_by_label(BY_ID["ba2016-6.2-insensitive"])["The two sides"]
     assert sides.startswith("1.15 with LN (0.879 over 0.765), 2.16 with BN (1.27 over 0.587)")
     assert BY_ID["ba2016-6.2-insensitive"]["effect"].startswith("47 % lower")  # 1.15 / 2.16
     assert (
         "2.503 with Peri-LN, 2.465 with pre-LN"
-        in details(BY_ID["kim2025-lower"])["The two sides"]
+        in details_by_label(BY_ID["kim2025-lower"])["The two sides"]
     )
 
 
@@ -143,7 +155,10 @@ def test_an_inconclusive_interval_says_what_it_rules_out():
     assert one["effect"].endswith("18 % fewer is ruled out")
     # an interval without 0 needs no such bound
     assert "ruled out" not in BY_ID["zhu2025-match"]["effect"]
-    assert "in the claimed direction it excludes them (18 % fewer)" in details(one)["How sure"]
+    assert (
+        "in the claimed direction it excludes them (18 % fewer)"
+        in details_by_label(one)["How sure"]
+    )
 
 
 def test_a_grid_of_trainings_is_one_loop():
@@ -186,7 +201,7 @@ def test_effects_have_natural_units(of, estimate, ends, text):
 
 def test_the_page_escapes_what_it_is_given_and_has_an_address_per_statement():
     one = {**BY_ID["ba2016-6.5-faster"], "says": "<b>bold</b>", "quote": '"><script>x'}
-    html = fragment([one])
+    html = claims_html([one])
     assert not re.search("<b>bold|<script>x", html)
     assert 'id="ba2016-6.5-faster"' in html
     assert html.count("<svg") == 1 + len(one["settings"])
