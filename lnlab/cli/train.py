@@ -213,7 +213,7 @@ def run_and_print_sweep(tasks: list[Any], *, root: Path, device: str, **options:
 
     swept = sweep(tasks, root=root, device=device, **options)
     outcomes = list(progress(swept, len(tasks), "sweep"))
-    if done_before := sum(outcome.read_back for outcome in outcomes):
+    if done_before := sum(outcome.was_read_back for outcome in outcomes):
         click.echo(f"{done_before} of {len(tasks)} read back: they were done before")
     runs = [training.find_run(task, root=root, device=device) for task in tasks]
     if runs := [run for run in runs if run]:
