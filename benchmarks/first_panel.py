@@ -9,12 +9,12 @@ import time
 from json import dumps
 
 from benchmarks._jupyterlab import chromium, find_chromium, jupyterlab, opened
-from lnlab.paths import root
+from lnlab.paths import checkout_folder
 
 
 def seconds() -> dict[str, float]:
     """Those of each notebook that has a panel, and the load of the machine before."""
-    folder = root() / "notebooks"
+    folder = checkout_folder() / "notebooks"
     found = {"load": os.getloadavg()[0]}
     with jupyterlab(folder) as address, chromium() as browser:
         for path in sorted(folder.glob("*.ipynb")):
