@@ -60,15 +60,15 @@ class ActivationRecorder(TorchFunctionMode):
     """Records the activations of a module, in the order in which they are computed.
 
     The module is a copy of the user's: the hooks that tell where a function is called stay on
-    it. ``called`` has the names of the modules that were called.
+    it. ``called_modules`` has the names of the modules that were called.
     """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.active = False
         for name, child in module.named_modules():
-            child.register_forward_pre_hook(partial(self._enter, name))
-            child.register_forward_hook(self._leave, always_call=True)
+            child.register_forward_pre_hook(partial(self._enter_module, name))
+            child.register_forward_hook(self._leave_module, always_call=True)
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
@@ -81,19 +81,19 @@ class ActivationRecorder(TorchFunctionMode):
         a = same[1] if same else args[0].clone()
         h = func(*args, **kwargs)
         flat = _is_flat_at(func, a, args[1:], kwargs, h) if self.find_where_flat else None
-        self.activations.append(Activation(self._name_of(f), a, h.clone(), flat))
+        self.activations.append(Activation(self._prefix_module_path(f), a, h.clone(), flat))
         return h
 
-    def _name_of(self, function: str) -> str:
+    def _prefix_module_path(self, function_name: str) -> str:
         path = self._stack[-1] if self._stack else ""
-        return f"{path}: {function}" if path else function
+        return f"{path}: {function_name}" if path else function_name
 
     @contextmanager
     def record_evaluation(self, *, find_where_flat: bool = False) -> Iterator[list[Activation]]:
         """Record one evaluation; with ``find_where_flat``, also where each f is flat."""
         self.find_where_flat = find_where_flat
         self.activations: list[Activation] = []
-        self.called: set[str] = set()
+        self.called_modules: set[str] = set()
         self._stack: list[str] = []
         self._norm_output: tuple[Tensor, Tensor] | None = None
         self.active = True
@@ -104,18 +104,18 @@ class ActivationRecorder(TorchFunctionMode):
             # what is large is not kept
             self.active, self._norm_output, self.activations = False, None, []
 
-    def _enter(self, name: str, module: nn.Module, args: tuple) -> None:
+    def _enter_module(self, name: str, module: nn.Module, args: tuple) -> None:
         if self.active:
             self._stack.append(name)
-            self.called.add(name)
+            self.called_modules.add(name)
 
-    def _leave(self, module: nn.Module, args: tuple, output: Any) -> None:
+    def _leave_module(self, module: nn.Module, args: tuple, output: Any) -> None:
         if not self.active:
             return
         if isinstance(module, NORMALIZERS) and isinstance(output, Tensor):
             with torch._C.DisableTorchFunction():  # the copy is no part of the computation
                 activation = Activation(
-                    self._name_of(type(module).__name__), output.clone(), None, None
+                    self._prefix_module_path(type(module).__name__), output.clone(), None, None
                 )
             self.activations.append(activation)
             self._norm_output = output, activation.a

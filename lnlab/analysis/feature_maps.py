@@ -28,13 +28,15 @@ CASES = 250
 class MapStatistics(AnalysisResult):
     """Statistics of H units at each position, over the cases; each (H, height, width)."""
 
-    on: Tensor  # the fraction of cases in which the normalized summed input is above 0
+    active_fraction: (
+        Tensor  # the fraction of cases in which the normalized summed input is above 0
+    )
     mean: Tensor  # of the pre-activations ``a``, before anything normalizes them
-    deviation: Tensor  # of the same, 1/B
+    std: Tensor  # of the same, 1/B
 
     def to_frame(self) -> Frame:
         """Return one row per unit and position."""
-        index = torch.cartesian_prod(*(torch.arange(n) for n in self.on.shape))
+        index = torch.cartesian_prod(*(torch.arange(n) for n in self.active_fraction.shape))
         columns = dict(zip(("unit", "row", "column"), index.T.numpy(), strict=True))
         values = {name: v.flatten().cpu().numpy() for name, v in vars(self).items()}
         return make_frame({**columns, **values})
@@ -44,11 +46,13 @@ class BorderContrast(NamedTuple):
     """The border of a map, its outermost ring, beside its middle half."""
 
     # the fraction of cases in which a unit of the ring is on, on average over units
-    border: float
-    middle: float  # the same for the units at least a quarter of the side away from the edge
+    border_active: float
+    center_active: (
+        float  # the same for the units at least a quarter of the side away from the edge
+    )
     # the difference of the means of ``a`` in ring and middle, in pooled deviations (Cohen's d,
     # without its sign), on average over units
-    shift: float
+    border_shift: float
 
 
 @in_one_thread
@@ -88,10 +92,10 @@ def map_statistics(
 
 def border_contrast(maps: MapStatistics) -> BorderContrast:
     """Return the border of a map (H, height, width) beside its middle."""
-    height, width = maps.on.shape[1:]
+    height, width = maps.active_fraction.shape[1:]
     if min(height, width) < 4:
         raise ValueError(f"a map of {height} x {width} has no middle: its sides are below 4.")
-    middle = torch.zeros(height, width, dtype=torch.bool, device=maps.on.device)
+    middle = torch.zeros(height, width, dtype=torch.bool, device=maps.active_fraction.device)
     middle[height // 4 : height - height // 4, width // 4 : width - width // 4] = True
     ring = torch.ones_like(middle)
     ring[1:-1, 1:-1] = False
@@ -101,24 +105,24 @@ def border_contrast(maps: MapStatistics) -> BorderContrast:
     pooled = ((var_r + var_m) / 2).sqrt()
     # Cohen's d with var = (var_ring + var_middle) / 2; a unit that never changes has none
     apart = torch.where(pooled > 0, (mean_r - mean_m).abs() / pooled, 0.0)
-    on = [float(maps.on[:, where].mean()) for where in (ring, middle)]
+    on = [float(maps.active_fraction[:, where].mean()) for where in (ring, middle)]
     return BorderContrast(on[0], on[1], float(apart.mean()))
 
 
 def standardized_unit_means(maps: MapStatistics) -> dict[str, Tensor]:
     """Return a map (height, width) of each statistic, the mean over the units, dimensionless.
 
-    - ``on``: the fraction of cases in which a unit is on.
+    - ``active_fraction``: the fraction of cases in which a unit is on.
     - ``mean``: the distance of the mean of ``a`` here from its mean over the map, in deviations
       of the unit.
-    - ``deviation``: that of ``a`` here, as a multiple of the unit's over the map.
+    - ``std``: that of ``a`` here, as a multiple of the unit's over the map.
     """
-    everywhere = torch.ones_like(maps.on[0], dtype=torch.bool)
+    everywhere = torch.ones_like(maps.active_fraction[0], dtype=torch.bool)
     mean, var = (
         statistic[:, None, None] for statistic in _pooled_mean_and_variance(maps, everywhere)
     )
     size = torch.where(var > 0, var.sqrt(), 1.0)
-    shares = maps.on, (maps.mean - mean).abs() / size, maps.deviation / size
+    shares = maps.active_fraction, (maps.mean - mean).abs() / size, maps.std / size
     return {name: share.mean(0) for name, share in zip(vars(maps), shares, strict=True)}
 
 
@@ -127,7 +131,7 @@ def _pooled_mean_and_variance(maps: MapStatistics, where: Tensor) -> tuple[Tenso
     mean = maps.mean[:, where].mean(1)
     # the variance of all values: that within a position, and that of the positions' means
     between = (maps.mean[:, where] - mean[:, None]).square()
-    return mean, (maps.deviation[:, where].square() + between).mean(1)
+    return mean, (maps.std[:, where].square() + between).mean(1)
 
 
 @in_one_thread
@@ -184,7 +188,7 @@ def _observe_layers(
 ) -> Iterator[None]:
     """Call ``observe(name, a, h)`` with input and output of the normalizer of each layer."""
 
-    def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], h: Tensor) -> None:
+    def call_observer(name: str, _: nn.Module, args: tuple[Tensor, ...], h: Tensor) -> None:
         observe(name, args[0], h)
 
     modules = dict(model.named_modules())
@@ -193,5 +197,5 @@ def _observe_layers(
     with ExitStack() as hooks:
         for name in layers:
             norm = modules[f"{name}.norm"]
-            hooks.enter_context(norm.register_forward_hook(partial(hook, name)))
+            hooks.enter_context(norm.register_forward_hook(partial(call_observer, name)))
         yield

@@ -244,7 +244,7 @@ def actual_divergence(glm: GLM, delta: Tensor) -> float:
     return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
 
 
-class MetricError(NamedTuple):
+class Eq13Error(NamedTuple):
     """The distance of eq. 13 from the metric; all 0 where it is exact."""
 
     own_block_error: (
@@ -255,7 +255,7 @@ class MetricError(NamedTuple):
     relative_cross_block_size: float
 
 
-def error_of_eq_13(glm: GLM) -> MetricError:
+def error_of_eq_13(glm: GLM) -> Eq13Error:
     """Return the distance of eq. 13 from the metric, for a model with independent outputs.
 
     NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
@@ -267,7 +267,7 @@ def error_of_eq_13(glm: GLM) -> MetricError:
     sizes = vector_norm(exact[:, :D, :, :D], (1, 3))  # (H, H)
     diagonal = sizes.diagonal().mean()
     cross = (sizes.sum() - sizes.trace()) / (H * (H - 1))
-    return MetricError(float(error.mean()), float(cross / diagonal))
+    return Eq13Error(float(error.mean()), float(cross / diagonal))
 
 
 def gain_metric(glm: GLM) -> Tensor:

@@ -33,11 +33,11 @@ class ExtremeEigenvalues(AnalysisResult):
 
     largest: Tensor  # the K largest, falling (K,)
     smallest: float  # often negative: the loss curves down there
-    errors: Tensor  # how far from each of ``largest`` an eigenvalue lies at most (K,)
+    largest_errors: Tensor  # how far from each of ``largest`` an eigenvalue lies at most (K,)
     smallest_error: float
     vectors: Tensor  # the eigenvectors of ``largest``, of length 1 (K, P)
-    weights: float  # the length of w
-    products: int  # how many H v it took
+    weight_norm: float  # the length of w
+    product_count: int  # how many H v it took
 
     def summary(self) -> dict[str, float]:
         """Return the numbers of a row of a table.
@@ -49,19 +49,19 @@ class ExtremeEigenvalues(AnalysisResult):
         top = float(self.largest[0])
         return {
             "largest": top,
-            "error": float(self.errors[0]),
+            "error": float(self.largest_errors[0]),
             "smallest": self.smallest,
             "smallest_error": self.smallest_error,
             "negative_ratio": abs(self.smallest / top) if top else float("nan"),
-            "weights": self.weights,
-            "scale_free": top * self.weights**2,
+            "weights": self.weight_norm,
+            "scale_free": top * self.weight_norm**2,
             "critical_rate": 2 / top if top > 0 else float("inf"),
-            "products": self.products,
+            "products": self.product_count,
         }
 
     def to_frame(self) -> Frame:
         """Return one row per eigenvalue: the largest in falling order, then the smallest."""
-        rows = zip(self.largest.tolist(), self.errors.tolist(), strict=True)
+        rows = zip(self.largest.tolist(), self.largest_errors.tolist(), strict=True)
         return make_frame(
             [*rows, (self.smallest, self.smallest_error)], columns=["eigenvalue", "error"]
         )
@@ -71,24 +71,24 @@ class ExtremeEigenvalues(AnalysisResult):
 class HessianTrace(AnalysisResult):
     """Hutchinson's estimate of the trace of H: the mean of v^T H v over random signs v."""
 
-    values: Tensor  # v^T H v of each v (K,)
+    estimates: Tensor  # v^T H v of each v (K,)
 
     @property
     def mean(self) -> float:
         """The estimate."""
-        return float(self.values.mean())
+        return float(self.estimates.mean())
 
     @property
     def standard_error(self) -> float:
         """The standard error of the estimate; NaN for a single v."""
-        return _standard_error(self.values)
+        return _standard_error(self.estimates)
 
-    def _notes(self) -> list[str]:
+    def _lines_above_table(self) -> list[str]:
         return [f"trace of the Hessian: {self.mean:.3g} ± {self.standard_error:.2g}"]
 
     def to_frame(self) -> Frame:
         """Return one row per draw."""
-        return make_frame({"trace": self.values.numpy()})
+        return make_frame({"trace": self.estimates.numpy()})
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class HessianSpectrum(AnalysisResult):
     weights: Tensor  # (draws, K), each row's sum 1
 
     @property
-    def means(self) -> Tensor:
+    def mean_per_draw(self) -> Tensor:
         """The mean of all eigenvalues, trace / P, as each draw sees it (draws,)."""
         # the rule is exact for lambda itself: each draw is vᵀ H v of a v of length 1
         return (self.nodes * self.weights).sum(1)
@@ -111,12 +111,12 @@ class HessianSpectrum(AnalysisResult):
     @property
     def mean(self) -> float:
         """The mean of all eigenvalues, trace / P."""
-        return float(self.means.mean())
+        return float(self.mean_per_draw.mean())
 
     @property
     def standard_error(self) -> float:
         """The standard error of :attr:`mean`; NaN for a single draw."""
-        return _standard_error(self.means)
+        return _standard_error(self.mean_per_draw)
 
     @property
     def negative_fraction(self) -> float:
@@ -130,7 +130,7 @@ class HessianSpectrum(AnalysisResult):
         bells = torch.exp(-apart.square() / 2) / (width * (2 * torch.pi) ** 0.5)
         return (bells * self.weights).sum(2).mean(1)
 
-    def _notes(self) -> list[str]:
+    def _lines_above_table(self) -> list[str]:
         mean = f"mean eigenvalue: {self.mean:.3g} ± {self.standard_error:.2g}"
         return [f"{mean}; {self.negative_fraction:.1%} of the eigenvalues are below 0"]
 
@@ -214,11 +214,11 @@ def extreme_eigenvalues(
     return ExtremeEigenvalues(
         largest=values[-count:].flip(0),
         smallest=float(values[0]),
-        errors=errors[-count:].flip(0),
+        largest_errors=errors[-count:].flip(0),
         smallest_error=float(errors[0]),
         vectors=vectors[:, -count:].flip(1).T.to(w) @ space.basis[: len(values)],
-        weights=float(vector_norm(w)),
-        products=len(values),
+        weight_norm=float(vector_norm(w)),
+        product_count=len(values),
     )
 
 

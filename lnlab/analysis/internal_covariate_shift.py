@@ -38,7 +38,7 @@ class LayerShift(NamedTuple):
     distance: float  # ||G - G'||
     # the same as a multiple of ||G||, which depends on no scale, neither of the loss nor of
     # scale-invariant weights
-    relative: float
+    relative_distance: float
     cosine: float  # of the angle between G and G'
 
 
@@ -53,11 +53,11 @@ class LayerShifts(list[LayerShift], AnalysisResult):
         """Return the relative distance over the depth."""
         from lnlab.figures.curves import line_chart_over_depth
 
-        relative = {"shift": [shift.relative for shift in self]}
+        relative = {"shift": [shift.relative_distance for shift in self]}
         return line_chart_over_depth([s.layer for s in self], relative, y="‖G − G′‖ / ‖G‖")
 
 
-def group_by_layer(objective: Objective) -> dict[str, list[str]]:
+def group_parameter_names_by_layer(objective: Objective) -> dict[str, list[str]]:
     """Return the names of the parameters by layer, from the first layer to the last.
 
     A layer begins with a matrix or a kernel and has what is between it and the next: its bias,
@@ -121,7 +121,7 @@ def covariate_shift(
     slices = objective.slices()
     _, G = objective.gradient()
     w, shifts = objective.start.clone(), LayerShifts()
-    for first, names in group_by_layer(objective).items():
+    for first, names in group_parameter_names_by_layer(objective).items():
         indices = torch.cat([torch.arange(slices[n].start, slices[n].stop) for n in names])
         indices = indices.to(w.device)
         # w holds W^(t+1) of all layers before this one, and W^(t) from it on: G'_i
@@ -140,7 +140,7 @@ def _compare_gradients(layer: str, G: Tensor, shifted: Tensor) -> LayerShift:
     return LayerShift(layer, distance, relative, float(cosine))
 
 
-def train_with_shifts(
+def train_and_measure_shifts(
     model: nn.Module,
     batches: Iterable[tuple[Tensor, Tensor]],
     loss_fn: Loss,

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from lnlab.analysis.activations import Activation, count_dead_units
-from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square
+from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square
 from lnlab.analysis.module_copy import (
     ModuleCopy,
     Observation,
@@ -32,11 +32,11 @@ from lnlab.analysis.module_copy import (
     SelectOutput,
     Weight,
     as_list,
-    batch_norms,
     check_input,
+    find_batch_norms,
     find_weights,
     first_tensor,
-    original_module,
+    uncompiled_module,
 )
 from lnlab.analysis.normalized_layer import check_finite
 from lnlab.analysis.random import normal, uniform
@@ -74,54 +74,56 @@ class Invariance:
     grade: Grade
     # the grade of what goes into f and comes out of normalizers; NOT_JUDGED if there is none of
     # these, or none that can be seen
-    inside: Grade
+    inside_grade: Grade
     defect: float  # max|y' - y| / max|y| at delta = 3.7, or for a shift as large as its target
     # the delta below which the invariance is gone: with eps inside the root, where
     # delta² var = eps
-    knee: float
+    knee_delta: float
     # what must be 0 for it to be exact, if that suffices: "eps", "bias inside" (the bias of the
     # layers that make pre-activations), or both
     exact_without: str
     curve: tuple[tuple[float, float], ...]  # (delta, defect) of all that was tried
 
     def __str__(self) -> str:
-        return _describe([self])
+        return _format_grade_and_defects([self])
 
     @property
-    def worst(self) -> float:
+    def largest_defect(self) -> float:
         """The largest defect at any delta that was tried."""
-        return max((defect for _, defect in self.curve), key=_sort_key)
+        return max((defect for _, defect in self.curve), key=_nan_as_infinity)
 
 
-def _name_places(alike: Sequence[Invariance]) -> str:
+def _format_places(alike: Sequence[Invariance]) -> str:
     others = len(alike) - 1
     more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
     return alike[0].where + more
 
 
-def _describe(alike: Sequence[Invariance]) -> str:
+def _format_grade_and_defects(alike: Sequence[Invariance]) -> str:
     """Return the grade of one or several invariances with the range of their defects."""
     first = alike[0]
     if first.grade is Grade.NOT_JUDGED:
         return "not judged: dead units only"
     exact = first.grade is Grade.EXACT
-    sizes = sorted((v.worst if exact else v.defect for v in alike), key=_sort_key)
-    low, high = _size(sizes[0]), _size(sizes[-1])
+    sizes = sorted(
+        (v.largest_defect if exact else v.defect for v in alike), key=_nan_as_infinity
+    )
+    low, high = _format_defect(sizes[0]), _format_defect(sizes[-1])
     text = low if low == high else f"{low} to {high}"
-    if len(alike) == 1 and math.isfinite(first.knee):
-        text += f", knee δ = {_size(first.knee)}"
+    if len(alike) == 1 and math.isfinite(first.knee_delta):
+        text += f", knee δ = {_format_defect(first.knee_delta)}"
     without = f"; exact without {first.exact_without}" if first.exact_without else ""
     return f"{first.grade.value} ({text}{without})"
 
 
-def _size(defect: float) -> str:
+def _format_defect(defect: float) -> str:
     """Return two digits if it is visible, else its magnitude."""
     if not math.isfinite(defect):
         return "∞" if math.isinf(defect) else "not a number"
     return f"{defect:.2g}" if 0.01 <= defect < 1000 else f"{defect:.0e}" if defect else "0"
 
 
-def _sort_key(defect: float) -> float:
+def _nan_as_infinity(defect: float) -> float:
     """Return a defect for comparison: ``max`` alone would lose NaN, worse than any number."""
     return math.inf if math.isnan(defect) else defect
 
@@ -142,13 +144,16 @@ class InvarianceReport(TextResult):
     dtype: str  # the precision of the outputs, "float64" and so on
     invariances: tuple[Invariance, ...]  # one for each place, transformation and mode
     # for each f with units that are dead in all cases: how many, of how many
-    dead: dict[str, tuple[int, int]]
-    not_tried: dict[str, str]  # why a mode or change could not be tried
+    dead_units: dict[str, tuple[int, int]]
+    reasons_not_tried: dict[str, str]  # why a mode or change could not be tried
     unwrapped_columns = (1,)
 
     def to_frame(self) -> Frame:
         """Return one row per invariance, without the curves."""
-        grades = ({"grade": v.grade.value, "inside": v.inside.value} for v in self.invariances)
+        grades = (
+            {"grade": v.grade.value, "inside_grade": v.inside_grade.value}
+            for v in self.invariances
+        )
         rows = [asdict(v) | g for v, g in zip(self.invariances, grades, strict=True)]
         return make_frame(rows).drop(columns="curve", errors="ignore")
 
@@ -160,7 +165,7 @@ class InvarianceReport(TextResult):
         groups = [alike for alike in self._groups_of_equal_results() if alike[0].mode == mode]
         curves = [alike for alike in groups if len(alike[0].curve) > 1]
         lines = {
-            f"{_name_places(alike)}: {alike[0].formula}": tuple(np.array(alike[0].curve).T)
+            f"{_format_places(alike)}: {alike[0].formula}": tuple(np.array(alike[0].curve).T)
             for alike in curves or groups
         }
         return line_chart({f"{mode}, {self.dtype}": lines}, x="δ", y="defect", log_x=True)
@@ -169,39 +174,39 @@ class InvarianceReport(TextResult):
         """Return groups of invariances that differ in name and size alone."""
         groups: dict[tuple, list[Invariance]] = {}
         for v in self.invariances:
-            key = v.where == "x", v.column, v.mode, v.grade, v.inside, v.exact_without
+            key = v.where == "x", v.column, v.mode, v.grade, v.inside_grade, v.exact_without
             groups.setdefault(key, []).append(v)
         return groups.values()
 
-    def _rows(self) -> list[Sequence[str]]:
+    def _table_rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [["where", "transformation", "mode", self.dtype, "inside"]]
         for alike in self._groups_of_equal_results():
             first = alike[0]
             formula = f"{first.column:2d}  {first.formula}"
-            where, words = _name_places(alike), _describe(alike)
-            rows.append([where, formula, first.mode, words, first.inside.value])
+            where, words = _format_places(alike), _format_grade_and_defects(alike)
+            rows.append([where, formula, first.mode, words, first.inside_grade.value])
         return rows
 
     def _html_above_figure(self) -> str:
         # grades first: a narrow screen shows them
-        header, *rows = [(row[3], *row[:3], row[4]) for row in self._rows()]
+        header, *rows = [(row[3], *row[:3], row[4]) for row in self._table_rows()]
         table = make_frame(rows, columns=header).to_html(index=False, border=0)
         legend = "<br>".join(map(escape, LEGEND))
-        return f'{self._html_notes()}<div class="wide">{table}</div><p>{legend}</p>'
+        return f'{self._html_lines_above_table()}<div class="wide">{table}</div><p>{legend}</p>'
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *LEGEND])
 
-    def _notes(self) -> Iterator[str]:
+    def _lines_above_table(self) -> Iterator[str]:
         shape, number = ", ".join(map(str, self.shape)), len(self.invariances)
         counts = Counter(v.grade for v in self.invariances)
         be = "is" if counts[Grade.EXACT] == 1 else "are"
         rest = "".join(f", {counts[g]} {g.value}" for g in list(Grade)[1:] if counts[g])
         exact = f"{counts[Grade.EXACT]} of {number} invariances {be} exact"
         yield f"{self.module} of x ({shape}): {exact}{rest} in {self.dtype}."
-        for name, (dead, units) in self.dead.items():
+        for name, (dead, units) in self.dead_units.items():
             yield f"{dead} of {units} units are shut (constant) for all examples, at {name}"
-        for what, why in self.not_tried.items():
+        for what, why in self.reasons_not_tried.items():
             yield f"not tried: {what}: {why}"
         yield ""
 
@@ -257,7 +262,10 @@ class Change:
             return Replacement(x if x.dim() < 2 else x.movedim(1, self.axis).contiguous())
         if T.column in OF_SUMMED:
             return Replacement(
-                x, shifts={weight.owner: partial(self._shift_pre_activations, delta)}
+                x,
+                pre_activation_changes={
+                    weight.owner: partial(self._shift_pre_activations, delta)
+                },
             )
         W = module.parameters[weight.name].data.movedim(weight.unit_axis, 0)
         if T.column == 3:
@@ -295,7 +303,7 @@ def list_changes(
     # the inputs of a case: channels of images and where the first weight is a kernel, else last
     input_axis = None
     for weight in weights:
-        axis = 1 if convolves(module.module.get_submodule(weight.owner)) else -1
+        axis = 1 if is_convolution(module.module.get_submodule(weight.owner)) else -1
         input_axis = input_axis or axis
         reached = weight.makes_pre_activations and weight.owner in called
         for column in sorted(OF_WEIGHTS + (OF_SUMMED if reached else ())):
@@ -309,7 +317,7 @@ def list_changes(
         yield Change("x", OTHERS)
 
 
-def convolves(owner: nn.Module) -> bool:
+def is_convolution(owner: nn.Module) -> bool:
     """Return True if the units of a layer are along axis 1."""
     return isinstance(owner, _ConvNd | Conv2d)
 
@@ -340,10 +348,10 @@ class DefectsAtDelta(NamedTuple):
     """The defects that one delta made."""
 
     delta: float  # the scale, or the size of a shift
-    outputs: float  # the defect of the outputs
-    inside: float  # the largest defect inside
+    output_defect: float  # the defect of the outputs
+    largest_inside_defect: float  # the largest defect inside
     # whether the last activation that changed goes into an f which is flat
-    hidden: bool
+    is_hidden_by_flat_unit: bool
 
 
 class InvarianceTester:
@@ -367,20 +375,26 @@ class InvarianceTester:
                 "numbers from elsewhere or keeps something from call to call, and no defect "
                 "could be distinguished from that."
             )
-        self.precision = module.precision if module.precision in EXACT else torch.bfloat16
+        self.precision = (
+            module.effective_output_dtype
+            if module.effective_output_dtype in EXACT
+            else torch.bfloat16
+        )
         self.exact = EXACT[self.precision]  # a defect below this is rounding
         # a deep module makes more of a rounding than a layer does; to half the digits at most
         off = module.run(self._perturb_by_one_rounding())
         rounding = max(
-            relative_change(off.y, y), self._largest_defect_inside(off), key=_sort_key
+            relative_max_change(off.y, y),
+            self._largest_defect_inside(off),
+            key=_nan_as_infinity,
         )
         limit = min(self.exact**0.5, VISIBLE)
-        self.exact = max(self.exact, min(ROUNDINGS * _sort_key(rounding), limit))
+        self.exact = max(self.exact, min(ROUNDINGS * _nan_as_infinity(rounding), limit))
 
     def _perturb_by_one_rounding(self) -> Replacement:
         """Return every input and weight off by one rounding."""
 
-        def rounded(values: Tensor, stream: int) -> Tensor:
+        def perturb_by_one_rounding(values: Tensor, stream: int) -> Tensor:
             if not values.is_floating_point():
                 return values
             # eps is the unit in the last place of 1; a rounding is off by half of one at most
@@ -388,10 +402,10 @@ class InvarianceTester:
             return values * (1 + torch.finfo(values.dtype).eps * noise).to(values)
 
         weights = {
-            name: rounded(self.module.parameters[name].data, 2 + i)
+            name: perturb_by_one_rounding(self.module.parameters[name].data, 2 + i)
             for i, name in enumerate(self.weights)
         }
-        return Replacement(rounded(self.module.x, 1), weights)
+        return Replacement(perturb_by_one_rounding(self.module.x, 1), weights)
 
     def depends_on(self, tensor_name: str) -> bool:
         """Return True if an output or a pre-activation depends on a weight, or on "x".
@@ -418,15 +432,19 @@ class InvarianceTester:
         deltas: Iterable[float] = (SCALES if scales else SHIFTS)[self.precision]
         if change.compares_first_case_only:
             deltas = ()
-        elif not usual.outputs < VISIBLE:  # not `>=`: NaN is a break, too
+        elif not usual.output_defect < VISIBLE:  # not `>=`: NaN is a break, too
             deltas = AFTER_A_BREAK if scales else ()
         points = [usual, *(self._defects_at(change, delta) for delta in deltas)]
-        outputs = self._grade({p.delta: p.outputs for p in points}, scales)
-        inside = self._grade({p.delta: p.inside for p in points}, scales)
-        changed = [p for p in points if p.inside > self.exact]
+        outputs = self._grade({p.delta: p.output_defect for p in points}, scales)
+        inside = self._grade({p.delta: p.largest_inside_defect for p in points}, scales)
+        changed = [p for p in points if p.largest_inside_defect > self.exact]
         # Nothing came out, but something moved inside, and the f behind the last of it was
         # flat: what dead units hide says nothing about the normalizer.
-        hidden = outputs is Grade.EXACT and changed and all(p.hidden for p in changed)
+        hidden = (
+            outputs is Grade.EXACT
+            and changed
+            and all(p.is_hidden_by_flat_unit for p in changed)
+        )
         T = change.transformation
         return Invariance(
             change.where,
@@ -435,11 +453,13 @@ class InvarianceTester:
             T.formula,
             mode,
             grade=Grade.NOT_JUDGED if hidden else outputs,
-            inside=inside if self.base.activations else Grade.NOT_JUDGED,
-            defect=usual.outputs,
-            knee=self._find_knee(change, points) if outputs is Grade.APPROXIMATE else math.nan,
+            inside_grade=inside if self.base.activations else Grade.NOT_JUDGED,
+            defect=usual.output_defect,
+            knee_delta=self._find_knee(change, points)
+            if outputs is Grade.APPROXIMATE
+            else math.nan,
             exact_without="",
-            curve=tuple(sorted((p.delta, p.outputs) for p in points)),
+            curve=tuple(sorted((p.delta, p.output_defect) for p in points)),
         )
 
     def _grade(self, defects: dict[float, float], scales: bool) -> Grade:
@@ -452,17 +472,17 @@ class InvarianceTester:
     def _defects_at(self, change: Change, delta: float) -> DefectsAtDelta:
         changed, base = self.module.run(change.replacement(self.module, delta)), self.base
         if change.compares_first_case_only:
-            changed, base = _select_first_case(changed), _select_first_case(base)
-        outputs = relative_change(changed.y, base.y)
+            changed, base = _select_keep_first_case(changed), _select_keep_first_case(base)
+        outputs = relative_max_change(changed.y, base.y)
         inside = self._largest_defect_inside(changed, base)
         hidden = not inside <= self.exact and self._is_hidden_by_flat_unit(
             changed.activations, base.activations
         )
         return DefectsAtDelta(delta, outputs, inside, hidden)
 
-    def defect(self, change: Change, delta: float) -> float:
+    def output_defect(self, change: Change, delta: float) -> float:
         """Return the defect of the outputs at one delta."""
-        return self._defects_at(change, delta).outputs
+        return self._defects_at(change, delta).output_defect
 
     def _largest_defect_inside(
         self, now: Observation, before: Observation | None = None
@@ -472,20 +492,20 @@ class InvarianceTester:
         if len(now.activations) != len(before.activations):
             return math.inf
         defects = (
-            relative_change(new.a, old.a) if new.a.shape == old.a.shape else math.inf
+            relative_max_change(new.a, old.a) if new.a.shape == old.a.shape else math.inf
             for new, old in zip(now.activations, before.activations, strict=True)
         )
-        return max(defects, key=_sort_key, default=0.0)
+        return max(defects, key=_nan_as_infinity, default=0.0)
 
     def _is_hidden_by_flat_unit(self, now: list[Activation], before: list[Activation]) -> bool:
         """Return True if the last one that changed goes into an f which is flat."""
         for new, old in reversed(list(zip(now, before, strict=False))):
             if new.a.shape != old.a.shape:
                 continue
-            if not relative_change(new.a, old.a) <= self.exact:
+            if not relative_max_change(new.a, old.a) <= self.exact:
                 if new.h is None or old.h is None:
                     return False
-                return relative_change(new.h, old.h) <= self.exact
+                return relative_max_change(new.h, old.h) <= self.exact
         return False
 
     def _find_knee(self, change: Change, points: list[DefectsAtDelta]) -> float:
@@ -493,7 +513,7 @@ class InvarianceTester:
         # With eps inside the root a scale delta leaves y / sqrt(1 + eps / (delta² var)): at
         # delta² var = eps the output has come down to 1/sqrt(2) of itself.
         far = 1 - 0.5**0.5
-        gone = [p.delta for p in points if p.delta < 1 and not p.outputs < far]
+        gone = [p.delta for p in points if p.delta < 1 and not p.output_defect < far]
         if not change.transformation.is_scaling or not gone:
             return math.nan
         low = max(gone)
@@ -501,14 +521,14 @@ class InvarianceTester:
         # halving the interval in logarithms: to a 4,096th of it
         for _ in range(12):
             middle = (low * high) ** 0.5
-            near = self.defect(change, middle) < far
+            near = self.output_defect(change, middle) < far
             low, high = (low, middle) if near else (middle, high)
         return (low * high) ** 0.5
 
 
-def _select_first_case(seen: Observation) -> Observation:
-    activations = [s._replace(a=s.a[:1], h=None) for s in seen.activations]
-    return seen._replace(y=seen.y[:1], activations=activations)
+def _select_keep_first_case(observation: Observation) -> Observation:
+    activations = [s._replace(a=s.a[:1], h=None) for s in observation.activations]
+    return observation._replace(y=observation.y[:1], activations=activations)
 
 
 # All modes.
@@ -566,7 +586,7 @@ def check_invariances(
         >>> print(invariances)
         >>> invariances.save("invariances.csv")
     """
-    model = original_module(model)
+    model = uncompiled_module(model)
     columns = [*COLUMNS] if columns is None else as_list(columns, int)
     _check_arguments(x, columns, dtype)
     chosen = find_weights(model, None if weights is None else as_list(weights, str))
@@ -589,7 +609,7 @@ def check_invariances(
             continue
         dead = dead or count_dead_units(module.run(find_where_flat=True).activations)
         precision = tester.base.y.dtype
-        plainer = _copies_without_eps_or_bias(tester) if mode != "running" else {}
+        plainer = _testers_without_eps_or_bias(tester) if mode != "running" else {}
         changes = _changes_to_try(tester, columns, not_tried)
         for change in bar(changes, len(changes), mode, shown=progress):
             try:
@@ -624,14 +644,16 @@ def _changes_to_try(
             not_tried[name] = "nothing that can be seen depends on it"
     weights = [w for name, w in tester.weights.items() if name in used]
     module, changes = tester.module, []
-    for change in list_changes(weights, module, tester.base.called):
+    for change in list_changes(weights, module, tester.base.called_modules):
         T = change.transformation
         if T.column not in columns or (change.where == "x" and "x" not in used):
             continue
         new = change.replacement(module, change.default_delta)
         before = module.x, *(module.parameters[name].data for name in new.weights)
         # that a scale of 0 does not move anything would mean nothing
-        if not new.shifts and all(map(torch.equal, before, (new.x, *new.weights.values()))):
+        if not new.pre_activation_changes and all(
+            map(torch.equal, before, (new.x, *new.weights.values()))
+        ):
             reason = f"it changes nothing: {change.where} is 0"
             not_tried[f"{change.where} {T.formula}"] = reason
         else:
@@ -639,11 +661,11 @@ def _changes_to_try(
     return changes
 
 
-def _copies_without_eps_or_bias(tester: InvarianceTester) -> dict[str, InvarianceTester]:
+def _testers_without_eps_or_bias(tester: InvarianceTester) -> dict[str, InvarianceTester]:
     """Return testers of the module without what commonly prevents an invariance."""
     testers: dict[str, InvarianceTester] = {}
     for without in ("eps", "bias inside", "eps and bias inside"):
-        module = tester.module.without(eps="eps" in without, bias="bias" in without)
+        module = tester.module.copy_without(eps="eps" in without, bias="bias" in without)
         if module is not None:
             with suppress(ValueError):  # 0/0 if nothing varies
                 testers[without] = InvarianceTester(module, tester.weights)
@@ -653,7 +675,9 @@ def _copies_without_eps_or_bias(tester: InvarianceTester) -> dict[str, Invarianc
 def _is_exact_at_three_deltas(tester: InvarianceTester, change: Change) -> bool:
     # at still smaller ones a bias that BatchNorm takes away again has cost all digits; at a
     # large one a small effect, which passes for rounding to float32 at the others, is seen
-    return all(tester.defect(change, delta) <= tester.exact for delta in (USUAL, 1e-3, 1e3))
+    return all(
+        tester.output_defect(change, delta) <= tester.exact for delta in (USUAL, 1e-3, 1e3)
+    )
 
 
 def _check_arguments(x: Tensor, columns: Collection[int], dtype: torch.dtype) -> None:
@@ -676,7 +700,7 @@ def _bn_stats_by_mode(
     model: nn.Module, x: Tensor, select_output: SelectOutput
 ) -> dict[str, str]:
     """Return the modes in which a model is tried, with the statistics that it takes in each."""
-    if batch_norms(model):
+    if find_batch_norms(model):
         return MODES
     evaluation, training = (
         InvarianceTester(

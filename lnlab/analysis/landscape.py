@@ -30,11 +30,11 @@ class LossLandscape(AnalysisResult):
 
     coordinates: tuple[Tensor, ...]  # along each direction, one tensor (K,) for each
     losses: Tensor  # (K_1, K_2, ...)
-    centre: float  # the loss at w itself, where all coordinates are 0
+    centre_loss: float  # the loss at w itself, where all coordinates are 0
     bn_stats: str | None  # where statistics over cases came from at every point
-    lengths: tuple[float, ...]  # of each direction
-    weights: float  # the length of w
-    cases: int  # how many the loss is a mean of
+    direction_norms: tuple[float, ...]  # of each direction
+    weight_norm: float  # the length of w
+    case_count: int  # how many the loss is a mean of
     seed: int | None = None  # of random directions; None for others
 
     def summary(self, training_loss: float | None = None) -> dict[str, float | str]:
@@ -46,23 +46,23 @@ class LossLandscape(AnalysisResult):
         finite = self.losses[self.losses.isfinite()]
         numbers: dict[str, float | str] = {
             "statistics over cases": self.bn_stats or "none",
-            "loss at the centre": self.centre,
+            "loss at the centre": self.centre_loss,
             "smallest loss on the grid": float(finite.min()) if len(finite) else float("nan"),
             "largest loss on the grid": float(finite.max()) if len(finite) else float("nan"),
             "points not finite": self.losses.numel() - len(finite),
-            "cases": self.cases,
+            "cases": self.case_count,
         }
-        directions = zip(self.coordinates, self.lengths, strict=True)
+        directions = zip(self.coordinates, self.direction_norms, strict=True)
         for axis, (at, length) in enumerate(directions, start=1):
             # If the scale of w does not matter, a short w looks sharp and a long one flat in
             # steps of the same length (Li et al., section 4): so in lengths of w.
-            reach = float(at.abs().max()) * length / self.weights
+            reach = float(at.abs().max()) * length / self.weight_norm
             numbers[f"reach of direction {axis}, in lengths of w"] = reach
         if self.seed is not None:
             numbers["seed of the directions"] = self.seed
         if training_loss is not None:
             # to the digits of a loss: a difference by rounding is none, and has no sign
-            difference = round(self.centre - training_loss, 6)
+            difference = round(self.centre_loss - training_loss, 6)
             numbers["centre - loss of the training"] = difference or 0.0
         return numbers
 
@@ -80,7 +80,7 @@ class LossLandscape(AnalysisResult):
             raise ValueError(
                 f"{len(self.coordinates)} directions cannot be drawn: choose one or two."
             )
-        made_on = f"{self.cases} examples"
+        made_on = f"{self.case_count} examples"
         if len(self.coordinates) == 2:
             return landscape.loss_surfaces({"": self}, made_on=made_on)
         return landscape.loss_bands({"": {"loss": [self]}}, x="along the line", made_on=made_on)
@@ -124,7 +124,7 @@ def loss_landscape(
     return replace(evaluate_grid(objective, random, [at, at], progress=progress), seed=seed)
 
 
-def random_lines(
+def losses_on_random_lines(
     model: nn.Module | Objective,
     x: Tensor | None = None,
     y: Any = None,
@@ -193,11 +193,11 @@ def evaluate_grid(
     return LossLandscape(
         coordinates=tuple(at),
         losses=losses,
-        centre=objective.value(),
+        centre_loss=objective.value(),
         bn_stats=objective.bn_stats,
-        lengths=tuple(vector_norm(directions, 1).tolist()),
-        weights=float(vector_norm(w)),
-        cases=len(objective.x),
+        direction_norms=tuple(vector_norm(directions, 1).tolist()),
+        weight_norm=float(vector_norm(w)),
+        case_count=len(objective.x),
     )
 
 
@@ -211,15 +211,15 @@ def random_directions(objective: Objective, count: int, *, seed: int = 0) -> Ten
     """
     parameters = list(objective.unflatten(objective.start).values())
 
-    def direction(n: int) -> Iterator[Tensor]:
+    def direction_tensors(number: int) -> Iterator[Tensor]:
         for i, W in enumerate(parameters):
             if W.dim() < 2:
                 yield torch.zeros_like(W)
                 continue
-            rows = normal(seed, (n, i), *W.shape).to(W).flatten(1)
+            rows = normal(seed, (number, i), *W.shape).to(W).flatten(1)
             # d_i <- d_i ||w_i|| / ||d_i|| for each filter i: a step of 1 changes every filter
             # by its own length, so that models with weights of other lengths compare
             length = vector_norm(W.flatten(1), 1, keepdim=True)
             yield (rows * (length / (vector_norm(rows, 1, keepdim=True) + TINY))).to(W)
 
-    return torch.stack([objective.flatten(list(direction(n))) for n in range(count)])
+    return torch.stack([objective.flatten(list(direction_tensors(n))) for n in range(count)])

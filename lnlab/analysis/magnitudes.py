@@ -31,7 +31,7 @@ def root_mean_square(a: Tensor, dim: int | tuple[int, ...] = ()) -> Tensor:
     return norm / (a.numel() / max(1, norm.numel())) ** 0.5
 
 
-def relative_change(changed: Tensor, y: Tensor) -> float:
+def relative_max_change(changed: Tensor, y: Tensor) -> float:
     """Return max|y' - y| / max|y| (any shape) in float64; 0/0 is 0, with a NaN it is NaN."""
     largest, change = max_abs(y), max_abs(changed.double() - y)
     # 0 if nothing moved, also where y is 0; infinite if y was 0 and is not now

@@ -101,7 +101,7 @@ class SavedBuffers:
             for m in module.modules()
             if m._buffers
         ]
-        self._attributes = [(m, _attributes(m)) for m in module.modules()]
+        self._attributes = [(m, _class_specific_attributes(m)) for m in module.modules()]
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +113,7 @@ class SavedBuffers:
                 {k: b if b is None else b.clone() for k, b in buffers.items()}
             )
         for module, attributes in self._attributes:
-            for name in _attributes(module).keys() - attributes.keys():
+            for name in _class_specific_attributes(module).keys() - attributes.keys():
                 del vars(module)[name]
             vars(module).update(_copy_containers(attributes))
 
@@ -129,7 +129,7 @@ OF_TORCH = frozenset(vars(nn.Module()))
 """The attributes that every module has; what else there is, its class has put there."""
 
 
-def _attributes(module: nn.Module) -> dict[str, Any]:
+def _class_specific_attributes(module: nn.Module) -> dict[str, Any]:
     """Return the attributes of a module's own class, containers copied."""
     return _copy_containers({n: v for n, v in vars(module).items() if n not in OF_TORCH})
 
@@ -140,14 +140,14 @@ def _copy_containers(values: dict[str, Any]) -> dict[str, Any]:
 
 def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
     """Return :func:`deepcopy_module` without the user's hooks, with constant parameters."""
-    model = original_module(model)
+    model = uncompiled_module(model)
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             raise ValueError(
                 f"{name or type(model).__name__} is compiled by torch.jit, which hides its "
                 "parameters: give the module that was scripted or traced."
             )
-        if module is not original_module(module):
+        if module is not uncompiled_module(module):
             raise ValueError(f"{name} is compiled: compile the whole model, or none of it.")
     for name, p in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(p):
@@ -185,16 +185,16 @@ def deepcopy_module(
     """
     memo = {} if memo is None else memo
     if share:
-        memo |= _share_parameters(module)
+        memo |= _memory_sharing_parameters(module)
     copy = deepcopy(module, memo)
     for each in [v for v in memo.values() if isinstance(v, nn.Module)]:
         for name, value in vars(each).items():
             if isinstance(value, FunctionType) and value.__closure__:
-                vars(each)[name] = _rebind(value, memo)
+                vars(each)[name] = _rebind_closure(value, memo)
     return copy
 
 
-def _share_parameters(module: nn.Module) -> dict[int, nn.Parameter]:
+def _memory_sharing_parameters(module: nn.Module) -> dict[int, nn.Parameter]:
     """Return other parameters in the same memory, by the id of each, as deepcopy has them."""
     shared = {}
     for p in module.parameters():
@@ -203,7 +203,7 @@ def _share_parameters(module: nn.Module) -> dict[int, nn.Parameter]:
     return shared
 
 
-def _rebind(function: FunctionType, copies: Mapping[int, Any]) -> FunctionType:
+def _rebind_closure(function: FunctionType, copies: Mapping[int, Any]) -> FunctionType:
     """Return ``function`` referring to copies where it referred to the originals."""
     contents = (cell.cell_contents for cell in function.__closure__ or ())
     cells = tuple(CellType(copies.get(id(each), each)) for each in contents)
@@ -213,13 +213,13 @@ def _rebind(function: FunctionType, copies: Mapping[int, Any]) -> FunctionType:
     return new
 
 
-def original_module(model: nn.Module) -> nn.Module:
+def uncompiled_module(model: nn.Module) -> nn.Module:
     """Return the module behind torch.compile; any other is itself."""
     check_model(model)
     return getattr(model, "_orig_mod", model)
 
 
-def batch_norms(module: nn.Module) -> list[nn.Module]:
+def find_batch_norms(module: nn.Module) -> list[nn.Module]:
     """Return the normalizers in ``module`` that keep running statistics over cases."""
     return [
         m
@@ -304,7 +304,7 @@ class Replacement(NamedTuple):
     x: Tensor  # the input
     weights: Mapping[str, Tensor] = {}  # parameters by name
     # by the owner of a weight, functions of the pre-activations that it makes
-    shifts: Mapping[str, Callable[[Tensor], Tensor]] = {}
+    pre_activation_changes: Mapping[str, Callable[[Tensor], Tensor]] = {}
 
 
 class Observation(NamedTuple):
@@ -312,7 +312,7 @@ class Observation(NamedTuple):
 
     y: Tensor
     activations: list[Activation]
-    called: set[str]
+    called_modules: set[str]
 
 
 class ModuleCopy:
@@ -378,7 +378,7 @@ class ModuleCopy:
                 ) from error
             y = self.select_output(output)
             check_type("select_output(...)", y, Tensor, "a function that returns a tensor")
-            return Observation(y.clone(), activations, self._recorder.called)
+            return Observation(y.clone(), activations, self._recorder.called_modules)
 
     def gradients(
         self,
@@ -419,7 +419,7 @@ class ModuleCopy:
         return other
 
     @cached_property
-    def precision(self) -> torch.dtype:
+    def effective_output_dtype(self) -> torch.dtype:
         """The precision that the outputs have, whatever that of the module's numbers.
 
         Many modules compute in float32 what they are given in float64. A small step of all
@@ -430,15 +430,18 @@ class ModuleCopy:
         if y.dtype is not torch.float64:
             return y.dtype
         off = 0.01  # numbers that were made in float32 lie on its grid: leave it
-        y = self.run(self._perturbed(off)).y
+        y = self.run(self._perturb_input_and_weights(off)).y
         for step, dtype in ((1e-8, torch.float64), (1e-5, torch.float32)):
-            up, down = (self.run(self._perturbed(off + size)).y - y for size in (step, -step))
+            up, down = (
+                self.run(self._perturb_input_and_weights(off + size)).y - y
+                for size in (step, -step)
+            )
             if bool((up - down).any()) and vector_norm(up + down) < 0.1 * vector_norm(up):
                 return dtype
-        constant = torch.equal(self.run(self._perturbed(0.1)).y, y)
+        constant = torch.equal(self.run(self._perturb_input_and_weights(0.1)).y, y)
         return y.dtype if constant else torch.bfloat16
 
-    def _perturbed(self, size: float) -> Replacement:
+    def _perturb_input_and_weights(self, size: float) -> Replacement:
         """Return the input and the weights, each number changed by up to this share of it.
 
         Zeros, which hide what is in front of them, become ones.
@@ -456,11 +459,11 @@ class ModuleCopy:
             perturb(self.x), {n: perturb(p.data) for n, p in self.parameters.items()}
         )
 
-    def without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
+    def copy_without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
         """Return another copy with every eps, or every bias inside a, 0; None if none was."""
         # what holds the method that reads outputs is not copied with it
         memo: dict[int, Any] = {
-            **_share_parameters(self.module),
+            **_memory_sharing_parameters(self.module),
             id(self.select_output): self.select_output,
         }
         other = deepcopy_module(self, memo)
@@ -477,7 +480,8 @@ class ModuleCopy:
         self.module.train(self.bn_stats == "batch")
         values = {name: self.parameters[name].data for name in new.weights}
         hooks = [
-            self._hook_pre_activations(owner, change) for owner, change in new.shifts.items()
+            self._hook_pre_activations(owner, change)
+            for owner, change in new.pre_activation_changes.items()
         ]
         try:
             for name, W in new.weights.items():

@@ -87,7 +87,7 @@ class GradientParts(NamedTuple):
         """The whole gradient dL/da (*cases, H)."""
         return self.direct + self.through_mu + self.through_sigma
 
-    def detached(self) -> dict[str, Tensor]:
+    def with_statistics_detached(self) -> dict[str, Tensor]:
         """Return dL/da (*cases, H) with nothing, sigma, mu, or both constant."""
         return {
             "nothing": self.total,

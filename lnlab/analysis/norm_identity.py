@@ -21,7 +21,7 @@ from itertools import chain, groupby
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.module_copy import (
     ModuleCopy,
     Replacement,
@@ -50,10 +50,12 @@ class BlackBox:
     def __init__(self, module: ModuleCopy) -> None:
         self.module = module
         self.weights: dict[str, Tensor] = {}  # parameters by name, in place of its own
-        self.float32 = module.precision is not torch.float64  # although its input is float64
-        self.same = SAME_IN_FLOAT32 if self.float32 else SAME
+        self.computes_in_float32 = (
+            module.effective_output_dtype is not torch.float64
+        )  # although its input is float64
+        self.same = SAME_IN_FLOAT32 if self.computes_in_float32 else SAME
         # of differences of outputs and of ratios, which lose some digits
-        self.close = 1e-5 if self.float32 else 1e-6
+        self.close = 1e-5 if self.computes_in_float32 else 1e-6
 
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
         return self.module.run(Replacement(x, {**self.weights, **weights})).y
@@ -72,38 +74,40 @@ class BlackBox:
         return (1.5 + normal(5, 0, p.numel()).abs().view_as(p)).to(p)
 
 
-def _are_close(one: Tensor, other: Tensor, tolerance: float = SAME) -> bool:
+def _are_close(first: Tensor, second: Tensor, tolerance: float = SAME) -> bool:
     """Return True if two outputs are the same but for rounding."""
-    return float((one - other).abs().max()) <= tolerance * float(other.abs().max())
+    return float((first - second).abs().max()) <= tolerance * float(second.abs().max())
 
 
 # The values that a statistic is taken over.
 
 
 @dataclass(frozen=True)
-class Extent:
+class StatisticExtent:
     """The values that one statistic is taken over."""
 
     axes: tuple[int, ...]  # those of x
     # the one of them that is cut into groups, each with a statistic; None: none is
-    split: int | None = None
+    split_axis: int | None = None
     groups: int = 1  # into how many it is cut
     size: int = 0  # how many values one statistic is taken of; 0: not counted
 
-    def grouped(self, x: Tensor) -> Tensor:
+    def split_into_groups(self, x: Tensor) -> Tensor:
         """Return x (B, ...) with the split axis cut into (groups, members)."""
-        return x if self.split is None else x.unflatten(self.split, (self.groups, -1))
+        return x if self.split_axis is None else x.unflatten(self.split_axis, (self.groups, -1))
 
     @property
     def grouped_axes(self) -> tuple[int, ...]:
-        """The axes of :meth:`grouped` that a statistic is taken over."""
-        if self.split is None:
+        """The axes of :meth:`split_into_groups` that a statistic is taken over."""
+        if self.split_axis is None:
             return self.axes
-        return tuple(a + (a >= self.split) for a in self.axes)  # one axis more before these
+        return tuple(
+            a + (a >= self.split_axis) for a in self.axes
+        )  # one axis more before these
 
     def mean(self, x: Tensor) -> Tensor:
         """Return the mean over the extent, in the shape of x (B, ...)."""
-        grouped = self.grouped(x)
+        grouped = self.split_into_groups(x)
         return grouped.mean(self.grouped_axes, keepdim=True).expand_as(grouped).reshape(x.shape)
 
     def __str__(self) -> str:
@@ -113,12 +117,12 @@ class Extent:
 
 
 IRREGULAR = "of no regular set of inputs"
-"""The words for values that are no :class:`Extent`."""
+"""The words for values that are no :class:`StatisticExtent`."""
 
 
 def find_extents_along_axis(
     box: BlackBox, x: Tensor, axis: int, *, most: int = 64
-) -> dict[int, Extent | None]:
+) -> dict[int, StatisticExtent | None]:
     """Return the extents of at most so many inputs x (B, ...) along an axis by position."""
     middle = [n // 2 for n in x.shape]
     positions = range(0, x.shape[axis], -(-x.shape[axis] // most))
@@ -126,7 +130,9 @@ def find_extents_along_axis(
     return {position: find_extent(box, x, index) for position, index in at.items()}
 
 
-def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> Extent | None:
+def find_extent(
+    box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None
+) -> StatisticExtent | None:
     """Return the outputs that a change of one input of x (B, ...) reaches, if they are one.
 
     ``at`` is the index of that input; None: the middle.
@@ -158,7 +164,7 @@ def find_extent(box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None) -> 
         return None
     split = partly[0] if partly else None
     groups = 1 if split is None else x.shape[split] // members[split]
-    return Extent(tuple(members), split, groups, int(reached.sum()))
+    return StatisticExtent(tuple(members), split, groups, int(reached.sum()))
 
 
 # The roles of the parameters.
@@ -183,13 +189,13 @@ ROLES = {
 }
 
 
-def find_roles(box: BlackBox, x: Tensor) -> list[ParameterRole]:
+def find_roles_and_reset_affine(box: BlackBox, x: Tensor) -> list[ParameterRole]:
     """Return the role of each parameter on x (B, ...), and set gains to 1 and biases to 0."""
     names = list(box.module.parameters)
-    gains = {name: gain for name in names if (gain := _as_gain(box, x, name))}
+    gains = {name: gain for name in names if (gain := _gain_role(box, x, name))}
     for name, gain in gains.items():
         box.weights[name] = box.constant_parameter(name, 2.0 if gain.role == "gain" else 1.0)
-    roles = [gains.get(name) or _as_bias(box, x, name) for name in names]
+    roles = [gains.get(name) or _bias_or_other_role(box, x, name) for name in names]
     for role in roles:
         if role.role not in ("inside", "unused"):
             box.weights[role.name] = box.constant_parameter(
@@ -198,7 +204,7 @@ def find_roles(box: BlackBox, x: Tensor) -> list[ParameterRole]:
     return roles
 
 
-def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
+def _gain_role(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     """Return the role if it is a factor of what is left without the bias, whatever x."""
     zero, one = box.constant_parameter(name, 0.0), box.constant_parameter(name, 1.0)
     # y = gain * n(x) + bias and n(-x) = -n(x): the odd part is gain * n(x), and its ratio to
@@ -220,7 +226,7 @@ def _as_gain(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     return ParameterRole(name, "gain, 1 + ", axes) if one_plus else None
 
 
-def _as_bias(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
+def _bias_or_other_role(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
     """Return the role of a summand, after the gain or before it; gains are 2 by now."""
     random, zero = {name: box.random_parameter(name)}, {name: box.constant_parameter(name, 0.0)}
     step, elsewhere = box(x, **random) - box(x, **zero), 2 * x.flip(0) + 1
@@ -248,10 +254,10 @@ def _varying_axes(v: Tensor, tolerance: float) -> tuple[int, ...]:
 class Divisor:
     """s(var) = (factor * var + eps) ** power, or with eps elsewhere."""
 
-    centred: bool  # whether d is x less its mean
-    about_mean: bool  # whether var is about the mean; else the mean square
+    is_input_centred: bool  # whether d is x less its mean
+    is_variance_about_mean: bool  # whether var is about the mean; else the mean square
     power: float  # 1/2 for a root
-    factor: float  # 1 for the biased variance, N/(N-1) for the unbiased
+    variance_factor: float  # 1 for the biased variance, N/(N-1) for the unbiased
     eps: float  # the small number, 0 if none can be seen
     eps_place: str  # : "inside" the power, "outside", or "at least": s is never smaller
 
@@ -260,7 +266,7 @@ SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
 """Factors by which x is multiplied to see s."""
 
 
-def find_divisor(box: BlackBox, x: Tensor, over: Extent) -> Divisor | None:
+def find_divisor(box: BlackBox, x: Tensor, over: StatisticExtent) -> Divisor | None:
     """Return the law by which s (B, ...) grows with var; None if y is not of the form d / s."""
     outputs = {scale: box.odd_part(scale * x) for scale in SCALES}
     mean = over.mean(x)
@@ -311,13 +317,15 @@ def _fit_divisor_law(
 
 
 @dataclass(frozen=True)
-class Operator:
+class TorchOperator:
     """An operator of torch.nn without gain and bias."""
 
     # "LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm(4)", "InstanceNorm", or, if nothing
     # distinguishes them, "LayerNorm or InstanceNorm"
     name: str
-    over: Extent  # the values of its statistics; torch.nn cuts no axis but 1 into groups
+    over: (
+        StatisticExtent  # the values of its statistics; torch.nn cuts no axis but 1 into groups
+    )
     gain_axes: tuple[int, ...]  # along which its gain may vary
 
     def __call__(self, x: Tensor, eps: float) -> Tensor:
@@ -326,8 +334,8 @@ class Operator:
 
 
 def nearest_torch_operator(
-    over: Extent, divisor: Divisor, roles: list[ParameterRole], x: Tensor
-) -> Operator:
+    over: StatisticExtent, divisor: Divisor, roles: list[ParameterRole], x: Tensor
+) -> TorchOperator:
     """Return the operator whose statistics are most like those found on x (B, ...).
 
     The extent decides, then whether anything is centred; between operators that differ only in
@@ -337,42 +345,48 @@ def nearest_torch_operator(
     of_case = tuple(range(1, x.dim()))
     if 0 in over.axes:
         # the axis of the gain is that of the units, else the one that is left, else the second
-        rest = [a for a in range(x.dim()) if a not in over.axes or a == over.split]
+        rest = [a for a in range(x.dim()) if a not in over.axes or a == over.split_axis]
         unit = rest[0] if len(rest) == 1 else 1
         if len(gains) == 1 and gains <= set(rest):
             (unit,) = gains
         others = tuple(a for a in range(x.dim()) if a != unit)
-        return Operator("BatchNorm", Extent(others), (unit,))
-    if over.split is not None and over.split > 1 and over.axes == (over.split,):
-        name = "LayerNorm" if divisor.centred or divisor.about_mean else "RMSNorm"
-        return Operator(name, over, over.axes)
-    if over.split is not None:
-        return Operator(f"GroupNorm({over.groups})", Extent(of_case, 1, over.groups), (1,))
+        return TorchOperator("BatchNorm", StatisticExtent(others), (unit,))
+    if over.split_axis is not None and over.split_axis > 1 and over.axes == (over.split_axis,):
+        name = (
+            "LayerNorm"
+            if divisor.is_input_centred or divisor.is_variance_about_mean
+            else "RMSNorm"
+        )
+        return TorchOperator(name, over, over.axes)
+    if over.split_axis is not None:
+        return TorchOperator(
+            f"GroupNorm({over.groups})", StatisticExtent(of_case, 1, over.groups), (1,)
+        )
     # The gain distinguishes what has the same statistics: over a whole case (C, T), LayerNorm
     # has one for each of the C T values, GroupNorm of one group one for each of the C channels.
     # Along an axis of a single value no statistic can be seen to run.
     seen = tuple(axis for axis in of_case if x.shape[axis] > 1 or axis in over.axes)
     joint = x.dim() > 2 and over.axes == seen and gains == {1}
-    if not (divisor.centred or divisor.about_mean):
+    if not (divisor.is_input_centred or divisor.is_variance_about_mean):
         axes = over.axes if joint or not gains else tuple(sorted(gains))
-        return Operator("RMSNorm", Extent(axes), axes)
+        return TorchOperator("RMSNorm", StatisticExtent(axes), axes)
     if joint:
-        return Operator("GroupNorm(1)", Extent(of_case), (1,))
+        return TorchOperator("GroupNorm(1)", StatisticExtent(of_case), (1,))
     if x.dim() > 2 and over.axes == of_case[1:] and gains <= {1}:
         # over T of (B, C, T) without a gain: LayerNorm(T) and InstanceNorm are one function
         either = x.dim() == 3 and not gains
         name = "LayerNorm or InstanceNorm" if either else "InstanceNorm"
-        return Operator(name, over, (1,))
+        return TorchOperator(name, over, (1,))
     axes = tuple(sorted(gains)) or over.axes
-    return Operator("LayerNorm", Extent(axes), axes)
+    return TorchOperator("LayerNorm", StatisticExtent(axes), axes)
 
 
 # The running statistics that a normalizer keeps of its batches.
 
 
 @torch.no_grad()
-def find_running_stats(
-    box: BlackBox, x: Tensor, over: Extent, divisor: Divisor
+def find_momentum_and_variance_estimator(
+    box: BlackBox, x: Tensor, over: StatisticExtent, divisor: Divisor
 ) -> tuple[float | None, str] | None:
     """Return the momentum of running statistics, and the estimate of the variance in them.
 
@@ -432,7 +446,7 @@ def _read_running_stats(
 
 
 def _name_variance_estimator(
-    before: Tensor, after: Tensor, batch: Tensor, weight: float, over: Extent
+    before: Tensor, after: Tensor, batch: Tensor, weight: float, over: StatisticExtent
 ) -> str:
     """Return which estimate of the batch's variance moved the running one."""
     biased = over.mean((batch - over.mean(batch)).square())
@@ -455,7 +469,7 @@ NOTHING = "no normalizer"
 
 
 @dataclass(frozen=True)
-class Property:
+class NormProperty:
     """One property of a normalizer."""
 
     name: str
@@ -464,8 +478,8 @@ class Property:
     differs_from_torch: bool  # whether that makes another function of it
 
 
-def _compare(name: str, found: str, torch: str) -> Property:
-    return Property(name, found, torch, found != torch)
+def _compare_texts(name: str, found: str, torch: str) -> NormProperty:
+    return NormProperty(name, found, torch, found != torch)
 
 
 @dataclass(frozen=True)
@@ -477,12 +491,14 @@ class NormReport(TextResult):
 
     module: str  # its class, from which nothing is concluded
     kind: str  # the operator of torch.nn that it is, or comes nearest to; "no normalizer"
-    properties: tuple[Property, ...]  # one a line
-    over: Extent | None = None  # the values that a statistic is taken over
+    properties: tuple[NormProperty, ...]  # one a line
+    over: StatisticExtent | None = None  # the values that a statistic is taken over
     divisor: Divisor | None = None  # what it divides by
-    operator: Operator | None = None  # that of torch.nn that it is or comes nearest to
+    operator: TorchOperator | None = None  # that of torch.nn that it is or comes nearest to
     roles: tuple[ParameterRole, ...] = ()  # those of its parameters
-    float32: bool = False  # whether it computes in float32 although its input is float64
+    computes_in_float32: bool = (
+        False  # whether it computes in float32 although its input is float64
+    )
     width = 200
 
     @property
@@ -503,7 +519,7 @@ class NormReport(TextResult):
         """Return one row per property."""
         return make_frame(self.properties)
 
-    def _notes(self) -> list[str]:
+    def _lines_above_table(self) -> list[str]:
         if self.kind == NOTHING:
             return [f"{self.module} is {self.kind} that torch.nn has"]
         if self.conforms:
@@ -512,7 +528,7 @@ class NormReport(TextResult):
         things = "1 thing" if count == 1 else f"{count} things"
         return [f"{self.module} comes nearest to {self.kind}, but for {things}"]
 
-    def _rows(self) -> list[Sequence[str]]:
+    def _table_rows(self) -> list[Sequence[str]]:
         rows = [
             ("! " * p.differs_from_torch + p.name, p.found, p.torch) for p in self.properties
         ]
@@ -599,14 +615,16 @@ def _make_report(
     model: nn.Module, training: BlackBox, evaluation: BlackBox, z: Tensor
 ) -> NormReport:
     name = type(model).__name__
-    over, others = find_statistics(training, z)
+    over, others = find_statistics_extent(training, z)
     if over is None:
         return NormReport(name, NOTHING, others)
-    roles = find_roles(training, z)
+    roles = find_roles_and_reset_affine(training, z)
     evaluation.weights = training.weights
     divisor = find_divisor(training, z, over)
     if divisor is None:
-        form = Property("form", "no multiple of x or of x - mean", "(x - mean) / sigma", True)
+        form = NormProperty(
+            "form", "no multiple of x or of x - mean", "(x - mean) / sigma", True
+        )
         return NormReport(name, NOTHING, (_compare_extent(over, z, None), form))
     operator = nearest_torch_operator(over, divisor, roles, z)
     properties = [
@@ -620,10 +638,10 @@ def _make_report(
     if not any(p.differs_from_torch for p in properties):
         properties.append(_compare_gradient(training, z, divisor, operator))
     if float((training(z) + training(-z)).abs().max()) > training.same:
-        properties.append(_compare("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)"))
+        properties.append(_compare_texts("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)"))
     return NormReport(
         name, operator.name, tuple(properties), over, divisor, operator, tuple(roles),
-        training.float32,
+        training.computes_in_float32,
     )  # fmt: skip
 
 
@@ -634,9 +652,9 @@ MANY = 4
 """If the extents along an axis change more often, or come back, values choose the inputs."""
 
 
-def find_statistics(
+def find_statistics_extent(
     training: BlackBox, z: Tensor
-) -> tuple[Extent | None, tuple[Property, ...]]:
+) -> tuple[StatisticExtent | None, tuple[NormProperty, ...]]:
     """Return the extent of all statistics on z (B, ...), or None and what there is instead."""
     # with all parameters away from 0: behind a gain of 0 nothing can be seen
     training.weights = {
@@ -646,7 +664,7 @@ def find_statistics(
     along = {axis: find_extents_along_axis(training, z, axis) for axis in range(1, z.dim())}
     training.weights = {}
     differing = [
-        Property(
+        NormProperty(
             "statistics",
             f"along axis {axis}, {_describe_extents(extents)}",
             "the same for all",
@@ -655,10 +673,12 @@ def find_statistics(
         for axis, extents in along.items()
         if len({*extents.values()}) > 1
     ]
-    if (differing or over is None or over.size == 1) and (clips := find_clips(training, z)):
+    if (differing or over is None or over.size == 1) and (
+        clips := find_extent_for_large_inputs(training, z)
+    ):
         axes = _format_axes(clips.axes)
         found = f"of the batch ({axes}), with clips: only if inputs are large"
-        return None, (Property("statistics", found, "of all inputs", True),)
+        return None, (NormProperty("statistics", found, "of all inputs", True),)
     if differing:
         return None, tuple(differing)
     # two values are -1 and 1 once they are normalized, whatever they were
@@ -666,11 +686,11 @@ def find_statistics(
         found = str(over or IRREGULAR)
         if over is not None and over.size > 1:
             found += ": too few to see what is done with them; give a larger x"
-        return None, (Property("statistics", found, "over axes of x", True),)
+        return None, (NormProperty("statistics", found, "over axes of x", True),)
     return over, ()
 
 
-def find_clips(box: BlackBox, x: Tensor) -> Extent | None:
+def find_extent_for_large_inputs(box: BlackBox, x: Tensor) -> StatisticExtent | None:
     """Return the extent over cases x (B, ...) that only large inputs have, if there is one.
 
     Batch renormalization takes its running statistics until the batch's are far from them.
@@ -682,7 +702,7 @@ def find_clips(box: BlackBox, x: Tensor) -> Extent | None:
     return extent if regular and extent is not None and 0 in extent.axes else None
 
 
-def _describe_extents(extents: dict[int, Extent | None]) -> str:
+def _describe_extents(extents: dict[int, StatisticExtent | None]) -> str:
     """Describe the extents along an axis: "0 to 5: of 6 values"."""
     groups = groupby(extents.items(), key=lambda item: item[1])
     runs = [(extent, [position for position, _ in run]) for extent, run in groups]
@@ -695,15 +715,19 @@ def _format_axes(axes: tuple[int, ...]) -> str:
     return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
 
 
-def _compare_extent(over: Extent, z: Tensor, operator: Operator | None) -> Property:
+def _compare_extent(
+    over: StatisticExtent, z: Tensor, operator: TorchOperator | None
+) -> NormProperty:
     right = over.axes if operator is None else operator.over.axes
-    groups = "" if over.split is None else f", axis {over.split} in {over.groups} parts"
+    groups = (
+        "" if over.split_axis is None else f", axis {over.split_axis} in {over.groups} parts"
+    )
     found = f"{_format_axes(over.axes)} of {tuple(z.shape)}{groups}: {over.size} values"
     # along an axis of a single value no statistic can be seen to run
     own, its = ([a for a in axes if z.shape[a] > 1] for axes in (over.axes, right))
     grouped = operator is not None and operator.name.startswith("GroupNorm")
-    wrong = own != its or (over.split is not None and not grouped)
-    return Property("statistics over", found, _format_axes(right), wrong)
+    wrong = own != its or (over.split_axis is not None and not grouped)
+    return NormProperty("statistics over", found, _format_axes(right), wrong)
 
 
 MEANS = {
@@ -715,10 +739,12 @@ MEANS = {
 """The words for the mean, by whether d is less it, and whether var is about it."""
 
 
-def _compare_divisor(divisor: Divisor, over: Extent, operator: Operator) -> Iterator[Property]:
+def _compare_divisor(
+    divisor: Divisor, over: StatisticExtent, operator: TorchOperator
+) -> Iterator[NormProperty]:
     """Compare what is subtracted and what is divided by."""
-    N, factor, eps = over.size, divisor.factor, f"{divisor.eps:.1e}"
-    square = "variance" if divisor.about_mean else "mean square"
+    N, factor, eps = over.size, divisor.variance_factor, f"{divisor.eps:.1e}"
+    square = "variance" if divisor.is_variance_about_mean else "mean square"
     estimators = (
         (1.0, "1/N"),
         (N / (N - 1), "1/(N-1), unbiased"),
@@ -734,42 +760,42 @@ def _compare_divisor(divisor: Divisor, over: Extent, operator: Operator) -> Iter
         "at least": f"sigma at least {eps}",
     }
     misplaced = bool(divisor.eps) and divisor.eps_place != "inside"
-    mean = MEANS[divisor.centred, divisor.about_mean]
-    yield _compare("mean", mean, "kept" if operator.name == "RMSNorm" else "removed")
-    yield _compare(square, next(near), "1/N")
+    mean = MEANS[divisor.is_input_centred, divisor.is_variance_about_mean]
+    yield _compare_texts("mean", mean, "kept" if operator.name == "RMSNorm" else "removed")
+    yield _compare_texts(square, next(near), "1/N")
     root = "its root" if is_root else f"its power {divisor.power:.3g}"
-    yield _compare("divided by", root, "its root")
+    yield _compare_texts("divided by", root, "its root")
     found = places[divisor.eps_place] if divisor.eps else "none"
-    yield Property("eps", found, f"added to the {square}", misplaced)
+    yield NormProperty("eps", found, f"added to the {square}", misplaced)
 
 
-def _compare_role(role: ParameterRole, operator: Operator) -> Property:
+def _compare_role(role: ParameterRole, operator: TorchOperator) -> NormProperty:
     """Compare a gain, right along the operator's axes, or a bias, right after the gain."""
     along = f", along {_format_axes(role.axes)}" if role.axes else ""
     plain = role.role in ("gain", "bias", "unused")
     right = ROLES["bias" if role.role.startswith("bias") else "gain"]
     wrong = not plain or not set(role.axes) <= set(operator.gain_axes)
     expected = f"{right}, along {_format_axes(operator.gain_axes)}"
-    return Property(role.name, ROLES[role.role] + along, expected, wrong)
+    return NormProperty(role.name, ROLES[role.role] + along, expected, wrong)
 
 
 def _compare_evaluation(
-    training: BlackBox, evaluation: BlackBox, z: Tensor, over: Extent, divisor: Divisor,
-    operator: Operator,
-) -> Iterator[Property]:  # fmt: skip
+    training: BlackBox, evaluation: BlackBox, z: Tensor, over: StatisticExtent,
+    divisor: Divisor, operator: TorchOperator,
+) -> Iterator[NormProperty]:  # fmt: skip
     """Compare evaluation, and the running statistics that it takes."""
     if 0 not in operator.over.axes:
         same = _are_close(evaluation(z), training(z), training.same)
-        yield _compare(
+        yield _compare_texts(
             "evaluation", "as training" if same else "another function", "as training"
         )
         return
     right = "by running statistics"
-    running = find_running_stats(training, z, over, divisor)
+    running = find_momentum_and_variance_estimator(training, z, over, divisor)
     if running is None:
-        yield _compare("evaluation", "by the statistics of its own batch", right)
+        yield _compare_texts("evaluation", "by the statistics of its own batch", right)
         return
-    yield _compare("evaluation", right, right)
+    yield _compare_texts("evaluation", right, right)
     m, variance = running
     found = "all batches alike" if m is None else f"{m:.3g} for the newest batch"
     declared = getattr(training.module.module, "momentum", None)
@@ -777,8 +803,8 @@ def _compare_evaluation(
     if isinstance(declared, float) and m is not None:
         expected = f"{declared:.3g}, as declared"
         wrong = not math.isclose(m, declared, rel_tol=0.01)
-    yield Property("momentum", found, expected, wrong)
-    yield _compare("running variance", variance, "unbiased variance")
+    yield NormProperty("momentum", found, expected, wrong)
+    yield _compare_texts("running variance", variance, "unbiased variance")
 
 
 LARGE_MEAN = 1e4
@@ -788,7 +814,7 @@ CANCELS = 0.05
 
 def _compare_precision(
     model: nn.Module, training: BlackBox, divisor: Divisor
-) -> Iterator[Property]:
+) -> Iterator[NormProperty]:
     """Tell whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4.
 
     With gains of 1 and biases of 0: a gain of 0, or a large bias, would hide it.
@@ -799,22 +825,24 @@ def _compare_precision(
     x = (LARGE_MEAN + normal(4, 0, *z.shape)).float().to(z.device)
     weights = {name: w.float() for name, w in training.weights.items()}
     with suppress(ValueError):  # of a module that does not run in float32
-        if divisor.about_mean:
+        if divisor.is_variance_about_mean:
             single = ModuleCopy(
                 model, x, dtype=torch.float32, bn_stats="batch", select_output=select_output
             )
-            error = relative_change(single.run(Replacement(x, weights)).y, training(x.double()))
+            error = relative_max_change(
+                single.run(Replacement(x, weights)).y, training(x.double())
+            )
             wrong = not error <= CANCELS
             found = f"off by {error:.1g}" + ", the variance cancels" * wrong
-            yield Property("float32 at mean 1e4", found, f"off by {CANCELS} at most", wrong)
-    if training.float32:
+            yield NormProperty("float32 at mean 1e4", found, f"off by {CANCELS} at most", wrong)
+    if training.computes_in_float32:
         found = "float32, whatever its input is"
-        yield Property("computed in", found, "its input's type", False)
+        yield NormProperty("computed in", found, "its input's type", False)
 
 
 def _compare_outputs(
-    training: BlackBox, z: Tensor, divisor: Divisor, operator: Operator
-) -> Property:
+    training: BlackBox, z: Tensor, divisor: Divisor, operator: TorchOperator
+) -> NormProperty:
     """Compare the outputs with torch's, gains 1 and biases 0."""
     # with torch's own eps if it is in another place, so that the place alone differs
     inside = divisor.eps_place == "inside" or not divisor.eps
@@ -823,14 +851,14 @@ def _compare_outputs(
     largest = float(off.max())
     where = tuple((off == off.max()).nonzero()[0].tolist())
     same = largest < training.same * float(expected.abs().max())
-    nothing = "nothing but rounding to float32" if training.float32 else "nothing"
+    nothing = "nothing but rounding to float32" if training.computes_in_float32 else "nothing"
     found = nothing if same else f"up to {largest:.2g}, at {where}"
-    return Property("differs, with gains 1, by", found, "nothing", not same)
+    return NormProperty("differs, with gains 1, by", found, "nothing", not same)
 
 
 def _compare_gradient(
-    training: BlackBox, z: Tensor, divisor: Divisor, operator: Operator
-) -> Property:
+    training: BlackBox, z: Tensor, divisor: Divisor, operator: TorchOperator
+) -> NormProperty:
     """Compare the gradient with respect to x, for which statistics must not be detached."""
     slope, right = normal(7, 0, *z.shape).to(z), f"{operator.name}'s"
     with torch.enable_grad():
@@ -840,8 +868,8 @@ def _compare_gradient(
         output = torch.func.functional_call(module, training.weights, (x,), strict=False)
         y = training.module.select_output(output)
         if not y.requires_grad:
-            return _compare("gradient", "none", right)
+            return _compare_texts("gradient", "none", right)
         found = torch.autograd.grad(y, x, slope)
-    same = _are_close(found[0], expected[0], 1e-4 if training.float32 else 1e-6)
+    same = _are_close(found[0], expected[0], 1e-4 if training.computes_in_float32 else 1e-6)
     detached = "another one, as if a statistic were detached"
-    return _compare("gradient", right if same else detached, right)
+    return _compare_texts("gradient", right if same else detached, right)

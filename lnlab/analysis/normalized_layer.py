@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.magnitudes import EXACT, relative_change
+from lnlab.analysis.magnitudes import EXACT, relative_max_change
 from lnlab.analysis.module_copy import SavedBuffers, recompute_bn_stats
 from lnlab.analysis.random import normal, uniform
 from lnlab.analysis.result import AnalysisResult, Frame, make_frame
@@ -61,16 +61,24 @@ def random_layer_inputs(
     )
 
 
-def random_shift(given: LayerInputs, *, seed: int = 0) -> Tensor:
-    """Return a standard normal vector (N,), long enough for every shift of ``given``."""
-    longest = max(len(given.x), given.x.shape[1], len(given.W), given.W[0].numel())
-    return normal(seed, 3, longest).to(given.x.dtype)
+def random_shift(layer_inputs: LayerInputs, *, seed: int = 0) -> Tensor:
+    """Return a standard normal vector (N,), long enough for every shift of ``layer_inputs``."""
+    longest = max(
+        len(layer_inputs.x),
+        layer_inputs.x.shape[1],
+        len(layer_inputs.W),
+        layer_inputs.W[0].numel(),
+    )
+    return normal(seed, 3, longest).to(layer_inputs.x.dtype)
 
 
-def cast(given: LayerInputs, dtype: torch.dtype) -> LayerInputs:
-    """Return ``given`` rounded to ``dtype``."""
+def cast(layer_inputs: LayerInputs, dtype: torch.dtype) -> LayerInputs:
+    """Return ``layer_inputs`` rounded to ``dtype``."""
     return replace(
-        given, W=given.W.to(dtype), x=given.x.to(dtype), added_to_a=given.added_to_a.to(dtype)
+        layer_inputs,
+        W=layer_inputs.W.to(dtype),
+        x=layer_inputs.x.to(dtype),
+        added_to_a=layer_inputs.added_to_a.to(dtype),
     )
 
 
@@ -87,60 +95,65 @@ def check_finite(name: str, v: Tensor) -> None:
 class NormalizedLayer:
     """The layer y = N(W x + c) of one row of Table 1, before f.
 
-    Its ``norm`` has the precision of ``given``, and its buffers stay as they are.
+    Its ``norm`` has the precision of ``layer_inputs``, and its buffers stay as they are.
 
     Args:
         row: which normalizer, in what place.
-        given: what the layer is given before any change.
+        layer_inputs: what the layer is given before any change.
         eps: of the normalizer.
         statistics: where statistics over cases come from; None: as the row says. Frozen ones
-            are those of ``given``.
+            are those of ``layer_inputs``.
         seed: draws gains and biases from U(1/2, 3/2); None leaves them at their start.
     """
 
     def __init__(
         self,
         row: TableRow,
-        given: LayerInputs,
+        layer_inputs: LayerInputs,
         *,
         eps: float = 0.0,
         statistics: StatisticsSource | None = None,
         seed: int | None = None,
     ) -> None:
         for name in ("W", "x", "added_to_a"):
-            check_finite(name, getattr(given, name))
-        self.row, self.given = row, given
+            check_finite(name, getattr(layer_inputs, name))
+        self.row, self.layer_inputs = row, layer_inputs
         self.statistics = row.statistics_source if statistics is None else statistics
-        self.norm = row.make_norm(len(given.W), eps).to(given.W.dtype)
-        self.norm.initialize_from_weights(given.W)
+        self.norm = row.make_norm(len(layer_inputs.W), eps).to(layer_inputs.W.dtype)
+        self.norm.initialize_from_weights(layer_inputs.W)
         if isinstance(self.norm, SpectralNorm):
-            _set_limit_of_power_iteration(self.norm, given.W)
+            _set_u_to_first_singular_vector(self.norm, layer_inputs.W)
         if seed is not None:
-            _draw_gains(self.norm, seed)
+            _randomize_gains_and_biases(self.norm, seed)
         if self.statistics is StatisticsSource.FROZEN:
-            recompute_bn_stats(_AsModuleOfLayerInputs(self.norm), given)
+            recompute_bn_stats(_AsModuleOfLayerInputs(self.norm), layer_inputs)
         self._buffers = SavedBuffers(self.norm)
-        self.y = self.output(given)
+        self.y = self.output(layer_inputs)
 
-    def output(self, given: LayerInputs) -> Tensor:
-        """Return y (B, H, *space); recomputed statistics are those of ``given``."""
+    def output(self, layer_inputs: LayerInputs) -> Tensor:
+        """Return y (B, H, *space); recomputed statistics are those of ``layer_inputs``."""
         again = self.statistics is StatisticsSource.RECOMPUTED
-        return self._output(given, self.statistics, given if again else None)
+        return self._output_with_statistics(
+            layer_inputs, self.statistics, layer_inputs if again else None
+        )
 
     @torch.no_grad()
-    def _output(
-        self, given: LayerInputs, statistics: StatisticsSource, population: LayerInputs | None
+    def _output_with_statistics(
+        self,
+        layer_inputs: LayerInputs,
+        statistics: StatisticsSource,
+        population: LayerInputs | None,
     ) -> Tensor:
         with self._buffers:
             if population is not None:
                 recompute_bn_stats(_AsModuleOfLayerInputs(self.norm), population)
             self.norm.train(statistics is StatisticsSource.BATCH)
-            a = given.pre_activations(self.norm)
+            a = layer_inputs.pre_activations(self.norm)
             if self.row.batch_size is None:
-                return self.norm(a, given.W, 0)
+                return self.norm(a, layer_inputs.W, 0)
             # mini-batches: what mixes cases mixes those of one batch alone
             batches = a.split(self.row.batch_size)
-            return torch.cat([self.norm(batch, given.W, 0) for batch in batches])
+            return torch.cat([self.norm(batch, layer_inputs.W, 0) for batch in batches])
 
     def defect(
         self, transformation: Transformation, delta: float = 1.0, shift: Tensor | None = None
@@ -150,34 +163,45 @@ class NormalizedLayer:
         ``delta`` is the scale, for a transformation that scales, and ``shift`` what the others
         cut theirs from (N,); None: :func:`random_shift`.
         """
-        shift = random_shift(self.given) if shift is None else shift.to(self.given.x.dtype)
-        return relative_change(self.output(transformation(self.given, delta, shift)), self.y)
+        shift = (
+            random_shift(self.layer_inputs)
+            if shift is None
+            else shift.to(self.layer_inputs.x.dtype)
+        )
+        return relative_max_change(
+            self.output(transformation(self.layer_inputs, delta, shift)), self.y
+        )
 
     def batch_dependence(self) -> float:
         """Return column 11: the defect of the first case when all the others are replaced.
 
         Statistics of a population stay those of the cases before.
         """
-        x = self.given.x
+        x = self.layer_inputs.x
         # others by an affine map, so that mean and variance over the cases change, too
-        replaced = replace(self.given, x=torch.cat([x[:1], 2 * x[1:].flip(0) + 1]))
+        replaced = replace(self.layer_inputs, x=torch.cat([x[:1], 2 * x[1:].flip(0) + 1]))
         y, changed = (
-            self._output(given, self.statistics, self.given) for given in (self.given, replaced)
+            self._output_with_statistics(layer_inputs, self.statistics, self.layer_inputs)
+            for layer_inputs in (self.layer_inputs, replaced)
         )
-        return relative_change(changed[:1], y[:1])
+        return relative_max_change(changed[:1], y[:1])
 
     def train_eval_gap(self) -> float:
         """Return column 12: the defect of evaluation against training on the same cases.
 
         Evaluation knows a population that holds other cases too.
         """
-        x = self.given.x
+        x = self.layer_inputs.x
         # with images of x that have another mean and variance: x alone would be its own
         # population, and training and evaluation the same
-        population = replace(self.given, x=torch.cat([x, 2 * x + 1, 1 - x.flip(0)]))
-        training = self._output(self.given, StatisticsSource.BATCH, population)
-        evaluation = self._output(self.given, StatisticsSource.FROZEN, population)
-        return relative_change(evaluation, training)
+        population = replace(self.layer_inputs, x=torch.cat([x, 2 * x + 1, 1 - x.flip(0)]))
+        training = self._output_with_statistics(
+            self.layer_inputs, StatisticsSource.BATCH, population
+        )
+        evaluation = self._output_with_statistics(
+            self.layer_inputs, StatisticsSource.FROZEN, population
+        )
+        return relative_max_change(evaluation, training)
 
 
 class _AsModuleOfLayerInputs(nn.Module):
@@ -187,18 +211,18 @@ class _AsModuleOfLayerInputs(nn.Module):
         super().__init__()
         self.norm = norm
 
-    def forward(self, given: LayerInputs) -> Tensor:
-        return given.output(self.norm)
+    def forward(self, layer_inputs: LayerInputs) -> Tensor:
+        return layer_inputs.output(self.norm)
 
 
 @torch.no_grad()
-def _set_limit_of_power_iteration(norm: SpectralNorm, W: Tensor) -> None:
+def _set_u_to_first_singular_vector(norm: SpectralNorm, W: Tensor) -> None:
     """Set u to the limit of power iteration, the first left singular vector."""
     norm.u.copy_(torch.linalg.svd(W.flatten(1).double(), full_matrices=False)[0][:, 0])
 
 
 @torch.no_grad()
-def _draw_gains(norm: Normalizer, seed: int) -> None:
+def _randomize_gains_and_biases(norm: Normalizer, seed: int) -> None:
     # at the start, 1 and 0, a gain in the wrong place or a missing bias would not be seen
     for number, p in enumerate(norm.parameters()):
         p.copy_(0.5 + uniform(seed, (5, number), *p.shape))
@@ -231,9 +255,9 @@ def measure_table1(
     """
     measured = []
     for name, row in rows.items():
-        given = random_layer_inputs(place=row.layer_kind, seed=seed)
-        layer = NormalizedLayer(row, given, eps=eps, seed=seed)
-        shift = random_shift(given, seed=seed)
+        layer_inputs = random_layer_inputs(place=row.layer_kind, seed=seed)
+        layer = NormalizedLayer(row, layer_inputs, eps=eps, seed=seed)
+        shift = random_shift(layer_inputs, seed=seed)
         defects = [(T.column, T.name, layer.defect(T, DELTA, shift)) for T in TRANSFORMATIONS]
         defects.append((11, "independence of the other cases", layer.batch_dependence()))
         if row.invariance_letters[11] != "-":

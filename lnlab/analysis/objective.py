@@ -13,15 +13,15 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from lnlab.analysis.module_copy import (
     SavedBuffers,
     as_list,
-    batch_norms,
     check_bn_stats,
     check_input,
     check_model,
     check_names,
     check_type,
     copy_module,
-    original_module,
+    find_batch_norms,
     recompute_bn_stats,
+    uncompiled_module,
 )
 from lnlab.threads import in_one_thread
 
@@ -64,11 +64,11 @@ class Objective:
         params: Collection[str] | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        model = original_module(model)
+        model = uncompiled_module(model)
         check_input(x)
         check_type("loss_fn", loss_fn, Callable, "a function of the model's output and y")
         assert loss_fn is not None
-        self.bn_stats, self.loss_fn = _bn_stats(model, bn_stats), loss_fn
+        self.bn_stats, self.loss_fn = _require_bn_stats(model, bn_stats), loss_fn
         self.module = copy_module(model)
         dtype = dtype or analysis_dtype(self.module)
         self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
@@ -180,7 +180,7 @@ class Objective:
             raise
         except RuntimeError as error:
             raise ValueError(f"{once} {error}") from error
-        if _is_once_differentiable(grad):
+        if _is_once_without_nondifferentiable_kernels(grad):
             raise ValueError(once)
 
         @in_one_thread
@@ -203,7 +203,7 @@ class Objective:
         w = self.start if w is None else w
         self.check_vector("w", w)
         w = w.detach().requires_grad_()
-        with torch.enable_grad(), self._differentiable(create_graph):
+        with torch.enable_grad(), self._without_nondifferentiable_kernels(create_graph):
             loss = self(w)
             grad = None
             if loss.requires_grad:
@@ -218,7 +218,7 @@ class Objective:
         return w, loss, grad
 
     @contextmanager
-    def _differentiable(self, create_graph: bool) -> Iterator[None]:
+    def _without_nondifferentiable_kernels(self, create_graph: bool) -> Iterator[None]:
         """Turn off the operators without the derivative that is asked for.
 
         Fused attention has a first derivative alone, and cuDNN's recurrent layers none in
@@ -267,7 +267,7 @@ class Objective:
             raise ValueError(f"{name} gives another loss the second time: {hint}.")
 
 
-class _NoCheckpoint:
+class _CheckpointWithoutRecomputation:
     """A reentrant checkpoint without the recomputation: it cuts gradients as the other does."""
 
     @staticmethod
@@ -281,13 +281,13 @@ class _NoCheckpoint:
 def without_checkpoints() -> Iterator[None]:
     """Keep what a checkpoint would compute again, when the parameters are others already."""
 
-    def keep(*_: object, **__: object) -> Iterator[None]:
+    def run_once(*_: object, **__: object) -> Iterator[None]:
         yield
 
     where = "torch.utils.checkpoint."
     with (
-        patch(f"{where}_checkpoint_without_reentrant_generator", keep),
-        patch(f"{where}CheckpointFunction", _NoCheckpoint),
+        patch(f"{where}_checkpoint_without_reentrant_generator", run_once),
+        patch(f"{where}CheckpointFunction", _CheckpointWithoutRecomputation),
     ):
         yield
 
@@ -318,10 +318,10 @@ def analysis_dtype(module: nn.Module) -> torch.dtype | None:
     return torch.float32 if bits and min(bits) < 32 else None
 
 
-def _bn_stats(model: nn.Module, bn_stats: str | None) -> str | None:
+def _require_bn_stats(model: nn.Module, bn_stats: str | None) -> str | None:
     """Return the source of statistics over cases; a model that has some must be given one."""
     if bn_stats is None:
-        if batch_norms(model):
+        if find_batch_norms(model):
             raise ValueError(
                 f"{type(model).__name__} has batch normalization: choose whose statistics it "
                 'takes, bn_stats="batch" (those of x, as in training), "running" (as in '
@@ -356,7 +356,7 @@ def _varied_parameter_names(
     return names
 
 
-def _is_once_differentiable(grad: Tensor) -> bool:
+def _is_once_without_nondifferentiable_kernels(grad: Tensor) -> bool:
     """Return True if a gradient went through an operator that is differentiable only once.
 
     Torch leaves what is marked so out of the second derivative without a word.

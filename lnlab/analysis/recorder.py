@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
-from lnlab.analysis.module_copy import as_list, check_model, check_names, original_module
+from lnlab.analysis.module_copy import as_list, check_model, check_names, uncompiled_module
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import at_least_float32
 
@@ -45,7 +45,7 @@ def tensor_statistics(tensor: Tensor) -> Row:
     values = at_least_float32(tensor)
     finite, largest = values.reshape(-1), values.new_zeros(1)
     if values.numel():
-        largest = as_matrix(values).abs().amax(0)  # of each unit
+        largest = as_cases_by_units(values).abs().amax(0)  # of each unit
     top = float(largest.max())
     if not isfinite(top):  # cheaper than to look at each of them
         finite = finite[finite.isfinite()]
@@ -71,7 +71,7 @@ def tensor_statistics(tensor: Tensor) -> Row:
     return row | dict(zip(QUANTILES, np.quantile(sample, levels).tolist(), strict=True))
 
 
-def as_matrix(tensor: Tensor) -> Tensor:
+def as_cases_by_units(tensor: Tensor) -> Tensor:
     """Return cases by units (N, H), in at least float32.
 
     Units are along the last axis, in images (B, H, height, width) and kernels along the
@@ -97,7 +97,7 @@ def stable_rank(A: Tensor) -> float:
     return float(gram.trace() / torch.linalg.eigvalsh(gram)[-1])
 
 
-def mean_cosine(A: Tensor) -> float:
+def mean_cosine_of_rows(A: Tensor) -> float:
     """Return the mean cosine of the angle between two rows of a matrix (N, H).
 
     1 if cases cannot be distinguished; NaN for a single row. Rows of zeros are at a right angle
@@ -111,7 +111,7 @@ def mean_cosine(A: Tensor) -> float:
     return float((summed - len(rows)) / (N * (N - 1))) if N > 1 else nan
 
 
-def is_recomputing() -> bool:
+def is_in_backward_pass() -> bool:
     """Return True inside a backward pass, where a checkpoint computes its part again."""
     return torch._C._current_graph_task_id() != -1
 
@@ -122,14 +122,14 @@ class HookContext:
     def __init__(self) -> None:
         self._hooks: list[Any] = []
 
-    def _register(self) -> Iterable[Any]:
+    def _register_hooks(self) -> Iterable[Any]:
         """Register the hooks and yield their handles."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
         if self._hooks:
             raise RuntimeError(f"this {type(self).__name__} is recording already.")
-        self._hooks += self._register()
+        self._hooks += self._register_hooks()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -188,7 +188,7 @@ def record(
         >>> recorder.plot()
     """
     check_model(model)
-    if model is not original_module(model):
+    if model is not uncompiled_module(model):
         raise ValueError(
             "compiled modules run without hooks: record the module that was given to "
             "torch.compile, and train that one while it is recorded."
@@ -246,20 +246,24 @@ class Recorder(HookContext, AnalysisResult):
         self._differentiated: set[tuple[str, int]] = set()
         super().__init__()
 
-    def _register(self) -> Iterator[Any]:
-        yield self.model.register_forward_pre_hook(self._begin, prepend=True)
+    def _register_hooks(self) -> Iterator[Any]:
+        yield self.model.register_forward_pre_hook(self._begin_step, prepend=True)
 
     @property
-    def _is_recording(self) -> bool:
+    def _records_current_mode(self) -> bool:
         return self.model.training or self.evaluation
 
     @property
     def _is_due(self) -> bool:
-        return self._is_recording and self.step % self.every == 0
+        return self._records_current_mode and self.step % self.every == 0
 
-    def _begin(self, model: nn.Module, inputs: tuple) -> None:
+    def _begin_step(self, model: nn.Module, inputs: tuple) -> None:
         """Count a step; hooks of the modules, which slow down every call, are there if due."""
-        if not self._is_recording or is_recomputing() or torch.compiler.is_compiling():
+        if (
+            not self._records_current_mode
+            or is_in_backward_pass()
+            or torch.compiler.is_compiling()
+        ):
             return
         self.step += 1
         for hook in self._hooks[1:]:
@@ -271,50 +275,50 @@ class Recorder(HookContext, AnalysisResult):
         self._differentiated.clear()
         for name, module in self.modules.items():
             if self.what & {"activations", "gradients"}:
-                self._hooks.append(module.register_forward_hook(self._output_hook(name)))
+                self._hooks.append(module.register_forward_hook(self._make_output_hook(name)))
             for key, parameter in module.named_parameters(recurse=False):
                 path = f"{name}.{key}".lstrip(".")
                 if "parameters" in self.what:
-                    self._add((path, "parameters", 0), parameter.detach())
+                    self._add_summary((path, "parameters", 0), parameter.detach())
                 if "gradients" in self.what and parameter.requires_grad:
-                    hook = partial(self._add_gradient, (path, "gradients", 0))
+                    hook = partial(self._add_parameter_gradient, (path, "gradients", 0))
                     self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
 
-    def _output_hook(self, name: str) -> Callable:
+    def _make_output_hook(self, name: str) -> Callable:
         def hook(module: nn.Module, inputs: tuple, output: Any) -> None:
             if not self._is_due or torch.compiler.is_compiling():
                 return
             # a checkpoint computes its part again in the backward pass: the same call, which
             # a reentrant one makes without gradients at first
-            again = is_recomputing()
+            again = is_in_backward_pass()
             key = f"{name}, again" if again else name
             call = self._calls[key] = self._calls.get(key, -1) + 1
             tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
             for i, tensor in enumerate(tensors):
                 path = f"{name}[{i}]" if len(tensors) > 1 else name
                 if "activations" in self.what and not again:
-                    self._add((path, "activations", call), tensor.detach())
+                    self._add_summary((path, "activations", call), tensor.detach())
                 seen = again and (path, call) in self._differentiated
                 if "gradients" in self.what and tensor.requires_grad and not seen:
                     self._differentiated.add((path, call))
-                    tensor.register_hook(self._gradient_hook((path, "gradients", call)))
+                    tensor.register_hook(self._make_gradient_hook((path, "gradients", call)))
 
         return hook
 
-    def _gradient_hook(self, key: Key) -> Callable[[Tensor], None]:
+    def _make_gradient_hook(self, key: Key) -> Callable[[Tensor], None]:
         step = self.step
 
         def hook(gradient: Tensor) -> None:
             if self._hooks:  # nothing of a backward pass that begins after leaving
-                self._add(key, gradient.detach(), step)
+                self._add_summary(key, gradient.detach(), step)
 
         return hook
 
-    def _add_gradient(self, key: Key, parameter: nn.Parameter) -> None:
+    def _add_parameter_gradient(self, key: Key, parameter: nn.Parameter) -> None:
         assert parameter.grad is not None
-        self._add(key, parameter.grad.detach())
+        self._add_summary(key, parameter.grad.detach())
 
-    def _add(self, key: Key, tensor: Tensor, at: int | None = None) -> None:
+    def _add_summary(self, key: Key, tensor: Tensor, at: int | None = None) -> None:
         if is_batchedtensor(tensor):
             raise ValueError(
                 "a stack of models hides its numbers: record one of model.unstack()."
@@ -334,11 +338,11 @@ class Recorder(HookContext, AnalysisResult):
         if not self.what & set(EXTRA) or not tensor.numel():
             return {}
         row: Row = {}
-        A = as_matrix(tensor)
+        A = as_cases_by_units(tensor)
         if "rank" in self.what:
             row["rank"] = stable_rank(A)
         if "cosine" in self.what:
-            row["cosine"] = mean_cosine(A)
+            row["cosine"] = mean_cosine_of_rows(A)
         if "drift" in self.what:
             # of every unit over the cases; in float64, as differences cancel
             var, mean = torch.var_mean(A.double(), dim=0, correction=0)

@@ -49,7 +49,7 @@ class AnalysisResult:
         """Show the figure, in a script in the browser."""
         self.plot().show()
 
-    def _notes(self) -> Iterable[str]:
+    def _lines_above_table(self) -> Iterable[str]:
         """Return the sentences above the printed table."""
         return ()
 
@@ -61,7 +61,7 @@ class AnalysisResult:
             table = self.to_frame().to_string(max_rows=20, line_width=WIDTH)
         except ValueError as error:  # of a recorder that has recorded nothing
             return str(error)
-        return "\n".join([*self._notes(), table])
+        return "\n".join([*self._lines_above_table(), table])
 
     def _html_above_figure(self) -> str:
         """Return what a page has above the figure."""
@@ -69,10 +69,10 @@ class AnalysisResult:
 
     def _repr_html_(self) -> str:
         table = self.to_frame().to_html(max_rows=20, index=False, border=0)
-        return self._html_notes() + table
+        return self._html_lines_above_table() + table
 
-    def _html_notes(self) -> str:
-        lines = "<br>".join(escape(line) for line in self._notes() if line)
+    def _html_lines_above_table(self) -> str:
+        lines = "<br>".join(escape(line) for line in self._lines_above_table() if line)
         return f"<p>{lines}</p>" if lines else ""
 
     def save(self, path: str | Path) -> Path:
@@ -102,27 +102,27 @@ class TextResult(AnalysisResult):
     """The columns that are never wrapped."""
     width = WIDTH
 
-    def _rows(self) -> list[Sequence[str]]:
+    def _table_rows(self) -> list[Sequence[str]]:
         """Return the printed table, its header first."""
         raise NotImplementedError
 
     def __str__(self) -> str:
-        table = text_table(
-            self._rows(), unwrapped_columns=self.unwrapped_columns, width=self.width
+        table = format_text_table(
+            self._table_rows(), unwrapped_columns=self.unwrapped_columns, width=self.width
         )
-        return "\n".join([*self._notes(), *table])
+        return "\n".join([*self._lines_above_table(), *table])
 
     def _repr_html_(self) -> str:
-        header, *rows = self._rows()
+        header, *rows = self._table_rows()
         table = make_frame(rows, columns=list(header)).to_html(index=False, border=0)
-        return self._html_notes() + table
+        return self._html_lines_above_table() + table
 
 
 NARROW = 11
 """The letters to which a column of a printed table may be cut: "approximate" fits into them."""
 
 
-def text_table(
+def format_text_table(
     rows: Sequence[Sequence[str]],
     *,
     unwrapped_columns: Collection[int] = (),

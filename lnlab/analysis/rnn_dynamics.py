@@ -19,7 +19,7 @@ from lnlab.threads import in_one_thread
 
 
 @dataclass(frozen=True)
-class Dynamics(AnalysisResult):
+class RecurrentDynamics(AnalysisResult):
     """Root mean squares at T time steps, each (T,)."""
 
     summed: Tensor  # of the pre-activations W_h h_{t-1} + W_x x_t, before they are normalized
@@ -59,7 +59,7 @@ def hidden_states(cell: Cell, x: Tensor) -> list[tuple[Tensor, ...]]:
 
 @in_one_thread
 @torch.enable_grad()
-def dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> Dynamics:
+def measure_rnn_dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> RecurrentDynamics:
     """Return the sizes of pre-activations, hidden states and gradients at every step of ``x``.
 
     x is (T, B, D), with at least one step; ``seed`` is that of the random function of the last
@@ -81,13 +81,13 @@ def dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> Dynamics:
     with torch.no_grad():
         a = F.linear(h[:-1], cell.W_h) + F.linear(x, cell.W_x)
         summed, hidden = (root_mean_square(s.flatten(1), 1) for s in (a, h[1:]))
-        return Dynamics(summed, hidden, gradient / gradient[-1])
+        return RecurrentDynamics(summed, hidden, gradient / gradient[-1])
 
 
 # Recurrent cells that have one name and are different functions.
 
 
-def make_cells(
+def make_cells_with_weights(
     makers: Mapping[str, Callable[..., Any]], W_x: Tensor, W_h: Tensor, b: Tensor
 ) -> dict[str, Any]:
     """Return a cell of each maker with these weights, and ``b`` in the place of its bias.
@@ -109,7 +109,7 @@ def make_cells(
     return cells
 
 
-def describe_variant(cell: Any) -> dict[str, str]:
+def describe_lstm_variant(cell: Any) -> dict[str, str]:
     """Return how an LSTM cell reads the paper, in a few words for each choice."""
     scopes = {Identity: "no gate", GroupNorm: "each gate by itself"}
     return {

@@ -143,22 +143,25 @@ class RotationRecorder(HookContext, AnalysisResult):
         self._before: dict[str, Tensor] = {}
         super().__init__()
 
-    def _register(self) -> Iterator[Any]:
+    def _register_hooks(self) -> Iterator[Any]:
         self._before.clear()  # of a step that an error ended
-        yield self.optimizer.register_step_pre_hook(self._begin)
-        yield self.optimizer.register_step_post_hook(self._end)
+        yield self.optimizer.register_step_pre_hook(self._before_step)
+        yield self.optimizer.register_step_post_hook(self._after_step)
 
-    def _begin(self, *_: Any) -> None:
+    def _before_step(self, *_: Any) -> None:
         self.step += 1
         if self.step % self.every == 0:
             moving = {n: p for n, (p, *_) in self.parameters.items() if p.grad is not None}
             self._before = {n: p.detach().clone() for n, p in moving.items()}
 
-    def _end(self, *_: Any) -> None:
+    def _after_step(self, *_: Any) -> None:
         for name, before in self._before.items():
             p, group, invariant = self.parameters[name]
             assert p.grad is not None
-            eta, turn = float(group["lr"]), rotation(before, p, p.grad, rows=invariant == ROWS)
+            eta, turn = (
+                float(group["lr"]),
+                rotation_statistics(before, p, p.grad, rows=invariant == ROWS),
+            )
             # a step of eta rotates w as one of eta / ||w||² rotates w / ||w||
             turn["effective"] = eta / turn["norm"] ** 2 if turn["norm"] else torch.inf
             head = {"step": self.step, "name": name, "invariant": invariant, "rate": eta}
@@ -190,7 +193,9 @@ class RotationRecorder(HookContext, AnalysisResult):
 
 
 @torch.no_grad()
-def rotation(w: Tensor, after: Tensor, gradient: Tensor, *, rows: bool) -> dict[str, float]:
+def rotation_statistics(
+    w: Tensor, after: Tensor, gradient: Tensor, *, rows: bool
+) -> dict[str, float]:
     """Return angle, norm, cos(w, gradient) and norm of the gradient, each the rms over rows.
 
     w (any shape) is a parameter, ``after`` the same after a step, ``gradient`` that before it;

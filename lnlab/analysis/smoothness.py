@@ -40,16 +40,16 @@ class GradientSmoothness(AnalysisResult):
     eta: Tensor  # the steps (K,), multiples of the gradient
     loss: float  # at w, before any step
     losses: Tensor  # L(w - eta g) (K,)
-    distances: Tensor  # from g to the gradient there (K,)
-    gradient: float  # the length of g
-    weights: float  # the length of w
+    gradient_distances: Tensor  # from g to the gradient there (K,)
+    gradient_norm: float  # the length of g
+    weight_norm: float  # the length of w
 
     @property
     def beta(self) -> float:
         """The effective smoothness, max distance / (eta ||g||)."""
         # eta ||g|| is the length of the step: this is the Lipschitz constant of the gradient
         # that is seen on this line, so a lower bound of the true one.
-        return float((self.distances / (self.eta * self.gradient)).max())
+        return float((self.gradient_distances / (self.eta * self.gradient_norm)).max())
 
     def summary(self) -> dict[str, float]:
         """Return the numbers of a row of a table, some of which no scale changes.
@@ -60,28 +60,28 @@ class GradientSmoothness(AnalysisResult):
         on the length of w, g scales as 1/||w|| and beta as 1/||w||^2, so that a model with
         longer weights looks smoother and is not.
         """
-        farthest = float(self.distances.max())
+        farthest = float(self.gradient_distances.max())
         return {
             "loss": self.loss,
             "loss_low": float(self.losses.min()),
             "loss_high": float(self.losses.max()),
-            "distance_low": float(self.distances.min()),
+            "distance_low": float(self.gradient_distances.min()),
             "distance_high": farthest,
             "beta": self.beta,
-            "gradient": self.gradient,
-            "weights": self.weights,
-            "relative_step": float(self.eta.max()) * self.gradient / self.weights,
-            "relative_distance": farthest / self.gradient,
-            "scale_free_beta": self.beta * self.weights**2,
+            "gradient": self.gradient_norm,
+            "weights": self.weight_norm,
+            "relative_step": float(self.eta.max()) * self.gradient_norm / self.weight_norm,
+            "relative_distance": farthest / self.gradient_norm,
+            "scale_free_beta": self.beta * self.weight_norm**2,
         }
 
-    def _notes(self) -> list[str]:
+    def _lines_above_table(self) -> list[str]:
         step = self.summary()["relative_step"]
         return [f"effective smoothness: {self.beta:.3g}, of steps up to {step:.1%} of ||w||"]
 
     def to_frame(self) -> Frame:
         """Return one row per step: eta, the loss there, the distance of its gradient from g."""
-        columns = {"eta": self.eta, "loss": self.losses, "distance": self.distances}
+        columns = {"eta": self.eta, "loss": self.losses, "distance": self.gradient_distances}
         return make_frame({name: v.double().numpy() for name, v in columns.items()})
 
     def plot(self) -> Figure:
@@ -139,12 +139,14 @@ def gradient_smoothness(
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     w = objective.start if w is None else w
     loss, g = objective.gradient(w)
-    length, weights = float(vector_norm(g)), float(vector_norm(w))
-    if not 0 < length < inf:
-        raise ValueError(f"the gradient has length {length}: there are no steps along it.")
+    gradient_norm, weight_norm = float(vector_norm(g)), float(vector_norm(w))
+    if not 0 < gradient_norm < inf:
+        raise ValueError(
+            f"the gradient has length {gradient_norm}: there are no steps along it."
+        )
     if eta is None:
         # a step eta g of length 0.01 ||w|| is one of training: it has 1/2 to 4 times that rate
-        eta = step_sizes(RELATIVE_STEP * (weights or 1.0) / length)
+        eta = step_sizes(RELATIVE_STEP * (weight_norm or 1.0) / gradient_norm)
     check_type("eta", eta, Tensor, "a tensor of positive steps, step_sizes(learning_rate)")
     # each from w itself: these are steps that could be taken, not a walk
     at_step = [objective.gradient(w - float(each) * g) for each in eta]
@@ -152,7 +154,7 @@ def gradient_smoothness(
         eta=eta.cpu(),
         loss=loss,
         losses=torch.tensor([value for value, _ in at_step], dtype=torch.float64),
-        distances=torch.stack([vector_norm(g - other) for _, other in at_step]).cpu(),
-        gradient=length,
-        weights=weights,
+        gradient_distances=torch.stack([vector_norm(g - other) for _, other in at_step]).cpu(),
+        gradient_norm=gradient_norm,
+        weight_norm=weight_norm,
     )

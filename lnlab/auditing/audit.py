@@ -144,22 +144,22 @@ class Audit(AnalysisResult):
 
     def __str__(self) -> str:
         findings = [line for f in self.findings for line in ("", str(f))]
-        return "\n".join([*self._notes(), *findings])
+        return "\n".join([*self._lines_above_table(), *findings])
 
-    def _notes(self) -> list[str]:
+    def _lines_above_table(self) -> list[str]:
         not_run = [f"not run: {check}: {why}" for check, why in self.not_run.items()]
         return [f"{self.module}: {self.summary()}", self.about, *not_run]
 
     def conclusion(self) -> str:
         """Return the number of findings, how it was looked at, and what did not run."""
-        return "\n".join(self._notes())
+        return "\n".join(self._lines_above_table())
 
     def _repr_html_(self) -> str:
         table = self.to_frame().drop(columns="claim").to_html(index=False, border=0)
         # the texts begin on the left: JupyterLab has cells end on the right
         left = 'style="text-align: left"'
         table = table.replace("<td>", f"<td {left}>").replace("<th>", f"<th {left}>")
-        return self._html_notes() + table
+        return self._html_lines_above_table() + table
 
     def save(self, path: str | Path) -> Path:
         """Write a page that needs nothing beside it (``.html``), or the findings as a table.

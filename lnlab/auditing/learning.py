@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from lnlab.analysis.hessian import extreme_eigenvalues
-from lnlab.analysis.internal_covariate_shift import group_by_layer
-from lnlab.analysis.invariances import USUAL, Change, convolves, list_changes
-from lnlab.analysis.magnitudes import EXACT, relative_change, root_mean_square, vector_norm
+from lnlab.analysis.internal_covariate_shift import group_parameter_names_by_layer
+from lnlab.analysis.invariances import USUAL, Change, is_convolution, list_changes
+from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square, vector_norm
 from lnlab.analysis.module_copy import (
     ModuleCopy,
     Replacement,
     Weight,
-    batch_norms,
+    find_batch_norms,
     find_weights,
 )
 from lnlab.analysis.norm_gradients import (
@@ -29,7 +29,7 @@ from lnlab.analysis.norm_gradients import (
     record_norm_calls,
 )
 from lnlab.analysis.norm_identity import NormReport
-from lnlab.analysis.recorder import as_matrix, mean_cosine, stable_rank
+from lnlab.analysis.recorder import as_cases_by_units, mean_cosine_of_rows, stable_rank
 from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
     CannotCheck,
@@ -133,7 +133,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
     # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
     nonzero = subject.with_nonzero_weights
     evaluated, base = nonzero.copy(), nonzero.outputs_and_activations()
-    without_eps = evaluated.without(eps=True)
+    without_eps = evaluated.copy_without(eps=True)
     if without_eps is not None:
         seen = without_eps.run()
         if bool(seen.y.isfinite().all()):  # where nothing varies it is 0/0
@@ -149,7 +149,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
     }
     changes = {
         (change.where, change.transformation.column): change
-        for change in list_changes(weights.values(), evaluated, base.called)
+        for change in list_changes(weights.values(), evaluated, base.called_modules)
     }
     holds: dict[str, set[Table1Column]] = {name: set() for name in possible}
 
@@ -189,7 +189,7 @@ def _gradient_cosines_by_column(
         return a
 
     def add_cosines(weight: Weight, grad_W: Tensor) -> None:
-        image = convolves(evaluated.module.get_submodule(weight.owner))
+        image = is_convolution(evaluated.module.get_submodule(weight.owner))
         of_units = grad_W.movedim(1 if image else -1, 0)
         for column, g in ((7, grad_W), (8, of_units)):
             g = g.flatten(1)
@@ -201,7 +201,9 @@ def _gradient_cosines_by_column(
         for w in weights.values()
         if w.makes_pre_activations
     }
-    grads = evaluated.gradients(random_projection, Replacement(evaluated.x, shifts=shifts))
+    grads = evaluated.gradients(
+        random_projection, Replacement(evaluated.x, pre_activation_changes=shifts)
+    )
     for name, weight in weights.items():
         g, W = (
             v.movedim(weight.unit_axis, 0).flatten(1)
@@ -242,9 +244,9 @@ def _changes_without_effect(
             usual = USUAL if change.transformation.is_scaling else 1.0
             new = change.replacement(evaluated, size * usual * (1 + number % 7 / 10))
             weights |= new.weights
-            shifts |= new.shifts
+            shifts |= new.pre_activation_changes
         changed = evaluated.run(Replacement(evaluated.x, weights, shifts)).y
-        if not relative_change(changed, y) <= EXACT[precision]:
+        if not relative_max_change(changed, y) <= EXACT[precision]:
             break
     else:
         return list(changes)
@@ -345,8 +347,8 @@ def check_activations(subject: AuditSubject) -> Findings:
         severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
         values = {"part": worst["where"], "times": three_digits(worst["outlier"])}
         yield make_finding("outlier-channel", where, severity, **values)
-    X = as_matrix(subject.x.double())
-    inputs_are_alike = bool((X[:1] == X).all()) or mean_cosine(X) > ALIKE
+    X = as_cases_by_units(subject.x.double())
+    inputs_are_alike = bool((X[:1] == X).all()) or mean_cosine_of_rows(X) > ALIKE
     alike = [row for row in rows if row["cosine"] > ALIKE and row["units"] > FEW_UNITS]
     if alike and not inputs_are_alike:
         # of a gate, or of a branch beside which others pass, that is nothing bad
@@ -391,7 +393,7 @@ def _is_layer_with_matrix_output(call: ModuleCall) -> bool:
 
 
 def _activation_row(call: ModuleCall) -> dict:
-    A = as_matrix(call.outputs[0])
+    A = as_cases_by_units(call.outputs[0])
     finite = bool(A.isfinite().all())
     channels = root_mean_square(A, 0)
     median, top = float(channels.median()), float(channels.max())
@@ -403,7 +405,7 @@ def _activation_row(call: ModuleCall) -> dict:
         "rank": stable_rank(A) if finite and top else math.nan,
         "of": min(A.shape),
         "units": A.shape[1],
-        "cosine": mean_cosine(A),
+        "cosine": mean_cosine_of_rows(A),
         "finite": finite,
     }
 
@@ -422,7 +424,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     objective = subject.objective
     norms = _gradient_norms(subject)
     sizes = {n: float(vector_norm(w)) for n, w in objective.unflatten(objective.start).items()}
-    names = [name for name in group_by_layer(objective) if name in norms]
+    names = [name for name in group_parameter_names_by_layer(objective) if name in norms]
     if not names:
         raise CannotCheck("no parameter is trained.")
     rows = [
@@ -656,7 +658,7 @@ def check_precision(subject: AuditSubject) -> Findings:
         raise CannotCheck(RANDOM)
     if subject.output_precision is torch.bfloat16:
         raise CannotCheck(HALF)
-    norms = [n for n in batch_norms(subject.module) if hasattr(n, "running_var")]
+    norms = [n for n in find_batch_norms(subject.module) if hasattr(n, "running_var")]
     if norms and all(
         not n.running_mean.any() and bool((n.running_var == 1).all()) for n in norms
     ):
@@ -691,4 +693,4 @@ def _output_error_and_remark(
     if not bool(low.isfinite().all()):
         return math.inf, "not finite"
     is_tiny = dtype.is_floating_point and float(exact_y.abs().max()) < torch.finfo(dtype).tiny
-    return relative_change(low.double(), exact_y), "underflow" if is_tiny else ""
+    return relative_max_change(low.double(), exact_y), "underflow" if is_tiny else ""

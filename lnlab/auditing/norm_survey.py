@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.norm_identity import NOTHING, Divisor, NormReport, identify_norm
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import Frame, TextResult, make_frame
@@ -118,11 +118,11 @@ class NormClassSurvey(TextResult):
         """Return one row per class."""
         return make_frame(self.classes).assign(package=f"{self.package} {self.version}")
 
-    def _notes(self) -> list[str]:
+    def _lines_above_table(self) -> list[str]:
         counts = Counter(c.status for c in self.classes)
         return [f"{self.package} {self.version}", *(f"{s}: {n}" for s, n in counts.items())]
 
-    def _rows(self) -> list[Sequence[str]]:
+    def _table_rows(self) -> list[Sequence[str]]:
         columns = ("status", "computes", "gain", "eps", "transfers")
         rows = sorted(self.classes, key=lambda c: STATUSES.index(c.status))
         return [
@@ -329,7 +329,7 @@ def describe_activation(complete: nn.Module, without_activation: nn.Module, x: T
         removed = isinstance(without_activation.get_submodule(name), nn.Identity)
         if removed and name != "drop" and not isinstance(child, nn.Identity):
             after = (
-                relative_change(complete(x.clone()), child(without_activation(x.clone())))
+                relative_max_change(complete(x.clone()), child(without_activation(x.clone())))
                 < 1e-5
             )
             kind = type(child).__name__
@@ -379,7 +379,7 @@ def _make_norm_class(
         summarize_operator(report, module, x) + activation_words,
         gain,
         "" if report.divisor is None else describe_eps(report.divisor),
-        report.float32,
+        report.computes_in_float32,
         bfloat16_error(module, x),
         input=str(tuple(x.shape)),
     )

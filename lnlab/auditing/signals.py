@@ -15,7 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.activations import NONLINEARITIES, is_known_norm
-from lnlab.analysis.magnitudes import relative_change, root_mean_square
+from lnlab.analysis.magnitudes import relative_max_change, root_mean_square
 from lnlab.analysis.module_copy import SUMMING, Replacement, deepcopy_module
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
@@ -249,7 +249,7 @@ def _answer_leak_finding(subject: AuditSubject) -> Finding | None:
     axes = [i for i, n in enumerate(before.shape) if i and n == steps]
     if len(axes) != 1:
         return None
-    change = relative_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
+    change = relative_max_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
     if not subject.is_more_than_rounding(change):
         return None
     return make_finding("answer-leaks", change=three_digits(change))
@@ -282,7 +282,7 @@ def _ignored_input_share(subject: AuditSubject) -> float:
 
     def has_effect(other: Tensor) -> bool:
         changed = evaluated.run(Replacement(other)).y
-        return subject.is_more_than_rounding(relative_change(changed, y))
+        return subject.is_more_than_rounding(relative_max_change(changed, y))
 
     if x.is_floating_point():
         if "" not in subject.projection_gradients:
@@ -304,7 +304,7 @@ def _ignored_input_share(subject: AuditSubject) -> float:
         for case, block in enumerate(blocks):
             other[case, block] = rolled[case, block]
         changed = evaluated.run(Replacement(other)).y
-        changes = [relative_change(changed[i], y[i]) for i in range(len(blocks))]
+        changes = [relative_max_change(changed[i], y[i]) for i in range(len(blocks))]
         pairs = zip(blocks, changes, strict=True)
         blocks = [block for block, change in pairs if not subject.is_more_than_rounding(change)]
     unseen = 0
@@ -335,7 +335,7 @@ def _padding_findings(subject: AuditSubject) -> Findings:
         )
     except ValueError:  # the module takes one length
         return
-    if y.shape == more.shape and subject.is_more_than_rounding(relative_change(more, y)):
+    if y.shape == more.shape and subject.is_more_than_rounding(relative_max_change(more, y)):
         yield make_finding("padding-read", share=f"{share:.0%}")
     for call in subject.first_calls:
         if isinstance(call.module, TorchNorm) and call.inputs and call.inputs[0].dim() == 3:
@@ -553,9 +553,11 @@ def _unrepeatable_evaluation_finding(subject: AuditSubject) -> Finding | None:
             return None
         again = evaluate(1)
     if not torch.equal(other, again):
-        return make_finding("state-kept", change=three_digits(relative_change(again, other)))
+        return make_finding(
+            "state-kept", change=three_digits(relative_max_change(again, other))
+        )
     return make_finding(
-        "random-in-evaluation", change=three_digits(relative_change(other, first))
+        "random-in-evaluation", change=three_digits(relative_max_change(other, first))
     )
 
 

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from lnlab.analysis.activations import Activation, count_dead_units, is_known_norm
-from lnlab.analysis.magnitudes import max_abs, relative_change
+from lnlab.analysis.magnitudes import max_abs, relative_max_change
 from lnlab.analysis.module_copy import (
     ModuleCopy,
     Replacement,
-    batch_norms,
     copy_module,
     deepcopy_module,
+    find_batch_norms,
 )
 from lnlab.analysis.norm_identity import NOTHING, ROLES
 from lnlab.analysis.random import normal
@@ -243,7 +243,7 @@ def _share_of_variances_below_eps(norms: NormGroup, call: ModuleCall) -> float:
     eps, report = eps_of(call.module), norms.report
     if report is None or report.kind == NOTHING or report.over is None or not eps > 0:
         return 0.0
-    a, axes = report.over.grouped(call.inputs[0]), report.over.grouped_axes
+    a, axes = report.over.split_into_groups(call.inputs[0]), report.over.grouped_axes
     square = a.square().mean(axes) if report.kind == "RMSNorm" else a.var(axes, correction=0)
     return float((square < eps).double().mean())
 
@@ -434,7 +434,7 @@ class ParameterEffectTest:
                 state, self._replace_masked_numbers(masks, draw)
             )
             if self.subject.is_more_than_rounding(
-                relative_change(changed, self.unchanged[state])
+                relative_max_change(changed, self.unchanged[state])
             ):
                 return True
         return False
@@ -525,7 +525,7 @@ def check_dependent_cases(subject: AuditSubject) -> Findings:
         others = _last_calls(subject.trace_with_statistics("running", case=n))
         for name in calls.keys() & others.keys():
             changes_of_case = [
-                relative_change(b[n], a[n])
+                relative_max_change(b[n], a[n])
                 for a, b in zip(calls[name].outputs, others[name].outputs, strict=False)
                 if a.is_floating_point() and a.dim() and len(a) == batch_size == len(b)
                 if a.shape == b.shape
@@ -535,7 +535,9 @@ def check_dependent_cases(subject: AuditSubject) -> Findings:
         if "" in changes and has_one_input and not subject.is_random:
             # the inputs are equal now, and so are to be the outputs
             outputs = [v for v in others[""].outputs if v.dim() and len(v) == batch_size]
-            by_index = max(by_index, *(relative_change(v, v[n].expand_as(v)) for v in outputs))
+            by_index = max(
+                by_index, *(relative_max_change(v, v[n].expand_as(v)) for v in outputs)
+            )
     if "" not in changes:
         raise CannotCheck(
             "no output has one entry for each example; examples are the first axis of inputs."
@@ -614,18 +616,18 @@ sigmas), or whose variance is larger or smaller by this power of e."""
 
 def check_running_statistics(subject: AuditSubject) -> Findings:
     """Find how far running statistics are from those of this input, and what it costs."""
-    if not batch_norms(subject.module):
+    if not find_batch_norms(subject.module):
         raise CannotCheck("no part remembers statistics over cases.")
     if subject.bn_stats != "batch":
         raise CannotCheck("the module cannot be evaluated as in training on this input.")
-    norms = {id(module) for module in batch_norms(subject.trace.module)}
+    norms = {id(module) for module in find_batch_norms(subject.trace.module)}
     calls = [
         call
         for call in subject.first_calls
         if id(call.module) in norms and hasattr(call.module, "running_var")
     ]
     rows = [row for row in map(_running_statistics_row, calls) if row]
-    gap = relative_change(
+    gap = relative_max_change(
         subject.outputs_and_activations("running").y, subject.outputs_and_activations("batch").y
     )
     subject.keep_check_data(rows, f"evaluation differs by {gap:.2g}.")

@@ -28,7 +28,7 @@ from lnlab.analysis.module_copy import (
     check_type,
     copy_module,
     deepcopy_module,
-    original_module,
+    uncompiled_module,
 )
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.random import normal
@@ -265,7 +265,7 @@ def copy_with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tenso
         TypeError: where the call has no tensor.
         ValueError: where the module cannot be copied, or a tensor is empty or holds NaN.
     """
-    parameters = original_module(module).named_parameters()
+    parameters = uncompiled_module(module).named_parameters()
     trained = {name for name, p in parameters if p.requires_grad}
     copy = copy_module(module)
     for name, p in copy.named_parameters():
@@ -531,7 +531,7 @@ class AuditSubject:
         check_model(model)
         if loss_fn is not None:
             check_type("loss_fn", loss_fn, Callable, "a function of what the model returns")
-        self.given = original_module(model)
+        self.given = uncompiled_module(model)
         self.name = type(self.given).__name__
         self.trainable = {name: p.requires_grad for name, p in self.given.named_parameters()}
         self.original, self.x = copy_with_one_input(model, Call.from_inputs(inputs))
@@ -654,7 +654,7 @@ class AuditSubject:
     @cached_property
     def measured_output_precision(self) -> torch.dtype:
         """The same, found by small steps: what cancels inside leaves fewer digits."""
-        return self.copy().precision
+        return self.copy().effective_output_dtype
 
     @property
     def rounding_threshold(self) -> float:

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as TorchBatchOrInstanceNorm
 
-from lnlab.analysis.magnitudes import relative_change
-from lnlab.analysis.module_copy import check_type, original_module
+from lnlab.analysis.magnitudes import relative_max_change
+from lnlab.analysis.module_copy import check_type, uncompiled_module
 from lnlab.analysis.result import Frame, TextResult, make_frame
 from lnlab.auditing.finding import count_in_words
 from lnlab.auditing.subject import AuditSubject, Call
@@ -267,10 +267,10 @@ class SwapPlan(TextResult):
         parts = count_in_words(len(self.replacements), "part")
         return f"{parts} exchanged; parameters {before:,} → {after:,}{outputs}"
 
-    def _notes(self) -> list[str]:
+    def _lines_above_table(self) -> list[str]:
         return [self.summary()]
 
-    def _rows(self) -> list[Sequence[str]]:
+    def _table_rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("part", "old", "new", "kept", "lost", "fresh")]
         for e in self.replacements:
             kept = ", ".join(f"{n} ← {o}" if n != o else n for n, o in e.copied_from.items())
@@ -283,7 +283,7 @@ class SwapPlan(TextResult):
 
     def to_frame(self) -> Frame:
         """Return one row for each module that is swapped."""
-        header, *rows = self._rows()
+        header, *rows = self._table_rows()
         return make_frame(rows, header)
 
 
@@ -315,7 +315,7 @@ def swap(model: nn.Module, rules: Rules, x: Any = None) -> SwapPlan:
     """
     check_type("rules", rules, Mapping, "{nn.BatchNorm2d: nn.GroupNorm}, by class or name")
     before = None if x is None else AuditSubject(model, Call.from_inputs(x))
-    new = deepcopy(original_module(model))
+    new = deepcopy(uncompiled_module(model))
     chosen = _match_rules(new, rules)
     spaces = {} if before is None else _spatial_axes(before)
     made: dict[int, nn.Module] = {}
@@ -419,4 +419,4 @@ def _output_change(before: AuditSubject, new: nn.Module, x: Any) -> float:
     y, z = before.output_as_tensor(before.output), after.output_as_tensor(after.output)
     if y.shape != z.shape:
         raise CannotSwap(f"the output is {tuple(z.shape)} and was {tuple(y.shape)}.")
-    return relative_change(z, y)
+    return relative_max_change(z, y)

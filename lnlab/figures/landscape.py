@@ -175,8 +175,9 @@ def centre_marker(landscape: Landscape) -> go.Scatter3d:
     """Return the marker of w, in the middle of a plane."""
     zero = np.zeros(1)
     return go.Scatter3d(
-        x=zero, y=zero, z=zero + float(np.log10(landscape.centre)), mode="markers", name="w",
-        text=[f"{landscape.centre:.3g}"], hovertemplate="w: %{text} nats<extra></extra>",
+        x=zero, y=zero, z=zero + float(np.log10(landscape.centre_loss)), mode="markers",
+        name="w", text=[f"{landscape.centre_loss:.3g}"],
+        hovertemplate="w: %{text} nats<extra></extra>",
         marker={"size": 5, "color": VERMILLION}, showlegend=False,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import ipywidgets
 import numpy as np
 import torch
 
-from lnlab.analysis.magnitudes import EXACT, relative_change
+from lnlab.analysis.magnitudes import EXACT, relative_max_change
 from lnlab.analysis.normalized_layer import (
     NormalizedLayer,
     cast,
@@ -212,7 +212,7 @@ def uses_batch_statistics(row: TableRow) -> bool:
 @lru_cache(maxsize=20_000)
 def invariance_defect(layer: NormalizedLayer, column: int, signed_delta: float) -> float:
     """Return the defect of a layer: :mod:`lnlab.analysis.normalized_layer`."""
-    shift = signed_delta * fixed_random_shift(layer.given.x.dtype)
+    shift = signed_delta * fixed_random_shift(layer.layer_inputs.x.dtype)
     return layer.defect(TRANSFORMATIONS[column - 1], signed_delta, shift)
 
 
@@ -225,13 +225,13 @@ def before_and_after_traces(
     Of a change of one unit or one case only that unit or case is drawn.
     """
     touched: Any = {3: (slice(None), 0), 6: (0,)}.get(column, ())
-    vector = signed_delta * fixed_random_shift(layer.given.x.dtype)
-    y = layer.output(TRANSFORMATIONS[column - 1](layer.given, signed_delta, vector))
+    vector = signed_delta * fixed_random_shift(layer.layer_inputs.x.dtype)
+    y = layer.output(TRANSFORMATIONS[column - 1](layer.layer_inputs, signed_delta, vector))
     before, after = (v[touched].flatten().double().numpy() for v in (layer.y, y))
     limit = output_axis_limit(layer.row)
     (x, first), (_, second) = histogram_outline(before, limit), histogram_outline(after, limit)
     peak = first.max() or 1.0  # so that a picture of few values is as high
-    change = relative_change(y, layer.y)
+    change = relative_max_change(y, layer.y)
     words = (
         "unchanged"
         if change < EXACT[y.dtype]

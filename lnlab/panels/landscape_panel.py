@@ -186,7 +186,7 @@ def landscape(
         depends = trained.uses_batch_statistics(settings.network)
         figure = lines_figure(lines, settings.network, depends)
         largest = max(float(line.losses.max()) for line in lines)
-        losses = lines[0].centre, trained.loss_after_training(settings.network), largest
+        losses = lines[0].centre_loss, trained.loss_after_training(settings.network), largest
         middle, end, largest = map(format_number, losses)
         sentence = (
             f"Loss at the re-scaled weights w: {middle} nats (at the trained weights, in "
@@ -247,7 +247,7 @@ def lines_figure(
         ))  # fmt: skip
     data.append(trace(
         "scatter", "w", mode="markers", marker={"color": INK, "size": 10}, x=np.zeros(1),
-        y=np.full(1, lines[0].centre), hovertemplate="w: %{y:.3g}<extra></extra>",
+        y=np.full(1, lines[0].centre_loss), hovertemplate="w: %{y:.3g}<extra></extra>",
     ))  # fmt: skip
     x = {
         "range": [-edge, edge],

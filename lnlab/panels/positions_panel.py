@@ -34,9 +34,9 @@ LABELS = {
 """The fields of the settings, and the labels of their controls."""
 
 WORDS = {
-    "on": "fraction of pictures in which a unit is on",
+    "active_fraction": "fraction of pictures in which a unit is on",
     "mean": "|mean − mean of the map|, in standard deviations",
-    "deviation": "standard deviation, divided by that of the map",
+    "std": "standard deviation, divided by that of the map",
 }
 """The titles of the maps, by statistic."""
 
@@ -96,12 +96,13 @@ def positions(
 
     def draw(settings: PositionsPanelSettings) -> TitledFigure:
         key = astuple(settings)
-        it = contrasts[key]
+        contrast = contrasts[key]
+        border, center = 100 * contrast.border_active, 100 * contrast.center_active
         sentence = (
-            f"On average over the units, a unit is on in {100 * it.border:.0f} % of pictures "
-            f"at the border of its map, and in {100 * it.middle:.0f} % in the middle. A unit's "
+            f"On average over the units, a unit is on in {border:.0f} % of pictures "
+            f"at the border of its map, and in {center:.0f} % in the middle. A unit's "
             "mean pre-activations at the border and in the middle differ by "
-            f"{format_number(it.shift)} standard deviations."
+            f"{format_number(contrast.border_shift)} standard deviations."
         )
         which = f"{settings.layer}, norm {settings.norm}, padding {settings.padding}"
         title = f"{which}, {settings.training_stage}"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lnlab.analysis.random import normal
-from lnlab.analysis.rnn_dynamics import Dynamics, dynamics
+from lnlab.analysis.rnn_dynamics import RecurrentDynamics, measure_rnn_dynamics
 from lnlab.figures.style import (
     EDGE,
     base_layout,
@@ -101,13 +101,15 @@ def dynamics_on_fixed_inputs(
     input_weight_scale: float,
     gain: float,
     steps: int,
-) -> Dynamics:
-    """Return :func:`~lnlab.analysis.rnn_dynamics.dynamics` on inputs always the same."""
+) -> RecurrentDynamics:
+    """Return the dynamics (:func:`.measure_rnn_dynamics`) on inputs that are always equal."""
     x = normal(0, 5, max(STEPS), CASES, INPUTS)[:steps]
-    return dynamics(make_cell(name, cell, recurrent_weight_scale, input_weight_scale, gain), x)
+    return measure_rnn_dynamics(
+        make_cell(name, cell, recurrent_weight_scale, input_weight_scale, gain), x
+    )
 
 
-def measure_dynamics(settings: RecurrencePanelSettings) -> dict[str, Dynamics]:
+def measure_dynamics(settings: RecurrencePanelSettings) -> dict[str, RecurrentDynamics]:
     """Return summed inputs, hidden states and gradients under each normalizer."""
     gains = {name: 1.0 if name == "none" else settings.gain for name in settings.normalizers}
     return {
@@ -154,7 +156,7 @@ def draw(settings: RecurrencePanelSettings) -> TitledFigure:
     return TitledFigure(figure, title, text)
 
 
-def leaves_axis(dynamics_of_net: Dynamics) -> bool:
+def leaves_axis(dynamics_of_net: RecurrentDynamics) -> bool:
     """Return True if some line of a network leaves its axis."""
     return any(
         bool(((values < 10.0**low) | (values > 10.0**high)).any())
@@ -164,7 +166,7 @@ def leaves_axis(dynamics_of_net: Dynamics) -> bool:
     )
 
 
-def recurrence_figure(dynamics_by_norm: Mapping[str, Dynamics]) -> Figure:
+def recurrence_figure(dynamics_by_norm: Mapping[str, RecurrentDynamics]) -> Figure:
     """Return three subplots over the time steps: a line for each normalizer."""
     styles, data, notes = thinning_line_styles(dynamics_by_norm), [], []
     layout = base_layout(400, 50, 12, 62, 46)

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from lnlab.analysis.rnn_dynamics import dynamics
+from lnlab.analysis.rnn_dynamics import measure_rnn_dynamics
 from lnlab.data import Images
 from lnlab.nn import (
     CELL_INITS,
@@ -72,7 +72,7 @@ class DigitReader(nn.Module):
         It is :attr:`.Dynamics.gradient_factor` in evaluation mode, in float64.
         """
         cell = deepcopy(self.layer.cells[0]).double().eval()
-        return dynamics(cell, self.split_into_steps(x).to(cell.W_h)).gradient_factor
+        return measure_rnn_dynamics(cell, self.split_into_steps(x).to(cell.W_h)).gradient_factor
 
 
 @dataclass(frozen=True)

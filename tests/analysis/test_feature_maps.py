@@ -53,7 +53,7 @@ def test_maps_are_what_sums_over_the_cases_give(norm, cases, net, randomize):
         on = (norms(a[name]) > 0).double().mean(0)
         expected = on, a[name].mean(0), a[name].std(0, correction=0)
         torch.testing.assert_close((*vars(found[name]).values(),), expected)
-    assert found["second"].on.shape == (4, 3, 4)
+    assert found["second"].active_fraction.shape == (4, 3, 4)
 
 
 def test_a_deviation_far_from_0_is_not_lost(net):
@@ -61,7 +61,7 @@ def test_a_deviation_far_from_0_is_not_lost(net):
     x = 1e8 + torch.randn(50, 2, 6, 8)
     a = F.conv2d(x, model.first.W, padding=1)
     # float64 leaves 1e-8 of 1e8
-    found = map_statistics(model, x, layers=["first"])["first"].deviation
+    found = map_statistics(model, x, layers=["first"])["first"].std
     torch.testing.assert_close(found, a.std(0, correction=0), rtol=1e-6, atol=0)
     with pytest.raises(ValueError, match=r"no layer of lnlab.nn is called \['logits'\]"):
         map_statistics(model, x, layers=["logits"])

@@ -53,9 +53,9 @@ def test_errors_are_residuals_which_bound_how_far_the_nearest_eigenvalue_is():
     H = dense(objective)
     for steps in (2, 4, 8, 12):
         found = extreme_eigenvalues(objective, count=2, steps=steps, tolerance=0.0)
-        assert found.products == steps
+        assert found.product_count == steps
         residuals = (found.vectors @ H - found.largest[:, None] * found.vectors).norm(dim=1)
-        torch.testing.assert_close(found.errors, residuals, rtol=1e-6, atol=1e-12)
+        torch.testing.assert_close(found.largest_errors, residuals, rtol=1e-6, atol=1e-12)
         nearest = (torch.linalg.eigvalsh(H) - found.smallest).abs().min()
         assert nearest <= found.smallest_error + 1e-12
 

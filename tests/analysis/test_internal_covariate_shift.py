@@ -8,7 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import lnlab.nn
-from lnlab.analysis.internal_covariate_shift import covariate_shift, group_by_layer
+from lnlab.analysis.internal_covariate_shift import (
+    covariate_shift,
+    group_parameter_names_by_layer,
+)
 from lnlab.analysis.objective import Objective
 from tests.analysis.models import three_layers
 
@@ -51,7 +54,7 @@ def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
             below[lower] = copy.deepcopy(moved[lower])
         G, shifted = (gradient(m, x, y, m[layer]) for m in (module, below))
         assert shift.distance == pytest.approx(float((G - shifted).norm()), abs=1e-15)
-        assert shift.relative == pytest.approx(shift.distance / float(G.norm()))
+        assert shift.relative_distance == pytest.approx(shift.distance / float(G.norm()))
         assert shift.cosine == pytest.approx(float(F.cosine_similarity(G, shifted, dim=0)))
     assert shifts[0][1:3] == (0, 0)
     assert shifts[2].distance > 1e-4
@@ -74,7 +77,7 @@ class Backwards(nn.Module):
 def test_layers_stand_in_the_order_of_their_calls():
     module, (x, y) = Backwards(), batch()
     found = objective(module, x, y)
-    assert list(group_by_layer(found)) == [
+    assert list(group_parameter_names_by_layer(found)) == [
         "first.weight", "middle.in_proj_weight", "middle.out_proj.weight", "last.weight"
     ]  # fmt: skip
     moved = dict(stepped(module, x, y).named_parameters())

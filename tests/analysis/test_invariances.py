@@ -98,7 +98,7 @@ def test_eps_is_approximate_with_its_knee():
     var = (x @ layer.W.detach().T).var(1, correction=0)
     knees = (eps / var).sqrt()
     # The defect weighs each case by its largest output.
-    assert float(knees.min()) < v.knee < 1.2 * float(knees.max())
+    assert float(knees.min()) < v.knee_delta < 1.2 * float(knees.max())
     largest = max(defect for delta, defect in v.curve if delta > 1)
     assert largest < v.defect * 1.5
     assert largest < 1e-4
@@ -133,9 +133,9 @@ def test_shut_units_are_seen_whatever_shuts_them(f):
 
     report = check_invariances(Net(), torch.randn(B, D), columns=[2])
     (v,) = (v for v in report.invariances if v.where == "dense.weight")
-    assert (v.grade, v.inside) == (Grade.NOT_JUDGED, Grade.BROKEN)
+    assert (v.grade, v.inside_grade) == (Grade.NOT_JUDGED, Grade.BROKEN)
     assert "12 of 12 units are shut (constant) for all examples, at" in str(report)
-    assert list(report.dead.values()) == [(H, H)]
+    assert list(report.dead_units.values()) == [(H, H)]
 
 
 # What modules do and people give.
@@ -185,8 +185,8 @@ def test_an_input_that_nothing_depends_on_is_said():
     nn.init.zeros_(net[0].weight)
     report = check_invariances(net, torch.randn(B, D))
     assert {v.where for v in report.invariances} == {"0.weight"}
-    assert report.not_tried["x"] == "nothing that can be seen depends on it"
-    assert report.not_tried["0.weight W → δW"] == "it changes nothing: 0.weight is 0"
+    assert report.reasons_not_tried["x"] == "nothing that can be seen depends on it"
+    assert report.reasons_not_tried["0.weight W → δW"] == "it changes nothing: 0.weight is 0"
     assert {v.column for v in report.invariances} == {2, 7, 8, 10}
 
 

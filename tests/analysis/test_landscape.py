@@ -47,7 +47,7 @@ def test_every_point_is_the_loss_there(make, bn_stats):
         for j, b in enumerate(drawn.coordinates[1]):
             there = loss.value(loss.start + a * directions[0] + b * directions[1])
             assert drawn.losses[i, j] == pytest.approx(there, rel=1e-12)  # other order
-    assert drawn.losses[2, 2] == pytest.approx(drawn.centre, rel=1e-12)
+    assert drawn.losses[2, 2] == pytest.approx(drawn.centre_loss, rel=1e-12)
     assert drawn.bn_stats == bn_stats
     frame = drawn.to_frame()
     assert frame["loss"].tolist() == drawn.losses.flatten().tolist()
@@ -82,11 +82,11 @@ def test_a_line_goes_from_one_solution_to_the_other():
 def test_readout_answers_whether_the_plot_is_right():
     loss = objective(plain())
     drawn = loss_landscape(loss, points=5, extent=0.5, seed=4)
-    answer = drawn.summary(training_loss=drawn.centre + 0.25)
+    answer = drawn.summary(training_loss=drawn.centre_loss + 0.25)
     assert answer["centre - loss of the training"] == pytest.approx(-0.25)
     assert answer["statistics over cases"] == "batch"
     assert answer["largest loss on the grid"] == drawn.losses.max()
     assert (answer["seed of the directions"], answer["cases"]) == (4, 30)
     drawn = evaluate_grid(loss, random_directions(loss, 1), [torch.linspace(-3, 1, 5)])
     reach = drawn.summary()["reach of direction 1, in lengths of w"]
-    assert reach == pytest.approx(3 * drawn.lengths[0] / drawn.weights)
+    assert reach == pytest.approx(3 * drawn.direction_norms[0] / drawn.weight_norm)

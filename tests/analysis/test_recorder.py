@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from lnlab.analysis.recorder import (
     choose_modules,
-    mean_cosine,
+    mean_cosine_of_rows,
     record,
     stable_rank,
     tensor_statistics,
@@ -72,7 +72,7 @@ def test_small_and_large_float32_numbers_are_summed_up_as_in_float64(exponent):
     assert row["q25"] == pytest.approx(float(wide.quantile(0.25)), rel=1e-5, abs=0)
     s = torch.linalg.svdvals(wide)
     assert stable_rank(a) == pytest.approx(float(s.square().sum() / s[0] ** 2), rel=1e-5)
-    assert mean_cosine(a) == pytest.approx(mean_cosine(wide), rel=1e-4)
+    assert mean_cosine_of_rows(a) == pytest.approx(mean_cosine_of_rows(wide), rel=1e-4)
 
 
 def test_units_of_a_picture_are_its_channels():

@@ -15,8 +15,8 @@ from lnlab.analysis.landscape import linear_interpolation
 from lnlab.analysis.norm_gradients import gradient_norms
 from lnlab.analysis.normalized_layer import measure_table1
 from lnlab.analysis.objective import Objective
-from lnlab.analysis.result import text_table
-from lnlab.analysis.rnn_dynamics import dynamics
+from lnlab.analysis.result import format_text_table
+from lnlab.analysis.rnn_dynamics import measure_rnn_dynamics
 from lnlab.analysis.rotation import scale_invariant_weights
 from lnlab.nn.table1 import ROWS
 
@@ -66,7 +66,7 @@ def maps(d):
 
 def over_time(d):
     torch.manual_seed(0)
-    return dynamics(lnlab.nn.GRUCell(3, 4).to(d), torch.randn(6, 2, 3).to(d))
+    return measure_rnn_dynamics(lnlab.nn.GRUCell(3, 4).to(d), torch.randn(6, 2, 3).to(d))
 
 
 def line(d):
@@ -127,6 +127,6 @@ def test_a_result_is_that_of_the_cpu(make, device):
 
 def test_a_printed_table_fits_into_its_width_and_loses_no_word():
     rows = [("where", "what"), ("a name", "many words that go on " * 9), ("x", "")]
-    lines = list(text_table(rows, width=60))
+    lines = list(format_text_table(rows, width=60))
     assert max(map(len, lines)) <= 60
     assert " ".join(lines).split() == " ".join(" ".join(row) for row in rows).split()

@@ -5,7 +5,11 @@ import torch
 
 from lnlab.analysis.magnitudes import root_mean_square
 from lnlab.analysis.random import normal
-from lnlab.analysis.rnn_dynamics import dynamics, hidden_states, make_cells
+from lnlab.analysis.rnn_dynamics import (
+    hidden_states,
+    make_cells_with_weights,
+    measure_rnn_dynamics,
+)
 from lnlab.nn import MODERN_INIT, PUBLISHED_LSTMS, GRUCell, Identity, LSTMCell, RNNCell
 from lnlab.nn.recurrent import unroll
 
@@ -22,7 +26,7 @@ def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
     Q = torch.linalg.qr(torch.randn(H, H)).Q
     with torch.no_grad():
         cell.W_h.copy_(1.5 * Q)
-    seen = dynamics(cell, x)
+    seen = measure_rnn_dynamics(cell, x)
     expected = 1.5 ** torch.arange(T - 1, -1, -1.0)
     torch.testing.assert_close(seen.gradient, expected)
     assert seen.gradient_factor == pytest.approx(1.5)
@@ -31,7 +35,7 @@ def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
 def test_summed_inputs_and_states_are_those_of_the_equation():
     cell = RNNCell(D, H, Identity, nonlinearity=torch.relu)
     x = torch.randn(T, B, D)
-    seen = dynamics(cell, x)
+    seen = measure_rnn_dynamics(cell, x)
     h = x.new_zeros(B, H)
     for t in range(T):
         a = h @ cell.W_h.T + x[t] @ cell.W_x.T
@@ -45,7 +49,7 @@ def test_the_gradient_is_that_of_the_whole_state(make):
     """The state is set free at one step: what it does to the last h is the gradient there."""
     cell = make(D, H, initial=MODERN_INIT)
     x = torch.randn(T, B, D)
-    seen = dynamics(cell, x, seed=3)
+    seen = measure_rnn_dynamics(cell, x, seed=3)
 
     def at(t):
         state = tuple(s.detach().requires_grad_() for s in hidden_states(cell, x[:t])[-1])
@@ -68,7 +72,7 @@ PAPER, THEANO, _, TF, SUPERCELL, _, ADDONS, HASTE, _ = PUBLISHED_LSTMS
 @pytest.fixture
 def cells_with_bias():
     W_x, W_h = torch.randn(4 * H, D), torch.randn(4 * H, H)
-    return lambda b: make_cells(PUBLISHED_LSTMS, W_x, W_h, b)
+    return lambda b: make_cells_with_weights(PUBLISHED_LSTMS, W_x, W_h, b)
 
 
 def test_without_a_bias_two_of_them_are_one_function(cells_with_bias):

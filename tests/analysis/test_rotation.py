@@ -13,7 +13,7 @@ from lnlab.analysis.rotation import (
     ROWS,
     WHOLE,
     record_rotation,
-    rotation,
+    rotation_statistics,
     row_angles,
     scale_invariant_weights,
 )
@@ -110,7 +110,9 @@ def test_the_angle_is_that_of_its_definition_and_exact_where_it_is_small():
 
 def test_rows_are_a_root_mean_square():
     w, moved, slope = torch.randn(3, H, D)
-    one = [rotation(*(v[i] for v in (w, moved, slope)), rows=False) for i in range(H)]
-    for name, value in rotation(w, moved, slope, rows=True).items():
+    one = [
+        rotation_statistics(*(v[i] for v in (w, moved, slope)), rows=False) for i in range(H)
+    ]
+    for name, value in rotation_statistics(w, moved, slope, rows=True).items():
         each = torch.tensor([row[name] for row in one])
         assert value == pytest.approx(float(each.square().mean().sqrt()))

@@ -19,7 +19,7 @@ def test_a_quadratic_is_as_smooth_as_its_matrix_says():
     w, eta = torch.tensor([1.0, -2.0, 0.5]), step_sizes(0.01)
     found = gradient_smoothness(quadratic(A, w), eta=eta)
     g = A @ w
-    torch.testing.assert_close(found.distances, eta * (A @ g).norm())
+    torch.testing.assert_close(found.gradient_distances, eta * (A @ g).norm())
     expected = torch.stack([0.5 * (w - e * g) @ A @ (w - e * g) for e in eta])
     torch.testing.assert_close(found.losses, expected)
     assert found.beta == pytest.approx(float((A @ g).norm() / g.norm()))
@@ -46,7 +46,7 @@ def test_longer_weights_look_smoother_and_are_not():
     # the same step on the sphere: g is as 1/scale, so eta goes with scale squared
     torch.testing.assert_close(long.eta, 16 * short.eta)
     assert short.summary()["relative_step"] == pytest.approx(0.04)
-    assert long.gradient == pytest.approx(short.gradient / 4)
+    assert long.gradient_norm == pytest.approx(short.gradient_norm / 4)
     assert long.beta == pytest.approx(short.beta / 16)
     for name in ("scale_free_beta", "relative_step", "relative_distance", "loss_high"):
         assert long.summary()[name] == pytest.approx(short.summary()[name])

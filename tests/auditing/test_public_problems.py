@@ -468,7 +468,10 @@ def test_scales_are_unseen_by_a_module_that_casts_to_float32():
     ],
 )
 def test_the_precision_of_a_module_is_that_which_it_resolves(make, dtype):
-    assert ModuleCopy(make(), torch.randn(16, 8), dtype=torch.float64).precision is dtype
+    assert (
+        ModuleCopy(make(), torch.randn(16, 8), dtype=torch.float64).effective_output_dtype
+        is dtype
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -140,7 +140,7 @@ def test_curve_marker_and_picture_measure_the_same():
     state = replace(EXACTLY, delta=3.0, delta_sign=-1, normalizers=("none", "rms"))
     markers = traces(state)["here"]["y"]
     for slot, layer in enumerate(layers_by_name(state).values(), 1):
-        y = layer.output(TRANSFORMATIONS[0](layer.given, -3.0, torch.zeros(1)))
+        y = layer.output(TRANSFORMATIONS[0](layer.layer_inputs, -3.0, torch.zeros(1)))
         moved = float((y - layer.y).abs().max() / layer.y.abs().max())
         assert markers[slot - 1] == pytest.approx(moved, rel=1e-12)
         assert traces(state)[f"defect {slot}"]["y"][5] == invariance_defect(layer, 1, -SWEEP[5])

@@ -195,8 +195,8 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
                 highest = max(float(each[name].max()) for each in means)
                 assert current(panel, f"map {slot}", "zmax") == highest
             border = border_contrast(statistics)
-            assert f"in {100 * border.border:.0f} % of pictures" in panel.bar.sentence
-            assert f"in {100 * border.middle:.0f} % in the middle" in panel.bar.sentence
+            assert f"in {100 * border.border_active:.0f} % of pictures" in panel.bar.sentence
+            assert f"in {100 * border.center_active:.0f} % in the middle" in panel.bar.sentence
     measured.pop(("none", "zeros", "after"))
     with pytest.raises(
         ValueError, match=r"14 maps of 16 were measured: each arm needs a map for each"

@@ -26,7 +26,7 @@ from torch.nn.utils import skip_init
 
 from lnlab.analysis import fisher
 from lnlab.analysis.fisher import BERNOULLI, FAMILIES, GAUSSIAN, GLM, ExponentialFamily
-from lnlab.analysis.magnitudes import relative_change
+from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.normalized_layer import NormalizedLayer, random_layer_inputs, random_shift
 from lnlab.analysis.random import normal
 from lnlab.nn import (
@@ -170,7 +170,7 @@ def standardize(a: Tensor, axis: int) -> Tensor:
 def relative_affine_fit_residual(y: Tensor, x: Tensor) -> float:
     """Return the part of y (N, H) that the best affine map of x (N, D) leaves, relative."""
     design = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
-    return relative_change(design @ torch.linalg.lstsq(design, y).solution, y)
+    return relative_max_change(design @ torch.linalg.lstsq(design, y).solution, y)
 
 
 # --- Ba et al. (2016), sections 1 to 5.1: one layer -----------------------------------------
@@ -186,10 +186,10 @@ def composed_transformation_output_change(
 ) -> float:
     """Return the change of a layer's output by transformations, one after the other."""
     one = random_normalized_layer(norm_name, seed)
-    given, shift = one.given, random_shift(one.given, seed=seed)
+    given, shift = one.layer_inputs, random_shift(one.layer_inputs, seed=seed)
     for column in table_1_columns:
         given = TRANSFORMATIONS[column - 1](given, DELTA, shift)
-    return relative_change(one.output(given), one.y)
+    return relative_max_change(one.output(given), one.y)
 
 
 @register_check
@@ -198,8 +198,11 @@ def output_change_from_splitting_batch(
 ) -> float:
     """Compare the output for a batch with those for its parts of so many examples."""
     one = random_normalized_layer(norm_name, seed)
-    y = [one.output(replace(one.given, x=x)) for x in one.given.x.split(examples_per_part)]
-    return relative_change(torch.cat(y), one.y)
+    y = [
+        one.output(replace(one.layer_inputs, x=x))
+        for x in one.layer_inputs.x.split(examples_per_part)
+    ]
+    return relative_max_change(torch.cat(y), one.y)
 
 
 @register_check
@@ -227,7 +230,7 @@ def bn_difference_between_single_examples(seed: int) -> float:
     """Compare BN of two batches of one example (eps = 1e-5: without it, 0/0)."""
     given, other = (random_layer_inputs(H, D, 1, seed=s) for s in (seed, seed + 100))
     one = NormalizedLayer(ROWS["batch"], given, eps=1e-5, seed=seed)
-    return relative_change(one.output(replace(given, x=other.x)), one.y)
+    return relative_max_change(one.output(replace(given, x=other.x)), one.y)
 
 
 @register_check
@@ -238,7 +241,7 @@ def eq_2_and_3_output_error(
     a, axes = normal(seed, 0, B, H), {2: 0, 3: 1}
     pairs = (LayerNorm, axes[layer_norm_equation]), (BatchNorm, axes[batch_norm_equation])
     return largest_forbidden_change(
-        relative_change(norm(H, eps=0.0).double()(a), standardize(a, axis))
+        relative_max_change(norm(H, eps=0.0).double()(a), standardize(a, axis))
         for norm, axis in pairs
     )
 
@@ -249,7 +252,7 @@ def wn_and_fixed_bn_nonlinearity(seed: int) -> float:
 
     def affine_residual(norm_name: str) -> float:
         one, x = random_normalized_layer(norm_name, seed), normal(seed, 4, 8 * B, D)
-        y = [one.output(replace(one.given, x=batch)) for batch in x.split(B)]
+        y = [one.output(replace(one.layer_inputs, x=batch)) for batch in x.split(B)]
         return relative_affine_fit_residual(torch.cat(y), x)
 
     return largest_forbidden_change(
@@ -275,13 +278,13 @@ def scaled_row_statistics_error(seed: int) -> float:
 
     def statistics_error(norm_name: str) -> float:
         one = random_normalized_layer(norm_name, seed)
-        W, x, norm = one.given.W, one.given.x, one.norm.train()
+        W, x, norm = one.layer_inputs.W, one.layer_inputs.x, one.norm.train()
         scale = torch.ones(len(W), 1).double()
         scale[0] = DELTA
         before, after = (norm.stats(x @ V.T, V) for V in (W, scale * W))
         pairs = zip(after, before, strict=True)
         return largest_forbidden_change(
-            relative_change(a / scale.T, b.expand(len(W))) for a, b in pairs
+            relative_max_change(a / scale.T, b.expand(len(W))) for a, b in pairs
         )
 
     return largest_forbidden_change([statistics_error("batch"), statistics_error("weight")])
@@ -320,7 +323,7 @@ def transformation_output_change(seed: int, table_1_column: int, *norm_names: st
 def eq_15_output_change_between_inputs(seed: int, alpha: float, beta: float) -> float:
     """Compare LN(z; alpha, beta) with LN of another z, alpha and beta as they start."""
     z, other = standardize(normal(seed, 0, 2, B, H), 2)
-    return relative_change(other * alpha + beta, z * alpha + beta)
+    return relative_max_change(other * alpha + beta, z * alpha + beta)
 
 
 # --- Ba et al. (2016), sections 3 and 3.1: recurrent networks -------------------------------
@@ -366,7 +369,7 @@ def summed_inputs_over_time(step: Step) -> Tensor:
 @register_check
 def ln_rnn_change_by_weight_scale(seed: int) -> float:
     """Check that 3 W_hh and 3 W_xh give the states of W_hh and W_xh under LN."""
-    return relative_change(
+    return relative_max_change(
         *(summed_inputs_over_time(make_recurrent_step(seed, scale)) for scale in (3.0, 1.0))
     )
 
@@ -379,7 +382,7 @@ def ln_rnn_difference_from_standardized_sums(seed: int) -> float:
     cell.get_parameter("norm_h.g").copy_(g)
     h, _ = unroll(cell, x)
     before = torch.cat([cell.initial_state(x)[0].unsqueeze(0), h[:-1]])
-    return relative_change(h, g * standardize(before @ cell.W_h.T + x @ cell.W_x.T, 2))
+    return relative_max_change(h, g * standardize(before @ cell.W_h.T + x @ cell.W_x.T, 2))
 
 
 @register_check
@@ -455,7 +458,7 @@ def largest_difference_over_glms(
         g = None if norm_name == "none" else 1 + normal(seed, 3, GLM_H).abs()
         W, x = normal(seed, 0, GLM_H, GLM_D), normal(seed, 1, GLM_B, GLM_D)
         model = GLM(W, x, NORMS[norm_name], family, normal(seed, 2, GLM_H), g)
-        return relative_change(printed(model), true(model))
+        return relative_max_change(printed(model), true(model))
 
     return largest_forbidden_change(
         relative_difference(*pair) for pair in product(norm_names, families)
@@ -501,8 +504,8 @@ def eq_11_moment_error(seed: int) -> float:
         mean, variance = family.mean(h), family.phi * slope
         return largest_forbidden_change(
             [
-                relative_change(mean, torch_distribution.mean),
-                relative_change(variance, torch_distribution.variance),
+                relative_max_change(mean, torch_distribution.mean),
+                relative_max_change(variance, torch_distribution.variance),
             ]
         )
 
@@ -528,14 +531,14 @@ def doubled_weights_factor_error(
 
     def factor_error(norm_name: str) -> float:
         one = random_normalized_layer(norm_name, seed)
-        norm, W, x = one.norm.train(), one.given.W, one.given.x
+        norm, W, x = one.norm.train(), one.layer_inputs.W, one.layer_inputs.x
         J, J_2 = (
             jacobian(lambda V: norm(x @ V.T, V).flatten(), V, vectorize=True).flatten(1)
             for V in (W, 2 * W)
         )
         if quantity == "curvature":
-            return relative_change(J_2.T @ J_2, factor * J.T @ J)
-        return relative_change(toward @ J_2 / 2, factor * toward @ J)  # of 2 W
+            return relative_max_change(J_2.T @ J_2, factor * J.T @ J)
+        return relative_max_change(toward @ J_2 / 2, factor * toward @ J)  # of 2 W
 
     return largest_forbidden_change(map(factor_error, TABLE_1))
 
@@ -648,7 +651,7 @@ def othman_eq_6_lstm_output_error(seed: int, version: Literal["printed", "right"
     zero, before = torch.zeros(1, H).double(), normal(seed, 1, 1, H)
     h, c = cell(zero[:, :1], (zero, before))
     factor = before if version == "printed" else 1.0
-    return relative_change(cell.bias_ih[3 * H :].sigmoid() * factor * c.tanh(), h)
+    return relative_max_change(cell.bias_ih[3 * H :].sigmoid() * factor * c.tanh(), h)
 
 
 @register_check
@@ -715,7 +718,7 @@ def single_example_bln_ln_difference(seed: int, ln_factor: Literal["plain", "sca
     """Compare BLN(a), m = 1, with LN(a) ("plain") or (1 - eps)/sqrt(d) LN(a) ("scaled")."""
     a, scale = normal(seed, 0, 1, H), 1.0 if ln_factor == "plain" else (1 - EPS) / H**0.5
     y, ln = (n.double()(a) for n in (BatchLayerNorm(H, 1, eps=0.0), LayerNorm(H, eps=0.0)))
-    return relative_change(y, scale * ln)
+    return relative_max_change(y, scale * ln)
 
 
 @register_check
@@ -725,7 +728,7 @@ def bln_train_eval_difference(seed: int, configuration: str) -> float:
     for batch in range(100):
         a = normal(seed, batch, M, H)
         trained = norm.train()(a)
-    return relative_change(norm.eval()(a), trained)
+    return relative_max_change(norm.eval()(a), trained)
 
 
 @register_check
@@ -741,7 +744,7 @@ def bn_output_moment_error(
     a = normal(seed, 1, 400, 7).exp() @ normal(seed, 0, H, 7).T
     z = BatchNorm(H, eps=0.0).double()(a)
     if moments == "skewness and kurtosis":
-        return relative_change(skewness_and_kurtosis(z), skewness_and_kurtosis(a))
+        return relative_max_change(skewness_and_kurtosis(z), skewness_and_kurtosis(a))
     return largest_forbidden_change(
         [float(z.mean(0).abs().max()), float((z.var(0, correction=0) - 1).abs().max())]
     )
@@ -756,7 +759,7 @@ def bn_outlier_effect(
     before, after = norm(x), norm(torch.cat([1e6 * x[:1], x[1:]]))
     if measured == "excess over bound":
         return max(float(after.abs().max()) / (M - 1) ** 0.5 - 1, 0.0)
-    return relative_change(after[1:], before[1:])
+    return relative_max_change(after[1:], before[1:])
 
 
 @register_check
@@ -810,7 +813,7 @@ def bln_output_change_by_other_examples(seed: int, batch_size: int) -> float:
     """Compare BLN of an example, in training, among two sets of others."""
     norm = BatchLayerNorm(H, batch_size, eps=0.0).double()
     one, other = normal(seed, 0, batch_size, H), normal(seed, 1, batch_size, H)
-    return relative_change(norm(torch.cat([one[:1], other[1:]]))[:1], norm(one)[:1])
+    return relative_max_change(norm(torch.cat([one[:1], other[1:]]))[:1], norm(one)[:1])
 
 
 BEST = {"1A": "TTFF", "1B": "FTFF", "2A": "FFTF", "2B": "FTFF"}
@@ -838,7 +841,7 @@ def ln_projection_error(seed: int) -> float:
     ones = torch.ones_like(x) / 8**0.5
     apart = x - (x * ones).sum(-1, keepdim=True) * ones
     expected = apart / apart.norm(dim=-1, keepdim=True) * 8**0.5
-    return relative_change(expected, LayerNorm(8, eps=0.0, elementwise_affine=False)(x))
+    return relative_max_change(expected, LayerNorm(8, eps=0.0, elementwise_affine=False)(x))
 
 
 def count_unselectable_keys(keys: np.ndarray) -> int:
@@ -962,21 +965,21 @@ def output_change_by_folding_gains(seed: int) -> float:
         for one in layers:
             one.W.mul_(norm.g)
         norm.g.fill_(1.0)
-    return relative_change(net(x), before)
+    return relative_max_change(net(x), before)
 
 
 @register_check
 def rms_norm_jacobian_scaling_error(seed: int) -> float:
     """Compare the Jacobian of RMSNorm at 10 x with a tenth of that at x."""
     x, norm = normal(seed, 0, H), RMSNorm(H, eps=0.0, elementwise_affine=False)
-    return relative_change(jacobian(norm, 10 * x), jacobian(norm, x) / 10)
+    return relative_max_change(jacobian(norm, 10 * x), jacobian(norm, x) / 10)
 
 
 @register_check
 def rms_norm_output_change_by_input_scale(seed: int) -> float:
     """Multiply the input of RMSNorm by 3.7."""
     x, norm = normal(seed, 0, B, H), RMSNorm(H, eps=0.0)
-    return relative_change(norm(DELTA * x), norm(x))
+    return relative_max_change(norm(DELTA * x), norm(x))
 
 
 @register_check
