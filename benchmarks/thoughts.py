@@ -89,7 +89,7 @@ def updates(task: Any, dataset: Any) -> Iterator[Any]:
     model = stack([task.model(0, dataset)])
     optimizer = task.optimizer(model.parameters())
     call_before_each_step(optimizer, task.clip_)
-    return fit(model, task.batches(dataset), task.loss, optimizer, FOREVER)
+    return fit(model, task.training_batches(dataset), task.loss, optimizer, FOREVER)
 
 
 def encoding() -> dict[str, dict[str, Any]]:

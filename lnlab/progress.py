@@ -29,7 +29,7 @@ def progress(
         where = sys.stderr if sys.stderr.isatty() else sys.stdout
         yield from tqdm(items, total=total, desc=text, mininterval=0.5, file=where)
     else:
-        yield from _lines(items, total, text)
+        yield from _print_progress_lines(items, total, text)
 
 
 def is_watched() -> bool:
@@ -39,7 +39,9 @@ def is_watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def _lines(items: Iterable[T], total: int, text: str) -> Generator[T, None, None]:
+def _print_progress_lines(
+    items: Iterable[T], total: int, text: str
+) -> Generator[T, None, None]:
     began = printed = time.monotonic()
     done = tenths = 0
     try:

@@ -20,7 +20,7 @@ def read_seeds(value: Any) -> tuple[int, ...]:
     Raises:
         ValueError: if it is none of these, or names a seed twice; says how to write them.
     """
-    seeds = _parse(value.strip()) if isinstance(value, str) else value
+    seeds = _parse_seed_text(value.strip()) if isinstance(value, str) else value
     if type(seeds) is int and seeds > 0:
         return tuple(range(seeds))
     if isinstance(seeds, Sequence) and not isinstance(seeds, str):
@@ -30,7 +30,7 @@ def read_seeds(value: Any) -> tuple[int, ...]:
     raise ValueError(f"seeds {value!r}: {HOW}, each once.")
 
 
-def _parse(text: str) -> int | list[int] | None:
+def _parse_seed_text(text: str) -> int | list[int] | None:
     """Return what a text says, None if it says nothing that seeds can be."""
     if text.isdecimal():
         return int(text)

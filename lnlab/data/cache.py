@@ -47,7 +47,7 @@ def cache_arrays(name: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     """
     digest = hashlib.sha256(key.encode()).hexdigest()
     path = data_folder() / "cache" / f"{name}-{digest[:32]}.npz"
-    arrays = _read(path)
+    arrays = _read_if_current(path)
     if arrays is not None:
         return arrays
     try:
@@ -56,10 +56,10 @@ def cache_arrays(name: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     except OSError:
         return compute()
     with lock:
-        arrays = _read(path)
+        arrays = _read_if_current(path)
         if arrays is None:
             arrays = compute()
-            _write(path, arrays)
+            _write_arrays(path, arrays)
     return arrays
 
 
@@ -73,7 +73,7 @@ def hash_file_stats(paths: Iterable[Path]) -> str:
 
 
 @cache
-def _code_stamp() -> str:
+def _hash_code_and_versions() -> str:
     """Return a hash of the package's sources, and the versions of what computes for it."""
     package = Path(lnlab.__file__).parent
     total = hashlib.sha256()
@@ -82,19 +82,19 @@ def _code_stamp() -> str:
     return " ".join([total.hexdigest(), *(f"{name} {version(name)}" for name in LIBRARIES)])
 
 
-def _read(path: Path) -> Arrays | None:
+def _read_if_current(path: Path) -> Arrays | None:
     """Return the arrays in a file; None if it is missing, damaged, or of other code."""
     try:
         with path.open("rb") as file, np.load(file) as content:
             arrays = dict(content)  # the checksum of each is checked
-        return arrays if arrays.pop(CODE) == _code_stamp() else None
+        return arrays if arrays.pop(CODE) == _hash_code_and_versions() else None
     except DAMAGED:
         return None
 
 
-def _write(path: Path, arrays: Arrays) -> None:
+def _write_arrays(path: Path, arrays: Arrays) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
-    content: dict[str, Any] = {**arrays, CODE: np.array(_code_stamp())}
+    content: dict[str, Any] = {**arrays, CODE: np.array(_hash_code_and_versions())}
     try:
         with part.open("wb") as file:
             np.savez(file, **content)
@@ -120,28 +120,30 @@ def cached_call(function: Callable[..., Any], *args: Any) -> Any:
     """
     from lnlab.threads import in_one_thread
 
-    key = "\n".join([_text("an argument", args), *_describe(function, set())])
+    key = "\n".join(
+        [_repr_if_plain("an argument", args), *_function_sources_and_globals(function, set())]
+    )
     compute = in_one_thread(function)
-    arrays = cache_arrays("call", key, lambda: _to_arrays(compute(*args)))
-    return _from_arrays(arrays)
+    arrays = cache_arrays("call", key, lambda: _table_or_tensors_to_arrays(compute(*args)))
+    return _arrays_to_table_or_tensors(arrays)
 
 
-def _describe(function: Any, seen: set[str]) -> Iterator[str]:
+def _function_sources_and_globals(function: Any, seen: set[str]) -> Iterator[str]:
     """Yield the source of a function and of those beside it, and the values that they read."""
     seen.add(function.__name__)
     if function.__closure__:
         raise TypeError(f"{function.__name__} reads variables of a function around it.")
     yield inspect.getsource(function)
-    yield _text("a default", [function.__defaults__, function.__kwdefaults__])
+    yield _repr_if_plain("a default", [function.__defaults__, function.__kwdefaults__])
     notebook = function.__globals__
     for name in sorted(_global_names(function.__code__) & notebook.keys() - seen):
         value = notebook[name]
         if isinstance(value, FunctionType) and value.__globals__ is notebook:
-            yield from _describe(value, seen)
+            yield from _function_sources_and_globals(value, seen)
         elif hasattr(value, "checksum"):
             yield f"{name}: {value.checksum}"
         elif not _is_imported(value, function):
-            yield f"{name} = {_text(name, value)}"
+            yield f"{name} = {_repr_if_plain(name, value)}"
 
 
 def _global_names(code: CodeType) -> set[str]:
@@ -158,9 +160,9 @@ def _is_imported(value: Any, function: Any) -> bool:
     return isinstance(value, ModuleType | FunctionType | BuiltinFunctionType)
 
 
-def _text(name: str, value: Any) -> str:
+def _repr_if_plain(name: str, value: Any) -> str:
     """Return the text of a plain value."""
-    if not _is_plain(value):
+    if not _has_plain_repr(value):
         raise TypeError(
             f"{name} is {value!r}, whose text may be that of another value: give plain "
             "values, or an experiment, or make it in the function."
@@ -168,24 +170,24 @@ def _text(name: str, value: Any) -> str:
     return repr(value)
 
 
-def _is_plain(value: Any) -> bool:
+def _has_plain_repr(value: Any) -> bool:
     if is_dataclass(value) and not isinstance(value, type):
         value = vars(value)
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, tuple | list):
-        return all(map(_is_plain, value))
+        return all(map(_has_plain_repr, value))
     return isinstance(value, int | float | str | None)
 
 
-def _to_arrays(result: Any) -> Arrays:
+def _table_or_tensors_to_arrays(result: Any) -> Arrays:
     import pandas as pd
     import torch
 
     if isinstance(result, pd.DataFrame):
         text = json.dumps(result.to_dict("list"))
         arrays = {TABLE: np.frombuffer(text.encode(), np.uint8)}
-        if _from_arrays(arrays).equals(result):
+        if _arrays_to_table_or_tensors(arrays).equals(result):
             return arrays
         raise TypeError("a table is cached if it has numbers and text by column and no index.")
     if isinstance(result, Mapping) and all(map(torch.is_tensor, result.values())):
@@ -195,7 +197,7 @@ def _to_arrays(result: Any) -> Arrays:
     )
 
 
-def _from_arrays(arrays: Arrays) -> Any:
+def _arrays_to_table_or_tensors(arrays: Arrays) -> Any:
     import pandas as pd
     import torch
 

@@ -93,7 +93,7 @@ def list_sources() -> tuple[Source, ...]:
     return tuple(Source(name, **table) for name, table in tables.items())
 
 
-def read_sources(offers: What) -> tuple[Source, ...]:
+def sources_offering(offers: What) -> tuple[Source, ...]:
     """Return the sources of a kind of data."""
     return tuple(source for source in list_sources() if source.offers == offers)
 
@@ -195,7 +195,7 @@ class Dataset(Generic[Part]):
     @property
     def note(self) -> str:
         """A note, as "2 of 3000 recordings left out"; usually empty."""
-        return self._identity["note"].tobytes().decode() if self._noted else ""
+        return self._cached_checksum_and_note["note"].tobytes().decode() if self._noted else ""
 
     @property
     def kind(self) -> Kind:
@@ -210,38 +210,40 @@ class Dataset(Generic[Part]):
     @cached_property
     def checksum(self) -> str:
         """The SHA-256 of what is read, split by split."""
-        return self.source.checksum or self._identity["checksum"].tobytes().hex()
+        return (
+            self.source.checksum or self._cached_checksum_and_note["checksum"].tobytes().hex()
+        )
 
     @property
     def train(self) -> Part:
         """The examples to train on."""
-        return self._verified["train"]
+        return self._checked_splits["train"]
 
     @property
     def valid(self) -> Part | None:
         """The examples to validate on; None where the source has no such split."""
-        return self._verified.get("valid")
+        return self._checked_splits.get("valid")
 
     @property
     def test(self) -> Part:
         """The examples to test on."""
-        return self._verified["test"]
+        return self._checked_splits["test"]
 
     def compute_checksum(self) -> str:
         """Compute the checksum of what is read now, whatever is known of it."""
         return self._digest().hex()
 
     @cached_property
-    def _contents(self) -> tuple[Mapping[str, Part], str]:
+    def _splits_and_note(self) -> tuple[Mapping[str, Part], str]:
         return self._read()
 
     @property
     def _splits(self) -> Mapping[str, Part]:
         """The splits as they were read; the checksum is computed from them."""
-        return self._contents[0]
+        return self._splits_and_note[0]
 
     @cached_property
-    def _verified(self) -> Mapping[str, Part]:
+    def _checked_splits(self) -> Mapping[str, Part]:
         """The splits, once their checksum is known to be right."""
         checksum = self.compute_checksum()
         if checksum != self.checksum:
@@ -253,17 +255,17 @@ class Dataset(Generic[Part]):
         return self._splits
 
     @cached_property
-    def _identity(self) -> Arrays:
+    def _cached_checksum_and_note(self) -> Arrays:
         """The checksum and the note, stored on disk once the examples have been read."""
 
-        def identity() -> Arrays:
-            note = self._contents[1]
+        def checksum_and_note() -> Arrays:
+            note = self._splits_and_note[1]
             return {
                 "checksum": np.frombuffer(self._digest(), np.uint8),
                 "note": np.frombuffer(note.encode(), np.uint8),
             }
 
-        return cache_arrays("identity", f"{self.source.name} {self._key()}", identity)
+        return cache_arrays("identity", f"{self.source.name} {self._key()}", checksum_and_note)
 
     def _digest(self) -> bytes:
         """Return the SHA-256 of what was read."""

@@ -19,11 +19,11 @@ import numpy as np
 
 from lnlab.data import shapes
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, Split, read_sources, require_files
+from lnlab.data.dataset import Dataset, Source, Split, require_files, sources_offering
 from lnlab.data.downloads import unpack
 from lnlab.data.shapes import Pixels
 
-SOURCES = read_sources("images")
+SOURCES = sources_offering("images")
 DIGITS, MNIST, IDX, SHAPES, CIFAR10, DIGITS_BINARY, MNIST_BINARY = SOURCES
 
 

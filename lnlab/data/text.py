@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, Split, read_sources, read_text
+from lnlab.data.dataset import Dataset, Source, Split, read_text, sources_offering
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +69,7 @@ def make_tale(random: Random) -> str:
     )
 
 
-TALES, SHAKESPEARE, TXT = SOURCES = read_sources("text")
+TALES, SHAKESPEARE, TXT = SOURCES = sources_offering("text")
 LENGTH = 200_000
 """Characters of tales."""
 PARTS = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}

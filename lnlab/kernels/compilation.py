@@ -73,8 +73,8 @@ RECURRENCE = KernelLibrary("recurrence", "recurrent layers", Problem)
 def library(kernels: KernelLibrary = RECURRENCE) -> ctypes.CDLL | None:
     """Return a library, compiled if need be; warn once and return None if it cannot be had."""
     try:
-        path = build(cache(), kernels)
-        return declare_functions(ctypes.CDLL(str(path)), kernels.problem)
+        path = build_library(build_folder(), kernels)
+        return declare_library_functions(ctypes.CDLL(str(path)), kernels.problem)
     except (BuildError, OSError) as error:
         warnings.warn(
             f"{error} Torch's operators do the work of {kernels.purpose} instead: the same "
@@ -85,7 +85,7 @@ def library(kernels: KernelLibrary = RECURRENCE) -> ctypes.CDLL | None:
         return None
 
 
-def cache() -> Path:
+def build_folder() -> Path:
     """Return the folder of builds: ``LNLAB_CACHE``, or lnlab's folder in the user's cache."""
     if given := os.environ.get("LNLAB_CACHE"):
         return Path(given) / "kernels"
@@ -93,19 +93,19 @@ def cache() -> Path:
     return Path(home) / "lnlab" / "kernels"
 
 
-def build(folder: Path, kernels: KernelLibrary = RECURRENCE) -> Path:
+def build_library(folder: Path, kernels: KernelLibrary = RECURRENCE) -> Path:
     """Return the path of a library in ``folder``, compiled unless it is there already."""
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
     # for the processor of this machine
-    command = [*compiler(), *FLAGS, "-march=native" if x86 else "-mcpu=native"]
-    target = folder / f"{kernels.name}-{cache_key(command, kernels)}.so"
+    command = [*compiler_command(), *FLAGS, "-march=native" if x86 else "-mcpu=native"]
+    target = folder / f"{kernels.name}-{hash_build_inputs(command, kernels)}.so"
     if target.is_file():
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(dir=folder)
     except OSError:  # read-only: for this process only
-        target = Path(_process_folder().name) / target.name
+        target = Path(_temporary_process_folder().name) / target.name
         temporary = tempfile.TemporaryDirectory(dir=target.parent)
     with temporary:
         built = compile_into(Path(temporary.name) / target.name, command, kernels)
@@ -116,7 +116,7 @@ def build(folder: Path, kernels: KernelLibrary = RECURRENCE) -> Path:
     return target
 
 
-def compiler() -> list[str]:
+def compiler_command() -> list[str]:
     """Return the command in ``CXX``, or the first C++ compiler on the path."""
     if given := os.environ.get("CXX"):
         return shlex.split(given)
@@ -126,11 +126,11 @@ def compiler() -> list[str]:
     raise BuildError("No C++ compiler was found: install g++ or clang++, or set CXX.")
 
 
-def cache_key(command: list[str], kernels: KernelLibrary) -> str:
+def hash_build_inputs(command: list[str], kernels: KernelLibrary) -> str:
     """Return a digest of all that the build depends on."""
     try:
         version = subprocess.run(
-            [*compiler(), "--version"], capture_output=True, text=True, timeout=60
+            [*compiler_command(), "--version"], capture_output=True, text=True, timeout=60
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(
@@ -163,13 +163,13 @@ def l2_cache_bytes() -> int:
         try:
             level, size, threads = ((index / name).read_text().strip() for name in names)
             if level == "2":
-                return 1024 * int(size.removesuffix("K")) // count_ranges(threads)
+                return 1024 * int(size.removesuffix("K")) // count_numbers_in_ranges(threads)
         except (OSError, ValueError):
             continue
     return 0
 
 
-def count_ranges(ranges: str) -> int:
+def count_numbers_in_ranges(ranges: str) -> int:
     """Return how many numbers a list of ranges has: 5 in 0-3,64."""
     ends = [[int(end) for end in item.split("-")] for item in ranges.split(",")]
     return sum(end[-1] - end[0] + 1 for end in ends)
@@ -194,11 +194,11 @@ def compile_into(target: Path, command: list[str], kernels: KernelLibrary) -> Pa
 
 
 @functools.cache
-def _process_folder() -> tempfile.TemporaryDirectory:
+def _temporary_process_folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="lnlab-")
 
 
-def declare_functions(lib: ctypes.CDLL, problem: type[ctypes.Structure]) -> ctypes.CDLL:
+def declare_library_functions(lib: ctypes.CDLL, problem: type[ctypes.Structure]) -> ctypes.CDLL:
     """Declare the arguments and results of a library's functions; return it."""
     for name in ("saved_bytes", "forward", "backward", "floor_of"):
         function = getattr(lib, name)

@@ -54,7 +54,7 @@ class FusedCell(NamedTuple):
     parameters: Tensor  # (blocks H,), see lstm.h, gru.h and rnn.h
 
     @property
-    def unnormalized(self) -> bool:
+    def is_unnormalized(self) -> bool:
         """True if nothing is normalized: torch has a layer for that."""
         return Kernel.PLAIN_LSTM <= self.kernel <= Kernel.PLAIN_GRU_KEEPS
 
@@ -132,10 +132,12 @@ def fused_lstm(cell: LSTMCell, kernel: Kernel) -> FusedCell:
     """Return eq. 20-22 or 29-31 by the ``kernel`` with the statistics of ``cell``."""
     W, norms = cell.W_h, [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
     # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one
-    biases = [bias_of(norm, W) for norm in norms]
+    biases = [bias_or_zeros(norm, W) for norm in norms]
     b = reduce(add, biases if cell.b is None else [*biases, cell.b])
-    gains = [gain_of(norm, W) for norm in (cell.norm_h, norms[-1])]
-    parameters = torch.cat([*gains, b, gain_of(cell.norm_c, W), bias_of(cell.norm_c, W)])
+    gains = [gain_or_ones(norm, W) for norm in (cell.norm_h, norms[-1])]
+    parameters = torch.cat(
+        [*gains, b, gain_or_ones(cell.norm_c, W), bias_or_zeros(cell.norm_c, W)]
+    )
     eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
     return FusedCell(kernel, eps, parameters)
 
@@ -143,8 +145,8 @@ def fused_lstm(cell: LSTMCell, kernel: Kernel) -> FusedCell:
 def _fused_gru(cell: GRUCell) -> FusedCell | None:
     W, (h, x, U, candidate) = cell.W_h, (cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W)
     keeps = cell.update_gate is UpdateGateConvention.KEEPS
-    b_x = torch.cat([bias_of(h, W) + bias_of(x, W), bias_of(candidate, W)])
-    b_U = bias_of(U, W)
+    b_x = torch.cat([bias_or_zeros(h, W) + bias_or_zeros(x, W), bias_or_zeros(candidate, W)])
+    b_U = bias_or_zeros(U, W)
     if are_identities(h, x, U, candidate):
         kernel = Kernel.PLAIN_GRU_KEEPS if keeps else Kernel.PLAIN_GRU_WRITES
         if cell.b_x is not None and cell.b_h is not None:
@@ -153,7 +155,7 @@ def _fused_gru(cell: GRUCell) -> FusedCell | None:
         kernel = Kernel.GRU_KEEPS if keeps else Kernel.GRU_WRITES
     else:  # with biases inside the norms, say
         return None
-    gains = [gain_of(norm, W) for norm in (h, U, x, candidate)]
+    gains = [gain_or_ones(norm, W) for norm in (h, U, x, candidate)]
     eps = (h.eps, x.eps, U.eps, candidate.eps)
     return FusedCell(kernel, eps, torch.cat([*gains, b_x, b_U]))
 
@@ -167,8 +169,10 @@ def _fused_rnn(cell: RNNCell) -> FusedCell | None:
         or has_inner_bias(cell)
     ):
         return None
-    b = bias_of(norm, W) if cell.b is None else bias_of(norm, W) + cell.b
-    return FusedCell(Kernel.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain_of(norm, W), b]))
+    b = bias_or_zeros(norm, W) if cell.b is None else bias_or_zeros(norm, W) + cell.b
+    return FusedCell(
+        Kernel.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain_or_ones(norm, W), b])
+    )
 
 
 def has_inner_bias(cell: LSTMCell | RNNCell) -> bool:
@@ -176,13 +180,13 @@ def has_inner_bias(cell: LSTMCell | RNNCell) -> bool:
     return cell.bias in (BiasPlacement.TWICE, BiasPlacement.INSIDE)
 
 
-def gain_of(norm: Normalizer, W: Tensor) -> Tensor:
+def gain_or_ones(norm: Normalizer, W: Tensor) -> Tensor:
     """The gain g (H,), or ones like ``W`` where there is none."""
     g = getattr(norm, "g", None)
     return g if isinstance(g, Tensor) else W.new_ones(norm.units)
 
 
-def bias_of(norm: Normalizer, W: Tensor) -> Tensor:
+def bias_or_zeros(norm: Normalizer, W: Tensor) -> Tensor:
     """The bias b (H,), or zeros like ``W`` where there is none."""
     b = getattr(norm, "b", None)
     return b if isinstance(b, Tensor) else W.new_zeros(norm.units)

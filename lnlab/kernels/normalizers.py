@@ -112,7 +112,7 @@ class FusedBatchNorm(BatchNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check_input(a)
-        if torch_refuses(self, a):
+        if torch_batch_norm_fails(self, a):
             return super().forward(a, W, t)
         a_, g, b = to_common_dtype(
             flatten_cases(at_least_float32(a), self.space), self.g, self.b
@@ -124,7 +124,7 @@ class FusedBatchNorm(BatchNorm):
         return h.view(a.shape).to(a.dtype)
 
 
-def torch_refuses(norm: BatchNorm, a: Tensor) -> bool:
+def torch_batch_norm_fails(norm: BatchNorm, a: Tensor) -> bool:
     """Return True if torch's batch_norm refuses ``a`` (B, H, *space) or returns noise."""
     alone = norm.uses_batch and (a.numel() <= norm.units or not norm.eps)
     return alone or at_least_float32(a).dtype != norm.running_mean.dtype

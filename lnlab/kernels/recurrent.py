@@ -71,7 +71,7 @@ def unroll(
     lib = library() if x.device.type == "cpu" and dtype in KERNEL_DTYPES else None
     if dropout_mask is not None and (lib is None or dropout_mask.requires_grad):
         return reference.unroll(*given)
-    if lib is None and fused is not None and fused.unnormalized:
+    if lib is None and fused is not None and fused.is_unnormalized:
         return unroll_torch_layer(cell, x.to(dtype), state, lengths, reverse)
     if lib is None:
         if fused is None or not has_triton_program(
@@ -196,28 +196,28 @@ class StepMoments:
         steps = len(self.n)
         self.all = cell.W_h.new_empty(steps, 2, sum(norm.units for norm in self.norms))
         """The mean and the biased variance of the units of all three."""
-        for norm, own in self._each() if steps else ():
+        for norm, own in self._norms_with_moments() if steps else ():
             norm.running_stats(steps - 1)  # raises before anything is computed
             if not norm.uses_batch:
                 rows = zip(*(norm.running_stats(t) for t in range(steps)), strict=True)
                 own.copy_(torch.stack([torch.stack(row) for row in rows], dim=1))
 
-    def _each(self) -> Iterator[tuple[BatchNorm, Tensor]]:
+    def _norms_with_moments(self) -> Iterator[tuple[BatchNorm, Tensor]]:
         parts = self.all.split([norm.units for norm in self.norms], dim=-1)
         return zip(self.norms, parts, strict=True)
 
     def update_running_stats(self) -> None:
         """Update the running statistics of each norm in training, as the norm itself does."""
-        for norm, own in self._each():
+        for norm, own in self._norms_with_moments():
             if not (norm.training and norm.uses_batch):
                 continue
             mean, var = own.unbind(1)
             m = self.n[self.n > 1].to(var)[:, None]  # of one case there is no variance
-            _update_running(norm, norm.running_mean, mean)
-            _update_running(norm, norm.running_var, var[: len(m)] * (m / (m - 1)))
+            _update_running_average_(norm, norm.running_mean, mean)
+            _update_running_average_(norm, norm.running_var, var[: len(m)] * (m / (m - 1)))
 
 
-def _update_running(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
+def _update_running_average_(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
     """Update ``running`` by the statistics ``new`` (steps, H) of one step after the other."""
     if isinstance(norm, RecurrentBatchNorm):  # a row a step
         update_running_average_(running[: len(new)], new, norm.momentum)

@@ -176,7 +176,7 @@ def train_landscape_networks() -> tuple[dict[str, nn.Module], Tensor, Tensor]:
         batches = Batches(x, y, 100, [0])
         with torch.enable_grad():
             for epoch in range(40):
-                for some_x, some_y in batches.epoch(epoch):
+                for some_x, some_y in batches.batches_of_epoch(epoch):
                     optimizer.zero_grad()
                     F.cross_entropy(network(some_x[0]), some_y[0]).backward()
                     optimizer.step()

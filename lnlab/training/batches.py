@@ -24,7 +24,7 @@ class Batches:
 
     Examples:
         >>> batches = lnlab.training.Batches(x, y, 8, seeds=[0, 1])
-        >>> for some_x, some_y in batches.epoch(0):
+        >>> for some_x, some_y in batches.batches_of_epoch(0):
         ...     print(some_x.shape)  # 2 seeds, 8 examples of each
     """
 
@@ -46,9 +46,9 @@ class Batches:
         """Return the number of updates in an epoch."""
         return self.count // self.size
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
+    def batches_of_epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
         """Yield the batches of an epoch from ``start`` on: x (S, B, ...) and y (S, B, ...)."""
-        order = torch.stack([self._order(seed, epoch) for seed in self.seeds])
+        order = torch.stack([self._example_order(seed, epoch) for seed in self.seeds])
         # (S, N) to (updates, S, B): a few batches are gathered at once, which is cheaper.
         used = order[:, : len(self) * self.size]
         chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1)
@@ -57,7 +57,7 @@ class Batches:
             for batch in zip(*(leaf[indices] for leaf in self._leaves), strict=True):
                 yield tree_unflatten(batch, self._tree)
 
-    def _order(self, seed: int, epoch: int) -> Tensor:
+    def _example_order(self, seed: int, epoch: int) -> Tensor:
         order = generator(f"order of seed {seed} in epoch {epoch}")
         return torch.randperm(self.count, generator=order)
 
@@ -109,15 +109,15 @@ class BucketedBatches:
         """Return the number of updates in an epoch."""
         return -(-len(self.lengths) // self.size)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
+    def batches_of_epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
         """Yield the batches of an epoch from ``start`` on: trees of tensors (S, B, ...)."""
-        orders = [self._order(seed, epoch) for seed in self.seeds]
+        orders = [self._example_order(seed, epoch) for seed in self.seeds]
         for chosen in list(zip(*orders, strict=True))[start:]:
             batches = (self.collate(indices) for indices in chosen)
             batch = tree_map(lambda *same: pad_and_stack(same, self.fill), *batches)
             yield move_to_device(batch, self.device)
 
-    def _order(self, seed: int, epoch: int) -> list[list[int]]:
+    def _example_order(self, seed: int, epoch: int) -> list[list[int]]:
         random = generator(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.lengths), generator=random).tolist()
         pools = [

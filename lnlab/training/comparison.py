@@ -279,7 +279,7 @@ def _batches(data: Any, batch_size: int, seed: int) -> Iterator[tuple[Any, Any]]
     x, y = _tensors(data)
     batches, epoch = Batches(x, y, batch_size, [seed]), 0
     while True:
-        for batch in batches.epoch(epoch):
+        for batch in batches.batches_of_epoch(epoch):
             yield tree_map(lambda tensor: tensor.squeeze(0), batch)
         epoch += 1
 

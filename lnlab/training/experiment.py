@@ -82,7 +82,7 @@ def experiment_fields(experiment: type) -> dict[str, Field]:
     }
 
 
-def check_field(value: Any, field: Field) -> Any:
+def convert_and_check(value: Any, field: Field) -> Any:
     """Return a value as its field holds it: a list as a tuple, an int as a float.
 
     Raises:
@@ -96,14 +96,14 @@ def check_field(value: Any, field: Field) -> Any:
     if kind is float:
         members = [float(member) if type(member) is int else member for member in members]
 
-    def fits(member: Any) -> bool:
+    def is_valid_member(member: Any) -> bool:
         if type(member) is not kind or (choices and member not in choices):
             return False
         number = kind in (int, float)
         return not number or (math.isfinite(member) and (least is None or member >= least))
 
     right_count = len(members) == (count or max(1, len(members)))
-    if several == is_sequence and right_count and all(map(fits, members)):
+    if several == is_sequence and right_count and all(map(is_valid_member, members)):
         return tuple(members) if several else members[0]
     if choices:
         raise ValueError(
@@ -124,14 +124,14 @@ CPU = torch.device("cpu")
 LossPerSeed = Tensor  # (S,)
 
 
-class EpochSource(Protocol):
+class BatchSource(Protocol):
     """A source of batches such as :class:`lnlab.training.Batches`."""
 
     def __len__(self) -> int:
         """Return the number of updates in an epoch."""
         ...
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
+    def batches_of_epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
         """Yield x and y of each batch from ``start`` on: trees of tensors (S, B, ...)."""
         ...
 
@@ -209,7 +209,7 @@ class Experiment(metaclass=CallableWithPreset):
         if isinstance(self.seeds, int | str):
             object.__setattr__(self, "seeds", read_seeds(self.seeds))
         for name, one in experiment_fields(type(self)).items():
-            object.__setattr__(self, name, check_field(getattr(self, name), one))
+            object.__setattr__(self, name, convert_and_check(getattr(self, name), one))
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds is {self.seeds}: each once, or intervals are too narrow.")
         if self.best_metric and self.best_metric not in self.metrics:
@@ -354,9 +354,9 @@ class Experiment(metaclass=CallableWithPreset):
     def loss(self, output: Any, y: Any) -> LossPerSeed:
         """Return the loss of each model (S,), of trees of tensors (S, B, ...)."""
 
-    def batches(
+    def training_batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
-    ) -> EpochSource:
+    ) -> BatchSource:
         """Return training batches on a device, floats in ``dtype``; an order for each seed."""
         x, y = move_to_device((dataset.train.x, dataset.train.y), device, dtype)
         return Batches(x, y, self.batch_size, self.seeds)

@@ -96,12 +96,12 @@ class RunRandomState:
         self.state = [generator(purpose, lent.device).get_state() for lent in self._generators]
 
     def __enter__(self) -> None:
-        self._outside = self._exchange(self.state)
+        self._outside = self._swap_generator_states(self.state)
 
     def __exit__(self, *error: object) -> None:
-        self.state = self._exchange(self._outside)
+        self.state = self._swap_generator_states(self._outside)
 
-    def _exchange(self, states: list[Tensor]) -> list[Tensor]:
+    def _swap_generator_states(self, states: list[Tensor]) -> list[Tensor]:
         """Give the generators other states, and return those that they had."""
         before = [lent.get_state() for lent in self._generators]
         for lent, state in zip(self._generators, states, strict=True):

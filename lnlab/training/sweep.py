@@ -75,7 +75,7 @@ def sweep(
     jobs = min(jobs or os.cpu_count() or 1, max(len(pending), 1))
     settings["root"] = Path(root).resolve()
     deaths = 0
-    with _backend(cluster):
+    with _joblib_backend(cluster):
         while pending:
             alone = deaths >= DEATHS
             chosen = list(pending)[:1] if alone else list(pending)
@@ -121,16 +121,16 @@ def _train_to_end(
 def _exit_with_parent(parent: int) -> None:
     """End this process when its parent has ended: joblib's would wait for work for minutes."""
 
-    def watch() -> None:
+    def poll_parent() -> None:
         while os.getppid() == parent:
             time.sleep(1)
         os._exit(1)
 
-    Thread(target=watch, daemon=True).start()
+    Thread(target=poll_parent, daemon=True).start()
 
 
 @contextmanager
-def _backend(cluster: str | None) -> Iterator[None]:
+def _joblib_backend(cluster: str | None) -> Iterator[None]:
     """Let joblib send work to the workers of a Dask scheduler; without one, to processes."""
     if cluster is None:
         yield

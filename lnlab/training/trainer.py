@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 from lnlab import paths
 from lnlab.progress import progress
 from lnlab.threads import in_one_thread, one_thread
-from lnlab.training.experiment import EpochSource, Evaluation, Experiment, plan_evaluations
+from lnlab.training.experiment import BatchSource, Evaluation, Experiment, plan_evaluations
 from lnlab.training.random_state import (
     RunRandomState,
     default_dtype,
@@ -68,7 +68,7 @@ class Trainer:
         self.model = stack(build_initial_models(experiment, dataset)).to(device, dtype)
         self.optimizer = experiment.optimizer(self.model.parameters())
         self.learning_rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.batches = experiment.batches(dataset, device, dtype)
+        self.batches = experiment.training_batches(dataset, device, dtype)
         self.noise = RunRandomState(f"noise of seeds {experiment.seeds}", device)
         self.best = BestWeights(experiment, self.model) if experiment.best_metric else None
         self.diverged: dict[int, int] = {}
@@ -137,7 +137,7 @@ class Trainer:
         """Yield the batches from the next update on, one epoch after the other."""
         epoch, start = divmod(self.step.update, len(self.batches))
         while True:
-            yield from self.batches.epoch(epoch, start)
+            yield from self.batches.batches_of_epoch(epoch, start)
             epoch, start = epoch + 1, 0
 
     def check_finite(self, finite: Tensor) -> None:
@@ -431,7 +431,7 @@ def _run_identity(
 
 def fit(
     model: nn.Module,
-    batches: EpochSource,
+    batches: BatchSource,
     loss: Loss,
     optimizer: torch.optim.Optimizer,
     epochs: int,
@@ -449,7 +449,7 @@ def fit(
     """
     model.train()
     for epoch in range(epochs):
-        for x, y in batches.epoch(epoch):
+        for x, y in batches.batches_of_epoch(epoch):
             with one_thread(model):
                 optimizer.zero_grad()
                 losses = loss(model(x), y)

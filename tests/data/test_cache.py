@@ -42,7 +42,7 @@ def test_arrays_are_found_by_their_key_and_made_again_with_other_code(monkeypatc
     assert same(cache_arrays("some", "one", never))
     with pytest.raises(AssertionError):
         cache_arrays("some", "another", never)
-    monkeypatch.setattr(cache, "_code_stamp", lambda: "other code")
+    monkeypatch.setattr(cache, "_hash_code_and_versions", lambda: "other code")
     with pytest.raises(AssertionError):
         cache_arrays("some", "one", never)
     assert same(cache_arrays("some", "one", arrays))

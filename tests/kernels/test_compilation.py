@@ -11,7 +11,7 @@ import lnlab.kernels.compilation
 from lnlab.kernels import recurrent
 from lnlab.kernels.compilation import (
     NoKernelWarning,
-    build,
+    build_library,
     library,
 )
 from lnlab.nn import LSTMCell
@@ -39,17 +39,17 @@ def anew():
 
 
 def test_a_build_is_made_once_and_says_so(sources, tmp_path, capsys):
-    first = build(tmp_path / "cache")
+    first = build_library(tmp_path / "cache")
     stamp = first.stat().st_mtime_ns
     assert "compiling the kernels of recurrent layers, once" in capsys.readouterr().err
-    assert build(tmp_path / "cache") == first
+    assert build_library(tmp_path / "cache") == first
     assert capsys.readouterr().err == ""
     assert first.stat().st_mtime_ns == stamp
     assert [p.suffix for p in (tmp_path / "cache").iterdir()] == [".so"]
     (sources / "recurrence.cpp").write_text(TINY.replace("42", "43"))
-    assert build(tmp_path / "cache") != first
+    assert build_library(tmp_path / "cache") != first
     (tmp_path / "file").write_text("not a folder")
-    path = build(tmp_path / "file" / "cache")  # which cannot be written
+    path = build_library(tmp_path / "file" / "cache")  # which cannot be written
     assert path.is_file()
     assert tmp_path not in path.parents
 
@@ -58,7 +58,7 @@ def test_a_build_is_made_once_and_says_so(sources, tmp_path, capsys):
 def test_the_sources_compile_without_a_warning(tmp_path, monkeypatch):
     """Compilers warn of loops that leave their array, which no number may show."""
     monkeypatch.setenv("CXX", "c++ -Werror")
-    build(tmp_path)
+    build_library(tmp_path)
 
 
 def test_two_processes_build_at_once(sources, tmp_path):
@@ -68,7 +68,7 @@ def test_two_processes_build_at_once(sources, tmp_path):
         "from importlib.util import spec_from_file_location as at; from pathlib import Path;"
         f"spec = at('compilation', {lnlab.kernels.compilation.__file__!r}); m = made(spec);"
         "spec.loader.exec_module(m);"
-        f"m.SOURCES = Path({str(sources)!r}); print(m.build(Path(sys.argv[1])))"
+        f"m.SOURCES = Path({str(sources)!r}); print(m.build_library(Path(sys.argv[1])))"
     )
     both = [
         subprocess.Popen(

@@ -245,21 +245,21 @@ def test_reseeding_makes_the_gates_the_same_and_glorot_does_not():
 def test_entities_are_renamed_alike_in_passage_question_and_answer():
     experiment = replace(SMOKE, seeds=(0, 1))
     dataset = experiment.dataset()
-    batches = experiment.batches(dataset)
+    batches = experiment.training_batches(dataset)
     x, y = dataset.encoded_split("train").batch(range(len(dataset.train)))
     known = {pattern(x, y, k, dataset): k for k in range(len(y))}
     seen = set()
-    for x, y in batches.epoch(0):
+    for x, y in batches.batches_of_epoch(0):
         for seed, row in product(range(2), range(experiment.batch_size)):
             one = QuestionBatch(*(field[seed] for field in x))
             seen.add((seed, known[pattern(one, y[seed], row, dataset)]))
             assert int(y[seed, row]) in x.candidates[seed, row]
     assert len(seen) > 0.9 * 2 * len(dataset.train)  # some questions are alike but for names
-    again = [next(batches.epoch(epoch))[0].passage for epoch in (0, 0, 1)]
+    again = [next(batches.batches_of_epoch(epoch))[0].passage for epoch in (0, 0, 1)]
     assert torch.equal(again[0], again[1])
     assert not torch.equal(again[0], again[2])
-    *_, last = batches.epoch(2)
-    (resumed,) = batches.epoch(2, start=len(batches) - 1)
+    *_, last = batches.batches_of_epoch(2)
+    (resumed,) = batches.batches_of_epoch(2, start=len(batches) - 1)
     assert torch.equal(last[0].passage, resumed[0].passage)
 
 

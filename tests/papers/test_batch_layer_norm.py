@@ -282,15 +282,20 @@ def test_single_examples_leave_four_configurations_unless_the_factor_is_left_out
 def test_training_examples_are_scored_in_their_own_batches_and_in_others():
     task = image_task(valid_size=M, test_size=M)
     data = dataset(valid=images(M))
-    first, again = ([x for x, _ in task.batches(data).epoch(k)] for k in (0, 7))
+    first, again = (
+        [x for x, _ in task.training_batches(data).batches_of_epoch(k)] for k in (0, 7)
+    )
     assert all(map(torch.equal, first, again))
     other = image_task(valid_size=M)
     object.__setattr__(other, "seeds", (1,))
-    assert not torch.equal(next(other.batches(data).epoch(0))[0], first[0])
+    assert not torch.equal(next(other.training_batches(data).batches_of_epoch(0))[0], first[0])
     model = stack([task.model(0, data)]).double()
     metrics = task.evaluate(model, data, Evaluation.FULL)
     (net,) = model.unstack()
-    own = [(x[0], y[0]) for x, y in task.batches(data, dtype=torch.float64).epoch(3)]
+    own = [
+        (x[0], y[0])
+        for x, y in task.training_batches(data, dtype=torch.float64).batches_of_epoch(3)
+    ]
     others = [*zip(data.train.x.split(M), data.train.y.split(M), strict=True)]
     for name, batches in (("train_nll_own_batches", own), ("train_nll", others)):
         losses = [F.cross_entropy(net(x.double()), y).item() for x, y in batches]

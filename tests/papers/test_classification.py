@@ -33,7 +33,7 @@ def test_the_last_training_examples_are_held_out_of_every_batch(kind):
         assert torch.equal(torch.cat(parts), getattr(whole.train, name))
     assert len(less.valid) == 1000
     assert less.checksum == whole.checksum
-    batches = [x for x, _ in task.batches(less).epoch(0)]
+    batches = [x for x, _ in task.training_batches(less).batches_of_epoch(0)]
     rows = {tuple(x.tolist()) for batch in batches for x in batch.flatten(0, 1)}
     assert len(rows) > 100
     assert rows <= {tuple(x.tolist()) for x in less.train.x}

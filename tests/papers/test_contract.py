@@ -96,7 +96,7 @@ def test_arms_start_from_the_same_weights(kind, field, values):
 @every_experiment
 def test_arms_have_the_same_batches(kind):
     def first(task):
-        x, _ = next(task.batches(dataset).epoch(1))
+        x, _ = next(task.training_batches(dataset).batches_of_epoch(1))
         return torch.cat(
             [leaf.flatten().double() for leaf in torch.utils._pytree.tree_leaves(x)]
         )
@@ -145,7 +145,9 @@ def test_fused_it_is_the_same_function_with_the_same_gradients(kind):
     for fused in (True, False):
         experiment = replace(kind.budget("smoke", seeds=(0,)), fused=fused)
         model = stack([experiment.model(seed, dataset) for seed in experiment.seeds]).double()
-        x, y = next(experiment.batches(dataset, dtype=torch.float64).epoch(0))
+        x, y = next(
+            experiment.training_batches(dataset, dtype=torch.float64).batches_of_epoch(0)
+        )
         with RunRandomState("the same for both", torch.device("cpu")):
             loss = experiment.loss(model(x), y)
             loss.sum().backward()
@@ -184,7 +186,7 @@ def test_mixed_precision_changes_products_alone(kind, monkeypatch):
     losses, grads = [], []
     for mixed in (False, True):
         model, products = stack(build_initial_models(task, dataset)), ProductDtypes()
-        x, y = next(task.batches(dataset).epoch(0))
+        x, y = next(task.training_batches(dataset).batches_of_epoch(0))
         with products, RunRandomState("the same for both", torch.device("cpu")):
             losses.append(
                 task.loss(forward_in_mixed_precision(model, x) if mixed else model(x), y)

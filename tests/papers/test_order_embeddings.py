@@ -173,11 +173,11 @@ def test_weights_of_another_vocabulary_are_refused():
 def test_an_epoch_has_every_image_once_with_one_of_its_captions():
     experiment = replace(SMOKE, seeds=(0, 1), batch_size=32)
     dataset = experiment.dataset()
-    batches, words = experiment.batches(dataset), dataset.vocabulary.words
+    batches, words = experiment.training_batches(dataset), dataset.vocabulary.words
     orders, numbers = {}, set()
     for epoch in (0, 1):
         indices = []
-        for x, y in batches.epoch(epoch):
+        for x, y in batches.batches_of_epoch(epoch):
             for seed, row in product(range(2), range(32)):
                 index, length = int(y[seed, row]), int(x.caption_lengths[seed, row])
                 caption = " ".join(words[w] for w in x.word_numbers[seed, row, : length - 1])
@@ -190,10 +190,10 @@ def test_an_epoch_has_every_image_once_with_one_of_its_captions():
     assert numbers == {*range(5)}
     assert not torch.equal(orders[0][0], orders[0][1])
     assert not torch.equal(orders[0], orders[1])
-    (_, y), *_ = batches.epoch(1, start=2)
+    (_, y), *_ = batches.batches_of_epoch(1, start=2)
     assert torch.equal(y, orders[1][:, 64:96])
     with pytest.raises(ValueError, match="a batch of 129 cannot be taken from 128 images"):
-        replace(experiment, batch_size=129).batches(dataset)
+        replace(experiment, batch_size=129).training_batches(dataset)
 
 
 # --- metrics ----------------------------------------------------------------------------------

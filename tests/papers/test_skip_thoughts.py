@@ -129,7 +129,7 @@ def test_batches_are_of_one_length_and_an_epoch_is_every_sentence_once(books):
         return TripleBatches(books, books.train, 16, seeds, torch.device("cpu"))
 
     seen: list[list] = [[], []]
-    both = [*batches(0, 1).epoch(0)]
+    both = [*batches(0, 1).batches_of_epoch(0)]
     for x, y in both:
         assert x.middle.shape[1] <= 16
         assert torch.equal(y, x.neighbour_lengths.sum(-1))
@@ -142,10 +142,12 @@ def test_batches_are_of_one_length_and_an_epoch_is_every_sentence_once(books):
     assert seen[0] != seen[1]
     assert len(seen[0]) == len(books.train)
     alone = batches(1)
-    for one, two in zip(alone.epoch(0), both, strict=True):
+    for one, two in zip(alone.batches_of_epoch(0), both, strict=True):
         assert torch.equal(one[0].middle[0], two[0].middle[1])
-    assert not torch.equal(next(alone.epoch(0))[0].middle, next(alone.epoch(1))[0].middle)
-    (resumed,) = alone.epoch(0, start=len(alone) - 1)
+    assert not torch.equal(
+        next(alone.batches_of_epoch(0))[0].middle, next(alone.batches_of_epoch(1))[0].middle
+    )
+    (resumed,) = alone.batches_of_epoch(0, start=len(alone) - 1)
     assert torch.equal(both[-1][0].middle[1], resumed[0].middle[0])
 
 

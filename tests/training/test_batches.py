@@ -16,7 +16,7 @@ def test_order_is_the_permutation_of_seed_and_epoch():
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") // 2)
     order = torch.randperm(23, generator=generator)[:20]
     before = torch.get_rng_state()
-    batches_of_seeds = list(Batches(({"words": y + 100}, x), y, 5, (1, 7)).epoch(2))
+    batches_of_seeds = list(Batches(({"words": y + 100}, x), y, 5, (1, 7)).batches_of_epoch(2))
     assert torch.equal(torch.get_rng_state(), before)
     assert len(batches_of_seeds) == 4
     targets = torch.cat([targets for _, targets in batches_of_seeds], 1)
@@ -31,10 +31,10 @@ def test_order_is_the_permutation_of_seed_and_epoch():
 @pytest.mark.parametrize("ahead", [1, 100, 10**6])
 def test_an_epoch_can_be_entered_anywhere(ahead, monkeypatch):
     made = Batches(x, y, 5, (1, 2))
-    whole = list(made.epoch(1))
+    whole = list(made.batches_of_epoch(1))
     monkeypatch.setattr(batches, "AHEAD", ahead)
     for start in (0, 3, 4):
-        tail = list(made.epoch(1, start))
+        tail = list(made.batches_of_epoch(1, start))
         assert len(tail) == 4 - start
         for batch, expected in zip(tail, whole[start:], strict=True):
             assert all(map(torch.equal, batch, expected))
@@ -59,7 +59,7 @@ def bucketed(seeds=(0,), size=5):
 
 
 def orders(epoch, start=0, **settings):
-    return [y.tolist() for _, y in bucketed(**settings).epoch(epoch, start)]
+    return [y.tolist() for _, y in bucketed(**settings).batches_of_epoch(epoch, start)]
 
 
 def test_cases_of_a_batch_are_of_like_length_and_come_once():
@@ -75,7 +75,7 @@ def test_seeds_side_by_side_see_what_they_would_alone_padded():
     together = orders(1, seeds=(0, 7), size=2)
     for index, seed in enumerate((0, 7)):
         assert [[row[index]] for row in together] == orders(1, seeds=(seed,), size=2)
-    for x, y in bucketed(seeds=(0, 7), size=2).epoch(1):
+    for x, y in bucketed(seeds=(0, 7), size=2).batches_of_epoch(1):
         rows = zip(x["x"].flatten(0, 1), x["counts"].flatten(), y.flatten(), strict=True)
         for row, count, index in rows:
             assert (row[:count] == index).all()

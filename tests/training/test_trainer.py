@@ -86,7 +86,7 @@ def test_the_loop_is_the_plain_loop_to_the_last_bit(tmp_path):
     optimizer, data = experiment.optimizer(model.parameters()), experiment.dataset().train
     update = 0
     for epoch in range(3):
-        for x, y in Batches(data.x, data.y, 4, (3,)).epoch(epoch):
+        for x, y in Batches(data.x, data.y, 4, (3,)).batches_of_epoch(epoch):
             optimizer.param_groups[0]["lr"] = 1e-2 * 0.1 ** (update / 21)
             optimizer.zero_grad()
             F.cross_entropy(model(x[0]), y[0]).backward()
@@ -104,7 +104,7 @@ def test_fit_makes_an_update_when_its_losses_are_asked_for():
     batches = Batches(data.x, data.y, 4, (0,))
     steps = fit(model.eval(), batches, cross_entropy, optimizers[0], epochs=2)
     for epoch in range(2):
-        for x, y in batches.epoch(epoch):
+        for x, y in batches.batches_of_epoch(epoch):
             optimizers[1].zero_grad()
             loss = F.cross_entropy(plain(x[0]), y[0])
             loss.backward()

@@ -19,16 +19,16 @@ from lnlab.data.cache import Arrays, cache_arrays, hash_file_stats
 from lnlab.data.dataset import (
     Dataset,
     Source,
-    read_sources,
     read_text,
     require_files,
     sort_by_hash,
+    sources_offering,
 )
 from lnlab.data.vocabulary import SPECIAL, Vocabulary, frequent_words, pad_rows
 from lnlab.papers.attentive_reader.model import QuestionBatch
 from lnlab.paths import data_folder
 
-CLOZE, CNN, CBT = SOURCES = read_sources("questions")
+CLOZE, CNN, CBT = SOURCES = sources_offering("questions")
 
 BLANK = "@placeholder"  # the word in the place of the missing one
 ENTITY = re.compile(r"@entity(\d+)")

@@ -104,7 +104,7 @@ class Experiment(training.Experiment):
             net = AttentiveReader(self, dataset.vocabulary, dataset.longest_passage_and_query)
         return self.fuse(net)
 
-    def batches(
+    def training_batches(
         self,
         dataset: QuestionDataset,
         device: torch.device = CPU,
@@ -147,9 +147,11 @@ class EntityRenamingBatches(BucketedBatches):
         super().__init__(lengths, questions.batch, batch_size, seeds, device, fill=END)
         self.entity_ids = entity_ids
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[QuestionBatch, Tensor]]:
+    def batches_of_epoch(
+        self, epoch: int, start: int = 0
+    ) -> Iterator[tuple[QuestionBatch, Tensor]]:
         """Yield the batches of an epoch from ``start`` on: questions and answers (S, B)."""
-        for update, (x, y) in enumerate(super().epoch(epoch, start), start=start):
+        for update, (x, y) in enumerate(super().batches_of_epoch(epoch, start), start=start):
             orders = [
                 self._entity_permutations(seed, epoch, update, y.shape[1])
                 for seed in self.seeds

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, hash_file_stats
-from lnlab.data.dataset import Dataset, Source, read_sources, read_text, sort_by_hash
+from lnlab.data.dataset import Dataset, Source, read_text, sort_by_hash, sources_offering
 from lnlab.data.downloads import unpack
 
 if TYPE_CHECKING:
     import torch
 
-OPINIONS, IMDB = SOURCES = read_sources("reviews")
+OPINIONS, IMDB = SOURCES = sources_offering("reviews")
 PAD, BEGIN, UNKNOWN, FIRST = 0, 1, 2, 4
 LabelledTexts = list[tuple[str, int]]  # texts and their classes, 0 or 1
 

@@ -64,9 +64,9 @@ class FixedOrderBatches(Batches):
 
     def order_in_every_epoch(self, seed: int) -> Tensor:
         """Return the indices of the examples in every epoch of a seed (N,)."""
-        return super()._order(seed, 0)
+        return super()._example_order(seed, 0)
 
-    def _order(self, seed: int, epoch: int) -> Tensor:
+    def _example_order(self, seed: int, epoch: int) -> Tensor:
         return self.order_in_every_epoch(seed)
 
 
@@ -127,7 +127,7 @@ class BatchLayerNormExperiment(training.Experiment):
             )
         return self.fuse(net)
 
-    def batches(
+    def training_batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> FixedOrderBatches:
         """Return the same batches in every epoch, in another order for each seed."""
@@ -157,7 +157,7 @@ class BatchLayerNormExperiment(training.Experiment):
         self, model: nn.Module, seed: int, dataset: Any, evaluation: Evaluation
     ) -> dict[str, float]:
         m, train = self.batch_size, dataset.train
-        order = self.batches(dataset).order_in_every_epoch(seed)[:TRAIN_EVAL_SIZE]
+        order = self.training_batches(dataset).order_in_every_epoch(seed)[:TRAIN_EVAL_SIZE]
         own = Split(train.x[order], train.y[order])
         others = Split(train.x[:TRAIN_EVAL_SIZE], train.y[:TRAIN_EVAL_SIZE])
         scores = {
@@ -250,7 +250,7 @@ class ImageExperiment(BatchLayerNormExperiment):
     ) -> dict[str, float]:
         metrics = super()._metrics_of_seed(model, seed, dataset, evaluation)
         if self.gradient_angle:
-            order = self.batches(dataset).order_in_every_epoch(seed)[
+            order = self.training_batches(dataset).order_in_every_epoch(seed)[
                 : SHIFT_BATCHES * self.batch_size
             ]
             train = dataset.train

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, read_sources, sort_by_hash
+from lnlab.data.dataset import Dataset, Source, sort_by_hash, sources_offering
 from lnlab.data.downloads import unpack
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.pen import (
@@ -24,7 +24,7 @@ from lnlab.papers.handwriting.pen import (
 )
 from lnlab.paths import data_folder
 
-PEN, UNIPEN, IAM = SOURCES = read_sources("strokes")
+PEN, UNIPEN, IAM = SOURCES = sources_offering("strokes")
 SPLITS = ("train", "valid", "test")
 OTHER = 0  # the number of all characters that an alphabet lacks
 FARTHEST = 1e6  # the largest coordinate in pixels: no tablet is as large

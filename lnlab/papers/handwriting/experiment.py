@@ -96,7 +96,7 @@ class Experiment(training.Experiment):
         """Return the reference network; ``pace`` is in characters a point at the start."""
         return HandwritingNet(self, alphabet, pace)
 
-    def batches(
+    def training_batches(
         self,
         dataset: HandwritingDataset,
         device: torch.device = CPU,

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, read_sources, read_text
+from lnlab.data.dataset import Dataset, Source, read_text, sources_offering
 from lnlab.data.downloads import unpack
 from lnlab.papers.las import synthesizer
 from lnlab.papers.las.recordings import (
@@ -29,7 +29,7 @@ from lnlab.papers.las.recordings import (
 )
 from lnlab.papers.las.synthesizer import DIGITS, FOLDED, PHONES, SILENCE
 
-SPOKEN, FSDD, TIMIT, LIBRISPEECH = SOURCES = read_sources("speech")
+SPOKEN, FSDD, TIMIT, LIBRISPEECH = SOURCES = sources_offering("speech")
 HOW_TO_GET = {
     "fsdd": "download the archive of tag v1.0.10 from its page",
     "timit": "order it from the Linguistic Data Consortium (LDC93S1)",

@@ -104,7 +104,7 @@ class Experiment(training.Experiment):
             speller = Speller(self, len(dataset.units) + 1)
         return self.fuse(ListenAttendSpell(listener, speller))
 
-    def batches(
+    def training_batches(
         self,
         dataset: SpeechDataset,
         device: torch.device = CPU,

@@ -21,15 +21,15 @@ from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import (
     Dataset,
     Source,
-    read_sources,
     read_text,
     require_files,
     sort_by_hash,
+    sources_offering,
 )
 from lnlab.data.vocabulary import Vocabulary, frequent_words
 from lnlab.paths import data_folder
 
-SCENES, COCO, COCO_BOXES = SOURCES = read_sources("captions")
+SCENES, COCO, COCO_BOXES = SOURCES = sources_offering("captions")
 
 PER_IMAGE = 5  # captions of an image; more are left out
 CHUNK = 4096  # rows of features that are hashed at once: large files stay on disk

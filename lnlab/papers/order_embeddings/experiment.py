@@ -77,7 +77,7 @@ class Experiment(training.Experiment):
             net = OrderEmbedding(self, dataset.vocabulary, dataset.feature_size)
         return self.fuse(net)
 
-    def batches(
+    def training_batches(
         self, dataset: Captions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
     ) -> "CaptionBatches":
         """Return batches with each image once an epoch, and one of its captions at random."""
@@ -139,7 +139,7 @@ class CaptionBatches(BucketedBatches):
         """Return the number of updates in an epoch."""
         return len(self.lengths) // self.size
 
-    def _order(self, seed: int, epoch: int) -> list[list[int]]:
+    def _example_order(self, seed: int, epoch: int) -> list[list[int]]:
         """Return the captions of each batch, by index."""
         random = generator(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.lengths), generator=random)

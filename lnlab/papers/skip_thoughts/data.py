@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from lnlab.data.cache import cache_arrays, hash_file_stats
-from lnlab.data.dataset import Dataset, Source, read_sources, read_text, require_files
+from lnlab.data.dataset import Dataset, Source, read_text, require_files, sources_offering
 from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, frequent_words
 from lnlab.extras import name_missing_extra
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Sentences = list[list[str]]  # the words of each sentence
 Library = dict[str, Sentences]  # books by title
 
-STORIES, BOOKCORPUS, NOVELS = SOURCES = read_sources("books")
+STORIES, BOOKCORPUS, NOVELS = SOURCES = sources_offering("books")
 
 # Text cut into sentences and words by NLTK, with the tools of Kiros et al. (2015): Punkt (Kiss
 # and Strunk, 2006), and the tokenizer of the Penn Treebank. nltk is an extra, imported late.
@@ -390,7 +390,7 @@ class Books(Dataset[Library]):
     @property
     def sentences_by_title(self) -> Library:
         """The sentences of each book, by title; one that is too long is empty."""
-        return self._verified["books"]
+        return self._checked_splits["books"]
 
     @property
     def sentences_per_book(self) -> list[Sentences]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, read_sources, read_text, sort_by_hash
+from lnlab.data.dataset import Dataset, Source, read_text, sort_by_hash, sources_offering
 from lnlab.papers.skip_thoughts import data
 from lnlab.papers.skip_thoughts.data import (
     BAD,
@@ -40,7 +40,7 @@ from lnlab.papers.skip_thoughts.data import (
 )
 from lnlab.paths import data_folder
 
-STORY_TASKS, SENTENCE_TASKS = SOURCES = read_sources("tasks")
+STORY_TASKS, SENTENCE_TASKS = SOURCES = sources_offering("tasks")
 
 FOLDS = 10  # as the authors of skip-thoughts have it
 TRAIN, TRIAL, TEST = range(3)  # the splits of pairs
@@ -336,7 +336,7 @@ class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
     def __getitem__(self, name: str) -> SentenceTask:
         if name not in self.names:
             raise KeyError(name)
-        return self._verified[name]
+        return self._checked_splits[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

@@ -89,7 +89,7 @@ class Experiment(training.Experiment):
             net = SkipThoughts(self, dataset.vocabulary)
         return self.fuse(net)
 
-    def batches(
+    def training_batches(
         self,
         dataset: EncodedBooks,
         device: torch.device = CPU,
@@ -165,7 +165,7 @@ class TripleBatches(BucketedBatches):
             for _ in range(0, len(indices), self.size)
         ]
 
-    def _order(self, seed: int, epoch: int) -> list[list[int]]:
+    def _example_order(self, seed: int, epoch: int) -> list[list[int]]:
         random = generator(f"order of seed {seed} in epoch {epoch}")
         batches = {
             length: iter(rows[torch.randperm(len(rows), generator=random)].split(self.size))

@@ -22,7 +22,7 @@ from lnlab.papers.transformer.evaluate import (
 )
 from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
-from lnlab.training.experiment import CPU, EpochSource, collate_rows
+from lnlab.training.experiment import CPU, BatchSource, collate_rows
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator
 
@@ -91,12 +91,12 @@ class Experiment(training.Experiment):
         """Return the NLL in nats per character of logits (S, B, T, V) and y (S, B, T): (S,)."""
         return cross_entropy(output.flatten(1, 2), y.flatten(1))
 
-    def batches(
+    def training_batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
-    ) -> EpochSource:
+    ) -> BatchSource:
         count = self.train_size or None
         first = Split(dataset.train.x[:count], dataset.train.y[:count])
-        return super().batches(SimpleNamespace(train=first), device, dtype)
+        return super().training_batches(SimpleNamespace(train=first), device, dtype)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         """Return AdamW with weight decay on matrices and embeddings alone."""
