@@ -86,18 +86,18 @@ def test_each_class_is_named_by_what_it_computes(survey):
     rows = {row.name.rpartition(".")[2]: row for row in survey.classes}
     gemma = rows["OnePlusRMSNorm"]
     assert (gemma.computes, gemma.gain, gemma.transfers) == ("RMSNorm", "1 + w", "gain + 1")
-    assert gemma.computes_in_float32
+    assert gemma.float32
     assert gemma.bfloat16_error < 0.005
     assert gemma.eps == "1e-06 in the root"
     image = rows["LayerNorm2d"]
     assert (image.computes, image.gain, image.transfers) == ("LayerNorm", "w", "yes")
-    assert not image.computes_in_float32
+    assert not image.float32
     assert image.input == "(8, 64, 6, 6)"
     assert rows["UnbiasedNorm"].computes == "LayerNorm; variance: 1/(N-1), unbiased"
     assert rows["UnbiasedNorm"].transfers == "no"
     assert rows["FrozenNorm"].computes.startswith("an affine map of each value")
     assert rows["NormOfActivation"].computes == "RMSNorm, with SiLU inside"
-    assert rows["EmptyNorm"].computes_in_float32
+    assert rows["EmptyNorm"].float32
     assert rows["EmptyNorm"].bfloat16_error > 0
     assert rows["GatedNorm"].computes == "RMSNorm, with a gate"
     assert rows["ConvNorm"].status == "not a normalizer"

@@ -33,7 +33,7 @@ def claims(text) -> list[dict]:
 
 def plane(*at) -> Any:
     losses = np.ones([len(each) for each in at])
-    return SimpleNamespace(coordinates=at, losses=losses, centre=0.5, bn_stats="running")
+    return SimpleNamespace(coordinates=at, losses=losses, centre_loss=0.5, bn_stats="running")
 
 
 def path_on_plane(text) -> go.Figure:

@@ -17,7 +17,7 @@ MADE = "embedded data: digits"
 
 
 def landscape(losses, *at, bn_stats="batch") -> Any:
-    return SimpleNamespace(coordinates=at, losses=losses, centre=0.5, bn_stats=bn_stats)
+    return SimpleNamespace(coordinates=at, losses=losses, centre_loss=0.5, bn_stats=bn_stats)
 
 
 def line(offset=0.0, bn_stats="batch"):
