@@ -61,7 +61,12 @@ def books(V: int) -> Any:
     words = (f"w{k}" for k in drawn)
     written = [[[next(words) for _ in range(n)] for n in book] for book in lengths.tolist()]
     return SimpleNamespace(
-        sentences_per_book=written, name="random", kind="synthetic", licence="", checksum="", left_out=0
+        sentences_per_book=written,
+        name="random",
+        kind="synthetic",
+        licence="",
+        checksum="",
+        left_out=0,
     )
 
 
