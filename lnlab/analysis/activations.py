@@ -132,15 +132,17 @@ def _nonlinearity_name(func: Callable, args: tuple, kwargs: dict) -> str | None:
     return NONLINEARITIES.get(func)
 
 
-def _is_flat_at(func: Callable, a: Tensor, rest: tuple, kwargs: dict, h: Tensor) -> Tensor:
+def _is_flat_at(
+    func: Callable, a: Tensor, other_args: tuple, kwargs: dict, f_of_a: Tensor
+) -> Tensor:
     """Return where f responds neither to a small step up nor to one down."""
     # relative to a, so that no precision rounds it away; at a = 0 it is still not 0, and where
     # f is not 0 there (a sigmoid), large enough to be seen beside it
     tiny = torch.finfo(a.dtype).tiny
-    step = 1e-2 * torch.where(h == 0, a.abs() + tiny, a.abs().clamp(min=1e-4))
+    step = 1e-2 * torch.where(f_of_a == 0, a.abs() + tiny, a.abs().clamp(min=1e-4))
     kwargs = {**kwargs, **({"inplace": False} if "inplace" in kwargs else {})}
-    up, down = (func((a + d).clone(), *rest, **kwargs) for d in (step, -step))
-    return (up == h) & (down == h)
+    up, down = (func((a + d).clone(), *other_args, **kwargs) for d in (step, -step))
+    return (up == f_of_a) & (down == f_of_a)
 
 
 def count_dead_units(activations: list[Activation]) -> dict[str, tuple[int, int]]:

@@ -52,7 +52,7 @@ def random_layer_inputs(
         place: dense, or a convolution of images of 6 by 6 with kernels of 3 by 3.
         seed: of W and x each by itself: W does not change with B, nor the first x.
     """
-    pixels, window = (6,) * place.space, (3,) * place.space
+    pixels, window = (6,) * place.spatial_axis_count, (3,) * place.spatial_axis_count
     return LayerInputs(
         W=normal(seed, 0, units, inputs, *window),
         x=normal(seed, 1, cases, inputs, *pixels),

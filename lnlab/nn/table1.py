@@ -156,7 +156,7 @@ class LayerKind(Enum):
     PADDED = "convolution with zero padding"
 
     @property
-    def space(self) -> int:
+    def spatial_axis_count(self) -> int:
         """The number of spatial axes of x."""
         return 0 if self is LayerKind.DENSE else 2
 
@@ -182,7 +182,7 @@ class TableRow:
 
     def make_norm(self, units: int, eps: float = 0.0) -> Normalizer:
         """Return the normalizer of ``units`` units in its kind of layer, with ``eps``."""
-        space = self.layer_kind.space
+        space = self.layer_kind.spatial_axis_count
         norm = self.norm_factory(units, space=space) if space else self.norm_factory(units)
         norm.eps = eps
         return norm

@@ -38,7 +38,7 @@ def bias_of(measured: NormalizedLayer) -> torch.Tensor:
     """The bias b behind the normalizer, ready to be taken off y."""
     b = getattr(measured.norm, "b", None)
     b = torch.zeros(1) if b is None else b.detach()
-    return b.reshape(-1, *(1,) * measured.row.layer_kind.space)
+    return b.reshape(-1, *(1,) * measured.row.layer_kind.spatial_axis_count)
 
 
 def claimed(transformations):

@@ -18,7 +18,7 @@ from lnlab.kernels.compiled_loop import (
     require_bias,
 )
 from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
-from lnlab.papers.handwriting.model import HandwritingNet, WindowRun, WriterState
+from lnlab.papers.handwriting.model import HandwritingNet, WindowSequence, WriterState
 from lnlab.papers.models import fuse_with_compiled_loop
 
 
@@ -90,14 +90,14 @@ class FusedHandwriting(HandwritingNet):
     compiler. There is no second derivative.
     """
 
-    def _run_window(self, x: Tensor, text: Tensor, memory: WriterState) -> WindowRun:
+    def _run_window(self, x: Tensor, text: Tensor, memory: WriterState) -> WindowSequence:
         loop = self.make_loop_if_supported(text) if len(x) >= LEAST else None
         # texts are looked into only where there is a loop: not on a GPU
         if loop is None or not self._is_supported_by_loop(x, text, memory):
             return super()._run_window(x, text, memory)
         inputs = [x, *memory.lstm_states[0], memory.kappa, memory.w]
         h, w, phi, c, kappa = loop(inputs, self.loop_parameters())
-        return WindowRun(h, w, phi, (h[-1], c), kappa)
+        return WindowSequence(h, w, phi, (h[-1], c), kappa)
 
     def _is_supported_by_loop(self, x: Tensor, text: Tensor, memory: WriterState) -> bool:
         """Return True if the loop has a form for points x (T, B, 3) of these texts."""

@@ -114,7 +114,7 @@ class WriterState(NamedTuple):
     w: Tensor  # the window, a soft character (B, V)
 
 
-class WindowRun(NamedTuple):
+class WindowSequence(NamedTuple):
     """The first LSTM and the window along T points of B lines."""
 
     h: Tensor  # of the LSTM (T, B, H)
@@ -212,7 +212,7 @@ class HandwritingNet(nn.Module):
         y = self.out(torch.cat(hs, -1)).transpose(0, 1)
         return y, phi.transpose(0, 1), WriterState(tuple(states), kappa, w[-1])
 
-    def _run_window(self, x: Tensor, text: Tensor, memory: WriterState) -> WindowRun:
+    def _run_window(self, x: Tensor, text: Tensor, memory: WriterState) -> WindowSequence:
         """Run the first LSTM and the window along points x (T, B, 3)."""
         cell, state = self.lstms[0].cells[0], memory.lstm_states[0]
         characters = self.one_hot_characters(text)
@@ -230,7 +230,7 @@ class HandwritingNet(nn.Module):
             hs.append(state[0])
             ws.append(w)
             phis.append(phi.squeeze(1))
-        return WindowRun(torch.stack(hs), torch.stack(ws), torch.stack(phis), state, kappa)
+        return WindowSequence(torch.stack(hs), torch.stack(ws), torch.stack(phis), state, kappa)
 
 
 # Lines of handwriting as inputs: offsets of mean 0 and deviation 1, characters by number.
