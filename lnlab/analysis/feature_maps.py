@@ -47,9 +47,8 @@ class BorderContrast(NamedTuple):
 
     # the fraction of cases in which a unit of the ring is on, on average over units
     border_active: float
-    center_active: (
-        float  # the same for the units at least a quarter of the side away from the edge
-    )
+    # the same for the units at least a quarter of the side away from the edge
+    center_active: float
     # the difference of the means of ``a`` in ring and middle, in pooled deviations (Cohen's d,
     # without its sign), on average over units
     border_shift: float
