@@ -28,9 +28,8 @@ CASES = 250
 class MapStatistics(AnalysisResult):
     """Statistics of H units at each position, over the cases; each (H, height, width)."""
 
-    active_fraction: (
-        Tensor  # the fraction of cases in which the normalized summed input is above 0
-    )
+    # the fraction of cases in which the normalized summed input is above 0
+    active_fraction: Tensor
     mean: Tensor  # of the pre-activations ``a``, before anything normalizes them
     std: Tensor  # of the same, 1/B
 

@@ -247,9 +247,8 @@ def actual_divergence(glm: GLM, delta: Tensor) -> float:
 class Eq13Error(NamedTuple):
     """The distance of eq. 13 from the metric; all 0 where it is exact."""
 
-    own_block_error: (
-        float  # the relative error of the block of a unit with itself, a mean over the units
-    )
+    # the relative error of the block of a unit with itself, a mean over the units
+    own_block_error: float
     # the mean size of the exact blocks of two different units' weights, relative to that of one
     # unit's: eq. 13 has 0 there for independent outputs.
     relative_cross_block_size: float

@@ -323,9 +323,8 @@ class TorchOperator:
     # "LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm(4)", "InstanceNorm", or, if nothing
     # distinguishes them, "LayerNorm or InstanceNorm"
     name: str
-    over: (
-        StatisticExtent  # the values of its statistics; torch.nn cuts no axis but 1 into groups
-    )
+    # the values of its statistics; torch.nn cuts no axis but 1 into groups
+    over: StatisticExtent
     gain_axes: tuple[int, ...]  # along which its gain may vary
 
     def __call__(self, x: Tensor, eps: float) -> Tensor:

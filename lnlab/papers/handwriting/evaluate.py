@@ -32,9 +32,8 @@ class LineScores(NamedTuple):
 
     nll_per_line: Tensor  # of each line (N,), the sum over its points
     num_points: Tensor  # the number of points of each (N,)
-    mean_window_error: (
-        float  # mean distance of the window from the true character; NaN if unknown
-    )
+    # mean distance of the window from the true character; NaN if unknown
+    mean_window_error: float
     shown_windows: list[Tensor]  # phi (T, U) of the first SHOWN lines
 
     def nll_per_point(self, indices: Sequence[int] | None = None) -> float:
