@@ -85,7 +85,7 @@ def test_a_panel_that_takes_long_says_so(page):
     busy = page.locator(".lnlab-panel[aria-busy=true]")
     slider(page, "batch size").press("ArrowLeft")
     busy.wait_for(timeout=1_400)
-    commanded(page, '"batch": 16')
+    commanded(page, '"batch_size": 16')
     busy.wait_for(state="detached", timeout=1_000)
 
 
