@@ -52,7 +52,8 @@ def test_what_a_panel_showed_is_there_when_the_notebook_is_opened_again(
         assert not lost.is_visible(), "it would stand over the figure"
         title = page.locator(".gtitle").text_content() or ""
         assert title.startswith("RNN, relu (eq. 4), weights W_h × 2")
-        words = page.locator(".gtitle-subtitle").text_content() or ""
+        # line by line: the text of all lines together has no space where one ends
+        words = " ".join(page.locator(".gtitle-subtitle tspan.line").all_text_contents())
         assert "divided by that at time step 25" in words
         assert "Run this cell for live controls." in words
         page.wait_for_timeout(3000)  # a kernel writes its version, a figure its picture
