@@ -53,7 +53,7 @@ class Alphabet:
         return "".join(c for c in dict.fromkeys(text) if c not in self._numbers)
 
     def encode(self, text: str, *, refuse_unknown: bool = False) -> list[int]:
-        """Return the number of each character; if ``strict``, refuse what cannot be written."""
+        """Return the number of each character; ``refuse_unknown`` raises for any other."""
         if refuse_unknown and not text.strip():
             raise ValueError("there is no text: give some characters to write.")
         if refuse_unknown and (unknown := self.unknown_characters(text)):

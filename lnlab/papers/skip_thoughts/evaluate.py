@@ -85,7 +85,7 @@ def fit_logistic_regressions_per_C(
 ) -> Iterator[np.ndarray]:
     """Yield K logistic regressions for each C, started from those of the C before.
 
-    Of vectors (N, D) and classes 0 or 1 (N,), of which ``train`` (N, K) trains each model.
+    Of vectors (N, D) and classes 0 or 1 (N,), of which ``train_masks`` (N, K) train each model.
     Yields weights (D + 1, K) for :func:`logits`, overwritten by the next.
     """
     from sklearn.linear_model import LogisticRegression
@@ -383,8 +383,7 @@ def held_out_and_vector_metrics(
     """Return the metrics of a model.
 
     A light evaluation has :func:`held_out_nats_per_word` alone; a full one also the scores of
-    its vectors, and with ``include_weights`` its
-    weights.
+    its vectors, and with ``include_weights`` its weights.
     """
     values: dict[str, Any] = held_out_nats_per_word(net.eval(), books)
     if evaluation is Evaluation.LIGHT:
