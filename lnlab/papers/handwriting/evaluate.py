@@ -143,8 +143,8 @@ def write(
 
     Above 0, ``bias`` makes likely points likelier than in the model's distribution. The hand of
     a ``primer`` is continued (Graves, section 5.5): the model reads this line first, with its
-    text and a space. ``scale`` and ``floor`` are those of the training; ``max_points`` limits
-    points.
+    text and a space. ``scale`` and ``std_floor`` are those of the training; ``max_points``
+    limits points.
     """
     net.eval()
     numbers = net.alphabet.encode(text, refuse_unknown=True)

@@ -43,8 +43,8 @@ class PointMixture(NamedTuple):
 def make_mixture(y: Tensor, *, std_floor: float = 0.0, bias: float = 0.0) -> PointMixture:
     """Return the mixture of a model's outputs y (..., 1 + 6 M).
 
-    ``floor`` is added to every standard deviation, 0 in Graves (2013). ``bias`` is that of his
-    eq. 61 and 62: above 0 what is likely becomes likelier.
+    ``std_floor`` is added to every standard deviation, 0 in Graves (2013). ``bias`` is that of
+    his eq. 61 and 62: above 0 what is likely becomes likelier.
     """
     pen, rest = y[..., 0], y[..., 1:].unflatten(-1, (6, -1))
     pi, mu, log_sigma, r = rest.split((1, 2, 2, 1), dim=-2)
