@@ -30,7 +30,7 @@ def side_by_side_domains(count: int, gap: float) -> tuple[tuple[float, float], .
     return tuple(axis.domain for axis in figure.select_xaxes())
 
 
-def powers_of_ten_around(
+def exponents_of_ten_around(
     values: Iterable[np.ndarray], low: float, high: float, step: int = 1
 ) -> tuple[float, float]:
     """Return powers of ten that hold all values, multiples of ``step`` beyond low and high.

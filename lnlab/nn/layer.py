@@ -82,7 +82,7 @@ class LayerNorm(AffineNormalizer):
         self.correction, self.per_position = correction, per_position
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        axes = (self.unit_axis,) if self.per_position else self.axes_within_example
+        axes = (self.unit_axis,) if self.per_position else self.unit_and_spatial_axes
         mu, var = moments(a, axes, self.correction)
         return Stats(mu, self.sigma(var))
 
@@ -127,7 +127,7 @@ class RMSNorm(AffineNormalizer):
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         # no mean is subtracted, so nothing can cancel
-        mean_square = a.square().mean(self.axes_within_example, keepdim=True)
+        mean_square = a.square().mean(self.unit_and_spatial_axes, keepdim=True)
         return Stats(a.new_zeros(()), self.sigma(mean_square))
 
 
@@ -147,7 +147,7 @@ class ScaleNorm(AffineNormalizer):
         self.g = nn.Parameter(torch.tensor(float(units) ** 0.5))
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        norm = torch.linalg.vector_norm(a, dim=self.axes_within_example, keepdim=True)
+        norm = torch.linalg.vector_norm(a, dim=self.unit_and_spatial_axes, keepdim=True)
         return Stats(a.new_zeros(()), norm.clamp(min=self.eps))
 
 
@@ -185,7 +185,7 @@ class GroupNorm(AffineNormalizer):
         group_size = self.units // self.num_groups
         grouped = a.unflatten(self.unit_axis, (self.num_groups, group_size))
         mu, var = moments(
-            grouped, self.axes_within_example
+            grouped, self.unit_and_spatial_axes
         )  # of one group: its units and space
         return Stats(self._repeat_for_units(mu), self._repeat_for_units(self.sigma(var)))
 

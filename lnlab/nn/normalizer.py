@@ -106,7 +106,7 @@ class Normalizer(nn.Module, ABC):
         return -1 - self.space
 
     @property
-    def axes_within_example(self) -> tuple[int, ...]:
+    def unit_and_spatial_axes(self) -> tuple[int, ...]:
         """Axes of one example: its units and its space."""
         return tuple(range(-1 - self.space, 0))
 

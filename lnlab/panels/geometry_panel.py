@@ -13,10 +13,10 @@ from lnlab.analysis.random import normal
 from lnlab.figures.style import (
     INK,
     base_layout,
+    exponents_of_ten_around,
     format_number,
     legend_annotation,
     log_axis_between_powers,
-    powers_of_ten_around,
     side_by_side_domains,
     subplot_axes,
     subplot_title,
@@ -191,7 +191,7 @@ def geometry_figure(curves: Mapping[str, GeometryCurves]) -> Figure:
         data += dots
         domain = side_by_side_domains(len(PARTS), 0.1025)[index]
         shown = [several[index] for several in curves.values()]
-        low, high = powers_of_ten_around([curve.y for curve in shown], -2, 2, step=2)
+        low, high = exponents_of_ten_around([curve.y for curve in shown], -2, 2, step=2)
         heights = (
             log_axis_between_powers(-18, 0)
             if subplot == "error"

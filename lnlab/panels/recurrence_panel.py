@@ -110,7 +110,7 @@ def dynamics_on_fixed_inputs(
 
 
 def measure_dynamics(settings: RecurrencePanelSettings) -> dict[str, RecurrentDynamics]:
-    """Return summed inputs, hidden states and gradients under each normalizer."""
+    """Return pre-activations, hidden states and gradients under each normalizer."""
     gains = {name: 1.0 if name == "none" else settings.gain for name in settings.normalizers}
     return {
         name: dynamics_on_fixed_inputs(

@@ -277,7 +277,9 @@ def test_each_model_of_each_c_has_its_optimum(monkeypatch, shift, steps):
     assert not (train & test).any()
     assert (test.sum(1) == 1 + (FOLDS - 1)).all()
     some = train[:, [0, 7, FOLDS, 2 * FOLDS + 3, -1]]
-    for C, W in zip(CS, evaluate.fit_logistic_regressions_per_C(X, y, some, CS), strict=True):
+    for C, W in zip(
+        CS, evaluate.logistic_regression_weights_per_C(X, y, some, CS), strict=True
+    ):
         for rows, w in zip(some.T, W.T, strict=True):
             error = 1 / (1 + np.exp(-evaluate.logits(X[rows], w))) - y[rows]
             gradient = np.append(X[rows].T @ error + w[:-1] / C, error.sum())

@@ -145,7 +145,7 @@ def read_coco_with_box_features(folder: Path, split_number: int) -> Splits:
         folder / "annotations" / "captions_val2017.json"
     )
     categories = read_coco_categories(folder)
-    boxes = _read_coco_boxes(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
+    boxes = _read_box_lines(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
     order = sort_by_hash(boxes, split_number)
     if len(order) <= 2 * HELD_OUT:
         raise ValueError(f"{folder}: {len(order)} images, {2 * HELD_OUT} of them held out.")
@@ -193,7 +193,7 @@ def _read_coco_captions_and_sizes(
     return captions, sizes
 
 
-def _read_coco_boxes(
+def _read_box_lines(
     path: Path,
     image_sizes: Mapping[str, tuple[int, int]],
     num_categories: int,

@@ -80,7 +80,7 @@ NEWTON_STEPS = 100  # the most steps; ten are usual, forty occur
 CS = tuple(2.0**power for power in range(9))
 
 
-def fit_logistic_regressions_per_C(
+def logistic_regression_weights_per_C(
     vectors: np.ndarray, targets: np.ndarray, train_masks: np.ndarray, Cs: Sequence[float]
 ) -> Iterator[np.ndarray]:
     """Yield K logistic regressions for each C, started from those of the C before.
@@ -199,7 +199,7 @@ def score_frozen_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScore
     correct = np.array(
         [
             (((logits(vectors, W) > 0) == task.targets[:, None]) & test).sum(0)
-            for W in fit_logistic_regressions_per_C(vectors, task.targets, train, CS)
+            for W in logistic_regression_weights_per_C(vectors, task.targets, train, CS)
         ]
     )
     outer, inner = correct[:, :FOLDS], correct[:, FOLDS:].reshape(len(CS), FOLDS, FOLDS)

@@ -11,7 +11,7 @@ from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
 from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.nn.padding import length_mask, true_indices
 from lnlab.nn.recurrent import GRU
-from lnlab.papers.models import VocabularyCheckedModel, cell_init
+from lnlab.papers.models import ModelOfOneVocabulary, cell_init
 
 if TYPE_CHECKING:
     from lnlab.papers.skip_thoughts.experiment import Experiment
@@ -35,7 +35,7 @@ class SentenceTriples(NamedTuple):
     on_cpu = ("neighbour_lengths",)
 
 
-class SkipThoughts(VocabularyCheckedModel):
+class SkipThoughts(ModelOfOneVocabulary):
     r"""Kiros et al. (2015): :class:`SentenceTriples` to the nats of the neighbours, (2,).
 
     A sentence is the last state of a GRU over its words, :math:`h`. Each neighbour has its own

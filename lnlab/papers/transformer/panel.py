@@ -16,10 +16,10 @@ from lnlab.figures.style import (
     EDGE,
     band,
     base_layout,
+    exponents_of_ten_around,
     format_number,
     legend_annotation,
     log_axis,
-    powers_of_ten_around,
     thinning_line_styles,
     trace,
 )
@@ -236,7 +236,7 @@ def draw_variance(settings: DepthPanelSettings) -> TitledFigure:
     }  # fmt: skip
     figure = mean_and_range_figure(
         np.arange(settings.depth + 1.0), lines, "after layer %{x}: %{y:.3g}", x,
-        powers_of_ten_around(lines.values(), -0.5, 0.5), "variance of the stream",
+        exponents_of_ten_around(lines.values(), -0.5, 0.5), "variance of the stream",
     )  # fmt: skip
     return TitledFigure(figure, f"variance, {_describe_networks(settings)}", sentence)
 
@@ -289,7 +289,7 @@ def gradient_norm_by_layer_figure(norms: ValuesByDraw) -> Figure:
     }  # fmt: skip
     return mean_and_range_figure(
         np.arange(1.0, layers + 1), norms, "layer %{x}: %{y:.3g}", x,
-        powers_of_ten_around(norms.values(), -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
+        exponents_of_ten_around(norms.values(), -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
     )  # fmt: skip
 
 
@@ -299,7 +299,7 @@ def loss_by_step_size_figure(losses: ValuesByDraw) -> Figure:
         "title": {"text": "learning rate η of the first step of Adam"}, "type": "log",
         "dtick": 1, "exponentformat": "power",
     }  # fmt: skip
-    _, high = powers_of_ten_around(losses.values(), LEAST, 1)
+    _, high = exponents_of_ten_around(losses.values(), LEAST, 1)
     hover = "η = %{x:.2g}: %{y:.3g} nats"
     return mean_and_range_figure(
         STEPS, losses, hover, x, (LEAST, high), "loss after the first step (nats)"
