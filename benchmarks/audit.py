@@ -34,7 +34,7 @@ from tests.auditing import gallery_of_published_faults as _published  # noqa: F4
 
 LOGITS = ("over-confident", "logits-bounded")
 NEVER_TRAINED = ("parameter-unused", "gradient-cut", "gradient-differs")
-AXES = ("norm-wrong-axes", "norm-evaluation", "norm-mixes-cases", "cases-mix")
+AXES = ("norm-wrong-axes", "norm-evaluation", "norm-mixes-examples", "examples-mix")
 STALE = ("running-statistics-stale", "running-statistics-stuck", "norm-evaluation")
 CONSTANT = ("input-ignored", "parameter-unused", "gains-off")
 
@@ -53,7 +53,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "running variance of 0": STALE,
     "momentum 0": ("running-statistics-stuck", "norm-differs"),
     "momentum 1": ("momentum-large",),
-    "batch statistics in evaluation": ("norm-evaluation", "cases-mix"),
+    "batch statistics in evaluation": ("norm-evaluation", "examples-mix"),
     "one batch norm for two distributions": ("norm-of-several",),
     "a bias without effect": ("bias-without-effect",),
     "dropout in evaluation": ("random-in-evaluation",),
@@ -74,13 +74,13 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "gradients that vanish": ("gradient-steep", "signal-steep"),
     "gradients that explode": ("gradient-steep", "signal-steep", "overflow"),
     "all units start equal": ("units-equal",),
-    "a residual connection is missing": ("cases-alike", "gradient-steep"),
+    "a residual connection is missing": ("examples-alike", "gradient-steep"),
     "layer norm over the width of an image": ("norm-over-width",),
     "time taken for channels": ("norm-over-steps", "answer-leaks"),
     "a unit norm over the default axis": ("norm-wrong-axes", "answer-leaks"),
     "statistics over padded steps": ("statistics-of-padding",),
     "the last output belongs to the padding": ("padding-read",),
-    "a softmax over the batch": ("cases-mix",),
+    "a softmax over the batch": ("examples-mix",),
     "batch norm over two examples": ("statistics-of-few",),
     "batch norm over one image": ("statistics-of-few",),
     "a pooled branch that is constant": (*CONSTANT, "gradient-taken"),
@@ -114,7 +114,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "an embedding without its scale": ("branches-apart",),
     "an embedding scaled twice": ("branches-apart",),
     "tied weights that a copy has parted": ("weights-equal",),
-    "an input divided by 255 twice more": ("eps-decides", "cases-alike"),
+    "an input divided by 255 twice more": ("eps-decides", "examples-alike"),
     "a deep stack that starts too small": ("signal-steep", "gradient-steep"),
     "a causal mask that fills with 1e-9": ("answer-leaks",),
     "a causal mask that is inverted": ("answer-leaks",),
@@ -125,10 +125,10 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "attention scaled twice": (),
     "heads merged without a transpose": ("answer-leaks",),
     "positions that are not added": ("parameter-unused",),
-    "positions counted over the batch": ("cases-mix",),
+    "positions counted over the batch": ("examples-mix",),
     "logits viewed where a transpose was meant": ("answer-leaks",),
-    "the batch taken for time": ("cases-mix",),
-    "a last state viewed where a transpose was meant": ("cases-mix",),
+    "the batch taken for time": ("examples-mix",),
+    "a last state viewed where a transpose was meant": ("examples-mix",),
     "a loss that broadcasts": ("loss-broadcasts",),
     "a state detached at each step": ("gradient-differs",),
     "a state kept between batches": ("state-kept",),

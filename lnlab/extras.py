@@ -20,7 +20,7 @@ def find_extra(package: str) -> str | None:
 
 
 @contextmanager
-def name_missing_extra() -> Iterator[None]:
+def explain_missing_extra() -> Iterator[None]:
     """Name the extra that brings a package which an import within does not find.
 
     Raises:

@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from lnlab.extras import name_missing_extra
+from lnlab.extras import explain_missing_extra
 
 
 def lazy(
@@ -23,7 +23,7 @@ def lazy(
     names = names or {}
 
     def __getattr__(name: str) -> Any:
-        with name_missing_extra():
+        with explain_missing_extra():
             if name in names:
                 module, _, other = names[name].partition(":")
                 return getattr(import_module(module, package), other or name)

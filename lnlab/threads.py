@@ -28,7 +28,7 @@ def one_thread(*work: Any) -> Iterator[None]:
             them is large (:data:`LARGE`), the number of threads stays as it is.
     """
     before = torch.get_num_threads()
-    if before == 1 or any(map(is_large, work)):
+    if before == 1 or any(map(is_worth_threads, work)):
         yield
         return
     torch.set_num_threads(1)
@@ -49,7 +49,7 @@ def in_one_thread(function: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-def is_large(work: Any) -> bool:
+def is_worth_threads(work: Any) -> bool:
     """Return True if a model or a tensor is so large that threads are worth their waiting."""
     if isinstance(work, Tensor):
         return work.numel() > LARGE

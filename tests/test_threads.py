@@ -75,4 +75,4 @@ def test_large_work_keeps_the_users_number():
     net = Watched(units=threads.LARGE // 7)
     assert objective(net).value() > 0
     assert set(seen) == {2}
-    assert threads.is_large(torch.zeros(threads.LARGE + 1))
+    assert threads.is_worth_threads(torch.zeros(threads.LARGE + 1))

@@ -146,7 +146,7 @@ def _is_flat_at(
 
 
 def count_dead_units(activations: list[Activation]) -> dict[str, tuple[int, int]]:
-    """Return, for each f with units flat in all cases, how many, and of how many.
+    """Return, for each f with units flat in all examples, how many, and of how many.
 
     Units are along the last axis, in images (B, H, height, width) along the second.
     """

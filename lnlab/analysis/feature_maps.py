@@ -21,14 +21,14 @@ from lnlab.analysis.result import AnalysisResult, Frame, make_frame
 from lnlab.threads import in_one_thread
 
 CASES = 250
-"""The number of cases in memory at a time."""
+"""The number of examples in memory at a time."""
 
 
 @dataclass(frozen=True)
 class MapStatistics(AnalysisResult):
-    """Statistics of H units at each position, over the cases; each (H, height, width)."""
+    """Statistics of H units at each position, over the examples; each (H, height, width)."""
 
-    # the fraction of cases in which the normalized summed input is above 0
+    # the fraction of examples in which the normalized summed input is above 0
     active_fraction: Tensor
     mean: Tensor  # of the pre-activations ``a``, before anything normalizes them
     std: Tensor  # of the same, 1/B
@@ -44,7 +44,7 @@ class MapStatistics(AnalysisResult):
 class BorderContrast(NamedTuple):
     """The border of a map, its outermost ring, beside its middle half."""
 
-    # the fraction of cases in which a unit of the ring is on, on average over units
+    # the fraction of examples in which a unit of the ring is on, on average over units
     border_active: float
     # the same for the units at least a quarter of the side away from the edge
     center_active: float
@@ -61,7 +61,7 @@ def map_statistics(
 
     Args:
         model: called as ``model(x)``.
-        x: cases (B, ...).
+        x: examples (B, ...).
         layers: names of :class:`lnlab.nn.Conv2d` in it.
     """
     copy = _copy_in_float64(model, x)
@@ -110,7 +110,7 @@ def border_contrast(maps: MapStatistics) -> BorderContrast:
 def standardized_unit_means(maps: MapStatistics) -> dict[str, Tensor]:
     """Return a map (height, width) of each statistic, the mean over the units, dimensionless.
 
-    - ``active_fraction``: the fraction of cases in which a unit is on.
+    - ``active_fraction``: the fraction of examples in which a unit is on.
     - ``mean``: the distance of the mean of ``a`` here from its mean over the map, in deviations
       of the unit.
     - ``std``: that of ``a`` here, as a multiple of the unit's over the map.
@@ -125,7 +125,7 @@ def standardized_unit_means(maps: MapStatistics) -> dict[str, Tensor]:
 
 
 def _pooled_mean_and_variance(maps: MapStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and variance (H,) of ``a`` over the cases and some positions."""
+    """Return mean and variance (H,) of ``a`` over the examples and some positions."""
     mean = maps.mean[:, where].mean(1)
     # the variance of all values: that within a position, and that of the positions' means
     between = (maps.mean[:, where] - mean[:, None]).square()
@@ -141,14 +141,14 @@ def unit_contributions(
     *,
     layers: Sequence[str],
 ) -> dict[str, Tensor]:
-    """Return the share of each unit in the loss, |h dL/dh| on average over the cases.
+    """Return the share of each unit in the loss, |h dL/dh| on average over the examples.
 
-    To first order this is the change of the loss of a case without the unit, h = 0.
+    To first order this is the change of the loss of an example without the unit, h = 0.
 
     Args:
         model: called as ``model(x)``, in evaluation mode.
-        x, y: cases (B, ...) and their targets.
-        loss_fn: from outputs and targets to the sum of the losses of the cases.
+        x, y: examples (B, ...) and their targets.
+        loss_fn: from outputs and targets to the sum of the losses of the examples.
         layers: names of layers whose output goes into a ReLU at once; results are (H, *space)
             each.
     """

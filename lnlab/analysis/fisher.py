@@ -113,7 +113,7 @@ ROWS = 64
 class GLM:
     """H normalized linear models of the same inputs, eq. 10 and 13.
 
-    Statistics over cases are those of x, at every theta; the inputs x are P(x).
+    Statistics over examples are those of x, at every theta; the inputs x are P(x).
     """
 
     W: Tensor  # weights (H, D), one row a unit
@@ -128,7 +128,7 @@ class GLM:
         if not bool(self.h.isfinite().all()):
             raise ValueError(
                 "the outputs are not finite: W, x, b or g hold NaN or an infinity, or sigma is "
-                "0, as of a single case under batch norm or a single unit under layer norm."
+                "0, as of a single example under batch norm or a single unit under layer norm."
             )
 
     @property
@@ -143,7 +143,7 @@ class GLM:
             raise TypeError(
                 f"{type(norm).__name__} is no rule for (mu, sigma), as eq. 13 asks."
             )
-        norm.eval()  # what it remembers of cases stays as it is
+        norm.eval()  # what it remembers of examples stays as it is
         if isinstance(norm, BatchNormalizer):
             norm.mode = StatisticsMode.BATCH
         norm.eps = self.eps
@@ -199,7 +199,7 @@ def fisher_metric(glm: GLM) -> Tensor:
     theta = glm.theta
     J = jacrev(glm.outputs, chunk_size=ROWS)(theta).flatten(2)  # (B, H, H K)
     # The score of an exponential family is J' (y - E[y])/phi: its covariance given x is the
-    # matrix under the mean of eq. 9, and the mean over cases stands for E_x.
+    # matrix under the mean of eq. 9, and the mean over examples stands for E_x.
     scaled = glm.family.cov(glm.h) / glm.family.phi**2 @ J
     F = J.flatten(0, 1).T @ scaled.flatten(0, 1) / len(glm.x)
     return F.reshape(theta.shape + theta.shape)
@@ -299,11 +299,11 @@ def gain_metric_eq_32(glm: GLM) -> Tensor:
 
 
 class FisherInformation(Objective, AnalysisResult):
-    """D_KL[P(y | x; theta) || P(y | x; w)] in nats, a mean over the cases x, and its F.
+    """D_KL[P(y | x; theta) || P(y | x; w)] in nats, a mean over the examples x, and its F.
 
     theta is what the model has. Called as a function of w (P,), it is the divergence. The
-    output of a case is the natural parameters h of its distribution, units along the last axis;
-    over further axes (time) divergences add up. Made by :func:`fisher_information`.
+    output of an example is the natural parameters h of its distribution, units along the last
+    axis; over further axes (time) divergences add up. Made by :func:`fisher_information`.
     """
 
     def product(self) -> Callable[[Tensor], Tensor]:
@@ -365,7 +365,7 @@ def fisher_information(
 
     Args:
         model: called as ``model(x)``.
-        x: its input, cases along the first axis: P(x).
+        x: its input, examples along the first axis: P(x).
         family: the distribution of y that the outputs stand for; logits are CATEGORICAL's.
         bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
             (those of x, as in training) or "running" (as in evaluation).

@@ -63,7 +63,7 @@ class Invariance:
     """One transformation at one place of the module, in one mode."""
 
     where: str  # "x" or the name of a weight
-    column: int  # the transformation's number, 1 to 10, or 11, independence of other cases
+    column: int  # the transformation's number, 1 to 10, or 11, independence of other examples
     name: str  # the transformation in words
     formula: str  # the same in the paper's letters
     # "train", "running" or "recomputed", by the statistics of batch normalization, or
@@ -143,7 +143,7 @@ class InvarianceReport(TextResult):
     shape: tuple[int, ...]  # of the input
     dtype: str  # the precision of the outputs, "float64" and so on
     invariances: tuple[Invariance, ...]  # one for each place, transformation and mode
-    # for each f with units that are dead in all cases: how many, of how many
+    # for each f with units that are dead in all examples: how many, of how many
     dead_units: dict[str, tuple[int, int]]
     reasons_not_tried: dict[str, str]  # why a mode or change could not be tried
     unwrapped_columns = (1,)
@@ -218,7 +218,7 @@ class InvarianceReport(TextResult):
 OF_WEIGHTS, OF_INPUTS, OF_SUMMED = (1, 2, 3, 10), (4, 5, 6, 9), (7, 8)
 
 OTHERS = Transformation(
-    11, "the other cases replaced", "x₂…x_B → x′", lambda given, _: given, False
+    11, "the other examples replaced", "x₂…x_B → x′", lambda given, _: given, False
 )
 
 COLUMNS = {T.column: T for T in (*TRANSFORMATIONS, OTHERS)}
@@ -234,8 +234,8 @@ class Change:
     axis: int = -1  # that of the inputs in x, or of the units in pre-activations
 
     @property
-    def compares_first_case_only(self) -> bool:
-        """True if only the first case of the output is compared."""
+    def compares_first_example_only(self) -> bool:
+        """True if only the first example of the output is compared."""
         return self.transformation is OTHERS
 
     @property
@@ -278,7 +278,7 @@ class Change:
         return Replacement(x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()})
 
     def _shift_pre_activations(self, size: float, a: Tensor) -> Tensor:
-        # column 7: one number a case, the same for all its units; column 8: one a unit
+        # column 7: one number an example, the same for all its units; column 8: one a unit
         axis = 0 if self.transformation.column == 7 else self.axis % a.dim()
         c = _random_shift(a, size, a.shape[axis])
         return a + c.reshape(tuple(-1 if i == axis else 1 for i in range(a.dim())))
@@ -300,7 +300,8 @@ def list_changes(
     The pre-activations of modules that are not ``called`` (those of an attention's projection,
     say) cannot be reached.
     """
-    # the inputs of a case: channels of images and where the first weight is a kernel, else last
+    # the inputs of an example: channels of images and where the first weight is a kernel, else
+    # last
     input_axis = None
     for weight in weights:
         axis = 1 if is_convolution(module.module.get_submodule(weight.owner)) else -1
@@ -312,7 +313,7 @@ def list_changes(
     for column in OF_INPUTS:
         if column in (4, 6) or module.x.dim() > 1:
             yield Change("x", COLUMNS[column], axis=input_axis)
-    # recomputed statistics are those of the other cases too: of them there is no column 11
+    # recomputed statistics are those of the other examples too: of them there is no column 11
     if len(module.x) > 1 and module.bn_stats != "recomputed":
         yield Change("x", OTHERS)
 
@@ -364,7 +365,7 @@ class InvarianceTester:
         if not y.is_floating_point() or not y.dim():
             raise ValueError(
                 f"the output to judge is {y.dtype} of shape {tuple(y.shape)}: give "
-                "select_output=, which returns a floating point tensor with the cases along "
+                "select_output=, which returns a floating point tensor with the examples along "
                 "its first axis."
             )
         if not bool(y.isfinite().all()):
@@ -430,7 +431,7 @@ class InvarianceTester:
         scales = change.transformation.is_scaling
         usual = self._defects_at(change, change.default_delta)
         deltas: Iterable[float] = (SCALES if scales else SHIFTS)[self.precision]
-        if change.compares_first_case_only:
+        if change.compares_first_example_only:
             deltas = ()
         elif not usual.output_defect < VISIBLE:  # not `>=`: NaN is a break, too
             deltas = AFTER_A_BREAK if scales else ()
@@ -471,8 +472,8 @@ class InvarianceTester:
 
     def _defects_at(self, change: Change, delta: float) -> DefectsAtDelta:
         changed, base = self.module.run(change.replacement(self.module, delta)), self.base
-        if change.compares_first_case_only:
-            changed, base = _select_keep_first_case(changed), _select_keep_first_case(base)
+        if change.compares_first_example_only:
+            changed, base = _first_example_only(changed), _first_example_only(base)
         outputs = relative_max_change(changed.y, base.y)
         inside = self._largest_defect_inside(changed, base)
         hidden = not inside <= self.exact and self._is_hidden_by_flat_unit(
@@ -526,7 +527,7 @@ class InvarianceTester:
         return (low * high) ** 0.5
 
 
-def _select_keep_first_case(observation: Observation) -> Observation:
+def _first_example_only(observation: Observation) -> Observation:
     activations = [s._replace(a=s.a[:1], h=None) for s in observation.activations]
     return observation._replace(y=observation.y[:1], activations=activations)
 
@@ -559,7 +560,7 @@ def check_invariances(
 
     Args:
         model: called as ``model(x)``.
-        x: its input, cases along the first axis.
+        x: its input, examples along the first axis.
         weights: names of the parameters to change; None: every matrix and kernel that belongs
             to no normalizer or embedding.
         columns: the numbers of the transformations; None: all. At the weights: 1, weight matrix
@@ -567,8 +568,8 @@ def check_invariances(
             re-scaling, w₁ → δw₁; 10, shift of a unit's weights, wᵢ → wᵢ + cᵢ1. At the inputs:
             4, dataset re-scaling, X → δX; 5, dataset re-centering, X → X + 1γᵀ; 6, single
             training case re-scaling, x₁ → δx₁; 9, shift of a case's inputs, xₙ → xₙ + cₙ1; 11,
-            the other cases replaced, x₂…x_B → x′. At the pre-activations, the summed inputs: 7,
-            shift of a case's, aₙ → aₙ + cₙ1; 8, shift of a unit's, aᵢ → aᵢ + cᵢ.
+            the other examples replaced, x₂…x_B → x′. At the pre-activations, the summed inputs:
+            7, shift of an example's, aₙ → aₙ + cₙ1; 8, shift of a unit's, aᵢ → aᵢ + cᵢ.
         select_output: from what the model returns to the tensor that is compared; without it
             the first.
         dtype: the precision; in torch.float32 some breaks are hidden by rounding.

@@ -31,26 +31,26 @@ class LossLandscape(AnalysisResult):
     coordinates: tuple[Tensor, ...]  # along each direction, one tensor (K,) for each
     losses: Tensor  # (K_1, K_2, ...)
     centre_loss: float  # the loss at w itself, where all coordinates are 0
-    bn_stats: str | None  # where statistics over cases came from at every point
+    bn_stats: str | None  # where statistics over examples came from at every point
     direction_norms: tuple[float, ...]  # of each direction
     weight_norm: float  # the length of w
-    case_count: int  # how many the loss is a mean of
+    example_count: int  # how many the loss is a mean of
     seed: int | None = None  # of random directions; None for others
 
     def summary(self, training_loss: float | None = None) -> dict[str, float | str]:
         """Return the numbers to check before believing the picture.
 
-        ``training_loss`` is what the training reported for the same cases: if the centre is
-        another loss, statistics or cases are not what one thinks.
+        ``training_loss`` is what the training reported for the same examples: if the centre is
+        another loss, statistics or examples are not what one thinks.
         """
         finite = self.losses[self.losses.isfinite()]
         numbers: dict[str, float | str] = {
-            "statistics over cases": self.bn_stats or "none",
+            "statistics over examples": self.bn_stats or "none",
             "loss at the centre": self.centre_loss,
             "smallest loss on the grid": float(finite.min()) if len(finite) else float("nan"),
             "largest loss on the grid": float(finite.max()) if len(finite) else float("nan"),
             "points not finite": self.losses.numel() - len(finite),
-            "cases": self.case_count,
+            "examples": self.example_count,
         }
         directions = zip(self.coordinates, self.direction_norms, strict=True)
         for axis, (at, length) in enumerate(directions, start=1):
@@ -80,7 +80,7 @@ class LossLandscape(AnalysisResult):
             raise ValueError(
                 f"{len(self.coordinates)} directions cannot be drawn: choose one or two."
             )
-        made_on = f"{self.case_count} examples"
+        made_on = f"{self.example_count} examples"
         if len(self.coordinates) == 2:
             return landscape.loss_surfaces({"": self}, made_on=made_on)
         return landscape.loss_bands({"": {"loss": [self]}}, x="along the line", made_on=made_on)
@@ -197,7 +197,7 @@ def evaluate_grid(
         bn_stats=objective.bn_stats,
         direction_norms=tuple(vector_norm(directions, 1).tolist()),
         weight_norm=float(vector_norm(w)),
-        case_count=len(objective.x),
+        example_count=len(objective.x),
     )
 
 

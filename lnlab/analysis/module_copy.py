@@ -32,8 +32,8 @@ from lnlab.nn import (
 )
 
 BN_STATS = ("batch", "running", "recomputed")
-"""The sources of statistics over cases (BatchNorm's): those of x, in training mode; the running
-ones, in evaluation mode; or the running ones after they have been computed from x again."""
+"""The sources of statistics over examples (BatchNorm's): those of x, in training mode; the
+running ones, in evaluation mode; or the running ones after they are recomputed from x."""
 
 
 def check_type(name: str, value: Any, kind: Any, hint: str) -> None:
@@ -52,10 +52,10 @@ def check_model(model: Any) -> None:
 
 
 def check_input(x: Any) -> None:
-    """Raise TypeError or ValueError unless ``x`` (B, ...) is a tensor of at least one case."""
+    """Raise TypeError or ValueError unless ``x`` (B, ...) is a tensor with an example."""
     check_type("x", x, Tensor, "the input of the model as a tensor, torch.as_tensor(...)")
     if not x.dim() or not x.numel():
-        raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
+        raise ValueError(f"x has shape {tuple(x.shape)}: give examples along the first axis.")
 
 
 def check_bn_stats(bn_stats: str) -> None:
@@ -220,7 +220,7 @@ def uncompiled_module(model: nn.Module) -> nn.Module:
 
 
 def find_batch_norms(module: nn.Module) -> list[nn.Module]:
-    """Return the normalizers in ``module`` that keep running statistics over cases."""
+    """Return the normalizers in ``module`` that keep running statistics over examples."""
     return [
         m
         for m in module.modules()
@@ -316,7 +316,7 @@ class Observation(NamedTuple):
 
 
 class ModuleCopy:
-    """A copy of a module in one precision, with statistics over cases from one source.
+    """A copy of a module in one precision, with statistics over examples from one source.
 
     Each evaluation starts from the same buffers, and leaves the random state as it was.
 

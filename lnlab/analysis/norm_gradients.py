@@ -2,7 +2,7 @@ r"""The backward pass of a normalizer: what its statistics do to a gradient.
 
 Xu et al. (2019, arXiv:1911.07013), section 3, find that layer norm owes its success to the
 derivatives of mu and sigma rather than to mu and sigma. With :math:`y = (a-\mu)/\sigma` of one
-case, H units, g = 1 and a gradient :math:`r = \partial L/\partial h` coming from above,
+example, H units, g = 1 and a gradient :math:`r = \partial L/\partial h` coming from above,
 
 .. math:: \frac{\partial L}{\partial a} = \underbrace{\frac{r}{\sigma}}_{\text{direct}}
           \underbrace{-\frac{1}{\sigma}\,\overline{r}}_{\text{through }\mu}
@@ -84,11 +84,11 @@ class GradientParts(NamedTuple):
 
     @property
     def total(self) -> Tensor:
-        """The whole gradient dL/da (*cases, H)."""
+        """The whole gradient dL/da (*examples, H)."""
         return self.direct + self.through_mu + self.through_sigma
 
     def with_statistics_detached(self) -> dict[str, Tensor]:
-        """Return dL/da (*cases, H) with nothing, sigma, mu, or both constant."""
+        """Return dL/da (*examples, H) with nothing, sigma, mu, or both constant."""
         return {
             "nothing": self.total,
             "sigma": self.direct + self.through_mu,
@@ -105,8 +105,8 @@ def gradient_parts(
 
     Args:
         norm: as :func:`as_affine_norm` takes it, in the mode it is in.
-        a: its input (*cases, H, *space).
-        grad_h: dL/dh (*cases, H, *space) of its output.
+        a: its input (*examples, H, *space).
+        grad_h: dL/dh (*examples, H, *space) of its output.
         W, t: the weights that made ``a`` and the time step, if the rule reads them.
     """
     rule = copy_module(as_affine_norm(norm, max(a.dim() - 2, 0)))

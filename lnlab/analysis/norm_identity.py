@@ -259,7 +259,7 @@ class Divisor:
     power: float  # 1/2 for a root
     variance_factor: float  # 1 for the biased variance, N/(N-1) for the unbiased
     eps: float  # the small number, 0 if none can be seen
-    eps_place: str  # : "inside" the power, "outside", or "at least": s is never smaller
+    eps_position: str  # : "inside" the power, "outside", or "at least": s is never smaller
 
 
 SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
@@ -341,7 +341,7 @@ def nearest_torch_operator(
     what the gain belongs to, the gain does.
     """
     gains = {axis for role in roles if role.role.startswith("gain") for axis in role.axes}
-    of_case = tuple(range(1, x.dim()))
+    of_example = tuple(range(1, x.dim()))
     if 0 in over.axes:
         # the axis of the gain is that of the units, else the one that is left, else the second
         rest = [a for a in range(x.dim()) if a not in over.axes or a == over.split_axis]
@@ -359,19 +359,19 @@ def nearest_torch_operator(
         return TorchOperator(name, over, over.axes)
     if over.split_axis is not None:
         return TorchOperator(
-            f"GroupNorm({over.groups})", StatisticExtent(of_case, 1, over.groups), (1,)
+            f"GroupNorm({over.groups})", StatisticExtent(of_example, 1, over.groups), (1,)
         )
-    # The gain distinguishes what has the same statistics: over a whole case (C, T), LayerNorm
-    # has one for each of the C T values, GroupNorm of one group one for each of the C channels.
-    # Along an axis of a single value no statistic can be seen to run.
-    seen = tuple(axis for axis in of_case if x.shape[axis] > 1 or axis in over.axes)
+    # The gain distinguishes what has the same statistics: over a whole example (C, T),
+    # LayerNorm has one for each of the C T values, GroupNorm of one group one for each of the C
+    # channels. Along an axis of a single value no statistic can be seen to run.
+    seen = tuple(axis for axis in of_example if x.shape[axis] > 1 or axis in over.axes)
     joint = x.dim() > 2 and over.axes == seen and gains == {1}
     if not (divisor.is_input_centred or divisor.is_variance_about_mean):
         axes = over.axes if joint or not gains else tuple(sorted(gains))
         return TorchOperator("RMSNorm", StatisticExtent(axes), axes)
     if joint:
-        return TorchOperator("GroupNorm(1)", StatisticExtent(of_case), (1,))
-    if x.dim() > 2 and over.axes == of_case[1:] and gains <= {1}:
+        return TorchOperator("GroupNorm(1)", StatisticExtent(of_example), (1,))
+    if x.dim() > 2 and over.axes == of_example[1:] and gains <= {1}:
         # over T of (B, C, T) without a gain: LayerNorm(T) and InstanceNorm are one function
         either = x.dim() == 3 and not gains
         name = "LayerNorm or InstanceNorm" if either else "InstanceNorm"
@@ -438,10 +438,10 @@ def _read_running_stats(
     offset = evaluate(torch.zeros_like(like))
     slope = evaluate(torch.ones_like(like)) - offset
     s = 1 / slope
-    if divisor.eps_place == "outside":
+    if divisor.eps_position == "outside":
         s = s - divisor.eps
     var = s ** (1 / divisor.power)
-    return -offset / slope, var - divisor.eps if divisor.eps_place == "inside" else var
+    return -offset / slope, var - divisor.eps if divisor.eps_position == "inside" else var
 
 
 def _name_variance_estimator(
@@ -535,7 +535,7 @@ class NormReport(TextResult):
 
 
 CASES = 8
-"""At least so many cases are made up: statistics of one or two values say nothing."""
+"""At least so many examples are made up: statistics of one or two values say nothing."""
 
 
 @in_one_thread
@@ -567,7 +567,9 @@ def identify_norm(
     if x is not None:
         check_input(x)
         if x.dim() < 2:
-            raise ValueError(f"x has shape {tuple(x.shape)}: give cases along the first axis.")
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}: give examples along the first axis."
+            )
     tensors = chain(model.parameters(), model.buffers(), () if x is None else (x,))
     device = next((tensor.device for tensor in tensors), torch.device("cpu"))
     shape = (
@@ -690,7 +692,7 @@ def find_statistics_extent(
 
 
 def find_extent_for_large_inputs(box: BlackBox, x: Tensor) -> StatisticExtent | None:
-    """Return the extent over cases x (B, ...) that only large inputs have, if there is one.
+    """Return the extent over examples x (B, ...) that only large inputs have, if there is one.
 
     Batch renormalization takes its running statistics until the batch's are far from them.
     """
@@ -758,13 +760,13 @@ def _compare_divisor(
         "outside": f"{eps} added to sigma",
         "at least": f"sigma at least {eps}",
     }
-    misplaced = bool(divisor.eps) and divisor.eps_place != "inside"
+    misplaced = bool(divisor.eps) and divisor.eps_position != "inside"
     mean = MEANS[divisor.is_input_centred, divisor.is_variance_about_mean]
     yield _compare_texts("mean", mean, "kept" if operator.name == "RMSNorm" else "removed")
     yield _compare_texts(square, next(near), "1/N")
     root = "its root" if is_root else f"its power {divisor.power:.3g}"
     yield _compare_texts("divided by", root, "its root")
-    found = places[divisor.eps_place] if divisor.eps else "none"
+    found = places[divisor.eps_position] if divisor.eps else "none"
     yield NormProperty("eps", found, f"added to the {square}", misplaced)
 
 
@@ -844,7 +846,7 @@ def _compare_outputs(
 ) -> NormProperty:
     """Compare the outputs with torch's, gains 1 and biases 0."""
     # with torch's own eps if it is in another place, so that the place alone differs
-    inside = divisor.eps_place == "inside" or not divisor.eps
+    inside = divisor.eps_position == "inside" or not divisor.eps
     expected = operator(z, divisor.eps if inside else 1e-5)
     off = (training(z) - expected).abs()
     largest = float(off.max())

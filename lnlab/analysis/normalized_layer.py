@@ -40,7 +40,7 @@ DELTA = 3.7
 def random_layer_inputs(
     units: int = 12,
     inputs: int = 7,
-    cases: int = 8,
+    examples: int = 8,
     place: LayerKind = LayerKind.DENSE,
     *,
     seed: int = 0,
@@ -48,14 +48,14 @@ def random_layer_inputs(
     """Return standard normal weights W and inputs x, in float64.
 
     Args:
-        units, inputs, cases: H, D and B.
+        units, inputs, examples: H, D and B.
         place: dense, or a convolution of images of 6 by 6 with kernels of 3 by 3.
         seed: of W and x each by itself: W does not change with B, nor the first x.
     """
     pixels, window = (6,) * place.spatial_axis_count, (3,) * place.spatial_axis_count
     return LayerInputs(
         W=normal(seed, 0, units, inputs, *window),
-        x=normal(seed, 1, cases, inputs, *pixels),
+        x=normal(seed, 1, examples, inputs, *pixels),
         added_to_a=torch.zeros((), dtype=torch.float64),
         padding=1 if place is LayerKind.PADDED else 0,
     )
@@ -101,7 +101,7 @@ class NormalizedLayer:
         row: which normalizer, in what place.
         layer_inputs: what the layer is given before any change.
         eps: of the normalizer.
-        statistics: where statistics over cases come from; None: as the row says. Frozen ones
+        statistics: where statistics over examples come from; None: as the row says. Frozen ones
             are those of ``layer_inputs``.
         seed: draws gains and biases from U(1/2, 3/2); None leaves them at their start.
     """
@@ -151,7 +151,7 @@ class NormalizedLayer:
             a = layer_inputs.pre_activations(self.norm)
             if self.row.batch_size is None:
                 return self.norm(a, layer_inputs.W, 0)
-            # mini-batches: what mixes cases mixes those of one batch alone
+            # mini-batches: what mixes examples mixes those of one batch alone
             batches = a.split(self.row.batch_size)
             return torch.cat([self.norm(batch, layer_inputs.W, 0) for batch in batches])
 
@@ -173,12 +173,12 @@ class NormalizedLayer:
         )
 
     def batch_dependence(self) -> float:
-        """Return column 11: the defect of the first case when all the others are replaced.
+        """Return column 11: the defect of the first example when all the others are replaced.
 
-        Statistics of a population stay those of the cases before.
+        Statistics of a population stay those of the examples before.
         """
         x = self.layer_inputs.x
-        # others by an affine map, so that mean and variance over the cases change, too
+        # others by an affine map, so that mean and variance over the examples change, too
         replaced = replace(self.layer_inputs, x=torch.cat([x[:1], 2 * x[1:].flip(0) + 1]))
         y, changed = (
             self._output_with_statistics(layer_inputs, self.statistics, self.layer_inputs)
@@ -187,9 +187,9 @@ class NormalizedLayer:
         return relative_max_change(changed[:1], y[:1])
 
     def train_eval_gap(self) -> float:
-        """Return column 12: the defect of evaluation against training on the same cases.
+        """Return column 12: the defect of evaluation against training on the same examples.
 
-        Evaluation knows a population that holds other cases too.
+        Evaluation knows a population that holds other examples too.
         """
         x = self.layer_inputs.x
         # with images of x that have another mean and variance: x alone would be its own
@@ -259,7 +259,7 @@ def measure_table1(
         layer = NormalizedLayer(row, layer_inputs, eps=eps, seed=seed)
         shift = random_shift(layer_inputs, seed=seed)
         defects = [(T.column, T.name, layer.defect(T, DELTA, shift)) for T in TRANSFORMATIONS]
-        defects.append((11, "independence of the other cases", layer.batch_dependence()))
+        defects.append((11, "independence of the other examples", layer.batch_dependence()))
         if row.invariance_letters[11] != "-":
             defects.append((12, "training = evaluation", layer.train_eval_gap()))
         for column, what, defect in defects:

@@ -30,16 +30,17 @@ Loss = Callable[..., Tensor]
 
 
 class Objective:
-    """L(w): the loss of a model on fixed cases at any parameters w, a vector (P,).
+    """L(w): the loss of a model on fixed examples at any parameters w, a vector (P,).
 
     It is computed on a copy, each time from the same buffers and the same random state.
 
     Args:
         model: called as ``model(x)``; wrap a model of several inputs in one of a single input.
-        x: its input, cases along the first axis.
+        x: its input, examples along the first axis.
         y: what the loss compares with; None if it needs nothing.
         loss_fn: ``loss_fn(output, y)``, a scalar, such as ``F.cross_entropy``.
-        bn_stats: where statistics over cases (BatchNorm's) come from: "batch", those of x, in
+        bn_stats: where statistics over examples (BatchNorm's) come from: "batch", those of x,
+        in
             training mode; "running", the running ones, in evaluation mode, the same at every
             w; "recomputed", in evaluation mode, computed from x again at every w. It must be
             given if the model has batch normalization; None is evaluation mode.
@@ -319,7 +320,7 @@ def analysis_dtype(module: nn.Module) -> torch.dtype | None:
 
 
 def _require_bn_stats(model: nn.Module, bn_stats: str | None) -> str | None:
-    """Return the source of statistics over cases; a model that has some must be given one."""
+    """Return the source of statistics over examples; models with such need one."""
     if bn_stats is None:
         if find_batch_norms(model):
             raise ValueError(

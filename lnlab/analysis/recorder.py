@@ -27,7 +27,7 @@ from lnlab.analysis.module_copy import as_list, check_model, check_names, uncomp
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import at_least_float32
 
-# A tensor in a few numbers: its distribution, and what its cases and units have in common.
+# A tensor in a few numbers: its distribution, and what its examples and units have in common.
 
 
 QUANTILES = {
@@ -45,7 +45,7 @@ def tensor_statistics(tensor: Tensor) -> Row:
     values = at_least_float32(tensor)
     finite, largest = values.reshape(-1), values.new_zeros(1)
     if values.numel():
-        largest = as_cases_by_units(values).abs().amax(0)  # of each unit
+        largest = as_examples_by_units(values).abs().amax(0)  # of each unit
     top = float(largest.max())
     if not isfinite(top):  # cheaper than to look at each of them
         finite = finite[finite.isfinite()]
@@ -71,11 +71,11 @@ def tensor_statistics(tensor: Tensor) -> Row:
     return row | dict(zip(QUANTILES, np.quantile(sample, levels).tolist(), strict=True))
 
 
-def as_cases_by_units(tensor: Tensor) -> Tensor:
-    """Return cases by units (N, H), in at least float32.
+def as_examples_by_units(tensor: Tensor) -> Tensor:
+    """Return examples by units (N, H), in at least float32.
 
     Units are along the last axis, in images (B, H, height, width) and kernels along the
-    second; the rest are cases.
+    second; the rest are examples.
     """
     wide = at_least_float32(tensor)
     wide = wide.movedim(1, -1) if wide.dim() >= 4 else wide
@@ -100,8 +100,8 @@ def stable_rank(A: Tensor) -> float:
 def mean_cosine_of_rows(A: Tensor) -> float:
     """Return the mean cosine of the angle between two rows of a matrix (N, H).
 
-    1 if cases cannot be distinguished; NaN for a single row. Rows of zeros are at a right angle
-    to all.
+    1 if examples cannot be distinguished; NaN for a single row. Rows of zeros are at a right
+    angle to all.
     """
     N = len(A)
     rows = A[(A != 0).any(1)]
@@ -172,7 +172,7 @@ def record(
         max_rows: the most summaries that are kept of one tensor.
         evaluation: record calls in evaluation mode, too.
         extra: what takes longer to compute: "drift" of each unit's mean and variance since the
-            summary before, the stable "rank", the mean "cosine" between cases.
+            summary before, the stable "rank", the mean "cosine" between examples.
 
     Raises:
         ValueError: for a module or a quantity that does not exist, for every or rows too
@@ -338,13 +338,13 @@ class Recorder(HookContext, AnalysisResult):
         if not self.what & set(EXTRA) or not tensor.numel():
             return {}
         row: Row = {}
-        A = as_cases_by_units(tensor)
+        A = as_examples_by_units(tensor)
         if "rank" in self.what:
             row["rank"] = stable_rank(A)
         if "cosine" in self.what:
             row["cosine"] = mean_cosine_of_rows(A)
         if "drift" in self.what:
-            # of every unit over the cases; in float64, as differences cancel
+            # of every unit over the examples; in float64, as differences cancel
             var, mean = torch.var_mean(A.double(), dim=0, correction=0)
             last, mean_, var_ = self._last.get(key, (step, mean * nan, var * nan))
             row |= {"since": step - last, "drift_mean": float((mean - mean_).abs().mean())}
@@ -360,15 +360,15 @@ class Recorder(HookContext, AnalysisResult):
         """Return a row per summary.
 
         Columns: step, name, what, call (of a module that is called several times), count, mean,
-        std, norm, zeros (their fraction), dead (the fraction of units that are 0 in all cases),
-        nonfinite (how many) and quantiles q00 to q100. Units are along the last axis, in images
-        (B, H, height, width) along the second; all else are cases. Moments are of all finite
-        values, quantiles of an even sample of them.
+        std, norm, zeros (their fraction), dead (the fraction of units that are 0 in all
+        examples), nonfinite (how many) and quantiles q00 to q100. Units are along the last
+        axis, in images (B, H, height, width) along the second; all else are examples. Moments
+        are of all finite values, quantiles of an even sample of them.
 
-        With ``extra``: rank, ||A||_F²/||A||_2² of the cases by units A; cosine, the mean over
-        pairs of cases; drift_mean and drift_var, how far the mean and the variance of a unit
-        over the cases have moved (the mean over units of the size) since so many steps (since)
-        before.
+        With ``extra``: rank, ||A||_F²/||A||_2² of the examples by units A; cosine, the mean
+        over pairs of examples; drift_mean and drift_var, how far the mean and the variance of a
+        unit over the examples have moved (the mean over units of the size) since so many steps
+        (since) before.
         """
         rows = list(self)
         if not rows:

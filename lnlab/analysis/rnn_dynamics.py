@@ -22,7 +22,9 @@ from lnlab.threads import in_one_thread
 class RecurrentDynamics(AnalysisResult):
     """Root mean squares at T time steps, each (T,)."""
 
-    summed: Tensor  # of the pre-activations W_h h_{t-1} + W_x x_t, before they are normalized
+    pre_activations: (
+        Tensor  # of the pre-activations W_h h_{t-1} + W_x x_t, before they are normalized
+    )
     hidden: Tensor  # of the hidden state h_t
     # of the gradient of a random function of the last h, by the state after step t; as a
     # multiple of the one by the state after the last step
@@ -80,8 +82,8 @@ def measure_rnn_dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> RecurrentDy
     gradient = root_mean_square(gradients.flatten(1), 1)
     with torch.no_grad():
         a = F.linear(h[:-1], cell.W_h) + F.linear(x, cell.W_x)
-        summed, hidden = (root_mean_square(s.flatten(1), 1) for s in (a, h[1:]))
-        return RecurrentDynamics(summed, hidden, gradient / gradient[-1])
+        pre_activations, hidden = (root_mean_square(s.flatten(1), 1) for s in (a, h[1:]))
+        return RecurrentDynamics(pre_activations, hidden, gradient / gradient[-1])
 
 
 # Recurrent cells that have one name and are different functions.

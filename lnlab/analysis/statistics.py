@@ -1,6 +1,6 @@
 """Intervals of the means of a few differences.
 
-Student's t, for independent values and for splits of the same cases.
+Student's t, for independent values and for splits of the same examples.
 """
 
 from collections.abc import Sequence
@@ -32,10 +32,10 @@ def interval(values: Sequence[float], test_train_ratio: float = 0.0) -> tuple[fl
 def standard_error(values: Sequence[float], test_train_ratio: float = 0.0) -> float:
     """Return the standard error of the mean, sqrt(s^2 (1/n + test_train_ratio)).
 
-    Splits of the same cases train on many cases in common, so their values vary less than those
-    of new cases would; ``test_train_ratio``, test cases over training cases, makes up for it
-    (Nadeau & Bengio, 2003, "Inference for the generalization error": their corrected resampled
-    t test).
+    Splits of the same examples train on many examples in common, so their values vary less than
+    those of new cases would; ``test_train_ratio``, test cases over training cases, makes up for
+    it (Nadeau & Bengio, 2003, "Inference for the generalization error": their corrected
+    resampled t test).
     """
     return float(np.std(values, ddof=1)) * (1 / len(values) + test_train_ratio) ** 0.5
 

@@ -29,7 +29,7 @@ from lnlab.threads import in_one_thread
 CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "registration": signals.check_registration_and_duplicates,
     "scales": signals.check_weight_and_branch_sizes,
-    "statistics over cases": structure.check_running_statistics,
+    "statistics over examples": structure.check_running_statistics,
     "loss": signals.check_loss,
     "modes": signals.check_train_and_eval_modes,
     "normalizers": structure.check_normalizers,
@@ -40,7 +40,7 @@ CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "derivative": signals.check_wrong_derivative,
     "gradients over depth": learning.check_gradients,
     "parameters without effect": structure.check_idle_parameters,
-    "cases apart": structure.check_dependent_cases,
+    "independent examples": structure.check_dependent_examples,
     "precision": learning.check_precision,
     "mu and sigma in the backward pass": learning.check_gradient_through_statistics,
     "weight invariances": learning.check_weight_invariances,
@@ -194,8 +194,8 @@ def audit(
     Args:
         model: of any make; behind torch.compile it is taken as it was before.
         x: what it is called with: a tensor, a tuple of all inputs in order, a mapping of all
-            by keyword, or a :class:`Call`. A few cases suffice, 16 or so; with one case there
-            are no statistics over cases.
+            by keyword, or a :class:`Call`. A few examples suffice, 16 or so; with one example
+            there are no statistics over examples.
         y: what the loss compares the outputs with, where it compares them with anything.
         loss_fn: ``loss_fn(output, y)``, a scalar; without y ``loss_fn(output)``. Without a
             loss, gradients are those of a stand-in, and curvature is left out.

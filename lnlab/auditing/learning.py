@@ -29,7 +29,7 @@ from lnlab.analysis.norm_gradients import (
     record_norm_calls,
 )
 from lnlab.analysis.norm_identity import NormReport
-from lnlab.analysis.recorder import as_cases_by_units, mean_cosine_of_rows, stable_rank
+from lnlab.analysis.recorder import as_examples_by_units, mean_cosine_of_rows, stable_rank
 from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
     CannotCheck,
@@ -68,7 +68,7 @@ FORMULAS = {T.column: T.formula for T in TRANSFORMATIONS}
 UNSEEN = {
     1: "weight-scale-unseen",
     2: "weight-shift-unseen",
-    7: "case-shift-unseen",
+    7: "example-shift-unseen",
     8: "unit-shift-unseen",
 }
 """The rules of the columns of Table 1 and its extension that a module may not see."""
@@ -316,7 +316,7 @@ ALIKE, ALIKE_AT_END = 0.98, 0.999
 are positive, and two thirds is nothing special.)"""
 
 FEW_UNITS = 3
-"""Among so few units cases point the same way by chance."""
+"""Among so few units examples point the same way by chance."""
 
 FLAT = {"tanh": 2.0, "sigmoid": 4.0, "hardtanh": 1.0, "hardsigmoid": 3.0, "softsign": 3.0}
 """|a| beyond which the slope of f is below a fourteenth of its largest, tanh'(2) = 0.07; that
@@ -347,7 +347,7 @@ def check_activations(subject: AuditSubject) -> Findings:
         severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
         values = {"part": worst["where"], "times": three_digits(worst["outlier"])}
         yield make_finding("outlier-channel", where, severity, **values)
-    X = as_cases_by_units(subject.x.double())
+    X = as_examples_by_units(subject.x.double())
     inputs_are_alike = bool((X[:1] == X).all()) or mean_cosine_of_rows(X) > ALIKE
     alike = [row for row in rows if row["cosine"] > ALIKE and row["units"] > FEW_UNITS]
     if alike and not inputs_are_alike:
@@ -356,7 +356,7 @@ def check_activations(subject: AuditSubject) -> Findings:
         most = max(row["cosine"] for row in rows if row["where"] == last)
         severity = RISK if last == rows[-1]["where"] and most > ALIKE_AT_END else FACT
         where = [row["where"] for row in alike]
-        yield make_finding("cases-alike", where, severity, limit=f"{ALIKE:g}")
+        yield make_finding("examples-alike", where, severity, limit=f"{ALIKE:g}")
     saturated = []
     for activation in subject.outputs_and_activations().activations:
         f = activation.name.rpartition(": ")[2]
@@ -374,7 +374,7 @@ def _modules_with_constant_output(subject: AuditSubject) -> set[str]:
             return set()
         other = subject.trace_other_input(x, "running")
     else:
-        other = subject.trace_with_statistics("running", case=0)
+        other = subject.trace_with_statistics("running", example=0)
     others = {call.name: call for call in other.calls}
     return {
         call.name
@@ -393,7 +393,7 @@ def _is_layer_with_matrix_output(call: ModuleCall) -> bool:
 
 
 def _activation_row(call: ModuleCall) -> dict:
-    A = as_cases_by_units(call.outputs[0])
+    A = as_examples_by_units(call.outputs[0])
     finite = bool(A.isfinite().all())
     channels = root_mean_square(A, 0)
     median, top = float(channels.median()), float(channels.max())

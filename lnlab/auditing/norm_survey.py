@@ -411,7 +411,7 @@ def summarize_operator(report: NormReport, module: nn.Module, x: Tensor) -> str:
 def describe_eps(divisor: Divisor) -> str:
     """Return the small number with its place."""
     places = {"inside": "in the root", "outside": "added to sigma", "at least": "least sigma"}
-    return f"{divisor.eps:.0e} {places[divisor.eps_place]}" if divisor.eps else "none"
+    return f"{divisor.eps:.0e} {places[divisor.eps_position]}" if divisor.eps else "none"
 
 
 @torch.no_grad()

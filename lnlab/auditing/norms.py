@@ -162,10 +162,10 @@ def copy_without_activations(module: nn.Module) -> nn.Module:
 
 def _input_shapes_to_try(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield shapes of inputs to try a normalizer on: smaller ones first, the given one last."""
-    cases, *rest = shape
+    examples, *rest = shape
     if len(rest) > 1:
-        yield cases, rest[0], *(min(n, SHORT_AXIS) for n in rest[1:])
-        yield cases, *(min(n, SHORT_AXIS) for n in rest[:-1]), rest[-1]
+        yield examples, rest[0], *(min(n, SHORT_AXIS) for n in rest[1:])
+        yield examples, *(min(n, SHORT_AXIS) for n in rest[:-1]), rest[-1]
     yield tuple(shape)
 
 

@@ -40,8 +40,8 @@ from lnlab.auditing.subject import (
 
 FAULT, RISK, FACT = Severity
 
-FEW_CASES = 16
-"""The values of a channel, of fewer of which nothing is said of all cases."""
+FEW_EXAMPLES = 16
+"""The values of a channel, of fewer of which nothing is said of all examples."""
 
 
 class OperationRecorder(TorchFunctionMode):
@@ -261,7 +261,7 @@ IGNORED = 0.1
 """A share of the input above this that nothing depends on is worth a finding."""
 
 BLOCKS = 8
-"""Parts of a sequence that are replaced, one in each case."""
+"""Parts of a sequence that are replaced, one in each example."""
 
 
 def check_ignored_inputs(subject: AuditSubject) -> Findings:
@@ -277,7 +277,7 @@ def check_ignored_inputs(subject: AuditSubject) -> Findings:
 
 
 def _ignored_input_share(subject: AuditSubject) -> float:
-    """Return the share of the input, beside the axis of cases, that has no effect."""
+    """Return the share of the input, beside the axis of examples, that has no effect."""
     evaluated, x, y = subject.copy(), subject.x, subject.outputs_and_activations().y
 
     def has_effect(other: Tensor) -> bool:
@@ -295,14 +295,14 @@ def _ignored_input_share(subject: AuditSubject) -> float:
         return float(suspects.double().mean())
     if x.dim() < 2 or len(x) < 2:
         raise CannotCheck("the input has no steps.")
-    steps, cases = x.shape[1], len(x)
+    steps, examples = x.shape[1], len(x)
     rolled = x.roll(1, 0)
-    blocks = torch.arange(steps).chunk(min(BLOCKS, cases))
-    if y.dim() and len(y) == cases:
-        # another block in each case, in one evaluation: most have an effect on their case
+    blocks = torch.arange(steps).chunk(min(BLOCKS, examples))
+    if y.dim() and len(y) == examples:
+        # another block in each example, in one evaluation: most have an effect on their example
         other = x.clone()
-        for case, block in enumerate(blocks):
-            other[case, block] = rolled[case, block]
+        for example, block in enumerate(blocks):
+            other[example, block] = rolled[example, block]
         changed = evaluated.run(Replacement(other)).y
         changes = [relative_max_change(changed[i], y[i]) for i in range(len(blocks))]
         pairs = zip(blocks, changes, strict=True)
@@ -318,7 +318,7 @@ def _ignored_input_share(subject: AuditSubject) -> float:
 
 def _padding_findings(subject: AuditSubject) -> Findings:
     """Sequences that end in zeros: whether more of them change what comes out, or go into
-    statistics over cases."""
+    statistics over examples."""
     x = subject.x
     if not x.is_floating_point() or x.dim() != 3:
         return
@@ -628,7 +628,7 @@ def _running_statistics_findings(subject: AuditSubject) -> Findings:
         try:
             if before:
                 module(subject.x.clone())
-        except Exception:  # a single case, say
+        except Exception:  # a single example, say
             return
         after = dict(_copy_tensors_beside_parameters(module))
     changed = {n for n, v in before.items() if n in after and not torch.equal(v, after[n])}
@@ -697,7 +697,7 @@ def _has_saturated_gate(rnn: nn.RNNBase) -> bool:
 
 def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
     """Find normalizers along the wrong axis for the layers beside them, and odd gains."""
-    is_one_case = bool((subject.x == subject.x[:1]).all())
+    is_one_example = bool((subject.x == subject.x[:1]).all())
     by_channel: dict[int, str] = {}
     width, steps, zeros = [], [], []
     for call, maker in subject.trace.calls_and_their_input_makers():
@@ -716,7 +716,7 @@ def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
             axis = a.dim() - 1 if isinstance(module, nn.Linear) else 1
             silent = (a == 0).movedim(axis, 0).flatten(1).all(1)
             # behind a ReLU they are dead units, which another check tells
-            enough = a.numel() // a.shape[axis] >= FEW_CASES and not is_one_case
+            enough = a.numel() // a.shape[axis] >= FEW_EXAMPLES and not is_one_example
             if enough and bool((a < 0).any()) and 0.25 <= float(silent.double().mean()) < 1:
                 zeros.append(f"{call.name} ({int(silent.sum())} of {len(silent)})")
     yield make_finding("norm-over-width", width)

@@ -1,4 +1,4 @@
-"""Checks of structure: normalizers, parameters without effect, cases that see each other."""
+"""Checks of structure: normalizers, parameters without effect, examples that see each other."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ SPECIAL = {"GroupNorm": ("InstanceNorm", "LayerNorm"), "LayerNorm": ("GroupNorm(
 FUNCTIONS = ("layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm")
 
 STEEP = 1e-6
-"""An eps below this lets a constant case multiply gradients by more than 1000."""
+"""An eps below this lets a constant example multiply gradients by more than 1000."""
 
 OVER_CASES = re.compile(r"statistics over ax[ei]s 0\b")
-"""The words of identify_norm for statistics that run over the cases of a batch."""
+"""The words of identify_norm for statistics that run over the examples of a batch."""
 
 SILENT = 1e-3
 """A gain that is this fraction of the largest one switches its unit off."""
@@ -141,7 +141,7 @@ def _promise_and_eps_findings(norms: NormGroup) -> Findings:
             )
             return
         mixes = OVER_CASES.match(computes) and promise not in (None, "BatchNorm")
-        rule = "norm-mixes-cases" if mixes else "norm-of-another-form"
+        rule = "norm-mixes-examples" if mixes else "norm-of-another-form"
         message = f"{norms.class_name} is no normalizer of torch.nn: {computes}"
         yield make_finding(rule, norms.module_names, None if promise else FACT, message=message)
 
@@ -187,10 +187,11 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
         if f.found.startswith(f"{f.torch} of") and " parts" in f.found:
             rule = "norm-misnamed"  # of groups of the right axis, as in Mamba-2
         if f.name == "evaluation" and "own batch" in f.found:
-            # the same in both modes: a fault where no batch is promised; see "cases apart"
+            # the same in both modes: a fault where no batch is promised; the check
+            # "independent examples" finds what follows from it
             if is_known_norm(norms.first_module) or promise is None:
                 continue
-            rule = "norm-differs" if promise == "BatchNorm" else "norm-mixes-cases"
+            rule = "norm-differs" if promise == "BatchNorm" else "norm-mixes-examples"
         is_one_plus = f.found.startswith(ROLES["gain, 1 + "])
         if rule == "norm-differs" and (promise is None or is_one_plus):
             severity = FACT
@@ -200,7 +201,7 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
 
 
 def _eps_size_finding(norms: NormGroup) -> Finding | None:
-    """No eps at all, or one so small that a constant case has a steep gradient."""
+    """No eps at all, or one so small that a constant example has a steep gradient."""
     words = norms.found_properties.get("eps", "")
     if words == "none":
         nan = _is_nan_at_constant_input(norms.calls[0])
@@ -505,33 +506,34 @@ def _idle_findings(
 # Cases of a batch that see each other in evaluation: an axis that was mistaken, most often.
 
 CASES_TRIED = 0, 1
-"""Two cases are tried, as one may have the largest value, which counts for all."""
+"""Two examples are tried, as one may have the largest value, which counts for all."""
 
 
-def check_dependent_cases(subject: AuditSubject) -> Findings:
-    """Find cases whose output changes, module by module, when the others become like them.
+def check_dependent_examples(subject: AuditSubject) -> Findings:
+    """Find examples whose output changes, module by module, when the others become like them.
 
-    It is evaluated in evaluation mode, where no statistics over cases are those of the batch.
+    It is evaluated in evaluation mode, where no statistics over examples are those of the
+    batch.
     """
     batch_size = len(subject.x)
     if batch_size < 2:
         raise CannotCheck("the input has one example.")
     calls = _last_calls(subject.trace_with_statistics("running"))
-    # to other inputs, masks say, each case has its own
+    # to other inputs, masks say, each example has its own
     has_one_input = not any(n.startswith("_given_") for n, _ in subject.module.named_buffers())
     changes: dict[str, float] = {}
     by_index = 0.0
     for n in CASES_TRIED:
-        others = _last_calls(subject.trace_with_statistics("running", case=n))
+        others = _last_calls(subject.trace_with_statistics("running", example=n))
         for name in calls.keys() & others.keys():
-            changes_of_case = [
+            changes_of_example = [
                 relative_max_change(b[n], a[n])
                 for a, b in zip(calls[name].outputs, others[name].outputs, strict=False)
                 if a.is_floating_point() and a.dim() and len(a) == batch_size == len(b)
                 if a.shape == b.shape
             ]
-            if changes_of_case:
-                changes[name] = max(*changes_of_case, changes.get(name, 0.0))
+            if changes_of_example:
+                changes[name] = max(*changes_of_example, changes.get(name, 0.0))
         if "" in changes and has_one_input and not subject.is_random:
             # the inputs are equal now, and so are to be the outputs
             outputs = [v for v in others[""].outputs if v.dim() and len(v) == batch_size]
@@ -551,15 +553,15 @@ def check_dependent_cases(subject: AuditSubject) -> Findings:
             row["part"] for row in rows if subject.is_more_than_rounding(row["change"])
         )
         message = (
-            f"in evaluation the output of a case moves by {changes['']:.2g} of its size when "
-            "the others are replaced"
+            f"in evaluation the output of an example changes by {changes['']:.2g} of its size "
+            "when the others are replaced"
         )
-        yield make_finding("cases-mix", [first], message=message)
+        yield make_finding("examples-mix", [first], message=message)
     elif subject.is_more_than_rounding(by_index):
         message = (
-            f"in evaluation outputs of equal cases differ by {by_index:.2g}, by their places"
+            f"in evaluation outputs of equal examples differ by {by_index:.2g}, by their places"
         )
-        yield make_finding("cases-mix", message=message)
+        yield make_finding("examples-mix", message=message)
 
 
 def _last_calls(trace: CallTrace) -> dict[str, ModuleCall]:
@@ -567,15 +569,15 @@ def _last_calls(trace: CallTrace) -> dict[str, ModuleCall]:
     return {call.name: call for call in trace.calls}
 
 
-# Dead units: those that are shut in every case.
+# Dead units: those that are shut in every example.
 
-FEW_CASES = 16
-"""Below so many cases a unit that is shut in all may open in the next, and a variance is off by
-a third or more, one time in three."""
+FEW_EXAMPLES = 16
+"""Below so many examples a unit that is off in all may be on in the next, and a variance is off
+by a third or more, one time in three."""
 
 
 def check_dead_units(subject: AuditSubject) -> Findings:
-    """Find units in front of an f that is flat in all cases of the input."""
+    """Find units in front of an f that is flat in all examples of the input."""
     activations = [
         a for a in subject.outputs_and_activations().activations if a.is_flat is not None
     ]
@@ -585,17 +587,17 @@ def check_dead_units(subject: AuditSubject) -> Findings:
     dead = count_dead_units(activations)
     subject.keep_check_data(
         [
-            {"where": name, "dead": n, "units": units, "cases": values[name]}
+            {"where": name, "dead": n, "units": units, "examples": values[name]}
             for name, (n, units) in dead.items()
         ]
     )
     yield make_finding("layer-dead", [name for name, (n, units) in dead.items() if n == units])
     some = {name: of_units for name, of_units in dead.items() if of_units[0] < of_units[1]}
     n, units = (sum(column[i] for column in some.values()) for i in (0, 1))
-    is_one_case = bool((subject.x == subject.x[:1]).all())
-    least = 1 if is_one_case else min(map(_count_values_per_unit, activations))
+    is_one_example = bool((subject.x == subject.x[:1]).all())
+    least = 1 if is_one_example else min(map(_count_values_per_unit, activations))
     where = [f"{name} ({n} of {units})" for name, (n, units) in some.items()]
-    severity = RISK if least >= FEW_CASES and n >= 0.25 * units else FACT
+    severity = RISK if least >= FEW_EXAMPLES and n >= 0.25 * units else FACT
     yield make_finding("units-dead", where, severity, dead=n, units=units, least=least)
 
 
@@ -617,7 +619,7 @@ sigmas), or whose variance is larger or smaller by this power of e."""
 def check_running_statistics(subject: AuditSubject) -> Findings:
     """Find how far running statistics are from those of this input, and what it costs."""
     if not find_batch_norms(subject.module):
-        raise CannotCheck("no part remembers statistics over cases.")
+        raise CannotCheck("no part remembers statistics over examples.")
     if subject.bn_stats != "batch":
         raise CannotCheck("the module cannot be evaluated as in training on this input.")
     norms = {id(module) for module in find_batch_norms(subject.trace.module)}
@@ -632,7 +634,7 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
     )
     subject.keep_check_data(rows, f"evaluation differs by {gap:.2g}.")
     least = min((row["values a unit"] for row in rows), default=0)
-    few = [row["where"] for row in rows if row["values a unit"] < FEW_CASES]
+    few = [row["where"] for row in rows if row["values a unit"] < FEW_EXAMPLES]
     yield make_finding("statistics-of-few", few, least=least)
     fresh = [row["where"] for row in rows if row["as at the start"]]
     if math.isfinite(gap):

@@ -92,7 +92,7 @@ def raise_if_empty_or_nan(inputs: Any) -> None:
         if not v.numel() or bool(v.isnan().any()):
             wrong = "holds NaN" if v.numel() else "has no numbers"
             raise ValueError(
-                f"an input of shape {tuple(v.shape)} {wrong}: give cases that are numbers."
+                f"an input of shape {tuple(v.shape)} {wrong}: give examples that are numbers."
             )
 
 
@@ -516,7 +516,7 @@ class AuditSubject:
         has_loss: whether a loss was given.
         dtype: the precision of the module.
         output: what the module returns for ``x``.
-        is_single: whether ``x`` had no axis of cases, and was given one.
+        is_single: whether ``x`` had no axis of examples, and was given one.
         shown: the numbers behind the check that is running; see :meth:`keep_check_data`.
         cache: what several checks need and one has made.
 
@@ -564,7 +564,7 @@ class AuditSubject:
         self._scales = [float(size) or 1.0 for size in sizes]
 
     def _add_batch_axis_if_equivalent(self) -> None:
-        """Give an input of one axis a first one, of cases, where the outputs stay the same."""
+        """Give an input of one axis a batch axis, if the outputs stay the same."""
         with torch.no_grad(), restored_random_state(), suppress(Exception):
             copy = deepcopy_module(self.module, share=True)
             plain, output = copy(self.x.clone()), copy(self.x[None].clone())
@@ -673,7 +673,7 @@ class AuditSubject:
 
     @cached_property
     def bn_stats(self) -> str:
-        """The statistics over cases: "batch", as in training, if that works; else "running"."""
+        """The source of statistics: "batch", as in training, if that works; else "running"."""
         with suppress(Exception):
             self.trace_with_statistics("batch")
             return "batch"
@@ -748,11 +748,11 @@ class AuditSubject:
         """The trace of one evaluation, as the module trains."""
         return self.trace_with_statistics(self.bn_stats)
 
-    def trace_with_statistics(self, bn_stats: str, case: int | None = None) -> CallTrace:
-        """Return the trace with statistics from a source; of a batch of one case alone, too."""
-        key = bn_stats, case
+    def trace_with_statistics(self, bn_stats: str, example: int | None = None) -> CallTrace:
+        """Return the trace with statistics of a source, of all x or a batch of one example."""
+        key = bn_stats, example
         if key not in self._traces:
-            x = self.x if case is None else self.x[case].expand_as(self.x)
+            x = self.x if example is None else self.x[example].expand_as(self.x)
             self._traces[key] = self.trace_other_input(x, bn_stats)
         return self._traces[key]
 

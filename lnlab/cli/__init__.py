@@ -11,7 +11,7 @@ import click
 
 import lnlab
 from lnlab.cli import audit, bench, claims, data, norms, notebooks, playground, results, train
-from lnlab.extras import name_missing_extra
+from lnlab.extras import explain_missing_extra
 
 EXPECTED = (ValueError, OSError, RuntimeError, ArithmeticError, ModuleNotFoundError)
 """The errors that a user can cause; another one is a fault of lnlab's."""
@@ -22,7 +22,7 @@ class GroupWithOneLineErrors(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with name_missing_extra():
+            with explain_missing_extra():
                 return super().invoke(ctx)
         except EXPECTED as error:
             plain = not isinstance(error, click.exceptions.Exit | click.Abort | BrokenPipeError)

@@ -61,13 +61,13 @@ class Images(Dataset[Split]):
         names: Sequence[str] = (),
         noted: bool = False,
     ) -> None:
-        super().__init__(source, lambda: self._facts[:2], key, noted=noted)
+        super().__init__(source, lambda: self._loaded[:2], key, noted=noted)
         self._read_pixels, self._white, self._names = read_pixels, white, names
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of a row of ``x`` as a picture: (height, width), or (3, height, width)."""
-        return self._facts.shape
+        return self._loaded.shape
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,10 +77,10 @@ class Images(Dataset[Split]):
     @property
     def classes(self) -> int:
         """The number of classes; every ``y`` is below it."""
-        return self._facts.classes
+        return self._loaded.classes
 
     @cached_property
-    def _facts(self) -> LoadedImages:
+    def _loaded(self) -> LoadedImages:
         import torch
 
         pixels, note = self._read_pixels()
@@ -101,7 +101,7 @@ class Images(Dataset[Split]):
         return LoadedImages(splits, note, shape, int(last) - int(first) + 1, total.digest())
 
     def _digest(self) -> bytes:
-        return self._facts.digest
+        return self._loaded.digest
 
 
 def load(

@@ -121,7 +121,7 @@ def _draw_background(n: int, generator: Generator) -> np.ndarray:
     return hats @ colours @ hats.T
 
 
-def _pixels_in_turned_frames(
+def _pixels_in_rotated_frames(
     n: int, center_x: np.ndarray, center_y: np.ndarray, generator: Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return pixels' coordinates (N, 32, 32) about each center, on axes turned at random."""
@@ -134,7 +134,7 @@ def _pixels_in_turned_frames(
 
 def _draw_bars(n: int, generator: Generator) -> np.ndarray:
     x, y = _uniform(generator, -SIDE / 2, SIDE / 2, (2, n, 1, 1))
-    along, across = _pixels_in_turned_frames(n, x, y, generator)
+    along, across = _pixels_in_rotated_frames(n, x, y, generator)
     length = _uniform(generator, 2, 8, (n, 1, 1))
     return (np.minimum(length - abs(along), 0.8 - abs(across)) + 0.5).clip(0, 1)
 
@@ -145,7 +145,7 @@ def _shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
     radius = _uniform(generator, *RADIUS, (n, 1, 1))
     free = SIDE / 2 - FRAME - 0.5 - radius
     x, y = free * _uniform(generator, -1, 1, (2, n, 1, 1))
-    u, v = (c / radius for c in _pixels_in_turned_frames(n, x, y, generator))
+    u, v = (c / radius for c in _pixels_in_rotated_frames(n, x, y, generator))
     level = np.empty_like(u)
     for number, name in enumerate(NAMES):
         one = classes == number

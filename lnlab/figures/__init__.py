@@ -5,7 +5,7 @@ from lnlab.lazy import lazy
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "add_level": ".curves",
+        "add_horizontal_line": ".curves",
         "loss_bands": ".landscape",
         "configuration_heatmaps": ".tables",
         "line_chart": ".curves",

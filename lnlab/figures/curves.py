@@ -249,7 +249,9 @@ def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str
     )
 
 
-def add_level(figure: go.Figure, y: float, text: str, *, left: bool = False) -> go.Figure:
+def add_horizontal_line(
+    figure: go.Figure, y: float, text: str, *, left: bool = False
+) -> go.Figure:
     """Add a dotted line at ``y`` to every panel, and what it is to the last.
 
     The words stand at its right end, or at its left where curves cover the right one.

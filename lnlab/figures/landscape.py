@@ -43,7 +43,7 @@ Landscape = Any
 
 
 def describe_statistics_sources(landscapes: Sequence[Landscape]) -> str:
-    """Return the sources of statistics over cases, each that is there once."""
+    """Return the sources of statistics over examples, each that is there once."""
     sources = dict.fromkeys(each.bn_stats for each in landscapes if each.bn_stats)
     words = "; ".join(BN_STATS[source] for source in sources)
     return f"Statistics over examples: {words}." if words else "No statistics over examples."

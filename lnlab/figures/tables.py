@@ -32,14 +32,14 @@ LETTERINGS = ((2, 12), (1, 12), (1, 10))
 def matrices(
     arrays: Mapping[str, np.ndarray],
     *,
-    rows: str = "case",
+    rows: str = "example",
     columns: str = "unit",
     own_scale: bool = False,
 ) -> go.Figure:
     """Draw matrices side by side, cell by cell, in a scale of colours with 0 in its middle.
 
     Args:
-        arrays: (B, H), or anything that broadcasts to such: a statistic of a case (B, 1) is
+        arrays: (B, H), or anything that broadcasts to such: a statistic of an example (B, 1) is
             drawn as one column, that of a unit (1, H) or (H,) as one row.
         rows, columns: the words for what they stand for.
         own_scale: give the colours of each matrix to its own sizes, where those of all differ
@@ -95,16 +95,16 @@ ZOOM = 1.5
 """Screen pixels per pixel of a picture."""
 
 
-def picture_rows(cases: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figure:
+def picture_rows(examples: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figure:
     """Draw coloured pictures in rows, each with its name.
 
     Args:
-        cases: (rows, columns, 3, height, width), from 0 to 1.
+        examples: (rows, columns, 3, height, width), from 0 to 1.
         rows: the name of each row.
     """
-    count, columns, _, height, width = cases.shape
+    count, columns, _, height, width = examples.shape
     edge = ((0, 0), (0, 0), (0, 0), (1, 1), (1, 1))
-    framed = np.pad(cases, edge, constant_values=1.0)  # white lines between them
+    framed = np.pad(examples, edge, constant_values=1.0)  # white lines between them
     sheet = framed.transpose(0, 3, 1, 4, 2).reshape(count * (height + 2), -1, 3)
     figure = go.Figure(go.Image(z=np.rint(255 * sheet).astype(np.uint8), hoverinfo="skip"))
     middle = (np.arange(count) + 0.5) * (height + 2)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from lnlab.kernels.compilation import KernelLibrary, call_library, library
 from lnlab.kernels.fused_cells import (
+    CellKind,
     FusedCell,
-    Kernel,
     fused_cell,
     is_exactly,
     refuse_second_derivative,
@@ -67,14 +67,16 @@ class CompiledLoop:
     """
 
     inputs: ClassVar[tuple[str, ...]]  # the names of its inputs, in their order
-    reads: ClassVar[tuple[str, ...]] = ()  # the outputs that its backward pass reads
-    always: ClassVar[tuple[str, ...]] = ()  # the inputs whose gradient it computes unasked
+    saved_outputs: ClassVar[tuple[str, ...]] = ()  # the outputs that its backward pass reads
+    always_differentiated: ClassVar[
+        tuple[str, ...]
+    ] = ()  # the inputs whose gradient it computes unasked
 
     lib: ctypes.CDLL  # the library
-    kernel: Kernel  # the form of its cells
+    cell_kind: CellKind  # of its cells
     eps: tuple[float, ...]  # that of each norm
     threads: int  # over which it may spread
-    keep: bool = field(default=False, init=False)
+    needs_backward: bool = field(default=False, init=False)
     """True if there will be a backward pass."""
 
     def _problem_with_sizes(
@@ -94,7 +96,7 @@ class CompiledLoop:
     def __call__(self, inputs: Sequence[Tensor], parameters: Sequence[Tensor] = ()) -> Any:
         """Return the outputs, those that have gradients first."""
         tensors = [*inputs, *parameters]
-        self.keep = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
+        self.needs_backward = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
         return LoopFunction.apply(self, *tensors)
 
     def problem(self, tensors: Sequence[Tensor], others: Tensors) -> Any:
@@ -122,12 +124,12 @@ class LoopFunction(torch.autograd.Function):
         tensors = [a.detach().contiguous() for a in tensors]
         outputs, others = loop._empty_outputs(tensors[: len(loop.inputs)])
         problem = loop.problem(tensors, outputs | others)
-        if loop.keep:
+        if loop.needs_backward:
             # what the backward pass needs lies in memory of the library's own
             ctx.saved = PooledMemory(loop.lib, call_library(loop.lib, "saved_bytes", problem))
             problem.saved = ctx.saved.pointer
             ctx.loop, ctx.names = loop, tuple(outputs)
-            ctx.save_for_backward(*(outputs[name] for name in loop.reads), *tensors)
+            ctx.save_for_backward(*(outputs[name] for name in loop.saved_outputs), *tensors)
         call_library(loop.lib, "forward", problem)
         ctx.mark_non_differentiable(*others.values())
         return *outputs.values(), *others.values()
@@ -136,9 +138,9 @@ class LoopFunction(torch.autograd.Function):
     def backward(ctx: Any, *grads):
         refuse_second_derivative()
         loop, tensors = ctx.loop, [*ctx.saved_tensors]
-        known, needs = {n: tensors.pop(0) for n in loop.reads}, ctx.needs_input_grad[1:]
+        known, needs = {n: tensors.pop(0) for n in loop.saved_outputs}, ctx.needs_input_grad[1:]
         of_inputs = [
-            empty_in_pool(loop.lib, a) if needed or name in loop.always else None
+            empty_in_pool(loop.lib, a) if needed or name in loop.always_differentiated else None
             for name, a, needed in zip(loop.inputs, tensors, needs, strict=False)
         ]
         of_parameters = [torch.empty_like(p) for p in tensors[len(loop.inputs) :]]

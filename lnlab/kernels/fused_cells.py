@@ -32,8 +32,8 @@ from lnlab.nn import (
 Kind = TypeVar("Kind", bound=nn.Module)
 
 
-class Kernel(IntEnum):
-    """The kernels, numbered as in exports.h."""
+class CellKind(IntEnum):
+    """The cells that have a compiled loop, numbered as in exports.h."""
 
     LSTM = 0  # eq. 20 to 22
     DRAW = 1  # an LSTM that normalizes c alone, on the way out
@@ -47,16 +47,16 @@ class Kernel(IntEnum):
 
 
 class FusedCell(NamedTuple):
-    """A kernel, and what it needs of a cell besides ``W_x`` and ``W_h``."""
+    """The kind of a cell, and what its loop needs besides ``W_x`` and ``W_h``."""
 
-    kernel: Kernel
+    cell_kind: CellKind
     eps: tuple[float, ...]
     parameters: Tensor  # (blocks H,), see lstm.h, gru.h and rnn.h
 
     @property
     def is_unnormalized(self) -> bool:
         """True if nothing is normalized: torch has a layer for that."""
-        return Kernel.PLAIN_LSTM <= self.kernel <= Kernel.PLAIN_GRU_KEEPS
+        return CellKind.PLAIN_LSTM <= self.cell_kind <= CellKind.PLAIN_GRU_KEEPS
 
 
 def fused_cell(cell: Cell) -> FusedCell | None:
@@ -64,8 +64,8 @@ def fused_cell(cell: Cell) -> FusedCell | None:
     if has_hooks(cell):
         return None
     if is_exactly(cell, LSTMCell):
-        kernel = _lstm_kernel(cell)
-        return None if kernel is None else fused_lstm(cell, kernel)
+        cell_kind = _lstm_cell_kind(cell)
+        return None if cell_kind is None else fused_lstm(cell, cell_kind)
     if is_exactly(cell, GRUCell):
         return _fused_gru(cell)
     return _fused_rnn(cell) if is_exactly(cell, RNNCell) else None
@@ -113,10 +113,10 @@ def are_identities(*norms: Normalizer | None) -> bool:
     return all(norm is None or is_exactly(norm, Identity) for norm in norms)
 
 
-def _lstm_kernel(cell: LSTMCell) -> Kernel | None:
+def _lstm_cell_kind(cell: LSTMCell) -> CellKind | None:
     gates = cell.norm_h, cell.norm_x
     if are_identities(*gates, cell.norm_c):
-        return None if cell.bias is BiasPlacement.TWICE else Kernel.PLAIN_LSTM
+        return None if cell.bias is BiasPlacement.TWICE else CellKind.PLAIN_LSTM
     if (
         not is_plain_layer_norm(cell.norm_c)
         or cell.cell_state is CarriedCellState.NORMALIZED
@@ -124,12 +124,12 @@ def _lstm_kernel(cell: LSTMCell) -> Kernel | None:
     ):
         return None
     if are_identities(*gates):
-        return Kernel.DRAW
-    return Kernel.LSTM if all(map(is_plain_layer_norm, gates)) else None
+        return CellKind.DRAW
+    return CellKind.LSTM if all(map(is_plain_layer_norm, gates)) else None
 
 
-def fused_lstm(cell: LSTMCell, kernel: Kernel) -> FusedCell:
-    """Return eq. 20-22 or 29-31 by the ``kernel`` with the statistics of ``cell``."""
+def fused_lstm(cell: LSTMCell, cell_kind: CellKind) -> FusedCell:
+    """Return what the loop of ``cell_kind`` needs for eq. 20-22 or 29-31 of ``cell``."""
     W, norms = cell.W_h, [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
     # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one
     biases = [bias_or_zeros(norm, W) for norm in norms]
@@ -139,7 +139,7 @@ def fused_lstm(cell: LSTMCell, kernel: Kernel) -> FusedCell:
         [*gains, b, gain_or_ones(cell.norm_c, W), bias_or_zeros(cell.norm_c, W)]
     )
     eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
-    return FusedCell(kernel, eps, parameters)
+    return FusedCell(cell_kind, eps, parameters)
 
 
 def _fused_gru(cell: GRUCell) -> FusedCell | None:
@@ -148,16 +148,16 @@ def _fused_gru(cell: GRUCell) -> FusedCell | None:
     b_x = torch.cat([bias_or_zeros(h, W) + bias_or_zeros(x, W), bias_or_zeros(candidate, W)])
     b_U = bias_or_zeros(U, W)
     if are_identities(h, x, U, candidate):
-        kernel = Kernel.PLAIN_GRU_KEEPS if keeps else Kernel.PLAIN_GRU_WRITES
+        cell_kind = CellKind.PLAIN_GRU_KEEPS if keeps else CellKind.PLAIN_GRU_WRITES
         if cell.b_x is not None and cell.b_h is not None:
             b_x, b_U = cell.b_x, cell.b_h
     elif cell.b_x is None and all(map(is_plain_layer_norm, (h, x, U, candidate))):
-        kernel = Kernel.GRU_KEEPS if keeps else Kernel.GRU_WRITES
+        cell_kind = CellKind.GRU_KEEPS if keeps else CellKind.GRU_WRITES
     else:  # with biases inside the norms, say
         return None
     gains = [gain_or_ones(norm, W) for norm in (h, U, x, candidate)]
     eps = (h.eps, x.eps, U.eps, candidate.eps)
-    return FusedCell(kernel, eps, torch.cat([*gains, b_x, b_U]))
+    return FusedCell(cell_kind, eps, torch.cat([*gains, b_x, b_U]))
 
 
 def _fused_rnn(cell: RNNCell) -> FusedCell | None:
@@ -171,7 +171,7 @@ def _fused_rnn(cell: RNNCell) -> FusedCell | None:
         return None
     b = bias_or_zeros(norm, W) if cell.b is None else bias_or_zeros(norm, W) + cell.b
     return FusedCell(
-        Kernel.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain_or_ones(norm, W), b])
+        CellKind.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain_or_ones(norm, W), b])
     )
 
 

@@ -54,9 +54,9 @@ class FusedLayerNorm(LayerNorm):
             return h.to(a.dtype)
         if not self.space:
             return F.layer_norm(a_, (self.units,), g, b, self.eps).to(a.dtype)
-        if values_per_case(a, self.space) == 1:
+        if values_per_example(a, self.space) == 1:
             return super().forward(a, W, t)
-        h = F.group_norm(flatten_cases(a_, self.space), 1, g, b, self.eps)
+        h = F.group_norm(flatten_examples(a_, self.space), 1, g, b, self.eps)
         return h.view(a.shape).to(a.dtype)
 
 
@@ -67,10 +67,10 @@ class FusedGroupNorm(GroupNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check_input(a)
-        if values_per_case(a, self.space) == self.num_groups:
+        if values_per_example(a, self.space) == self.num_groups:
             return super().forward(a, W, t)
         a_, g, b = to_common_dtype(a, self.g, self.b)
-        h = F.group_norm(flatten_cases(a_, self.space), self.num_groups, g, b, self.eps)
+        h = F.group_norm(flatten_examples(a_, self.space), self.num_groups, g, b, self.eps)
         return h.view(a.shape).to(a.dtype)
 
 
@@ -81,11 +81,11 @@ class FusedInstanceNorm(InstanceNorm):
 
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check_input(a)
-        if values_per_case(a, self.space) == self.units or not a.numel():
+        if values_per_example(a, self.space) == self.units or not a.numel():
             return super().forward(a, W, t)
         # of a bfloat16 torch would round the mean to bfloat16 too
-        cases = flatten_cases(at_least_float32(a), self.space)
-        a_, g, b = to_common_dtype(cases, self.g, self.b)
+        examples = flatten_examples(at_least_float32(a), self.space)
+        a_, g, b = to_common_dtype(examples, self.g, self.b)
         h = F.instance_norm(a_, weight=g, bias=b, eps=self.eps)
         return h.view(a.shape).to(a.dtype)
 
@@ -115,7 +115,7 @@ class FusedBatchNorm(BatchNorm):
         if torch_batch_norm_fails(self, a):
             return super().forward(a, W, t)
         a_, g, b = to_common_dtype(
-            flatten_cases(at_least_float32(a), self.space), self.g, self.b
+            flatten_examples(at_least_float32(a), self.space), self.g, self.b
         )
         # torch updates the statistics it is given: none where evaluation uses the batch
         running = self.training or not self.uses_batch
@@ -152,8 +152,8 @@ def affine_per_model(h: Tensor, g: Tensor, b: Tensor | None) -> Tensor:
     return g * h if b is None else torch.addcmul(b.unsqueeze(1), g, h)
 
 
-def values_per_case(a: Tensor, space: int) -> int:
-    """Return the number of values per example of a (*cases, H, *space).
+def values_per_example(a: Tensor, space: int) -> int:
+    """Return the number of values per example of a (*examples, H, *space).
 
     A statistic of a single value is left to the reference: torch's operators refuse it in
     training mode, or return noise.
@@ -161,15 +161,15 @@ def values_per_case(a: Tensor, space: int) -> int:
     return a.shape[-1 - space :].numel()
 
 
-def flatten_cases(a: Tensor, space: int) -> Tensor:
-    """Reshape (*cases, H, *space) to (B, H, *space), with B = 1 without such an axis."""
+def flatten_examples(a: Tensor, space: int) -> Tensor:
+    """Reshape (*examples, H, *space) to (B, H, *space), with B = 1 without such an axis."""
     return a if a.dim() == 2 + space else a.reshape(-1, *a.shape[-1 - space :])
 
 
 def to_common_dtype(
     a: Tensor, g: Tensor | None, b: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Return ``a`` (*cases, H, *space), g (H,) and b (H,) in the widest dtype among them.
+    """Return ``a`` (*examples, H, *space), g (H,) and b (H,) in the widest dtype among them.
 
     Not every device takes a mixture.
     """

@@ -18,7 +18,7 @@ from lnlab.kernels.compiled_loop import (
     empty_in_pool,
 )
 from lnlab.kernels.fused_cells import (
-    Kernel,
+    CellKind,
     fused_cell,
     fused_lstm,
     has_hooks,
@@ -62,8 +62,8 @@ def unroll(
     """
     given = cell, x, state, lengths, reverse, dropout_mask
     fused = fused_cell(cell)
-    over_cases = fused is None and has_batch_norms(cell)
-    if (fused is None and not over_cases) or x.numel() == 0:
+    over_examples = fused is None and has_batch_norms(cell)
+    if (fused is None and not over_examples) or x.numel() == 0:
         return reference.unroll(*given)
     lengths = reference.check_inputs(cell, x, state, lengths, dropout_mask)
     state = state or cell.initial_state(x)
@@ -75,15 +75,15 @@ def unroll(
         return unroll_torch_layer(cell, x.to(dtype), state, lengths, reverse)
     if lib is None:
         if fused is None or not has_triton_program(
-            fused.kernel, cell.hidden_size, x.device, dtype
+            fused.cell_kind, cell.hidden_size, x.device, dtype
         ):
             return reference.unroll(*given)
         from lnlab.kernels.triton_programs import unroll_triton
 
         lengths = None if lengths is None else lengths.to(x.device)
         return unroll_triton(cell, fused, x, state, lengths, reverse)
-    moments = StepMoments(cell, x, lengths) if over_cases else None
-    fused = fused or fused_lstm(cell, Kernel.BATCH_LSTM)  # pyright: ignore[reportArgumentType]
+    moments = StepMoments(cell, x, lengths) if over_examples else None
+    fused = fused or fused_lstm(cell, CellKind.BATCH_LSTM)  # pyright: ignore[reportArgumentType]
     products = len(x) * x.shape[1] * len(cell.W_h) * (cell.input_size + cell.hidden_size)
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
@@ -91,7 +91,7 @@ def unroll(
     # a copy: the backward pass reads them again, and the caller may change theirs
     lengths = None if lengths is None else lengths.clone()
     loop = RecurrentLoop(
-        lib, fused.kernel, fused.eps, threads, reverse, lengths, dropout_mask, moments
+        lib, fused.cell_kind, fused.eps, threads, reverse, lengths, dropout_mask, moments
     )
     inputs = x, cell.W_x, cell.W_h, fused.parameters, *state
     y, *last = loop([a.to(dtype) for a in inputs])
@@ -109,8 +109,8 @@ def is_fused(cell: Cell) -> bool:
 class RecurrentLoop(CompiledLoop):
     """All steps of x (T, B, D): to y (T, B, H) and the last state (B, H)."""
 
-    reads = ("y",)
-    always = ("W_x", "W_h", "parameters", "h0", "c0")
+    saved_outputs = ("y",)
+    always_differentiated = ("W_x", "W_h", "parameters", "h0", "c0")
 
     reverse: bool = False
     lengths: Tensor | None = None  # of the sequences (B,), int64, not shared with the caller
@@ -125,7 +125,12 @@ class RecurrentLoop(CompiledLoop):
     @property
     def is_lstm(self) -> bool:
         """True if the state is h and c."""
-        return self.kernel in (Kernel.LSTM, Kernel.DRAW, Kernel.PLAIN_LSTM, Kernel.BATCH_LSTM)
+        return self.cell_kind in (
+            CellKind.LSTM,
+            CellKind.DRAW,
+            CellKind.PLAIN_LSTM,
+            CellKind.BATCH_LSTM,
+        )
 
     def _problem_with_sizes(
         self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
@@ -134,7 +139,7 @@ class RecurrentLoop(CompiledLoop):
         x, h0 = inputs[0], inputs[4]
         sizes = *x.shape, h0.shape[1], self.reverse, self.threads, l2_cache_bytes()
         uses_batch = 0 if self.moments is None else self.moments.uses_batch
-        return Problem(self.kernel, x.dtype == torch.float64, *sizes, uses_batch)
+        return Problem(self.cell_kind, x.dtype == torch.float64, *sizes, uses_batch)
 
     def _constant_tensors(self) -> Tensors:
         """Return lengths, mask and statistics, where there are any."""
@@ -212,7 +217,7 @@ class StepMoments:
             if not (norm.training and norm.uses_batch):
                 continue
             mean, var = own.unbind(1)
-            m = self.n[self.n > 1].to(var)[:, None]  # of one case there is no variance
+            m = self.n[self.n > 1].to(var)[:, None]  # of one example there is no variance
             _update_running_average_(norm, norm.running_mean, mean)
             _update_running_average_(norm, norm.running_var, var[: len(m)] * (m / (m - 1)))
 
@@ -272,14 +277,14 @@ MAX_UNITS = 2048
 
 
 def has_triton_program(
-    kernel: Kernel, units: int, device: torch.device, dtype: torch.dtype
+    cell_kind: CellKind, units: int, device: torch.device, dtype: torch.dtype
 ) -> bool:
     """Return True if Triton computes a layer with H units.
 
     It computes layers with layer norm in float32, on a GPU that torch calls "cuda", with at
     most ``MAX_UNITS`` units; not those that normalize c alone.
     """
-    known = kernel is not Kernel.DRAW and units <= MAX_UNITS
+    known = cell_kind is not CellKind.DRAW and units <= MAX_UNITS
     return known and device.type == "cuda" and dtype == torch.float32 and has_triton()
 
 

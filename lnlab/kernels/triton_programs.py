@@ -7,9 +7,9 @@ over all steps, the gradients by W_h, gains and biases by one operation each at 
 A program computes one step of one example: it holds the whole vector that its layer norm runs
 over, and waits for no other program. Before it, torch has written the product ``P = W_h h`` of
 the step; ``A`` has the terms of x in every step. The backward pass reads the same tensors and
-computes the gates again, which costs less than to write and read them. Row ``t B + case`` of a
-tensor (T, B, n) is that of a step and an example; ``H`` units stand in a block of ``BLOCK``, a
-power of two.
+computes the gates again, which costs less than to write and read them. Row ``t B + example`` of
+a tensor (T, B, n) is that of a step and an example; ``H`` units stand in a block of ``BLOCK``,
+a power of two.
 
 Statistics are one row of four numbers: mu and 1/sigma of two layer norms, 0 at padding.
 This file needs the package ``triton``; import it late.
@@ -23,12 +23,12 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
-from lnlab.kernels.fused_cells import FusedCell, Kernel, refuse_second_derivative
+from lnlab.kernels.fused_cells import CellKind, FusedCell, refuse_second_derivative
 from lnlab.nn import Cell, State
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import reverse_sequences
 
-GRUS = Kernel.GRU_WRITES, Kernel.GRU_KEEPS
+GRUS = CellKind.GRU_WRITES, CellKind.GRU_KEEPS
 
 
 def unroll_triton(
@@ -57,10 +57,10 @@ def input_terms_and_parameters(
     # W_x x does not depend on h: one product for all T steps, and one layer norm if it has its
     # own. Each step then computes W_h h alone.
     a = F.linear(x, cell.W_x)
-    if fused.kernel is Kernel.LSTM:
+    if fused.cell_kind is CellKind.LSTM:
         g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
         return layer_norm(a, g_x, b, eps[1]), (g_h, g_c, b_c)
-    if fused.kernel in GRUS:
+    if fused.cell_kind in GRUS:
         g_h, g_U, g_x, g_W, b, b_W, b_U = p.split([2 * H, H, 2 * H, H, 2 * H, H, H])
         zr, candidate = a.split([2 * H, H], -1)
         from_x = layer_norm(zr, g_x, b, eps[1]), layer_norm(candidate, g_W, b_W, eps[3])
@@ -109,7 +109,7 @@ class SequencePass:
         rest: list[Tensor],
         first: list[Tensor],
     ) -> None:
-        self.kernel, self.eps, self.lengths = fused.kernel, fused.eps, lengths
+        self.cell_kind, self.eps, self.lengths = fused.cell_kind, fused.eps, lengths
         self.A, self.W_h, self.rest, self.first = A, W_h, rest, first
         (T, B, _), H = A.shape, W_h.shape[1]
         self.P, self.stats = torch.empty_like(A), A.new_empty(T, B, 4)
@@ -120,9 +120,9 @@ class SequencePass:
         A, P, C, rest, eps = self.A, self.P, self.C, self.rest, (self.eps[0], self.eps[2])
         y, last = A.new_empty(*A.shape[:2], self.W_h.shape[1]), [s.clone() for s in self.first]
         out = self.stats, y, *last
-        if self.kernel is Kernel.RNN:
+        if self.cell_kind is CellKind.RNN:
             program, arguments, eps = rnn, (A, P, *out, *rest), eps[:1]
-        elif self.kernel in GRUS:
+        elif self.cell_kind in GRUS:
             program, arguments = gru, (A, P, *out, *self.first, *rest)
         else:
             program, arguments = lstm, (A, P, C, *out, self.first[1], *rest)
@@ -135,7 +135,7 @@ class SequencePass:
     def launch(self, program: Any, *arguments: Any) -> None:
         """Launch one program for each example."""
         B, H = self.first[0].shape
-        flag = {"KEEPS": self.kernel is Kernel.GRU_KEEPS} if self.kernel in GRUS else {}
+        flag = {"KEEPS": self.cell_kind is CellKind.GRU_KEEPS} if self.cell_kind in GRUS else {}
         program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **block_shape(H))
 
     def backward(self, y: Tensor, dy: Tensor, dlast: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -145,12 +145,12 @@ class SequencePass:
         dstate = [a.clone(memory_format=torch.contiguous_format) for a in dlast]
         dA = torch.empty_like(A)
         # of the products W_h h; an RNN has no norm between them and A
-        dP = dA if self.kernel is Kernel.RNN else torch.empty_like(A)
+        dP = dA if self.cell_kind is CellKind.RNN else torch.empty_like(A)
         # of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)
         dN = torch.empty_like(dy)
-        if self.kernel is Kernel.RNN:
+        if self.cell_kind is CellKind.RNN:
             program, arguments = rnn_back, (P, stats, y, dy, *dstate, dP, dN, rest[0])
-        elif self.kernel in GRUS:
+        elif self.cell_kind in GRUS:
             given = A, P, stats, y, dy, *dstate, *self.first
             program, arguments = gru_back, (*given, dA, dP, dN, *rest)
         else:
@@ -163,9 +163,9 @@ class SequencePass:
         dW = dP[0].t() @ self.first[0]
         dW.addmm_(dP[1:].flatten(0, 1).t(), y[:-1].flatten(0, 1))
         H, (gates, other) = dN.shape[2], stats.split(2, -1)
-        if self.kernel is Kernel.RNN:
+        if self.cell_kind is CellKind.RNN:
             return dA, dW, *affine_grads(dN, P, gates), *dstate
-        if self.kernel in GRUS:
+        if self.cell_kind in GRUS:
             dg, _ = affine_grads(dA[..., : 2 * H], P[..., : 2 * H], gates)
             return dA, dW, dg, *affine_grads(dN, P[..., 2 * H :], other), *dstate
         assert C is not None
@@ -265,9 +265,9 @@ def save_stats(stats, row, mu_1, r_1, mu_2, r_2, going):
 
 
 @triton.jit
-def is_inside(lengths, case, t, RAGGED: tl.constexpr):
-    """True if step t lies inside the sequence of a case."""
-    return t < tl.load(lengths + case) if RAGGED else t >= 0
+def is_inside(lengths, example, t, RAGGED: tl.constexpr):
+    """True if step t lies inside the sequence of an example."""
+    return t < tl.load(lengths + example) if RAGGED else t >= 0
 
 
 @triton.jit
@@ -277,11 +277,11 @@ def lstm(
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Eq. 20 to 22."""
-    case = tl.program_id(0).to(tl.int64)
-    row = t * B + case
+    example = tl.program_id(0).to(tl.int64)
+    row = t * B + example
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = is_inside(lengths, case, t, RAGGED)
+    going = is_inside(lengths, example, t, RAGGED)
     p_f, p_i, p_o, p_g = load_gates(P + row * 4 * H, i, m, H)
     mu_h = sum_gates(p_f, p_i, p_o, p_g) / (4 * H)
     p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
@@ -295,15 +295,15 @@ def lstm(
     f, w = tl.sigmoid(p_f + a_f), tl.sigmoid(p_i + a_i)
     o, g = tl.sigmoid(p_o + a_o), tanh(p_g + a_g)
     # c_(t-1): at t = 0 the first state, later what the step before has kept
-    old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
+    old = tl.load(c_first + example * H + i, m & (t == 0), 0.0)
     old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
     c = tl.where(going, f * old + w * g, old)
     n, mu_c, r_c = normalize(c, i, H, eps_c)
     h = o * tanh(n * tl.load(g_c + i, m, 0.0) + tl.load(b_c + i, m, 0.0))
     tl.store(C + row * H + i, c, m)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
-    tl.store(last + case * H + i, h, m & going)
-    tl.store(c_last + case * H + i, c, m & going)
+    tl.store(last + example * H + i, h, m & going)
+    tl.store(c_last + example * H + i, c, m & going)
     save_stats(stats, row, mu_h, r_h, mu_c, r_c, going)
 
 
@@ -318,11 +318,11 @@ def lstm_back(
     It reads and writes dh and dc (B, H), the grads of the state behind the step and then,
     of h without its share by way of P, before it; dN (T, B, H) is the slope of LN(c).
     """
-    case = tl.program_id(0).to(tl.int64)
-    row = t * B + case
+    example = tl.program_id(0).to(tl.int64)
+    row = t * B + example
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = is_inside(lengths, case, t, RAGGED)
+    going = is_inside(lengths, example, t, RAGGED)
     s = stats + row * 4
     n_f, n_i, n_o, n_g = load_gates(P + row * 4 * H, i, m, H)
     mu, r = tl.load(s), tl.load(s + 1)
@@ -332,13 +332,14 @@ def lstm_back(
     a_f, a_i, a_o, a_g = load_gates(A + row * 4 * H, i, m, H)
     f, w = tl.sigmoid(n_f * g_f + a_f), tl.sigmoid(n_i * g_i + a_i)
     o, g = tl.sigmoid(n_o * g_o + a_o), tanh(n_g * g_g + a_g)
-    old = tl.load(c_first + case * H + i, m & (t == 0), 0.0)
+    old = tl.load(c_first + example * H + i, m & (t == 0), 0.0)
     old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
     c = tl.load(C + row * H + i, m, 0.0)
     r_c, gain_c = tl.load(s + 3), tl.load(g_c + i, m, 0.0)
     n_c = tl.where(m, (c - tl.load(s + 2)) * r_c, 0.0)
     v = tanh(n_c * gain_c + tl.load(b_c + i, m, 0.0))
-    slope_h, slope_c = tl.load(dh + case * H + i, m, 0.0), tl.load(dc + case * H + i, m, 0.0)
+    slope_h = tl.load(dh + example * H + i, m, 0.0)
+    slope_c = tl.load(dc + example * H + i, m, 0.0)
     d = tl.where(going, slope_h + tl.load(dy + row * H + i, m, 0.0), 0.0)
     d_n = d * o * (1.0 - v * v)
     tl.store(dN + row * H + i, d_n, m)
@@ -359,8 +360,8 @@ def lstm_back(
         norm_backward(d_f, n_f, mean, slant, r), norm_backward(d_i, n_i, mean, slant, r),
         norm_backward(d_o, n_o, mean, slant, r), norm_backward(d_g, n_g, mean, slant, r),
     )  # fmt: skip
-    tl.store(dh + case * H + i, tl.where(going, 0.0, slope_h), m)
-    tl.store(dc + case * H + i, tl.where(going, d_c * f, slope_c), m)
+    tl.store(dh + example * H + i, tl.where(going, 0.0, slope_h), m)
+    tl.store(dc + example * H + i, tl.where(going, d_c * f, slope_c), m)
 
 
 @triton.jit
@@ -370,11 +371,11 @@ def gru(
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
 ):  # fmt: skip
     """Eq. 26 to 28; with KEEPS an open gate z keeps what there is."""
-    case = tl.program_id(0).to(tl.int64)
-    row = t * B + case
+    example = tl.program_id(0).to(tl.int64)
+    row = t * B + example
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = is_inside(lengths, case, t, RAGGED)
+    going = is_inside(lengths, example, t, RAGGED)
     p, a = P + row * 3 * H, A + row * 3 * H
     p_z, p_r = tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0)
     mu_h = (tl.sum(p_z) + tl.sum(p_r)) / (2 * H)
@@ -386,12 +387,12 @@ def gru(
     n, mu_U, r_U = normalize(tl.load(p + 2 * H + i, m, 0.0), i, H, eps_U)
     u = n * tl.load(g_U + i, m, 0.0) + tl.load(b_U + i, m, 0.0)
     new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
-    old = tl.load(first + case * H + i, m & (t == 0), 0.0)
+    old = tl.load(first + example * H + i, m & (t == 0), 0.0)
     old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
     # eq. 28, (1 - z) h + z ĥ, with one product
     h = new + z * (old - new) if KEEPS else old + z * (new - old)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
-    tl.store(last + case * H + i, h, m & going)
+    tl.store(last + example * H + i, h, m & going)
     save_stats(stats, row, mu_h, r_h, mu_U, r_U, going)
 
 
@@ -402,11 +403,11 @@ def gru_back(
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
 ):  # fmt: skip
     """The backward pass of one step of :func:`gru`; dN is the slope of LN(U h)."""
-    case = tl.program_id(0).to(tl.int64)
-    row = t * B + case
+    example = tl.program_id(0).to(tl.int64)
+    row = t * B + example
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = is_inside(lengths, case, t, RAGGED)
+    going = is_inside(lengths, example, t, RAGGED)
     p, a, s = P + row * 3 * H, A + row * 3 * H, stats + row * 4
     mu, r_h, r_U = tl.load(s), tl.load(s + 1), tl.load(s + 3)
     n_z = tl.where(m, (tl.load(p + i, m, 0.0) - mu) * r_h, 0.0)
@@ -418,9 +419,9 @@ def gru_back(
     r = tl.sigmoid(n_r * g_r + tl.load(a + H + i, m, 0.0))
     u = n_U * gain_U + tl.load(b_U + i, m, 0.0)
     new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
-    old = tl.load(first + case * H + i, m & (t == 0), 0.0)
+    old = tl.load(first + example * H + i, m & (t == 0), 0.0)
     old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
-    slope = tl.load(dh + case * H + i, m, 0.0)
+    slope = tl.load(dh + example * H + i, m, 0.0)
     d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0)
     # h_t is linear in z, in ĥ and in h_(t-1), whose share by way of P is added later
     d_z = (d * (old - new) if KEEPS else d * (new - old)) * z * (1.0 - z)
@@ -440,7 +441,7 @@ def gru_back(
     tl.store(q + H + i, norm_backward(d_r, n_r, mean, slant, r_h), m)
     d_U = norm_backward(d_u, n_U, tl.sum(d_u) / H, tl.sum(d_u * n_U) / H, r_U)
     tl.store(q + 2 * H + i, d_U, m)
-    tl.store(dh + case * H + i, tl.where(going, d_old, slope), m)
+    tl.store(dh + example * H + i, tl.where(going, d_old, slope), m)
 
 
 @triton.jit
@@ -450,17 +451,17 @@ def rnn(
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """Eq. 4 with f = tanh; leaves the summed inputs where the product was."""
-    case = tl.program_id(0).to(tl.int64)
-    row = t * B + case
+    example = tl.program_id(0).to(tl.int64)
+    row = t * B + example
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = is_inside(lengths, case, t, RAGGED)
+    going = is_inside(lengths, example, t, RAGGED)
     a = tl.load(A + row * H + i, m, 0.0) + tl.load(P + row * H + i, m, 0.0)
     n, mu, r = normalize(a, i, H, eps)
     h = tanh(n * tl.load(g + i, m, 0.0) + tl.load(b + i, m, 0.0))
     tl.store(P + row * H + i, a, m)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
-    tl.store(last + case * H + i, h, m & going)
+    tl.store(last + example * H + i, h, m & going)
     save_stats(stats, row, mu, r, 0.0, 0.0, going)
 
 
@@ -471,17 +472,17 @@ def rnn_back(
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
     """The backward pass of one step of :func:`rnn`; dN is the slope of LN(a)."""
-    case = tl.program_id(0).to(tl.int64)
-    row = t * B + case
+    example = tl.program_id(0).to(tl.int64)
+    row = t * B + example
     i = tl.arange(0, BLOCK)
     m = i < H
-    going = is_inside(lengths, case, t, RAGGED)
+    going = is_inside(lengths, example, t, RAGGED)
     r = tl.load(stats + row * 4 + 1)
     n = tl.where(m, (tl.load(P + row * H + i, m, 0.0) - tl.load(stats + row * 4)) * r, 0.0)
     h = tl.load(y + row * H + i, m, 0.0)
-    slope = tl.load(dh + case * H + i, m, 0.0)
+    slope = tl.load(dh + example * H + i, m, 0.0)
     d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0) * (1.0 - h * h)
     tl.store(dN + row * H + i, d, m)
     d = d * tl.load(g + i, m, 0.0)
     tl.store(dP + row * H + i, norm_backward(d, n, tl.sum(d) / H, tl.sum(d * n) / H, r), m)
-    tl.store(dh + case * H + i, tl.where(going, 0.0, slope), m)
+    tl.store(dh + example * H + i, tl.where(going, 0.0, slope), m)

@@ -210,9 +210,9 @@ class GhostBatchNorm(BatchNorm):
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
         if not self.uses_batch:
             return super().stats(a, W, t)
-        cases = a.flatten(0, a.dim() - 2 - self.space)  # (m, H, *space)
+        examples = a.flatten(0, a.dim() - 2 - self.space)  # (m, H, *space)
         mu, sigma = [], []
-        for ghost in cases.split(self.ghost):
+        for ghost in examples.split(self.ghost):
             # BatchNorm's rule for each ghost batch, which also updates the running statistics
             stats = super().stats(ghost)  # each (H, *1)
             mu.append(stats.mu.expand(len(ghost), *stats.mu.shape))

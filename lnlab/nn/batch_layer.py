@@ -128,7 +128,7 @@ def has_finite_sigmas(
     return not (m == 1 and variant.corrected and "T" in (sigma_B, sigma_F))
 
 
-Terms = Literal["both", "cases", "features"]
+Terms = Literal["both", "examples", "features"]
 """The standardized terms that are added: both (eq. 16), or one alone with weight 1."""
 
 
@@ -185,7 +185,7 @@ class BatchLayerNorm(Normalizer):
         self.eps = variant.eps if eps is None else eps
         self.g = nn.Parameter(torch.ones(units))
         self.b = nn.Parameter(torch.zeros(units))
-        self.over_cases = PopulationStatistics(epoch)
+        self.over_examples = PopulationStatistics(epoch)
         self.over_features = PopulationStatistics(epoch)
         self.terms, self.root_d = terms, root_d
 
@@ -197,7 +197,7 @@ class BatchLayerNorm(Normalizer):
     def term_weights(self, batch_size: int) -> tuple[float, float]:
         """Return (w_B, w_F) of eq. 16; of one term alone, 1 and 0."""
         if self.terms != "both":
-            return float(self.terms == "cases"), float(self.terms == "features")
+            return float(self.terms == "examples"), float(self.terms == "features")
         m = self.m or batch_size
         # eq. 16: the larger the batch, the more its own statistics are trusted. The weights sum
         # to 1 - 2 eps and not to 1, as printed
@@ -213,17 +213,17 @@ class BatchLayerNorm(Normalizer):
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
         self.check_input(a)
         a_ = at_least_float32(a)
-        of_cases, of_features = (
+        of_examples, of_features = (
             self._population_flags()[:2],
             self._population_flags()[2:],
         )
-        mu_B, sigma_B = self._stats_over_axis(a_, 0, self.over_cases, *of_cases)
+        mu_B, sigma_B = self._stats_over_axis(a_, 0, self.over_examples, *of_examples)
         mu_F, sigma_F = self._stats_over_axis(
             a_, self.unit_axis, self.over_features, *of_features
         )
         w_B, w_F = self.term_weights(len(a))
         # of one example by the statistics of its own batch: 0 whatever eps
-        alone = len(a) == 1 and not any(of_cases)
+        alone = len(a) == 1 and not any(of_examples)
         x_B = torch.zeros_like(a_) if alone else (a_ - mu_B) / sigma_B
         x_F = (a_ - mu_F) / sigma_F
         # Eq. 16 as printed, the sum of two standardized terms. As one (a - mu)/sigma its mu
@@ -283,11 +283,11 @@ class BatchLayerNorm(Normalizer):
 
     @torch.no_grad()
     def _update_population(
-        self, population: PopulationStatistics, mu: Tensor, var: Tensor, cases: int
+        self, population: PopulationStatistics, mu: Tensor, var: Tensor, examples: int
     ) -> None:
         """Add mu and var, in the shapes of ``population``, of one batch to it."""
-        batch_size = self.m or len(self.over_features.mu) or cases
-        if self.variant.per_batch_position and cases != batch_size:
+        batch_size = self.m or len(self.over_features.mu) or examples
+        if self.variant.per_batch_position and examples != batch_size:
             return  # the code drops the last, smaller batch
         spread = var if self.variant.averages_variance else (var + self.eps).sqrt()
         if population is self.over_features and not self.variant.per_batch_position:
@@ -297,7 +297,7 @@ class BatchLayerNorm(Normalizer):
 
     def clear_population(self) -> None:
         """Start the population statistics again, with batches of any shape."""
-        self.over_cases.clear()
+        self.over_examples.clear()
         self.over_features.clear()
 
     def extra_repr(self) -> str:

@@ -190,8 +190,8 @@ class GroupNorm(AffineNormalizer):
         return Stats(self._repeat_for_units(mu), self._repeat_for_units(self.sigma(var)))
 
     def _repeat_for_units(self, statistic: Tensor) -> Tensor:
-        """(*cases, groups, 1, *1) to (*cases, H, *1): each unit has its group's value."""
-        of_groups = statistic.squeeze(self.unit_axis)  # (*cases, groups, *1)
+        """(*examples, groups, 1, *1) to (*examples, H, *1): each unit has its group's value."""
+        of_groups = statistic.squeeze(self.unit_axis)  # (*examples, groups, *1)
         return of_groups.repeat_interleave(self.units // self.num_groups, dim=self.unit_axis)
 
     def extra_repr(self) -> str:

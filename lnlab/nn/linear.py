@@ -88,7 +88,7 @@ class LayerWithNorm(nn.Module, ABC):
 
 
 class Linear(LayerWithNorm):
-    """A dense layer: x (*cases, D) to (*cases, H). Of S stacked models: (S, B, D) to (S, B, H).
+    """A dense layer: x (*examples, D) to (*examples, H); stacked, (S, B, D) to (S, B, H).
 
     Args:
         in_features, out_features: D and H.

@@ -10,7 +10,7 @@ A normalizer is therefore a rule for :math:`(\mu, \sigma)`, and the map is writt
 
 Symbols follow the paper: ``a`` pre-activations, ``W`` weights (one row a unit), ``g`` gain,
 ``b`` bias, ``mu`` and ``sigma`` statistics; ``B`` examples, which the paper calls cases, ``D``
-inputs, ``H`` units. Pre-activations have shape (*cases, H, *space): the ``space`` trailing
+inputs, ``H`` units. Pre-activations have shape (*examples, H, *space): the ``space`` trailing
 axes are those of a convolution, 0 of them in a dense layer.
 """
 
@@ -77,7 +77,7 @@ class Normalizer(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Tensor:
-        """Normalize pre-activations ``a`` (*cases, H, *space) made by ``W`` at step ``t``.
+        """Normalize pre-activations ``a`` (*examples, H, *space) made by ``W`` at step ``t``.
 
         A normalizer that does not read ``W`` or ``t`` ignores it, so that all of them are
         interchangeable.
@@ -116,7 +116,7 @@ class Normalizer(nn.Module, ABC):
         return v.reshape(v.shape + (1,) * self.space)
 
     def check_input(self, a: Tensor) -> None:
-        """Raise unless ``a`` is (*cases, H, *space) with H = units, of real numbers."""
+        """Raise unless ``a`` is (*examples, H, *space) with H = units, of real numbers."""
         if a.dim() <= self.space or a.shape[-1 - self.space] != self.units:
             raise ValueError(
                 f"{type(self).__name__}({self.extra_repr()}) got pre-activations of shape "
@@ -166,10 +166,10 @@ class AffineNormalizer(Normalizer):
 
     @abstractmethod
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        """Return (mu, sigma) of ``a`` (*cases, H, *space), at least in float32.
+        """Return (mu, sigma) of ``a`` (*examples, H, *space), at least in float32.
 
         Each broadcasts against ``a``: () or (H, *1) where all examples share it,
-        (*cases, 1, *1) where all units do. In training mode this is part of the step: rules
+        (*examples, 1, *1) where all units do. In training mode this is part of the step: rules
         with running statistics update them.
         """
 

@@ -355,7 +355,7 @@ class LSTM(Recurrent):
         ...         self.lstm = lnlab.nn.LSTM(inputs, units, norm_layer=lnlab.nn.LayerNorm)
         ...         self.out = nn.Linear(units, classes)
         ...
-        ...     def forward(self, x):  # (steps, cases, inputs)
+        ...     def forward(self, x):  # (steps, examples, inputs)
         ...         outputs, (h, c) = self.lstm(x)
         ...         return self.out(outputs[-1])
         ...

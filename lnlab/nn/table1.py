@@ -24,8 +24,8 @@ from lnlab.nn.normalizer import Normalizer
 
 # The columns of Table 1 of Ba et al. (2016), and four of our own, as changes of a layer.
 #
-# A *transformation* changes what a layer is given: its weights W, its inputs x, or its summed
-# inputs a.
+# A *transformation* changes what a layer is given: its weights W, its inputs x, or its
+# pre-activations a.
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ def _scale_x(inputs: LayerInputs, delta: float) -> LayerInputs:
     return replace(inputs, x=delta * inputs.x)
 
 
-def _scale_first_case(inputs: LayerInputs, delta: float) -> LayerInputs:
+def _scale_first_example(inputs: LayerInputs, delta: float) -> LayerInputs:
     return replace(inputs, x=torch.cat([delta * inputs.x[:1], inputs.x[1:]]))
 
 
 def _add_vector_to_rows(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
-    # One γ for all rows: every summed input of a case moves by γᵀx, one number, which a mean
-    # over the units takes out and a mean over the cases does not.
+    # One γ for all rows: every pre-activation of an example moves by γᵀx, one number, which a
+    # mean over the units takes out and a mean over the examples does not.
     gamma = shift[: inputs.W[0].numel()].view_as(inputs.W[0])
     return replace(inputs, W=inputs.W + gamma)
 
@@ -99,7 +99,7 @@ def _add_number_to_each_row(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
 
 def _shift_x(inputs: LayerInputs, shift: Tensor, axis: int) -> LayerInputs:
     # Along the inputs (axis 1) a changes by W γ, one number per unit, the same for all
-    # examples. Along the cases a_i changes by c_n times the sum of row i of W.
+    # examples. Along the examples a_i changes by c_n times the sum of row i of W.
     return replace(
         inputs, x=inputs.x + inputs.broadcast_along(shift[: inputs.x.shape[axis]], axis)
     )
@@ -112,8 +112,8 @@ def _shift_pre_activations(inputs: LayerInputs, shift: Tensor, axis: int) -> Lay
     )
 
 
-_shift_cases, _shift_inputs = partial(_shift_x, axis=0), partial(_shift_x, axis=1)
-_shift_summed, _shift_units = (
+_shift_x_per_example, _shift_x_per_input = partial(_shift_x, axis=0), partial(_shift_x, axis=1)
+_shift_a_per_example, _shift_a_per_unit = (
     partial(_shift_pre_activations, axis=0),
     partial(_shift_pre_activations, axis=1),
 )
@@ -124,20 +124,28 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     Transformation(2, "weight matrix re-centering", "W → W + 1γᵀ", _add_vector_to_rows, False),
     Transformation(3, "weight vector re-scaling", "w₁ → δw₁", _scale_first_row, True),
     Transformation(4, "dataset re-scaling", "X → δX", _scale_x, True),
-    Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_inputs, False),
-    Transformation(6, "single training case re-scaling", "x₁ → δx₁", _scale_first_case, True),
-    Transformation(7, "shift of a case's summed inputs", "aₙ → aₙ + cₙ1", _shift_summed, False),
-    Transformation(8, "shift of a unit's summed input", "aᵢ → aᵢ + cᵢ", _shift_units, False),
-    Transformation(9, "shift of a case's inputs", "xₙ → xₙ + cₙ1", _shift_cases, False),
+    Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_x_per_input, False),
+    Transformation(
+        6, "single training case re-scaling", "x₁ → δx₁", _scale_first_example, True
+    ),
+    Transformation(
+        7, "shift of an example's pre-activations", "aₙ → aₙ + cₙ1", _shift_a_per_example, False
+    ),
+    Transformation(
+        8, "shift of a unit's pre-activation", "aᵢ → aᵢ + cᵢ", _shift_a_per_unit, False
+    ),
+    Transformation(
+        9, "shift of an example's inputs", "xₙ → xₙ + cₙ1", _shift_x_per_example, False
+    ),
     Transformation(
         10, "shift of a unit's weights", "wᵢ → wᵢ + cᵢ1", _add_number_to_each_row, False
     ),
 )
-"""Columns 1 to 10. Column 11, a case's output does not depend on the others, and 12,
+"""Columns 1 to 10. Column 11, an example's output does not depend on the others, and 12,
 training and evaluation are the same function, are no transformations: see ``Row``."""
 
 GROUPS, GHOST = 4, 4
-"""The number of groups of units, and of cases in a ghost batch, in the rows with such."""
+"""The number of groups of units, and of examples in a ghost batch, in the rows with such."""
 
 
 class StatisticsSource(Enum):
@@ -199,7 +207,7 @@ _CONVOLUTION = LayerKind.CONVOLUTION
 
 ROWS: dict[str, TableRow] = {
     "none": TableRow(NORMS["none"], "NNNNNNNNNNYY", "the identity"),
-    "batch": TableRow(BatchNorm, _BATCH, "standardizes each unit over the cases"),
+    "batch": TableRow(BatchNorm, _BATCH, "standardizes each unit over the examples"),
     "batch, frozen": TableRow(
         BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", StatisticsSource.FROZEN
     ),
@@ -208,13 +216,13 @@ ROWS: dict[str, TableRow] = {
         StatisticsSource.RECOMPUTED,
         conditions_by_column={**_WHOLE, 11: "given the population"},
     ),
-    "layer": TableRow(LayerNorm, _LAYER, "standardizes each case over its units"),
+    "layer": TableRow(LayerNorm, _LAYER, "standardizes each example over its units"),
     "weight": TableRow(NORMS["weight"], "YNYNNNNNNNYY", "removes the norm of each wᵢ only"),
     "weight, mean-only batch": TableRow(
         NORMS["weight, mean-only batch"], "YNYNYNNYNNNN", "weight norm, each unit centred"
     ),
     "rms": TableRow(
-        NORMS["rms"], "YNNYNYNNNNYY", "removes the scale of a case, does not centre"
+        NORMS["rms"], "YNNYNYNNNNYY", "removes the scale of an example, does not centre"
     ),
     "scale": TableRow(NORMS["scale"], "YNNYNYNNNNYY", "as rms, up to a constant"),
     "group": TableRow(
@@ -256,7 +264,7 @@ ROWS: dict[str, TableRow] = {
         },
     ),
     "batch layer, m = 1": TableRow(
-        BatchLayerNorm, _LAYER, "one case at a time it is 0.9999 LN(a)/√d", batch_size=1
+        BatchLayerNorm, _LAYER, "one example at a time it is 0.9999 LN(a)/√d", batch_size=1
     ),
     "layer, convolution": TableRow(
         LayerNorm, "YNNYNYYNNNYY", "γ∗x varies over space: one mean cannot remove it",
@@ -271,7 +279,7 @@ ROWS: dict[str, TableRow] = {
         layer_kind=_CONVOLUTION,
     ),
     "instance": TableRow(
-        InstanceNorm, "YNYYYYYYYNYY", "each unit of each case over space",
+        InstanceNorm, "YNYYYYYYYNYY", "each unit of each example over space",
         layer_kind=_CONVOLUTION, conditions_by_column=dict.fromkeys((5, 9), "no zero padding"),
     ),
     "instance, padded": TableRow(

@@ -132,7 +132,9 @@ def possible_slider_values(slider: Any) -> list[Any]:
     return [*range(slider.min, slider.max + 1)]
 
 
-def values_by_label(control: Any, value: Any, values: Iterable[Any] = ()) -> dict[str, Any]:
+def control_values_by_label(
+    control: Any, value: Any, values: Iterable[Any] = ()
+) -> dict[str, Any]:
     """Return the values that a control can have where no kernel runs, by their labels.
 
     These are ``values``, or all that it can be set to, and ``value`` among them: in place of a

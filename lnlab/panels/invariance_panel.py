@@ -57,7 +57,7 @@ from lnlab.panels.playable import Figure, TitledFigure
 
 UNITS, INPUTS, CASES, MOST = 64, 16, 128, 4
 
-# One case at a time (batch = 1) takes 128 times as long as all at once.
+# One example at a time (batch = 1) takes 128 times as long as all at once.
 DENSE = [
     name
     for name, row in ROWS.items()
@@ -137,8 +137,8 @@ class InvariancePanelSettings:
     delta_sign: int = 1  # of delta, 1 or -1
     eps: float = 1e-5  # of every normalizer that has one
     dtype: str = "float64"  # of weights, inputs, statistics and outputs
-    batch_size: int = 32  # B; frozen and recomputed statistics are those of all 128 cases
-    # statistics over cases: "batch", "frozen" before the change, or "recomputed" after it
+    batch_size: int = 32  # B; frozen and recomputed statistics are those of all 128 examples
+    # statistics over examples: "batch", "frozen" before the change, or "recomputed" after it
     statistics_source: str = "batch"
 
     @property
@@ -205,7 +205,7 @@ def layers_by_name(
 
 @cache
 def uses_batch_statistics(row: TableRow) -> bool:
-    """Return True if a row has statistics over cases, and so a mode."""
+    """Return True if a row has statistics over examples, and so a mode."""
     return isinstance(row.make_norm(UNITS), BatchNormalizer)
 
 
@@ -222,7 +222,7 @@ def before_and_after_traces(
 ) -> dict[str, dict[str, Any]]:
     """Return the histograms of a layer's outputs before and after a change, and strings.
 
-    Of a change of one unit or one case only that unit or case is drawn.
+    Of a change of one unit or one example only that unit or example is drawn.
     """
     touched: Any = {3: (slice(None), 0), 6: (0,)}.get(column, ())
     vector = signed_delta * fixed_random_shift(layer.layer_inputs.x.dtype)
@@ -239,7 +239,7 @@ def before_and_after_traces(
     )
     return {
         "before": {"x": x, "y": first / peak},
-        "strings": movement_lines(before, after, limit),
+        "strings": before_to_after_lines(before, after, limit),
         "after": {"x": x, "y": np.minimum(second / peak, CUT)},
         "note": {"x": np.zeros(1), "y": np.array([PEAK - 0.14]), "text": [escape(words)]},
     }
@@ -263,7 +263,7 @@ def histogram_outline(values: np.ndarray, limit: float) -> tuple[np.ndarray, np.
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares, 2), [0.0]])
 
 
-def movement_lines(
+def before_to_after_lines(
     before: np.ndarray, after: np.ndarray, limit: float
 ) -> dict[str, np.ndarray]:
     """Return lines from values, spread evenly over all, to what became of them."""
@@ -320,8 +320,8 @@ def draw(
     changes = []
     for name, moved in defects.items():
         words = describe_output_change(moved, EXACT[settings.torch_dtype])
-        one_case = settings.batch_size == 1 and settings.statistics_source == "batch"
-        if moved == 0 and one_case and uses_batch_statistics(rows[name]):
+        one_example = settings.batch_size == 1 and settings.statistics_source == "batch"
+        if moved == 0 and one_example and uses_batch_statistics(rows[name]):
             words += " (for a single example its output is always the bias b)"
         changes.append(f"{name} {words}")
     sentence = (

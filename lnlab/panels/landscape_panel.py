@@ -83,7 +83,7 @@ class RescalableNetworks:
 
     Args:
         networks: by name; they are copied, and give logits (N, classes) of ``x``.
-        x: cases along the first axis.
+        x: examples along the first axis.
         y: their classes (N,).
     """
 
@@ -103,7 +103,7 @@ class RescalableNetworks:
         self.losses_on_lines = lru_cache(maxsize=500)(self._losses_on_lines)
 
     def uses_batch_statistics(self, name: str) -> bool:
-        """Return True for a network with statistics over cases."""
+        """Return True for a network with statistics over examples."""
         modules = self.networks[name].modules()
         return any(isinstance(module, BatchNormalizer | TorchBatchNorm) for module in modules)
 
@@ -164,7 +164,7 @@ def landscape(
     Args:
         networks: by name, trained to tell classes apart. What is re-scaled are the weights of
             all their layers but the last. They are copied, and stay as they are.
-        x: the cases on which the loss is taken.
+        x: the examples on which the loss is taken.
         y: their classes.
         settings: initial fields of :class:`LandscapePanelSettings`; Reset restores them.
 
@@ -285,7 +285,7 @@ def plane_figure(surface: LossLandscape, uses_batch_statistics: bool) -> Figure:
 def title_with_statistics_source(
     surface: LossLandscape, title: str, uses_batch_statistics: bool, second_line: str = ""
 ) -> dict[str, Any]:
-    """Return a title with where statistics come from, if the network takes any over cases."""
+    """Return a title; it names the source of statistics over examples, if there are any."""
     where = (
         escape(describe_statistics_sources([surface]))
         if uses_batch_statistics

@@ -18,7 +18,7 @@ import traitlets
 from IPython.display import display
 
 from lnlab.figures.style import add_title
-from lnlab.panels.controls import check_control_value, values_by_label
+from lnlab.panels.controls import check_control_value, control_values_by_label
 from lnlab.panels.live_plot import LivePlot, to_plotly_dict
 from lnlab.panels.playable import Figure, PageControl, TitledFigure, figure_with_page_controls
 from lnlab.threads import in_one_thread
@@ -246,7 +246,7 @@ class Panel(ipywidgets.VBox):
     def page_values_by_label(self, settings: Any) -> dict[str, dict[str, Any]]:
         """Return by field what it can be set to where no kernel runs, by words."""
         return {
-            name: values_by_label(
+            name: control_values_by_label(
                 self.controls[name], getattr(settings, name), self._stops.get(name)
             )
             for name in self._on_page

@@ -32,7 +32,7 @@ from lnlab.training.random_state import default_dtype
 
 UNITS, INPUTS, CASES, SLOTS = 64, 16, 32, 4
 
-# On the cases at hand every time step has its own statistics, whatever is remembered.
+# On the examples at hand every time step has its own statistics, whatever is remembered.
 NORMALIZERS: dict[str, NormLayer] = {
     "none": NORMS["none"],
     "layer": NORMS["layer"],
@@ -49,7 +49,7 @@ CELLS: dict[str, tuple[str, Callable[..., Cell]]] = {
 STEPS = (10, 25, 50, 100, 200)
 
 PARTS = {
-    "summed": ("pre-activations a<sub>t</sub>", -2, 4),
+    "pre_activations": ("pre-activations a<sub>t</sub>", -2, 4),
     "hidden": ("hidden state h<sub>t</sub>", -2, 4),
     "gradient": ("gradient ÷ gradient at T", -12, 8),
 }
@@ -149,14 +149,14 @@ def draw(settings: RecurrencePanelSettings) -> TitledFigure:
         f"that at time step {settings.steps}: {factors}."
     )
     outside = ", ".join(
-        f"“{name}”" for name, each in dynamics_by_norm.items() if leaves_axis(each)
+        f"“{name}”" for name, each in dynamics_by_norm.items() if exceeds_axis(each)
     )
     if outside:
         text += f" Lines of {outside} leave the picture."
     return TitledFigure(figure, title, text)
 
 
-def leaves_axis(dynamics_of_net: RecurrentDynamics) -> bool:
+def exceeds_axis(dynamics_of_net: RecurrentDynamics) -> bool:
     """Return True if some line of a network leaves its axis."""
     return any(
         bool(((values < 10.0**low) | (values > 10.0**high)).any())
@@ -170,7 +170,7 @@ def recurrence_figure(dynamics_by_norm: Mapping[str, RecurrentDynamics]) -> Figu
     """Return three subplots over the time steps: a line for each normalizer."""
     styles, data, notes = thinning_line_styles(dynamics_by_norm), [], []
     layout = base_layout(400, 50, 12, 62, 46)
-    steps = max((len(each.summed) for each in dynamics_by_norm.values()), default=1)
+    steps = max((len(each.pre_activations) for each in dynamics_by_norm.values()), default=1)
     for index, (part, (title, low, high)) in enumerate(PARTS.items()):
         for slot, (name, each) in enumerate(dynamics_by_norm.items()):
             y = np.clip(getattr(each, part).numpy(), 10.0**-EDGE, 10.0**EDGE)

@@ -481,7 +481,7 @@ def losses_in_own_and_other_batches(arms: Arms, last_epochs: int = 5) -> pd.Data
     """Return a row for each arm: training loss in the batches of the training and in others.
 
     Both over the last epochs and all seeds, in nats: of the last batch of each epoch, before
-    its update, and of the first 1,000 cases in batches in which they were never trained.
+    its update, and of the first 1,000 examples in batches in which they were never trained.
     """
 
     def mean_of_last_epochs(frame: pd.DataFrame, metric: str) -> float:

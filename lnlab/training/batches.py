@@ -62,12 +62,12 @@ class Batches:
         return torch.randperm(self.count, generator=order)
 
     def _batches_ahead(self) -> int:
-        case = sum(leaf[0].nbytes for leaf in self._leaves)
-        batch = len(self.seeds) * self.size * case
+        example = sum(leaf[0].nbytes for leaf in self._leaves)
+        batch = len(self.seeds) * self.size * example
         return max(1, AHEAD // max(1, batch))
 
 
-# Batches of cases of like length.
+# Batches of examples of like length.
 
 
 POOL = 16
@@ -81,7 +81,7 @@ class BucketedBatches:
     Examples are collated when their batch comes, and not before.
 
     Args:
-        lengths: how many steps each case has (N,).
+        lengths: how many steps each example has (N,).
         collate: from the indices of some examples to their batch: x and y, trees of tensors
             (B, n, ...) and (B,). A named tuple of them may leave lengths ``on_cpu``.
         size: B; the last batch of an epoch may be smaller.

@@ -194,7 +194,7 @@ def compare(
 
     def train(seed: int, arms: Mapping[tuple[str, float], NormLayer]) -> Iterator[list[Tensor]]:
         models = _paired_models(build, arms, seed, device)
-        batches = _batches(data, batch_size, seed)
+        batches = _endless_batches(data, batch_size, seed)
         return _train(models, batches, loss_fn, optimizer, [rate for _, rate in arms], seed)
 
     tuned = len(rates) > 1
@@ -272,11 +272,11 @@ def _train(
 # The same batches
 
 
-def _batches(data: Any, batch_size: int, seed: int) -> Iterator[tuple[Any, Any]]:
+def _endless_batches(data: Any, batch_size: int, seed: int) -> Iterator[tuple[Any, Any]]:
     """Yield batches for ever, epoch after epoch, in the order of a seed."""
     if isinstance(data, DataLoader):
         yield from _batches_of_loader(data, seed)
-    x, y = _tensors(data)
+    x, y = _as_tensors(data)
     batches, epoch = Batches(x, y, batch_size, [seed]), 0
     while True:
         for batch in batches.batches_of_epoch(epoch):
@@ -284,7 +284,7 @@ def _batches(data: Any, batch_size: int, seed: int) -> Iterator[tuple[Any, Any]]
         epoch += 1
 
 
-def _tensors(data: Any) -> tuple[Any, Any]:
+def _as_tensors(data: Any) -> tuple[Any, Any]:
     """Return x and y of data that are tensors."""
     data = getattr(data, "train", data)
     pair = (data.x, data.y) if hasattr(data, "x") and hasattr(data, "y") else data
@@ -309,7 +309,7 @@ def _batches_of_loader(loader: Any, seed: int) -> Iterator[tuple[Any, Any]]:
         if batch is None:
             raise ValueError("the DataLoader gives no batches, or gives them only once.")
         while batch is not None:
-            yield _tensors(batch)
+            yield _as_tensors(batch)
             with order:
                 batch = next(epoch, None)
 

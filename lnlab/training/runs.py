@@ -163,7 +163,7 @@ def to_json(value: Any) -> bytes:
 
 
 @contextmanager
-def _reading(path: Path, advice: str) -> Iterator[None]:
+def _explaining_read_errors(path: Path, advice: str) -> Iterator[None]:
     """Turn what goes wrong while a file is read into an error that names it."""
     try:
         yield
@@ -207,7 +207,7 @@ class Run:
         self._rows: list[str] = []
         self._arrays: dict[str, Tensor] = {}
         content = self._read_checked(CONFIG)
-        with self._reading(CONFIG):
+        with self._explaining_read_errors(CONFIG):
             record = json.loads(content)
             self.task: str = record["task"]
             self.config: dict[str, Any] = record["config"]
@@ -259,7 +259,7 @@ class Run:
         folder = Path(root) / task / run_key(config, data["checksum"])
         if (folder / CONFIG).is_file():
             return cls(folder)
-        runs = read_kept(Path(root) / f"{task}{KEPT}")
+        runs = read_kept_runs(Path(root) / f"{task}{KEPT}")
         return next((run for run in runs if run.key == folder.name), None)
 
     def _resume(self, now: Mapping[str, Any]) -> None:
@@ -278,7 +278,7 @@ class Run:
                     f"{now[name]}: a run is not resumed across versions. Delete {self.folder} "
                     "to start again."
                 )
-        with self._reading(CHECKPOINT):
+        with self._explaining_read_errors(CHECKPOINT):
             saved = torch.load(path, weights_only=True, map_location="cpu")
         self.state, self._rows, self._arrays = (saved[n] for n in ("state", "rows", "arrays"))
         write_file(self.folder / METRICS, "".join(self._rows).encode())
@@ -318,7 +318,7 @@ class Run:
     def rows(self) -> list[dict[str, Any]]:
         """Return every row that was logged; a row that is being written is left out."""
         *lines, _ = self._read_checked(METRICS).split(b"\n")
-        with self._reading(METRICS):
+        with self._explaining_read_errors(METRICS):
             return [json.loads(line) for line in lines]
 
     def metrics(self) -> "pd.DataFrame":
@@ -365,7 +365,7 @@ class Run:
     def _read_checked(self, name: str) -> bytes:
         """Return the bytes of one of its files: of a finished run, those that it ended with."""
         expected = self._record()["sha256"] if self.done else {}
-        with self._reading(name):
+        with self._explaining_read_errors(name):
             content = (self.folder / name).read_bytes()
             if sha256(content) != expected.get(name, sha256(content)):
                 raise ValueError(f"{RESULT} has another SHA-256 for it")
@@ -375,11 +375,13 @@ class Run:
         """Return what ``result.json`` holds."""
         if not self.done:
             raise ValueError(f"{self.folder} is not done: train it again to resume it.")
-        with self._reading(RESULT):
+        with self._explaining_read_errors(RESULT):
             return json.loads((self.folder / RESULT).read_bytes())
 
-    def _reading(self, name: str) -> Any:
-        return _reading(self.folder / name, f"Delete {self.folder} to start again.")
+    def _explaining_read_errors(self, name: str) -> Any:
+        return _explaining_read_errors(
+            self.folder / name, f"Delete {self.folder} to start again."
+        )
 
     # to write
 
@@ -458,7 +460,7 @@ class KeptRun(Run):
     _record = record
 
     def rows(self) -> list[dict[str, Any]]:
-        with _reading(self.folder, RESTORE):
+        with _explaining_read_errors(self.folder, RESTORE):
             return json.loads(self._line)
 
     def arrays(self) -> "dict[str, np.ndarray]":
@@ -470,11 +472,11 @@ class KeptRun(Run):
         raise FileNotFoundError(f"run {self.key} was kept in {self.folder} without weights.")
 
 
-def read_kept(path: Path) -> "list[KeptRun]":
+def read_kept_runs(path: Path) -> "list[KeptRun]":
     """Return the runs in the file of an experiment; none if there is no such file."""
     if not path.exists():
         return []
-    with _reading(path, RESTORE):
+    with _explaining_read_errors(path, RESTORE):
         lines = lzma.decompress(path.read_bytes()).splitlines()
         pairs = zip(lines[::2], lines[1::2], strict=True)
         return [KeptRun(path, json.loads(record), rows) for record, rows in pairs]
@@ -486,7 +488,7 @@ def _read_kept_arrays(path: Path) -> "dict[str, np.ndarray]":
 
     if not path.exists():
         return {}
-    with _reading(path, RESTORE):
+    with _explaining_read_errors(path, RESTORE):
         return load(lzma.decompress(path.read_bytes()))
 
 
@@ -507,11 +509,11 @@ def keep(run: Run, root: Path) -> Run:
         arrays |= {f"{run.key}/{name}": array for name, array in run.arrays().items()}
         if arrays:
             write_file(pictures, lzma.compress(save(dict(sorted(arrays.items())))))
-        runs = {one.key: one for one in (*read_kept(path), run)}
+        runs = {one.key: one for one in (*read_kept_runs(path), run)}
         records = ((run.record(), run.rows()) for _, run in sorted(runs.items()))
         text = "".join(f"{json.dumps(one)}\n{json.dumps(rows)}\n" for one, rows in records)
         write_file(path, lzma.compress(text.encode()))
-    return next(one for one in read_kept(path) if one.key == run.key)
+    return next(one for one in read_kept_runs(path) if one.key == run.key)
 
 
 def read(root: Path | Iterable[Path], task: str | None = None) -> list[Run]:
@@ -526,7 +528,7 @@ def read(root: Path | Iterable[Path], task: str | None = None) -> list[Run]:
         folders = {path.parent for path in top.glob(f"{task or '*'}/*/{CONFIG}")}
         for path in [*sorted(top.glob(f"{task or '*'}{KEPT}")), *sorted(folders)]:
             try:
-                runs = read_kept(path) if path.name.endswith(KEPT) else [Run(path)]
+                runs = read_kept_runs(path) if path.name.endswith(KEPT) else [Run(path)]
             except (ValueError, OSError) as error:
                 if path.exists():  # it may have been removed meanwhile
                     warnings.warn(f"{error} This run is left out.", stacklevel=2)

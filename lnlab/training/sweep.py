@@ -13,7 +13,7 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
-from lnlab.extras import name_missing_extra
+from lnlab.extras import explain_missing_extra
 from lnlab.training import Experiment, train_steps
 from lnlab.training.runs import RunLockedError
 
@@ -135,7 +135,7 @@ def _joblib_backend(cluster: str | None) -> Iterator[None]:
     if cluster is None:
         yield
         return
-    with name_missing_extra():
+    with explain_missing_extra():
         from distributed import Client
     with Client(cluster, set_as_default=False) as client:
         client.get_versions(check=True)

@@ -28,7 +28,7 @@ from lnlab.training.runs import Run
 from lnlab.training.stacking import Stacked, stack
 
 Loss = Callable[[Any, Any], Tensor]
-"""A loss: from outputs and targets of S models to their losses (S,), means over the cases."""
+"""A loss: from outputs and targets of S models to their mean losses over examples (S,)."""
 
 
 class Step(NamedTuple):
@@ -490,7 +490,7 @@ def evaluate(
 ) -> dict[str, list[float]]:
     """Return ``nll`` and ``error`` of each model: mean loss, fraction of wrong classes.
 
-    x is (N, ...), y (N,), or several of each case (N, T), taken ``batch_size`` at a time; a
+    x is (N, ...), y (N,), or several of each example (N, T), taken ``batch_size`` at a time; a
     :class:`Stacked` model shows all of its models the same examples.
 
     Examples:

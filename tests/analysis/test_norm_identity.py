@@ -259,7 +259,7 @@ def test_errors_say_what_to_do():
         (nn.Linear(H, H), None, "Linear does not say what it normalizes: give x"),
         (nn.Linear(H, 3), torch.zeros(2, H), "makes .* keep the shape"),
         (nn.LayerNorm(H), torch.zeros(2, H + 1), "does not take x"),
-        (nn.LayerNorm(H), torch.zeros(H), "cases along the first axis"),
+        (nn.LayerNorm(H), torch.zeros(H), "examples along the first axis"),
     ):
         with pytest.raises(ValueError, match=message):
             identify_norm(module, x)

@@ -46,5 +46,5 @@ def test_eps_breaks_re_scaling_of_layer_norm_alone():
 def test_what_leaves_the_precision_is_never_a_silent_zero():
     single = NormalizedLayer(ROWS["layer"], cast(random_layer_inputs(), torch.float32))
     assert not math.isfinite(single.defect(WEIGHTS_SCALED, 1e-30))
-    alone = NormalizedLayer(ROWS["batch"], random_layer_inputs(cases=1))
+    alone = NormalizedLayer(ROWS["batch"], random_layer_inputs(examples=1))
     assert math.isnan(alone.defect(WEIGHTS_SCALED, 2.0))  # 0/0, and shown as such

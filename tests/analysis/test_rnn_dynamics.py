@@ -40,7 +40,7 @@ def test_summed_inputs_and_states_are_those_of_the_equation():
     for t in range(T):
         a = h @ cell.W_h.T + x[t] @ cell.W_x.T
         h = a.relu()
-        torch.testing.assert_close(seen.summed[t], a.square().mean().sqrt())
+        torch.testing.assert_close(seen.pre_activations[t], a.square().mean().sqrt())
         torch.testing.assert_close(seen.hidden[t], h.square().mean().sqrt())
 
 

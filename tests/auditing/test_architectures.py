@@ -16,7 +16,7 @@ from tests.auditing.architectures import ARCHITECTURES, NORMALIZERS
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 
 NOT_RUN = {
-    "statistics over cases": "no part remembers",
+    "statistics over examples": "no part remembers",
     "effective learning rates": "no weight is invariant to its scale",
     "dead units": "no nonlinearity",
     "curvature": "no loss was given",
@@ -53,7 +53,7 @@ def test_audit_finds_its_normalizers_and_leaves_it_as_it_was(name):
     for check, why in report.not_run.items():
         assert why.startswith(NOT_RUN[check]), (check, why)
     assert not report.with_severity(Severity.FAULT)
-    assert "cases-mix" not in [f.rule for f in report.findings]
+    assert "examples-mix" not in [f.rule for f in report.findings]
 
 
 @every_architecture
@@ -142,7 +142,10 @@ def test_a_check_that_fails_says_why_and_the_rest_goes_on():
 
 
 def test_checks_that_do_not_apply_say_so():
-    one_case = audit(nn.Linear(6, 6), torch.randn(1, 6), only=["cases apart"])
-    assert "one example" in one_case.not_run["cases apart"]
+    one_case = audit(nn.Linear(6, 6), torch.randn(1, 6), only=["independent examples"])
+    assert "one example" in one_case.not_run["independent examples"]
     flat = nn.Sequential(nn.Linear(6, 6), nn.Flatten(0))
-    assert "entry for each example" in audit(flat, torch.randn(4, 6)).not_run["cases apart"]
+    assert (
+        "entry for each example"
+        in audit(flat, torch.randn(4, 6)).not_run["independent examples"]
+    )

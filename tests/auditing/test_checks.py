@@ -102,8 +102,8 @@ OTHER_SEVERITY = {"eps-missing": FAULT, "outlier-channel": RISK}
 
 PLACES = {
     "normalizers": "1",
-    "statistics over cases": "1",
-    "cases apart": "1",
+    "statistics over examples": "1",
+    "independent examples": "1",
     "mu and sigma in the backward pass": "1",
     "dead units": "1: relu",
     "weight invariances": "0.weight",
@@ -174,10 +174,13 @@ class Fp32GroupNorm(nn.GroupNorm):
                                  torch.randn(8, 4, 9))),
         ("parameters without effect", lambda: nn.Sequential(*behind_linear(nn.LayerNorm(6)),
                                                             nn.Linear(6, 2))),
-        ("statistics over cases", lambda: remembering(200)),
-        ("cases apart", lambda: behind_linear(nn.BatchNorm1d(6))),
-        ("cases apart", lambda: (nn.GRU(6, 6, batch_first=True), torch.randn(16, 5, 6))),
-        ("cases apart", lambda: (nn.Embedding(9, 6), torch.arange(8))),
+        ("statistics over examples", lambda: remembering(200)),
+        ("independent examples", lambda: behind_linear(nn.BatchNorm1d(6))),
+        (
+            "independent examples",
+            lambda: (nn.GRU(6, 6, batch_first=True), torch.randn(16, 5, 6)),
+        ),
+        ("independent examples", lambda: (nn.Embedding(9, 6), torch.arange(8))),
         ("effective learning rates", lambda: two_norms(1)),
         ("gradients over depth", lambda: linear(8)),
         ("activations", lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))),
@@ -227,7 +230,9 @@ def test_a_weight_without_a_gradient_that_has_an_effect_is_not_unused():
 def test_the_distance_of_running_statistics_is_in_their_sigmas():
     net, x = remembering(0)
     net[1].running_var.fill_(4.0)
-    (row,) = audit(net, x, only=["statistics over cases"]).data["statistics over cases"].rows
+    (row,) = (
+        audit(net, x, only=["statistics over examples"]).data["statistics over examples"].rows
+    )
     a = net[0](x).detach()
     shift, factor = a.mean(0).abs() / 2, (a.var(0, correction=0) / 4).log().abs().exp()
     torch.testing.assert_close(row["mean off by (sigma)"], float(shift.median()))
@@ -247,15 +252,15 @@ def test_dropout_is_off_as_the_report_says():
 
 def test_steps_taken_for_examples_are_reported():
     made = nn.TransformerEncoderLayer(8, 2, 8), torch.randn(16, 5, 8)
-    (found,) = findings(made, only="cases-mix")
+    (found,) = findings(made, only="examples-mix")
     assert found.where == "self_attn"
     assert "batch_first" in found.advice
 
 
 def test_examples_that_depend_on_their_index_are_reported():
     net = module(lambda x: x + torch.arange(len(x))[:, None])
-    report = audit(behind_linear(net), torch.randn(X), only="cases apart")
-    assert "equal cases differ" in report.findings[0].message
+    report = audit(behind_linear(net), torch.randn(X), only="independent examples")
+    assert "equal examples differ" in report.findings[0].message
 
 
 def test_new_tensors_take_the_precision_of_the_parameters():

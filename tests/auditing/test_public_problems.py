@@ -339,7 +339,7 @@ def sigmoid_at_0():
     return nn.Sequential(function(lambda x: 0 * x), nn.Sigmoid())
 
 
-@problem("cases apart")
+@problem("independent examples")
 def cases_of_several_inputs():
     return Net(), (torch.randn(16, 8), torch.randn(16, 8))
 
@@ -572,7 +572,7 @@ def test_rounding_of_a_curvature_of_0_is_not_negative():
 @pytest.mark.parametrize(
     ("make", "check", "why"),
     [
-        (lambda: function(torch.log), "cases apart", "the outputs are not finite."),
+        (lambda: function(torch.log), "independent examples", "the outputs are not finite."),
         (
             lambda: behind(nn.BatchNorm1d(8)),
             "precision",

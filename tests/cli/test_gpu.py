@@ -54,7 +54,7 @@ def test_every_step_is_recorded_and_one_that_fails_costs_no_other(plan, tmp_path
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script")  # a contender
 def test_benchmarks_measure_networks_of_any_size(monkeypatch):
-    from benchmarks import draw, handwriting, over_cases, thoughts
+    from benchmarks import draw, handwriting, over_examples, thoughts
 
     torch.set_default_dtype(torch.float32)
     monkeypatch.setattr(thoughts, "ROUNDS", 2)
@@ -63,7 +63,7 @@ def test_benchmarks_measure_networks_of_any_size(monkeypatch):
         *draw.ratios({"glimpses": 3, "units": (16,), "batch_size": 4}).values(),
         *handwriting.ratios(16).values(),
         thoughts.update((16, 8, 50)),
-        over_cases.ratio((5, 4, 3, 8), over_cases.ragged(5, 4)),
+        over_examples.ratio((5, 4, 3, 8), over_examples.ragged(5, 4)),
     ]
     assert all(result["ratio"] > 0 for result in results)
 

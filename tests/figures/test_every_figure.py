@@ -46,7 +46,7 @@ def drawn() -> go.Figure:
 
 
 FIGURES: dict[Any, Any] = {
-    curves.add_level: lambda t: curves.add_level(drawn(), 0.5, t),
+    curves.add_horizontal_line: lambda t: curves.add_horizontal_line(drawn(), 0.5, t),
     curves.line_chart: lambda t: curves.line_chart(
         {t: {t: (AT, SEEDS)}}, x=t, y=t, made_on=t, dots=[t], mark=(0.5, t)
     ),

@@ -19,11 +19,11 @@ CONFIGURATIONS = ["".join(letters) for letters in product("TF", repeat=4)]
 
 def test_cells_are_the_numbers_on_one_scale_or_on_their_own():
     arrays = {"a": A, "mu": A.mean(1, keepdims=True)}
-    figure: Any = matrices(arrays, rows="case", columns="unit")
+    figure: Any = matrices(arrays, rows="example", columns="unit")
     first, _ = figure.data
     np.testing.assert_array_equal(first.z, A)
     assert {(heat.zmin, heat.zmax) for heat in figure.data} == {(-5, 5)}
-    assert first.hovertemplate.startswith("case %{y}, unit %{x}: ")
+    assert first.hovertemplate.startswith("example %{y}, unit %{x}: ")
     own: Any = matrices(arrays, own_scale=True)
     assert [(heat.zmin, heat.zmax) for heat in own.data] == [(-5, 5), (-2 / 3, 2 / 3)]
     unbounded: Any = matrices({"a": np.array([[1.0, np.nan], [-np.inf, 0.5]])})

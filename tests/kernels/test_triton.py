@@ -15,7 +15,7 @@ import torch
 
 from lnlab.kernels import recurrent
 from lnlab.kernels.compilation import NoKernelWarning
-from lnlab.kernels.fused_cells import Kernel
+from lnlab.kernels.fused_cells import CellKind
 
 HERE = Path(__file__).with_name("triton")
 needs_triton = pytest.mark.skipif(
@@ -54,7 +54,7 @@ def test_code_for_three_generations_of_gpus():
 def test_where_there_is_no_triton_it_says_so_once(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     recurrent.has_triton.cache_clear()
-    given = Kernel.LSTM, 8, torch.device("cuda"), torch.float32
+    given = CellKind.LSTM, 8, torch.device("cuda"), torch.float32
     try:
         with pytest.warns(NoKernelWarning, match=r"lnlab\[triton\]"):
             assert not recurrent.has_triton_program(*given)

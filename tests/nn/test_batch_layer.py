@@ -159,7 +159,7 @@ def test_population_begins_anew_with_each_epoch(space):
     for batch in seen:
         norm(batch)
     fourth, fifth = (batch.var(0, correction=0, keepdim=True) for batch in seen[3:])
-    assert_equal(norm.over_cases.spread, (fourth + fifth) / 2)
+    assert_equal(norm.over_examples.spread, (fourth + fifth) / 2)
     norm(seen[0])
     first = seen[0].mean(1, keepdim=True)
     expected = (first + sum(batch.mean(1, keepdim=True) for batch in seen[3:])) / 3
@@ -173,7 +173,7 @@ def test_controls_are_the_copies_alone():
     x_F = (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + 1e-3).sqrt()
     w_B, w_F = 1 - (1 / M + 1e-4), 1 / M - 1e-4
     for copies, expected in (
-        ("cases", x_B), ("features", x_F), ("both", w_B * x_B + w_F * x_F),
+        ("examples", x_B), ("features", x_F), ("both", w_B * x_B + w_F * x_F),
     ):  # fmt: skip
         for root_d in (False, True):
             norm = BatchLayerNorm(D, variant=CODE, terms=copies, root_d=root_d, space=2)
@@ -184,7 +184,7 @@ def test_controls_are_the_copies_alone():
 def test_smaller_last_batch_is_dropped_by_the_code():
     norm = BatchLayerNorm(D, m=M, variant=CODE)
     norm(torch.randn(M - 1, D))
-    assert norm.over_cases.batches == 0
+    assert norm.over_examples.batches == 0
 
 
 def test_a_population_that_was_not_seen_or_has_another_shape_is_refused():

@@ -90,7 +90,7 @@ def test_batch_layer_norm_moves_by_one_over_m(column):
     cases = np.array([16, 64, 256, 1024])
     layers = [
         [
-            NormalizedLayer(ROWS["batch layer"], random_layer_inputs(cases=m, seed=seed))
+            NormalizedLayer(ROWS["batch layer"], random_layer_inputs(examples=m, seed=seed))
             for seed in range(6)
         ]
         for m in cases

@@ -5,12 +5,12 @@ import pytest
 
 from lnlab.panels.controls import (
     MultipleChoice,
+    control_values_by_label,
     dropdown,
     log_slider,
     options_slider,
     play_buttons,
     text_box,
-    values_by_label,
 )
 
 
@@ -44,13 +44,13 @@ def test_a_player_moves_its_slider_from_end_to_end_while_it_can_be_moved():
 
 
 def test_on_a_page_a_control_stops_at_its_places_and_at_its_value():
-    found = values_by_label(log_slider("W times", -1, 1), 2.51)
+    found = control_values_by_label(log_slider("W times", -1, 1), 2.51)
     assert [*found][:3] + [*found][-1:] == ["0.1", "0.126", "0.158", "10"]
     np.testing.assert_allclose([*found.values()], np.logspace(-1, 1, 21), rtol=1e-3)
     assert found["2.51"] == 2.51, "in place of its equal"
-    assert [*values_by_label(log_slider("δ", -4, 4), 3.0, [0.1, 3.001])] == ["0.1", "3"]
-    assert values_by_label(dropdown("cell", {"a": 1, "b": 2}), 1) == {"a": 1, "b": 2}
-    assert [*values_by_label(text_box("caption", ["one", "two"]), "mine")] == [
+    assert [*control_values_by_label(log_slider("δ", -4, 4), 3.0, [0.1, 3.001])] == ["0.1", "3"]
+    assert control_values_by_label(dropdown("cell", {"a": 1, "b": 2}), 1) == {"a": 1, "b": 2}
+    assert [*control_values_by_label(text_box("caption", ["one", "two"]), "mine")] == [
         "mine",
         "one",
         "two",

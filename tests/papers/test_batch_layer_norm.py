@@ -230,7 +230,7 @@ def test_a_score_is_of_each_batch_by_itself(build, task, make, norm):
         outputs = torch.cat([model.train(training)(batch) for batch in batches])
         expected = [value.item() for value in nll_and_accuracy(outputs, y)]
         assert [*result] == pytest.approx(expected, rel=1e-12)
-    with pytest.raises(ValueError, match="4 cases make no batch of 5"):
+    with pytest.raises(ValueError, match="4 examples make no batch of 5"):
         score_in_batches(model, make(4), M, task().losses_and_hits)
 
 

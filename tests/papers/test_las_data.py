@@ -166,7 +166,7 @@ def test_differences_of_a_parabola_are_its_derivatives():
 
 def synthesise(phones):
     voice = synthesizer.make_voice(0)
-    return synthesizer.synthesise_with_phone_ends(phones, voice, np.random.default_rng(0))
+    return synthesizer.synthesize_with_phone_ends(phones, voice, np.random.default_rng(0))
 
 
 def test_ends_are_those_of_the_samples_and_silence_is_quiet():

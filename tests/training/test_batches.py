@@ -46,7 +46,7 @@ LENGTHS = [3, 9, 1, 4, 7, 2, 8, 5, 6, 10, 11, 12]
 
 
 def collate(indices):
-    """Return a batch in which each case is its index, as often as it is long."""
+    """Return a batch in which each example is its index, as often as it is long."""
     counts = torch.tensor([LENGTHS[index] for index in indices])
     x = torch.full((len(indices), int(counts.max())), -1)
     for row, index in zip(x, indices, strict=True):

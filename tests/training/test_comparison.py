@@ -45,7 +45,7 @@ def test_the_same_norm_twice_is_the_plain_loop_and_differs_by_nothing():
     assert values == pytest.approx([0.0] * 3, abs=1e-3), "LayerNorm is torch's but for rounding"
     arms = {("a", 0.0): nn.LayerNorm}
     (model,) = comparison._paired_models(build, arms, 1, torch.device("cpu"))
-    batches = comparison._batches((X.double(), Y), 8, 1)
+    batches = comparison._endless_batches((X.double(), Y), 8, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     noise = comparison.RunRandomState("noise of seed 1", torch.device("cpu"))
     for (x, y), loss in zip(batches, result.losses["a"][1], strict=False):

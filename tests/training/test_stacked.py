@@ -42,7 +42,7 @@ class Tied(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """An LSTM that reads the six numbers of a case one by one, statistics a step."""
+    """An LSTM that reads the six numbers each example is its one by one, statistics a step."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -6,7 +6,7 @@
 
 #include "layers.h"
 
-// numbers of each case of a step, one row each
+// numbers of each example of a step, one row each
 template <class T> struct Rows {
     T* data;
     long apart;
@@ -15,15 +15,16 @@ template <class T> struct Rows {
 };
 
 template <class T> struct Step {
-    // bits of from_batch: the statistics of that place are those of the cases at hand
+    // bits of from_batch: the statistics of that place are those of the examples at hand
     enum { OF_H = 1, OF_X = 2, OF_C = 4 };
-    long n, from_batch;  // the cases that go on
+    long n, from_batch;  // the examples that go on
     // means, then variances, in blocks of H: of W_h h (4), of W_x x (4), of c. Forward they are
     // written where they are the batch's, read where not
     T* statistics;
     Rows<const T> a_h, a_x;
 
-    // what of a sum over cases counts as its mean, in the backward pass through the statistics
+    // what of a sum over examples counts as its mean, in the backward pass through the
+    // statistics
     T share(long place) const { return from_batch & place ? T(1) / n : T(0); }
 };
 

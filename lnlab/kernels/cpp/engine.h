@@ -1,11 +1,12 @@
 // The recurrence over time of one slice of the batch, forward and back.
 //
 // Forward, chunk by chunk: W_x x of the whole chunk at once, so that it is read again while in
-// the cache; then for each step W_h h and, case by case, everything else of the step (LSTM,
-// GRU or RNN: a Cell). Back, chunk by chunk: case by case the gradients of the pre-activations,
-// for each step their product with W_h; then, the chunk still in the cache, its share of the
-// gradients of W_h, W_x and x. The gradients of the pre-activations never exist for all time.
-// What is normalized over cases (BatchLSTM) goes unit by unit instead, all cases of a step.
+// the cache; then for each step W_h h and, example by example, everything else of the step
+// (LSTM, GRU or RNN: a Cell). Back, chunk by chunk: example by example the gradients of the
+// pre-activations, for each step their product with W_h; then, the chunk still in the cache,
+// its share of the gradients of W_h, W_x and x. The gradients of the pre-activations never
+// exist for all time. What is normalized over examples (BatchLSTM) goes unit by unit instead,
+// all examples of a step.
 #pragma once
 
 #include "layers.h"
@@ -216,16 +217,16 @@ template <class T, class Cell> class Slice {
 
     void forward_step(Forward& own, long s, long group, T* records_s, const T* from_x) const {
         if constexpr (Cell::OVER_CASES) forward_units(own, s, group, records_s, from_x);
-        else forward_cases(own, s, group, records_s, from_x);
+        else forward_examples(own, s, group, records_s, from_x);
     }
     void backward_step(Backward& own, long s, long group, long at, const T* from_x,
                        T* dp) const {
         dp += group * Cell::PARAMETERS * z.P;
         if constexpr (Cell::OVER_CASES) backward_units(own, s, group, at, from_x, dp);
-        else backward_cases(own, s, group, at, from_x, dp);
+        else backward_examples(own, s, group, at, from_x, dp);
     }
 
-    Step<T> all_cases(long s, const T* records_s, const T* from_x) const {
+    Step<T> all_examples(long s, const T* records_s, const T* from_x) const {
         return {seq.going(s), p.from_batch,
                 out(p.statistics) + s * 2 * Cell::STATISTICS * z.H,
                 {records_s, z.record}, {from_x, z.row}};
@@ -233,7 +234,7 @@ template <class T, class Cell> class Slice {
 
     void forward_units(Forward& own, long s, long group, T* records_s, const T* from_x) const {
         const long begin = unit(group), end = unit(group + 1), real = std::min(end, z.H) - begin;
-        cell.forward(all_cases(s, records_s, from_x), {own.h, z.state_row},
+        cell.forward(all_examples(s, records_s, from_x), {own.h, z.state_row},
                      {own.c, z.state_row}, begin, end);
         for (long r = 0; r < seq.going(s); ++r) {
             const long at = r * z.state_row + begin;
@@ -251,14 +252,14 @@ template <class T, class Cell> class Slice {
             for (long j = begin; j < real; ++j) own.dh[r * z.state_row + j] += dy[j];
         }
         const long row = at * z.row;
-        cell.backward(all_cases(s, records_s, from_x + row),
+        cell.backward(all_examples(s, records_s, from_x + row),
                       {c_before(own, s, 0), s ? z.record : z.state_row},
                       {c_of(records_s), z.record}, {own.dh, z.state_row},
                       {own.dc, z.state_row}, {own.da_h + row, z.row}, {own.da_x + row, z.row},
                       dp, begin, end);
     }
 
-    void forward_cases(Forward& own, long s, long group, T* records_s, const T* from_x) const {
+    void forward_examples(Forward& own, long s, long group, T* records_s, const T* from_x) const {
         T* scratch = own.scratch + group * z.P * Cell::SCRATCH;
         for (long r = from(group); r < to(group, s); ++r) {
             T *h = own.h + r * z.state_row, *c = own.c + r * z.state_row;
@@ -270,7 +271,7 @@ template <class T, class Cell> class Slice {
         }
     }
 
-    void backward_cases(Backward& own, long s, long group, long at, const T* from_x,
+    void backward_examples(Backward& own, long s, long group, long at, const T* from_x,
                         T* dp) const {
         T* scratch = own.scratch + group * z.P * Cell::SCRATCH;
         for (long r = from(group); r < to(group, s); ++r) {
@@ -291,7 +292,7 @@ template <class T, class Cell> class Slice {
         return s ? c_of(records + (seq.first[s - 1] + r) * z.record) : own.c0 + r * z.state_row;
     }
 
-    // what the case after this one reads: a_x, where W_x x is computed again
+    // what the example after this one reads: a_x, where W_x x is computed again
     Ahead<T> next(const Backward& own, long s, long r, long group, const T* a_x) const {
         if (++r == to(group, s)) r = from(group), s -= s > 0;
         const long row = seq.first[s] + r;

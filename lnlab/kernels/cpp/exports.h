@@ -13,7 +13,7 @@ inline int omp_get_num_threads() { return 1; }
 inline int omp_get_thread_num() { return 0; }
 #endif
 
-// the numbers of lnlab.kernels.fused_cells.Kernel
+// the numbers of lnlab.kernels.fused_cells.CellKind
 enum class Kernel : int64_t {
     LSTM = 0, DRAW = 1, GRU_WRITES = 2, GRU_KEEPS = 3, RNN = 4, PLAIN_LSTM = 5,
     PLAIN_GRU_WRITES = 6, PLAIN_GRU_KEEPS = 7, BATCH_LSTM = 8

@@ -1,4 +1,4 @@
-// One case of one step of the GRU of eq. 26-28. Blocks of the pre-activations: z, r, and the
+// One example of one step of the GRU of eq. 26-28. Blocks of the pre-activations: z, r, and the
 // candidate's. Parameters, in blocks of H units: the gains of LN(W_h h) (2) and LN(U h), those
 // of LN(W_x x) (2) and LN(W x), the summed biases of z and r (2) and that of LN(W x), the bias
 // of LN(U h). KEEPS: h_t = z h_{t-1} + (1 - z) candidate, the other sign of z. NORM = false:

@@ -1,4 +1,4 @@
-// Layer normalization of one case whose units lie in blocks (gates) of H, each padded with
+// Layer normalization of one example whose units lie in blocks (gates) of H, each padded with
 // zeros to P, a whole number of vectors: what eq. 15 and its gradient need.
 #pragma once
 
@@ -89,9 +89,9 @@ template <class T> struct Slopes {
     }
 };
 
-// What the next case of the backward pass will read. Nothing foresees it, as that runs from the
-// last step to the first; asked for all at once it would hold up what is computed meanwhile, so
-// it is asked for a vector at a time.
+// What the next example of the backward pass will read. Nothing foresees it, as that runs from
+// the last step to the first; asked for all at once it would hold up what is computed
+// meanwhile, so it is asked for a vector at a time.
 template <class T> struct Ahead {
     const T *a_h, *a_x, *c_before, *dh;
 

@@ -1,9 +1,9 @@
-// One case of one step of the LSTM of eq. 20-22, or with NORM_GATES = false of eq. 29-31, or
+// One example of one step of the LSTM of eq. 20-22, or with NORM_GATES = false of eq. 29-31, or
 // with NORM_C = false too of neither: without any normalization.
 // Blocks of the pre-activations: f, i, o, g. Parameters, in blocks of H units: the gains of
 // LN(W_h h) (4), of LN(W_x x) (4), the sum of all biases of the gates (4), and the gain and
-// the bias of LN(c). Nothing but pre-activations, c and the moments are kept for the backward pass:
-// computing a gate again is cheaper than fetching it from memory.
+// the bias of LN(c). Nothing but pre-activations, c and the moments are kept for the backward
+// pass: computing a gate again is cheaper than fetching it from memory.
 #pragma once
 
 #include "layers.h"

@@ -1,7 +1,7 @@
 // Matrix products with a small matrix that never leaves the registers: rows of A (a few
-// cases of one time step) against panels of W, three vectors wide, that are packed once
+// examples of one time step) against panels of W, three vectors wide, that are packed once
 // and then read in a straight line, the next panel being fetched while this one is used.
-// Every sum runs over k in the same order whatever the number of rows, so that a case's
+// Every sum runs over k in the same order whatever the number of rows, so that an example's
 // result does not depend on the company it is computed in.
 #pragma once
 

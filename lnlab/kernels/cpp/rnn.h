@@ -1,4 +1,4 @@
-// One case of one step of the layer of eq. 4 with f = tanh: the two products are added
+// One example of one step of the layer of eq. 4 with f = tanh: the two products are added
 // before they are normalized. Parameters, in blocks of H units: its gain and its bias.
 #pragma once
 

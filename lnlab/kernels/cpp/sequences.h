@@ -12,7 +12,7 @@ struct Problem {
     const double* eps;
     const void *x, *h0, *c0, *W_x, *W_h, *parameters;
     const void* mask;  // (B x H), factors of h on its way into W_h h; null: none
-    void *statistics;  // null unless some run over cases, see batch_norm.h
+    void *statistics;  // null unless some run over examples, see batch_norm.h
     void *y, *h_n, *c_n, *saved;
     const void *dy, *dh_n, *dc_n;  // the last two null where nothing comes back
     void *dx, *dh0, *dc0, *dW_x, *dW_h, *dparameters;
@@ -20,8 +20,8 @@ struct Problem {
 
 // The sequences of one slice, longest first, so that those still going are always the first
 // ones. A slice runs through all time steps by itself: layer normalization never looks from
-// one case to another, so nobody waits for anybody. Batch normalization does: the whole batch
-// is one slice then.
+// one example to another, so nobody waits for anybody. Batch normalization does: the whole
+// batch is one slice then.
 struct Sequences {
     std::vector<long> index, length;  // of each row: its place in the batch, its steps
     std::vector<long> first;          // of each step: the number of rows of all steps before
@@ -48,19 +48,21 @@ struct Sequences {
     }
 };
 
-// The batch is cut by its size, the weights' and that of a thread's own cache, so that sums over
-// cases do not depend on the number of threads: at least two slices, and no more than 32 sequences
-// in each. Where it is together(), it is one slice, whose time steps two threads go through
-// together, each with its half of the weights. Its cases are in two groups then, each of which
-// adds up its own gradients of gains and biases. Over cases, the two groups are of units.
+// The batch is cut by its size, the weights' and that of a thread's own cache, so that sums
+// over examples do not depend on the number of threads: at least two slices, and no more than
+// 32 sequences in each. Where it is together(), it is one slice, whose time steps two threads
+// go through together, each with its half of the weights. Its examples are in two groups then,
+// each of which adds up its own gradients of gains and biases. Over examples, the two groups
+// are of units.
 constexpr long FEW = 8;
 
-// Two slices both read all of W_h (bytes) at every step, and meet nobody; half of it is read where
-// two threads share one, and they meet twice. Measured (docs/speed.md): that pays if the weights
-// are many for the cases that use each of them, more than the cache holds. From FEW cases on each
-// half has to stay in there as well: a bound of caution, for one processor was slower beyond it.
-inline bool together(const Problem& p, long W_h, bool over_cases) {
-    if (over_cases || !p.own_cache) return over_cases || p.B < FEW;
+// Two slices both read all of W_h (bytes) at every step, and meet nobody; half of it is read
+// where two threads share one, and they meet twice. Measured (docs/speed.md): that pays if the
+// weights are many for the examples that use each of them, more than the cache holds. From FEW
+// examples on each half has to stay in there as well: a bound of caution, for one processor was
+// slower beyond it.
+inline bool together(const Problem& p, long W_h, bool over_examples) {
+    if (over_examples || !p.own_cache) return over_examples || p.B < FEW;
     return 10 * W_h > p.B * p.own_cache && (p.B < FEW || W_h <= 2 * p.own_cache);
 }
 

@@ -1,6 +1,7 @@
-// The parts of loops whose next input depends on the last output: what a slice of the batch knows
-// at each step, and one step of the cell and of affine maps, forward and back. The backward pass
-// takes the gradients of weights of some steps at a time, while what they need is in the cache.
+// The parts of loops whose next input depends on the last output: what a slice of the batch
+// knows at each step, and one step of the cell and of affine maps, forward and back. The
+// backward pass takes the gradients of weights of some steps at a time, while what they need is
+// in the cache.
 #pragma once
 
 #include "parameters.h"
@@ -11,7 +12,7 @@ namespace stepped {
 constexpr long BACKWARD_ROWS = 256;
 const Member ALONE{0, 1, nullptr};
 
-// One quantity of the cases of a slice along the steps: of all, or of the last two.
+// One quantity of the examples of a slice along the steps: of all, or of the last two.
 template <class T> struct Track {
     T* data;
     long ld, rows;
@@ -32,8 +33,8 @@ template <class T> struct Tracks {
     const bool all;
     long count = 0;
 
-    Tracks(long T_, long cases, bool whole, T* memory)
-        : base(memory), rows(cases), steps(whole ? T_ + 1 : 2), all(whole) {}
+    Tracks(long T_, long examples, bool whole, T* memory)
+        : base(memory), rows(examples), steps(whole ? T_ + 1 : 2), all(whole) {}
 
     Track<T> track(long width) {
         // one vector more than needed: rows 4 KiB apart would share their places in the cache
@@ -48,7 +49,8 @@ template <class T> struct Tracks {
     }
 };
 
-// The gradients of a cell's state before, and of the pre-activations of so many cases and steps.
+// The gradients of a cell's state before, and of the pre-activations of so many examples and
+// steps.
 template <class T, class Cell> struct CellBack {
     Buffer<T> h, c, a_h, a_x;
 
@@ -59,7 +61,7 @@ template <class T, class Cell> struct CellBack {
     }
 };
 
-// The cases begin ... begin + rows of a batch of B, which go through T steps by themselves.
+// The examples begin ... begin + rows of a batch of B, which go through T steps by themselves.
 template <class T, class Cell> class Steps {
   protected:
     using Of = Recurrent<T, Cell>;
@@ -76,7 +78,7 @@ template <class T, class Cell> class Steps {
 
     static const T* in(const void* a) { return static_cast<const T*>(a); }
     static T* out(void* a) { return static_cast<T*>(a); }
-    long case_at(long t, long row) const { return t * B + begin + row; }
+    long example_at(long t, long row) const { return t * B + begin + row; }
     static void sum(const T* from, long n, T* to) {
         for (long j = 0; j < n; j += W<T>) add<T>(to + j, load(from + j));
     }

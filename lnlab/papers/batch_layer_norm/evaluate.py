@@ -56,7 +56,7 @@ def score_configurations(
     """
     batches = len(split.y) // m
     if not batches:
-        raise ValueError(f"{len(split.y)} cases make no batch of {m}: give more of them.")
+        raise ValueError(f"{len(split.y)} examples make no batch of {m}: give more of them.")
     weight, norms = next(model.parameters()), find_batch_layer_norms(model)
     x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (split.x, split.y))
     first_lstm_states, logits_from_states = (
@@ -149,7 +149,7 @@ def configuration_metrics(
 
 def _can_use_configuration(norm: BatchLayerNorm, configuration: str) -> bool:
     """Return True if a normalizer can use a configuration: it has the statistics."""
-    trained = bool(norm.over_cases.batches)
+    trained = bool(norm.over_examples.batches)
     return has_finite_sigmas(configuration, norm.m, norm.variant) and (
         trained or "T" not in configuration
     )

@@ -89,8 +89,8 @@ ARMS: dict[str, Callable[[BatchLayerNormSettings], NormLayer]] = {
     "layer": lambda _: layer,
     "batch layer": batch_layer_norm_factory("both", True),
     "layer, small gain": lambda _: layer_norm_with_inverse_root_gain,
-    "batch, axis 0": batch_layer_norm_factory("cases", False),
-    "batch, axis 0, small": batch_layer_norm_factory("cases", True),
+    "batch, axis 0": batch_layer_norm_factory("examples", False),
+    "batch, axis 0, small": batch_layer_norm_factory("examples", True),
     "batch layer, full size": batch_layer_norm_factory("both", False),
 }
 """Three as published, then controls: layer norm at the scale of eq. 16; statistics of each
@@ -104,7 +104,7 @@ def allocate_population_statistics_(net: nn.Module, x: Tensor) -> None:
         with torch.no_grad():
             net.train()(x)
         for norm in norms:
-            for average in (norm.over_cases, norm.over_features):
+            for average in (norm.over_examples, norm.over_features):
                 average.batches.zero_()
 
 

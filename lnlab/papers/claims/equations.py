@@ -349,15 +349,15 @@ def make_recurrent_step(
     U = weight_scale * normal(seed, 1, UNITS, D) / D**0.5
     x, norm = normal(seed, 2, T, B, D), LayerNorm(UNITS, eps=0.0).double()
 
-    def next_summed_inputs_and_state(t: int, h: Tensor) -> tuple[Tensor, Tensor]:
+    def next_pre_activations_and_state(t: int, h: Tensor) -> tuple[Tensor, Tensor]:
         a = h @ W.T + (x[t] @ U.T if t < steps_with_input else 0)
         a = norm(a) if normalized else a
         return a, FUNCTIONS[nonlinearity](a)
 
-    return next_summed_inputs_and_state
+    return next_pre_activations_and_state
 
 
-def summed_inputs_over_time(step: Step) -> Tensor:
+def pre_activations_over_time(step: Step) -> Tensor:
     """Return the summed inputs of every step (T, B, UNITS), from h = 0."""
     h, sums = torch.zeros(B, UNITS).double(), []
     for t in range(T):
@@ -370,12 +370,12 @@ def summed_inputs_over_time(step: Step) -> Tensor:
 def ln_rnn_change_by_weight_scale(seed: int) -> float:
     """Check that 3 W_hh and 3 W_xh give the states of W_hh and W_xh under LN."""
     return relative_max_change(
-        *(summed_inputs_over_time(make_recurrent_step(seed, scale)) for scale in (3.0, 1.0))
+        *(pre_activations_over_time(make_recurrent_step(seed, scale)) for scale in (3.0, 1.0))
     )
 
 
 @register_check
-def ln_rnn_difference_from_standardized_sums(seed: int) -> float:
+def ln_rnn_difference_from_standardized_pre_activations(seed: int) -> float:
     """Compare each state under LN, f = 1, with one gain times its own standardized sums."""
     cell = RNNCell(D, UNITS, partial(LayerNorm, eps=0.0), nonlinearity=lambda a: a).double()
     g, x = normal(seed, 3, UNITS), normal(seed, 2, T, B, D)
@@ -386,7 +386,7 @@ def ln_rnn_difference_from_standardized_sums(seed: int) -> float:
 
 
 @register_check
-def shared_growth_of_sums_and_gradients(
+def shared_growth_of_pre_activations_and_gradients(
     seed: int, nonlinearity: Literal["identity", "tanh"], steps_with_input: int
 ) -> float:
     """Return the growth per step common to sums and gradients; 0 if they disagree.
@@ -397,7 +397,7 @@ def shared_growth_of_sums_and_gradients(
     step = make_recurrent_step(
         seed, 3.0 ** (seed / 4.5 - 1), nonlinearity, steps_with_input, normalized=False
     )
-    size = summed_inputs_over_time(step).square().mean((1, 2)).sqrt()
+    size = pre_activations_over_time(step).square().mean((1, 2)).sqrt()
     sums = (size[-1] / size[T // 2]) ** (2 / T) - 1
     h = torch.zeros(B, UNITS).double()
     for t in range(T // 2):
@@ -412,7 +412,7 @@ def shared_growth_of_sums_and_gradients(
 
 
 @register_check
-def correlation_of_changes_behind_relu(
+def correlation_of_changes_after_relu(
     seed: int, minus: Literal["", "chance", "tanh"] = ""
 ) -> float:
     """Return the correlation of the changes behind a ReLU layer, over something.
@@ -802,7 +802,7 @@ def bln_nonlinearity(seed: int, configurations: Literal["linear", "others"]) -> 
             torch.cat([norm.eval()(batch) for batch in x.split(M)]), x
         )
 
-    linear = ("TTTT", "TTFT")  # only the mean of the case is its own, and that is linear in it
+    linear = ("TTTT", "TTFT")  # of the example only its mean counts, which is linear
     if configurations == "linear":
         return largest_forbidden_change(map(affine_residual, linear))
     return float(np.min([affine_residual(c) for c in CONFIGURATIONS if c not in linear]))

@@ -13,8 +13,8 @@ struct DrawProblem {
     int64_t kernel, is_double, T, B, height, width, H, Z, read, write, first, threads;
     const double* eps;  // of the encoder (4) and the decoder (4)
     const void *x, *noise;
-    // of the encoder, then of the decoder: W_x, W_h, parameters of the cell, h_0, c_0; of q, the
-    // reader and the writer: W, b; the first canvas
+    // of the encoder, then of the decoder: W_x, W_h, parameters of the cell, h_0, c_0; of q,
+    // the reader and the writer: W, b; the first canvas
     const void* parameters[PARAMETERS];
     void *canvas, *mean, *log_sigma, *saved;
     void *canvases, *z, *reads, *writes;  // null unless wanted
@@ -67,8 +67,8 @@ template <class T, class Cell> struct Along : Tracks<T> {
     const CellTracks<T> encoder, decoder;
     const Track<T> input, q, z, read, write, canvas;
 
-    Along(const Net<T, Cell>& net, long cases, bool all, T* memory)
-        : Tracks<T>(net.p.T, cases, all, memory),
+    Along(const Net<T, Cell>& net, long examples, bool all, T* memory)
+        : Tracks<T>(net.p.T, examples, all, memory),
           encoder(this->template of_cell<Cell>(net.H.P)),
           decoder(this->template of_cell<Cell>(net.H.P)), input(this->track(net.encoder.x.N)),
           q(this->track(net.q.W_.M)), z(this->track(net.Z.P)), read(this->track(net.reader.W_.M)),
@@ -78,7 +78,7 @@ template <class T, class Cell> struct Along : Tracks<T> {
 template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
     using V = vec<T>;
     using Base = stepped::Steps<T, Cell>;
-    using Base::begin, Base::rows, Base::scratch, Base::case_at, Base::in, Base::out;
+    using Base::begin, Base::rows, Base::scratch, Base::example_at, Base::in, Base::out;
 
   public:
     using Problem = DrawProblem;
@@ -151,13 +151,13 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
             reader.place(raw);
             paint(k.canvas.at(t, r));
             reader.read(pictures + r * pixels, painted, input + net.H.P);
-            if (p.reads) std::copy_n(raw, WINDOW, out(p.reads) + case_at(t, r) * WINDOW);
+            if (p.reads) std::copy_n(raw, WINDOW, out(p.reads) + example_at(t, r) * WINDOW);
         }
     }
 
-    // the noise of a case, padded
+    // the noise of an example, padded
     const T* noise(long t, long r) const {
-        std::copy_n(in(p.noise) + case_at(t, r) * p.Z, p.Z, (T*)scratch);
+        std::copy_n(in(p.noise) + example_at(t, r) * p.Z, p.Z, (T*)scratch);
         std::fill_n(scratch + p.Z, net.Z.P - p.Z, T(0));
         return scratch;
     }
@@ -169,7 +169,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
             T* z = k.z.at(t, r);
             for (long j = 0; j < net.Z.P; j += W<T>)
                 store<T>(z + j, load(mean + j) + exp<T>(load(log_sigma + j)) * load(e + j));
-            const long to = case_at(t, r) * p.Z;
+            const long to = example_at(t, r) * p.Z;
             std::copy_n(mean, p.Z, out(p.mean) + to);
             std::copy_n(log_sigma, p.Z, out(p.log_sigma) + to);
             if (p.z) std::copy_n(z, p.Z, out(p.z) + to);
@@ -184,8 +184,8 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
             std::copy_n(k.canvas.at(t, r), pixels, canvas);
             writer.place(raw);
             writer.write(raw + WINDOW, canvas);
-            if (p.writes) std::copy_n(raw, WINDOW, out(p.writes) + case_at(t, r) * WINDOW);
-            if (p.canvases) bare(canvas, out(p.canvases) + case_at(t, r) * p.height * p.width);
+            if (p.writes) std::copy_n(raw, WINDOW, out(p.writes) + example_at(t, r) * WINDOW);
+            if (p.canvases) bare(canvas, out(p.canvases) + example_at(t, r) * p.height * p.width);
         }
     }
 
@@ -275,7 +275,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
         for (long r = 0; r < rows; ++r, dq += k.q.ld) {
             const T *e = noise(t, r), *log_sigma = k.q.at(t, r) + net.Z.P;
             const T* dz = d.z + r * k.z.ld;
-            const long from = case_at(t, r) * p.Z;
+            const long from = example_at(t, r) * p.Z;
             for (long j = 0; j < net.Z.P; j += W<T>) {
                 store<T>(dq + j, load(dz + j));
                 store<T>(dq + net.Z.P + j, load(dz + j) * exp<T>(load(log_sigma + j)) * load(e + j));

@@ -64,7 +64,7 @@ class DrawLoop(CompiledLoop):
         T, B, Z = noise.shape
         H, first = parameters[3].shape[0], 0 if net.mistake == "grid" else 1
         sizes = T, B, *net.shape, H, Z, net.read, net.write, first, self.threads
-        return DrawProblem(self.kernel, x.dtype == torch.float64, *sizes)
+        return DrawProblem(self.cell_kind, x.dtype == torch.float64, *sizes)
 
     def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
         """Return empty tensors for the outputs: those that have gradients, and others."""
@@ -133,7 +133,7 @@ class FusedDRAW(DRAW):
         ):
             return None
         encoder, decoder = fused_cell(self.encoder), fused_cell(self.decoder)
-        if encoder is None or decoder is None or encoder.kernel != decoder.kernel:
+        if encoder is None or decoder is None or encoder.cell_kind != decoder.cell_kind:
             return None
         if len({(p.dtype, p.device) for p in self.parameters()}) > 1:
             return None
@@ -141,7 +141,7 @@ class FusedDRAW(DRAW):
         if lib is None:
             return None
         eps, threads = encoder.eps + decoder.eps, torch.get_num_threads()
-        return DrawLoop(lib, encoder.kernel, eps, threads, self, return_every_glimpse)
+        return DrawLoop(lib, encoder.cell_kind, eps, threads, self, return_every_glimpse)
 
     def loop_parameters(self) -> list[Tensor]:
         """Return the parameters as the loop takes them: of the cells, the maps, the canvas."""

@@ -1,6 +1,6 @@
-// The window of one case along its text, and the backward pass through it: Graves (2013), eq. 48-51,
-// as lnlab/papers/handwriting/model.py says them. K components stand at kappa, and look at the
-// places u = 1 ... U + 1, of which the last is behind the text.
+// The window of one example along its text, and the backward pass through it: Graves (2013),
+// eq. 48-51, as lnlab/papers/handwriting/model.py says them. K components stand at kappa, and
+// look at the places u = 1 ... U + 1, of which the last is behind the text.
 #pragma once
 
 #include <limits>

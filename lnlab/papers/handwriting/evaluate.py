@@ -14,8 +14,8 @@ from lnlab.papers.handwriting.model import (
     make_mixture,
     negative_log_likelihood,
     sample_points,
-    standardise_offsets,
-    unstandardise_offsets,
+    standardize_offsets,
+    unstandardize_offsets,
 )
 from lnlab.papers.handwriting.pen import Line
 
@@ -153,7 +153,7 @@ def write(
     characters = torch.tensor([before + numbers]).to(weight.device)
     state, x = net.initial_state(1), weight.new_zeros(1, 1, 3)
     if primer:
-        read = standardise_offsets(primer.offsets, scale).to(weight)[None]
+        read = standardize_offsets(primer.offsets, scale).to(weight)[None]
         _, _, state = net.advance(read[:, :-1], characters, state)
         x = read[:, -1:]
     points, windows, ended = [], [], False
@@ -168,5 +168,5 @@ def write(
         ]
         points.append(x[0, 0])
         windows.append(window[len(before) : -1])
-    offsets = unstandardise_offsets(torch.stack(points), scale)
+    offsets = unstandardize_offsets(torch.stack(points), scale)
     return WrittenLine(offsets, torch.stack(windows).numpy(), ended)

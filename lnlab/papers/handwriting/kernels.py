@@ -17,7 +17,7 @@ from lnlab.kernels.compiled_loop import (
     library_for,
     require_bias,
 )
-from lnlab.kernels.fused_cells import Kernel, fused_cell, has_hooks, is_exactly
+from lnlab.kernels.fused_cells import CellKind, fused_cell, has_hooks, is_exactly
 from lnlab.papers.handwriting.model import HandwritingNet, WindowSequence, WriterState
 from lnlab.papers.models import fuse_with_compiled_loop
 
@@ -38,7 +38,7 @@ class WriteProblem(ctypes.Structure):
 
 
 WRITING = KernelLibrary("writing", "handwriting", WriteProblem, Path(__file__).parent)
-CELLS = Kernel.LSTM, Kernel.PLAIN_LSTM
+CELLS = CellKind.LSTM, CellKind.PLAIN_LSTM
 LEAST = 2
 """Points from which on a loop pays: written one by one, weights would be packed for each."""
 
@@ -63,7 +63,7 @@ class WindowLoop(CompiledLoop):
         x, h0, _, kappa0, w0 = inputs
         (T, B, D), U = x.shape, self.text.shape[1]
         sizes = T, B, D, w0.shape[1], U, h0.shape[1], kappa0.shape[1], self.threads
-        return WriteProblem(self.kernel, x.dtype == torch.float64, *sizes)
+        return WriteProblem(self.cell_kind, x.dtype == torch.float64, *sizes)
 
     def _constant_tensors(self) -> Tensors:
         """Return the texts."""
@@ -127,7 +127,7 @@ class FusedHandwriting(HandwritingNet):
         if has_hooks(self.move) or not is_affine(self.move):
             return None
         cell = fused_cell(self.lstms[0].cells[0])
-        if cell is None or cell.kernel not in CELLS:
+        if cell is None or cell.cell_kind not in CELLS:
             return None
         if len({(a.dtype, a.device) for a in self.loop_parameters()}) > 1:
             return None
@@ -135,7 +135,7 @@ class FusedHandwriting(HandwritingNet):
         if lib is None:
             return None
         text = text.clone(memory_format=torch.contiguous_format)
-        return WindowLoop(lib, cell.kernel, cell.eps, torch.get_num_threads(), text)
+        return WindowLoop(lib, cell.cell_kind, cell.eps, torch.get_num_threads(), text)
 
     def loop_parameters(self) -> list[Tensor]:
         """Return the parameters as the loop takes them: of the cell, then of the window."""

@@ -271,7 +271,7 @@ class EncodedLines:
     def batch(self, indices: Sequence[int]) -> tuple[LineBatch, Target]:
         """Return some of the lines, padded, and the points that follow."""
         lines = [self.lines[index] for index in indices]
-        rows = [standardise_offsets(line.offsets, self.scale) for line in lines]
+        rows = [standardize_offsets(line.offsets, self.scale) for line in lines]
         texts = [torch.tensor(self.alphabet.encode(line.text)) for line in lines]
         whole = pad_sequence(rows, batch_first=True)
         text = pad_sequence(texts, batch_first=True, padding_value=-1)
@@ -280,7 +280,7 @@ class EncodedLines:
         return LineBatch(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
 
 
-def standardise_offsets(offsets: np.ndarray, scale: OffsetScale) -> Tensor:
+def standardize_offsets(offsets: np.ndarray, scale: OffsetScale) -> Tensor:
     """Return offsets (T + 1, 3) minus their mean, over their deviation; the pen unchanged."""
     mean, deviation = scale
     steps = (offsets[:, :2] - mean) / deviation
@@ -288,7 +288,7 @@ def standardise_offsets(offsets: np.ndarray, scale: OffsetScale) -> Tensor:
     return torch.from_numpy(np.column_stack([steps, offsets[:, 2]])).float()
 
 
-def unstandardise_offsets(points: Tensor, scale: OffsetScale) -> np.ndarray:
+def unstandardize_offsets(points: Tensor, scale: OffsetScale) -> np.ndarray:
     """Return offsets (T + 1, 3) of standardised points (T, 3) after a first one."""
     mean, deviation = scale
     values = points.double().cpu().numpy()

@@ -1,6 +1,6 @@
 // The first LSTM of a handwriting net and the window that it moves along a text, all points in
-// one call, forward and back: what HandwritingNet._windowed in lnlab/papers/handwriting/model.py
-// says.
+// one call, forward and back: what HandwritingNet._windowed in
+// lnlab/papers/handwriting/model.py says.
 //
 // The batch is cut into slices that go through all points by themselves (step_loop.h). What the
 // LSTM is given is x_t and w_{t-1} side by side: w is written where the next step reads it.
@@ -48,15 +48,15 @@ template <class T, class Cell> struct Along : Tracks<T> {
     const CellTracks<T> cell;
     const Track<T> input, move, kappa;
 
-    Along(const Net<T, Cell>& net, long cases, bool all, T* memory)
-        : Tracks<T>(net.p.T, cases, all, memory), cell(this->template of_cell<Cell>(net.H.P)),
+    Along(const Net<T, Cell>& net, long examples, bool all, T* memory)
+        : Tracks<T>(net.p.T, examples, all, memory), cell(this->template of_cell<Cell>(net.H.P)),
           input(this->track(net.cell.x.N)), move(this->track(net.move.W_.M)),
           kappa(this->track(net.K.P)) {}
 };
 
 template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
     using Base = stepped::Steps<T, Cell>;
-    using Base::begin, Base::rows, Base::case_at, Base::in, Base::out;
+    using Base::begin, Base::rows, Base::example_at, Base::in, Base::out;
 
   public:
     using Problem = WriteProblem;
@@ -71,7 +71,8 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
     const AlongText<T> window;
     Buffer<T> phi;
 
-    // rows of n numbers, one for each case: from a (B, n) array, 0 where there is none, and to it
+    // rows of n numbers, one for each example: from a (B, n) array, 0 where there is none, and
+    // to it
     void rows_in(const void* from, long n, T* to, long ld) const {
         for (long r = 0; from && r < rows; ++r)
             std::copy_n(in(from) + (begin + r) * n, n, to + r * ld);
@@ -82,7 +83,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
     }
     static void clear(const Track<T>& track) { std::fill_n(track.at(0), track.rows * track.ld, T(0)); }
 
-    // task(u, its character) for all characters of a case
+    // task(u, its character) for all characters of an example
     template <class Task> void each_character(long row, Task task) const {
         const int64_t* text = p.text + (begin + row) * p.U;
         for (long u = 0; u < p.U; ++u)
@@ -103,7 +104,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
         rows_in(p.w0, p.V, k.input.at(0) + p.D, k.input.ld);
         for (long t = 0; t < p.T; ++t) {
             for (long r = 0; r < rows; ++r)
-                std::copy_n(in(p.x) + case_at(t, r) * p.D, p.D, k.input.at(t, r));
+                std::copy_n(in(p.x) + example_at(t, r) * p.D, p.D, k.input.at(t, r));
             this->step(net.cell, k.cell, k.input, t);
             this->affine(net.move, k.cell.h.at(t + 1), k.move, t);
             for (long r = 0; r < rows; ++r) look(t, r);
@@ -114,7 +115,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
 
   private:
     void look(long t, long r) {
-        const long at = case_at(t, r);
+        const long at = example_at(t, r);
         window.move(k.move.at(t, r), k.kappa.at(t, r), k.kappa.at(t + 1, r));
         window.look(k.move.at(t, r), k.kappa.at(t + 1, r), phi);
         T *next = k.input.at(t + 1, r), *w = next + p.D;
@@ -168,7 +169,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
   private:
     void point_back(Back& d, long t, long at, T* sums) const {
         for (long r = 0; r < rows; ++r) {
-            const long place = case_at(t, r);
+            const long place = example_at(t, r);
             T* dof = d.move + (at + r) * k.move.ld;
             look_back(d, r, place);
             window.back(k.move.at(t, r), k.kappa.at(t + 1, r), d.dphi, d.kappa + r * k.kappa.ld,
@@ -181,7 +182,7 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
         this->step_back(net.cell, k.cell, d.cell, t, at, sums);
         cell_back(d, t, at);
         for (long r = 0; p.dx && r < rows; ++r)
-            std::copy_n(d.input + r * k.input.ld, p.D, out(p.dx) + case_at(t, r) * p.D);
+            std::copy_n(d.input + r * k.input.ld, p.D, out(p.dx) + example_at(t, r) * p.D);
     }
 
     // d.dphi, from what comes back from the window, phi and the next step

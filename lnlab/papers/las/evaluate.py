@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.recorder import QUANTILES, record, tensor_statistics
-from lnlab.extras import name_missing_extra
+from lnlab.extras import explain_missing_extra
 from lnlab.nn.padding import masked_cross_entropy
 from lnlab.papers.las.data import SpeechDataset
 from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch_and_unit_counts
@@ -123,7 +123,7 @@ def error_rates(
     units, which is ``reference_length``. ``test_error_with_end`` also counts the end symbols in
     N, as the study's code does.
     """
-    with name_missing_extra():
+    with explain_missing_extra():
         import jiwer
 
     # jiwer splits at spaces, and a unit may be one

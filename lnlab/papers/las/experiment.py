@@ -93,9 +93,7 @@ class Experiment(training.Experiment):
             held_out_speaker=self.held_out_speaker,
         )
         if self.validate and not speech.valid:
-            raise ValueError(
-                f"{self.data} has no validation cases: validate=False measures the test alone."
-            )
+            raise ValueError(f"{self.data} has no validation examples: set validate=False.")
         return speech
 
     def model(self, seed: int, dataset: SpeechDataset) -> nn.Module:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from lnlab.data.cache import Arrays, cache_arrays, hash_file_stats
-from lnlab.extras import name_missing_extra
+from lnlab.extras import explain_missing_extra
 
 MAX_CACHED = 2**29
 """Bytes of features of one corpus that stay in memory: about 3 hours of speech."""
@@ -230,7 +230,7 @@ def read_audio(path: Path, expected_rate: int) -> np.ndarray:
         ValueError: if it is no audio, is cut off, has another rate or several channels, or is
             empty, shorter than a frame or silent; names the file.
     """
-    with name_missing_extra():
+    with explain_missing_extra():
         import soundfile
 
     if not path.is_file():

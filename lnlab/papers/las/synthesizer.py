@@ -97,7 +97,7 @@ def make_voice(speaker: int) -> Voice:
     )
 
 
-def synthesise_with_phone_ends(
+def synthesize_with_phone_ends(
     phones: Sequence[str], voice: Voice, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the sound of some phones, and where each ends.
@@ -257,7 +257,7 @@ def make_utterance(seed: int, split: str, number: int) -> Utterance:
     phones = [*WORDS[words[0]]]
     for word, pause in zip(words[1:], pauses, strict=True):
         phones += [SILENCE] * pause + [*WORDS[word]]
-    speech, ends = synthesise_with_phone_ends(phones, make_voice(speaker), random)
+    speech, ends = synthesize_with_phone_ends(phones, make_voice(speaker), random)
     before, after = (int(s * RATE) for s in random.uniform(*MARGIN, 2))
     sound = np.pad(speech, (before, after))
     noise = 10 ** (-random.uniform(QUIETEST, LOUDEST) / 20) * float(speech.std())

@@ -25,7 +25,7 @@ from lnlab.data.cache import cache_arrays, hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_text, require_files, sources_offering
 from lnlab.data.text import CHARACTERS
 from lnlab.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary, frequent_words
-from lnlab.extras import name_missing_extra
+from lnlab.extras import explain_missing_extra
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
 from lnlab.papers.skip_thoughts.model import SentenceTriples
 from lnlab.paths import data_folder
@@ -51,7 +51,7 @@ dialogue."""
 
 @cache
 def _treebank_tokenizer() -> Any:
-    with name_missing_extra():
+    with explain_missing_extra():
         from nltk.tokenize.destructive import NLTKWordTokenizer
 
     return NLTKWordTokenizer()
@@ -68,7 +68,7 @@ def tokenize(sentence: str) -> list[str]:
 
 def split_into_tokenized_sentences(text: str) -> Sentences:
     """Split a text into tokenized sentences; empty lines end paragraphs."""
-    with name_missing_extra():
+    with explain_missing_extra():
         from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
 
     parameters = PunktTrainer(text).get_params()
@@ -83,7 +83,7 @@ def load_or_tokenize(
     cache_name: str, text: str, tokenize_text: Callable[[], Sentences]
 ) -> Sentences:
     """Return the sentences into which ``make`` cuts a text, once on this machine."""
-    with name_missing_extra():
+    with explain_missing_extra():
         import nltk
 
     def tokenized_text_arrays() -> dict[str, np.ndarray]:

@@ -65,7 +65,7 @@ class InitialNetworks(NamedTuple):
     loss: Objective  # of all of them, a mean
     weights: dict[str, Tensor]  # their parameters by name, each with an axis of draws
     gradients: dict[str, Tensor]  # the gradient of the loss of each
-    x: Tensor  # the cases, the same for all
+    x: Tensor  # the examples, the same for all
     y: Tensor
 
 
