@@ -1,6 +1,6 @@
 """A picture that is drawn while its cell is far from the window is whole on arrival."""
 
-from benchmarks._jupyterlab import opened, write_notebook
+from benchmarks._jupyterlab import PATIENCE, opened, write_notebook
 
 LONG = "\n" * 60 + "pass"
 PANEL = """
@@ -27,10 +27,10 @@ def test_no_text_is_missing_of_what_was_drawn_out_of_sight(folder, address, brow
         # Not until it is visible: to ask would lay out what the browser skips.
         page.wait_for_selector(".lnlab-plot[data-frames]", state="attached")
         page.wait_for_selector(".jp-RenderedPlotly .main-svg >> nth=-1", state="attached")
-        skipped = page.evaluate(SKIPPED)
-        assert any(skipped), "this JupyterLab skips no cells"
+        assert any(page.evaluate(SKIPPED)), "this JupyterLab skips no cells"
+        # Chromium may apply the rule for cells with a figure one frame after the figure is there.
+        page.wait_for_function(f"!({SKIPPED})().slice(3, 5).includes(true)", timeout=PATIENCE)
         for plot in (".lnlab-plot", ".jp-RenderedPlotly"):
             page.locator(plot).last.scroll_into_view_if_needed()
             page.wait_for_timeout(500)
         assert page.evaluate(MISSING) == []
-        assert skipped[3:5] == [False, False]
