@@ -170,9 +170,16 @@ def returned(function: griffe.Function) -> str:
         return ""
     lines = [f"Returns `{name}`. {plain(first_line(kind))}", ""]
     for member in members(kind):
-        call = "()" if member.is_function else ""
-        lines.append(f"- `.{member.name}{call}`: {plain(first_line(member))}")
+        lines.append(f"- `.{call(member)}`: {plain(first_line(member))}")
     return "\n".join(lines)
+
+
+def call(member: griffe.Object) -> str:
+    """Return a method with the names of its parameters, or the name of an attribute."""
+    if not isinstance(member, griffe.Function):
+        return member.name
+    names = [parameter.name for parameter in member.parameters]
+    return f"{member.name}({', '.join(name for name in names if name not in ('self', 'cls'))})"
 
 
 def members(kind: griffe.Class) -> list[griffe.Object]:

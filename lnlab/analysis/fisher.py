@@ -299,11 +299,12 @@ def gain_metric_eq_32(glm: GLM) -> Tensor:
 
 
 class FisherInformation(Objective, AnalysisResult):
-    """D_KL[P(y | x; theta) || P(y | x; w)] in nats, a mean over the examples x, and its F.
+    """The Fisher information F (P, P) of a model, and the divergence that it approximates.
 
-    theta is what the model has. Called as a function of w (P,), it is the divergence. The
-    output of an example is the natural parameters h of its distribution, units along the last
-    axis; over further axes (time) divergences add up. Made by :func:`fisher_information`.
+    Called with parameters w (P,), it returns D_KL[P(y | x; theta) || P(y | x; w)] in nats, a
+    mean over the examples x, where theta are the model's parameters. The output of an example
+    holds the natural parameters h of its distribution, units along the last axis; over further
+    axes (time) the divergences are added. Made by :func:`fisher_information`.
     """
 
     def product(self) -> Callable[[Tensor], Tensor]:
@@ -319,12 +320,12 @@ class FisherInformation(Objective, AnalysisResult):
         return float(delta @ self.product()(delta) / 2)
 
     def actual_divergence(self, delta: Tensor) -> float:
-        """Return the divergence in nats that a step delta (P,) makes."""
+        """Return the divergence in nats after a step delta (P,)."""
         self.check_vector("delta", delta)
         return self.value(self.start + delta)
 
     def matrix(self) -> Tensor:
-        """Return F (P, P), at the price of a product for each parameter."""
+        """Return F (P, P); this takes one product per parameter."""
         # F times each unit vector is a column of F
         return self.product()(torch.eye(len(self.start)).to(self.start))
 
@@ -343,7 +344,7 @@ class FisherInformation(Objective, AnalysisResult):
         return make_frame({"parameter": self.names, "size": sizes, "trace": traces})
 
     def plot(self) -> Figure:
-        """Return the mean of the diagonal of F in each parameter."""
+        """Return a chart of the mean diagonal entry of F for each parameter."""
         from lnlab.figures.curves import line_chart_over_depth
 
         frame = self.to_frame()
@@ -365,17 +366,19 @@ def fisher_information(
 
     Args:
         model: called as ``model(x)``.
-        x: its input, examples along the first axis: P(x).
-        family: the distribution of y that the outputs stand for; logits are CATEGORICAL's.
-        bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
-            (those of x, as in training) or "running" (as in evaluation).
-        params: the names of the parameters that may move; None: all that are trained.
-        dtype: the precision; None: that of the model, float32 at least.
-        select_output: from what the model returns to h.
+        x: its input, examples along the first axis. The mean over them stands for E_x.
+        family: the distribution of y whose natural parameters the outputs are; logits are those
+            of CATEGORICAL.
+        bn_stats: which statistics BatchNorm uses; required if the model has one: "batch" (those
+            of x, as in training) or "running" (as in evaluation).
+        params: the names of the parameters to differentiate by; None takes all that are
+            trained.
+        dtype: the precision; None takes that of the model, but at least float32.
+        select_output: returns, from the output of the model, the natural parameters h.
 
     Raises:
-        ValueError: as :class:`Objective`, and for recomputed statistics, which the derivative
-            would take as constants.
+        ValueError: as for :class:`Objective`; also for ``bn_stats="recomputed"``, because the
+            derivative would treat these statistics as constants.
 
     Examples:
         >>> information = lnlab.fisher_information(net, x)

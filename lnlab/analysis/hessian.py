@@ -29,7 +29,7 @@ from lnlab.threads import in_one_thread
 
 @dataclass(frozen=True)
 class ExtremeEigenvalues(AnalysisResult):
-    """The outermost eigenvalues of H."""
+    """The largest eigenvalues of the Hessian, and the smallest one, with error bounds."""
 
     largest: Tensor  # the K largest, falling (K,)
     smallest: float  # often negative: the loss curves down there
@@ -40,7 +40,7 @@ class ExtremeEigenvalues(AnalysisResult):
     product_count: int  # how many H v it took
 
     def summary(self) -> dict[str, float]:
-        """Return the numbers of a row of a table.
+        """Return the eigenvalues and their errors as one row of a table.
 
         ``scale_free`` is the largest eigenvalue times ||w||^2, ``critical_rate`` the learning
         rate at which 2/eta is that eigenvalue, ``negative_ratio`` |smallest / largest|, by
@@ -60,7 +60,7 @@ class ExtremeEigenvalues(AnalysisResult):
         }
 
     def to_frame(self) -> Frame:
-        """Return one row per eigenvalue: the largest in falling order, then the smallest."""
+        """Return one row per eigenvalue: the largest ones, descending, then the smallest."""
         rows = zip(self.largest.tolist(), self.largest_errors.tolist(), strict=True)
         return make_frame(
             [*rows, (self.smallest, self.smallest_error)], columns=["eigenvalue", "error"]
@@ -75,7 +75,7 @@ class HessianTrace(AnalysisResult):
 
     @property
     def mean(self) -> float:
-        """The estimate."""
+        """The estimate of the trace."""
         return float(self.estimates.mean())
 
     @property
@@ -93,10 +93,10 @@ class HessianTrace(AnalysisResult):
 
 @dataclass(frozen=True)
 class HessianSpectrum(AnalysisResult):
-    """The density of the eigenvalues of H, by stochastic Lanczos quadrature.
+    """The density of the eigenvalues of the Hessian, by stochastic Lanczos quadrature.
 
-    Each random v sees the density as K nodes with a weight each, exact for polynomials up to
-    degree 2K - 1 (Ghorbani, Krishnan & Xiao 2019).
+    Each random vector gives the density as K nodes with a weight each. Integrals of polynomials
+    up to degree 2K - 1 are exact (Ghorbani, Krishnan & Xiao 2019).
     """
 
     nodes: Tensor  # (draws, K)
@@ -104,7 +104,7 @@ class HessianSpectrum(AnalysisResult):
 
     @property
     def mean_per_draw(self) -> Tensor:
-        """The mean of all eigenvalues, trace / P, as each draw sees it (draws,)."""
+        """The mean of all eigenvalues, trace / P, estimated from each draw (draws,)."""
         # the rule is exact for lambda itself: each draw is vᵀ H v of a v of length 1
         return (self.nodes * self.weights).sum(1)
 
@@ -125,7 +125,7 @@ class HessianSpectrum(AnalysisResult):
         return float((self.weights * below).sum(1).mean())
 
     def density(self, at: Tensor, width: float) -> Tensor:
-        """Return the density at eigenvalues (N,), each node blurred to N(node, width²)."""
+        """Return the density at eigenvalues (N,), smoothed by a normal curve of a width."""
         apart = (at[:, None, None] - self.nodes) / width
         bells = torch.exp(-apart.square() / 2) / (width * (2 * torch.pi) ** 0.5)
         return (bells * self.weights).sum(2).mean(1)
@@ -145,7 +145,7 @@ class HessianSpectrum(AnalysisResult):
         return make_frame({name: column.numpy() for name, column in columns.items()})
 
     def plot(self) -> Figure:
-        """Return the density, blurred by 1 % of its range."""
+        """Return the density, smoothed by 1 % of its range."""
         from lnlab.figures.curves import line_chart
 
         low, high = float(self.nodes.min()), float(self.nodes.max())
@@ -176,24 +176,25 @@ def extreme_eigenvalues(
     bn_stats: str | None = None,
     progress: bool = False,
 ) -> ExtremeEigenvalues:
-    """Return the ``count`` largest eigenvalues of H at w and the smallest, by Lanczos.
+    """Return the largest eigenvalues of the Hessian of the loss, and the smallest one.
 
-    It ends when all of them are known to ``tolerance`` times the largest in size, or with
-    ``steps`` products. ``errors`` says what was reached. A multiple eigenvalue may be found
-    once.
+    The Hessian H (P, P) of the P parameters is taken at w. The Lanczos method stops when the
+    error of each eigenvalue is below ``tolerance`` times the largest absolute eigenvalue, or
+    after ``steps`` products with H; ``errors`` has the bounds that were reached. An eigenvalue
+    with several eigenvectors may be found only once.
 
     Args:
-        model, x, y, loss_fn: as of :class:`Objective`, or one in place of all four.
-        count: of the largest.
-        w: the parameters (P,); None: the model's own.
-        steps: products at most; as many vectors (P,) are kept.
-        tolerance: relative.
-        seed: of the random start.
-        start: the first direction (P,); None: a random one. The gradient lies near the largest
-            eigenvectors, and takes fewer products.
-        bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
-            (those of x, as in training), "running" (as in evaluation) or "recomputed" from x.
-        progress: whether to show a bar.
+        model, x, y, loss_fn: as for :class:`Objective`; or an Objective as ``model`` alone.
+        count: how many of the largest eigenvalues to find.
+        w: the parameters (P,) at which to take H; None takes those of the model.
+        steps: the largest number of products with H. As many vectors (P,) are kept in memory.
+        tolerance: the relative error at which to stop.
+        seed: of the random first direction.
+        start: the first direction (P,) in place of a random one. The gradient is a good choice:
+            it lies near the eigenvectors of the largest eigenvalues and saves products.
+        bn_stats: which statistics BatchNorm uses; required if the model has one: "batch" (those
+            of x, as in training), "running" (as in evaluation) or "recomputed" from x.
+        progress: whether to show a progress bar.
 
     Examples:
         >>> eigenvalues = lnlab.extreme_eigenvalues(net, x, y, F.cross_entropy, count=2)
@@ -235,12 +236,13 @@ def hessian_trace(
     bn_stats: str | None = None,
     progress: bool = False,
 ) -> HessianTrace:
-    """Return the trace of H (P, P) at w, with its error.
+    """Return an estimate of the trace of the Hessian H (P, P) at w, with its standard error.
 
-    Arguments as in :func:`extreme_eigenvalues`.
+    The other arguments are those of :func:`extreme_eigenvalues`.
 
     Args:
-        draws: of random signs, a product each.
+        draws: the number of random sign vectors of Hutchinson's estimate; each takes one
+            product with H.
 
     Examples:
         >>> trace = lnlab.hessian_trace(net, x, y, F.cross_entropy)
@@ -271,12 +273,12 @@ def hessian_spectrum(
     bn_stats: str | None = None,
     progress: bool = False,
 ) -> HessianSpectrum:
-    """Return the density of the eigenvalues of H at w.
+    """Return the density of the eigenvalues of the Hessian H (P, P) at w.
 
-    Arguments as in :func:`extreme_eigenvalues`.
+    The other arguments are those of :func:`extreme_eigenvalues`.
 
     Args:
-        draws: of random v (P,), each of which takes ``steps`` products.
+        draws: the number of random start vectors (P,); each takes ``steps`` products with H.
 
     Examples:
         >>> lnlab.hessian_spectrum(net, x, y, F.cross_entropy).plot()

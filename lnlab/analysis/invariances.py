@@ -137,7 +137,7 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class InvarianceReport(TextResult):
-    """The invariances of a module; prints as a table."""
+    """The invariances of a module, each with its largest defect; prints as a table."""
 
     module: str  # its class
     shape: tuple[int, ...]  # of the input
@@ -158,7 +158,7 @@ class InvarianceReport(TextResult):
         return make_frame(rows).drop(columns="curve", errors="ignore")
 
     def plot(self) -> Figure:
-        """Return the defects against delta in the first mode, one curve of those alike."""
+        """Return a chart of the defects against delta in the first mode; equal curves once."""
         from lnlab.figures.curves import line_chart
 
         mode = self.invariances[0].mode
@@ -551,36 +551,39 @@ def check_invariances(
     modes: Collection[str] | str | None = None,
     progress: bool = False,
 ) -> InvarianceReport:
-    """Try every transformation of Table 1 and its extension on ``model``.
+    """Test which transformations of weights and inputs leave the output of ``model`` unchanged.
 
-    Each is tried at every weight (columns 1 to 3, 7, 8, 10) and at the input (4, 5, 6, 9, 11),
-    for deltas over 60 decades. A model with batch normalization is tried with the statistics of
-    the batch ("train"), with the "running" ones, and with those "recomputed" after the change.
-    The model and the random state are left as they are; its hooks are not called.
+    The transformations are those of Table 1 of Ba et al. (2016), columns 1 to 6, and five more,
+    7 to 11. Each one is tried at every weight (columns 1 to 3, 7, 8, 10) and at the input (4,
+    5, 6, 9, 11), for sizes delta over 60 decades. A model with batch normalization is tested
+    with the statistics of the batch ("train"), with its "running" statistics, and with
+    statistics that are "recomputed" after the transformation. The model and the random state do
+    not change; hooks of the model are not called.
 
     Args:
         model: called as ``model(x)``.
         x: its input, examples along the first axis.
-        weights: names of the parameters to change; None: every matrix and kernel that belongs
-            to no normalizer or embedding.
-        columns: the numbers of the transformations; None: all. At the weights: 1, weight matrix
-            re-scaling, W → δW; 2, weight matrix re-centering, W → W + 1γᵀ; 3, weight vector
-            re-scaling, w₁ → δw₁; 10, shift of a unit's weights, wᵢ → wᵢ + cᵢ1. At the inputs:
-            4, dataset re-scaling, X → δX; 5, dataset re-centering, X → X + 1γᵀ; 6, single
-            training case re-scaling, x₁ → δx₁; 9, shift of a case's inputs, xₙ → xₙ + cₙ1; 11,
-            the other examples replaced, x₂…x_B → x′. At the pre-activations, the summed inputs:
-            7, shift of an example's, aₙ → aₙ + cₙ1; 8, shift of a unit's, aᵢ → aᵢ + cᵢ.
-        select_output: from what the model returns to the tensor that is compared; without it
-            the first.
-        dtype: the precision; in torch.float32 some breaks are hidden by rounding.
-        modes: of "train", "running", "recomputed" and "evaluation", those to try if the model
-            has them; None: all.
-        progress: whether to show a bar for each mode.
+        weights: the names of the parameters to transform; None takes every matrix and kernel
+            that does not belong to a normalizer or an embedding.
+        columns: the numbers of the transformations; None takes all. Of the weights: 1, weight
+            matrix re-scaling, W → δW; 2, weight matrix re-centering, W → W + 1γᵀ; 3, weight
+            vector re-scaling, w₁ → δw₁; 10, shift of a unit's weights, wᵢ → wᵢ + cᵢ1. Of the
+            inputs: 4, dataset re-scaling, X → δX; 5, dataset re-centering, X → X + 1γᵀ; 6,
+            single training case re-scaling, x₁ → δx₁; 9, shift of an example's inputs,
+            xₙ → xₙ + cₙ1; 11, replacement of the other examples, x₂…x_B → x′. Of the
+            pre-activations: 7, shift of an example's pre-activations, aₙ → aₙ + cₙ1; 8, shift
+            of a unit's pre-activation, aᵢ → aᵢ + cᵢ.
+        select_output: returns, from the output of the model, the tensor to compare; by default
+            the first tensor.
+        dtype: the precision. In torch.float32, rounding hides small changes.
+        modes: which of "train", "running", "recomputed" and "evaluation" to test; modes that
+            the model does not have are left out. None tests all that it has.
+        progress: whether to show a progress bar for each mode.
 
     Raises:
-        ValueError: if x holds what is not finite, or integers that no input transformation
-            fits; if the model does not take x, cannot be copied, or is not the same function
-            twice; for a weight or column that does not exist.
+        ValueError: if x holds values that are not finite, or integers, which no transformation
+            of the input fits; if the model does not take x, cannot be copied, or returns
+            different outputs for the same input; if a weight or column does not exist.
 
     Examples:
         >>> invariances = lnlab.check_invariances(net, x)

@@ -38,7 +38,7 @@ class LossLandscape(AnalysisResult):
     seed: int | None = None  # of random directions; None for others
 
     def summary(self, training_loss: float | None = None) -> dict[str, float | str]:
-        """Return the numbers to check before believing the picture.
+        """Return numbers that show whether the picture can be trusted.
 
         ``training_loss`` is what the training reported for the same examples: if the centre is
         another loss, statistics or examples are not what one thinks.
@@ -99,17 +99,20 @@ def loss_landscape(
     bn_stats: str | None = None,
     progress: bool = False,
 ) -> LossLandscape:
-    """Return the loss on a plane (or a line) through the parameters of ``model``.
+    """Return the loss on a plane, or on a line, through the parameters of ``model``.
 
     Args:
-        model, x, y, loss_fn: as of :class:`.Objective`, or one in place of all four.
-        directions: (2, P), or (1, P) for a line; None: two random ones, filter-normalized.
-        extent: the grid goes from -extent to extent times each direction.
-        points: along each direction; an odd number has the centre among them.
+        model, x, y, loss_fn: as for :class:`.Objective`; or an Objective as ``model`` alone.
+        directions: the directions (2, P) that span the plane, or (1, P) for a line; None draws
+            two random ones and normalizes each filter to the norm of the model's (Li et al.,
+            2018).
+        extent: the grid reaches from -extent to extent times each direction.
+        points: the number of grid points along each direction; if it is odd, one of them is the
+            model itself.
         seed: of the random directions.
-        bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
-            (those of x, as in training), "running" (as in evaluation) or "recomputed" from x.
-        progress: whether to show a bar.
+        bn_stats: which statistics BatchNorm uses; required if the model has one: "batch" (those
+            of x, as in training), "running" (as in evaluation) or "recomputed" from x.
+        progress: whether to show a progress bar.
 
     Examples:
         >>> landscape = lnlab.loss_landscape(net, x, y, F.cross_entropy, points=9)

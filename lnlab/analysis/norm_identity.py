@@ -483,9 +483,9 @@ def _compare_texts(name: str, found: str, torch: str) -> NormProperty:
 
 @dataclass(frozen=True)
 class NormReport(TextResult):
-    """The normalizer that a module turned out to be; prints as a table.
+    """The report of what a normalizer computes, one property per row; prints as a table.
 
-    The last five fields are of a normalizer alone.
+    The last five fields are set only if the module is a normalizer.
     """
 
     module: str  # its class, from which nothing is concluded
@@ -542,22 +542,22 @@ CASES = 8
 def identify_norm(
     model: nn.Module, x: Tensor | None = None, *, select_output: SelectOutput = first_tensor
 ) -> NormReport:
-    """Return what a normalizer computes, and where that is not what torch.nn's does.
+    """Find out what a normalizer computes, and how this differs from the modules of torch.nn.
 
-    It is a black box in float64: the axes of its statistics, whether the mean is removed, the
-    estimator of the variance, what it is divided by, where eps stands and what it is, what
-    gains and biases do, what is kept for evaluation, and whether the variance cancels in
-    float32.
+    Only inputs and outputs are used, in float64. The report has the axes of the statistics,
+    whether the mean is subtracted, the estimator of the variance, the divisor, the value and
+    the place of eps, the roles of the parameters, the statistics that evaluation uses, and
+    whether the variance loses its digits in float32.
 
     Args:
         model: the normalizer; its output has the shape of its input.
-        x: an input, of which only the shape is used, and the device if the module has no
-            tensor of its own; None: made up from the module's ``normalized_shape``,
-            ``num_features``, ``num_channels`` or ``units``.
-        select_output: from what the module returns to the tensor that is analyzed.
+        x: an input; only its shape is used, and its device if the module has no tensors. None
+            makes one up from the module's ``normalized_shape``, ``num_features``,
+            ``num_channels`` or ``units``.
+        select_output: returns, from the output of the module, the tensor to analyze.
 
     Raises:
-        ValueError: if no input can be made up, the module does not take one, or its output has
+        ValueError: if no input can be made up, the module does not take it, or its output has
             another shape.
 
     Examples:

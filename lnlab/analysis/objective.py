@@ -30,22 +30,22 @@ Loss = Callable[..., Tensor]
 
 
 class Objective:
-    """L(w): the loss of a model on fixed examples at any parameters w, a vector (P,).
+    """The loss L(w) of a model on fixed examples, as a function of its parameters w (P,).
 
-    It is computed on a copy, each time from the same buffers and the same random state.
+    L is computed on a copy of the model, each time from the same buffers and the same random
+    state.
 
     Args:
-        model: called as ``model(x)``; wrap a model of several inputs in one of a single input.
+        model: called as ``model(x)``; wrap a model with several inputs in a module with one.
         x: its input, examples along the first axis.
-        y: what the loss compares with; None if it needs nothing.
-        loss_fn: ``loss_fn(output, y)``, a scalar, such as ``F.cross_entropy``.
-        bn_stats: where statistics over examples (BatchNorm's) come from: "batch", those of x,
-        in
-            training mode; "running", the running ones, in evaluation mode, the same at every
-            w; "recomputed", in evaluation mode, computed from x again at every w. It must be
-            given if the model has batch normalization; None is evaluation mode.
-        params: the names of the parameters that w holds; None: all that are trained.
-        dtype: the precision; None: that of the model, float32 at least.
+        y: the targets of the loss; None if it needs none.
+        loss_fn: ``loss_fn(output, y)``, which returns a scalar, such as ``F.cross_entropy``.
+        bn_stats: which statistics BatchNorm uses: "batch", those of x, in training mode;
+            "running", the running statistics, in evaluation mode, the same at every w;
+            "recomputed", in evaluation mode, computed anew from x at every w. Required if the
+            model has batch normalization; None evaluates in evaluation mode.
+        params: the names of the parameters that w holds; None takes all that are trained.
+        dtype: the precision; None takes that of the model, but at least float32.
 
     Examples:
         >>> from lnlab.analysis.objective import Objective

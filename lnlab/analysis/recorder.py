@@ -157,26 +157,28 @@ def record(
     evaluation: bool = False,
     extra: Collection[str] = (),
 ) -> Recorder:
-    """Return a context manager that records what passes through modules of ``model``.
+    """Return a context manager that records statistics of tensors while ``model`` is trained.
 
-    A step is a call of ``model`` in training mode. Recorded are, for each chosen module, its
-    outputs (activations), the gradients of the loss by them and by its own parameters
-    (gradients), and the values of these parameters. Its hooks are gone on leaving.
+    A step is a call of ``model`` in training mode. For each chosen module it can record the
+    outputs (activations), the gradients of the loss with respect to the outputs and to the
+    module's own parameters (gradients), and the values of these parameters. On leaving the
+    context all hooks are removed.
 
     Args:
-        model: any module. Of :class:`lnlab.training.Stacked` models only a stack of one can be
-            recorded; ``unstack()`` the others.
-        modules: which of them; None: those without modules inside.
-        what: any of activations, gradients, parameters.
-        every: steps from one summary to the next.
-        max_rows: the most summaries that are kept of one tensor.
-        evaluation: record calls in evaluation mode, too.
-        extra: what takes longer to compute: "drift" of each unit's mean and variance since the
-            summary before, the stable "rank", the mean "cosine" between examples.
+        model: any module. A stack of several models (:class:`lnlab.training.Stacked`) cannot be
+            recorded; record the models that ``unstack()`` returns.
+        modules: the modules to record; None takes those that contain no other modules.
+        what: any of "activations", "gradients" and "parameters".
+        every: the number of steps from one record to the next.
+        max_rows: the largest number of records to keep of one tensor.
+        evaluation: whether to record calls in evaluation mode, too.
+        extra: further statistics, which take longer: "drift", the change of each unit's mean
+            and variance since the last record; "rank", the stable rank; "cosine", the mean
+            cosine between examples.
 
     Raises:
-        ValueError: for a module or a quantity that does not exist, for every or rows too
-            small, and for a compiled model.
+        ValueError: if a module or a quantity does not exist, if ``every`` or ``max_rows`` is
+            too small, or if the model is compiled.
 
     Examples:
         >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -226,7 +228,7 @@ Key = tuple[str, str, int]
 
 
 class Recorder(HookContext, AnalysisResult):
-    """The recorder that :func:`record` returns; entered again, it continues."""
+    """Statistics of the recorded tensors; if the context is entered again, it continues."""
 
     def __init__(
         self,
@@ -381,7 +383,7 @@ class Recorder(HookContext, AnalysisResult):
         return make_frame(rows).sort_values(order, ignore_index=True)
 
     def plot(self) -> Figure:
-        """Return the distribution of each tensor over the steps: its median and quantiles."""
+        """Return the median and the quantiles of each tensor over the steps."""
         from lnlab.figures.curves import quantile_ribbons
 
         frame = self.to_frame().query("call == 0")

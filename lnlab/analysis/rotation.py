@@ -29,10 +29,12 @@ WHOLE, ROWS, NONE = "whole", "rows", "none"
 
 
 def scale_invariant_weights(model: nn.Module, x: Tensor, **settings: Any) -> dict[str, str]:
-    """Return the weights on whose scale ``model`` does not depend, by name: "whole" or "rows".
+    """Return the weights whose scale does not change the output of ``model``, by name.
 
-    They are found by trying, not by names (:func:`check_invariances` of x (B, ...), columns 1
-    and 3, in training mode). An invariance that only the eps of a normalizer prevents counts.
+    The value is "whole" if only a factor for the whole weight leaves the output unchanged, and
+    "rows" if each row may have its own. Both are tested (:func:`check_invariances` of x (B,
+    ...), columns 1 and 3, in training mode), not inferred from names. An invariance that is
+    broken only by the eps of a normalizer counts.
     """
     report = check_invariances(model, x, columns=(1, 3), **settings)
     mode = "train" if any(v.mode == "train" for v in report.invariances) else "evaluation"
@@ -84,24 +86,24 @@ def record_rotation(
     names: Collection[str] | None = None,
     every: int = 1,
 ) -> RotationRecorder:
-    """Return a context manager that records how far each step rotates each parameter.
+    """Return a context manager that records the angle by which each step rotates a weight.
 
         with record_rotation(model, optimizer, scale_invariant_weights(model, x)) as r:
             ...train...
         r.to_frame()
 
-    Gains, biases and the last layer are recorded as well: what is not scale-invariant follows
-    no such law. Parameters, gradients and steps stay as they are.
+    Gains, biases and the last layer are recorded, too, although no equilibrium is predicted for
+    what is not scale-invariant. Parameters, gradients and steps do not change.
 
     Args:
-        model: whose parameters they are; gives them their names.
-        optimizer: one whose ``step`` is given no closure.
+        model: the module whose parameters are recorded.
+        optimizer: the optimizer of these parameters; its ``step`` must not be given a closure.
         invariant: the result of :func:`scale_invariant_weights`.
-        names: of the parameters to record; None: all that are trained.
-        every: steps from one measurement to the next.
+        names: the names of the parameters to record; None takes all that are trained.
+        every: the number of steps from one record to the next.
 
     Raises:
-        ValueError: for names that do not exist, and an optimizer that has none of them.
+        ValueError: if a name does not exist, or the optimizer has none of these parameters.
 
     Examples:
         >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -130,7 +132,7 @@ def record_rotation(
 
 
 class RotationRecorder(HookContext, AnalysisResult):
-    """The recorder that :func:`record_rotation` returns."""
+    """The recorded rotations of each parameter, one row per step and parameter."""
 
     def __init__(
         self,

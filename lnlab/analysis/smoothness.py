@@ -35,7 +35,7 @@ RELATIVE_STEP = 0.01
 
 @dataclass(frozen=True)
 class GradientSmoothness(AnalysisResult):
-    """The losses and gradients along the gradient at one w."""
+    """Losses and gradients at several distances along the negative gradient at w."""
 
     eta: Tensor  # the steps (K,), multiples of the gradient
     loss: float  # at w, before any step
@@ -117,17 +117,20 @@ def gradient_smoothness(
     w: Tensor | None = None,
     bn_stats: str | None = None,
 ) -> GradientSmoothness:
-    """Return losses and gradients at several steps along the gradient, none of them taken.
+    """Return losses and gradients at several distances along the negative gradient.
+
+    The parameters of the model do not change. Santurkar et al. (2018) call the largest change
+    of the gradient per distance the effective smoothness.
 
     Args:
-        model, x, y, loss_fn: as of :class:`Objective`, or one in place of all four.
-        eta: the steps (K,), :func:`step_sizes` of a learning rate; None: those that change w
-            by 0.5 to 4 % of its length. If the loss does not depend on that length, what they
-            show does not, either.
-        w: the parameters (P,); None: the model's own.
-        bn_stats: whose statistics BatchNorm takes; must be given if the model has one: "batch"
-            (those of x, as in training and in the paper), "running" (as in evaluation) or
-            "recomputed" from x.
+        model, x, y, loss_fn: as for :class:`Objective`; or an Objective as ``model`` alone.
+        eta: the step sizes (K,), for example :func:`step_sizes` of a learning rate. None takes
+            steps that change w by 0.5 to 4 % of its norm; a rescaling of w that leaves the loss
+            unchanged then leaves the result unchanged, too.
+        w: the parameters (P,) at which to begin; None takes those of the model.
+        bn_stats: which statistics BatchNorm uses; required if the model has one: "batch" (those
+            of x, as in training and in the paper), "running" (as in evaluation) or "recomputed"
+            from x.
 
     Raises:
         ValueError: if the gradient is zero or not finite.

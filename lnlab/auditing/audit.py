@@ -53,15 +53,15 @@ findings, and shows the numbers behind them."""
 
 @dataclass(frozen=True)
 class Audit(AnalysisResult):
-    """The findings about one module, what matters most first; prints as a page of text.
+    """The findings about one module, the most severe first; prints as a page of text.
 
     Attributes:
-        module: its class.
+        module: the name of its class.
         about: its size, its input and how it was evaluated, in a sentence.
-        findings: by severity, then in the order of the checks.
-        data: the numbers behind each check that ran, by its name.
-        not_run: why each other one did not, by its name.
-        seconds: how long all took.
+        findings: sorted by severity, then in the order of the checks.
+        data: the numbers behind each check that ran, by the name of the check.
+        not_run: the reason for each check that did not run, by its name.
+        seconds: how long the audit took.
     """
 
     module: str
@@ -72,15 +72,15 @@ class Audit(AnalysisResult):
     seconds: float
 
     def with_severity(self, severity: Severity | str) -> list[Finding]:
-        """Return a list of the findings of one severity, "fault", "risk" or "fact".
+        """Return the findings of one severity: "fault", "risk" or "fact".
 
         Raises:
-            ValueError: for another severity.
+            ValueError: if there is no such severity.
         """
         return [f for f in self.findings if f.severity is Severity(severity)]
 
     def to_frame(self) -> Frame:
-        """Return one row a finding: check, id, rule, severity, where, message, meaning, ..."""
+        """Return one row per finding: check, id, rule, severity, where, message, ..."""
         return make_frame([f.row() for f in self.findings], list(Finding.__annotations__))
 
     def table(self, check: str) -> Frame:
@@ -116,7 +116,7 @@ class Audit(AnalysisResult):
         return self.data[check]
 
     def to_json(self) -> str:
-        """Return all of it as JSON; numbers that are not finite are null there."""
+        """Return the audit as JSON; numbers that are not finite become null."""
         return json.dumps(
             {
                 "module": self.module,
@@ -151,7 +151,7 @@ class Audit(AnalysisResult):
         return [f"{self.module}: {self.summary()}", self.about, *not_run]
 
     def conclusion(self) -> str:
-        """Return the number of findings, how it was looked at, and what did not run."""
+        """Return the number of findings, how the module was evaluated, and what did not run."""
         return "\n".join(self._lines_above_table())
 
     def _repr_html_(self) -> str:
@@ -186,30 +186,32 @@ def audit(
     on_finding: Callable[[Finding], None] | None = None,
     progress: bool = False,
 ) -> Audit:
-    """Return the findings of lnlab's analyses in a module, those that matter most first.
+    """Audit a module: look for mistakes, risks and facts that its normalization brings.
 
-    Everything is done on copies: the module, its mode, its buffers and the random state stay
-    as they are. Dropout is set to 0 in the copies. A check that cannot run says why.
+    The audit works on copies: the module, its training mode, its buffers and the random state
+    do not change. Dropout is set to 0 in the copies. A check that cannot run says why.
 
     Args:
-        model: of any make; behind torch.compile it is taken as it was before.
-        x: what it is called with: a tensor, a tuple of all inputs in order, a mapping of all
-            by keyword, or a :class:`Call`. A few examples suffice, 16 or so; with one example
-            there are no statistics over examples.
-        y: what the loss compares the outputs with, where it compares them with anything.
-        loss_fn: ``loss_fn(output, y)``, a scalar; without y ``loss_fn(output)``. Without a
-            loss, gradients are those of a stand-in, and curvature is left out.
-        only: the rules that are asked for, each by its id ("LN114"), its name ("eps-missing"),
-            the start of several ids ("LN1") or its check, such as "normalizers"; None: all.
-        skip: the rules that are not, likewise.
-        on_finding: called with each finding as it is made.
-        progress: whether to show a bar.
+        model: any module. If it was compiled by torch.compile, the original module is audited.
+        x: the input: a tensor, a tuple of positional arguments, a mapping of keyword arguments,
+            or a :class:`Call`. About 16 examples are enough; with a single example, statistics
+            over examples cannot be checked.
+        y: the targets that are passed to the loss, if it needs any.
+        loss_fn: ``loss_fn(output, y)``, or ``loss_fn(output)`` without y; returns a scalar.
+            Without a loss, the squared distance of the outputs to random targets replaces it,
+            and curvature is not checked.
+        only: the rules to check. Each is given by its id ("LN114"), its name ("eps-missing"),
+            the beginning of several ids ("LN1") or the name of a check ("normalizers"). None
+            checks all rules.
+        skip: the rules to leave out, given in the same way.
+        on_finding: a function that is called with each finding as soon as it is made.
+        progress: whether to show a progress bar.
 
     Raises:
-        TypeError: where ``model`` is no module, the loss no function, or the input holds no
-            tensor.
-        ValueError: where the module cannot be copied or does not take the input, and for a
-            rule or check that does not exist.
+        TypeError: if ``model`` is not a module, the loss is not a function, or the input holds
+            no tensor.
+        ValueError: if the module cannot be copied or does not take the input, or if a rule or
+            check does not exist.
 
     Examples:
         >>> report = lnlab.audit(net, x, y, F.cross_entropy)

@@ -214,12 +214,15 @@ class NormReplacement:
 
 @dataclass(frozen=True)
 class SwapPlan(TextResult):
-    """The plan of a swap; prints as a table. Nothing has been changed yet.
+    """The plan of a replacement, one row per module; prints as a table.
+
+    The model has not been changed; :meth:`make` returns a changed copy.
 
     Attributes:
-        replacements: one for each module that is swapped.
-        parameter_counts: how many numbers are trained, before and after.
-        output_change: the greatest change of an output, of the largest; None without an input.
+        replacements: one for each module that is replaced.
+        parameter_counts: the number of trained parameters before and after.
+        output_change: the largest change of an output relative to the largest output; None if
+            no input was given.
     """
 
     replacements: tuple[NormReplacement, ...]
@@ -228,7 +231,7 @@ class SwapPlan(TextResult):
     _new: nn.Module
 
     def make(self) -> nn.Module:
-        """Return the new module: a copy, with every value moved across that has a place."""
+        """Return the new model: a copy with the replacements; values that fit are copied."""
         return deepcopy(self._new)
 
     def state_dict(self, old: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -288,25 +291,26 @@ class SwapPlan(TextResult):
 
 
 def swap(model: nn.Module, rules: Rules, x: Any = None) -> SwapPlan:
-    """Return the plan of a swap of modules in ``model``, which also makes the new one.
+    """Plan the replacement of modules in ``model``, usually of normalizers by other ones.
 
-    The model itself is not touched; a module that stands in several places is swapped once.
-    Of rules that fit one module, a name goes before a class, and the first before the others.
+    The model does not change; :meth:`SwapPlan.make` returns the new model. A module that is
+    used in several places is replaced once. If several rules fit a module, a rule by name goes
+    before a rule by class, and an earlier rule before a later one.
 
     Args:
-        model: of any make; behind torch.compile it is taken as it was before.
-        rules: by class (a subclass counts) or pattern of names (``"blocks.*.norm1"``, as file
-            names are matched), what takes the place: a class of torch.nn or lnlab.nn,
-            which gets the units, axes and eps of the old one; ``partial`` of a class; or a
-            function of the old module.
-        x: what the model is called with; with it the new model is tried.
+        model: any module. If it was compiled by torch.compile, the original module is used.
+        rules: from what is replaced to its replacement. A key is a class (subclasses count) or
+            a pattern of module names such as ``"blocks.*.norm1"``, matched as file names are. A
+            value is a class of torch.nn or lnlab.nn, which gets the units, axes and eps of the
+            old module; a ``partial`` of a class; or a function of the old module.
+        x: an input; if it is given, the new model is tried with it.
 
     Raises:
-        TypeError: where ``model`` or ``rules`` are none, or a rule's key is neither a class
-            nor a name.
-        ValueError: where a rule fits no module, a normalizer cannot take the place of another
-            (as of a subclass of torch's that has a forward or parts of its own, for which a
-            function is asked), or the new model does not take ``x`` or returns another shape.
+        TypeError: if ``model`` is not a module, ``rules`` is not a mapping, or a key is neither
+            a class nor a name.
+        ValueError: if a rule fits no module; if a normalizer cannot replace another, such as a
+            subclass of torch's with its own forward, for which you must give a function; if the
+            new model does not take ``x`` or returns another shape.
 
     Examples:
         >>> plan = lnlab.swap(net, {nn.LayerNorm: lnlab.nn.RMSNorm}, x)

@@ -51,19 +51,21 @@ MODULES: dict[What, str] = {
 
 
 def load(spec: str = "embedded", what: What | None = None, **options: Any) -> Any:
-    """Return the data set that ``spec`` names; it is read when a split is first used.
+    """Load a data set; its files are read when a split is first used.
 
     Args:
-        spec: ``NAME``, in the data folder; ``NAME=PATH``; or ``embedded``, the first source of
-            its kind.
-        what: the kind of data, as ``"speech"``; None: any, and ``embedded`` are the digits.
-        options: those of the source, see ``Source.options``; one that is None, empty, False or
-            0 counts as not given.
+        spec: the name of a source, whose files are looked for in the data folder; ``NAME=PATH``
+            for files elsewhere; or ``embedded``, the first source of the wanted kind that needs
+            no download.
+        what: the kind of data, such as ``"speech"``. None accepts all kinds; ``embedded`` then
+            loads the digits.
+        options: options of the source, see ``Source.options``; an option that is None, empty,
+            False or 0 counts as not given.
 
     Raises:
-        ValueError: for an unknown kind, name or option; names those there are. For a negative
-            number, and for a path to data that come with lnlab or are made by it.
-        FileNotFoundError: if its files are missing; says how to get them.
+        ValueError: if the kind, the name or an option is unknown (the message lists the known
+            ones), if a number is negative, or if a path is given for data that come with lnlab.
+        FileNotFoundError: if files are missing; the message says how to get them.
 
     Examples:
         >>> digits = lnlab.data.load("embedded")
@@ -86,7 +88,7 @@ def load(spec: str = "embedded", what: What | None = None, **options: Any) -> An
 
 
 def sources() -> tuple[Source, ...]:
-    """Return all sources.
+    """Return all sources of data that :func:`load` knows.
 
     Examples:
         >>> for source in lnlab.data.sources():
@@ -96,9 +98,9 @@ def sources() -> tuple[Source, ...]:
 
 
 def fetch(name: str, *, progress: bool = True) -> Path:
-    """Download the files of the source called ``name``, verified, and return their folder.
+    """Download the files of a source, check them, and return their folder.
 
-    It is ``data_folder()`` / name, where ``load`` looks.
+    The folder is ``data_folder()`` / name, where :func:`load` looks for them.
     """
     from lnlab.data import downloads
 

@@ -41,17 +41,19 @@ def line_chart(
     predicted: Collection[str] = (),
     mark: tuple[float, str] | None = None,
 ) -> go.Figure:
-    """Draw panels side by side on one scale, a line for each name.
+    """Draw one line chart per panel, side by side and on the same scale.
 
-    Of several seeds the line is the mean, and a band holds all of them. What was measured at
-    x = 0 has no place on a logarithmic axis and is left out there.
+    If a curve has values of several seeds, the line is their mean, and a band reaches from the
+    smallest to the largest. On a logarithmic axis, values at x = 0 are left out.
 
     Args:
-        panels: the curves of each panel by its title: places (K,) and values, (K,) or (S, K).
-        x, y: what the axes are, with their units.
-        dots: names whose values are drawn as dots and not as a line.
-        predicted: names whose values were not measured; their lines are dashed.
-        mark: a place on the axis of x, and what is there.
+        panels: for each panel, by its title, the curves by name: x (K,) and values (K,) or (S,
+            K).
+        x, y: the titles of the axes, with units.
+        made_on: what the curves were computed from; the caption of the figure.
+        dots: the names of curves to draw as dots.
+        predicted: the names of curves that were not measured; they are drawn dashed.
+        mark: an x value to mark with a vertical line, and its label.
 
     Examples:
         >>> steps, losses = np.arange(1, 11), np.random.rand(3, 10)
@@ -133,9 +135,9 @@ Difference = tuple[Sequence[float], tuple[float, float]]
 def paired_differences(
     differences: Mapping[str, Difference], *, x: str, made_on: str
 ) -> go.Figure:
-    """Draw a row for each comparison: its seeds as dots, its interval as a bar, the zero.
+    """Draw one row per comparison: a dot for each seed, a bar for the interval, a line at zero.
 
-    Where the bar reaches the zero, nobody has won.
+    A bar that reaches zero means that neither arm is shown to be better.
 
     Examples:
         >>> differences = {"layer − batch": ([-0.2, -0.1, -0.3], (-0.45, 0.05))}

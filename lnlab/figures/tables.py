@@ -36,14 +36,14 @@ def matrices(
     columns: str = "unit",
     own_scale: bool = False,
 ) -> go.Figure:
-    """Draw matrices side by side, cell by cell, in a scale of colours with 0 in its middle.
+    """Draw matrices side by side as heat maps, in a colour scale whose middle is 0.
 
     Args:
-        arrays: (B, H), or anything that broadcasts to such: a statistic of an example (B, 1) is
-            drawn as one column, that of a unit (1, H) or (H,) as one row.
-        rows, columns: the words for what they stand for.
-        own_scale: give the colours of each matrix to its own sizes, where those of all differ
-            too much to be seen in one scale.
+        arrays: arrays (B, H) by name, or arrays that broadcast to this shape: one value per
+            example (B, 1) is drawn as a column, one per unit (1, H) or (H,) as a row.
+        rows, columns: what a row and a column stand for.
+        own_scale: whether each matrix gets its own colour scale, for values of very different
+            sizes.
 
     Examples:
         >>> a = np.random.randn(4, 6)
@@ -222,7 +222,7 @@ def _cell_texts(grid: list[np.ndarray], low: float, high: float) -> list[list[st
 
 
 def table(frame: pd.DataFrame) -> go.Figure:
-    """Draw the rows of a data frame, numbers in four digits.
+    """Draw a data frame as a table, with numbers rounded to four digits.
 
     Examples:
         >>> lnlab.figures.table(lnlab.identify_norm(nn.LayerNorm(16)).to_frame())

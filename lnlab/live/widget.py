@@ -16,7 +16,7 @@ from lnlab.live.bundle import (
 
 
 class Playground(anywidget.AnyWidget):
-    """A playground; its networks learn in the browser, the kernel only has their settings."""
+    """A playground. Its networks train in the browser; Python holds only the settings."""
 
     _esm = traitlets.Unicode().tag(sync=True)
     state = traitlets.Dict().tag(sync=True)
@@ -45,18 +45,18 @@ class Playground(anywidget.AnyWidget):
 
 
 def playground(*, simple: bool = False, **state: Any) -> Playground:
-    """Return networks that learn in the browser while you change them.
+    """Return a page on which small networks train in the browser while you change settings.
 
-    Three kinds of small networks differ in their normalizer alone. Show it in a notebook, or
-    write it as a page in one file: ``playground().save("playground.html")``.
+    The networks differ only in their normalizer. Show the playground in a notebook, or write it
+    as a page in one file: ``playground().save("playground.html")``.
 
     Args:
-        simple: with two sliders only.
-        state: settings, as ``dataset="digits"`` or ``norms=["none", "layer", "rms"]``; all of
-            them are in live/state.json.
+        simple: whether to show only two sliders.
+        state: settings such as ``dataset="digits"`` or ``norms=["none", "layer", "rms"]``; the
+            file live/state.json lists all of them.
 
     Raises:
-        ValueError: a setting that does not exist, or a value that it cannot have.
+        ValueError: if a setting does not exist or cannot have this value.
 
     Examples:
         >>> lnlab.playground(norms=["none", "layer", "rms"]).save("playground.html")

@@ -29,16 +29,18 @@ class Annotations(NamedTuple):
 class Attention(nn.Module):
     r"""Additive attention: e_t = v^T tanh(W_s s + W_h h_t + b), alpha = softmax(e).
 
-    Bahdanau et al. (2015). With ``location``, Chorowski et al. (2015): W_f f_t is added, where
-    f is the last alpha, filtered by ``location`` kernels. Padding has the weight 0.
+    The source is Bahdanau et al. (2015). With ``location`` the attention depends on its last
+    weights as well: W_f f_t is added, where f are the last alpha, filtered by ``location``
+    kernels (Chorowski et al., 2015). Padding gets the weight 0.
 
     Args:
         query_size: the size of s.
-        annotation_size: the size of h.
-        attention_size: A.
-        location: the number of kernels; 0 is content alone.
-        width: the number of steps that a kernel covers; odd.
-        norm_layer: makes the normalizers of W_s s and W_h h; no statistic includes padding.
+        annotation_size: the size of h_t.
+        attention_size: the number of units of the tanh.
+        location: the number of kernels for location-aware attention; 0 leaves it out.
+        width: the number of time steps that a kernel covers; an odd number.
+        norm_layer: returns the normalizers of W_s s and of W_h h. Their statistics leave out
+            padding.
 
     Examples:
         >>> attention = lnlab.nn.Attention(16, 8, 12)

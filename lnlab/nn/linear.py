@@ -88,13 +88,15 @@ class LayerWithNorm(nn.Module, ABC):
 
 
 class Linear(LayerWithNorm):
-    """A dense layer: x (*examples, D) to (*examples, H); stacked, (S, B, D) to (S, B, H).
+    """A dense layer with a normalizer: x (*examples, D) to (*examples, H).
+
+    Stacked models map (S, B, D) to (S, B, H).
 
     Args:
-        in_features, out_features: D and H.
-        norm_layer: makes the normalizer of H units. Without one, ``bias=True`` makes the layer
-            torch.nn.Linear, eq. 1.
-        bias: whether a = W x + b_inside.
+        in_features, out_features: the sizes D and H.
+        norm_layer: called with H, returns the normalizer. With the default, Identity, and
+            ``bias=True`` the layer equals torch.nn.Linear, eq. 1.
+        bias: whether to add a bias to W x before the normalizer (``b_inside``).
 
     Examples:
         >>> layer = lnlab.nn.Linear(8, 16, lnlab.nn.LayerNorm)
@@ -123,17 +125,17 @@ class Linear(LayerWithNorm):
 
 
 class Conv2d(LayerWithNorm):
-    """The same at every position: x (B, D, height, width) to (B, H, height', width').
-
-    ``norm_layer`` must make normalizers of two spatial axes: ``partial(LayerNorm, space=2)``.
+    """A 2D convolution with a normalizer: x (B, D, height, width) to (B, H, height', width').
 
     Args:
-        in_channels, out_channels: D and H.
-        kernel_size, stride, padding, dilation: as in torch.nn.Conv2d, of height and width.
-        norm_layer: makes the normalizer of H units.
-        bias: whether a = W x + b_inside.
-        padding_mode: ``"zeros"``, with which a constant picture is not constant at its border,
-            or ``"reflect"``, the picture mirrored at its border pixels.
+        in_channels, out_channels: the numbers of channels D and H.
+        kernel_size, stride, padding, dilation: as in torch.nn.Conv2d; one number serves height
+            and width.
+        norm_layer: called with H, returns the normalizer. It must be one for two spatial axes,
+            such as ``partial(LayerNorm, space=2)``.
+        bias: whether to add a bias to the convolution before the normalizer (``b_inside``).
+        padding_mode: ``"zeros"``, or ``"reflect"``, which mirrors the picture at its border.
+            With zeros a constant picture has other outputs at the border than inside.
 
     Examples:
         >>> def norm_layer(channels):

@@ -13,9 +13,10 @@ from lnlab.nn.normalizer import at_least_float32
 
 @contextmanager
 def use_statistics(model: nn.Module, mode: StatisticsMode) -> Iterator[nn.Module]:
-    """Use statistics of the batch, or running ones, in every BatchNormalizer of ``model``.
+    """Use batch statistics, or running ones, in all batch normalizers of ``model``.
 
-    On leaving, each has its former mode again. torch's own BatchNorm is left alone.
+    This is a context manager; on leaving it each normalizer has its former mode again. torch's
+    own BatchNorm modules are not changed.
 
     Examples:
         >>> norm = lnlab.nn.BatchNorm(16)
@@ -35,16 +36,15 @@ def use_statistics(model: nn.Module, mode: StatisticsMode) -> Iterator[nn.Module
 
 @torch.no_grad()
 def recompute_statistics(model: nn.Module, batches: Iterable[Tensor]) -> nn.Module:
-    """Replace all running statistics by those of the population ``batches``; return model.
+    """Recompute all running statistics from the ``batches``, taken as one population.
 
-    Each BatchNormalizer, and each of torch's BatchNorm, gets the mean and the biased variance
-    of all its inputs while the batches go through the model in evaluation mode, but normalized
-    by their own statistics. Several batches are pooled as if they were one. Nothing else is
-    changed; if a batch fails, nothing at all.
+    Each batch normalizer, lnlab's or torch's, gets the mean and the biased variance of all its
+    inputs. Meanwhile the model is in evaluation mode, but normalizes by the statistics of each
+    batch. Nothing else changes; if a batch fails, nothing changes at all. Returns ``model``.
 
     Args:
-        model: any module; its mode of training and its parameters are left alone.
-        batches: inputs x (B, ...) of ``model``, at least one.
+        model: any module; its training mode and its parameters do not change.
+        batches: one or more inputs x (B, ...) of ``model``.
 
     Raises:
         ValueError: if no batch reached a normalizer.

@@ -8,14 +8,14 @@ from lnlab.nn.recurrent import Recurrent
 
 
 def torch_state_dict(model: nn.Module) -> dict[str, Tensor]:
-    """Return the state of ``model`` as the same network of torch.nn's modules has it.
+    """Return a state dict of ``model`` that the same network of torch.nn modules can load.
 
-    Layers and norms of lnlab have torch's names and order of gates, (H, D) or (G H, D); all
-    else is as in ``model.state_dict()``. The other way, ``load_state_dict`` of a layer here
-    takes a state dict of torch's.
+    Parameters of lnlab's layers and norms get torch's names, shapes and order of gates; all
+    others are as in ``model.state_dict()``. In the other direction, ``load_state_dict`` of
+    lnlab's layers takes torch's state dicts.
 
     Raises:
-        ValueError: names a module whose function torch.nn does not have.
+        ValueError: if torch.nn has no module for a part; the message names the part.
 
     Examples:
         >>> layer = lnlab.nn.LSTM(8, 16, norm_layer=lnlab.nn.Identity)

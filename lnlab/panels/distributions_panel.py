@@ -47,16 +47,17 @@ class DistributionsPanelSettings:
 
 
 def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
-    """Return the panel of distributions in all layers, step by step of a training.
+    """Return the panel on the distributions in all layers, step by step during training.
 
     Args:
-        frames: by kind of net and by arm, as
-            :meth:`~lnlab.analysis.recorder.Recorder.to_frame` gives them, of activations and
-            perhaps of gradients. Arms of a kind have the same steps and layers.
-        settings: initial fields of :class:`DistributionsPanelSettings`; Reset restores them.
+        frames: tables of :meth:`~lnlab.analysis.recorder.Recorder.to_frame`, by kind of network
+            and by arm, of activations and perhaps of gradients. The arms of one kind must have
+            the same steps and layers.
+        settings: fields of :class:`DistributionsPanelSettings` at the start; Reset restores
+            them.
 
     Raises:
-        ValueError: for what was not recorded, or if the steps of arms differ.
+        ValueError: if a quantity was not recorded, or the steps of two arms differ.
 
     Examples:
         >>> with lnlab.record(net) as recorder:

@@ -215,9 +215,9 @@ def log_x_axis(subplot: str, shown: Sequence[CurveWithMarker]) -> dict[str, Any]
 
 
 def geometry(**settings: Any) -> Panel:
-    """Return the panel of what a step costs: set the length of W, the scale of x and H.
+    """Return the panel on geometry: how the curvature along a step depends on W, x and H.
 
-    It starts with ``settings``, fields of :class:`GeometryPanelSettings`.
+    The ``settings`` at the start are fields of :class:`GeometryPanelSettings`.
 
     Examples:
         >>> panel = lnlab.panels.geometry(weight_scale=5.0)

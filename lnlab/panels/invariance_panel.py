@@ -581,19 +581,20 @@ def invariance(
     own_norms: Mapping[str, NormLayer] | None = None,
     **settings: Any,
 ) -> Panel:
-    """Return the panel of invariances: which outputs change with weights or inputs.
+    """Return the panel on invariances: which outputs change if weights or inputs change.
 
     Args:
-        notebook: number of the one whose parameter ``panel`` takes the settings; "": none.
-        only_delta: whether to begin with delta alone, beside its picture, all else behind a
-            button.
-        own_norms: normalizers of your own by name, each a factory such as ``LayerNorm``:
-            chips beside the others.
-        settings: initial fields of :class:`InvariancePanelSettings`; Reset restores them.
+        notebook: the number of the notebook whose parameter ``panel`` takes the settings; empty
+            if there is none.
+        only_delta: whether to show only the slider of delta and its picture at first, with all
+            other controls behind a button.
+        own_norms: your own normalizers by name, each a factory such as ``LayerNorm``; they get
+            buttons beside the others.
+        settings: fields of :class:`InvariancePanelSettings` at the start; Reset restores them.
 
     Raises:
-        ValueError: a setting that makes no sense.
-        TypeError: an own normalizer that is none.
+        ValueError: if a setting cannot have this value.
+        TypeError: if one of your normalizers is not a normalizer.
 
     Examples:
         >>> panel = lnlab.panels.invariance(transformation=4)

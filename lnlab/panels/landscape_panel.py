@@ -159,17 +159,17 @@ class RescalableNetworks:
 def landscape(
     networks: Mapping[str, nn.Module], x: Tensor, y: Tensor, **settings: Any
 ) -> Panel:
-    """Return the panel of the loss around trained networks, re-scaled, by statistics.
+    """Return the panel on the loss around trained networks whose weights can be rescaled.
 
     Args:
-        networks: by name, trained to tell classes apart. What is re-scaled are the weights of
-            all their layers but the last. They are copied, and stay as they are.
-        x: the examples on which the loss is taken.
+        networks: trained classifiers by name. They are copied; the weights of all layers but
+            the last can be rescaled.
+        x: the examples on which the loss is computed.
         y: their classes.
-        settings: initial fields of :class:`LandscapePanelSettings`; Reset restores them.
+        settings: fields of :class:`LandscapePanelSettings` at the start; Reset restores them.
 
     Raises:
-        ValueError: where there is no network, or one has no hidden layer.
+        ValueError: if there is no network, or one has no hidden layer.
 
     Examples:
         >>> panel = lnlab.panels.landscape({"my network": net}, x, y)

@@ -45,38 +45,39 @@ class StatusBar(anywidget.AnyWidget):
 
 
 class Panel(ipywidgets.VBox):
-    """Plots and the controls that move them: what a panel function returns.
+    """One or more plots with controls that change them.
 
-    The kernel may run callbacks in a thread of their own: ``draw`` is called under a lock and
-    without gradients, and has to leave torch's global settings and generator alone. What it
-    raises there is shown in the panel, since JupyterLab would not draw it.
+    The kernel may call back from another thread. ``draw`` is therefore called under a lock and
+    without gradients, and must not change torch's global settings or random state. The panel
+    shows the errors that it raises, because JupyterLab would not.
 
-    Run headless (``LNLAB_HEADLESS`` is set) it leaves a figure that can be played with where
-    no kernel runs; in JupyterLab, hidden beside the live one, a figure of its settings at that
-    time: what is seen when the notebook was saved and is opened again.
+    If it runs headless (``LNLAB_HEADLESS`` is set), it leaves a figure with controls that work
+    without a kernel. In JupyterLab it leaves, hidden beside the live panel, a figure of the
+    present settings: this is what a saved notebook shows when it is opened again.
 
     Args:
-        settings: what the panel starts with and Reset returns to, a frozen dataclass. Where a
-            field is None it has the value of its control.
-        controls: for each field of the settings a widget with a ``value``, in the order of the
-            page; one under another name is only shown among them.
-        draw: returns the figure of settings, its title and the sentence about it; pure.
-        alt: what each plot shows, in words for those who cannot see it, by name. The first
-            is that of ``draw``.
-        late: by name the plots that need not follow a slider: functions of the settings
-            that return a figure and its title. They are drawn once nothing has moved for a
-            moment, or at once where there is no page.
-        on_page: the fields that can be set where no kernel runs.
-        stops: by field the values that it can have there, if not all of its control.
-        locks: by field a function of the settings that says why its control cannot move; ""
-            where it can.
-        notebook: number of the notebook whose parameter ``panel`` takes the settings; where it
-            is empty none does, and there is no command.
-        suggestions: things to try, as texts with the settings that each changes:
-            buttons above the controls, also on a page where its controls reach them.
+        settings: the settings at the start, which Reset restores; a frozen dataclass. A field
+            that is None takes the value of its control.
+        controls: a widget with a ``value`` for each field of the settings, in the order of the
+            page. A widget under another name is shown among them without a field.
+        draw: returns, from settings, a figure, its title and a sentence about it; it must not
+            have side effects.
+        alt: a description of each plot for readers who cannot see it, by the name of the plot.
+            The first is that of ``draw``.
+        late: plots that need not follow a slider while it moves, by name: functions that
+            return, from settings, a figure and its title. They are drawn when nothing has moved
+            for a moment, or at once if no page shows the panel.
+        on_page: the fields that can be changed where no kernel runs.
+        stops: the values that a field can have there, if not all of those of its control.
+        locks: for a field, a function that returns, from settings, why its control cannot be
+            moved, or "" if it can.
+        notebook: the number of the notebook whose parameter ``panel`` takes the settings; if it
+            is empty, there is none and so no command.
+        suggestions: things to try: texts with the settings that each changes. They become
+            buttons above the controls, and also on a page if its controls reach the settings.
 
     Raises:
-        ValueError: a control cannot have the value of its field.
+        ValueError: if a control cannot have the value of its field.
     """
 
     @in_one_thread
@@ -147,7 +148,7 @@ class Panel(ipywidgets.VBox):
         return columns
 
     def draw_all(self, settings: Any) -> dict[str, TitledFigure]:
-        """Return what each plot shows, by the name of the plot."""
+        """Return the figure, the title and the sentence of each plot, by its name."""
         first = self._draw(settings)
         late = {
             name: TitledFigure(*make(settings), first.sentence)
@@ -157,7 +158,7 @@ class Panel(ipywidgets.VBox):
 
     @property
     def settings(self) -> Any:
-        """The settings that the controls show; assigning others moves them and draws once."""
+        """The settings that the controls show; assigning others moves them and redraws."""
         values = {
             name: round_as_slider_shows(control.value)
             for name, control in self.controls.items()
@@ -171,14 +172,14 @@ class Panel(ipywidgets.VBox):
             self._call_and_show_error(self._redraw)
 
     def reset(self) -> None:
-        """Put every control to where it started, and turn every surface back."""
+        """Move every control to where it started, and turn every surface back."""
         self.settings = self.initial_settings
         for plot in self.plots.values():
             plot.reset_camera()
 
     @property
     def notebook_command(self) -> str:
-        """The command that runs the notebook with these settings; "" where none takes them."""
+        """The command that runs the notebook with these settings; empty if none takes them."""
         if not self.notebook:
             return ""
         # a panel that starts elsewhere needs even an empty dictionary
@@ -244,7 +245,7 @@ class Panel(ipywidgets.VBox):
             self._call_and_show_error(self._redraw_late_plots)
 
     def page_values_by_label(self, settings: Any) -> dict[str, dict[str, Any]]:
-        """Return by field what it can be set to where no kernel runs, by words."""
+        """Return the values, by label, of each field that a page without a kernel can set."""
         return {
             name: control_values_by_label(
                 self.controls[name], getattr(settings, name), self._stops.get(name)
@@ -254,7 +255,7 @@ class Panel(ipywidgets.VBox):
 
     @in_one_thread
     def static_figures(self, with_controls: bool) -> list[go.Figure]:
-        """Return the figures of its settings; ``with_controls``, some can be set in them."""
+        """Return the figures of the present settings, with controls if ``with_controls``."""
         with self._lock, torch.no_grad():
             settings = self.settings
             stops = self.page_values_by_label(settings) if with_controls else {}
@@ -297,7 +298,7 @@ class Panel(ipywidgets.VBox):
             display(bundle, raw=True)
 
     def mime_bundles(self) -> list[dict[str, Any]]:
-        """Return the output in the notebook: figures, and the widget where a kernel lives."""
+        """Return the output for a notebook: figures, and the widget if a kernel is running."""
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
         text = {"text/plain": self.bar.sentence}
         still = text if headless else {"text/plain": f"{self.bar.sentence} {LIVE}"}

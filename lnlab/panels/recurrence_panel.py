@@ -188,9 +188,9 @@ def recurrence_figure(dynamics_by_norm: Mapping[str, RecurrentDynamics]) -> Figu
 
 
 def recurrence(**settings: Any) -> Panel:
-    """Return the panel of growth and decay: set a recurrent net's weights, follow it in time.
+    """Return the panel on recurrence: growth and decay over time for given sizes of weights.
 
-    It starts with ``settings``, fields of :class:`RecurrencePanelSettings`.
+    The ``settings`` at the start are fields of :class:`RecurrencePanelSettings`.
 
     Examples:
         >>> panel = lnlab.panels.recurrence(cell="LSTM", gain=0.1)

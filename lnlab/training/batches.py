@@ -15,12 +15,13 @@ AHEAD = 2**24
 
 
 class Batches:
-    """Examples in random order, one order for each seed, ready for models side by side.
+    """Batches of examples in random order, one order per seed, for models that train at once.
 
-    The order of an epoch depends on (seed, epoch) alone: it can be had again without those
-    before it, it is the same for every model that is compared, and no other use of random
-    numbers disturbs it. A last batch that would be smaller than ``size`` is dropped; the
-    examples in it differ from epoch to epoch. x and y are tensors (N, ...) or trees of them.
+    The order in an epoch depends only on (seed, epoch). It is therefore the same for all models
+    that are compared, can be made again without the epochs before, and does not change if
+    anything else uses random numbers. If the last batch would be smaller than ``size``, it is
+    dropped; other examples are dropped in each epoch. x and y are tensors (N, ...) or trees of
+    tensors.
 
     Examples:
         >>> batches = lnlab.training.Batches(x, y, 8, seeds=[0, 1])

@@ -50,7 +50,7 @@ MADE_BY_NORM_LAYER = "_made_by_norm_layer"
 
 @dataclass(frozen=True)
 class NormComparison(AnalysisResult):
-    """Trainings of one network with several norms, which are compared with the first."""
+    """Training losses of one network with several norms, compared with the first norm."""
 
     losses: Mapping[str, Tensor]  # the training loss at each update, (seeds, updates), by norm
     seeds: tuple[int, ...]  # the seed of each row
@@ -138,33 +138,35 @@ def compare(
     optimizer: Callable[..., Optimizer] = Adam,
     device: str | torch.device = "auto",
 ) -> NormComparison:
-    """Train a network with each norm, paired: the same initial weights, the same batches.
+    """Train the same network with each of several norms, on equal batches.
 
-    All networks see each batch before the next one is read. The loss is that of training;
-    nothing is held out. Interrupted (Ctrl-C, or the stop button of a notebook), it returns the
-    result of the finished seeds.
+    The comparison is paired: for each seed all networks begin with the same initial weights and
+    see the same batches. The loss that is compared is the training loss; no data are held out.
+    If you interrupt it (Ctrl-C, or the stop button of a notebook), it returns the result of the
+    seeds that are finished.
 
     Args:
-        build: ``build(norm_layer)`` returns a network with modules that ``norm_layer(units)``
-            makes.
-        norms: the norms by name, classes or functions of the units: lnlab's, torch's or your
-            own; the others are compared with the first one.
-        data: tensors ``(x, y)``, an object with ``x`` and ``y``, what :func:`lnlab.data.load`
-            gives, or a DataLoader of such pairs. x may be a tuple or a dictionary of tensors,
-            which become arguments of the network.
-        loss_fn: ``loss_fn(output, y)``, a scalar.
-        seeds: how many, or which; two at least.
-        updates: of each training.
-        batch_size: examples in a batch; a DataLoader has its own.
-        learning_rate: that of all norms; of several, each norm takes the one with which its
-            final loss is lowest on one more seed.
+        build: a function ``build(norm_layer)`` that returns the network; it calls
+            ``norm_layer(units)`` wherever the network has a norm.
+        norms: the norms by name: classes, or functions of the number of units, from lnlab, from
+            torch or your own. The first one is the reference that the others are compared with.
+        data: tensors ``(x, y)``, an object with attributes ``x`` and ``y``, a data set of
+            :func:`lnlab.data.load`, or a DataLoader that yields such pairs. x may be a tuple or
+            a dictionary of tensors; they become arguments of the network.
+        loss_fn: ``loss_fn(output, y)``, which returns a scalar.
+        seeds: the number of seeds, or the seeds themselves; at least two.
+        updates: the number of updates of each training.
+        batch_size: examples per batch; a DataLoader uses its own.
+        learning_rate: one rate for all norms, or several. Of several, each norm gets the one
+            with the lowest final loss on an additional seed.
         optimizer: called with the parameters and ``lr=``.
-        device: where to train; "auto" is CUDA where there is one, else the CPU.
+        device: where to train; "auto" uses CUDA if it is available, else the CPU.
 
     Raises:
-        TypeError: for data of another kind, or if ``build`` returns no module.
-        ValueError: if trainings cannot be paired: a network without the norm, weights of
-            another shape, fewer than two norms or seeds; if all rates diverge.
+        TypeError: if the data are of another kind, or ``build`` does not return a module.
+        ValueError: if the trainings cannot be paired, because a network does not use the norm
+            or its weights have another shape; if there are fewer than two norms or seeds; if
+            all learning rates diverge.
 
     Examples:
         >>> def build(norm_layer):

@@ -160,18 +160,20 @@ class CallableWithPreset(ABCMeta):
 
 @dataclass(frozen=True)
 class Experiment(metaclass=CallableWithPreset):
-    """One arm of an experiment, whose seeds train side by side; its fields are its settings.
+    """The settings of one training: one arm of an experiment, with all its seeds.
 
-    A subclass is a frozen dataclass, too. Defaults are the paper's values, and
-    :func:`setting` restricts a field.
+    All seeds are trained at once. Each experiment is a subclass, a frozen dataclass whose
+    defaults are the settings of the paper; :func:`setting` restricts the values of a field.
 
     Attributes:
-        name: what its runs are called.
-        lower_is_better: metrics of every finished run of which less is better. Tables of runs
-            show the last one.
-        higher_is_better: the same, of which more is better.
-        eval_every: updates from one full evaluation to the next; 0: an epoch.
-        max_grad_norm: the norm to which gradients are clipped; 0: none.
+        name: the name of the experiment; its runs are kept under it.
+        lower_is_better: the metrics that every finished run has and of which less is better.
+            Tables of runs show the last of them.
+        higher_is_better: the metrics of which more is better.
+        eval_every: the number of updates between two full evaluations; 0 evaluates once per
+            epoch.
+        max_grad_norm: the largest norm of the gradient, to which it is clipped; 0 does not
+            clip.
 
     Examples:
         >>> Mnist = lnlab.papers.mnist.Experiment

@@ -189,15 +189,15 @@ def _lock_folder(folder: Path) -> FileLock:
 
 
 class Run:
-    """A run on disk, to read; :meth:`open` gives one to write in.
+    """A training run on disk, for reading; :meth:`open` returns one for writing.
 
     Attributes:
-        folder: where it is.
+        folder: its folder.
         task: the name of its experiment.
-        config: the configuration, as JSON gives it back (tuples are lists).
+        config: the configuration, as JSON returns it (tuples have become lists).
         data: name, kind, checksum and licence of the data.
-        environment: what else decided its bits (:func:`environment`), when it was begun.
-        state: of a run that was resumed, the state of its checkpoint.
+        environment: what else its numbers depend on when it was begun (:func:`environment`).
+        state: if the run was resumed, the state of its checkpoint.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -255,7 +255,7 @@ class Run:
     def find(
         cls, task: str, config: Mapping[str, Any], data: Mapping[str, Any], root: Path
     ) -> "Run | None":
-        """Return the run of this configuration on this data, to read; None without one."""
+        """Return the run of this configuration and data for reading; None without one."""
         folder = Path(root) / task / run_key(config, data["checksum"])
         if (folder / CONFIG).is_file():
             return cls(folder)
@@ -290,50 +290,50 @@ class Run:
         self.close()
 
     def close(self) -> None:
-        """Let other processes write; closing twice does nothing."""
+        """Unlock the run, so that other processes may write it; closing twice is allowed."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     @property
     def key(self) -> str:
-        """The name of the folder, made from configuration and data."""
+        """The name of its folder, a hash of the configuration and the data."""
         return self.folder.name
 
     @property
     def done(self) -> bool:
-        """True once the run came to its end."""
+        """True if the run is finished."""
         return (self.folder / RESULT).is_file()
 
     @property
     def result(self) -> dict[str, Any]:
-        """The result of a finished run: how long it took, and how each seed ended."""
+        """The result of a finished run: its duration, and the outcome of each seed."""
         return self._record()["result"]
 
     @property
     def finished(self) -> str:
-        """The time of its end, in UTC; empty if it is not done, or was not recorded."""
+        """The time at which the run finished, in UTC; empty if it is unfinished or unknown."""
         return self._record()["finished"] if self.done else ""
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return every row that was logged; a row that is being written is left out."""
+        """Return all logged rows; a row that is only partly written is left out."""
         *lines, _ = self._read_checked(METRICS).split(b"\n")
         with self._explaining_read_errors(METRICS):
             return [json.loads(line) for line in lines]
 
     def metrics(self) -> "pd.DataFrame":
-        """Return the rows that were logged as a table."""
+        """Return all logged rows as a pandas table."""
         import pandas as pd
 
         return pd.DataFrame(self.rows())
 
     def last(self) -> list[dict[str, Any]]:
-        """Return the rows of the last update that was logged, one for each seed."""
+        """Return the rows of the last logged update, one per seed."""
         rows = self.rows()
         return [row for row in rows if row.get("update") == rows[-1].get("update")]
 
     def pictures(self, seed: int) -> "dict[int, dict[str, np.ndarray]]":
-        """Return the arrays that were logged with the rows of a seed, by update and name."""
+        """Return the arrays that were logged for a seed, by update and name."""
         pictures: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
         for name, array in self.arrays().items():
             of_seed, update, picture = name.split("/", 2)
@@ -342,7 +342,7 @@ class Run:
         return dict(sorted(pictures.items()))
 
     def arrays(self) -> "dict[str, np.ndarray]":
-        """Return the arrays of all its pictures, by "seed/update/name"."""
+        """Return all logged arrays, by "seed/update/name"."""
         from safetensors.numpy import load
 
         if not self.done:
@@ -351,14 +351,14 @@ class Run:
         return load(self._read_checked(PICTURES)) if has_pictures else {}
 
     def weights(self) -> "dict[str, Tensor]":
-        """Return the trained weights, as :meth:`finish` was given them."""
+        """Return the weights of the trained models, by name."""
         from safetensors.torch import load
 
         self._record()
         return load(self._read_checked(WEIGHTS))
 
     def record(self) -> dict[str, Any]:
-        """Return what is kept of a finished run: what it was and how it ended."""
+        """Return the record of a finished run: configuration, data, environment, result."""
         names = ("key", "config", "data", "environment", "result", "finished")
         return {name: getattr(self, name) for name in names}
 
@@ -417,7 +417,7 @@ class Run:
         write_file(self.folder / CHECKPOINT, buffer.getvalue())
 
     def finish(self, result: Mapping[str, Any], weights: "Mapping[str, Tensor]") -> None:
-        """Write the weights, then the result; from here on the run is done and is closed."""
+        """Save the weights and the result; the run is then finished and closed."""
         from safetensors.torch import save
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}

@@ -14,17 +14,19 @@ Slot = tuple[dict[str, Any], str]
 
 
 class Stacked(nn.Module):
-    """S models of one shape as one: x (S, B, ...), or a tree of tensors, to (S, B, ...).
+    """S models of the same shapes as one module: x (S, B, ...) to (S, B, ...).
 
-    The parameters and buffers of :attr:`module` have a leading axis S, so that one matrix
-    product, and one step of the optimizer, serve all models. A single model keeps its own
-    shapes. Each model has its own buffers (running statistics) and random numbers (dropout).
+    x may also be a tree of tensors. The parameters and buffers of :attr:`module` have a first
+    axis S, so that one matrix product, and one step of the optimizer, serves all models. A
+    stack of one model keeps the shapes of the model. Each model has its own buffers (running
+    statistics) and random numbers (dropout).
 
-    By ``torch.func.vmap``: a model must not compute in Python from the values of its tensors
-    (``.item()``), and a forward hook cannot read them (unstack, or hook a stack of one).
-    Models with a part that is ``opaque_to_vmap`` (a compiled loop) are computed in turn.
-    Models all of whose parts have :attr:`~lnlab.nn.Normalizer.stacks` are called on the
-    stacked tensors: vmap would cost more than the arithmetic of a small model.
+    The outputs are computed with ``torch.func.vmap``. A model must therefore not use the values
+    of its tensors in Python (``.item()``), and a forward hook cannot read them; unstack the
+    models, or hook a stack of one. Models with a part that is ``opaque_to_vmap`` (a compiled
+    loop) are computed one after another. Models all of whose parts have
+    :attr:`~lnlab.nn.Normalizer.stacks` are called with the stacked tensors directly, because
+    for small models vmap costs more than the arithmetic.
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
@@ -121,7 +123,7 @@ class Stacked(nn.Module):
 
 
 def stack(models: Sequence[nn.Module]) -> Stacked:
-    """Return S models of one shape as one module, with an axis S in front of all tensors.
+    """Return S models of the same shapes as one module, whose tensors have a first axis S.
 
     Examples:
         >>> models = lnlab.training.stack([nn.Linear(8, 4) for _ in range(3)])

@@ -292,7 +292,9 @@ def forward_in_mixed_precision(model: nn.Module, x: Any) -> Any:
 
 
 def build_initial_models(experiment: Experiment, dataset: Any) -> list[nn.Module]:
-    """Return the model of each seed as it is before training, drawn in float32.
+    """Return the model of each seed with its initial weights, before training.
+
+    The weights are drawn in float32.
 
     Examples:
         >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke")
@@ -314,12 +316,12 @@ PRECISIONS = {"float32": torch.float32, "float64": torch.float64, "mixed": torch
 def train(experiment: Experiment, label: str = "", **settings: Any) -> Run:
     """Train an experiment to its end, with a progress bar, and return its run.
 
-    A run that was done before is read back; a line says so.
+    If the run was finished before, it is read from disk, and a line says so.
 
     Args:
-        experiment: what to train.
-        label: the name on the progress bar; by default that of the experiment.
-        settings: arguments of :func:`train_steps`: ``root`` and ``device``, say.
+        experiment: the experiment to train.
+        label: the text of the progress bar; by default the name of the experiment.
+        settings: arguments of :func:`train_steps`, such as ``root`` and ``device``.
 
     Examples:
         >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke", seeds=(0,))
@@ -354,28 +356,31 @@ def train_steps(
 ) -> Generator[Step, None, Run]:
     """Train an experiment to its end, yielding each :class:`Step`; return its run.
 
-    The seeds train side by side, in one thread. Each evaluation logs a row for each seed:
-    ``update``, ``epoch``, ``seconds``, ``cpu_seconds``, ``seed``, ``loss`` (of the last batch)
-    and what the experiment measures. If the process is killed, the next call continues to the
-    same bytes, except for times. If the run is done there are no steps.
+    All seeds train at once, in one thread. Each evaluation logs one row per seed: ``update``,
+    ``epoch``, ``seconds``, ``cpu_seconds``, ``seed``, ``loss`` (of the last batch) and what the
+    experiment measures. If the process is killed, the next call continues from the last
+    checkpoint and ends with the same result, except for times. If the run is finished, no step
+    is yielded.
 
-    A seed whose loss or weights are not finite has diverged: its rows have only the update
-    at which it did, ``diverged``, and the other seeds train on to the same weights as without
-    it. ``outcomes`` in the result has "finished" or "diverged" and the update, by seed.
+    If the loss or the weights of a seed stop being finite, the seed has diverged: its row has
+    only the update at which this happened and ``diverged``. The other seeds train on and end
+    with the same weights as without it. ``outcomes`` in the result says for each seed whether
+    it "finished" or "diverged", and at which update.
 
     Args:
-        experiment: what to train.
-        root: where runs are kept, the checkout's ``runs`` if not given; the run is
+        experiment: the experiment to train.
+        root: the folder of the runs, by default ``runs`` in the checkout; the run is in
             ``root/<experiment>/<key>``.
-        device: where to compute; "auto" is CUDA where there is one, else the CPU. It is part of
-            the configuration, as results differ in the last bits.
-        precision: float32, float64, or mixed (float32, with matrix products of training steps
-            in bfloat16); part of the configuration.
-        save_every: seconds between checkpoints; another one is kept when the iterator closes.
+        device: where to train; "auto" uses CUDA if it is available, else the CPU. It is part of
+            the configuration, because results differ in their last digits.
+        precision: "float32", "float64" or "mixed" (float32, with the matrix products of
+            training steps in bfloat16); part of the configuration.
+        save_every: seconds between two checkpoints; another one is saved when the iterator is
+            closed.
 
     Raises:
-        RunLockedError: if the run is being written already.
-        ValueError: if this machine has no such device, or the precision is unknown.
+        RunLockedError: if another process is writing the run.
+        ValueError: if this machine does not have the device, or the precision is unknown.
 
     Examples:
         >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke", seeds=(0,))
@@ -401,7 +406,7 @@ def find_run(
     device: str | torch.device = "auto",
     precision: str = "float32",
 ) -> Run | None:
-    """Return the run that :func:`train` makes; None if it was never begun.
+    """Return the run of an experiment from disk, finished or not; None if it was never begun.
 
     Examples:
         >>> experiment = lnlab.papers.mnist.Experiment(preset="smoke")
@@ -436,9 +441,9 @@ def fit(
     optimizer: torch.optim.Optimizer,
     epochs: int,
 ) -> Iterator[Tensor]:
-    """Train a stack of models without a run, yielding their losses (S,) at each update.
+    """Train a stack of S models without keeping a run, yielding their losses (S,) per update.
 
-    Each update is made when its losses are read, so you can measure between two updates.
+    An update is made when its losses are requested, so you can measure between two updates.
 
     Examples:
         >>> models = lnlab.training.stack([net])
@@ -459,7 +464,9 @@ def fit(
 
 
 def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
-    """Return the NLL in nats: scores (S, B, classes) and classes (S, B) to (S,).
+    """Return the mean cross-entropy in nats of S models (S,).
+
+    The scores are (S, B, classes), the true classes (S, B).
 
     Examples:
         >>> scores, classes = torch.randn(2, 32, 4), torch.zeros(2, 32).long()
@@ -488,10 +495,10 @@ def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
 def evaluate(
     model: nn.Module, x: Tensor, y: Tensor, loss: Loss, *, batch_size: int = 1000
 ) -> dict[str, list[float]]:
-    """Return ``nll`` and ``error`` of each model: mean loss, fraction of wrong classes.
+    """Return the mean loss and the fraction of wrong classes of each model: ``nll``, ``error``.
 
-    x is (N, ...), y (N,), or several of each example (N, T), taken ``batch_size`` at a time; a
-    :class:`Stacked` model shows all of its models the same examples.
+    x is (N, ...). y is (N,), or (N, T) with T classes per example. The models see
+    ``batch_size`` examples at a time; all models of a :class:`Stacked` see the same ones.
 
     Examples:
         >>> print(lnlab.training.evaluate(net, x, y, F.cross_entropy))

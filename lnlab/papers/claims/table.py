@@ -17,9 +17,9 @@ WIDTH = 100
 
 
 class Claims(Sequence[Record]):
-    """Statements of the papers and what became of them: one record each.
+    """Statements of the papers with their verdicts, one record each.
 
-    Prints as a table in a terminal, and as a page that folds out in a notebook.
+    Prints as a table in a terminal, and as a page with details to unfold in a notebook.
     """
 
     def __init__(self, records: Sequence[Record], *, controls: bool = True) -> None:
@@ -89,10 +89,10 @@ class Claims(Sequence[Record]):
 
 
 def claims(*ids: str) -> Claims:
-    """Return the statements of the papers and what became of them.
+    """Return the statements of the papers with their verdicts and measured effects.
 
     Args:
-        ids: the beginnings of ids, "ba2016-6.1"; by default all statements.
+        ids: beginnings of ids such as "ba2016-6.1"; without any, all statements are returned.
 
     Examples:
         >>> print(lnlab.claims("ba2016-6.6"))
