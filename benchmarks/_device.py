@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.benchmark import Timer
 
 from lnlab.kernels import fuse, recurrent
-from lnlab.kernels.fused_cells import Kernel
+from lnlab.kernels.fused_cells import CellKind
 from lnlab.nn.recurrent import GRU, LSTM
 
 SIZES = [
@@ -113,7 +113,7 @@ def prepare(contender: str, cell: str, x: torch.Tensor, H: int) -> nn.Module:
             one.compile(mode="reduce-overhead")
     if contender in ("fused", "triton", "triton graph"):
         layer = fuse(layer)
-    has_program = recurrent.has_triton_program(Kernel.LSTM, H, x.device, torch.float32)
+    has_program = recurrent.has_triton_program(CellKind.LSTM, H, x.device, torch.float32)
     if "triton" in contender and not has_program:
         raise RuntimeError("no Triton program for this device and size, or no Triton")
     if contender == "triton graph":
