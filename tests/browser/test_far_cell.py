@@ -28,7 +28,7 @@ def test_no_text_is_missing_of_what_was_drawn_out_of_sight(folder, address, brow
         page.wait_for_selector(".lnlab-plot[data-frames]", state="attached")
         page.wait_for_selector(".jp-RenderedPlotly .main-svg >> nth=-1", state="attached")
         assert any(page.evaluate(SKIPPED)), "this JupyterLab skips no cells"
-        # Chromium may apply the rule for cells with a figure one frame after the figure is there.
+        # Chromium may apply the rule for cells with a figure a frame after the figure is there.
         page.wait_for_function(f"!({SKIPPED})().slice(3, 5).includes(true)", timeout=PATIENCE)
         for plot in (".lnlab-plot", ".jp-RenderedPlotly"):
             page.locator(plot).last.scroll_into_view_if_needed()
