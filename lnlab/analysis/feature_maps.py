@@ -20,7 +20,7 @@ from lnlab.analysis.module_copy import check_input, check_names, copy_module
 from lnlab.analysis.result import AnalysisResult, Frame, make_frame
 from lnlab.threads import in_one_thread
 
-CASES = 250
+EXAMPLES = 250
 """The number of examples in memory at a time."""
 
 
@@ -77,7 +77,7 @@ def map_statistics(
             total += new.sum(0)
 
     with torch.no_grad(), _observe_layers(copy, layers, add_to_sums):
-        for some in x.double().split(CASES):
+        for some in x.double().split(EXAMPLES):
             copy(some)
     n = len(x)
     statistics = {}
@@ -160,7 +160,7 @@ def unit_contributions(
 
     totals: dict[str, Tensor] = {}
     with torch.enable_grad(), _observe_layers(copy, layers, keep_output):
-        for some_x, some_y in zip(x.double().split(CASES), y.split(CASES), strict=True):
+        for some_x, some_y in zip(x.double().split(EXAMPLES), y.split(EXAMPLES), strict=True):
             total = loss_fn(copy(some_x), some_y)
             grads = torch.autograd.grad(total, [outputs[name] for name in layers])
             for name, grad in zip(layers, grads, strict=True):

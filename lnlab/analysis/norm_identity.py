@@ -534,7 +534,7 @@ class NormReport(TextResult):
         return [("", "found", "torch.nn"), *rows]
 
 
-CASES = 8
+EXAMPLES = 8
 """At least so many examples are made up: statistics of one or two values say nothing."""
 
 
@@ -573,7 +573,9 @@ def identify_norm(
     tensors = chain(model.parameters(), model.buffers(), () if x is None else (x,))
     device = next((tensor.device for tensor in tensors), torch.device("cpu"))
     shape = (
-        _guess_input_shape(model, device) if x is None else (max(CASES, len(x)), *x.shape[1:])
+        _guess_input_shape(model, device)
+        if x is None
+        else (max(EXAMPLES, len(x)), *x.shape[1:])
     )
     # a mean of 1/2, a deviation of 2: if they are not removed, it shows
     z = (2 * normal(3, 0, *shape) + 0.5).to(device)
@@ -597,12 +599,12 @@ def identify_norm(
 def _guess_input_shape(model: nn.Module, device: torch.device) -> tuple[int, ...]:
     """Return a shape that ``model`` says it takes."""
     if (shape := getattr(model, "normalized_shape", None)) is not None:
-        return CASES, *((shape,) if isinstance(shape, int) else shape)
+        return EXAMPLES, *((shape,) if isinstance(shape, int) else shape)
     if (units := getattr(model, "units", None)) is not None:
-        return CASES, units, *(4,) * getattr(model, "space", 0)
+        return EXAMPLES, units, *(4,) * getattr(model, "space", 0)
     for name in ("num_channels", "num_features"):
         for space in ((5,), (4, 4), (3, 3, 3)) if hasattr(model, name) else ():
-            x = torch.zeros(CASES, getattr(model, name), *space, device=device)
+            x = torch.zeros(EXAMPLES, getattr(model, name), *space, device=device)
             with suppress(ValueError):
                 ModuleCopy(model, x, dtype=torch.float64).run()
                 return tuple(x.shape)

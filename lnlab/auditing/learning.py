@@ -312,7 +312,7 @@ FEW_OUTLIERS = 0.25
 """The fraction of the channels that are outliers at most."""
 
 ALIKE, ALIKE_AT_END = 0.98, 0.999
-"""Cases whose mean cosine is above this can hardly be told apart. (Behind a ReLU all numbers
+"""Examples whose mean cosine is above this can hardly be told apart. (Behind a ReLU all numbers
 are positive, and two thirds is nothing special.)"""
 
 FEW_UNITS = 3

@@ -71,7 +71,7 @@ FUNCTIONS = ("layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_nor
 STEEP = 1e-6
 """An eps below this lets a constant example multiply gradients by more than 1000."""
 
-OVER_CASES = re.compile(r"statistics over ax[ei]s 0\b")
+OVER_EXAMPLES = re.compile(r"statistics over ax[ei]s 0\b")
 """The words of identify_norm for statistics that run over the examples of a batch."""
 
 SILENT = 1e-3
@@ -140,7 +140,7 @@ def _promise_and_eps_findings(norms: NormGroup) -> Findings:
                 "norm-without-statistics", norms.module_names, norm=norms.class_name
             )
             return
-        mixes = OVER_CASES.match(computes) and promise not in (None, "BatchNorm")
+        mixes = OVER_EXAMPLES.match(computes) and promise not in (None, "BatchNorm")
         rule = "norm-mixes-examples" if mixes else "norm-of-another-form"
         message = f"{norms.class_name} is no normalizer of torch.nn: {computes}"
         yield make_finding(rule, norms.module_names, None if promise else FACT, message=message)
@@ -503,7 +503,7 @@ def _idle_findings(
     yield make_finding("parameter-partly-unused", some)
 
 
-# Cases of a batch that see each other in evaluation: an axis that was mistaken, most often.
+# Examples of a batch that see each other in evaluation: an axis that was mistaken, most often.
 
 CASES_TRIED = 0, 1
 """Two examples are tried, as one may have the largest value, which counts for all."""

@@ -28,7 +28,7 @@ from lnlab.panels.controls import MultipleChoice, dropdown, log_slider, options_
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
-INPUTS, CASES, SLOTS = 6, 24, 4
+INPUTS, EXAMPLES, SLOTS = 6, 24, 4
 NORMALIZERS: dict[str, NormLayer] = {
     name: NORMS[name] for name in ("none", "layer", "batch", "weight")
 }
@@ -62,7 +62,7 @@ def random_glm(
     name: str, output_family: str, weight_scale: float, input_scale: float, units: int
 ) -> GLM:
     """Return the models of the settings; the same random numbers whatever is set."""
-    W, x = normal(0, 6, units, INPUTS), normal(0, 7, CASES, INPUTS) / INPUTS**0.5
+    W, x = normal(0, 6, units, INPUTS), normal(0, 7, EXAMPLES, INPUTS) / INPUTS**0.5
     return GLM(weight_scale * W, input_scale * x, NORMALIZERS[name], FAMILIES[output_family])
 
 
@@ -144,7 +144,7 @@ def draw(settings: GeometryPanelSettings) -> TitledFigure:
     title = (
         f"{settings.output_family} outputs, H = {settings.units} units, "
         f"weights W × {settings.weight_scale:.3g}, "
-        f"D = {INPUTS} inputs x × {settings.input_scale:.3g}, {CASES} examples"
+        f"D = {INPUTS} inputs x × {settings.input_scale:.3g}, {EXAMPLES} examples"
     )
     if not curves:
         text = f"{title}. Choose a normalizer."

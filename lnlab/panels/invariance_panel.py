@@ -55,7 +55,7 @@ from lnlab.panels.controls import (
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
-UNITS, INPUTS, CASES, MOST = 64, 16, 128, 4
+UNITS, INPUTS, EXAMPLES, MOST = 64, 16, 128, 4
 
 # One example at a time (batch = 1) takes 128 times as long as all at once.
 DENSE = [
@@ -163,14 +163,14 @@ class InvariancePanelSettings:
 @lru_cache(maxsize=32)
 def fixed_weights_and_inputs(dtype: torch.dtype, batch_size: int) -> LayerInputs:
     """Return the weights and inputs, always the same."""
-    given = cast(random_layer_inputs(UNITS, INPUTS, CASES), dtype)
+    given = cast(random_layer_inputs(UNITS, INPUTS, EXAMPLES), dtype)
     return replace(given, x=given.x[:batch_size])
 
 
 @cache
 def fixed_random_shift(dtype: torch.dtype) -> torch.Tensor:
     """Return the vector that shifts are multiples of."""
-    return random_shift(fixed_weights_and_inputs(dtype, CASES))
+    return random_shift(fixed_weights_and_inputs(dtype, EXAMPLES))
 
 
 @lru_cache(maxsize=128)
@@ -178,12 +178,12 @@ def normalized_layer(
     row: TableRow,
     eps: float,
     dtype: torch.dtype,
-    batch_size: int = CASES,
+    batch_size: int = EXAMPLES,
     statistics: StatisticsSource = StatisticsSource.BATCH,
 ) -> NormalizedLayer:
     """Return the layer of one row, its gains and biases always the same."""
     given = fixed_weights_and_inputs(
-        dtype, batch_size if statistics is StatisticsSource.BATCH else CASES
+        dtype, batch_size if statistics is StatisticsSource.BATCH else EXAMPLES
     )
     return NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=0)
 

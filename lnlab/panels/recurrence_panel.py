@@ -30,7 +30,7 @@ from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.training.random_state import default_dtype
 
-UNITS, INPUTS, CASES, SLOTS = 64, 16, 32, 4
+UNITS, INPUTS, EXAMPLES, SLOTS = 64, 16, 32, 4
 
 # On the examples at hand every time step has its own statistics, whatever is remembered.
 NORMALIZERS: dict[str, NormLayer] = {
@@ -103,7 +103,7 @@ def dynamics_on_fixed_inputs(
     steps: int,
 ) -> RecurrentDynamics:
     """Return the dynamics (:func:`.measure_rnn_dynamics`) on inputs that are always equal."""
-    x = normal(0, 5, max(STEPS), CASES, INPUTS)[:steps]
+    x = normal(0, 5, max(STEPS), EXAMPLES, INPUTS)[:steps]
     return measure_rnn_dynamics(
         make_cell(name, cell, recurrent_weight_scale, input_weight_scale, gain), x
     )

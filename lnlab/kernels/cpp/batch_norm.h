@@ -29,7 +29,7 @@ template <class T> struct Step {
 };
 
 template <class T> struct BatchLSTM {
-    static constexpr bool OVER_CASES = true;
+    static constexpr bool OVER_EXAMPLES = true;
     static constexpr int GATES = 4, STATES = 2, PARAMETERS = 14, MOMENTS = 0, SCRATCH = 0;
     static constexpr int STATISTICS = 9;
     enum { F, I, O, G };

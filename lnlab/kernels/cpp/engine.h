@@ -22,7 +22,7 @@ template <class T, class Cell> struct Sizes {
 
     explicit Sizes(const Problem& p)
         : units(p.H), inputs(p.D), B(p.B), D(p.D), H(p.H), P(units.P), G(Cell::GATES * P),
-          groups(together(p, G * P * sizeof(T), Cell::OVER_CASES) ? 2 : 1),
+          groups(together(p, G * P * sizeof(T), Cell::OVER_EXAMPLES) ? 2 : 1),
           // one vector more than needed: rows 4 KiB apart would share their places in the cache
           row(G + W<T>), input_row(inputs.P + W<T>), state_row(P + W<T>),
           record(G + (Cell::STATES > 1 ? P : 0) + Units<T>(2 * Cell::MOMENTS).P + W<T>) {}
@@ -216,13 +216,13 @@ template <class T, class Cell> class Slice {
     long unit(long group) const { return z.P / W<T> * group / z.groups * W<T>; }
 
     void forward_step(Forward& own, long s, long group, T* records_s, const T* from_x) const {
-        if constexpr (Cell::OVER_CASES) forward_units(own, s, group, records_s, from_x);
+        if constexpr (Cell::OVER_EXAMPLES) forward_units(own, s, group, records_s, from_x);
         else forward_examples(own, s, group, records_s, from_x);
     }
     void backward_step(Backward& own, long s, long group, long at, const T* from_x,
                        T* dp) const {
         dp += group * Cell::PARAMETERS * z.P;
-        if constexpr (Cell::OVER_CASES) backward_units(own, s, group, at, from_x, dp);
+        if constexpr (Cell::OVER_EXAMPLES) backward_units(own, s, group, at, from_x, dp);
         else backward_examples(own, s, group, at, from_x, dp);
     }
 

@@ -8,7 +8,7 @@
 #include "layers.h"
 
 template <class T, bool KEEPS, bool NORM = true> struct GRU {
-    static constexpr bool OVER_CASES = false;
+    static constexpr bool OVER_EXAMPLES = false;
     static constexpr int GATES = 3, STATES = 1, PARAMETERS = 10, MOMENTS = 4, SCRATCH = 1;
     enum { ZR_H, ZR_X, UH, WX };  // the four normalizations
     using V = vec<T>;

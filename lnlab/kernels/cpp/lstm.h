@@ -11,7 +11,7 @@
 template <class T, bool NORM_GATES, bool NORM_C = true> struct LSTM {
     // W_h h and W_x x are normalized apart; else only their sum is looked at
     static constexpr bool APART = NORM_GATES;
-    static constexpr bool OVER_CASES = false;
+    static constexpr bool OVER_EXAMPLES = false;
     static constexpr int GATES = 4, STATES = 2, PARAMETERS = 14, MOMENTS = 3, SCRATCH = 1;
     enum { F, I, O, G };
     using V = vec<T>;

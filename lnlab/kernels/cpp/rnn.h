@@ -5,7 +5,7 @@
 #include "layers.h"
 
 template <class T> struct RNN {
-    static constexpr bool OVER_CASES = false;
+    static constexpr bool OVER_EXAMPLES = false;
     static constexpr int GATES = 1, STATES = 1, PARAMETERS = 2, MOMENTS = 1, SCRATCH = 1;
     using V = vec<T>;
 

@@ -10,7 +10,7 @@
 
 namespace stepped {
 
-constexpr long CASES = 64;
+constexpr long EXAMPLES = 64;
 
 // One, a slice, has Problem, Net, Tracks and Back, and the ways forward(), backward(back, sums)
 // and products(back, sums): sums are of this slice alone, in the order of the net.
@@ -21,7 +21,8 @@ template <class T, class One> struct Run {
     const long count;
 
     explicit Run(const Problem& d)
-        : p(d), net(d), count(std::max(std::min(2L, long(d.B)), (long(d.B) + CASES - 1) / CASES)) {}
+        : p(d), net(d),
+          count(std::max(std::min(2L, long(d.B)), (long(d.B) + EXAMPLES - 1) / EXAMPLES)) {}
 
     int64_t saved_bytes() const {
         long all = 0;

@@ -48,7 +48,7 @@ class TransformerPanelSettings:
     depth: int = 4  # L, one of DEPTHS
 
 
-DRAWS, CASES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
+DRAWS, EXAMPLES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
 STEPS = np.logspace(-4, -0.5, 11)
 """The learning rates η at which the first step of Adam is tried."""
 SLOTS = 4
@@ -81,7 +81,7 @@ def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialN
         ]
         for draw, net in enumerate(nets):
             net.initialize_(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
-    x, y = (v[:CASES].expand(DRAWS, CASES, CONTEXT) for v in (text.train.x, text.train.y))
+    x, y = (v[:EXAMPLES].expand(DRAWS, EXAMPLES, CONTEXT) for v in (text.train.x, text.train.y))
     loss = nll_objective(stack(nets), x, y)
     slope = DRAWS * loss.gradient()[1]  # of the sum, so that each has its own
     return InitialNetworks(loss, loss.unflatten(loss.start), loss.unflatten(slope), x, y)
@@ -215,7 +215,7 @@ def arm_variances_and_gradient_norms(
         net.initialize_(lambda name: generator(f"{name} of draw 0"), scaled_branches=scaled)
     with torch.enable_grad():
         return stream_variances_and_W_2_gradient_norms(
-            net, text.train.x[:CASES], text.train.y[:CASES]
+            net, text.train.x[:EXAMPLES], text.train.y[:EXAMPLES]
         )
 
 
