@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from benchmarks import _device
 from benchmarks._device import SIZES
-from lnlab.figures.style import BLUE, GREY, INK, OTHERS, TEMPLATE, add_footnote, nth_shade
+from lnlab.figures.style import BLUE, GREY, INK, OTHERS, TEMPLATE, add_footnote, shade_or_tint
 from lnlab.kernels import fuse
 from lnlab.kernels.compilation import call_library, l2_cache_bytes, library
 from lnlab.kernels.fused_cells import fused_cell
@@ -43,7 +43,7 @@ LONG = (100, 1_000, 10_000)
 LINES = {
     "LN-LSTM, fused": ("LN-LSTM", "ours_ms", {"color": BLUE, "width": 4}),
     "LN-GRU, fused":
-        ("LN-GRU", "ours_ms", {"color": nth_shade(BLUE, 2), "width": 4, "dash": "dash"}),
+        ("LN-GRU", "ours_ms", {"color": shade_or_tint(BLUE, 2), "width": 4, "dash": "dash"}),
     "LN-LSTM, loop of operators":
         ("LN-LSTM", "reference_ms", {"color": OTHERS[2], "dash": "dashdot"}),
     "LN-LSTM, TorchScript": ("LN-LSTM", "script_ms", {"color": OTHERS[3], "dash": "6px,3px"}),

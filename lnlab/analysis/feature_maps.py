@@ -25,7 +25,7 @@ EXAMPLES = 250
 
 
 @dataclass(frozen=True)
-class MapStatistics(AnalysisResult):
+class PositionStatistics(AnalysisResult):
     """Statistics of H units at each position, over the examples; each (H, height, width)."""
 
     # the fraction of examples in which the normalized summed input is above 0
@@ -56,7 +56,7 @@ class BorderContrast(NamedTuple):
 @in_one_thread
 def map_statistics(
     model: nn.Module, x: Tensor, *, layers: Sequence[str]
-) -> dict[str, MapStatistics]:
+) -> dict[str, PositionStatistics]:
     """Return the statistics of layers of ``model`` in evaluation mode, in float64.
 
     Args:
@@ -84,11 +84,11 @@ def map_statistics(
     for name, (on, far, squares, near) in sums.items():
         mean = far / n
         deviation = (squares / n - mean.square()).clamp(0).sqrt()
-        statistics[name] = MapStatistics(on / n, near + mean, deviation)
+        statistics[name] = PositionStatistics(on / n, near + mean, deviation)
     return statistics
 
 
-def border_contrast(maps: MapStatistics) -> BorderContrast:
+def border_contrast(maps: PositionStatistics) -> BorderContrast:
     """Return the border of a map (H, height, width) beside its middle."""
     height, width = maps.active_fraction.shape[1:]
     if min(height, width) < 4:
@@ -107,7 +107,7 @@ def border_contrast(maps: MapStatistics) -> BorderContrast:
     return BorderContrast(on[0], on[1], float(apart.mean()))
 
 
-def standardized_unit_means(maps: MapStatistics) -> dict[str, Tensor]:
+def standardized_unit_means(maps: PositionStatistics) -> dict[str, Tensor]:
     """Return a map (height, width) of each statistic, the mean over the units, dimensionless.
 
     - ``active_fraction``: the fraction of examples in which a unit is on.
@@ -124,7 +124,7 @@ def standardized_unit_means(maps: MapStatistics) -> dict[str, Tensor]:
     return {name: share.mean(0) for name, share in zip(vars(maps), shares, strict=True)}
 
 
-def _pooled_mean_and_variance(maps: MapStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
+def _pooled_mean_and_variance(maps: PositionStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and variance (H,) of ``a`` over the examples and some positions."""
     mean = maps.mean[:, where].mean(1)
     # the variance of all values: that within a position, and that of the positions' means

@@ -16,7 +16,7 @@ from lnlab.auditing import learning, signals, structure
 from lnlab.auditing.finding import (
     RULES,
     CannotCheck,
-    CheckData,
+    CheckTable,
     Finding,
     Findings,
     Severity,
@@ -67,7 +67,7 @@ class Audit(AnalysisResult):
     module: str
     about: str
     findings: tuple[Finding, ...]
-    data: Mapping[str, CheckData]
+    data: Mapping[str, CheckTable]
     not_run: Mapping[str, str]
     seconds: float
 
@@ -100,16 +100,16 @@ class Audit(AnalysisResult):
         from lnlab.figures.curves import line_chart_over_depth
 
         if check is None:
-            check = next((name for name, data in self.data.items() if data.curve), "")
+            check = next((name for name, data in self.data.items() if data.curve_column), "")
         data = self._data(check)
-        if not data.curve:
+        if not data.curve_column:
             raise KeyError(f"{check!r} has no curve: `table({check!r})` has its numbers.")
-        rows = [row for row in data.rows if row[data.curve]]
+        rows = [row for row in data.rows if row[data.curve_column]]
         names = [next(iter(row.values())) or "output" for row in rows]
-        curve = {data.unit: [row[data.curve] for row in rows]}
-        return line_chart_over_depth(names, curve, y=data.unit)
+        curve = {data.curve_unit: [row[data.curve_column] for row in rows]}
+        return line_chart_over_depth(names, curve, y=data.curve_unit)
 
-    def _data(self, check: str) -> CheckData:
+    def _data(self, check: str) -> CheckTable:
         if check not in self.data:
             known = f"there are {', '.join(self.data)}"
             raise KeyError(f"{check!r} did not run: {self.not_run.get(check, known)}")
@@ -224,10 +224,10 @@ def audit(
     start = time.perf_counter()
     subject = AuditSubject(model, x, y, loss_fn)
     findings: list[Finding] = []
-    data: dict[str, CheckData] = {}
+    data: dict[str, CheckTable] = {}
     not_run: dict[str, str] = {}
     for name in progress_bar(names, len(names), subject.name, shown=progress):
-        subject.shown = CheckData()
+        subject.shown = CheckTable()
         try:
             made = [f for f in CHECKS[name](subject) if f and f.rule in rules]
             data[name] = subject.shown

@@ -173,20 +173,20 @@ def make_finding(
 
 
 @dataclass(frozen=True)
-class CheckData:
+class CheckTable:
     """The numbers behind the findings of one check.
 
     Attributes:
         rows: of a table; what a row is about comes first.
-        note: how they were measured, where that is not plain.
-        curve: the column that is drawn over the depth of the module, if one is.
-        unit: the label of its axis.
+        table_note: how they were measured, where that is not plain.
+        curve_column: the column that is drawn over the depth of the module, if one is.
+        curve_unit: the label of the curve's axis.
     """
 
     rows: Sequence[dict] = ()
-    note: str = ""
-    curve: str = ""
-    unit: str = ""
+    table_note: str = ""
+    curve_column: str = ""
+    curve_unit: str = ""
 
 
 class CannotCheck(ValueError):

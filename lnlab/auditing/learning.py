@@ -101,7 +101,7 @@ def check_weight_invariances(subject: AuditSubject) -> Findings:
     for name, columns in holds.items():
         grades = {FORMULAS[c]: exact if c in columns else "broken" for c in (1, 2, 3, 7, 8)}
         rows.append({"weight": name} | grades)
-    subject.keep_check_data(
+    subject.keep_table(
         rows, "By derivatives; the changes that they allow were made, all at once."
     )
     for column, rule in UNSEEN.items():
@@ -288,7 +288,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
         rates.setdefault(kind, {})[name] = inverse * inverse
     note = "Of weights whose rows are invariant, length is the root mean square of a row's."
     curve = "effective rate / rate" if len(rows) > 2 else ""
-    subject.keep_check_data(rows, note, curve, "1 / ||w||²")
+    subject.keep_table(rows, note, curve, "1 / ||w||²")
     values = [row["effective rate / rate"] for row in rows]
     least, most = three_digits(min(values)), three_digits(max(values))
     factors = least if least == most else f"{least} to {most}"
@@ -336,7 +336,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
-    subject.keep_check_data(rows, "", "rms" if len(rows) > 2 else "", "root mean square")
+    subject.keep_table(rows, "", "rms" if len(rows) > 2 else "", "root mean square")
     broken = [row["where"] for row in rows if not row["finite"]]
     yield make_finding("output-not-finite", broken)
     # where many are larger, the others are next to nothing: those of dead or saturated units
@@ -439,7 +439,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     # a part that is never called has no place in the order of the calls, and no gradient
     trained = {name: norms[name] for name in names if norms[name]}
     note = "" if subject.has_loss else STAND_IN
-    subject.keep_check_data(rows, note, "gradient" if trained else "", "norm")
+    subject.keep_table(rows, note, "gradient" if trained else "", "norm")
     infinite = [name for name, norm in norms.items() if not math.isfinite(norm)]
     yield make_finding("gradient-not-finite", infinite)
     if len(trained) < FEW_LAYERS or infinite:
@@ -539,9 +539,7 @@ def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
     if not rows:
         raise CannotCheck(why or "no gradient reaches a normalizer.")
     note = f"Fractions of ||dL/da||². {'' if subject.has_loss else STAND_IN}".strip()
-    subject.keep_check_data(
-        rows, note, "left" if len(rows) > 2 else "", "fraction of ||dL/da||²"
-    )
+    subject.keep_table(rows, note, "left" if len(rows) > 2 else "", "fraction of ||dL/da||²")
     shares = [
         sum(row[f"taken by {name}"] for row in rows) / len(rows) for name in ("mu", "sigma")
     ]
@@ -625,7 +623,7 @@ def check_curvature(subject: AuditSubject) -> Findings:
         subject.objective, steps=steps, tolerance=1e-2, start=start
     )
     row = eigenvalues.summary()
-    subject.keep_check_data([row])
+    subject.keep_table([row])
     largest, smallest = row["largest"], row["smallest"]
     if not largest and not smallest:
         yield make_finding("curvature-zero", [subject.name])
@@ -679,7 +677,7 @@ def check_precision(subject: AuditSubject) -> Findings:
             yield make_finding("overflow", effect="underflow", **values)
         elif error > LOST[dtype]:
             yield make_finding("precision-lost", **values)
-    subject.keep_check_data(rows)
+    subject.keep_table(rows)
 
 
 def _output_error_and_remark(

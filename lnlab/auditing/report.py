@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader
 
 import lnlab
-from lnlab.auditing.finding import CheckData, three_digits
+from lnlab.auditing.finding import CheckTable, three_digits
 
 if TYPE_CHECKING:
     from lnlab.auditing.audit import Audit
@@ -43,21 +43,23 @@ def write_page(audit: "Audit", path: Path) -> Path:
     return path
 
 
-def make_section(data: CheckData) -> dict[str, Any]:
+def make_section(data: CheckTable) -> dict[str, Any]:
     """Return the numbers behind one check as the template shows them.
 
     Each cell is its text and the length of its bar in per cent, 0 where it has none.
     """
     columns = list(dict.fromkeys(key for row in data.rows for key in row))
     bars, ends = bar_lengths_and_axis(
-        [row[data.curve] for row in data.rows] if data.curve else []
+        [row[data.curve_column] for row in data.rows] if data.curve_column else []
     )
     rows = [
-        [(format_value(row.get(c, "")), bar if c == data.curve else 0) for c in columns]
+        [(format_value(row.get(c, "")), bar if c == data.curve_column else 0) for c in columns]
         for row, bar in zip(data.rows, bars or [0] * len(data.rows), strict=True)
     ]
-    axis = f"Bars: {data.unit}, on a logarithmic axis {ends}." if data.curve else ""
-    return {"note": data.note, "axis": axis, "columns": columns, "rows": rows}
+    axis = (
+        f"Bars: {data.curve_unit}, on a logarithmic axis {ends}." if data.curve_column else ""
+    )
+    return {"note": data.table_note, "axis": axis, "columns": columns, "rows": rows}
 
 
 def format_value(value: Any) -> str:

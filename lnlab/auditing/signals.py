@@ -192,7 +192,7 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Finding
         return
     loss = float(F.cross_entropy(logits.float(), y))
     chance = math.log(classes)
-    subject.keep_check_data([{"loss": loss, "of a guess": chance, "classes": classes}])
+    subject.keep_table([{"loss": loss, "of a guess": chance, "classes": classes}])
     if loss > 2 * chance + 1:
         values = {"loss": three_digits(loss), "chance": three_digits(chance)}
         yield make_finding("over-confident", classes=classes, **values)
@@ -267,7 +267,7 @@ BLOCKS = 8
 def check_ignored_inputs(subject: AuditSubject) -> Findings:
     """Find parts of the input that no output depends on, and padding that is not left out."""
     share = _ignored_input_share(subject)
-    subject.keep_check_data([{"of the input without effect": share}])
+    subject.keep_table([{"of the input without effect": share}])
     if share > IGNORED:
         whole = "no output depends on it"
         part = f"nothing that is returned depends on {share:.0%} of it"
@@ -372,7 +372,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
         slope, expected = float(nonzero.loss_gradient @ v), (above - below) / 2 / step
         rows.append({"gradient": slope, "differences": expected})
         errors.append(abs(slope - expected) / max(abs(slope), abs(expected), 1e-6))
-    subject.keep_check_data(rows)
+    subject.keep_table(rows)
     if min(errors) > WRONG:
         yield make_finding("gradient-differs", error=f"{min(errors):.0%}")
 

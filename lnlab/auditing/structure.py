@@ -81,7 +81,7 @@ SILENT = 1e-3
 def check_normalizers(subject: AuditSubject) -> Findings:
     """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
-    subject.keep_check_data([_norm_row(norms) for norms in groups])
+    subject.keep_table([_norm_row(norms) for norms in groups])
     alone = [f for norms in groups for f in _promise_and_eps_findings(norms)]
     yield from _merge_findings(
         [*alone, *(f for norms in groups for f in _torch_difference_findings(norms))]
@@ -304,7 +304,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     )
     here = whole.keys() - other.parameters_without_effect(whole)
     norms = _next_norm_by_module(subject)
-    subject.keep_check_data(
+    subject.keep_table(
         [
             {"parameter": name, "without effect": n, "of": size}
             | {"in front of": norms.get(_owner_module_name(name), "")}
@@ -547,7 +547,7 @@ def check_dependent_examples(subject: AuditSubject) -> Findings:
     if not math.isfinite(changes[""]):
         raise CannotCheck("the outputs are not finite.")
     rows = [{"part": name, "change": changes[name]} for name in calls if name in changes]
-    subject.keep_check_data(rows)
+    subject.keep_table(rows)
     if subject.is_more_than_rounding(changes[""]):
         first = next(
             row["part"] for row in rows if subject.is_more_than_rounding(row["change"])
@@ -585,7 +585,7 @@ def check_dead_units(subject: AuditSubject) -> Findings:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
     values = {a.name: _count_values_per_unit(a) for a in reversed(activations)}
     dead = count_dead_units(activations)
-    subject.keep_check_data(
+    subject.keep_table(
         [
             {"where": name, "dead": n, "units": units, "examples": values[name]}
             for name, (n, units) in dead.items()
@@ -632,7 +632,7 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
     gap = relative_max_change(
         subject.outputs_and_activations("running").y, subject.outputs_and_activations("batch").y
     )
-    subject.keep_check_data(rows, f"evaluation differs by {gap:.2g}.")
+    subject.keep_table(rows, f"evaluation differs by {gap:.2g}.")
     least = min((row["values a unit"] for row in rows), default=0)
     few = [row["where"] for row in rows if row["values a unit"] < FEW_EXAMPLES]
     yield make_finding("statistics-of-few", few, least=least)

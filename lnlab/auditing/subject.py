@@ -32,7 +32,7 @@ from lnlab.analysis.module_copy import (
 )
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.random import normal
-from lnlab.auditing.finding import CannotCheck, CheckData
+from lnlab.auditing.finding import CannotCheck, CheckTable
 from lnlab.training.random_state import default_dtype
 
 # The inputs of one call, and the tensors in them.
@@ -517,7 +517,7 @@ class AuditSubject:
         dtype: the precision of the module.
         output: what the module returns for ``x``.
         is_single: whether ``x`` had no axis of examples, and was given one.
-        shown: the numbers behind the check that is running; see :meth:`keep_check_data`.
+        shown: the numbers behind the check that is running; see :meth:`keep_table`.
         cache: what several checks need and one has made.
 
     Raises:
@@ -539,7 +539,7 @@ class AuditSubject:
         self.module = deepcopy_module(self.original, share=True)
         self.dropout = turn_dropout_off(self.module)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
-        self.shown, self.cache = CheckData(), dict[str, Any]()
+        self.shown, self.cache = CheckTable(), dict[str, Any]()
         self.is_single, self._not_wide, self._traces = False, "", dict[Any, CallTrace]()
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
         self.dtype = next(floating, self.x.dtype)
@@ -572,11 +572,11 @@ class AuditSubject:
             if all(torch.allclose(one[0], plain) for one, plain in pairs):
                 self.x, self.output, self.is_single = self.x[None], output, True
 
-    def keep_check_data(
+    def keep_table(
         self, rows: Sequence[dict], note: str = "", curve: str = "", unit: str = ""
     ) -> None:
         """Keep the numbers behind the check that is running for the report."""
-        self.shown = CheckData(rows, note, curve, unit)
+        self.shown = CheckTable(rows, note, curve, unit)
 
     def loss(self, output: Any, y: Any) -> Tensor:
         """Return the user's loss, or the one that stands in."""

@@ -262,8 +262,8 @@ class SwapPlan(TextResult):
                 )
         return made
 
-    def summary(self) -> str:
-        """Return the number of parts and parameters, and by how much the outputs move."""
+    def one_line_summary(self) -> str:
+        """Return how many modules are replaced, and how parameters and outputs change."""
         before, after = self.parameter_counts
         change = self.output_change
         outputs = "" if change is None else f"; outputs move by {change:.2g}"
@@ -271,7 +271,7 @@ class SwapPlan(TextResult):
         return f"{parts} exchanged; parameters {before:,} → {after:,}{outputs}"
 
     def _lines_above_table(self) -> list[str]:
-        return [self.summary()]
+        return [self.one_line_summary()]
 
     def _table_rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("part", "old", "new", "kept", "lost", "fresh")]

@@ -151,13 +151,20 @@ def smallest_readable_width(spec: dict[str, Any]) -> int:
     margin = {"l": 80, "r": 80} | (layout.get("margin") or {})
     left = max(margin["l"], _longest_left_label_width(spec) + 30)
     notes = [note for note in layout.get("annotations", ()) if not is_footnote(note)]
-    over = [n["text"] for n in notes if n.get("xanchor") == "center" and n.get("text")]
-    under = [(axis.get("title") or {}).get("text") or "" for axis in axes]
-    along = [note.get("text", "") for note in notes if note.get("text") not in over]
-    column = max((20 + longest_line_width(text) for text in over + under), default=0)
-    longest = max(map(longest_line_width, along), default=0)
-    least = 420 if columns < 2 else min(760, 320 * columns)
+    over = [note for note in notes if note.get("xanchor") == "center" and note.get("text")]
+    along = [note for note in notes if note not in over]
+    under = [axis.get("title") or {} for axis in axes]
+    column = max((20 + _text_width(each) for each in [*over, *under]), default=0)
+    longest = max(map(_text_width, along), default=0)
+    # a phone has 350 pixels for a figure
+    least = 350 if columns < 2 else min(760, 320 * columns)
     return max(least, left + margin["r"] + max(columns * column, longest))
+
+
+def _text_width(note: dict[str, Any]) -> int:
+    """Return the width in pixels of an annotation or a title of an axis."""
+    size = (note.get("font") or {}).get("size") or 12
+    return round(longest_line_width(note.get("text") or "") * size / 12)
 
 
 def _longest_left_label_width(spec: dict[str, Any]) -> int:

@@ -78,10 +78,12 @@ def line_chart(
                 traces[-1].mode = "markers"
             figure.add_traces(traces, 1, column)
     if mark:
+        ends = [at for curve_x, _ in every for at in (np.min(curve_x), np.max(curve_x))]
+        side = "left" if mark[0] > (min(ends) + max(ends)) / 2 else "right"
         figure.add_vline(
             mark[0], line={"color": GREY, "width": 1.5, "dash": "dot"}, row="all", col="all",
             annotation={"text": escape(mark[1]), "font": {"color": "#4B5563"}},
-            annotation_position="top right",
+            annotation_position=f"top {side}",
         )  # fmt: skip
     name_groups_once_in_legend(figure)
     figure.update_layout(template=TEMPLATE, height=430, legend={"y": 1.09}, margin={"t": 75})
@@ -151,7 +153,7 @@ def paired_differences(
             name = name.replace(f"{end} ", f"{end}<br>", 1)
         color = INK if low > 0 or high < 0 else GREY
         figure.add_scatter(
-            x=[low, high], y=[name, name], mode="lines", opacity=0.45,
+            x=[low, high], y=[name, name], mode="lines", opacity=0.45 if color == INK else 0.7,
             line={"color": color, "width": 9},
             hovertemplate=f"interval: {low:.3g} to {high:.3g}<extra></extra>",
         )  # fmt: skip

@@ -69,9 +69,7 @@ def linear_axis(values: Iterable[Any]) -> dict[str, Any]:
     Left alone, plotly has an epoch 1.5.
     """
     numbers = np.concatenate([np.ravel(each) for each in values] or [np.zeros(1)]).astype(float)
-    few = (
-        numbers.size > 0 and 1 <= np.ptp(numbers) <= 6 and (numbers == np.round(numbers)).all()
-    )
+    few = numbers.any() and np.ptp(numbers) <= 6 and (numbers == np.round(numbers)).all()
     return {"type": "linear"} | ({"dtick": 1} if few else {})
 
 
@@ -184,7 +182,7 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     for name in sorted(others, key=lambda name: not variant_base_name(name)):  # variants first
         known = variant_base_name(name)
         bases = [NAMED[known]] if known else OTHERS
-        tones = [nth_shade(color, step) for step in range(len(SHADES)) for color in bases]
+        tones = [shade_or_tint(color, step) for step in range(len(SHADES)) for color in bases]
         colors[name] = min(tones, key=[*colors.values()].count)  # the first that is free
     return {name: {"color": colors[name], "dash": "solid", "width": 2.5} for name in names}
 
@@ -196,7 +194,7 @@ GREYS = (0.0, 0.4, 0.65, 0.2)
 """The shades of black: fractions of the way to white."""
 
 
-def nth_shade(color: str, n: int) -> str:
+def shade_or_tint(color: str, n: int) -> str:
     """Return one of the :data:`SHADES` of a colour #rrggbb, the first of which it is itself."""
     way = (GREYS if color == BLACK else SHADES)[n]
     end = 255 if way > 0 else 0

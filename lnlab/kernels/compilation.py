@@ -58,12 +58,14 @@ class KernelLibrary(NamedTuple):
     purpose: str  # what it computes, in words
     problem: type[ctypes.Structure]  # the argument of its functions
     # the folder of its sources, besides :data:`SOURCES`; None: only there
-    folder: Path | None = None
+    own_source_folder: Path | None = None
 
     @property
     def source_folders(self) -> list[Path]:
         """The folders of its sources, the one with NAME.cpp first."""
-        return [SOURCES] if self.folder is None else [self.folder, SOURCES]
+        return (
+            [SOURCES] if self.own_source_folder is None else [self.own_source_folder, SOURCES]
+        )
 
 
 RECURRENCE = KernelLibrary("recurrence", "recurrent layers", Problem)

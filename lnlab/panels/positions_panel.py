@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from lnlab.analysis.feature_maps import MapStatistics, border_contrast, standardized_unit_means
+from lnlab.analysis.feature_maps import (
+    PositionStatistics,
+    border_contrast,
+    standardized_unit_means,
+)
 from lnlab.figures.style import (
     QUIET,
     SIZES,
     annotation_above,
+    axis_name_suffix,
     base_layout,
     escape,
     format_number,
@@ -57,13 +62,14 @@ class PositionsPanelSettings:
 
 
 def positions(
-    map_statistics: Mapping[tuple[str, str, str], Mapping[str, MapStatistics]], **settings: Any
+    map_statistics: Mapping[tuple[str, str, str], Mapping[str, PositionStatistics]],
+    **settings: Any,
 ) -> Panel:
     """Return the panel of units by their position in a map.
 
     Args:
-        measured: of :func:`lnlab.analysis.feature_maps.map_statistics`, by (arm, padding, time)
-            and by layer: every combination of them.
+        map_statistics: results of :func:`lnlab.analysis.feature_maps.map_statistics`, by
+            (norm, padding, training stage) and by layer, for every combination of these.
         settings: initial fields of :class:`PositionsPanelSettings`; Reset restores them.
 
     Raises:
@@ -127,7 +133,7 @@ def positions_figure(
 
     Args:
         maps: (height, width) by name; at most three.
-        largest: the value at which the colours of each end.
+        color_maxima: for each map, the value at the upper end of its colour scale.
     """
     return go.Figure(maps_figure_dict(maps, color_maxima))
 
@@ -136,7 +142,7 @@ def maps_figure_dict(
     maps: Mapping[str, np.ndarray], color_maxima: Mapping[str, float]
 ) -> Figure:
     """Return the figure of maps as plain data; a map alone is no wider than one of three."""
-    data, notes, layout = [], [], base_layout(346, 20, 50, 60, 20)
+    data, notes, layout = [], [], base_layout(280, 20, 50, 60, 20)
     for slot, (name, values) in enumerate(maps.items()):
         left, right = side_by_side_domains(SLOTS, 0.09)[slot]
         height, width = np.shape(values)
@@ -148,6 +154,9 @@ def maps_figure_dict(
         words = fill(escape(name), LETTERS).replace("\n", "<br>")
         notes.append(annotation_above(words, (left + right) / 2, 8, "center", {}))
         x = {"domain": [left, right], "range": [-0.5, width - 0.5]}
-        y = {"range": [height - 0.5, -0.5]}  # the first row on top
+        square = {"scaleanchor": f"x{axis_name_suffix(slot)}", "constrain": "domain"}
+        # the first row is on top
+        y = {"range": [height - 0.5, -0.5], "constraintoward": "top"} | square
         layout |= subplot_axes(slot, QUIET | x, QUIET | y)
-    return {"data": data, "layout": layout | {"annotations": notes}}
+    # narrower, the maps would be much lower than their colour bars
+    return {"data": data, "layout": layout | {"annotations": notes, "meta": {"width": 640}}}

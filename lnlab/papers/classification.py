@@ -68,7 +68,7 @@ class Classification(training.Experiment):
         """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
         return cross_entropy(output, y)
 
-    def eval_points(self, updates_per_epoch: int) -> set[int]:
+    def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return 0, log-spaced updates of the first epoch, and then every half epoch."""
         first = {round(updates_per_epoch * 2.0**-k) for k in range(8)}
         halves = 2 * self.num_updates(updates_per_epoch) // updates_per_epoch

@@ -262,13 +262,13 @@ class Experiment(Classification):
                 layer.norm.initialize_from_weights(layer.W)
         return self.fuse(net)
 
-    def eval_points(self, updates_per_epoch: int) -> set[int]:
+    def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return 0 and the last update of every epoch."""
         return self.every_n_updates(updates_per_epoch, updates_per_epoch)
 
-    def log_points(self, updates_per_epoch: int) -> set[int]:
+    def light_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return log-spaced updates of the first epoch, and then every half epoch."""
-        return super().eval_points(updates_per_epoch)
+        return super().full_evaluation_updates(updates_per_epoch)
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL

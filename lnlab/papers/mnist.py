@@ -124,9 +124,9 @@ class Experiment(Classification):
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return OPTIMIZERS[self.solver](parameters, lr=self.learning_rate)
 
-    def eval_points(self, updates_per_epoch: int) -> set[int]:
+    def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return those of every classification, and every ``eval_every`` updates."""
-        points = super().eval_points(updates_per_epoch)
+        points = super().full_evaluation_updates(updates_per_epoch)
         further = (
             self.every_n_updates(self.eval_every, updates_per_epoch)
             if self.eval_every

@@ -381,11 +381,11 @@ class Experiment(metaclass=CallableWithPreset):
 
     # what is measured, and when
 
-    def eval_points(self, updates_per_epoch: int) -> Collection[int]:
+    def full_evaluation_updates(self, updates_per_epoch: int) -> Collection[int]:
         """Return updates after which all is measured; the last update always is one of them."""
         return self.every_n_updates(self.eval_every or updates_per_epoch, updates_per_epoch)
 
-    def log_points(self, updates_per_epoch: int) -> Collection[int]:
+    def light_evaluation_updates(self, updates_per_epoch: int) -> Collection[int]:
         """Return further updates, after which only what costs little is measured."""
         return ()
 
@@ -430,8 +430,12 @@ def collate_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def plan_evaluations(experiment: Experiment, updates_per_epoch: int) -> dict[int, Evaluation]:
     """Return the updates after which an experiment is evaluated, and how."""
     last = experiment.num_updates(updates_per_epoch)
-    points = dict.fromkeys(experiment.log_points(updates_per_epoch), Evaluation.LIGHT)
-    points |= dict.fromkeys(experiment.eval_points(updates_per_epoch), Evaluation.FULL)
+    points = dict.fromkeys(
+        experiment.light_evaluation_updates(updates_per_epoch), Evaluation.LIGHT
+    )
+    points |= dict.fromkeys(
+        experiment.full_evaluation_updates(updates_per_epoch), Evaluation.FULL
+    )
     if 0 in points:
         points[0] = Evaluation.INITIAL
     return {n: points[n] for n in points if n < last} | {last: Evaluation.FINAL}

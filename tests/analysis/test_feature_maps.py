@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.analysis.feature_maps import (
-    MapStatistics,
+    PositionStatistics,
     border_contrast,
     map_statistics,
     unit_contributions,
@@ -76,11 +76,11 @@ def test_border_and_middle_are_told_apart():
     middle[3:9, 3:9] = True
     for part, m, d in ((ring, 1.0, 2.0), (middle, 4.0, 1.0)):
         on[:, part], mean[:, part], deviation[:, part] = torch.rand(2, int(part.sum())), m, d
-    found = border_contrast(MapStatistics(on, mean, deviation))
+    found = border_contrast(PositionStatistics(on, mean, deviation))
     fractions = float(on[:, ring].mean()), float(on[:, middle].mean())
     assert found == pytest.approx((*fractions, 3 / ((4 + 1) / 2) ** 0.5))
     with pytest.raises(ValueError, match="a map of 3 x 8 has no middle"):
-        border_contrast(MapStatistics(*torch.ones(3, 2, 3, 8)))
+        border_contrast(PositionStatistics(*torch.ones(3, 2, 3, 8)))
 
 
 def test_shares_are_what_leaving_out_a_unit_costs_where_the_loss_is_linear():

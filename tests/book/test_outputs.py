@@ -101,7 +101,7 @@ def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
     two = {"xaxis": {"domain": [0, 0.4]}, "xaxis2": {"domain": [0.6, 1]}}
     with_title = {"title": {"text": "x" * 60}}
     for layout, least in (
-        ({"xaxis": {}, "annotations": [{"text": "<b>seeds</b>"}]}, 420),
+        ({"xaxis": {}, "annotations": [{"text": "<b>seeds</b>"}]}, 350),
         ({"margin": margin, "annotations": [{"text": "x" * 100 + "<br>y"}]}, 80 + 650),
         ({"meta": {"width": 860}}, 860),
         (two, 640),

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lnlab.analysis.feature_maps import MapStatistics
+from lnlab.analysis.feature_maps import PositionStatistics
 from lnlab.papers import EXPERIMENTS
 from lnlab.papers.attentive_reader.data import Question
 from lnlab.papers.las.recordings import Utterance, recording_from_samples
@@ -67,7 +67,7 @@ def feature_maps() -> dict[tuple[str, str, str], Any]:
     drawn = torch.Generator().manual_seed(0)
 
     def maps(side: int) -> Any:
-        return MapStatistics(*torch.rand(3, 2, side, side, generator=drawn).double())
+        return PositionStatistics(*torch.rand(3, 2, side, side, generator=drawn).double())
 
     return {
         (arm, padding, time): {"first": maps(8), "second": maps(4)}

@@ -42,7 +42,7 @@ class Tiny(Experiment):
     def optimizer(self, parameters):
         return torch.optim.Adam(parameters, lr=self.learning_rate)
 
-    def eval_points(self, updates_per_epoch):
+    def full_evaluation_updates(self, updates_per_epoch):
         return {0, 1, updates_per_epoch}
 
     def evaluate(self, model, dataset, evaluation=Evaluation.FINAL):

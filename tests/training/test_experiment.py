@@ -94,10 +94,10 @@ def test_it_is_evaluated_lightly_and_fully_and_for_its_length(tmp_path):
     kinds = []
 
     class Light(Tiny):
-        def log_points(self, updates_per_epoch):
+        def light_evaluation_updates(self, updates_per_epoch):
             return range(0, 99, 5)
 
-        def eval_points(self, updates_per_epoch):
+        def full_evaluation_updates(self, updates_per_epoch):
             return {0, updates_per_epoch}
 
         def evaluate(self, model, dataset, evaluation=Evaluation.FINAL):

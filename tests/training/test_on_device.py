@@ -26,8 +26,8 @@ def test_an_update_reads_nothing_from_the_device(name, tmp_path, device, monkeyp
     experiment = EXPERIMENTS[name].budget("smoke", updates=3, seeds=(0,))
     best = {experiment.best_metric: [0.0]} if experiment.best_metric else {}
     monkeypatch.setattr(type(experiment), "evaluate", lambda *_: best)
-    monkeypatch.setattr(type(experiment), "eval_points", lambda *_: {0})
-    monkeypatch.setattr(type(experiment), "log_points", lambda *_: ())
+    monkeypatch.setattr(type(experiment), "full_evaluation_updates", lambda *_: {0})
+    monkeypatch.setattr(type(experiment), "light_evaluation_updates", lambda *_: ())
     steps = train_steps(experiment, root=tmp_path, device=device, save_every=math.inf)
     next(steps)
     waited.clear()

@@ -72,10 +72,10 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
             chances = dict(zip(question.candidates, map(float, probabilities), strict=False))
             best = max(chances, key=lambda candidate: chances[candidate])
             answer, chance = question.answer, f"{chances[best]:.0%}"
-            right = f"right answer: {answer}, {chances[answer]:.0%}"
+            right = f"right answer: {escape(answer)}, {chances[answer]:.0%}"
             right = "right" if best == answer else right
             wrong = f"error on all validation questions: {row.valid_error:.0%}"
-            text = f"answers {best} with probability {chance} ({right}); {wrong}"
+            text = f"answers {escape(best)} with probability {chance} ({right})<br>{wrong}"
             alpha = pictures[name][int(row["update"])][f"attention {settings.question}"]
             attentions[name] = alpha.astype(float), text
             answers.append(f"{name}: {best} ({chance})")
@@ -119,13 +119,14 @@ def reading_figure(
     inks = np.resize(INKS, len(question.candidates))
     colours = dict(zip(question.candidates, inks, strict=True))
     rows = int(lines[-1]) + 1
-    block = LINE * rows + 34  # pixels of a reader: its lines, and what is above them
+    block = LINE * rows + 54  # pixels of a reader: its lines, and two above them
     pixels = block * max(1, len(attentions))
     notes, data = [text_annotation(f"<b>{escape(question.query)}</b>", 0, 1.0, 26)], []
     layout = base_layout(pixels + 60, 12, 12, 50, 10)
     for slot, (name, (alpha, above)) in enumerate(attentions.items()):
-        top = 1 - (block * slot + 30) / pixels
-        notes.append(text_annotation(f"<b>{escape(name)}</b>  {escape(above)}", 0, top, 2))
+        top = 1 - (block * slot + 50) / pixels
+        note = text_annotation(f"<b>{escape(name)}</b>  {above}", 0, top, 2)
+        notes.append(note | {"align": "left"})
         cells = np.full((rows, LETTERS), np.nan)
         for word, line, begin, weight in zip(words, lines, begins, alpha, strict=True):
             cells[line, begin : begin + len(word)] = weight

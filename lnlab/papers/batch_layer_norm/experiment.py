@@ -137,7 +137,7 @@ class BatchLayerNormExperiment(training.Experiment):
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return Adam(parameters, lr=self.learning_rate, eps=1e-8, fused=True)
 
-    def eval_points(self, updates_per_epoch: int) -> set[int]:
+    def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return the last update of each epoch; as in the authors' code, not 0."""
         return self.every_n_updates(updates_per_epoch, updates_per_epoch) - {0}
 

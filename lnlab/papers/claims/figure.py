@@ -21,7 +21,7 @@ COLORS = {
     SUPPORTED: GREEN, CONTRADICTED: VERMILLION, MIXED: ORANGE, NO_DIFFERENCE: BLUE,
     INCONCLUSIVE: GREY, NOT_TESTED: GREY,
 }  # fmt: skip
-ROW, LETTERS, PALE = 38, 56, 0.45
+ROW, LETTERS, PALE = 50, 68, 0.6
 
 
 def effects_figure(records: Sequence[Record]) -> go.Figure:
@@ -58,8 +58,13 @@ def effects_figure(records: Sequence[Record]) -> go.Figure:
     title = "effect / smallest effect that matters<br>← the other way   as claimed →"
     figure.update_xaxes(title_text=title, range=[-MOST - 0.3, MOST + 0.3], side="top")
     order = [names[one["id"]] for one in shown]
-    figure.update_yaxes(categoryorder="array", categoryarray=order[::-1], ticks="")
-    return figure.update_layout(height=170 + ROW * len(shown))
+    figure.update_yaxes(
+        categoryorder="array", categoryarray=order[::-1], ticks="", tickfont={"size": 12},
+        range=[-0.7, len(shown) - 0.3],
+    )  # fmt: skip
+    # the axis title stands on top: the legend goes above it, to the edge of the figure
+    legend = {"yref": "container", "y": 1, "yanchor": "top"}
+    return figure.update_layout(height=190 + ROW * len(shown), margin={"t": 130}, legend=legend)
 
 
 def _clip_to_axis_range(coordinates: Sequence[float]) -> list[float]:

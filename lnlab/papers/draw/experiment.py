@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import Images, load
 from lnlab.papers.draw.evaluate import bound_metrics_and_pictures
-from lnlab.papers.draw.kernels import fuse_draw
+from lnlab.papers.draw.kernels import fused_copy_of_draw
 from lnlab.papers.draw.model import ARMS, DRAW, INITIALISATIONS, MISTAKES
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import LossPerSeed
@@ -61,19 +61,19 @@ class Experiment(training.Experiment):
         height, width = dataset.shape
         with seed_temporarily(seed):
             net = DRAW(self, (height, width))
-        return fuse_draw(net) if self.fused else net
+        return fused_copy_of_draw(net) if self.fused else net
 
     def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> LossPerSeed:
         """Return the bound in nats per image: terms (S, B) of canvas and KL to (S,)."""
         canvas, kl = output
         return (canvas + kl).mean(-1)
 
-    def eval_points(self, updates_per_epoch: int) -> set[int]:
+    def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return ``drawings`` updates, each twice the one before; drawings are saved then."""
         last = self.num_updates(updates_per_epoch)
         return {round(last / 2**k) for k in range(1, self.drawings + 1)} - {0}
 
-    def log_points(self, updates_per_epoch: int) -> set[int]:
+    def light_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return every ``eval_every`` updates, at which the bound is measured."""
         return self.every_n_updates(self.eval_every, updates_per_epoch)
 

@@ -20,7 +20,7 @@ from lnlab.kernels.compiled_loop import (
 from lnlab.kernels.fused_cells import fused_cell, has_hooks, is_exactly
 from lnlab.nn import Linear
 from lnlab.papers.draw.model import DRAW, WINDOW, Drawing, window_from_linear_outputs
-from lnlab.papers.models import fuse_with_compiled_loop
+from lnlab.papers.models import fused_copy_with_compiled_loop
 
 
 class DrawProblem(ctypes.Structure):
@@ -160,6 +160,6 @@ class FusedDRAW(DRAW):
         return self.q, self.reader, self.writer
 
 
-def fuse_draw(net: DRAW) -> DRAW:
+def fused_copy_of_draw(net: DRAW) -> DRAW:
     """Return ``net`` again, with its tensors: fused, and its loop compiled."""
-    return fuse_with_compiled_loop(net, DRAW, FusedDRAW)
+    return fused_copy_with_compiled_loop(net, DRAW, FusedDRAW)

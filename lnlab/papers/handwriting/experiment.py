@@ -12,7 +12,7 @@ from lnlab.nn import CELL_INITS
 from lnlab.nn.padding import length_mask
 from lnlab.papers.handwriting.data import Alphabet, HandwritingDataset
 from lnlab.papers.handwriting.evaluate import likelihood_metrics_and_written_text
-from lnlab.papers.handwriting.kernels import fuse_handwriting
+from lnlab.papers.handwriting.kernels import fused_copy_of_handwriting_net
 from lnlab.papers.handwriting.model import (
     ARMS,
     EncodedLines,
@@ -90,7 +90,7 @@ class Experiment(training.Experiment):
         )
         with seed_temporarily(seed):
             net = self.make_net(dataset.alphabet, pace)
-        return fuse_handwriting(net) if self.fused else net
+        return fused_copy_of_handwriting_net(net) if self.fused else net
 
     def make_net(self, alphabet: Alphabet, pace: CharactersPerPoint) -> HandwritingNet:
         """Return the reference network; ``pace`` is in characters a point at the start."""

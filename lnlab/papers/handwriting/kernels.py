@@ -19,7 +19,7 @@ from lnlab.kernels.compiled_loop import (
 )
 from lnlab.kernels.fused_cells import CellKind, fused_cell, has_hooks, is_exactly
 from lnlab.papers.handwriting.model import HandwritingNet, WindowSequence, WriterState
-from lnlab.papers.models import fuse_with_compiled_loop
+from lnlab.papers.models import fused_copy_with_compiled_loop
 
 
 class WriteProblem(ctypes.Structure):
@@ -149,6 +149,6 @@ class FusedHandwriting(HandwritingNet):
         ]
 
 
-def fuse_handwriting(net: HandwritingNet) -> HandwritingNet:
+def fused_copy_of_handwriting_net(net: HandwritingNet) -> HandwritingNet:
     """Return ``net`` again, with its tensors: fused, and its loop compiled."""
-    return fuse_with_compiled_loop(net, HandwritingNet, FusedHandwriting)
+    return fused_copy_with_compiled_loop(net, HandwritingNet, FusedHandwriting)

@@ -45,7 +45,7 @@ BIASES = (0.0, 0.5, 1.0, 2.0, 5.0)
 LONGEST = 40
 """The largest number of characters of a text."""
 HEIGHT = 270
-"""The height in pixels of a network's handwriting and of the window below it."""
+"""The heights in pixels of a network's handwriting and of the plot of attention below it."""
 POINTS = {
     "text": "points of the pen, in the order of writing",
     "standoff": 6,

@@ -107,11 +107,11 @@ class Experiment(training.Experiment):
         """Return the summed nats of both neighbours of each model (S,), from (S, 2)."""
         return output.sum(-1)
 
-    def eval_points(self, updates_per_epoch: int) -> set[int]:
+    def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """After every ``downstream_every`` updates."""
         return self.every_n_updates(self.downstream_every, updates_per_epoch)
 
-    def log_points(self, updates_per_epoch: int) -> set[int]:
+    def light_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """After every ``eval_every`` updates."""
         return self.every_n_updates(self.eval_every, updates_per_epoch)
 

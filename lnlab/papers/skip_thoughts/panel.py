@@ -267,7 +267,7 @@ def thoughts_figure(
                 "scatter", f"path {slot}", above, x=points[order, 0], y=points[order, 1],
                 text=[str(k + 1) for k in range(len(order))], mode="lines+markers+text",
                 line={"color": BLUE, "width": 1.5}, marker={"color": BLUE, "size": 7},
-                textposition="top center", textfont={"size": 11, "color": BLUE},
+                textposition="top right", textfont={"size": 11, "color": BLUE},
                 customdata=[every[index] for index in order],
                 hovertemplate="%{customdata}<extra></extra>",
             ),

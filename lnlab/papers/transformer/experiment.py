@@ -112,7 +112,7 @@ class Experiment(training.Experiment):
     def schedule(self, progress: float) -> float:
         return min(1.0, progress / self.warmup) if self.warmup else 1.0
 
-    def eval_points(self, updates_per_epoch: int) -> set[int]:
+    def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return 0, and five updates at equal distances to the last."""
         last = self.num_updates(updates_per_epoch)
         return {round(last * fifth / 5) for fifth in range(6)}
