@@ -3,12 +3,14 @@
 import ast
 import logging
 import re
+import tomllib
 from pathlib import Path
 
 import griffe
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "api.md"
+RULES = ROOT / "lnlab" / "auditing" / "rules.toml"
 
 NAMES = {
     "lnlab": (),
@@ -49,7 +51,8 @@ page is made from the docstrings (`make docs`), and its examples are run as test
 Every result of an analysis has `.to_frame()` (a pandas table), `.plot()` (a plotly figure, with
 `.show()` in a script) and `.save(path)` for a `.html`, `.csv` or `.json` file. A page needs
 `plotly.min.js` (4.8 MB), which is written beside it once for all pages of the folder; that of
-an audit needs nothing.
+an audit needs nothing. Functions of `lnlab.figures` return plotly figures: `figure.show()`,
+`figure.write_html(path)`. The result of a training is a `Run`; see `lnlab.training.Experiment`.
 """
 
 SETUP = {
@@ -218,6 +221,22 @@ def describe(package: griffe.Module, section: str, name: str) -> str:
     return "\n\n".join([*parts, *examples])
 
 
+def rules() -> str:
+    """Return a table of the rules that an audit checks."""
+    lines = ["| id | name | check | severity | what is found |", "|---|---|---|---|---|"]
+    for name, rule in tomllib.loads(RULES.read_text()).items():
+        message = re.sub(r"\{[^}]+\}", "…", rule.get("message") or rule["meaning"]).replace(
+            "|", "\\|"
+        )
+        cells = rule["id"], name, rule["check"], rule["severity"], message
+        lines.append(f"| {' | '.join(cells)} |")
+    text = (
+        "`only` and `skip` of `lnlab.audit` take ids, names and checks. "
+        "`lnlab audit --explain ID` says what a rule means and what to do."
+    )
+    return "\n\n".join(["## The rules of the audit", text, "\n".join(lines)])
+
+
 def page() -> str:
     """Return the page."""
     package, index, parts = load(), [], []
@@ -230,7 +249,8 @@ def page() -> str:
         index.append(f"- **{TITLES[section]}**: {', '.join(links)}")
         parts.append(f"## {TITLES[section]}")
         parts += [describe(package, section, name) for name in names]
-    text = "\n\n".join([INTRO, "\n".join(index), *parts])
+    index.append("- [The rules of the audit](#the-rules-of-the-audit)")
+    text = "\n\n".join([INTRO, "\n".join(index), *parts, rules()])
     return re.sub(r"\n{3,}", "\n\n", text) + "\n"
 
 

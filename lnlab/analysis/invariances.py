@@ -560,6 +560,11 @@ def check_invariances(
     statistics that are "recomputed" after the transformation. The model and the random state do
     not change; hooks of the model are not called.
 
+    The result certifies by numbers, for this x, and proves nothing. One weight is transformed
+    at a time. An invariance is "exact" if the output changes by rounding only, "approximate" if
+    it also changes by a little because of eps, below some delta (the knee), and "broken"
+    otherwise. "Inside" has the grade of the pre-activations and of the outputs of normalizers.
+
     Args:
         model: called as ``model(x)``.
         x: its input, examples along the first axis.
@@ -586,7 +591,8 @@ def check_invariances(
             different outputs for the same input; if a weight or column does not exist.
 
     Examples:
-        >>> invariances = lnlab.check_invariances(net, x)
+        >>> layer = nn.Sequential(nn.Linear(8, 16, bias=False), nn.LayerNorm(16))
+        >>> invariances = lnlab.check_invariances(layer, x)
         >>> print(invariances)
         >>> invariances.save("invariances.csv")
     """

@@ -102,7 +102,7 @@ def loss_landscape(
     """Return the loss on a plane, or on a line, through the parameters of ``model``.
 
     Args:
-        model, x, y, loss_fn: as for :class:`.Objective`; or an Objective as ``model`` alone.
+        model, x, y, loss_fn: as for :class:`Objective`; or an Objective as ``model`` alone.
         directions: the directions (2, P) that span the plane, or (1, P) for a line; None draws
             two random ones and normalizes each filter to the norm of the model's (Li et al.,
             2018).
@@ -116,15 +116,22 @@ def loss_landscape(
 
     Examples:
         >>> landscape = lnlab.loss_landscape(net, x, y, F.cross_entropy, points=9)
-        >>> landscape.plot()
+        >>> landscape.plot().show()
         >>> landscape.save("landscape.html")
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    at = torch.linspace(-extent, extent, points, dtype=torch.float64)
+    at = _centred_grid(extent, points)
     if directions is not None:
         return evaluate_grid(objective, directions, [at] * len(directions), progress=progress)
     random = random_directions(objective, 2, seed=seed)
     return replace(evaluate_grid(objective, random, [at, at], progress=progress), seed=seed)
+
+
+def _centred_grid(extent: float, points: int) -> Tensor:
+    """Return points from -extent to extent; if their number is odd, the middle is 0."""
+    # torch.linspace misses 0 by a rounding
+    steps = torch.arange(1 - points, points, 2, dtype=torch.float64)
+    return extent * steps / max(1, points - 1)
 
 
 def losses_on_random_lines(
@@ -145,7 +152,7 @@ def losses_on_random_lines(
     Arguments as in :func:`loss_landscape`.
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    at = torch.linspace(-extent, extent, points, dtype=torch.float64)
+    at = _centred_grid(extent, points)
     return [
         replace(evaluate_grid(objective, direction[None], [at], progress=progress), seed=seed)
         for direction in random_directions(objective, count, seed=seed)

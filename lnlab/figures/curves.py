@@ -60,6 +60,8 @@ def line_chart(
         >>> curves = {"none": (steps, 1 / steps), "layer": (steps, losses)}
         >>> lnlab.figures.line_chart({"": curves}, x="updates", y="loss", made_on="3 seeds")
     """
+    if not all(isinstance(panel, Mapping) for panel in panels.values()):
+        raise TypeError("panels is no dictionary of dictionaries: {title: {name: (x, y)}}.")
     titles = [escape(title) for title in panels]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
     every = [curve for panel in panels.values() for curve in panel.values()]
@@ -78,8 +80,8 @@ def line_chart(
                 traces[-1].mode = "markers"
             figure.add_traces(traces, 1, column)
     if mark:
-        ends = [at for curve_x, _ in every for at in (np.min(curve_x), np.max(curve_x))]
-        side = "left" if mark[0] > (min(ends) + max(ends)) / 2 else "right"
+        places = np.concatenate([np.ravel(np.asarray(at)) for at, _ in every])
+        side = "left" if mark[0] > (places.min() + places.max()) / 2 else "right"
         figure.add_vline(
             mark[0], line={"color": GREY, "width": 1.5, "dash": "dot"}, row="all", col="all",
             annotation={"text": escape(mark[1]), "font": {"color": "#4B5563"}},

@@ -165,6 +165,22 @@ class Experiment(metaclass=CallableWithPreset):
     All seeds are trained at once. Each experiment is a subclass, a frozen dataclass whose
     defaults are the settings of the paper; :func:`setting` restricts the values of a field.
 
+    - ``Experiment.budget(name, **changes)`` returns the experiment with the settings of a
+      budget: "smoke" (seconds, only to see that it runs), "notebook" or "paper".
+      ``Experiment(preset=name)`` does the same.
+    - ``Experiment.arms(budget, field, values, **changes)`` returns a dictionary of experiments
+      that differ in one field, such as "norm", by the value of the field.
+
+    The experiments are ``lnlab.papers.NAME.Experiment`` for the names mnist, sequential_digits,
+    convolutions, order_embeddings, attentive_reader, skip_thoughts, draw, handwriting, las and
+    transformer, and ``lnlab.papers.batch_layer_norm.ImageExperiment`` and ``ReviewExperiment``.
+    ``lnlab train NAME --help`` lists the fields of one and their values. With
+    ``data="embedded"``, the default, it trains on the small data that come with lnlab: mnist,
+    for example, on 8 x 8 digits. Name the data with ``dataset().name``.
+
+    A run has a table ``run.metrics()`` with one row per evaluation and seed; its columns are
+    update, epoch, seconds, cpu_seconds, seed, loss, and what the experiment measures.
+
     Attributes:
         name: the name of the experiment; its runs are kept under it.
         lower_is_better: the metrics that every finished run has and of which less is better.
@@ -177,8 +193,14 @@ class Experiment(metaclass=CallableWithPreset):
 
     Examples:
         >>> Mnist = lnlab.papers.mnist.Experiment
-        >>> experiment = Mnist.budget("smoke", norm="layer", seeds=(0,))
-        >>> arms = Mnist.arms("smoke", "norm", ("layer", "batch"))
+        >>> arms = Mnist.arms("smoke", "norm", ("layer", "batch"), epochs=2)
+        >>> curves = {}
+        >>> for name, experiment in arms.items():
+        ...     table = lnlab.train(experiment, root="runs").metrics()
+        ...     losses = table.pivot(index="seed", columns="update", values="test_nll")
+        ...     curves[name] = losses.columns, losses.to_numpy()
+        >>> figure = lnlab.figures.line_chart({"": curves}, x="updates", y="test loss (nats)")
+        >>> figure.write_html("curves.html")
     """
 
     norm: str = "layer"

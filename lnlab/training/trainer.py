@@ -328,6 +328,11 @@ def train(experiment: Experiment, label: str = "", **settings: Any) -> Run:
         >>> run = lnlab.train(experiment, root="runs")
         >>> print(run.metrics())
     """
+    if not isinstance(experiment, Experiment):
+        raise TypeError(
+            f"experiment is {experiment!r}: give an experiment, such as "
+            "lnlab.papers.mnist.Experiment(preset='smoke'), or one of the values of its arms()."
+        )
     run: Any = None
 
     def finish() -> Generator[Step, None, None]:
