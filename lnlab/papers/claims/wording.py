@@ -309,7 +309,7 @@ def explain_decision(
     if decision.num_pairs < PAIRS:
         pairs = f"{decision.num_pairs} {comparison.pair_unit_name}"
         return f"there are {pairs}, and a word needs {PAIRS}"
-    where = {SUPPORTED: "all", CONTRADICTED: "no"}.get(word, "a part, but not all,")
+    where = {SUPPORTED: "all", CONTRADICTED: "no part"}.get(word, "a part, but not all,")
     if comparison.claimed_relation == "equal":
         return f"{where} of the 95 % interval counts as equal"
     if comparison.claimed_relation == "not more":
