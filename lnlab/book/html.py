@@ -325,13 +325,13 @@ class Chapter:
 
     @property
     def nonempty_run_parameters(self) -> list[tuple[str, Any]]:
-        """The parameters of the run, without the panel's and those that are empty: but for
-        seeds and data, which the budget has then."""
+        """The parameters of the run that are not empty; seeds and data always, as the budget
+        sets them then."""
         of_budget = ("seeds", "data")
         return [
             (name, value)
             for name, value in self.run_parameters.items()
-            if name != "panel" and (name in of_budget or value not in ("", [], {}, None))
+            if name in of_budget or value not in ("", [], {}, None)
         ]
 
 

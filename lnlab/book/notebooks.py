@@ -102,7 +102,8 @@ def select_parameters_per_notebook(
     for name in wanted:
         if not any(name in defaults for defaults in known.values()):
             existing = "\n".join(f"  {path.stem}: {', '.join(known[path])}" for path in paths)
-            raise ValueError(f"No notebook has a parameter {name!r}. There are:\n{existing}")
+            chosen = "this notebook" if len(paths) == 1 else "these notebooks"
+            raise ValueError(f"There is no parameter {name!r} in {chosen}:\n{existing}")
     return {path: {k: v for k, v in wanted.items() if k in known[path]} for path in paths}
 
 

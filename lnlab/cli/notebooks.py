@@ -121,6 +121,9 @@ def run_and_publish(
     finally:
         for one, handler in handlers.items():
             signal.signal(one, handler)
+    for outcome in outcomes:
+        if outcome.error and (out / f"{outcome.name}.html").exists():
+            click.echo(f"not replaced: {outcome.name}.html of an earlier run")
     click.echo(f"pages: {index}")
     for name in embedded:
         click.echo(f"in one file: {out / 'handout' / name}.html")

@@ -104,7 +104,7 @@ function sentence(state, name, /** @type {Measured} */ before, /** @type {Measur
   if (name === "weights" && !neutral) {
     const factor = value ** (state.optimizer === "sgd" ? 2 : 1);
     const way = factor > 1 ? `${digits(factor)} times lower` : `${digits(1 / factor)} times higher`;
-    parts.push(`where the layer is normalized, its effective learning rate is ${way} by this`);
+    parts.push(`where the layer is normalized, this makes its effective learning rate ${way}`);
   }
   const single = value === 1 && state.mode === "training" && state.norms.includes("batch");
   if (single && field.alone) parts.push(field.alone);

@@ -86,7 +86,8 @@ SUGGESTIONS: dict[str, dict[str, Any]] = {
     "Change 3 scales one row of W: which of the three normalizers is invariant?": {
         "transformation": 3,
     },
-    "Normalizers layer, rms, group and scale: which have the invariances of layer norm?": {
+    "Normalizers layer, rms, group and scale: which of them agree in changes 1 to 7, set one "
+    "after another?": {
         "normalizers": ("layer", "rms", "group", "scale"),
     },
     "Change 1 with δ = -2.51: are batch, weight and layer norm still invariant?": {
@@ -546,7 +547,7 @@ def defect_table_figure(
         ],
         "annotations": [{
             "text": "✓ claimed to be unchanged<br>✗ claimed to change<br>"
-            "(if ε = 0 and δ > 0)<br>! measured otherwise",
+            "(if ε = 0 and δ > 0)<br>! here it is otherwise",
             "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xshift": -side,
             "xanchor": "left", "yanchor": "bottom", "align": "left", "showarrow": False,
             "font": {"size": 12},

@@ -214,9 +214,9 @@ def recurrence(**settings: Any) -> Panel:
         "W_h times 5 and W_x times 5: remember the gradient with layer norm": {
             "recurrent_weight_scale": 5.0, "input_weight_scale": 5.0,
         },
-        "W_h times 1 and W_x times 1: is the gradient with layer norm the same as with both "
+        "W_h times 2 and W_x times 2: is the gradient with layer norm the same as with both "
         "at 5?": {
-            "recurrent_weight_scale": 1.0, "input_weight_scale": 1.0,
+            "recurrent_weight_scale": 2.0, "input_weight_scale": 2.0,
         },
         "Gain g = 0.1, which Cooijmans et al. (2016) recommend for recurrent batch norm: do "
         "gradients grow or shrink?": {

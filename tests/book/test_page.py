@@ -107,7 +107,7 @@ def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     assert "budget: smoke · data: default · seed: 0 · seeds: default ·" in banner
     assert "sources" not in banner, "empty, and nothing that a budget has"
     assert "A Chip, 2 cores · 1.2 s" in banner
-    assert "delta" not in banner
+    assert "delta" in banner, "the settings of its panel"
     assert "A smoke run" in page
     assert '<figure class="plot">' in page, "one that failed takes no good run's place"
 

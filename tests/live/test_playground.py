@@ -66,7 +66,7 @@ def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(open
     page.get_by_role("button", name="Weights of hidden layer 2 × ×10").click()
     assert "no norm" in said(page).split("not with")[0]
     assert "not with batch norm and layer norm" in said(page)
-    assert "its effective learning rate is 100 times lower" in said(page)
+    assert "this makes its effective learning rate 100 times lower" in said(page)
     page.get_by_text("All layers, in numbers").click()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     times, divided = page.locator("[data-control=weights] button").all()[::-1]

@@ -222,6 +222,10 @@ async function start() {
     groups.get(key).push(drawn);
   }
   for (const figures of groups.values()) controls(figures);
+  // on paper nobody can click: what is covered is shown
+  addEventListener("beforeprint", () => {
+    for (const covered of document.querySelectorAll("details.covered")) covered.open = true;
+  });
   for (const covered of document.querySelectorAll("details.covered")) {
     // drawn while it was covered, a figure knows no width
     covered.addEventListener("toggle", () => {
