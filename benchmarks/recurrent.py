@@ -134,7 +134,7 @@ def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], i
     lib, fused = library(), fused_cell(cell)
     assert lib is not None
     assert fused is not None
-    loop = RecurrentLoop(lib, fused.kernel, fused.eps, torch.get_num_threads())
+    loop = RecurrentLoop(lib, fused.cell_kind, fused.eps, torch.get_num_threads())
     state = x.new_zeros(cell.states, x.shape[1], cell.hidden_size)
     inputs = [a.detach() for a in (x, cell.W_x, cell.W_h, fused.parameters, *state)]
     grads = {"dW_h": torch.empty(1)} if train else {}
