@@ -438,7 +438,9 @@ class InvarianceTester:
         points = [usual, *(self._defects_at(change, delta) for delta in deltas)]
         outputs = self._grade({p.delta: p.output_defect for p in points}, scales)
         inside = self._grade({p.delta: p.largest_inside_defect for p in points}, scales)
-        changed = [p for p in points if p.largest_inside_defect > self.exact]
+        changed = [
+            p for p in points if p.largest_inside_defect > self._rounding_limit(p.delta, scales)
+        ]
         # Nothing came out, but something moved inside, and the f behind the last of it was
         # flat: what dead units hide says nothing about the normalizer.
         hidden = (
@@ -463,9 +465,12 @@ class InvarianceTester:
             curve=tuple(sorted((p.delta, p.output_defect) for p in points)),
         )
 
-    def _grade(self, defects: dict[float, float], scales: bool) -> Grade:
+    def _rounding_limit(self, delta: float, scales: bool) -> float:
         # a shift of size 100 rounds what it is added to to two digits less
-        if all(d <= self.exact * (1 if scales else max(1, at)) for at, d in defects.items()):
+        return self.exact * (1 if scales else max(1, delta))
+
+    def _grade(self, defects: dict[float, float], scales: bool) -> Grade:
+        if all(d <= self._rounding_limit(at, scales) for at, d in defects.items()):
             return Grade.EXACT
         counted = [d for delta, d in defects.items() if delta >= 1 or not scales]
         return Grade.APPROXIMATE if all(d < VISIBLE for d in counted) else Grade.BROKEN

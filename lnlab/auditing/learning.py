@@ -273,7 +273,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
     holds, _ = find_weight_invariances(subject)
     names = [name for name, columns in holds.items() if 1 in columns]
     if not names:
-        raise CannotCheck("no weight is invariant to its scale.")
+        raise CannotCheck("no weight was found whose scale changes nothing, eps aside.")
     rows, rates = [], dict[str, dict[str, float]]()
     for name in names:
         W, kind = (
