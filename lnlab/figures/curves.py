@@ -61,7 +61,7 @@ def line_chart(
         >>> lnlab.figures.line_chart({"": curves}, x="updates", y="loss", made_on="3 seeds")
     """
     if not all(isinstance(panel, Mapping) for panel in panels.values()):
-        raise TypeError("panels is no dictionary of dictionaries: {title: {name: (x, y)}}.")
+        raise TypeError("panels must be a dictionary of dictionaries: {title: {name: (x, y)}}.")
     titles = [escape(title) for title in panels]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
     every = [curve for panel in panels.values() for curve in panel.values()]
@@ -212,7 +212,7 @@ def quantile_ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.F
 
 
 Ribbon = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Updates (K,), and the lower and upper end of a band at each, a row per seed (S, K)."""
+"""Updates (K,), and the lower and upper ends of a band at each update, by seed (S, K)."""
 
 
 def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str) -> go.Figure:
@@ -279,7 +279,7 @@ def add_horizontal_line(
 
 
 LETTERS = 34
-"""Characters shown of a part's name under the axis: its last ones."""
+"""The number of last characters of the name of a network's part that the axis shows."""
 
 
 def line_chart_over_depth(

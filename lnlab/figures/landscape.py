@@ -91,7 +91,9 @@ def loss_bands(
     figure.update_layout(template=TEMPLATE, height=460, legend={"y": 1.14}, margin={"t": 105})
     name_groups_once_in_legend(figure)
     return add_footnote(
-        figure, f"{made_on}. Thin lines: one direction each; band: smallest to largest loss."
+        figure,
+        f"{made_on}. Thin lines: losses along one direction each; "
+        "band: smallest to largest loss.",
     )
 
 

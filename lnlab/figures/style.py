@@ -85,7 +85,7 @@ BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8A8F98"
 INK = "#111827"
 MARK = VERMILLION
-"""The color of lines on a heat map: a dark page would turn ORANGE to brown."""
+"""The color of lines on a heat map. On a dark page, ORANGE would become brown."""
 
 SIZES = "cividis"
 """The color scale for values that are not negative."""
@@ -138,9 +138,9 @@ OTHERS = (
     "#006600", "#AA99EE", "#662244", "#AA7766",
     "#FF7788", "#333366", "#99AA88", "#D878FC",
 )  # fmt: skip
-"""The colors of lines that are no normalizer: forest, lilac, wine, clay, salmon, night, sage,
-orchid. These colors are as different as possible from the normalizers' colors and from each
-other."""
+"""The colors of lines that do not stand for a normalizer: forest, lilac, wine, clay, salmon,
+night, sage, orchid. These colors are as different as possible from the normalizers' colors
+and from each other."""
 
 PREDICTED = {"dash": "dash"}
 """The style of a line that is predicted and not measured."""
@@ -278,7 +278,7 @@ def add_title(
 
 
 WIDTH, LINE, ROOM = 105, 19, 34
-"""Characters per line of a caption, height of a line and of the title in pixels."""
+"""Characters per line of a caption; heights in pixels of one line and of the title."""
 
 
 def title_with_caption(text: str, caption: str = "") -> dict[str, Any]:
@@ -320,7 +320,7 @@ def add_footnote(figure: go.Figure, text: str) -> go.Figure:
 
 
 NOTE, NOTE_LINE, NOTE_ROOM, NOTE_INK = 90, 16, 40, "#4B5563"
-"""A footnote's characters per line, pixels of a line, pixels around the lines, and color."""
+"""A footnote: characters per line, line height and space around it in pixels, and color."""
 
 
 def annotation_above(

@@ -23,7 +23,7 @@ from lnlab.figures.style import (
 )
 
 ROOM = 754
-"""Width in pixels that JupyterLab has for a figure beside its file browser, at 1280 pixels."""
+"""The pixels beside the file browser in a JupyterLab window that is 1280 pixels wide."""
 GAP = 0.04
 LETTERINGS = ((2, 12), (1, 12), (1, 10))
 """Decimals and font size (pixels) of the numbers in cells; the first pair that fits is used."""
@@ -123,10 +123,10 @@ def picture_rows(examples: np.ndarray, *, rows: Sequence[str], made_on: str) -> 
 
 
 PAIRS = ("TT", "TF", "FT", "FF")
-"""Sources of mean and deviation, in this order. T: the population; F: the current batch."""
+"""Where mean and deviation come from, in this order. T: population; F: current batch."""
 
 Means = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Means, and lower and upper ends of their intervals, each (16,), from TTTT to FFFF."""
+"""Means, lower and upper ends of their intervals, each (16,), in the order TTTT to FFFF."""
 
 
 def configuration_heatmaps(

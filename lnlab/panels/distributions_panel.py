@@ -28,7 +28,7 @@ from lnlab.panels.playable import Figure, TitledFigure
 WHAT = {"activations": "inputs of the activation f", "gradients": "gradient w.r.t. inputs of f"}
 SLOTS = 4
 RIBBONS = {"wide": (*LIGHT, 0.18), "half": (*DARK, 0.35)}
-"""Ribbons by the name of their traces: quantiles at the lower and upper edge, opacity."""
+"""Ribbons by the name of their traces: the quantiles at their two edges, and their opacity."""
 
 RecordsByNetAndArm = Mapping[str, Mapping[str, pd.DataFrame]]
 """Recorded quantiles, by network and then by arm."""

@@ -121,9 +121,10 @@ SWEPT = MOST + 1
 """The index of the lower subplot; smaller indices belong to the distributions."""
 BINS, STRINGS = 36, 14
 CUT, PEAK, DEPTH = 1.2, 1.5, 0.9
-"""The heights at which a histogram is cut and its axis ends; the length of lines below it."""
+"""The height at which a histogram is cut, that at which its axis ends, and the length of the
+lines below it."""
 FLOOR, CEILING = 1e-19, 1e5
-"""The value at which a relative change of exactly 0 is drawn, and the end of its axis."""
+"""The value at which a relative change of exactly 0 is drawn, and the upper end of the axis."""
 LETTERS = 76
 """Characters that fit into the row of subplot titles of the narrowest figure."""
 

@@ -42,7 +42,7 @@ BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
 """The argument ``bn_stats`` of :mod:`lnlab.analysis` for each choice of statistics."""
 
 ACROSS, ALONG = 21, 25
-"""Grid points of the plane along each direction, and grid points of a line."""
+"""The number of grid points of the plane along each direction, and of those of a line."""
 
 EXTENTS = (0.25, 0.5, 1.0, 2.0)
 SEEDS = tuple(range(5))

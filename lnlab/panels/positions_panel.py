@@ -81,7 +81,7 @@ def positions(
         for layer, it in layers.items()
     }
     if not maps:
-        raise ValueError("there are no maps: give those of at least one network.")
+        raise ValueError("there are no maps: give the maps of at least one network.")
     columns = dict(zip(LABELS, zip(*maps, strict=True), strict=True))
     options = {field: [*dict.fromkeys(column)] for field, column in columns.items()}
     count = prod(map(len, options.values()))

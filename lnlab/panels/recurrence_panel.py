@@ -55,7 +55,7 @@ PARTS = {
 }
 """The subplots: title, and the powers of ten at the fixed ends of the vertical axis.
 
-On an axis fitted to a network that explodes, the lines of all others would look flat.
+On an axis fitted to exploding values, the lines of all other networks would look flat.
 """
 
 

@@ -48,7 +48,7 @@ FIRST = 4
 """The number of sentences of a book offered on a static page, where no kernel runs."""
 HOVER = "%{text}<extra></extra>"
 LONG = 70
-"""Characters quoted of the predicted sentence: an untrained network may never end it."""
+"""The most characters quoted of a predicted sentence: untrained networks may not end it."""
 
 
 @dataclass(frozen=True)
