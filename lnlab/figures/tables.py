@@ -123,7 +123,7 @@ def picture_rows(examples: np.ndarray, *, rows: Sequence[str], made_on: str) -> 
 
 
 PAIRS = ("TT", "TF", "FT", "FF")
-"""Where mean and deviation come from, in this order. T: population; F: current batch."""
+"""The sources of mean and deviation, in this order. T: population; F: current batch."""
 
 Means = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Means, lower and upper ends of their intervals, each (16,), in the order TTTT to FFFF."""
