@@ -28,7 +28,7 @@ EXAMPLES = 250
 class PositionStatistics(AnalysisResult):
     """Statistics of H units at each position, over the examples; each (H, height, width)."""
 
-    # the fraction of examples in which the normalized summed input is above 0
+    # the fraction of examples in which the normalized pre-activation is above 0
     active_fraction: Tensor
     mean: Tensor  # of the pre-activations ``a``, before anything normalizes them
     std: Tensor  # of the same, 1/B

@@ -565,10 +565,10 @@ def check_invariances(
     statistics that are "recomputed" after the transformation. The model and the random state do
     not change; hooks of the model are not called.
 
-    The result certifies by numbers, for this x, and proves nothing. One weight is transformed
-    at a time. An invariance is "exact" if the output changes by rounding only, "approximate" if
-    it also changes by a little because of eps, below some delta (the knee), and "broken"
-    otherwise. "Inside" has the grade of the pre-activations and of the outputs of normalizers.
+    The result is a numerical test on this x, no proof. One weight is transformed at a time. An
+    invariance is "exact" if the output changes by rounding only, "approximate" if it also
+    changes by a little because of eps, below some delta (the knee), and "broken" otherwise.
+    "Inside" has the grade of the pre-activations and of the outputs of normalizers.
 
     Args:
         model: called as ``model(x)``.

@@ -141,6 +141,20 @@ def test_shut_units_are_seen_whatever_shuts_them(f):
 # What modules do and people give.
 
 
+@pytest.mark.parametrize("seed", [0, 5])
+def test_rounding_of_a_large_shift_inside_is_no_change(seed):
+    torch.manual_seed(seed)
+    norms = nn.GroupNorm(2, 8), nn.GroupNorm(2, 8)
+    convolutions = nn.Conv2d(2, 8, 3), nn.Conv2d(8, 8, 3)
+    layers = zip(convolutions, norms, (nn.ReLU(), nn.ReLU()), strict=True)
+    net = nn.Sequential(*[part for layer in layers for part in layer], nn.Flatten())
+    net.append(nn.Linear(8 * 4 * 4, 3))
+    report = check_invariances(net, 1e-3 * torch.randn(6, 2, 8, 8), columns=[7])
+    grades = {each.where: each.grade for each in report.invariances}
+    assert grades["0.weight"] is Grade.EXACT
+    assert grades["3.weight"] is Grade.EXACT
+
+
 def test_a_precision_that_the_module_cannot_compute_in_is_said():
     class SinglePrecision(nn.Module):
         def __init__(self):

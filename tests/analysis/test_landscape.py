@@ -79,6 +79,14 @@ def test_a_line_goes_from_one_solution_to_the_other():
         linear_interpolation(loss, other=torch.zeros(3))
 
 
+@pytest.mark.parametrize("points", [3, 15, 25])
+def test_the_middle_of_a_grid_is_the_model_itself(points):
+    net, x = nn.Linear(3, 2), torch.randn(4, 3)
+    drawn = loss_landscape(net, x, torch.tensor([0, 1, 1, 0]), F.cross_entropy, points=points)
+    assert all(at[points // 2] == 0 for at in drawn.coordinates)
+    assert all(-at[0] == at[-1] == 1 for at in drawn.coordinates)
+
+
 def test_readout_answers_whether_the_plot_is_right():
     loss = objective(plain())
     drawn = loss_landscape(loss, points=5, extent=0.5, seed=4)

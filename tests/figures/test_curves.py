@@ -73,6 +73,19 @@ def test_the_edges_of_a_ribbon_are_its_quantiles():
     assert figure.layout.yaxis2.matches == "y"
 
 
+def test_a_mark_at_the_right_end_has_its_words_on_the_left():
+    curves = {"": {"layer": (np.arange(10), np.ones(10))}}
+    for at, anchor in ((1, "left"), (8, "right")):
+        figure = line_chart(curves, x="x", y="y", mark=(at, "a mark"))
+        (words,) = [a for a in figure.layout.annotations if a.text == "a mark"]
+        assert words.xanchor == anchor
+
+
+def test_curves_without_a_panel_are_refused():
+    with pytest.raises(TypeError, match="dictionary of dictionaries"):
+        line_chart({"layer": (np.arange(3), np.ones(3))}, x="x", y="y")
+
+
 def test_one_row_is_a_line_alone_and_0_has_no_place_on_a_logarithmic_axis():
     (line,) = drawn({"": {"layer": (X, X)}}, made_on="", log_x=True).data
     np.testing.assert_array_equal(line.x, X[1:])

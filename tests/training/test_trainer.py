@@ -192,6 +192,11 @@ class Pictured(Tiny):
         return {**metrics, "canvas": pictures}
 
 
+def test_what_is_no_experiment_is_named():
+    with pytest.raises(TypeError, match="experiment is 'layer': give an experiment"):
+        train("layer")  # pyright: ignore[reportArgumentType]
+
+
 def test_an_array_is_kept_as_a_picture_and_resumed(tmp_path):
     run = train_to_end(Pictured(), tmp_path, 9)
     assert "canvas" not in run.metrics()

@@ -20,7 +20,7 @@ struct Problem {
 
 // The sequences of one slice, longest first, so that those still going are always the first
 // ones. A slice runs through all time steps by itself: layer normalization never looks from
-// one example to another, so nobody waits for anybody. Batch normalization does: the whole
+// one example to another, so no slice waits for another. Batch normalization does: the whole
 // batch is one slice then.
 struct Sequences {
     std::vector<long> index, length;  // of each row: its place in the batch, its steps
