@@ -500,11 +500,11 @@ class GRUCell(Cell):
     def parameters_from_torch(
         self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor
     ) -> dict[str, Tensor]:
-        def to_paper_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
+        def convert_to_paper_gates(rows: Tensor) -> Tensor:  # of (3 H, ...)
             r, z, candidate = rows.chunk(3)
             return torch.cat([self._torch_update_gate_sign * z, r, candidate])
 
-        W_x, W_h, b_x, b_h = (to_paper_order(rows) for rows in (W_x, W_h, b_x, b_h))
+        W_x, W_h, b_x, b_h = (convert_to_paper_gates(rows) for rows in (W_x, W_h, b_x, b_h))
         (zr_x, W), (zr_h, U) = b_x.split(2 * self.hidden_size), b_h.split(2 * self.hidden_size)
         if has_bias(self.norm_x):
             b = {"norm_x.b": zr_x + zr_h, "norm_W.b": W, "norm_U.b": U}
@@ -513,13 +513,13 @@ class GRUCell(Cell):
         return {"W_x": W_x, "W_h": W_h, **b}
 
     def parameters_to_torch(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        def to_torch_order(rows: Tensor) -> Tensor:  # of (3 H, ...)
+        def convert_to_torch_gates(rows: Tensor) -> Tensor:  # of (3 H, ...)
             z, r, candidate = rows.chunk(3)
             return torch.cat([r, self._torch_update_gate_sign * z, candidate])
 
-        W_x, W_h = to_torch_order(self.W_x), to_torch_order(self.W_h)
+        W_x, W_h = convert_to_torch_gates(self.W_x), convert_to_torch_gates(self.W_h)
         if self.b_x is None or self.b_h is None:
             return W_x, W_h, None, None
         # r scales U h and its bias, so this one stays separate; for z and r the two add up
         b_h = torch.cat([torch.zeros_like(self.b_h).repeat(2), self.b_h])
-        return W_x, W_h, to_torch_order(self.b_x), b_h
+        return W_x, W_h, convert_to_torch_gates(self.b_x), b_h

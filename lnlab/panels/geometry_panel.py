@@ -142,9 +142,9 @@ def draw(settings: GeometryPanelSettings) -> TitledFigure:
     """Return three subplots on logarithmic axes, a line and a dot for each normalizer."""
     curves = {name: curves_of_normalizer(name, settings) for name in settings.normalizers}
     title = (
-        f"{settings.output_family} outputs, H = {settings.units} units, "
-        f"weights W × {settings.weight_scale:.3g}, "
-        f"D = {INPUTS} inputs x × {settings.input_scale:.3g}, {EXAMPLES} examples"
+        f"{settings.output_family} outputs; "
+        f"H = {settings.units} units, W multiplied by {settings.weight_scale:.3g}; "
+        f"D = {INPUTS} inputs, x multiplied by {settings.input_scale:.3g}; {EXAMPLES} examples"
     )
     if not curves:
         text = f"{title}. Choose a normalizer."

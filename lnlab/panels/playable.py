@@ -129,7 +129,7 @@ def pack_frames(frames: Mapping[str, tuple[Sequence[Mapping], Mapping]]) -> str:
     """
     texts = [
         [
-            {key: attribute_to_json(value) for key, value in item.items()}
+            {key: plotly_attribute_to_json(value) for key, value in item.items()}
             for item in (*traces, layout)
         ]
         for traces, layout in frames.values()
@@ -155,7 +155,7 @@ def pack_frames(frames: Mapping[str, tuple[Sequence[Mapping], Mapping]]) -> str:
     return base64.b64encode(gzip.compress(whole.encode(), mtime=0)).decode()
 
 
-def attribute_to_json(value: Any) -> str:
+def plotly_attribute_to_json(value: Any) -> str:
     """Return an attribute as JSON, an array of floats as plotly.js reads it in base64."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         data = base64.b64encode(value.astype(np.float32).tobytes()).decode()
