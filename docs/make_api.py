@@ -237,6 +237,31 @@ def rules() -> str:
     return "\n\n".join(["## The rules of the audit", text, "\n".join(lines)])
 
 
+def experiments() -> str:
+    """Return a table of the experiments: what `norm` may be, and what a run measures."""
+    from lnlab import papers
+    from lnlab.training.experiment import experiment_fields
+
+    modules = (
+        *("mnist", "sequential_digits", "convolutions", "order_embeddings"),
+        *("attentive_reader", "skip_thoughts", "draw", "handwriting", "las", "transformer"),
+    )
+    classes = {f"{name}.Experiment": getattr(papers, name).Experiment for name in modules}
+    for name in ("ImageExperiment", "ReviewExperiment"):
+        classes[f"batch_layer_norm.{name}"] = getattr(papers.batch_layer_norm, name)
+    lines = ["| lnlab.papers. | `norm` | columns of every finished run |", "|---|---|---|"]
+    for name, kind in classes.items():
+        norms = ", ".join(map(str, experiment_fields(kind)["norm"].allowed["choices"]))
+        metrics = ", ".join((*kind.lower_is_better, *kind.higher_is_better))
+        lines.append(f"| {name} | {norms} | {metrics} |")
+    text = (
+        "In the first three, `valid_size=N` holds out the last N training examples, which adds "
+        "the columns valid_nll and valid_error. Most experiments measure more than the table "
+        "says: `run.metrics().columns` lists all columns."
+    )
+    return "\n\n".join(["## The experiments", "\n".join(lines), text])
+
+
 def page() -> str:
     """Return the page."""
     package, index, parts = load(), [], []
@@ -249,8 +274,9 @@ def page() -> str:
         index.append(f"- **{TITLES[section]}**: {', '.join(links)}")
         parts.append(f"## {TITLES[section]}")
         parts += [describe(package, section, name) for name in names]
+    index.append("- [The experiments](#the-experiments)")
     index.append("- [The rules of the audit](#the-rules-of-the-audit)")
-    text = "\n\n".join([INTRO, "\n".join(index), *parts, rules()])
+    text = "\n\n".join([INTRO, "\n".join(index), *parts, experiments(), rules()])
     return re.sub(r"\n{3,}", "\n\n", text) + "\n"
 
 

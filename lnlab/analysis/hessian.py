@@ -43,8 +43,9 @@ class ExtremeEigenvalues(AnalysisResult):
         """Return the eigenvalues and their errors as one row of a table.
 
         ``scale_free`` is the largest eigenvalue times ||w||^2, ``critical_rate`` the learning
-        rate at which 2/eta is that eigenvalue, ``negative_ratio`` |smallest / largest|, by
-        which Li et al. (2018) ask whether a landscape that looks convex is.
+        rate at which 2/eta is that eigenvalue, ``negative_ratio`` |smallest / largest|,
+        by which Li et al. (2018) ask whether a landscape that looks convex is; 0 if the
+        smallest is not negative.
         """
         top = float(self.largest[0])
         return {
@@ -52,7 +53,7 @@ class ExtremeEigenvalues(AnalysisResult):
             "error": float(self.largest_errors[0]),
             "smallest": self.smallest,
             "smallest_error": self.smallest_error,
-            "negative_ratio": abs(self.smallest / top) if top else float("nan"),
+            "negative_ratio": max(-self.smallest, 0.0) / abs(top) if top else float("nan"),
             "weights": self.weight_norm,
             "scale_free": top * self.weight_norm**2,
             "critical_rate": 2 / top if top > 0 else float("inf"),
@@ -60,7 +61,7 @@ class ExtremeEigenvalues(AnalysisResult):
         }
 
     def to_frame(self) -> Frame:
-        """Return one row per eigenvalue: the largest ones, descending, then the smallest."""
+        """Return eigenvalue and error, one row each: the largest, descending, the smallest."""
         rows = zip(self.largest.tolist(), self.largest_errors.tolist(), strict=True)
         return make_frame(
             [*rows, (self.smallest, self.smallest_error)], columns=["eigenvalue", "error"]

@@ -137,7 +137,7 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class InvarianceReport(TextResult):
-    """The invariances of a module, each with its largest defect; prints as a table."""
+    """The invariances of a module, each with its grade and defect; prints as a table."""
 
     module: str  # its class
     shape: tuple[int, ...]  # of the input
@@ -149,7 +149,7 @@ class InvarianceReport(TextResult):
     unwrapped_columns = (1,)
 
     def to_frame(self) -> Frame:
-        """Return one row per invariance, without the curves."""
+        """Return one row per invariance: where, column, mode, grade, inside_grade, ..."""
         grades = (
             {"grade": v.grade.value, "inside_grade": v.inside_grade.value}
             for v in self.invariances
@@ -560,15 +560,18 @@ def check_invariances(
 
     The transformations are those of Table 1 of Ba et al. (2016), columns 1 to 6, and five more,
     7 to 11. Each one is tried at every weight (columns 1 to 3, 7, 8, 10) and at the input (4,
-    5, 6, 9, 11), for sizes delta over 60 decades. A model with batch normalization is tested
-    with the statistics of the batch ("train"), with its "running" statistics, and with
-    statistics that are "recomputed" after the transformation. The model and the random state do
-    not change; hooks of the model are not called.
+    5, 6, 9, 11), for sizes delta over 60 decades. Columns 7 and 8 need a weight whose module is
+    called, such as nn.Linear, and not one that another module reads, as in attention. A model
+    with batch normalization is tested with the statistics of the batch ("train"), with its
+    "running" statistics, and with statistics that are "recomputed" after the transformation.
+    The model and the random state do not change; hooks of the model are not called.
 
     The result is a numerical test on this x, no proof. One weight is transformed at a time. An
     invariance is "exact" if the output changes by rounding only, "approximate" if it also
-    changes by a little because of eps, below some delta (the knee), and "broken" otherwise.
-    "Inside" has the grade of the pre-activations and of the outputs of normalizers.
+    changes by a little because of eps, below some delta (the knee), and "broken" otherwise. So
+    with an eps, "approximate" is the most that an invariance to scales can be. "Inside" has the
+    grade of the pre-activations and of the outputs of normalizers, or "not judged" if the model
+    has no such modules. A model without batch normalization has one mode, "evaluation".
 
     Args:
         model: called as ``model(x)``.
@@ -658,6 +661,9 @@ def _changes_to_try(
         if name not in used:
             not_tried[name] = "nothing that can be seen depends on it"
     weights = [w for name, w in tester.weights.items() if name in used]
+    for w in weights if {*OF_SUMMED} & {*columns} else ():
+        if w.makes_pre_activations and w.owner not in tester.base.called_modules:
+            not_tried[f"shifts of the pre-activations of {w.name}"] = "its module is not called"
     module, changes = tester.module, []
     for change in list_changes(weights, module, tester.base.called_modules):
         T = change.transformation

@@ -72,7 +72,7 @@ class Audit(AnalysisResult):
     seconds: float
 
     def with_severity(self, severity: Severity | str) -> list[Finding]:
-        """Return the findings of one severity: "fault", "risk" or "fact".
+        """Return a list of the findings of one severity: "fault", "risk" or "fact".
 
         Raises:
             ValueError: if there is no such severity.

@@ -82,10 +82,13 @@ class WeightInvariances(NamedTuple):
 
     Attributes:
         columns: of each weight by its name.
+        tried: weights and columns that could be tried. The pre-activations of a weight whose
+            module is not called, as in an attention, cannot be shifted.
         without_eps: whether every eps was 0.
     """
 
     columns: dict[str, set[Table1Column]]
+    tried: set[tuple[str, Table1Column]]
     without_eps: bool
 
 
@@ -95,11 +98,18 @@ RIGHT_ANGLE = {torch.float64: 1e-8, torch.float32: 1e-5}
 
 def check_weight_invariances(subject: AuditSubject) -> Findings:
     """Find the invariances of the weights to scales, of rows too, and to shifts."""
-    holds, without_eps = find_weight_invariances(subject)
+    holds, tried, without_eps = find_weight_invariances(subject)
     exact = "exact without eps" if without_eps else "exact"
     rows = []
     for name, columns in holds.items():
-        grades = {FORMULAS[c]: exact if c in columns else "broken" for c in (1, 2, 3, 7, 8)}
+        grades = {
+            FORMULAS[c]: exact
+            if c in columns
+            else "broken"
+            if (name, c) in tried
+            else "not tried"
+            for c in (1, 2, 3, 7, 8)
+        }
         rows.append({"weight": name} | grades)
     subject.keep_table(
         rows, "By derivatives; the changes that they allow were made, all at once."
@@ -111,7 +121,7 @@ def check_weight_invariances(subject: AuditSubject) -> Findings:
             names,
             up_to=", up to eps" if without_eps and column == 1 else "",
             some=len(names),
-            weights=count_in_words(len(holds), "weight"),
+            weights=count_in_words(sum((name, column) in tried for name in holds), "weight"),
             formula=FORMULAS[column],
         )
 
@@ -169,7 +179,9 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
         [(n, 1) for n, column in scales if column == 3 and 3 not in holds[n]]
     )
     add_changes_without_effect([(n, c) for n, each in possible.items() for c in each & {2, 8}])
-    subject.cache["invariances"] = WeightInvariances(holds, evaluated is without_eps)
+    subject.cache["invariances"] = WeightInvariances(
+        holds, {*changes}, evaluated is without_eps
+    )
     return subject.cache["invariances"]
 
 
@@ -270,7 +282,7 @@ RATES_APART = 30.0
 
 def check_effective_rates(subject: AuditSubject) -> Findings:
     """Measure length and effective learning rate of every scale-invariant weight."""
-    holds, _ = find_weight_invariances(subject)
+    holds = find_weight_invariances(subject).columns
     names = [name for name, columns in holds.items() if 1 in columns]
     if not names:
         raise CannotCheck("no weight was found whose scale changes nothing, eps aside.")

@@ -51,6 +51,7 @@ def line_chart(
             K).
         x, y: the titles of the axes, with units.
         made_on: what the curves were computed from; the caption of the figure.
+        log_x, log_y: whether the axis is logarithmic.
         dots: the names of curves to draw as dots.
         predicted: the names of curves that were not measured; they are drawn dashed.
         mark: an x value to mark with a vertical line, and its label.

@@ -186,8 +186,8 @@ class Experiment(metaclass=CallableWithPreset):
         lower_is_better: the metrics that every finished run has and of which less is better.
             Tables of runs show the last of them.
         higher_is_better: the metrics of which more is better.
-        eval_every: the number of updates between two full evaluations; 0 evaluates once per
-            epoch.
+        eval_every: the number of updates between two full evaluations. 0 leaves it to the
+            experiment: once per epoch, or more often as in mnist.
         max_grad_norm: the largest norm of the gradient, to which it is clipped; 0 does not
             clip.
 

@@ -132,3 +132,10 @@ def test_doubling_what_has_no_scale_quarters_the_hessian(norm, bn_stats, quarter
     one, two = found
     assert (two["largest"] == pytest.approx(one["largest"] / 4, rel=1e-6)) is quarters
     assert (two["scale_free"] == pytest.approx(one["scale_free"], rel=1e-6)) is quarters
+
+
+@pytest.mark.parametrize(("curvatures", "ratio"), [((4.0, 1.0), 0.0), ((4.0, -1.0), 0.25)])
+def test_only_a_negative_eigenvalue_has_a_negative_ratio(curvatures, ratio):
+    objective = quadratic(torch.tensor(curvatures, dtype=torch.float64))
+    found = extreme_eigenvalues(objective).summary()
+    assert found["negative_ratio"] == pytest.approx(ratio, abs=1e-9)

@@ -272,6 +272,21 @@ def test_new_tensors_take_the_precision_of_the_parameters():
         assert torch.get_default_dtype() is torch.float32
 
 
+def test_pre_activations_that_cannot_be_reached_are_not_called_broken():
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    x, check = torch.randn(8, 5, 16), "weight invariances"
+    report = audit(layer, x, only=check)
+    (shift,) = (one for one in report.findings if one.id == "LN503")
+    assert shift.where == "linear2.weight"
+    assert "1 of 2 weights" in shift.message
+    grades = report.table(check).set_index("weight")["aₙ → aₙ + cₙ1"]
+    assert grades["self_attn.out_proj.weight"] == "not tried"
+    assert grades["linear1.weight"] == "broken"
+    name = "shifts of the pre-activations of self_attn.out_proj.weight"
+    assert name in check_invariances(layer, x, columns=7).reasons_not_tried
+    assert not check_invariances(layer, x, columns=2).reasons_not_tried
+
+
 def test_a_weight_of_zeros_has_no_invariance():
     net, checks = nn.Sequential(Branch(), nn.Linear(6, 2)), ["weight invariances"]
     rows = audit(net, torch.randn(X), only=checks).table("weight invariances")
@@ -430,18 +445,20 @@ class Counted(nn.Sequential):
 
 
 @pytest.mark.parametrize(
-    ("layers", "x"),
-    [
-        ([nn.Linear(6, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 3)], torch.randn(16, 6)),
-        ([nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 3)],
-         torch.randn(16, 3, 8, 8)),
-        ([nn.Embedding(20, 16), nn.TransformerEncoderLayer(16, 2, 32, batch_first=True),
-          nn.Flatten(), nn.Linear(128, 3)], torch.randint(20, (16, 8))),
+    "make",
+    [  # made in the test, which has a seed: a network with dead units is evaluated more often
+        lambda: ([nn.Linear(6, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 3)],
+                 torch.randn(16, 6)),
+        lambda: ([nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
+                  nn.Linear(288, 3)], torch.randn(16, 3, 8, 8)),
+        lambda: ([nn.Embedding(20, 16), nn.TransformerEncoderLayer(16, 2, 32, batch_first=True),
+                  nn.Flatten(), nn.Linear(128, 3)], torch.randint(20, (16, 8))),
     ],
 )  # fmt: skip
-def test_an_audit_evaluates_a_module_a_few_dozen_times(layers, x):
+def test_an_audit_evaluates_a_module_a_few_dozen_times(make):
     global EVALUATIONS
     EVALUATIONS = 0
+    layers, x = make()
     x = x.double() if x.is_floating_point() else x
     audit(Counted(*layers).double(), x, torch.arange(16) % 3, F.cross_entropy)
     assert EVALUATIONS <= 33
