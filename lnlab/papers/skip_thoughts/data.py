@@ -495,10 +495,10 @@ class EncodedBooks:
     and validated on if all are. An empty sentence is no neighbour.
 
     The vocabulary is the ``vocab_size`` most frequent training words, with the end and the
-    unknown word. At most ``max_sentences`` are read, in whole books; 0: all. ``tasks`` are
-    those that sentence vectors are scored on. If ``shuffled``, sentences are in a random order,
-    in which neighbours say nothing about each other; the vocabulary is that of the books in
-    order, so that a model starts with the same vector for each word.
+    unknown word. ``max_sentences`` keeps the first books, up to the one with that sentence; 0:
+    all. ``tasks`` are those that sentence vectors are scored on. If ``shuffled``, sentences are
+    in a random order, in which neighbours say nothing about each other; the vocabulary is that
+    of the books in order, so that a model starts with the same vector for each word.
 
     ``lengths`` (N,) are words of each sentence; ``train`` and ``valid`` indices of sentences
     with two neighbours.
