@@ -110,7 +110,7 @@ def moved(net: FusedHandwriting) -> Callable[[], None]:
     x, start = batch.x.transpose(0, 1), net.initial_state(16)
 
     def run() -> None:
-        h, w, *_ = net._run_window(x, batch.text, start)
+        h, w, *_ = net._run_window(x, batch.char_ids, start)
         torch.autograd.backward([h, w], [torch.ones_like(h), torch.ones_like(w)])
 
     return run
@@ -119,7 +119,7 @@ def moved(net: FusedHandwriting) -> Callable[[], None]:
 def floor(net: FusedHandwriting) -> Callable[[], object]:
     """The matrix products of that loop, there and back, and nothing else."""
     batch, memory = lines(16), net.initial_state(16)
-    loop = net.make_loop_if_supported(batch.text)
+    loop = net.make_loop_if_supported(batch.char_ids)
     assert loop is not None
     x = batch.x.transpose(0, 1).contiguous()
     start = [a.detach().contiguous() for a in (*memory.lstm_states[0], memory.kappa, memory.w)]

@@ -25,7 +25,7 @@ from benchmarks import _device
 from benchmarks._device import SIZES
 from lnlab.figures.style import BLUE, GREY, INK, OTHERS, TEMPLATE, add_footnote, shade_or_tint
 from lnlab.kernels import fuse
-from lnlab.kernels.compilation import call_library, l2_cache_bytes, library
+from lnlab.kernels.compilation import call_library, l2_bytes_per_thread, library
 from lnlab.kernels.fused_cells import fused_cell
 from lnlab.kernels.recurrent import RecurrentLoop
 from lnlab.nn import Cell
@@ -221,7 +221,7 @@ def means(rows: list[dict]) -> dict[str, float]:
 def hardware() -> str:
     """The processor, and the part of its second-level cache that is a thread's own."""
     name, ability = device_name(torch.device("cpu")), torch.backends.cpu.get_cpu_capability()
-    return f"{name}, {ability}, {l2_cache_bytes() // 1024} KiB a thread"
+    return f"{name}, {ability}, {l2_bytes_per_thread() // 1024} KiB a thread"
 
 
 def picture(panels: Mapping[str, tuple[Sequence[dict], int]], phase: str) -> go.Figure:

@@ -22,7 +22,7 @@ def progress(
     """
     if not shown:
         yield from items
-    elif shows_progress():
+    elif shows_progress_bar():
         from tqdm import tqdm
 
         # a notebook shows what goes to stderr as if something were wrong
@@ -32,7 +32,7 @@ def progress(
         yield from _print_progress_lines(items, total, text)
 
 
-def shows_progress() -> bool:
+def shows_progress_bar() -> bool:
     """Return True in a terminal, and in a notebook that is not headless."""
     if os.environ.get("LNLAB_HEADLESS"):
         return False

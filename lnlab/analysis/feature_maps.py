@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.module_copy import check_input, check_names, copy_module
+from lnlab.analysis.module_copy import check_input, check_names, frozen_copy_without_hooks
 from lnlab.analysis.result import AnalysisResult, Frame, make_frame
 from lnlab.threads import in_one_thread
 
@@ -30,8 +30,8 @@ class PositionStatistics(AnalysisResult):
 
     # the fraction of examples in which the normalized pre-activation is above 0
     active_fraction: Tensor
-    mean: Tensor  # of the pre-activations ``a``, before anything normalizes them
-    std: Tensor  # of the same, 1/B
+    pre_activation_mean: Tensor  # of ``a``, before anything normalizes it
+    pre_activation_std: Tensor  # of the same, 1/B
 
     def to_frame(self) -> Frame:
         """Return one row per unit and position."""
@@ -107,29 +107,33 @@ def border_contrast(maps: PositionStatistics) -> BorderContrast:
     return BorderContrast(on[0], on[1], float(apart.mean()))
 
 
-def standardized_unit_means(maps: PositionStatistics) -> dict[str, Tensor]:
+def unit_averaged_standardized_maps(maps: PositionStatistics) -> dict[str, Tensor]:
     """Return a map (height, width) of each statistic, the mean over the units, dimensionless.
 
     - ``active_fraction``: the fraction of examples in which a unit is on.
-    - ``mean``: the distance of the mean of ``a`` here from its mean over the map, in deviations
-      of the unit.
-    - ``std``: that of ``a`` here, as a multiple of the unit's over the map.
+    - ``pre_activation_mean``: the distance of the mean of ``a`` here from its mean over the
+      map, in deviations of the unit.
+    - ``pre_activation_std``: that of ``a`` here, as a multiple of the unit's over the map.
     """
     everywhere = torch.ones_like(maps.active_fraction[0], dtype=torch.bool)
     mean, var = (
         statistic[:, None, None] for statistic in _pooled_mean_and_variance(maps, everywhere)
     )
     size = torch.where(var > 0, var.sqrt(), 1.0)
-    shares = maps.active_fraction, (maps.mean - mean).abs() / size, maps.std / size
+    shares = (
+        maps.active_fraction,
+        (maps.pre_activation_mean - mean).abs() / size,
+        maps.pre_activation_std / size,
+    )
     return {name: share.mean(0) for name, share in zip(vars(maps), shares, strict=True)}
 
 
 def _pooled_mean_and_variance(maps: PositionStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and variance (H,) of ``a`` over the examples and some positions."""
-    mean = maps.mean[:, where].mean(1)
+    mean = maps.pre_activation_mean[:, where].mean(1)
     # the variance of all values: that within a position, and that of the positions' means
-    between = (maps.mean[:, where] - mean[:, None]).square()
-    return mean, (maps.std[:, where].square() + between).mean(1)
+    between = (maps.pre_activation_mean[:, where] - mean[:, None]).square()
+    return mean, (maps.pre_activation_std[:, where].square() + between).mean(1)
 
 
 @in_one_thread
@@ -177,7 +181,7 @@ def coefficient_of_variation(shares: Tensor) -> float:
 
 def _copy_in_float64(model: nn.Module, x: Tensor) -> nn.Module:
     check_input(x)
-    return copy_module(model).double().eval()
+    return frozen_copy_without_hooks(model).double().eval()
 
 
 @contextmanager

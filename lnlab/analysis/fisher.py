@@ -54,7 +54,7 @@ class ExponentialFamily:
     """An exponential family with natural parameters h (..., H)."""
 
     name: str  # in words
-    eta: Callable[[Tensor], Tensor]  # the log partition function, (..., H) to (...)
+    log_partition: Callable[[Tensor], Tensor]  # eta, (..., H) to (...)
     mean: Callable[[Tensor], Tensor]  # its slope f, the transfer function: (..., H) to (..., H)
     curvature: Callable[[Tensor], Tensor]  # its second derivative, (..., H) to (..., H, H)
     phi: float = 1.0  # the scale of the variance; 1 but for a Gaussian
@@ -68,7 +68,7 @@ class ExponentialFamily:
         # E[log P(y; h) - log P(y; other)] by eq. 10: c(y, phi) cancels, and E[y] = eta'(h)
         # makes it what eta at `other` lies above its tangent at h
         linear = (self.mean(h) * (other - h)).sum(-1)
-        return (self.eta(other) - self.eta(h) - linear) / self.phi
+        return (self.log_partition(other) - self.log_partition(h) - linear) / self.phi
 
 
 def _bernoulli_curvature(h: Tensor) -> Tensor:
@@ -85,20 +85,20 @@ def _categorical_curvature(h: Tensor) -> Tensor:
 
 GAUSSIAN = ExponentialFamily(
     "Gaussian",
-    eta=lambda h: h.square().sum(-1) / 2,
+    log_partition=lambda h: h.square().sum(-1) / 2,
     mean=lambda h: h,
     curvature=lambda h: torch.diag_embed(torch.ones_like(h)),
 )
 BERNOULLI = ExponentialFamily(
     "Bernoulli",
     # softplus is cut off at 20, and has no curvature beyond
-    eta=lambda h: torch.logaddexp(h, torch.zeros_like(h)).sum(-1),
+    log_partition=lambda h: torch.logaddexp(h, torch.zeros_like(h)).sum(-1),
     mean=torch.sigmoid,
     curvature=_bernoulli_curvature,
 )
 CATEGORICAL = ExponentialFamily(
     "categorical",
-    eta=lambda h: h.logsumexp(-1),
+    log_partition=lambda h: h.logsumexp(-1),
     mean=lambda h: torch.softmax(h, -1),
     curvature=_categorical_curvature,
 )

@@ -66,7 +66,7 @@ def group_parameter_names_by_layer(objective: Objective) -> dict[str, list[str]]
     """
     calls = _order_of_first_calls(objective)
 
-    def call_order(name: str) -> tuple[int, bool]:
+    def call_order_parametrized_first(name: str) -> tuple[int, bool]:
         owner, parametrized, _ = name.rpartition(".")[0].partition(PARAMETRIZATION)
         while owner and owner not in calls:  # used by the module it belongs to
             owner = owner.rpartition(".")[0]
@@ -75,7 +75,7 @@ def group_parameter_names_by_layer(objective: Objective) -> dict[str, list[str]]
     shapes = dict(zip(objective.names, objective.shapes, strict=True))
     layers: dict[str, list[str]] = {}
     weight = ""
-    for name in sorted(objective.names, key=call_order):
+    for name in sorted(objective.names, key=call_order_parametrized_first):
         before, weight = weight, name.rpartition(".")[0]
         # length and direction of a parametrized weight belong to one layer
         same_weight = weight == before and PARAMETRIZATION in weight

@@ -26,9 +26,9 @@ from torch.nn.modules.conv import _ConvNd
 from lnlab.analysis.activations import Activation, count_dead_units
 from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square
 from lnlab.analysis.module_copy import (
+    InputAndWeightOverrides,
     ModuleCopy,
     Observation,
-    Replacement,
     SelectOutput,
     Weight,
     as_list,
@@ -58,12 +58,17 @@ class Grade(Enum):
     NOT_JUDGED = "not judged"
 
 
+Table1Column = int
+"""The number of a column of Table 1 or of its extension: of a transformation."""
+
+
 @dataclass(frozen=True)
 class Invariance:
     """One transformation at one place of the module, in one mode."""
 
     where: str  # "x" or the name of a weight
-    column: int  # the transformation's number, 1 to 10, or 11, independence of other examples
+    # the transformation's number, 1 to 10, or 11, independence of other examples
+    column: Table1Column
     name: str  # the transformation in words
     formula: str  # the same in the paper's letters
     # "train", "running" or "recomputed", by the statistics of batch normalization, or
@@ -139,12 +144,12 @@ LEGEND = (
 class InvarianceReport(TextResult):
     """The invariances of a module, each with its grade and defect; prints as a table."""
 
-    module: str  # its class
-    shape: tuple[int, ...]  # of the input
-    dtype: str  # the precision of the outputs, "float64" and so on
+    class_name: str  # of the module
+    input_shape: tuple[int, ...]
+    output_dtype: str  # their precision, "float64" and so on
     invariances: tuple[Invariance, ...]  # one for each place, transformation and mode
     # for each f with units that are dead in all examples: how many, of how many
-    dead_units: dict[str, tuple[int, int]]
+    dead_and_all_units: dict[str, tuple[int, int]]
     reasons_not_tried: dict[str, str]  # why a mode or change could not be tried
     unwrapped_columns = (1,)
 
@@ -168,7 +173,9 @@ class InvarianceReport(TextResult):
             f"{_format_places(alike)}: {alike[0].formula}": tuple(np.array(alike[0].curve).T)
             for alike in curves or groups
         }
-        return line_chart({f"{mode}, {self.dtype}": lines}, x="δ", y="defect", log_x=True)
+        return line_chart(
+            {f"{mode}, {self.output_dtype}": lines}, x="δ", y="defect", log_x=True
+        )
 
     def _groups_of_equal_results(self) -> Iterable[list[Invariance]]:
         """Return groups of invariances that differ in name and size alone."""
@@ -179,7 +186,9 @@ class InvarianceReport(TextResult):
         return groups.values()
 
     def _table_rows(self) -> list[Sequence[str]]:
-        rows: list[Sequence[str]] = [["where", "transformation", "mode", self.dtype, "inside"]]
+        rows: list[Sequence[str]] = [
+            ["where", "transformation", "mode", self.output_dtype, "inside"]
+        ]
         for alike in self._groups_of_equal_results():
             first = alike[0]
             formula = f"{first.column:2d}  {first.formula}"
@@ -198,13 +207,13 @@ class InvarianceReport(TextResult):
         return "\n".join([super().__str__(), *LEGEND])
 
     def _lines_above_table(self) -> Iterator[str]:
-        shape, number = ", ".join(map(str, self.shape)), len(self.invariances)
+        shape, number = ", ".join(map(str, self.input_shape)), len(self.invariances)
         counts = Counter(v.grade for v in self.invariances)
         be = "is" if counts[Grade.EXACT] == 1 else "are"
         rest = "".join(f", {counts[g]} {g.value}" for g in list(Grade)[1:] if counts[g])
         exact = f"{counts[Grade.EXACT]} of {number} invariances {be} exact"
-        yield f"{self.module} of x ({shape}): {exact}{rest} in {self.dtype}."
-        for name, (dead, units) in self.dead_units.items():
+        yield f"{self.class_name} of x ({shape}): {exact}{rest} in {self.output_dtype}."
+        for name, (dead, units) in self.dead_and_all_units.items():
             yield f"{dead} of {units} units are shut (constant) for all examples, at {name}"
         for what, why in self.reasons_not_tried.items():
             yield f"not tried: {what}: {why}"
@@ -231,7 +240,7 @@ class Change:
     where: str  # "x", or the name of a weight
     transformation: Transformation  # the column
     weight: Weight | None = None  # None at the input
-    axis: int = -1  # that of the inputs in x, or of the units in pre-activations
+    feature_axis: int = -1  # of the inputs in x, or of the units in pre-activations
 
     @property
     def compares_first_example_only(self) -> bool:
@@ -243,7 +252,7 @@ class Change:
         """The delta at which its defect is quoted."""
         return USUAL if self.transformation.is_scaling else 1.0
 
-    def replacement(self, module: ModuleCopy, delta: float) -> Replacement:
+    def overrides(self, module: ModuleCopy, delta: float) -> InputAndWeightOverrides:
         """Return what is put in the place of a module's own.
 
         ``delta`` is the scale, or the size of a shift, 1 being that of what is shifted.
@@ -253,15 +262,17 @@ class Change:
             # in another order alone they would have the same mean and variance, and BatchNorm
             # would not notice
             others = x[1:].flip(0) + _random_shift(x, 1.0, x[1:].numel()).view_as(x[1:])
-            return Replacement(torch.cat([x[:1], others]))
+            return InputAndWeightOverrides(torch.cat([x[:1], others]))
         nothing = x.new_zeros(())
         if weight is None:
-            x = x if x.dim() < 2 else x.movedim(self.axis, 1)
+            x = x if x.dim() < 2 else x.movedim(self.feature_axis, 1)
             shift = _random_shift(x, delta, max(x.shape[:2]))
             x = T(LayerInputs(nothing, x, nothing), delta, shift).x
-            return Replacement(x if x.dim() < 2 else x.movedim(1, self.axis).contiguous())
+            return InputAndWeightOverrides(
+                x if x.dim() < 2 else x.movedim(1, self.feature_axis).contiguous()
+            )
         if T.column in OF_SUMMED:
-            return Replacement(
+            return InputAndWeightOverrides(
                 x,
                 pre_activation_changes={
                     weight.owner: partial(self._shift_pre_activations, delta)
@@ -275,30 +286,32 @@ class Change:
         else:
             shift = _random_shift(W, delta, max(len(W), W[0].numel()))
             W = T(LayerInputs(W, nothing, nothing), delta, shift).W
-        return Replacement(x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()})
+        return InputAndWeightOverrides(
+            x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()}
+        )
 
-    def _shift_pre_activations(self, size: float, a: Tensor) -> Tensor:
+    def _shift_pre_activations(self, relative_size: float, a: Tensor) -> Tensor:
         # column 7: one number an example, the same for all its units; column 8: one a unit
-        axis = 0 if self.transformation.column == 7 else self.axis % a.dim()
-        c = _random_shift(a, size, a.shape[axis])
+        axis = 0 if self.transformation.column == 7 else self.feature_axis % a.dim()
+        c = _random_shift(a, relative_size, a.shape[axis])
         return a + c.reshape(tuple(-1 if i == axis else 1 for i in range(a.dim())))
 
 
-def _random_shift(like: Tensor, size: float, length: int) -> Tensor:
-    """Return a random vector whose numbers are ``size`` times those of ``like``."""
+def _random_shift(like: Tensor, relative_size: float, length: int) -> Tensor:
+    """Return a random vector of numbers ``relative_size`` times those of ``like``."""
     # of the size of what it is added to: a smaller one is lost in rounding, a larger one drowns
     # what was there
     rms = float(root_mean_square(like)) or 1.0
-    return (size * rms * normal(0, 3, length)).to(like.dtype).to(like.device)
+    return (relative_size * rms * normal(0, 3, length)).to(like.dtype).to(like.device)
 
 
 def list_changes(
-    weights: Collection[Weight], module: ModuleCopy, called: Collection[str]
+    weights: Collection[Weight], module: ModuleCopy, called_modules: Collection[str]
 ) -> Iterator[Change]:
     """Yield all changes that can be tried on ``module``, those of weights first.
 
-    The pre-activations of modules that are not ``called`` (those of an attention's projection,
-    say) cannot be reached.
+    The pre-activations of modules that are not among ``called_modules`` (those of an
+    attention's projection, say) cannot be reached.
     """
     # the inputs of an example: channels of images and where the first weight is a kernel, else
     # last
@@ -306,13 +319,13 @@ def list_changes(
     for weight in weights:
         axis = 1 if is_convolution(module.module.get_submodule(weight.owner)) else -1
         input_axis = input_axis or axis
-        reached = weight.makes_pre_activations and weight.owner in called
+        reached = weight.makes_pre_activations and weight.owner in called_modules
         for column in sorted(OF_WEIGHTS + (OF_SUMMED if reached else ())):
             yield Change(weight.name, COLUMNS[column], weight, axis)
     input_axis = input_axis or (1 if module.x.dim() == 4 else -1)
     for column in OF_INPUTS:
         if column in (4, 6) or module.x.dim() > 1:
-            yield Change("x", COLUMNS[column], axis=input_axis)
+            yield Change("x", COLUMNS[column], feature_axis=input_axis)
     # recomputed statistics are those of the other examples too: of them there is no column 11
     if len(module.x) > 1 and module.bn_stats != "recomputed":
         yield Change("x", OTHERS)
@@ -383,7 +396,7 @@ class InvarianceTester:
         )
         self.exact = EXACT[self.precision]  # a defect below this is rounding
         # a deep module makes more of a rounding than a layer does; to half the digits at most
-        off = module.run(self._perturb_by_one_rounding())
+        off = module.run(self._overrides_off_by_one_rounding())
         rounding = max(
             relative_max_change(off.y, y),
             self._largest_defect_inside(off),
@@ -392,7 +405,7 @@ class InvarianceTester:
         limit = min(self.exact**0.5, VISIBLE)
         self.exact = max(self.exact, min(ROUNDINGS * _nan_as_infinity(rounding), limit))
 
-    def _perturb_by_one_rounding(self) -> Replacement:
+    def _overrides_off_by_one_rounding(self) -> InputAndWeightOverrides:
         """Return every input and weight off by one rounding."""
 
         def perturb_by_one_rounding(values: Tensor, stream: int) -> Tensor:
@@ -406,7 +419,7 @@ class InvarianceTester:
             name: perturb_by_one_rounding(self.module.parameters[name].data, 2 + i)
             for i, name in enumerate(self.weights)
         }
-        return Replacement(perturb_by_one_rounding(self.module.x, 1), weights)
+        return InputAndWeightOverrides(perturb_by_one_rounding(self.module.x, 1), weights)
 
     def depends_on(self, tensor_name: str) -> bool:
         """Return True if an output or a pre-activation depends on a weight, or on "x".
@@ -420,7 +433,9 @@ class InvarianceTester:
         other = normal(2, int(tensor_name == "x"), values.numel()).view_as(values).to(values)
         at_x = tensor_name == "x"
         changed = self.module.run(
-            Replacement(x + other if at_x else x, {} if at_x else {tensor_name: other})
+            InputAndWeightOverrides(
+                x + other if at_x else x, {} if at_x else {tensor_name: other}
+            )
         )
         return (
             not torch.equal(changed.y, self.base.y) or self._largest_defect_inside(changed) != 0
@@ -476,7 +491,7 @@ class InvarianceTester:
         return Grade.APPROXIMATE if all(d < VISIBLE for d in counted) else Grade.BROKEN
 
     def _defects_at(self, change: Change, delta: float) -> DefectsAtDelta:
-        changed, base = self.module.run(change.replacement(self.module, delta)), self.base
+        changed, base = self.module.run(change.overrides(self.module, delta)), self.base
         if change.compares_first_example_only:
             changed, base = _first_example_only(changed), _first_example_only(base)
         outputs = relative_max_change(changed.y, base.y)
@@ -628,7 +643,7 @@ def check_invariances(
         dead = dead or count_dead_units(module.run(find_where_flat=True).activations)
         precision = tester.base.y.dtype
         plainer = _testers_without_eps_or_bias(tester) if mode != "running" else {}
-        changes = _changes_to_try(tester, columns, not_tried)
+        changes = _list_changes_and_note_untried(tester, columns, not_tried)
         for change in bar(changes, len(changes), mode, shown=progress):
             try:
                 invariance = tester.test(change, mode)
@@ -651,7 +666,7 @@ def check_invariances(
     return InvarianceReport(type(model).__name__, shape, name, tuple(found), dead, not_tried)
 
 
-def _changes_to_try(
+def _list_changes_and_note_untried(
     tester: InvarianceTester, columns: Collection[int], not_tried: dict[str, str]
 ) -> list[Change]:
     """Return the changes of some columns whose effect could be seen; note the others."""
@@ -669,7 +684,7 @@ def _changes_to_try(
         T = change.transformation
         if T.column not in columns or (change.where == "x" and "x" not in used):
             continue
-        new = change.replacement(module, change.default_delta)
+        new = change.overrides(module, change.default_delta)
         before = module.x, *(module.parameters[name].data for name in new.weights)
         # that a scale of 0 does not move anything would mean nothing
         if not new.pre_activation_changes and all(

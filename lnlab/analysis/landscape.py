@@ -123,7 +123,7 @@ def loss_landscape(
     at = _centred_grid(extent, points)
     if directions is not None:
         return evaluate_grid(objective, directions, [at] * len(directions), progress=progress)
-    random = random_directions(objective, 2, seed=seed)
+    random = random_filter_normalized_directions(objective, 2, seed=seed)
     return replace(evaluate_grid(objective, random, [at, at], progress=progress), seed=seed)
 
 
@@ -155,7 +155,7 @@ def losses_on_random_lines(
     at = _centred_grid(extent, points)
     return [
         replace(evaluate_grid(objective, direction[None], [at], progress=progress), seed=seed)
-        for direction in random_directions(objective, count, seed=seed)
+        for direction in random_filter_normalized_directions(objective, count, seed=seed)
     ]
 
 
@@ -212,7 +212,9 @@ def evaluate_grid(
 
 
 @in_one_thread
-def random_directions(objective: Objective, count: int, *, seed: int = 0) -> Tensor:
+def random_filter_normalized_directions(
+    objective: Objective, count: int, *, seed: int = 0
+) -> Tensor:
     """Return random directions (count, P), filter-normalized: Li et al. (2018), section 4.
 
     Each row (each filter) of a direction is as long as that row of the parameter; vectors
@@ -221,12 +223,12 @@ def random_directions(objective: Objective, count: int, *, seed: int = 0) -> Ten
     """
     parameters = list(objective.unflatten(objective.start).values())
 
-    def direction_tensors(number: int) -> Iterator[Tensor]:
+    def direction_tensors(direction_index: int) -> Iterator[Tensor]:
         for i, W in enumerate(parameters):
             if W.dim() < 2:
                 yield torch.zeros_like(W)
                 continue
-            rows = normal(seed, (number, i), *W.shape).to(W).flatten(1)
+            rows = normal(seed, (direction_index, i), *W.shape).to(W).flatten(1)
             # d_i <- d_i ||w_i|| / ||d_i|| for each filter i: a step of 1 changes every filter
             # by its own length, so that models with weights of other lengths compare
             length = vector_norm(W.flatten(1), 1, keepdim=True)

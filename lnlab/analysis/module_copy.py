@@ -18,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
+from torch.utils.hooks import RemovableHandle
 
 from lnlab.analysis.activations import NORMALIZERS, Activation, ActivationRecorder
 from lnlab.analysis.magnitudes import vector_norm
@@ -138,7 +139,7 @@ def _copy_containers(values: dict[str, Any]) -> dict[str, Any]:
     return {n: shallow_copy(v) if isinstance(v, CONTAINERS) else v for n, v in values.items()}
 
 
-def copy_module(model: nn.Module, *, share: bool = False) -> nn.Module:
+def frozen_copy_without_hooks(model: nn.Module, *, share: bool = False) -> nn.Module:
     """Return :func:`deepcopy_module` without the user's hooks, with constant parameters."""
     model = uncompiled_module(model)
     for name, module in model.named_modules():
@@ -185,7 +186,7 @@ def deepcopy_module(
     """
     memo = {} if memo is None else memo
     if share:
-        memo |= _memory_sharing_parameters(module)
+        memo |= _new_parameters_in_same_memory(module)
     copy = deepcopy(module, memo)
     for each in [v for v in memo.values() if isinstance(v, nn.Module)]:
         for name, value in vars(each).items():
@@ -194,7 +195,7 @@ def deepcopy_module(
     return copy
 
 
-def _memory_sharing_parameters(module: nn.Module) -> dict[int, nn.Parameter]:
+def _new_parameters_in_same_memory(module: nn.Module) -> dict[int, nn.Parameter]:
     """Return other parameters in the same memory, by the id of each, as deepcopy has them."""
     shared = {}
     for p in module.parameters():
@@ -298,7 +299,7 @@ NO_EPS = 1e-300
 """Torch's BatchNorm refuses 0 in training; no variance in float64 notices this one."""
 
 
-class Replacement(NamedTuple):
+class InputAndWeightOverrides(NamedTuple):
     """An input, weights or a shift of pre-activations, put in the place of a module's own."""
 
     x: Tensor  # the input
@@ -343,7 +344,7 @@ class ModuleCopy:
         check_type("select_output", select_output, Callable, hint)
         self.bn_stats, self.select_output = bn_stats, select_output
         # with a precision their numbers are copied below
-        self.module = copy_module(model, share=dtype is not None)
+        self.module = frozen_copy_without_hooks(model, share=dtype is not None)
         if dtype is not None:
             self.module._apply(
                 lambda t: t.to(dtype if t.is_floating_point() else t.dtype, copy=True)
@@ -358,11 +359,11 @@ class ModuleCopy:
 
     @torch.no_grad()
     def run(
-        self, replacement: Replacement | None = None, *, find_where_flat: bool = False
+        self, overrides: InputAndWeightOverrides | None = None, *, find_where_flat: bool = False
     ) -> Observation:
-        """Evaluate the module with ``replacement`` in the place of its own numbers."""
-        new = Replacement(self.x) if replacement is None else replacement
-        with self._replace_temporarily(new):
+        """Evaluate the module with ``overrides`` in the place of its own numbers."""
+        new = InputAndWeightOverrides(self.x) if overrides is None else overrides
+        with self._override_temporarily(new):
             x = new.x.clone()  # a module may write into its input
             try:
                 if self.bn_stats == "recomputed":
@@ -383,23 +384,23 @@ class ModuleCopy:
     def gradients(
         self,
         function: Callable[[Tensor], Tensor],
-        replacement: Replacement | None = None,
+        overrides: InputAndWeightOverrides | None = None,
         *,
-        by_input: bool = False,
+        include_input: bool = False,
     ) -> dict[str, Tensor]:
         """Return the gradient of a scalar function of the outputs by each parameter.
 
-        Each has the shape of what it is by. With ``by_input`` it is also by x (B, ...), as "",
-        if that holds floating point numbers.
+        Each has the shape of what it is by. With ``include_input`` it is also by x (B, ...), as
+        "", if that holds floating point numbers.
         """
-        new = Replacement(self.x) if replacement is None else replacement
+        new = InputAndWeightOverrides(self.x) if overrides is None else overrides
         x = new.x.detach().clone()
-        x.requires_grad_(by_input and x.is_floating_point())
+        x.requires_grad_(include_input and x.is_floating_point())
         floating = {n: p for n, p in self.parameters.items() if p.is_floating_point()}
         try:
             for p in floating.values():
                 p.requires_grad_()
-            with torch.enable_grad(), self._replace_temporarily(new):
+            with torch.enable_grad(), self._override_temporarily(new):
                 # not torch.autograd.grad, which checkpoints may refuse
                 function(self.select_output(self.module(x.clone()))).backward()
             tensors = floating | ({"": x} if x.requires_grad else {})
@@ -411,7 +412,7 @@ class ModuleCopy:
             for p in floating.values():
                 p.grad, p.requires_grad = None, False
 
-    def use_bn_stats(self, bn_stats: str) -> Self:
+    def with_bn_stats(self, bn_stats: str) -> Self:
         """Return the same module, in the same memory, with statistics from another source."""
         check_bn_stats(bn_stats)
         other = shallow_copy(self)
@@ -430,18 +431,17 @@ class ModuleCopy:
         if y.dtype is not torch.float64:
             return y.dtype
         off = 0.01  # numbers that were made in float32 lie on its grid: leave it
-        y = self.run(self._perturb_input_and_weights(off)).y
+        y = self.run(self._perturbed_overrides(off)).y
         for step, dtype in ((1e-8, torch.float64), (1e-5, torch.float32)):
             up, down = (
-                self.run(self._perturb_input_and_weights(off + size)).y - y
-                for size in (step, -step)
+                self.run(self._perturbed_overrides(off + size)).y - y for size in (step, -step)
             )
             if bool((up - down).any()) and vector_norm(up + down) < 0.1 * vector_norm(up):
                 return dtype
-        constant = torch.equal(self.run(self._perturb_input_and_weights(0.1)).y, y)
+        constant = torch.equal(self.run(self._perturbed_overrides(0.1)).y, y)
         return y.dtype if constant else torch.bfloat16
 
-    def _perturb_input_and_weights(self, size: float) -> Replacement:
+    def _perturbed_overrides(self, relative_size: float) -> InputAndWeightOverrides:
         """Return the input and the weights, each number changed by up to this share of it.
 
         Zeros, which hide what is in front of them, become ones.
@@ -450,12 +450,12 @@ class ModuleCopy:
         def perturb(values: Tensor) -> Tensor:
             if not values.is_floating_point():
                 return values
-            shares = size * torch.linspace(-1, 1, values.numel(), dtype=values.dtype)
+            shares = relative_size * torch.linspace(-1, 1, values.numel(), dtype=values.dtype)
             shares = shares.to(values.device)
             values = values if bool(values.any()) else torch.ones_like(values)
             return values * (1 + shares.view_as(values))
 
-        return Replacement(
+        return InputAndWeightOverrides(
             perturb(self.x), {n: perturb(p.data) for n, p in self.parameters.items()}
         )
 
@@ -463,19 +463,21 @@ class ModuleCopy:
         """Return another copy with every eps, or every bias inside a, 0; None if none was."""
         # what holds the method that reads outputs is not copied with it
         memo: dict[int, Any] = {
-            **_memory_sharing_parameters(self.module),
+            **_new_parameters_in_same_memory(self.module),
             id(self.select_output): self.select_output,
         }
         other = deepcopy_module(self, memo)
         changed = [eps and _set_eps_to_zero(m) for m in other.module.modules()]
-        changed += [bias and _set_inner_bias_to_zero(m) for m in other.module.modules()]
+        changed += [
+            bias and _set_pre_activation_bias_to_zero(m) for m in other.module.modules()
+        ]
         other._buffers = SavedBuffers(
             other.module
         )  # an eps is an attribute that it would restore
         return other if any(changed) else None
 
     @contextmanager
-    def _replace_temporarily(self, new: Replacement) -> Iterator[None]:
+    def _override_temporarily(self, new: InputAndWeightOverrides) -> Iterator[None]:
         """Put what is new in its place; restore that, buffers and the random state."""
         self.module.train(self.bn_stats == "batch")
         values = {name: self.parameters[name].data for name in new.weights}
@@ -494,7 +496,9 @@ class ModuleCopy:
             for hook in hooks:
                 hook.remove()
 
-    def _hook_pre_activations(self, owner: str, change: Callable[[Tensor], Tensor]):
+    def _hook_pre_activations(
+        self, owner: str, change: Callable[[Tensor], Tensor]
+    ) -> RemovableHandle:
         """Register a hook that changes the pre-activations of ``owner``."""
         module = self.module.get_submodule(owner)
         if isinstance(module, Linear | Conv2d):  # ours normalize them at once
@@ -515,7 +519,7 @@ def _set_eps_to_zero(module: nn.Module) -> bool:
     return default or bool(names)
 
 
-def _set_inner_bias_to_zero(module: nn.Module) -> bool:
+def _set_pre_activation_bias_to_zero(module: nn.Module) -> bool:
     """Return True if there was one."""
     if not isinstance(module, SUMMING):
         return False

@@ -25,7 +25,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.analysis.activations import is_known_norm
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import SavedBuffers, check_names, copy_module
+from lnlab.analysis.module_copy import SavedBuffers, check_names, frozen_copy_without_hooks
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import (
@@ -40,10 +40,10 @@ from lnlab.nn import (
 from lnlab.threads import in_one_thread
 
 
-def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
+def as_affine_norm(norm: nn.Module, spatial_axis_count: int = 0) -> AffineNormalizer:
     """Return ``norm``, or one of torch's as ours, with its own gain, bias and statistics.
 
-    ``space`` is the number of spatial axes, which torch's BatchNorm and GroupNorm do not say.
+    ``spatial_axis_count`` is what torch's BatchNorm and GroupNorm do not say.
     """
     if isinstance(norm, AffineNormalizer):
         return norm
@@ -57,9 +57,11 @@ def as_affine_norm(norm: nn.Module, space: int = 0) -> AffineNormalizer:
         least = torch.finfo(torch.float32 if norm.weight is None else norm.weight.dtype).eps
         same = RMSNorm(norm.normalized_shape[0], eps=least if norm.eps is None else norm.eps)
     elif isinstance(norm, nn.GroupNorm):
-        same = GroupNorm(norm.num_groups, norm.num_channels, eps=norm.eps, space=space)
+        same = GroupNorm(
+            norm.num_groups, norm.num_channels, eps=norm.eps, space=spatial_axis_count
+        )
     elif isinstance(norm, TorchBatchNorm):
-        same = BatchNorm(norm.num_features, eps=norm.eps, space=space)
+        same = BatchNorm(norm.num_features, eps=norm.eps, space=spatial_axis_count)
         if norm.running_mean is None:
             same.mode = StatisticsMode.BATCH
         else:
@@ -109,7 +111,7 @@ def gradient_parts(
         grad_h: dL/dh (*examples, H, *space) of its output.
         W, t: the weights that made ``a`` and the time step, if the rule reads them.
     """
-    rule = copy_module(as_affine_norm(norm, max(a.dim() - 2, 0)))
+    rule = frozen_copy_without_hooks(as_affine_norm(norm, max(a.dim() - 2, 0)))
     assert isinstance(rule, AffineNormalizer)
     rule.check_input(a)
     with torch.enable_grad():
@@ -142,12 +144,12 @@ class NormCall(NamedTuple):
 
 @in_one_thread
 def record_norm_calls(
-    objective: Objective, names: Collection[str], *, call: int = 0
+    objective: Objective, names: Collection[str], *, call_index: int = 0
 ) -> dict[str, NormCall]:
     """Return one call of each normalizer, by its name as ``named_modules`` gives it.
 
-    The loss is evaluated at the model's own parameters, and ``call`` counts the calls of a
-    normalizer from 0. Those by whose output the loss has no gradient are left out.
+    The loss is evaluated at the model's own parameters, and ``call_index`` counts the calls of
+    a normalizer from 0. Those by whose output the loss has no gradient are left out.
     """
     known = dict(objective.module.named_modules())
     check_names("module", names, known)
@@ -168,7 +170,7 @@ def record_norm_calls(
             hooks.enter_context(module.register_forward_hook(partial(keep_call, name)))
         # as in training: a reentrant checkpoint lets no gradient in where it sees none
         loss = objective(objective.start.detach().requires_grad_())
-    seen = {name: each[call] for name, each in calls.items() if call < len(each)}
+    seen = {name: each[call_index] for name, each in calls.items() if call_index < len(each)}
     outputs = [h for _, _, h in seen.values()]
     grads: Any = [None] * len(outputs)
     if loss.requires_grad and outputs:
@@ -176,7 +178,7 @@ def record_norm_calls(
     found = {}
     for (name, ((a, *rest), buffers, _)), grad_h in zip(seen.items(), grads, strict=True):
         if grad_h is not None:
-            norm = copy_module(modules[name])
+            norm = frozen_copy_without_hooks(modules[name])
             buffers.copy_to(norm)
             found[name] = NormCall(norm, a.detach(), grad_h, tuple(rest))
     return found

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.module_copy import (
+    InputAndWeightOverrides,
     ModuleCopy,
-    Replacement,
     SelectOutput,
     check_input,
     check_model,
@@ -58,7 +58,7 @@ class BlackBox:
         self.close = 1e-5 if self.computes_in_float32 else 1e-6
 
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
-        return self.module.run(Replacement(x, {**self.weights, **weights})).y
+        return self.module.run(InputAndWeightOverrides(x, {**self.weights, **weights})).y
 
     def odd_part(self, x: Tensor, **weights: Tensor) -> Tensor:
         """Return half of y(x) - y(-x), x (B, ...): what is left without the bias."""
@@ -97,7 +97,7 @@ class StatisticExtent:
         return x if self.split_axis is None else x.unflatten(self.split_axis, (self.groups, -1))
 
     @property
-    def grouped_axes(self) -> tuple[int, ...]:
+    def axes_after_split(self) -> tuple[int, ...]:
         """The axes of :meth:`split_into_groups` that a statistic is taken over."""
         if self.split_axis is None:
             return self.axes
@@ -108,7 +108,11 @@ class StatisticExtent:
     def mean(self, x: Tensor) -> Tensor:
         """Return the mean over the extent, in the shape of x (B, ...)."""
         grouped = self.split_into_groups(x)
-        return grouped.mean(self.grouped_axes, keepdim=True).expand_as(grouped).reshape(x.shape)
+        return (
+            grouped.mean(self.axes_after_split, keepdim=True)
+            .expand_as(grouped)
+            .reshape(x.shape)
+        )
 
     def __str__(self) -> str:
         if self.size == 1:
@@ -121,11 +125,11 @@ IRREGULAR = "of no regular set of inputs"
 
 
 def find_extents_along_axis(
-    box: BlackBox, x: Tensor, axis: int, *, most: int = 64
+    box: BlackBox, x: Tensor, axis: int, *, max_positions: int = 64
 ) -> dict[int, StatisticExtent | None]:
     """Return the extents of at most so many inputs x (B, ...) along an axis by position."""
     middle = [n // 2 for n in x.shape]
-    positions = range(0, x.shape[axis], -(-x.shape[axis] // most))
+    positions = range(0, x.shape[axis], -(-x.shape[axis] // max_positions))
     at = {p: (*middle[:axis], p, *middle[axis + 1 :]) for p in positions}
     return {position: find_extent(box, x, index) for position, index in at.items()}
 
@@ -265,6 +269,9 @@ class Divisor:
 SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
 """Factors by which x is multiplied to see s."""
 
+InputScale = float
+"""One of them."""
+
 
 def find_divisor(box: BlackBox, x: Tensor, over: StatisticExtent) -> Divisor | None:
     """Return the law by which s (B, ...) grows with var; None if y is not of the form d / s."""
@@ -279,14 +286,14 @@ def find_divisor(box: BlackBox, x: Tensor, over: StatisticExtent) -> Divisor | N
             # copies: tried if the form that belongs together does not fit
             for about_mean in (centred, not centred):
                 var = over.mean((x - mean).square() if about_mean else x.square())
-                law = _fit_divisor_law(var, s)
+                law = _fit_power_factor_eps_position(var, s)
                 if law is not None:
                     return Divisor(centred, about_mean, *law)
     return None
 
 
-def _fit_divisor_law(
-    var: Tensor, s: dict[float, Tensor]
+def _fit_power_factor_eps_position(
+    var: Tensor, s: dict[InputScale, Tensor]
 ) -> tuple[float, float, float, str] | None:
     """Return (power, factor, eps, place) from s at each scale of x."""
     # far above any eps s = (factor scale² var)^power: its slope over log scale is 2 power
@@ -488,7 +495,7 @@ class NormReport(TextResult):
     The last five fields are set only if the module is a normalizer.
     """
 
-    module: str  # its class, from which nothing is concluded
+    class_name: str  # of the module; nothing is concluded from it
     kind: str  # the operator of torch.nn that it is, or comes nearest to; "no normalizer"
     properties: tuple[NormProperty, ...]  # one a line
     over: StatisticExtent | None = None  # the values that a statistic is taken over
@@ -520,12 +527,12 @@ class NormReport(TextResult):
 
     def _lines_above_table(self) -> list[str]:
         if self.kind == NOTHING:
-            return [f"{self.module} is {self.kind} that torch.nn has"]
+            return [f"{self.class_name} is {self.kind} that torch.nn has"]
         if self.conforms:
-            return [f"{self.module} is {self.kind}"]
+            return [f"{self.class_name} is {self.kind}"]
         count = len(self.differences)
         things = "1 thing" if count == 1 else f"{count} things"
-        return [f"{self.module} comes nearest to {self.kind}, but for {things}"]
+        return [f"{self.class_name} comes nearest to {self.kind}, but for {things}"]
 
     def _table_rows(self) -> list[Sequence[str]]:
         rows = [
@@ -618,7 +625,7 @@ def _make_report(
     model: nn.Module, training: BlackBox, evaluation: BlackBox, z: Tensor
 ) -> NormReport:
     name = type(model).__name__
-    over, others = find_statistics_extent(training, z)
+    over, others = find_statistics_extent_or_objections(training, z)
     if over is None:
         return NormReport(name, NOTHING, others)
     roles = find_roles_and_reset_affine(training, z)
@@ -655,7 +662,7 @@ MANY = 4
 """If the extents along an axis change more often, or come back, values choose the inputs."""
 
 
-def find_statistics_extent(
+def find_statistics_extent_or_objections(
     training: BlackBox, z: Tensor
 ) -> tuple[StatisticExtent | None, tuple[NormProperty, ...]]:
     """Return the extent of all statistics on z (B, ...), or None and what there is instead."""
@@ -699,7 +706,7 @@ def find_extent_for_large_inputs(box: BlackBox, x: Tensor) -> StatisticExtent | 
     Batch renormalization takes its running statistics until the batch's are far from them.
     """
     # a few of thousands of outputs may stay the same by chance; a median is reached by few
-    extents = list(find_extents_along_axis(box, 1e4 * x, 1, most=8).values())
+    extents = list(find_extents_along_axis(box, 1e4 * x, 1, max_positions=8).values())
     extent = max(extents, key=extents.count)
     regular = extents.count(extent) >= 0.75 * len(extents)
     return extent if regular and extent is not None and 0 in extent.axes else None
@@ -833,7 +840,7 @@ def _compare_precision(
                 model, x, dtype=torch.float32, bn_stats="batch", select_output=select_output
             )
             error = relative_max_change(
-                single.run(Replacement(x, weights)).y, training(x.double())
+                single.run(InputAndWeightOverrides(x, weights)).y, training(x.double())
             )
             wrong = not error <= CANCELS
             found = f"off by {error:.1g}" + ", the variance cancels" * wrong

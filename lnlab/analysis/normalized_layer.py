@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +62,7 @@ def random_layer_inputs(
     )
 
 
-def random_shift(layer_inputs: LayerInputs, *, seed: int = 0) -> Tensor:
+def random_shift_vector(layer_inputs: LayerInputs, *, seed: int = 0) -> Tensor:
     """Return a standard normal vector (N,), long enough for every shift of ``layer_inputs``."""
     longest = max(
         len(layer_inputs.x),
@@ -161,10 +162,10 @@ class NormalizedLayer:
         """Return max|y' - y| / max|y| for one change; NaN if y' holds one.
 
         ``delta`` is the scale, for a transformation that scales, and ``shift`` what the others
-        cut theirs from (N,); None: :func:`random_shift`.
+        cut theirs from (N,); None: :func:`random_shift_vector`.
         """
         shift = (
-            random_shift(self.layer_inputs)
+            random_shift_vector(self.layer_inputs)
             if shift is None
             else shift.to(self.layer_inputs.x.dtype)
         )
@@ -231,12 +232,22 @@ def _randomize_gains_and_biases(norm: Normalizer, seed: int) -> None:
 # The whole table.
 
 
+class MeasuredCell(NamedTuple):
+    """One cell of a table of invariances: the claim, and what was measured."""
+
+    row: str  # of the table: which normalizer, in what place
+    column: int  # the number of the transformation
+    name: str  # the transformation in words
+    is_claimed_invariant: bool
+    defect: float
+    agrees_with_claim: bool
+
+
 @dataclass(frozen=True)
 class MeasuredTable(AnalysisResult):
     """Every cell of a table of invariances, measured."""
 
-    # row, column, name, whether it is claimed, the defect, and whether that agrees
-    cells: tuple[tuple[str, int, str, bool, float, bool], ...]
+    cells: tuple[MeasuredCell, ...]
 
     def to_frame(self) -> Frame:
         """Return one row per cell."""
@@ -257,7 +268,7 @@ def measure_table1(
     for name, row in rows.items():
         layer_inputs = random_layer_inputs(place=row.layer_kind, seed=seed)
         layer = NormalizedLayer(row, layer_inputs, eps=eps, seed=seed)
-        shift = random_shift(layer_inputs, seed=seed)
+        shift = random_shift_vector(layer_inputs, seed=seed)
         defects = [(T.column, T.name, layer.defect(T, DELTA, shift)) for T in TRANSFORMATIONS]
         defects.append((11, "independence of the other examples", layer.batch_dependence()))
         if row.invariance_letters[11] != "-":
@@ -265,5 +276,5 @@ def measure_table1(
         for column, what, defect in defects:
             claimed = row.claims_invariance(column)
             agrees = (defect < EXACT[torch.float64]) == claimed
-            measured.append((name, column, what, claimed, defect, agrees))
+            measured.append(MeasuredCell(name, column, what, claimed, defect, agrees))
     return MeasuredTable(tuple(measured))

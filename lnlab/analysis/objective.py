@@ -18,8 +18,8 @@ from lnlab.analysis.module_copy import (
     check_model,
     check_names,
     check_type,
-    copy_module,
     find_batch_norms,
+    frozen_copy_without_hooks,
     recompute_bn_stats,
     uncompiled_module,
 )
@@ -70,7 +70,7 @@ class Objective:
         check_type("loss_fn", loss_fn, Callable, "a function of the model's output and y")
         assert loss_fn is not None
         self.bn_stats, self.loss_fn = _require_bn_stats(model, bn_stats), loss_fn
-        self.module = copy_module(model)
+        self.module = frozen_copy_without_hooks(model)
         dtype = dtype or analysis_dtype(self.module)
         self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
         if dtype is not None:
@@ -162,7 +162,7 @@ class Objective:
     @in_one_thread
     def gradient(self, w: Tensor | None = None) -> tuple[float, Tensor]:
         """Return L(w) and its gradient (P,)."""
-        _, loss, grad = self._differentiate(w)
+        _, loss, grad = self._w_loss_and_gradient(w)
         return float(loss.detach()), grad
 
     @in_one_thread
@@ -176,12 +176,12 @@ class Objective:
             "twice: take modules that can (the reference of what was fused)."
         )
         try:
-            w, _, grad = self._differentiate(w, create_graph=True)
+            w, _, grad = self._w_loss_and_gradient(w, create_graph=True)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
             raise ValueError(f"{once} {error}") from error
-        if _is_once_without_nondifferentiable_kernels(grad):
+        if _is_differentiable_only_once(grad):
             raise ValueError(once)
 
         @in_one_thread
@@ -197,7 +197,7 @@ class Objective:
 
         return product
 
-    def _differentiate(
+    def _w_loss_and_gradient(
         self, w: Tensor | None, *, create_graph: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return w, L(w) and its gradient, with ``create_graph`` to be differentiated again."""
@@ -282,12 +282,12 @@ class _CheckpointWithoutRecomputation:
 def without_checkpoints() -> Iterator[None]:
     """Keep what a checkpoint would compute again, when the parameters are others already."""
 
-    def run_once(*_: object, **__: object) -> Iterator[None]:
+    def yield_without_recomputation(*_: object, **__: object) -> Iterator[None]:
         yield
 
     where = "torch.utils.checkpoint."
     with (
-        patch(f"{where}_checkpoint_without_reentrant_generator", run_once),
+        patch(f"{where}_checkpoint_without_reentrant_generator", yield_without_recomputation),
         patch(f"{where}CheckpointFunction", _CheckpointWithoutRecomputation),
     ):
         yield
@@ -357,7 +357,7 @@ def _varied_parameter_names(
     return names
 
 
-def _is_once_without_nondifferentiable_kernels(grad: Tensor) -> bool:
+def _is_differentiable_only_once(grad: Tensor) -> bool:
     """Return True if a gradient went through an operator that is differentiable only once.
 
     Torch leaves what is marked so out of the second derivative without a word.

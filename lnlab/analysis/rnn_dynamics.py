@@ -22,24 +22,28 @@ from lnlab.threads import in_one_thread
 class RecurrentDynamics(AnalysisResult):
     """Root mean squares at T time steps, each (T,)."""
 
-    pre_activations: (
-        Tensor  # of the pre-activations W_h h_{t-1} + W_x x_t, before they are normalized
-    )
-    hidden: Tensor  # of the hidden state h_t
+    # of the pre-activations W_h h_{t-1} + W_x x_t, before they are normalized
+    pre_activation_rms: Tensor
+    hidden_rms: Tensor  # of the hidden state h_t
     # of the gradient of a random function of the last h, by the state after step t; as a
     # multiple of the one by the state after the last step
-    gradient: Tensor
+    relative_gradient_rms: Tensor
 
     @property
-    def gradient_factor(self) -> float:
+    def gradient_factor_per_step(self) -> float:
         """The factor of the gradient in a step backwards, on average over the steps."""
         # the last is 1 by definition: the first is the product of T - 1 factors, one a step
-        T = len(self.gradient)
-        return float(self.gradient[0] ** (1 / (T - 1))) if T > 1 else 1.0
+        T = len(self.relative_gradient_rms)
+        return float(self.relative_gradient_rms[0] ** (1 / (T - 1))) if T > 1 else 1.0
 
     def to_frame(self) -> Frame:
         """Return one row per time step."""
-        return make_frame({name: v.cpu().numpy() for name, v in vars(self).items()})
+        columns = {
+            "pre_activations": self.pre_activation_rms,
+            "hidden": self.hidden_rms,
+            "gradient": self.relative_gradient_rms,
+        }
+        return make_frame({name: v.cpu().numpy() for name, v in columns.items()})
 
     def plot(self) -> Figure:
         """Return the three against time, on a logarithmic axis."""
@@ -50,7 +54,7 @@ class RecurrentDynamics(AnalysisResult):
         return line_chart({"": lines}, x="time step", y="root mean square")
 
 
-def hidden_states(cell: Cell, x: Tensor) -> list[tuple[Tensor, ...]]:
+def states_from_initial_on(cell: Cell, x: Tensor) -> list[tuple[Tensor, ...]]:
     """Return the first state, and that after each step of ``x`` (T, B, D)."""
     states = [cell.initial_state(x)]
     for t, x_t in enumerate(x):
@@ -69,7 +73,7 @@ def measure_rnn_dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> RecurrentDy
     """
     check_type("cell", cell, nn.Module, "a cell of lnlab.nn")
     check_input(x)
-    states = hidden_states(cell, x)
+    states = states_from_initial_on(cell, x)
     h = torch.stack([state[0] for state in states])  # (T + 1, B, H)
     # of r · h_T, whose gradient by s_t is rᵀ dh_T/ds_t: a random mixture of the Jacobian's rows
     r = normal(seed, 4, *h[-1].shape).to(h)

@@ -106,8 +106,8 @@ class Audit(AnalysisResult):
             raise KeyError(f"{check!r} has no curve: `table({check!r})` has its numbers.")
         rows = [row for row in data.rows if row[data.curve_column]]
         names = [next(iter(row.values())) or "output" for row in rows]
-        curve = {data.curve_unit: [row[data.curve_column] for row in rows]}
-        return line_chart_over_depth(names, curve, y=data.curve_unit)
+        curve = {data.curve_axis_label: [row[data.curve_column] for row in rows]}
+        return line_chart_over_depth(names, curve, y=data.curve_axis_label)
 
     def _data(self, check: str) -> CheckTable:
         if check not in self.data:
@@ -150,7 +150,7 @@ class Audit(AnalysisResult):
         not_run = [f"not run: {check}: {why}" for check, why in self.not_run.items()]
         return [f"{self.module}: {self.summary()}", self.about, *not_run]
 
-    def conclusion(self) -> str:
+    def summary_with_checks_not_run(self) -> str:
         """Return the number of findings, how the module was evaluated, and what did not run."""
         return "\n".join(self._lines_above_table())
 

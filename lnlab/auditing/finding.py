@@ -180,13 +180,13 @@ class CheckTable:
         rows: of a table; what a row is about comes first.
         table_note: how they were measured, where that is not plain.
         curve_column: the column that is drawn over the depth of the module, if one is.
-        curve_unit: the label of the curve's axis.
+        curve_axis_label: the label of the curve's axis.
     """
 
     rows: Sequence[dict] = ()
     table_note: str = ""
     curve_column: str = ""
-    curve_unit: str = ""
+    curve_axis_label: str = ""
 
 
 class CannotCheck(ValueError):

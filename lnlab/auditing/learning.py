@@ -14,11 +14,11 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.internal_covariate_shift import group_parameter_names_by_layer
-from lnlab.analysis.invariances import USUAL, Change, is_convolution, list_changes
+from lnlab.analysis.invariances import USUAL, Change, Table1Column, is_convolution, list_changes
 from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square, vector_norm
 from lnlab.analysis.module_copy import (
+    InputAndWeightOverrides,
     ModuleCopy,
-    Replacement,
     Weight,
     find_batch_norms,
     find_weights,
@@ -47,7 +47,7 @@ from lnlab.auditing.subject import (
     ModuleCall,
     all_zero_weight_names,
     make_different_input,
-    random_projection,
+    random_scalar_projection,
 )
 from lnlab.nn import LayerNorm, RMSNorm, outside_root
 from lnlab.nn.table1 import TRANSFORMATIONS
@@ -72,9 +72,6 @@ UNSEEN = {
     8: "unit-shift-unseen",
 }
 """The rules of the columns of Table 1 and its extension that a module may not see."""
-
-Table1Column = int
-"""The number of a column of Table 1 or of its extension: of a transformation."""
 
 
 class WeightInvariances(NamedTuple):
@@ -142,7 +139,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
         raise CannotCheck("the module has no matrix or kernel.")
     # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
     nonzero = subject.with_nonzero_weights
-    evaluated, base = nonzero.copy(), nonzero.outputs_and_activations()
+    evaluated, base = nonzero.shared_copy(), nonzero.outputs_and_activations()
     without_eps = evaluated.copy_without(eps=True)
     if without_eps is not None:
         seen = without_eps.run()
@@ -200,10 +197,10 @@ def _gradient_cosines_by_column(
             a.register_hook(partial(add_cosines, weight))
         return a
 
-    def add_cosines(weight: Weight, grad_W: Tensor) -> None:
+    def add_cosines(weight: Weight, grad_a: Tensor) -> None:
         image = is_convolution(evaluated.module.get_submodule(weight.owner))
-        of_units = grad_W.movedim(1 if image else -1, 0)
-        for column, g in ((7, grad_W), (8, of_units)):
+        of_units = grad_a.movedim(1 if image else -1, 0)
+        for column, g in ((7, grad_a), (8, of_units)):
             g = g.flatten(1)
             cosine = _largest_cosine(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
             cosines[weight.name][column] = max(cosine, cosines[weight.name].get(column, 0.0))
@@ -214,7 +211,8 @@ def _gradient_cosines_by_column(
         if w.makes_pre_activations
     }
     grads = evaluated.gradients(
-        random_projection, Replacement(evaluated.x, pre_activation_changes=shifts)
+        random_scalar_projection,
+        InputAndWeightOverrides(evaluated.x, pre_activation_changes=shifts),
     )
     for name, weight in weights.items():
         g, W = (
@@ -254,10 +252,10 @@ def _changes_without_effect(
         shifts: dict[str, Callable[[Tensor], Tensor]] = {}
         for number, change in enumerate(changes.values()):
             usual = USUAL if change.transformation.is_scaling else 1.0
-            new = change.replacement(evaluated, size * usual * (1 + number % 7 / 10))
+            new = change.overrides(evaluated, size * usual * (1 + number % 7 / 10))
             weights |= new.weights
             shifts |= new.pre_activation_changes
-        changed = evaluated.run(Replacement(evaluated.x, weights, shifts)).y
+        changed = evaluated.run(InputAndWeightOverrides(evaluated.x, weights, shifts)).y
         if not relative_max_change(changed, y) <= EXACT[precision]:
             break
     else:
@@ -626,7 +624,7 @@ def check_curvature(subject: AuditSubject) -> Findings:
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     least, most = PRODUCTS
-    seconds = 4 * subject.estimated_seconds + 4e-8 * len(subject.objective.start)
+    seconds = 4 * subject.estimated_evaluation_seconds + 4e-8 * len(subject.objective.start)
     subject.free_memory()  # the products need the memory
     steps = max(least, min(most, int(PRODUCT_SECONDS / seconds)))
     # few products get further from the gradient than from a random direction

@@ -104,13 +104,13 @@ class NormClassSurvey(TextResult):
         package: its name.
         version: the installed one.
         classes: one for each class.
-        not_imported: modules that could not be imported, with the error.
+        import_errors: modules that could not be imported, with the error.
     """
 
     package: str
     version: str
     classes: tuple[NormClass, ...]
-    not_imported: tuple[str, ...] = ()
+    import_errors: tuple[str, ...] = ()
 
     unwrapped_columns = (0,)
 
@@ -149,7 +149,7 @@ def survey_norms(
         raise ValueError(f"the package {package!r} cannot be imported: {error}") from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations of the package are not the subject
-        modules, failed = import_modules(root)
+        modules, failed = import_modules_and_list_errors(root)
         classes = find_norm_classes(modules, package)
     if not classes:
         raise ValueError(
@@ -168,13 +168,13 @@ def survey_norms(
     return NormClassSurvey(package, version, tuple(rows), tuple(failed))
 
 
-def read_popular_norms() -> list[dict[str, str]]:
+def read_stored_norm_survey() -> list[dict[str, str]]:
     """Return the kept table: transformers, timm, torchvision and x-transformers, by class."""
     with (Path(__file__).parent / "norm_classes.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def import_modules(root: ModuleType) -> tuple[list[ModuleType], list[str]]:
+def import_modules_and_list_errors(root: ModuleType) -> tuple[list[ModuleType], list[str]]:
     """Import every module of a package; return them and the errors of those that fail."""
     modules, failed = [root], []
     paths = getattr(root, "__path__", ())
@@ -232,7 +232,7 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
         return NormClass(name, "other input", _describe_error(error))
     module, report = min(reports, key=lambda pair: len(pair[1].differences))
     more = ", with a gate" if gated else describe_activation(complete, module, x)
-    return _make_norm_class(name, module, x, report, more)
+    return _norm_class_from_report(name, module, x, report, more)
 
 
 SILU_IS_1, SIGMOID_IS_1 = 1.2784645, 40.0
@@ -368,7 +368,7 @@ def find_shape_preserving_input(module: nn.Module) -> Tensor:
     raise reason
 
 
-def _make_norm_class(
+def _norm_class_from_report(
     name: str, module: nn.Module, x: Tensor, report: NormReport, activation_words: str
 ) -> NormClass:
     roles = {role.role for role in report.roles}
@@ -387,7 +387,9 @@ def _make_norm_class(
         pointwise = report.properties[0].found.startswith("none")
         status = row.status if pointwise else "another form"
         return replace(row, status=status, gain="", transfers="no")
-    return replace(row, transfers="no" if activation_words else transfers_to_torch(report))
+    return replace(
+        row, transfers="no" if activation_words else describe_transfer_to_torch(report)
+    )
 
 
 @torch.no_grad()
@@ -438,7 +440,7 @@ def bfloat16_error(module: nn.Module, x: Tensor) -> float:
     return largest
 
 
-def transfers_to_torch(report: NormReport) -> str:
+def describe_transfer_to_torch(report: NormReport) -> str:
     """Return whether torch.nn's class computes the same with the module's parameters."""
     if report.operator is None or report.divisor is None or 0 in report.operator.over.axes:
         return "no"

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
 from lnlab.analysis.activations import NORMALIZERS, is_known_norm
-from lnlab.analysis.module_copy import EPS, copy_module
+from lnlab.analysis.module_copy import EPS, frozen_copy_without_hooks
 from lnlab.analysis.norm_identity import NOTHING, NormReport, identify_norm
 from lnlab.auditing.subject import (
     AuditSubject,
@@ -37,23 +37,23 @@ class NormGroup:
     """Normalizers that differ in nothing but their parameters.
 
     Attributes:
-        calls: the first call of each.
+        first_calls: the first call of each.
         report: what they compute; None where that could not be found out.
         failure_reason: why not, then.
     """
 
-    calls: tuple[ModuleCall, ...]
+    first_calls: tuple[ModuleCall, ...]
     report: NormReport | None
     failure_reason: str = ""
 
     @property
     def module_names(self) -> list[str]:
-        return [call.name for call in self.calls]
+        return [call.name for call in self.first_calls]
 
     @property
     def first_module(self) -> nn.Module:
         """The module of the first call."""
-        return self.calls[0].module
+        return self.first_calls[0].module
 
     @property
     def class_name(self) -> str:
@@ -134,7 +134,7 @@ def _identify_group(calls: tuple[ModuleCall, ...]) -> NormGroup:
 
 def _with_few_channels(module: nn.Module) -> nn.Module:
     """Return torch's batch or instance norm of the first channels alone."""
-    module = copy_module(module)
+    module = frozen_copy_without_hooks(module)
     units, module.num_features = module.num_features, FEW_CHANNELS
     for owner in (module._parameters, module._buffers):
         for name, v in owner.items():
@@ -154,7 +154,7 @@ def copy_without_activations(module: nn.Module) -> nn.Module:
         for name, child in module.named_children()
         if not any(map(is_norm_by_class, child.modules()))
     ]
-    module = copy_module(module) if others else module
+    module = frozen_copy_without_hooks(module) if others else module
     for name in others:
         setattr(module, name, nn.Identity())
     return module

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.activations import NONLINEARITIES, is_known_norm
 from lnlab.analysis.magnitudes import relative_max_change, root_mean_square
-from lnlab.analysis.module_copy import SUMMING, Replacement, deepcopy_module
+from lnlab.analysis.module_copy import SUMMING, InputAndWeightOverrides, deepcopy_module
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
     CannotCheck,
@@ -101,11 +101,11 @@ class OperationRecorder(TorchFunctionMode):
                 self._layer_scaled.append(result)  # one that starts small on purpose
             self.is_curved |= not any(isinstance(v, nn.Parameter) for v in operands)
         elif name == "softmax" and operands and result.dim() > 2:
-            self._record_attention(result)
+            self._record_largest_attention_weight(result)
         elif name == "scaled_dot_product_attention":
             with torch._C.DisableTorchFunction():
                 weights = torch._scaled_dot_product_attention_math(*args, **kwargs)[1]
-            self._record_attention(weights)
+            self._record_largest_attention_weight(weights)
         if func in NONLINEARITIES and not self.in_loss and result is not args[0]:
             self.unused[id(result)] = result, self._stack[-1]
         self.is_curved |= func in NONLINEARITIES or any(
@@ -127,7 +127,7 @@ class OperationRecorder(TorchFunctionMode):
                 sizes = float(root_mean_square(one)), float(root_mean_square(other))
                 self.sums.append((self._stack[-1], *sizes))
 
-    def _record_attention(self, weights: Tensor) -> None:
+    def _record_largest_attention_weight(self, weights: Tensor) -> None:
         with torch._C.DisableTorchFunction():
             rows = weights.amax(-1)[(weights > 0).sum(-1) >= 4]
             if rows.numel():
@@ -182,7 +182,7 @@ def check_loss(subject: AuditSubject) -> Findings:
         yield make_finding("loss-of-raw-logits", sum=three_digits(seen.sums_to))
     if seen.logits is not None:
         yield from _logit_findings(subject, *seen.logits)
-    yield _answer_leak_finding(subject)
+    yield _next_token_leak_finding(subject)
 
 
 def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Findings:
@@ -221,10 +221,10 @@ def _ends_in_linear(subject: AuditSubject) -> bool:
 
 def _lowest_reachable_loss(subject: AuditSubject, axis: int) -> float:
     """Return the loss of the widest logits that large weights make; 0 where they grow."""
-    evaluated, ranges = subject.copy(), []
+    evaluated, ranges = subject.shared_copy(), []
     for factor in (100, 1000):
         larger = {n: factor * p.data for n, p in evaluated.parameters.items()}
-        y = evaluated.run(Replacement(evaluated.x, larger)).y
+        y = evaluated.run(InputAndWeightOverrides(evaluated.x, larger)).y
         if y.dim() <= axis:
             return 0.0
         ranges.append(float((y.amax(axis) - y.amin(axis)).max()))
@@ -233,7 +233,7 @@ def _lowest_reachable_loss(subject: AuditSubject, axis: int) -> float:
     return math.log1p((y.shape[axis] - 1) * math.exp(-ranges[1]))
 
 
-def _answer_leak_finding(subject: AuditSubject) -> Finding | None:
+def _next_token_leak_finding(subject: AuditSubject) -> Finding | None:
     """An output that sees the token which it is to tell, of inputs that are one step behind."""
     x, y = subject.x, subject.y
     if not isinstance(y, Tensor) or y.is_floating_point() or y.shape != x.shape or x.dim() != 2:
@@ -245,7 +245,7 @@ def _answer_leak_finding(subject: AuditSubject) -> Finding | None:
     later = x.clone()
     later[:, t:] = x[:, t:].flip(0) if len(x) > 1 else x[:, t:].flip(1)
     before = subject.outputs_and_activations("running").y
-    after = subject.copy("running").run(Replacement(later)).y
+    after = subject.shared_copy("running").run(InputAndWeightOverrides(later)).y
     axes = [i for i, n in enumerate(before.shape) if i and n == steps]
     if len(axes) != 1:
         return None
@@ -278,10 +278,10 @@ def check_ignored_inputs(subject: AuditSubject) -> Findings:
 
 def _ignored_input_share(subject: AuditSubject) -> float:
     """Return the share of the input, beside the axis of examples, that has no effect."""
-    evaluated, x, y = subject.copy(), subject.x, subject.outputs_and_activations().y
+    evaluated, x, y = subject.shared_copy(), subject.x, subject.outputs_and_activations().y
 
     def has_effect(other: Tensor) -> bool:
-        changed = evaluated.run(Replacement(other)).y
+        changed = evaluated.run(InputAndWeightOverrides(other)).y
         return subject.is_more_than_rounding(relative_max_change(changed, y))
 
     if x.is_floating_point():
@@ -303,7 +303,7 @@ def _ignored_input_share(subject: AuditSubject) -> float:
         other = x.clone()
         for example, block in enumerate(blocks):
             other[example, block] = rolled[example, block]
-        changed = evaluated.run(Replacement(other)).y
+        changed = evaluated.run(InputAndWeightOverrides(other)).y
         changes = [relative_max_change(changed[i], y[i]) for i in range(len(blocks))]
         pairs = zip(blocks, changes, strict=True)
         blocks = [block for block, change in pairs if not subject.is_more_than_rounding(change)]
@@ -326,12 +326,12 @@ def _padding_findings(subject: AuditSubject) -> Findings:
     share = float(padded.double().mean())
     if share < 0.05 or not bool(padded[:, -1].any()) or bool(padded[:, 0].any()):
         return
-    evaluated = subject.copy("running")
+    evaluated = subject.shared_copy("running")
     longer = torch.cat([evaluated.x, torch.zeros_like(evaluated.x[:, :4])], 1)
     try:
         y, more = (
             subject.outputs_and_activations("running").y,
-            evaluated.run(Replacement(longer)).y,
+            evaluated.run(InputAndWeightOverrides(longer)).y,
         )
     except ValueError:  # the module takes one length
         return
@@ -725,7 +725,7 @@ def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
     signs = [
         name
         for group in find_norms(subject)
-        for call in group.calls
+        for call in group.first_calls
         for name, p in call.module.named_parameters(call.name, recurse=False)
         if group.found_properties.get(name.rpartition(".")[2], "").startswith("multiplies")
         and p.numel() >= 16

@@ -14,11 +14,11 @@ from torch import Tensor
 from lnlab.analysis.activations import Activation, count_dead_units, is_known_norm
 from lnlab.analysis.magnitudes import max_abs, relative_max_change
 from lnlab.analysis.module_copy import (
+    InputAndWeightOverrides,
     ModuleCopy,
-    Replacement,
-    copy_module,
     deepcopy_module,
     find_batch_norms,
+    frozen_copy_without_hooks,
 )
 from lnlab.analysis.norm_identity import NOTHING, ROLES
 from lnlab.analysis.random import normal
@@ -41,7 +41,7 @@ from lnlab.auditing.subject import (
     is_bias_name,
     make_different_input,
     padding_row_by_embedding,
-    random_projection,
+    random_scalar_projection,
     restored_random_state,
     turn_dropout_off,
 )
@@ -82,7 +82,7 @@ def check_normalizers(subject: AuditSubject) -> Findings:
     """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
     subject.keep_table([_norm_row(norms) for norms in groups])
-    alone = [f for norms in groups for f in _promise_and_eps_findings(norms)]
+    alone = [f for norms in groups for f in _class_name_and_eps_findings(norms)]
     yield from _merge_findings(
         [*alone, *(f for norms in groups for f in _torch_difference_findings(norms))]
     )
@@ -105,7 +105,7 @@ def _norm_row(norms: NormGroup) -> dict:
     properties = norms.found_properties
     return {
         "where": list_names(norms.module_names, 2),
-        "how many": len(norms.calls),
+        "how many": len(norms.first_calls),
         "class": norms.class_name,
         "is": norms.report.kind if norms.report else f"not found out: {norms.failure_reason}",
         "statistics over": properties.get("statistics over", properties.get("statistics", "")),
@@ -114,13 +114,13 @@ def _norm_row(norms: NormGroup) -> dict:
     }
 
 
-def _promise_and_eps_findings(norms: NormGroup) -> Findings:
+def _class_name_and_eps_findings(norms: NormGroup) -> Findings:
     """A name that promises another operator, and an eps that is missing or small."""
     if norms.report is None:
         return
     kind, promise, is_known = (
         norms.report.kind,
-        _promised_operator(norms),
+        _operator_promised_by_name(norms),
         is_known_norm(norms.first_module),
     )
     if kind != NOTHING:
@@ -146,7 +146,7 @@ def _promise_and_eps_findings(norms: NormGroup) -> Findings:
         yield make_finding(rule, norms.module_names, None if promise else FACT, message=message)
 
 
-def _promised_operator(norms: NormGroup) -> str | None:
+def _operator_promised_by_name(norms: NormGroup) -> str | None:
     """Return the operator of torch.nn that the name of a class, or of a base, promises."""
     names = [
         kind.__name__.replace("_", "").lower() for kind in type(norms.first_module).__mro__
@@ -173,7 +173,7 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
     """The properties that are otherwise than in torch, each by itself."""
     if norms.report is None or norms.report.kind == NOTHING:
         return
-    promise = _promised_operator(norms)
+    promise = _operator_promised_by_name(norms)
     for f in norms.report.properties:
         if not f.differs_from_torch or f.name.startswith("differs"):
             continue
@@ -204,7 +204,7 @@ def _eps_size_finding(norms: NormGroup) -> Finding | None:
     """No eps at all, or one so small that a constant example has a steep gradient."""
     words = norms.found_properties.get("eps", "")
     if words == "none":
-        nan = _is_nan_at_constant_input(norms.calls[0])
+        nan = _is_nan_at_constant_input(norms.first_calls[0])
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")
         return make_finding(
             "eps-missing", norms.module_names, severity, norm=norms.class_name, result=result
@@ -221,7 +221,7 @@ def _eps_size_finding(norms: NormGroup) -> Finding | None:
 def _is_nan_at_constant_input(call: ModuleCall) -> bool:
     """Return True if a constant input comes out as NaN or infinite."""
     x = call.inputs[0]
-    module = copy_module(call.module).to(x.dtype).train()
+    module = frozen_copy_without_hooks(call.module).to(x.dtype).train()
     with torch.no_grad(), restored_random_state():
         try:
             return not bool(module(torch.ones_like(x)).isfinite().all())
@@ -231,7 +231,7 @@ def _is_nan_at_constant_input(call: ModuleCall) -> bool:
 
 def _dominant_eps_finding(groups: list[NormGroup]) -> Finding | None:
     """An eps that is not small beside what the normalizers are given."""
-    calls = [(norms, call) for norms in groups for call in norms.calls]
+    calls = [(norms, call) for norms in groups for call in norms.first_calls]
     shares = {call.name: _share_of_variances_below_eps(norms, call) for norms, call in calls}
     names = [name for name, share in shares.items() if share > 0]
     worst = max(shares.values(), default=0.0)
@@ -244,7 +244,7 @@ def _share_of_variances_below_eps(norms: NormGroup, call: ModuleCall) -> float:
     eps, report = eps_of(call.module), norms.report
     if report is None or report.kind == NOTHING or report.over is None or not eps > 0:
         return 0.0
-    a, axes = report.over.split_into_groups(call.inputs[0]), report.over.grouped_axes
+    a, axes = report.over.split_into_groups(call.inputs[0]), report.over.axes_after_split
     square = a.square().mean(axes) if report.kind == "RMSNorm" else a.var(axes, correction=0)
     return float((square < eps).double().mean())
 
@@ -252,7 +252,7 @@ def _share_of_variances_below_eps(norms: NormGroup, call: ModuleCall) -> float:
 def _switched_off_units_finding(groups: list[NormGroup]) -> Finding | None:
     """Units that learned gains have switched off."""
     off: dict[str, tuple[int, int]] = {}
-    for call in [call for norms in groups for call in norms.calls]:
+    for call in [call for norms in groups for call in norms.first_calls]:
         gains = (getattr(call.module, n, None) for n in ("weight", "g", "gamma"))
         g = next((g for g in gains if g is not None), None)
         if isinstance(g, Tensor) and g.dim() == 1 and bool(g.detach().any()):
@@ -284,7 +284,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
-    effects = ParameterEffectTest(subject, nonzero.copy(), tries)
+    effects = ParameterEffectTest(subject, nonzero.shared_copy(), tries)
     if not subject.is_random:
         effects.unchanged[0] = nonzero.outputs_and_activations().y
     names = effects.parameters_without_effect(masks)
@@ -359,7 +359,9 @@ def _random_projection_gradients(subject: AuditSubject) -> dict[str, Tensor]:
     return {name: g for name, g in subject.projection_gradients.items() if name and g.numel()}
 
 
-def _zero_gradient_masks(grads: dict[str, Tensor], exact: float) -> dict[str, Tensor]:
+def _zero_gradient_masks(
+    grads: dict[str, Tensor], rounding_threshold: float
+) -> dict[str, Tensor]:
     """Return the places of each parameter where its gradient may be rounding, if it has some.
 
     Of a matrix all or none: single numbers are those of words that did not occur, and of dead
@@ -367,7 +369,7 @@ def _zero_gradient_masks(grads: dict[str, Tensor], exact: float) -> dict[str, Te
     """
     sizes = {name: max_abs(g) for name, g in grads.items()}
     largest = max(sizes.values(), default=0.0)
-    small = max(SMALL_GRADIENT, exact / 10)
+    small = max(SMALL_GRADIENT, rounding_threshold / 10)
     limits = {name: small * max(size, 1e-6 * largest) for name, size in sizes.items()}
     flat = {
         name: g.abs() <= limits[name]
@@ -412,8 +414,8 @@ class ParameterEffectTest:
         if not half:
             return []
         if by_gradient and not self.subject.is_random:
-            new = Replacement(self.x, self._replace_masked_numbers(masks, 0))
-            grads = self.evaluated.gradients(random_projection, new)
+            new = InputAndWeightOverrides(self.x, self._replace_masked_numbers(masks, 0))
+            grads = self.evaluated.gradients(random_scalar_projection, new)
             flat = _zero_gradient_masks(grads, self.subject.rounding_threshold)
             rest = {n: m for n, m in masks.items() if n in flat and not (m & ~flat[n]).any()}
             if len(rest) < len(masks):
@@ -442,7 +444,7 @@ class ParameterEffectTest:
 
     def _run_from_random_state(self, state: int, weights: dict[str, Tensor]) -> Tensor:
         with restored_random_state(state):
-            return self.evaluated.run(Replacement(self.x, weights)).y
+            return self.evaluated.run(InputAndWeightOverrides(self.x, weights)).y
 
     def _replace_masked_numbers(self, masks: dict[str, Tensor], draw: int) -> dict[str, Tensor]:
         others = {}
@@ -466,14 +468,16 @@ def _next_norm_by_module(subject: AuditSubject) -> dict[str, str]:
 def _idle_findings(
     subject: AuditSubject,
     idle: dict[str, tuple[int, int]],
-    here: Collection[str],
-    norms: dict[str, str],
+    only_on_this_input: Collection[str],
+    next_norms: dict[str, str],
 ) -> Findings:
     """Tell biases that cancel, parameters that are not used, and those of this input."""
     trace = subject.trace
     called = {call.name for call in trace.calls}
     active = {
-        _owner_module_name(name) for name in subject.copy().parameters if name not in idle
+        _owner_module_name(name)
+        for name in subject.shared_copy().parameters
+        if name not in idle
     }
     biases: dict[str, int] = {}
     unused, some = [], []
@@ -481,9 +485,9 @@ def _idle_findings(
         owner = _owner_module_name(name)
         share = "" if part == size else f" ({part} of {size})"
         if is_bias_name(name) and owner in called & active:
-            remark = f" (before {norms[owner]})" if owner in norms else share
+            remark = f" (before {next_norms[owner]})" if owner in next_norms else share
             biases[name + remark] = part
-        elif share or name in here:
+        elif share or name in only_on_this_input:
             some.append(name + share)
         else:
             unused.append(name)

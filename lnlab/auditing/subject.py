@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,13 +21,13 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.module_copy import (
+    InputAndWeightOverrides,
     ModuleCopy,
     Observation,
-    Replacement,
     check_model,
     check_type,
-    copy_module,
     deepcopy_module,
+    frozen_copy_without_hooks,
     uncompiled_module,
 )
 from lnlab.analysis.objective import Objective
@@ -186,7 +186,7 @@ class CallTrace(TorchFunctionMode):
         recording = hook_all_modules(self.module, self._enter, self._leave, with_kwargs=True)
         # a TypeError: of an output without numbers
         with recording, self, restored_random_state(), suppress(TypeError):
-            self.seen = evaluated.run(Replacement(x), find_where_flat=True)
+            self.seen = evaluated.run(InputAndWeightOverrides(x), find_where_flat=True)
         self._alive.clear()
         return self
 
@@ -267,7 +267,7 @@ def copy_with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tenso
     """
     parameters = uncompiled_module(module).named_parameters()
     trained = {name for name, p in parameters if p.requires_grad}
-    copy = copy_module(module)
+    copy = frozen_copy_without_hooks(module)
     for name, p in copy.named_parameters():
         p.requires_grad_(name in trained)
     given = list_tensors((call.args, call.kwargs))
@@ -330,11 +330,11 @@ def replace_forward(module: nn.Module, forward: Callable) -> None:
     if of_instance:
         module.instance_forward = vars(module).pop("forward")
 
-    def new(self: nn.Module, *args: Any) -> Any:
+    def new_forward(self: nn.Module, *args: Any) -> Any:
         inner = self.instance_forward if of_instance else partial(old, self)
         return forward(self, inner, *args)
 
-    module.__class__ = type(type(module).__name__, (base,), {"forward": new})
+    module.__class__ = type(type(module).__name__, (base,), {"forward": new_forward})
 
 
 HALF = "the module computes in half precision, whatever it is given."
@@ -359,15 +359,24 @@ def turn_dropout_off(module: nn.Module) -> list[str]:
     return changed
 
 
+class RemovedNoise(NamedTuple):
+    """The noise that was turned off in a module, and whether some is left.
+
+    Attributes:
+        module_names: the modules that are kept in evaluation mode.
+        has_noise_left: whether others draw random numbers in evaluation, too.
+    """
+
+    module_names: list[str]
+    has_noise_left: bool
+
+
 def turn_off_removable_noise(
     module: nn.Module, random_modules: set[str], x: Tensor
-) -> tuple[list[str], bool]:
+) -> RemovedNoise:
     """Keep in evaluation mode what draws random numbers in training mode alone.
 
     Stochastic depth, say, which is no dropout.
-
-    Returns:
-        The names of these modules, and whether others draw random numbers in evaluation, too.
     """
     modules = dict(module.named_modules())
     for name in random_modules:
@@ -378,7 +387,7 @@ def turn_off_removable_noise(
     for name in random_modules & left:
         modules[name].__class__ = type(modules[name]).__base__
         modules[name].training = module.training
-    return sorted(random_modules - left), bool(left)
+    return RemovedNoise(sorted(random_modules - left), bool(left))
 
 
 def _train_children_only(self: nn.Module, mode: bool = True) -> nn.Module:
@@ -432,7 +441,7 @@ def evaluate_noting_random_modules(
         return module(x.clone())
 
 
-def random_projection(y: Tensor) -> Tensor:
+def random_scalar_projection(y: Tensor) -> Tensor:
     """Return a scalar function of outputs (any shape) that depends on each of them."""
     return (y * normal(8, 0, y.numel()).view_as(y).to(y)).sum()
 
@@ -612,13 +621,13 @@ class AuditSubject:
             select_output=self.output_as_tensor,
         )
 
-    def copy(self, bn_stats: str | None = None) -> ModuleCopy:
+    def shared_copy(self, bn_stats: str | None = None) -> ModuleCopy:
         """Return the one copy, in float64 if that works; as it trains, by default."""
         bn_stats = self.bn_stats if bn_stats is None else bn_stats
-        return self._copy.use_bn_stats(bn_stats)
+        return self._float64_copy_if_possible.with_bn_stats(bn_stats)
 
     @cached_property
-    def _copy(self) -> ModuleCopy:
+    def _float64_copy_if_possible(self) -> ModuleCopy:
         for change in (lambda module: module, with_default_dtype_of_parameters):
             try:
                 module = change(self.module)
@@ -636,7 +645,7 @@ class AuditSubject:
     @cached_property
     def float64_if_possible(self) -> torch.dtype | None:
         """float64 where the module can be evaluated in it; None: as it is."""
-        _ = self._copy
+        _ = self._float64_copy_if_possible
         return None if self._not_wide else torch.float64
 
     def require_float64(self) -> None:
@@ -646,7 +655,7 @@ class AuditSubject:
 
     @cached_property
     def output_precision(self) -> torch.dtype:
-        """The precision of the outputs of :meth:`copy`: some cast what they are given."""
+        """The precision of the outputs of :meth:`shared_copy`: some cast their input."""
         if self.float64_if_possible and not self.trace.lowers:
             return torch.float64
         return self.measured_output_precision
@@ -654,7 +663,7 @@ class AuditSubject:
     @cached_property
     def measured_output_precision(self) -> torch.dtype:
         """The same, found by small steps: what cancels inside leaves fewer digits."""
-        return self.copy().effective_output_dtype
+        return self.shared_copy().effective_output_dtype
 
     @property
     def rounding_threshold(self) -> float:
@@ -690,7 +699,9 @@ class AuditSubject:
             raise CannotCheck(RANDOM)
         why = ""
         for dtype in (
-            (torch.float64, None) if self.estimated_seconds < SLOW else (None, torch.float64)
+            (torch.float64, None)
+            if self.estimated_evaluation_seconds < SLOW
+            else (None, torch.float64)
         ):
             for bn_stats in ("batch", "running"):
                 settings = {"bn_stats": bn_stats, "dtype": dtype}
@@ -710,9 +721,9 @@ class AuditSubject:
     def projection_gradients(self) -> dict[str, Tensor]:
         """The gradients of a random function of the outputs by parameters; by ``x`` as ""."""
         try:
-            return self.copy().gradients(random_projection, by_input=True)
+            return self.shared_copy().gradients(random_scalar_projection, include_input=True)
         except RuntimeError:  # some set requires_grad of their input themselves
-            return self.copy().gradients(random_projection)
+            return self.shared_copy().gradients(random_scalar_projection)
 
     @cached_property
     def with_nonzero_weights(self) -> AuditSubject:
@@ -730,7 +741,7 @@ class AuditSubject:
             p = other.module.get_parameter(name)
             inputs = p[0].numel() if p.dim() > 1 else 1
             p.data = normal(11, stream, p.numel()).view_as(p).to(p) / inputs**0.5
-        other._copy, other._traces = (
+        other._float64_copy_if_possible, other._traces = (
             other.copy_in_dtype(self.float64_if_possible, "running"),
             {},
         )
@@ -758,7 +769,7 @@ class AuditSubject:
 
     def trace_other_input(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
         """Return the trace of another input; as the module trains, by default."""
-        evaluated = self.copy(bn_stats)
+        evaluated = self.shared_copy(bn_stats)
         x = x.to(evaluated.x.dtype) if x.is_floating_point() else x
         return CallTrace(evaluated.module).run(evaluated, x)
 
@@ -779,15 +790,20 @@ class AuditSubject:
             self.float64_if_possible,
             self.output_precision,
             self.bn_stats,
-            self.estimated_seconds,
+            self.estimated_evaluation_seconds,
         )
-        for name in ("_copy", "projection_gradients", "trace", "with_nonzero_weights"):
+        for name in (
+            "_float64_copy_if_possible",
+            "projection_gradients",
+            "trace",
+            "with_nonzero_weights",
+        ):
             vars(self).pop(name, None)
         self._traces.clear()
         self.cache.clear()
 
     @cached_property
-    def estimated_seconds(self) -> float:
+    def estimated_evaluation_seconds(self) -> float:
         """About how long an evaluation in float64 takes on one core, by what is called.
 
         It is estimated, not measured: what an audit tries must not depend on other work of the

@@ -197,16 +197,16 @@ class NormReplacement:
 
     Attributes:
         name: its path; "" is the module itself.
-        old: the class that was there, with its settings.
-        new: the one that will be.
+        old_repr: the class that was there, with its settings.
+        new_repr: the one that will be.
         copied_from: new parameters and buffers, with the old ones whose values they get.
         dropped_shapes: old parameters and buffers that have no place, with their shapes.
         added_shapes: names of new ones that start as they do, with their shapes.
     """
 
     name: str
-    old: str
-    new: str
+    old_repr: str
+    new_repr: str
     copied_from: dict[str, str]
     dropped_shapes: dict[str, tuple[int, ...]]
     added_shapes: dict[str, tuple[int, ...]]
@@ -281,7 +281,8 @@ class SwapPlan(TextResult):
                 ", ".join(f"{name} {shape}" for name, shape in shapes.items())
                 for shapes in (e.dropped_shapes, e.added_shapes)
             )
-            rows.append((e.name or "the module itself", e.old, e.new, kept, lost, fresh))
+            module_name = e.name or "the module itself"
+            rows.append((module_name, e.old_repr, e.new_repr, kept, lost, fresh))
         return rows
 
     def to_frame(self) -> Frame:

@@ -215,8 +215,8 @@ def claims_html(records: Sequence[Mapping[str, Any]], *, controls: bool = True) 
     }
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     functions = (
-        css_classes, describe_setting, details_by_label, format_three_digits, interval_svg,
-        describe_null_hypothesis, titled_groups_of_settings,
+        css_classes, describe_setting, details_by_label, format_three_significant_digits,
+        interval_svg, describe_null_hypothesis, titled_groups_of_settings,
     )  # fmt: skip
     return TEMPLATES.get_template("claims.html").render(
         {function.__name__: function for function in functions},
@@ -250,26 +250,26 @@ def css_classes(record: Mapping[str, Any]) -> str:
     return f"{record['word'].replace(' ', '-')} {record.get('size') or ''}".strip()
 
 
-def format_three_digits(value: float | None) -> str:
+def format_three_significant_digits(value: float | None) -> str:
     """Return a number in three digits that count, or nothing."""
     return "" if value is None else f"{value:.3g}"
 
 
-def interval_svg(axis: Sequence[float] | None, small: bool = False) -> Markup:
+def interval_svg(estimate_and_ends: Sequence[float] | None, small: bool = False) -> Markup:
     """Return a dot with its interval as SVG, on an axis whose band is what does not matter.
 
     Args:
-        axis: the estimate and the ends of its interval in units of the smallest effect that
-            matters, the claimed side positive; None: nothing to draw.
+        estimate_and_ends: the estimate and the ends of its interval in units of the smallest
+            effect that matters, the claimed side positive; None: nothing to draw.
         small: of a setting that is not the headline.
     """
-    if axis is None:
+    if estimate_and_ends is None:
         return Markup("")
 
     def to_svg_x(value: float) -> float:
         return round(WIDTH / 2 * (1 + max(-MOST, min(MOST, value)) / (MOST + 0.3)), 1)
 
-    middle, low, high = axis
+    middle, low, high = estimate_and_ends
     y, radius, left = HEIGHT / 2, 3 if small else 4.5, to_svg_x(-1)
     label = escape(
         f"{middle:+.1f} times the smallest effect that matters, claimed side positive"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import distribution
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import nbformat
 from math_core import LatexError, LatexToMathML
@@ -24,7 +24,7 @@ from lnlab.book.claims_page import MIME as CLAIMS
 from lnlab.book.claims_page import TEMPLATES, claims_html
 from lnlab.book.notebooks import (
     is_for_beginners,
-    read_parameter_values,
+    read_parameter_defaults,
     read_title_and_first_paragraph,
     sort_beginners_first,
 )
@@ -115,7 +115,7 @@ def terminal_text_to_html(lines: str) -> str:
     return f"<pre>{ansi2html(shown)}</pre>"
 
 
-def figure_html(spec: dict[str, Any], number: str) -> str:
+def figure_html(spec: dict[str, Any], element_id: str) -> str:
     """Return a plotly figure as its data and a place in which ``figures.js`` draws them."""
     # inside a script only "</script" and "<!--" mean something: no "<" is left
     layout = spec.get("layout", {})
@@ -128,7 +128,8 @@ def figure_html(spec: dict[str, Any], number: str) -> str:
         plotly_text_to_plain(n["text"]) for n in layout.get("annotations", ()) if is_footnote(n)
     )
     return TEMPLATES.get_template("figure.html").render(
-        number=number, data=data, height=height, least=smallest_readable_width(spec),
+        element_id=element_id, data=data, height=height,
+        least=smallest_readable_width(spec),
         label=describe_figure(spec), light=meta.get("light"), signatures=[*notes],
     )  # fmt: skip
 
@@ -149,36 +150,36 @@ def smallest_readable_width(spec: dict[str, Any]) -> int:
     # plots beside each other have other left ends; a scene has domains of both directions
     columns = len({(d["x"] if isinstance(d, dict) else d)[0] for d in domains})
     margin = {"l": 80, "r": 80} | (layout.get("margin") or {})
-    left = max(margin["l"], _longest_left_label_width(spec) + 30)
+    left = max(margin["l"], _longest_left_label_pixels(spec) + 30)
     notes = [note for note in layout.get("annotations", ()) if not is_footnote(note)]
     over = [note for note in notes if note.get("xanchor") == "center" and note.get("text")]
     along = [note for note in notes if note not in over]
     under = [axis.get("title") or {} for axis in axes]
-    column = max((20 + _text_width(each) for each in [*over, *under]), default=0)
-    longest = max(map(_text_width, along), default=0)
+    column = max((20 + _text_width_in_pixels(each) for each in [*over, *under]), default=0)
+    longest = max(map(_text_width_in_pixels, along), default=0)
     # a phone has 350 pixels for a figure
     least = 350 if columns < 2 else min(760, 320 * columns)
     return max(least, left + margin["r"] + max(columns * column, longest))
 
 
-def _text_width(note: dict[str, Any]) -> int:
+def _text_width_in_pixels(note: dict[str, Any]) -> int:
     """Return the width in pixels of an annotation or a title of an axis."""
     size = (note.get("font") or {}).get("size") or 12
-    return round(longest_line_width(note.get("text") or "") * size / 12)
+    return round(longest_line_pixels(note.get("text") or "") * size / 12)
 
 
-def _longest_left_label_width(spec: dict[str, Any]) -> int:
+def _longest_left_label_pixels(spec: dict[str, Any]) -> int:
     """Return the width in pixels of the longest label at the left of a figure."""
     axes = (a for k, a in spec.get("layout", {}).items() if re.fullmatch(r"yaxis\d*", k))
     labels = [label for axis in axes for label in axis.get("ticktext") or ()]
     values = (trace.get("y") for trace in spec.get("data", ()))
     labels += [y for each in values if isinstance(each, list) for y in each]
     return max(
-        (longest_line_width(label) for label in labels if isinstance(label, str)), default=0
+        (longest_line_pixels(label) for label in labels if isinstance(label, str)), default=0
     )
 
 
-def longest_line_width(text: str) -> int:
+def longest_line_pixels(text: str) -> int:
     """Return the pixels of the longest line of a text of plotly, in its usual size of notes."""
     # a letter of 12 pixels is some 6.5 wide
     return max(
@@ -236,10 +237,10 @@ def image_html(kind: str, data: str, alt: str) -> str:
     return f'<div class="scrolled">{picture}</div>' if "svg" in kind else picture
 
 
-def render_display(data: dict[str, Any], metadata: dict[str, Any], number: str) -> str:
+def render_display(data: dict[str, Any], metadata: dict[str, Any], element_id: str) -> str:
     """Return the best a page can do with what a cell displayed, in an order of preference."""
     if PLOTLY in data:
-        return figure_html(data[PLOTLY], number)
+        return figure_html(data[PLOTLY], element_id)
     if PLAYGROUND in data:
         return playground_placeholder_html(data[PLAYGROUND])
     if CLAIMS in data:
@@ -259,8 +260,13 @@ def render_display(data: dict[str, Any], metadata: dict[str, Any], number: str) 
     return terminal_text_to_html(data.get("text/plain", ""))
 
 
-def render_outputs(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tuple[str, str]]:
-    """Yield kind (``stream``, ``error`` or ``display``) and HTML of each output of a cell."""
+OutputKind = Literal["stream", "error", "display"]
+
+
+def render_outputs(
+    outputs: Iterable[dict[str, Any]], cell_id: str
+) -> Iterator[tuple[OutputKind, str]]:
+    """Yield kind and HTML of each output of a cell."""
     position = 0
     for stream, group in groupby(outputs, lambda output: output.get("name")):
         if stream is not None:  # neighbouring pieces of one stream are joined
@@ -271,7 +277,7 @@ def render_outputs(outputs: Iterable[dict[str, Any]], cell: str) -> Iterator[tup
             if output["output_type"] == "error":
                 yield "error", terminal_text_to_html("\n".join(output["traceback"]))
             else:
-                where = output.get("metadata", {}), f"{cell}-{position}"
+                where = output.get("metadata", {}), f"{cell_id}-{position}"
                 yield "display", render_display(output["data"], *where)
             position += 1
 
@@ -300,7 +306,8 @@ class Chapter:
         time_needed: how long it takes to run and to read, in words.
         for_beginners: whether it is of the first track.
         run_outcome: how the run ended that its page shows.
-        overridden_defaults: the default of each parameter that the run set otherwise.
+        defaults_of_overridden_parameters: the default of each parameter that the run set
+            otherwise.
     """
 
     name: str
@@ -309,7 +316,7 @@ class Chapter:
     time_needed: str
     for_beginners: bool
     run_outcome: dict[str, Any] | None
-    overridden_defaults: dict[str, Any]
+    defaults_of_overridden_parameters: dict[str, Any]
 
     @property
     def number(self) -> str:
@@ -347,7 +354,7 @@ def read_chapter(source: Path, runs: Path) -> tuple[Chapter, nbformat.NotebookNo
     question, minutes = split_question_and_minutes(paragraph)
     run = notebook.metadata.get("lnlab") if path != source else None
     question = markdown_to_html(question, trusted=True)
-    values = read_parameter_values(path) if run else {}
+    values = read_parameter_defaults(path) if run else {}
     described = {
         name: default
         for name, default in values.items()

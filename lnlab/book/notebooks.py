@@ -63,7 +63,7 @@ def read_parameter_texts(path: Path) -> dict[str, str]:
     return dict(re.findall(r"(?m)^(\w+) = (.+?)(?: *#.*)?$", _parameters_cell_source(path)))
 
 
-def read_parameter_values(
+def read_parameter_defaults(
     path: Path, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the values of a notebook's parameters that its text describes.

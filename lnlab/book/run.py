@@ -25,7 +25,7 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 import lnlab
-from lnlab.book.notebooks import read_parameter_values
+from lnlab.book.notebooks import read_parameter_defaults
 from lnlab.training.random_state import read_device
 from lnlab.training.runs import device_name, write_file
 
@@ -36,7 +36,7 @@ Listener = Callable[[str, str], None]
 def resolve_parameters(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return all parameters of a notebook that is run with ``wanted``, its own of the others;
     the device "auto" is the one that is chosen."""
-    values = read_parameter_values(path, os.environ) | wanted
+    values = read_parameter_defaults(path, os.environ) | wanted
     if values.get("device") == "auto":
         values["device"] = str(read_device("auto"))
     return values
@@ -107,12 +107,12 @@ papermill_engines.register("lnlab", NotebookKeepingEngine)
 class LineWriter:
     """A file that papermill writes a notebook's standard output to: it passes lines on."""
 
-    name: str
+    notebook_name: str
     listener: Listener
 
     def write(self, text: str) -> None:
         for line in filter(None, map(str.strip, re.split(r"[\r\n]", text))):
-            self.listener(self.name, line)
+            self.listener(self.notebook_name, line)
 
     def flush(self) -> None:
         pass  # papermill calls it; every line has been passed on

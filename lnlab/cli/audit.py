@@ -55,7 +55,7 @@ def audit(
         raise click.UsageError("give FILE.py:FUNCTION, or --explain and a rule.")
     from lnlab.auditing import Severity, audit
 
-    model, x, loss_fn = call_user_function(target, data)
+    model, x, loss_fn = load_model_input_and_loss(target, data)
     try:
         report = audit(
             model,
@@ -68,7 +68,7 @@ def audit(
         )
     except TypeError as error:
         raise ValueError(f"{target}: {error}") from error
-    click.echo(report.to_json() if as_json else report.conclusion())
+    click.echo(report.to_json() if as_json else report.summary_with_checks_not_run())
     if out is not None:
         page = report.save(out)
         click.echo(f"{page}: the page, with the numbers behind it", err=as_json)
@@ -78,7 +78,7 @@ def audit(
         context.exit(3)
 
 
-def call_user_function(target: str, data: str | None) -> tuple[Any, Any, Any]:
+def load_model_input_and_loss(target: str, data: str | None) -> tuple[Any, Any, Any]:
     """Return the module, the input and the loss (or None) of ``FILE.py:FUNCTION``.
 
     Its file may import files beside it.

@@ -144,7 +144,7 @@ def make_site(pages: Path, out: Path) -> None:
 
 def read_first_page_content() -> dict[str, Any]:
     """Return what the first page shows beside the notebooks."""
-    from lnlab.auditing.norm_survey import read_popular_norms
+    from lnlab.auditing.norm_survey import read_stored_norm_survey
     from lnlab.papers import claims
 
     return {
@@ -152,7 +152,7 @@ def read_first_page_content() -> dict[str, Any]:
         "findings": claims.findings_markdown("claims.html").replace(
             ", [errata](docs/errata.md)", ""
         ),
-        "norms": read_popular_norms(),
+        "norms": read_stored_norm_survey(),
         "repository": paths.repository_url(),
     }
 

@@ -65,7 +65,7 @@ def compare_runs(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
     frame = pd.DataFrame(
         {"key": run.key, "task": run.task, "done": run.done, **run.config, **row}
         for run in runs
-        for row in run.last()
+        for row in run.last_rows()
     )
     click.echo(frame.to_csv(index=False), nl=False)
 

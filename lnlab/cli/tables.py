@@ -27,7 +27,7 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
     """
     import pandas as pd
 
-    latest = sorted(runs, key=lambda run: (not run.done, run.finished), reverse=True)
+    latest = sorted(runs, key=lambda run: (not run.done, run.finish_time), reverse=True)
     latest = latest[:MOST_RUNS]
     settings = settings or names_of_differing_settings(latest)
     rows = [
@@ -35,7 +35,7 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
             "key": run.key,
             "task": run.task,
             "norm": run.config.get("norm", "-"),
-            "finished": run.finished or "-",
+            "finished": run.finish_time or "-",
             "state": describe_progress(run),
             "number": format_main_metric(run),
             "data": run.data.get("name"),
@@ -69,7 +69,7 @@ def format_main_metric(run: "Run") -> str:
     It is the metric that chose the weights that count, where there is one, else the last of
     its experiment's, else the loss.
     """
-    rows, metrics = run.last(), run.result.get("main_metrics", ()) if run.done else ()
+    rows, metrics = run.last_rows(), run.result.get("main_metrics", ()) if run.done else ()
     for name in [run.config.get("best_metric"), *reversed(metrics), "loss"]:
         values = [row[name] for row in rows if row.get(name) is not None]
         if values:
@@ -84,7 +84,7 @@ def describe_progress(run: "Run") -> str:
         outcomes = run.result.get("outcomes", {}).values()
         diverged = sum(one["outcome"] == "diverged" for one in outcomes)
         return f"done, {diverged} of {len(outcomes)} diverged" if diverged else "done"
-    update = max((row["update"] for row in run.last()), default=0)
+    update = max((row["update"] for row in run.last_rows()), default=0)
     ago = round(time.time() - (run.folder / "metrics.jsonl").stat().st_mtime)
     return f"at update {update}, {ago} s ago"
 

@@ -61,7 +61,7 @@ def describe_experiment_fields(experiment: "type[Experiment]") -> list[tuple[str
         text = "; ".join(f"{name}: {value}" for name, value in values.items())
         if len({*values.values()}) == 1:
             text = next(iter(values.values()))
-        if choices := field.allowed.get("choices"):
+        if choices := field.constraints.get("choices"):
             text += f" (of {', '.join(map(str, choices))})"
         descriptions.append((f"{field.name}: {formatannotation(field.kind)}", text))
     return descriptions

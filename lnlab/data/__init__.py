@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from lnlab.data.cache import cached_call
-from lnlab.data.dataset import Dataset, File, Source, Split, What, find_source, list_sources
+from lnlab.data.dataset import (
+    Dataset,
+    ExampleKind,
+    File,
+    Source,
+    Split,
+    find_source,
+    list_sources,
+)
 from lnlab.data.images import Images
 from lnlab.data.text import Text
 from lnlab.data.vocabulary import Vocabulary
@@ -36,7 +44,7 @@ __all__ = [
     "sources",
 ]
 
-MODULES: dict[What, str] = {
+MODULES: dict[ExampleKind, str] = {
     "images": "lnlab.data.images",
     "speech": "lnlab.papers.las.data",
     "text": "lnlab.data.text",
@@ -50,7 +58,7 @@ MODULES: dict[What, str] = {
 """The module of each kind of data."""
 
 
-def load(spec: str = "embedded", what: What | None = None, **options: Any) -> Any:
+def load(spec: str = "embedded", what: ExampleKind | None = None, **options: Any) -> Any:
     """Load a data set; its files are read when a split is first used.
 
     Args:

@@ -16,11 +16,13 @@ from lnlab.paths import data_folder
 if TYPE_CHECKING:
     import torch
 
-Kind = Literal["official", "embedded", "synthetic", "own"]
-What = Literal[
+DataOrigin = Literal["official", "embedded", "synthetic", "own"]
+ExampleKind = Literal[
     "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books", "tasks"
 ]
 Part = TypeVar("Part")
+Note = str
+"""A remark on what was done to the examples, said with every result; usually empty."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ class Source:
 
     name: str
     title: str
-    kind: Kind
+    kind: DataOrigin
     licence: str
     citation: str
-    offers: What
+    offers: ExampleKind
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     urls: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
@@ -67,15 +69,15 @@ class Source:
         """Bytes to download."""
         return sum(file.size for file in self.files)
 
-    def locate(self, path: Path | None, how: str = "") -> Path:
+    def locate(self, path: Path | None, how_to_get: str = "") -> Path:
         """Return the path of the files: the one given, or the source's in the data folder.
 
         Args:
-            how: how to get what cannot be downloaded, before "and name the place".
+            how_to_get: how to get what cannot be downloaded, before "and name the place".
         """
         path = path or data_folder() / self.name
         if not path.exists():
-            way = f"run `lnlab data fetch {self.name}`, or" if self.urls else how
+            way = f"run `lnlab data fetch {self.name}`, or" if self.urls else how_to_get
             raise FileNotFoundError(
                 f"{self.name} is not in {path}: {way} name the place of its files: "
                 f"{self.name}=PATH"
@@ -93,7 +95,7 @@ def list_sources() -> tuple[Source, ...]:
     return tuple(Source(name, **table) for name, table in tables.items())
 
 
-def sources_offering(offers: What) -> tuple[Source, ...]:
+def sources_offering(offers: ExampleKind) -> tuple[Source, ...]:
     """Return the sources of a kind of data."""
     return tuple(source for source in list_sources() if source.offers == offers)
 
@@ -180,7 +182,7 @@ class Dataset(Generic[Part]):
     def __init__(
         self,
         source: Source,
-        read: Callable[[], tuple[Mapping[str, Part], str]],
+        read: Callable[[], tuple[Mapping[str, Part], Note]],
         key: Callable[[], str],
         *,
         noted: bool = False,
@@ -198,7 +200,7 @@ class Dataset(Generic[Part]):
         return self._cached_checksum_and_note["note"].tobytes().decode() if self._noted else ""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DataOrigin:
         """``official``, ``embedded``, ``synthetic`` or ``own``."""
         return self.source.kind
 
@@ -234,7 +236,7 @@ class Dataset(Generic[Part]):
         return self._digest().hex()
 
     @cached_property
-    def _splits_and_note(self) -> tuple[Mapping[str, Part], str]:
+    def _splits_and_note(self) -> tuple[Mapping[str, Part], Note]:
         return self._read()
 
     @property

@@ -19,7 +19,7 @@ import numpy as np
 
 from lnlab.data import shapes
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, Split, require_files, sources_offering
+from lnlab.data.dataset import Dataset, Note, Source, Split, require_files, sources_offering
 from lnlab.data.downloads import unpack
 from lnlab.data.shapes import Pixels
 
@@ -54,7 +54,7 @@ class Images(Dataset[Split]):
     def __init__(
         self,
         source: Source,
-        read_pixels: Callable[[], tuple[Pixels, str]],
+        read_pixels: Callable[[], tuple[Pixels, Note]],
         key: Callable[[], str],
         *,
         white: int,
@@ -70,7 +70,7 @@ class Images(Dataset[Split]):
         return self._loaded.shape
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def class_names(self) -> tuple[str, ...]:
         """The words for the classes."""
         return tuple(self._names) or tuple(map(str, range(self.classes)))
 
@@ -247,7 +247,7 @@ def read_idx(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def read_and_check_idx_files(files: Mapping[str, Path], source: Source) -> tuple[Pixels, str]:
+def read_and_check_idx_files(files: Mapping[str, Path], source: Source) -> tuple[Pixels, Note]:
     """Read four IDX files and compare them; MNIST's must be the official ones."""
     hashes = {file.name.removesuffix(".gz"): file.content_sha256 for file in source.files}
     pixels = {}
@@ -296,7 +296,9 @@ def find_cifar10(path: Path) -> dict[str, Path]:
     return {name: folder / name for name in CIFAR10_MD5}
 
 
-def read_cifar10(files: Mapping[str, Path], max_train: int | None = None) -> tuple[Pixels, str]:
+def read_cifar10(
+    files: Mapping[str, Path], max_train: int | None = None
+) -> tuple[Pixels, Note]:
     """Read pictures (N, 3, 32, 32) and classes (N,) by split, and note unofficial files."""
     official, batches = True, {}
     for name, path in files.items():
@@ -330,7 +332,7 @@ def parse_cifar10(content: bytes, path: Path) -> tuple[np.ndarray, np.ndarray]:
     return data.reshape(BATCH, 3, 32, 32), labels.astype(np.uint8)
 
 
-def _reconstruct(*args: Any) -> np.ndarray:
+def _make_empty_array(*args: Any) -> np.ndarray:
     return np.ndarray.__new__(np.ndarray, (0,), "b")  # its __setstate__ fills it
 
 
@@ -338,8 +340,8 @@ class ArrayUnpickler(pickle.Unpickler):
     """Reads pickles of lists, text and arrays; refuses those that ask for anything else."""
 
     ALLOWED: Mapping[tuple[str, str], Any] = {
-        ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-        ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy.core.multiarray", "_reconstruct"): _make_empty_array,
+        ("numpy._core.multiarray", "_reconstruct"): _make_empty_array,
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,
         ("_codecs", "encode"): lambda text, _: text.encode("latin-1"),
@@ -365,7 +367,7 @@ DARK, STEEP = 0.33, 3.0
 """The ink at which grey begins, and how fast it gets lighter: edges of half a pixel."""
 
 
-def read_mnist_binary(files: Mapping[str, Path], max_train: int | None) -> tuple[Pixels, str]:
+def read_mnist_binary(files: Mapping[str, Path], max_train: int | None) -> tuple[Pixels, Note]:
     """Read the official pictures, all labelled 0; the note says how many train if not all."""
     pixels = {}
     for split, file in zip(("train", "valid", "test"), MNIST_BINARY.files, strict=True):

@@ -24,52 +24,54 @@ RADIUS = 6.5, 10.0
 CLUTTER, COARSE, NOISE = 3, 5, 0.04
 """The number of bars, of shades of the ground along a side, and the deviation of the noise."""
 
-Level = Callable[[np.ndarray, np.ndarray], np.ndarray]
+DepthInside = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The depth of a point (u, v) inside a shape, below 0 outside. Shapes lie in the unit disc."""
 
 
-def _polygon_level(corners: int, inside: float) -> Level:
+def _depth_inside_polygon(corners: int, inradius: float) -> DepthInside:
     turns = 2 * np.pi * np.arange(corners, dtype=np.float32) / corners
     sides = [(np.cos(turn), np.sin(turn)) for turn in turns]
-    return lambda u, v: inside - np.max([c * u + s * v for c, s in sides], axis=0)
+    return lambda u, v: inradius - np.max([c * u + s * v for c, s in sides], axis=0)
 
 
-def _box_level(u: np.ndarray, v: np.ndarray, wide: float, high: float) -> np.ndarray:
-    return np.minimum(wide - abs(u), high - abs(v))
+def _depth_inside_box(
+    u: np.ndarray, v: np.ndarray, half_width: float, half_height: float
+) -> np.ndarray:
+    return np.minimum(half_width - abs(u), half_height - abs(v))
 
 
-def _cross_level(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return np.maximum(_box_level(u, v, 0.94, 0.3), _box_level(u, v, 0.3, 0.94))
+def _depth_inside_cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return np.maximum(_depth_inside_box(u, v, 0.94, 0.3), _depth_inside_box(u, v, 0.3, 0.94))
 
 
-def _star_level(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _depth_inside_star(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return 0.66 + 0.34 * np.cos(5 * np.arctan2(v, u)) - np.hypot(u, v)
 
 
-def _heart_level(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _depth_inside_heart(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return 0.75 - np.hypot(u, v + 0.2 - 0.6 * np.sqrt(abs(u)))
 
 
-def _arrow_level(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _depth_inside_arrow(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     head = np.minimum(u - 0.1, 0.7 - 0.7 * u - abs(v))
-    return np.maximum(head, _box_level(u + 0.35, v, 0.55, 0.2))
+    return np.maximum(head, _depth_inside_box(u + 0.35, v, 0.55, 0.2))
 
 
-_hexagon = _polygon_level(6, 0.84)
+_hexagon = _depth_inside_polygon(6, 0.84)
 
-LEVELS: dict[str, Level] = {
+DEPTHS: dict[str, DepthInside] = {
     "disc": lambda u, v: 0.9 - np.hypot(u, v),
     "ring": lambda u, v: 0.2 - abs(np.hypot(u, v) - 0.75),
-    "square": lambda u, v: _box_level(u, v, 0.68, 0.68),
-    "triangle": _polygon_level(3, 0.48),
-    "cross": _cross_level,
-    "star": _star_level,
+    "square": lambda u, v: _depth_inside_box(u, v, 0.68, 0.68),
+    "triangle": _depth_inside_polygon(3, 0.48),
+    "cross": _depth_inside_cross,
+    "star": _depth_inside_star,
     "crescent": lambda u, v: np.minimum(0.95 - np.hypot(u, v), np.hypot(u - 0.5, v) - 0.75),
-    "heart": _heart_level,
-    "arrow": _arrow_level,
+    "heart": _depth_inside_heart,
+    "arrow": _depth_inside_arrow,
     "nut": lambda u, v: np.minimum(_hexagon(u, v), np.hypot(u, v) - 0.4),
 }
-NAMES = tuple(LEVELS)
+NAMES = tuple(DEPTHS)
 
 
 def make_shapes(max_train: int | None = None) -> Pixels:
@@ -84,9 +86,9 @@ def make_shapes(max_train: int | None = None) -> Pixels:
 
 
 @lru_cache(maxsize=16)  # 1.5 MB each: what a few thousand pictures to train on need
-def _draw_block(number: int, block: int) -> tuple[np.ndarray, np.ndarray]:
+def _draw_block(split_number: int, block_number: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw the pictures and classes of a block of a split."""
-    generator = np.random.default_rng([number, block])
+    generator = np.random.default_rng([split_number, block_number])
     classes = (generator.permutation(BLOCK) % len(NAMES)).astype(np.uint8)
     return draw_shapes(classes, generator), classes
 
@@ -99,8 +101,8 @@ def draw_shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
     n = len(classes)
     canvas = _draw_background(n, generator)
     for _ in range(CLUTTER):
-        _paint(canvas, _draw_bars(n, generator), _uniform(generator, 0, 1, (n, 3)))
-    inside = _shapes(classes, generator)
+        _paint(canvas, _random_bar_coverage(n, generator), _uniform(generator, 0, 1, (n, 3)))
+    inside = _random_shape_coverage(classes, generator)
     _paint(canvas, inside, _contrasting_colours(canvas, generator))
     canvas += NOISE * generator.standard_normal(canvas.shape, np.float32)
     return np.rint(255 * canvas.clip(0, 1)).astype(np.uint8)
@@ -132,25 +134,25 @@ def _pixels_in_rotated_frames(
     return cos * right + sin * down, cos * down - sin * right
 
 
-def _draw_bars(n: int, generator: Generator) -> np.ndarray:
+def _random_bar_coverage(n: int, generator: Generator) -> np.ndarray:
     x, y = _uniform(generator, -SIDE / 2, SIDE / 2, (2, n, 1, 1))
     along, across = _pixels_in_rotated_frames(n, x, y, generator)
     length = _uniform(generator, 2, 8, (n, 1, 1))
     return (np.minimum(length - abs(along), 0.8 - abs(across)) + 0.5).clip(0, 1)
 
 
-def _shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
+def _random_shape_coverage(classes: np.ndarray, generator: Generator) -> np.ndarray:
     """Return the share of each pixel that is inside the shape, (N, 32, 32)."""
     n = len(classes)
     radius = _uniform(generator, *RADIUS, (n, 1, 1))
     free = SIDE / 2 - FRAME - 0.5 - radius
     x, y = free * _uniform(generator, -1, 1, (2, n, 1, 1))
     u, v = (c / radius for c in _pixels_in_rotated_frames(n, x, y, generator))
-    level = np.empty_like(u)
+    depth = np.empty_like(u)
     for number, name in enumerate(NAMES):
         one = classes == number
-        level[one] = LEVELS[name](u[one], v[one])
-    return (radius * level + 0.5).clip(0, 1)
+        depth[one] = DEPTHS[name](u[one], v[one])
+    return (radius * depth + 0.5).clip(0, 1)
 
 
 def _contrasting_colours(canvas: np.ndarray, generator: Generator) -> np.ndarray:

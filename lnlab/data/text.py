@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from lnlab.data.cache import hash_file_stats
-from lnlab.data.dataset import Dataset, Source, Split, read_text, sources_offering
+from lnlab.data.dataset import Dataset, Note, Source, Split, read_text, sources_offering
 
 if TYPE_CHECKING:
     import torch
@@ -126,7 +126,7 @@ class Text(Dataset[Split]):
         """Return the text that has these codes ``(N,)``."""
         return "".join(self.vocabulary[code] for code in codes.tolist())
 
-    def _windows(self) -> tuple[Mapping[str, Split], str]:
+    def _windows(self) -> tuple[Mapping[str, Split], Note]:
         codes, T = self.encode(self.text), self.context
         splits = {}
         for split, (begin, end) in PARTS.items():

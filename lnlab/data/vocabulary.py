@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
+    PaddedAndLengths = tuple[Tensor, Tensor]  # numbers (N, T), and how many of a row count (N,)
+
 
 END = 0
 """The number that ends every sentence, and the padding behind it: lengths tell them apart."""
@@ -50,7 +52,7 @@ class Vocabulary:
             raise ValueError("a sentence without words has nothing to read: leave it out.")
         return [*(self._numbers.get(word, UNKNOWN) for word in words), END]
 
-    def encode_batch(self, sentences: Sequence[str]) -> "tuple[Tensor, Tensor]":
+    def encode_batch(self, sentences: Sequence[str]) -> "PaddedAndLengths":
         """Return the numbers of sentences (N, T), padded with :data:`END`, and lengths (N,).
 
         Nothing is cut off; the length of a sentence counts the number that ends it.
@@ -64,7 +66,7 @@ def frequent_words(counts: Mapping[str, int], min_count: int = 1) -> list[str]:
     return sorted(words, key=lambda word: (-counts[word], word))
 
 
-def pad_rows(rows: Sequence[Sequence[int]]) -> "tuple[Tensor, Tensor]":
+def pad_rows(rows: Sequence[Sequence[int]]) -> "PaddedAndLengths":
     """Return rows of numbers as a tensor (N, T), padded with :data:`END`, and lengths (N,)."""
     import torch  # to list data sets does not take it
 

@@ -207,8 +207,8 @@ def path_on_plane(
     landscape: Landscape,
     path: np.ndarray,
     *,
-    explained: Sequence[float],
-    distances: np.ndarray,
+    explained_variance_ratio: Sequence[float],
+    distances_from_plane: np.ndarray,
     made_on: str,
 ) -> go.Figure:
     """Draw a plane with the path of a training, and how far from the plane it went.
@@ -216,8 +216,8 @@ def path_on_plane(
     Args:
         landscape: the losses on the plane.
         path: coordinates of the training (K, 2), its end at (0, 0).
-        explained: the fraction of the variance along each direction.
-        distances: from the plane (K,).
+        explained_variance_ratio: the fraction of the variance along each direction.
+        distances_from_plane: of each point of the path (K,).
     """
     titles = [
         title_with_subtitle("loss on the plane", describe_statistics_sources([landscape])),
@@ -239,7 +239,7 @@ def path_on_plane(
         row=1, col=1, hovertemplate="%{x:.2f}, %{y:.2f}<extra>the training</extra>",
     )  # fmt: skip
     lengths = {
-        "distance from the plane": (distances, INK),
+        "distance from the plane": (distances_from_plane, INK),
         "distance from the end, in the plane": (np.linalg.norm(path, axis=1), GREY),
     }
     for name, (values, color) in lengths.items():
@@ -247,9 +247,8 @@ def path_on_plane(
             y=values, name=name, mode="lines", line={"color": color, "width": 2.5},
             hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>", row=1, col=2,
         )  # fmt: skip
-    for update, part, axis in zip(
-        (figure.update_xaxes, figure.update_yaxes), explained, ("1", "2"), strict=True
-    ):
+    updates = figure.update_xaxes, figure.update_yaxes
+    for update, part, axis in zip(updates, explained_variance_ratio, "12", strict=True):
         update(title_text=f"component {axis}: {part:.0%} of the variance", row=1, col=1)
     figure.update_xaxes(title_text="point of the path", row=1, col=2)
     figure.update_yaxes(title_text="distance", row=1, col=2)

@@ -324,11 +324,12 @@ NOTE, NOTE_LINE, NOTE_ROOM, NOTE_INK = 90, 16, 40, "#4B5563"
 
 
 def annotation_above(
-    text: str, x: float, pixels_above: int, anchor: str, font: dict[str, Any]
+    text: str, paper_x: float, pixels_above: int, anchor: str, font: dict[str, Any]
 ) -> dict[str, Any]:
     """Return a line of text, some pixels above the panels."""
     return {
-        "text": text, "x": x, "y": 1, "yshift": pixels_above, "xref": "paper", "yref": "paper",
+        "text": text, "x": paper_x, "y": 1, "yshift": pixels_above,
+        "xref": "paper", "yref": "paper",
         "xanchor": anchor, "yanchor": "bottom", "showarrow": False, "font": font,
     }  # fmt: skip
 
@@ -340,12 +341,11 @@ def subplot_title(text: str, domain: Sequence[float], color: str = INK) -> dict[
 
 
 def text_annotation(
-    text: str, x: float, y: float, pixels_above: int = 0, size: int = 14
+    text: str, paper_x: float, paper_y: float, pixels_above: int = 0, size: int = 14
 ) -> dict[str, Any]:
     """Return a line of text, its lower left corner some pixels above a place of the paper."""
-    return annotation_above(text, x, pixels_above, "left", {"size": size, "color": INK}) | {
-        "y": y
-    }
+    font = {"size": size, "color": INK}
+    return annotation_above(text, paper_x, pixels_above, "left", font) | {"y": paper_y}
 
 
 def legend_annotation(names: Iterable[str], pixels_above: int) -> dict[str, Any]:
@@ -425,9 +425,10 @@ def thinning_line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def log_axis_between_powers(low: float, high: float) -> dict[str, Any]:
-    """Return a logarithmic axis from 10**low to 10**high, labelled at some six powers."""
+def log_axis_between_powers(low_exponent: float, high_exponent: float) -> dict[str, Any]:
+    """Return a logarithmic axis between two powers of ten, labelled at some six powers."""
     return {
-        "type": "log", "range": [low, high], "exponentformat": "power",
-        "dtick": max(1, round((high - low) / 6)), "tickfont": {"size": 12},
+        "type": "log", "range": [low_exponent, high_exponent], "exponentformat": "power",
+        "dtick": max(1, round((high_exponent - low_exponent) / 6)),
+        "tickfont": {"size": 12},
     }  # fmt: skip

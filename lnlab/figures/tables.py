@@ -125,12 +125,12 @@ def picture_rows(examples: np.ndarray, *, rows: Sequence[str], made_on: str) -> 
 PAIRS = ("TT", "TF", "FT", "FF")
 """The sources of mean and deviation, in this order. T: population; F: current batch."""
 
-Means = tuple[np.ndarray, np.ndarray, np.ndarray]
+MeansAndIntervalEnds = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Means, lower and upper ends of their intervals, each (16,), in the order TTTT to FFFF."""
 
 
 def configuration_heatmaps(
-    panels: Mapping[str, Means],
+    panels: Mapping[str, MeansAndIntervalEnds],
     *,
     value: str,
     made_on: str,
@@ -185,23 +185,24 @@ def configuration_heatmaps(
 
 
 def _configuration_heatmap(
-    grid: list[np.ndarray], value: str, low: float, high: float
+    means_and_ends: list[np.ndarray], value: str, low: float, high: float
 ) -> go.Heatmap:
     """Return the colours of one square, and what is said of a cell that is pointed at."""
-    mean, lowest, highest = grid
+    mean, lowest, highest = means_and_ends
     high = high if high > low else low + 1.0
     names = [[f"{row}{column}" for column in PAIRS] for row in PAIRS]
     return go.Heatmap(
         z=mean, zmin=low, zmax=high, colorscale=SIZES,
         showscale=False, xgap=2, ygap=2, hoverongaps=False,
-        text=_cell_texts(grid, low, high), texttemplate="%{text}", textfont={"size": 11},
+        text=_cell_texts(means_and_ends, low, high), texttemplate="%{text}",
+        textfont={"size": 11},
         customdata=np.dstack([np.array(names, object), lowest, highest]),
         hovertemplate=f"%{{customdata[0]}}: {escape(value)} %{{z:.4f}}, "
         "%{customdata[1]:.4f} to %{customdata[2]:.4f}<extra></extra>",
     )  # fmt: skip
 
 
-def _cell_texts(grid: list[np.ndarray], low: float, high: float) -> list[list[str]]:
+def _cell_texts(means_and_ends: list[np.ndarray], low: float, high: float) -> list[list[str]]:
     """Return the mean and the interval of each cell, within its frame, in black or in white."""
 
     def mean_and_interval_text(mean: float, lowest: float, highest: float) -> str:
@@ -214,7 +215,7 @@ def _cell_texts(grid: list[np.ndarray], low: float, high: float) -> list[list[st
 
     return [
         [mean_and_interval_text(*cell) for cell in zip(*row, strict=True)]
-        for row in zip(*grid, strict=True)
+        for row in zip(*means_and_ends, strict=True)
     ]
 
 

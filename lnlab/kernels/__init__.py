@@ -14,7 +14,7 @@ from torch import nn
 
 from lnlab.kernels.fused_cells import has_hooks, is_exactly
 from lnlab.kernels.normalizers import FUSED, has_torch_operator
-from lnlab.kernels.recurrent import is_fused, unroll
+from lnlab.kernels.recurrent import is_fusible, unroll
 from lnlab.nn import Derf, DyT, Identity, Normalizer, RecurrentBatchNorm
 from lnlab.nn.linear import LayerWithNorm
 from lnlab.nn.recurrent import Recurrent
@@ -61,7 +61,7 @@ def fuse(model: Module) -> Module:
             f"{type(model).__name__} cannot be copied: make pruned or reparametrized weights "
             f"plain first, with prune.remove or remove_weight_norm. {error}"
         ) from error
-    left = {name for module in fused.modules() for name in _fuse_submodule(module)}
+    left = {name for module in fused.modules() for name in _fuse_or_yield_name(module)}
     if not any(isinstance(m, Normalizer | Recurrent | LayerWithNorm) for m in fused.modules()):
         message = (
             f"{type(model).__name__} has no layer or norm of lnlab.nn, and was left as it is: "
@@ -74,7 +74,7 @@ def fuse(model: Module) -> Module:
     return fused
 
 
-def _fuse_submodule(module: nn.Module) -> Iterator[str]:
+def _fuse_or_yield_name(module: nn.Module) -> Iterator[str]:
     """Put the fast form of one module in its place, or yield the name of one without."""
     if isinstance(module, Normalizer):
         kind = type(module)
@@ -90,5 +90,5 @@ def _fuse_submodule(module: nn.Module) -> Iterator[str]:
         for cell in module.cells:
             if has_hooks(cell):
                 yield f"{type(cell).__name__} with hooks"
-            elif not is_fused(cell):
+            elif not is_fusible(cell):
                 yield type(cell).__name__

@@ -75,7 +75,7 @@ RECURRENCE = KernelLibrary("recurrence", "recurrent layers", Problem)
 def library(kernels: KernelLibrary = RECURRENCE) -> ctypes.CDLL | None:
     """Return a library, compiled if need be; warn once and return None if it cannot be had."""
     try:
-        path = build_library(build_folder(), kernels)
+        path = build_library(kernel_cache_folder(), kernels)
         return declare_library_functions(ctypes.CDLL(str(path)), kernels.problem)
     except (BuildError, OSError) as error:
         warnings.warn(
@@ -87,7 +87,7 @@ def library(kernels: KernelLibrary = RECURRENCE) -> ctypes.CDLL | None:
         return None
 
 
-def build_folder() -> Path:
+def kernel_cache_folder() -> Path:
     """Return the folder of builds: ``LNLAB_CACHE``, or lnlab's folder in the user's cache."""
     if given := os.environ.get("LNLAB_CACHE"):
         return Path(given) / "kernels"
@@ -158,7 +158,7 @@ def describe_processor() -> str:
 
 
 @functools.cache
-def l2_cache_bytes() -> int:
+def l2_bytes_per_thread() -> int:
     """Return the bytes of second-level cache per thread; 0 if unknown."""
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         names = "level", "size", "shared_cpu_list"

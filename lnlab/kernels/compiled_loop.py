@@ -20,6 +20,9 @@ from lnlab.nn import Identity, Linear, LSTMCell
 
 Tensors = dict[str, Tensor]
 
+DifferentiableAndOthers = tuple[Tensors, Tensors]
+"""Outputs of a loop by name: those that have gradients, and the others."""
+
 KERNEL_DTYPES = torch.float32, torch.float64
 
 MIN_POOL_BYTES = 128 * 1024
@@ -85,7 +88,7 @@ class CompiledLoop:
         """Return the C structure with its sizes alone."""
         raise NotImplementedError
 
-    def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+    def _empty_outputs(self, inputs: Sequence[Tensor]) -> DifferentiableAndOthers:
         """Return empty tensors for the outputs: those that have gradients, and others."""
         raise NotImplementedError
 
@@ -163,7 +166,7 @@ def library_for(kernels: KernelLibrary, like: Tensor) -> ctypes.CDLL | None:
     return library(kernels) if serves else None
 
 
-def is_affine(layer: Linear) -> bool:
+def is_plain_linear_with_bias(layer: Linear) -> bool:
     """Return True if a layer is W x + b, without a norm and not a user's subclass."""
     plain = is_exactly(layer, Linear) and is_exactly(layer.norm, Identity)
     return plain and layer.b_inside is not None

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlab.kernels.compilation import NoKernelWarning, Problem, l2_cache_bytes, library
+from lnlab.kernels.compilation import NoKernelWarning, Problem, l2_bytes_per_thread, library
 from lnlab.kernels.compiled_loop import (
     KERNEL_DTYPES,
     CompiledLoop,
+    DifferentiableAndOthers,
     Tensors,
     empty_in_pool,
 )
@@ -62,7 +63,7 @@ def unroll(
     """
     given = cell, x, state, lengths, reverse, dropout_mask
     fused = fused_cell(cell)
-    over_examples = fused is None and has_batch_norms(cell)
+    over_examples = fused is None and is_fusible_batch_norm_lstm(cell)
     if (fused is None and not over_examples) or x.numel() == 0:
         return reference.unroll(*given)
     lengths = reference.check_inputs(cell, x, state, lengths, dropout_mask)
@@ -100,9 +101,9 @@ def unroll(
     return y, tuple(last)
 
 
-def is_fused(cell: Cell) -> bool:
+def is_fusible(cell: Cell) -> bool:
     """Return True if ``cell`` has a fast form; else the reference loop computes it."""
-    return fused_cell(cell) is not None or has_batch_norms(cell)
+    return fused_cell(cell) is not None or is_fusible_batch_norm_lstm(cell)
 
 
 @dataclass
@@ -137,7 +138,7 @@ class RecurrentLoop(CompiledLoop):
     ) -> Problem:
         """Return the C structure with its sizes alone."""
         x, h0 = inputs[0], inputs[4]
-        sizes = *x.shape, h0.shape[1], self.reverse, self.threads, l2_cache_bytes()
+        sizes = *x.shape, h0.shape[1], self.reverse, self.threads, l2_bytes_per_thread()
         uses_batch = 0 if self.moments is None else self.moments.uses_batch
         return Problem(self.cell_kind, x.dtype == torch.float64, *sizes, uses_batch)
 
@@ -147,7 +148,7 @@ class RecurrentLoop(CompiledLoop):
         given = {"lengths": self.lengths, "mask": self.dropout_mask, "statistics": statistics}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
 
-    def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+    def _empty_outputs(self, inputs: Sequence[Tensor]) -> DifferentiableAndOthers:
         """Return empty tensors for the outputs, all of which have gradients."""
         x, h0, *c0 = inputs[0], *inputs[4:]
         outputs = {"y": empty_in_pool(self.lib, x, (*x.shape[:2], h0.shape[1]))}
@@ -162,7 +163,7 @@ class RecurrentLoop(CompiledLoop):
 BATCH_NORMS = BatchNorm, FusedBatchNorm, RecurrentBatchNorm
 
 
-def has_batch_norms(cell: Cell) -> bool:
+def is_fusible_batch_norm_lstm(cell: Cell) -> bool:
     """Return True for eq. 20-22 with batch norm in all three places and no hooks."""
     if has_hooks(cell) or not is_exactly(cell, LSTMCell):
         return False
@@ -218,11 +219,11 @@ class StepMoments:
                 continue
             mean, var = own.unbind(1)
             m = self.n[self.n > 1].to(var)[:, None]  # of one example there is no variance
-            _update_running_average_(norm, norm.running_mean, mean)
-            _update_running_average_(norm, norm.running_var, var[: len(m)] * (m / (m - 1)))
+            _update_average_over_steps_(norm, norm.running_mean, mean)
+            _update_average_over_steps_(norm, norm.running_var, var[: len(m)] * (m / (m - 1)))
 
 
-def _update_running_average_(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
+def _update_average_over_steps_(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
     """Update ``running`` by the statistics ``new`` (steps, H) of one step after the other."""
     if isinstance(norm, RecurrentBatchNorm):  # a row a step
         update_running_average_(running[: len(new)], new, norm.momentum)

@@ -121,11 +121,11 @@ class SequencePass:
         y, last = A.new_empty(*A.shape[:2], self.W_h.shape[1]), [s.clone() for s in self.first]
         out = self.stats, y, *last
         if self.cell_kind is CellKind.RNN:
-            program, arguments, eps = rnn, (A, P, *out, *rest), eps[:1]
+            program, arguments, eps = rnn_step, (A, P, *out, *rest), eps[:1]
         elif self.cell_kind in GRUS:
-            program, arguments = gru, (A, P, *out, *self.first, *rest)
+            program, arguments = gru_step, (A, P, *out, *self.first, *rest)
         else:
-            program, arguments = lstm, (A, P, C, *out, self.first[1], *rest)
+            program, arguments = lstm_step, (A, P, C, *out, self.first[1], *rest)
         W = self.W_h.t()
         for t, h in enumerate([self.first[0], *y.unbind(0)[:-1]]):
             torch.mm(h, W, out=P[t])
@@ -136,7 +136,7 @@ class SequencePass:
         """Launch one program for each example."""
         B, H = self.first[0].shape
         flag = {"KEEPS": self.cell_kind is CellKind.GRU_KEEPS} if self.cell_kind in GRUS else {}
-        program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **block_shape(H))
+        program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **launch_settings(H))
 
     def backward(self, y: Tensor, dy: Tensor, dlast: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Return the gradients of A (T, B, n), W_h, ``rest`` and ``first``."""
@@ -149,13 +149,13 @@ class SequencePass:
         # of the layer norm that has a bias of its own: LN(c), LN(U h), LN(a)
         dN = torch.empty_like(dy)
         if self.cell_kind is CellKind.RNN:
-            program, arguments = rnn_back, (P, stats, y, dy, *dstate, dP, dN, rest[0])
+            program, arguments = rnn_step_backward, (P, stats, y, dy, *dstate, dP, dN, rest[0])
         elif self.cell_kind in GRUS:
             given = A, P, stats, y, dy, *dstate, *self.first
-            program, arguments = gru_back, (*given, dA, dP, dN, *rest)
+            program, arguments = gru_step_backward, (*given, dA, dP, dN, *rest)
         else:
             given = A, P, C, stats, dy, *dstate, self.first[1]
-            program, arguments = lstm_back, (*given, dA, dP, dN, *rest)
+            program, arguments = lstm_step_backward, (*given, dA, dP, dN, *rest)
         for t in reversed(range(len(A))):
             self.launch(program, *arguments, self.lengths, t, A.shape[1])
             dstate[0].addmm_(dP[t], self.W_h)
@@ -173,7 +173,7 @@ class SequencePass:
         return dA, dW, dg, *affine_grads(dN, C, other), *dstate
 
 
-def block_shape(H: int) -> dict[str, int]:
+def launch_settings(H: int) -> dict[str, int]:
     """Return the units, the power of two that holds them, and warps.
 
     Four units a thread, eight of 2,048: with sixteen warps the compiler leaves each thread too
@@ -250,7 +250,7 @@ def store_gates(p, i, m, H, f, w, o, g):
 
 
 @triton.jit
-def sum_gates(f, w, o, g):
+def sum_gate_units(f, w, o, g):
     """The sum over all units of the four gates."""
     return tl.sum(f) + tl.sum(w) + tl.sum(o) + tl.sum(g)
 
@@ -271,7 +271,7 @@ def is_inside(lengths, example, t, RAGGED: tl.constexpr):
 
 
 @triton.jit
-def lstm(
+def lstm_step(
     A, P, C, stats, y, last, c_last, c_first, g_h, g_c, b_c, lengths,
     t, B, eps_h, eps_c,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
@@ -283,10 +283,10 @@ def lstm(
     m = i < H
     going = is_inside(lengths, example, t, RAGGED)
     p_f, p_i, p_o, p_g = load_gates(P + row * 4 * H, i, m, H)
-    mu_h = sum_gates(p_f, p_i, p_o, p_g) / (4 * H)
+    mu_h = sum_gate_units(p_f, p_i, p_o, p_g) / (4 * H)
     p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
     p_o, p_g = tl.where(m, p_o - mu_h, 0.0), tl.where(m, p_g - mu_h, 0.0)
-    squares = sum_gates(p_f * p_f, p_i * p_i, p_o * p_o, p_g * p_g)
+    squares = sum_gate_units(p_f * p_f, p_i * p_i, p_o * p_o, p_g * p_g)
     r_h = 1.0 / tl.sqrt(squares / (4 * H) + eps_h)
     g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
     p_f, p_i = p_f * r_h * g_f, p_i * r_h * g_i
@@ -308,12 +308,12 @@ def lstm(
 
 
 @triton.jit
-def lstm_back(
+def lstm_step_backward(
     A, P, C, stats, dy, dh, dc, c_first, dA, dP, dN, g_h, g_c, b_c, lengths,
     t, B,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """The backward pass of one step of :func:`lstm`.
+    """The backward pass of one step of :func:`lstm_step`.
 
     It reads and writes dh and dc (B, H), the grads of the state behind the step and then,
     of h without its share by way of P, before it; dN (T, B, H) is the slope of LN(c).
@@ -353,8 +353,8 @@ def lstm_back(
     store_gates(dA + row * 4 * H, i, m, H, d_f, d_i, d_o, d_g)
     d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
     # LN_1 of eq. 20 runs over the four gates at once: so do both means of `norm_backward`
-    mean = sum_gates(d_f, d_i, d_o, d_g) / (4 * H)
-    slant = sum_gates(d_f * n_f, d_i * n_i, d_o * n_o, d_g * n_g) / (4 * H)
+    mean = sum_gate_units(d_f, d_i, d_o, d_g) / (4 * H)
+    slant = sum_gate_units(d_f * n_f, d_i * n_i, d_o * n_o, d_g * n_g) / (4 * H)
     store_gates(
         dP + row * 4 * H, i, m, H,
         norm_backward(d_f, n_f, mean, slant, r), norm_backward(d_i, n_i, mean, slant, r),
@@ -365,7 +365,7 @@ def lstm_back(
 
 
 @triton.jit
-def gru(
+def gru_step(
     A, P, stats, y, last, first, g_h, g_U, b_U, lengths,
     t, B, eps_h, eps_U,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
@@ -397,12 +397,12 @@ def gru(
 
 
 @triton.jit
-def gru_back(
+def gru_step_backward(
     A, P, stats, y, dy, dh, first, dA, dP, dN, g_h, g_U, b_U, lengths,
     t, B,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
 ):  # fmt: skip
-    """The backward pass of one step of :func:`gru`; dN is the slope of LN(U h)."""
+    """The backward pass of one step of :func:`gru_step`; dN is the slope of LN(U h)."""
     example = tl.program_id(0).to(tl.int64)
     row = t * B + example
     i = tl.arange(0, BLOCK)
@@ -445,7 +445,7 @@ def gru_back(
 
 
 @triton.jit
-def rnn(
+def rnn_step(
     A, P, stats, y, last, g, b, lengths,
     t, B, eps,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
@@ -466,12 +466,12 @@ def rnn(
 
 
 @triton.jit
-def rnn_back(
+def rnn_step_backward(
     P, stats, y, dy, dh, dP, dN, g, lengths,
     t, B,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """The backward pass of one step of :func:`rnn`; dN is the slope of LN(a)."""
+    """The backward pass of one step of :func:`rnn_step`; dN is the slope of LN(a)."""
     example = tl.program_id(0).to(tl.int64)
     row = t * B + example
     i = tl.arange(0, BLOCK)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lnlab.live.examples import digits_as_text, labelled_points_by_dataset
+from lnlab.live.examples import digits_as_text, points_by_dataset
 
 MIME = "application/vnd.lnlab.playground+json"
 """The type of an output from which a page shows a playground without a kernel: its settings."""
@@ -53,7 +53,7 @@ def playground_module_source() -> str:
     constants = {
         "FIELDS": setting_defaults_and_limits(),
         "EXPERIMENTS": json.loads(read_asset("experiments.json")),
-        "POINTS": labelled_points_by_dataset(),
+        "POINTS": points_by_dataset(),
         "DIGITS": digits_as_text(),
         "TEMPLATE": read_asset("template.py"),
         "MARKUP": read_asset("markup.html"),

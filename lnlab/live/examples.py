@@ -50,7 +50,7 @@ def sample_xor_point(label: int, generator: UniformGenerator) -> tuple[float, fl
 
 
 @cache
-def labelled_points_by_dataset() -> dict[str, list[list[float]]]:
+def points_by_dataset() -> dict[str, list[list[float]]]:
     """Return 400 points of each dataset in the plane, of class 0 and 1 in turns."""
     made = {}
     samplers = {

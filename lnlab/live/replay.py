@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.live.examples import UniformGenerator, digits_as_text, labelled_points_by_dataset
+from lnlab.live.examples import UniformGenerator, digits_as_text, points_by_dataset
 from lnlab.nn import Identity, Linear, norm_by_name
 
 
@@ -17,7 +17,7 @@ def training_examples(dataset: str) -> tuple[Tensor, Tensor]:
         pixels = [[ord(pixel) - ord("A") for pixel in row[1:]] for row in rows]
         x = torch.tensor(pixels, dtype=torch.float64) / 16
         return x, torch.tensor([int(row[0]) for row in rows])
-    points = labelled_points_by_dataset()[dataset][:300]
+    points = points_by_dataset()[dataset][:300]
     x = torch.tensor([[*point, 1.0] for point in points], dtype=torch.float64)
     return x, torch.arange(300) % 2
 

@@ -49,7 +49,7 @@ from lnlab.nn.cells import (
     UpdateGateConvention,
     init_like_authors_,
     init_like_torch_,
-    init_unit_variance_,
+    init_variance_preserving_,
 )
 from lnlab.nn.elementwise import AdaNorm, Derf, DyT
 from lnlab.nn.layer import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, ScaleNorm

@@ -59,7 +59,7 @@ class PopulationStatistics(nn.Module):
         for mean, new in ((self.mu, mu), (self.spread, spread)):
             mean.copy_(torch.where(before == 0, new, mean + (new - mean) / (before + 1)))
 
-    def averages_for_shape_of(self, batch_mu: Tensor) -> tuple[Tensor, Tensor]:
+    def get_checked_averages(self, batch_mu: Tensor) -> tuple[Tensor, Tensor]:
         """Return the averages of mu and spread for a batch of this mu, (1, H) or (B, 1)."""
         if not self.batches:
             raise RuntimeError(
@@ -103,7 +103,7 @@ class BatchLayerNormVariant:
     per_batch_position: bool
     # whether the population's sigmas have the factor m/(m-1) at all; both do, of the features
     # too, where it corrects nothing, and at m = 1 it is infinite
-    corrected: bool = True
+    bessel_corrected: bool = True
 
 
 PAPER = BatchLayerNormVariant(
@@ -125,7 +125,7 @@ def has_finite_sigmas(
 ) -> bool:
     """Return False if m/(m-1) makes a configuration infinite: 12 of 16 at m = 1."""
     _, sigma_B, _, sigma_F = configuration
-    return not (m == 1 and variant.corrected and "T" in (sigma_B, sigma_F))
+    return not (m == 1 and variant.bessel_corrected and "T" in (sigma_B, sigma_F))
 
 
 Terms = Literal["both", "examples", "features"]
@@ -256,12 +256,12 @@ class BatchLayerNorm(Normalizer):
         # The four questions are independent: a mu of the population may meet a sigma of the
         # batch. About which mu that sigma is taken is where paper and code part.
         if use_population_mu:
-            mu, _ = population.averages_for_shape_of(batch_mu)
+            mu, _ = population.get_checked_averages(batch_mu)
             if self.variant.variance_about_used_mu:
                 var = (a - mu).square().mean(axis, keepdim=True)
         if not use_population_sigma:
             return Stats(mu, (var + self.eps).sqrt())
-        _, spread = population.averages_for_shape_of(batch_mu)
+        _, spread = population.get_checked_averages(batch_mu)
         factor = self._bessel_factor(self.m or len(a))
         if self.variant.averages_variance:
             # spread is the averaged variance here, and the averaged sigma below: the mean of
@@ -271,13 +271,13 @@ class BatchLayerNorm(Normalizer):
 
     def _bessel_factor(self, m: int) -> float:
         """Return the m/(m-1) of eq. 19 and 21, or 1 in a variant without it."""
-        if not self.variant.corrected:
+        if not self.variant.bessel_corrected:
             return 1.0
         if m == 1:
             raise ValueError(
                 "m is 1: the population's sigma has the factor m/(m-1), which is infinite. "
                 "Take both sigmas from the batch (TFTF, TFFF, FFTF or FFFF), or leave the "
-                "factor out (replace(CODE, corrected=False))."
+                "factor out (replace(CODE, bessel_corrected=False))."
             )
         return m / (m - 1)
 

@@ -30,7 +30,7 @@ def init_like_authors_(W: Tensor) -> None:
         nn.init.uniform_(W, -0.1, 0.1)
 
 
-def init_unit_variance_(W: Tensor) -> None:
+def init_variance_preserving_(W: Tensor) -> None:
     """Fill W (H, fan-in) from N(0, 1/fan-in): unit variance stays unit variance."""
     nn.init.normal_(W, std=W.shape[1] ** -0.5)
 
@@ -48,24 +48,24 @@ class CellInit:
 
     Args:
         weight: fills the weights of a gate.
-        recurrent_gain: g of the normalizer of ``W_h h``; None leaves what the normalizer
+        recurrent_norm_gain: g of the normalizer of ``W_h h``; None leaves what the normalizer
             chose (1 in the paper, 0.1 in Cooijmans et al., 2016). With inputs and weights
             of unit scale, 0.1 to 0.3 keeps LN(W_h h) from dominating the input.
         forget_bias: b of the forget gate: 0 in the authors' code, 1 in hardmaru/supercell.
         bias: fills the cell's own bias, gate by gate (H,); None: zeros.
-        learned_state: whether the first state is a parameter that starts at 0 (the attentive
+        learned_initial_state: whether the first state is a parameter, 0 at first (the attentive
             reader's ``learn_h0``). The derivative of LN at an all-zero h is 1/sqrt(eps).
     """
 
     weight: InitGate = init_like_authors_
-    recurrent_gain: float | None = None
+    recurrent_norm_gain: float | None = None
     forget_bias: float = 0.0
     bias: InitGate | None = None
-    learned_state: bool = False
+    learned_initial_state: bool = False
 
 
 PAPER_INIT = CellInit()
-MODERN_INIT = CellInit(init_unit_variance_)
+MODERN_INIT = CellInit(init_variance_preserving_)
 CELL_INITS = {"paper": PAPER_INIT, "modern": MODERN_INIT}
 """Initializations of cells by the names in experiments; "modern" is N(0, 1/fan-in).
 
@@ -120,7 +120,7 @@ class Cell(nn.Module, ABC):
         self.input_size, self.hidden_size, self.initial = input_size, hidden_size, initial
         self.W_x = nn.Parameter(torch.empty(self.gates * hidden_size, input_size))
         self.W_h = nn.Parameter(torch.empty(self.gates * hidden_size, hidden_size))
-        learned = self.states if initial.learned_state else 0
+        learned = self.states if initial.learned_initial_state else 0
         self.first = nn.ParameterList([torch.zeros(hidden_size) for _ in range(learned)])
 
     @abstractmethod
@@ -161,14 +161,14 @@ class Cell(nn.Module, ABC):
         for s in self.first:
             s.zero_()
 
-    def set_recurrent_gain(self, *norms: Normalizer) -> None:
+    def set_recurrent_norm_gain(self, *norms: Normalizer) -> None:
         """Set the gain g (H,) of the normalizers of ``W_h h`` to the initial recurrent gain."""
-        gain = self.initial.recurrent_gain
+        gain = self.initial.recurrent_norm_gain
         for norm in norms if gain is not None else ():
             g = getattr(norm, "g", None)
             if g is None:
                 name = type(norm).__name__
-                raise ValueError(f"recurrent_gain is {gain}, but {name} has no gain g.")
+                raise ValueError(f"recurrent_norm_gain is {gain}, but {name} has no gain g.")
             nn.init.constant_(g, gain)
 
     def extra_repr(self) -> str:
@@ -178,7 +178,7 @@ class Cell(nn.Module, ABC):
 class TwoProductCell(Cell):
     """A cell that normalizes W_h h and W_x x, each (B, G H), apart or as a sum."""
 
-    torch_order: tuple[int, ...]  # the gates in torch's order; its own inverse
+    torch_gate_order: tuple[int, ...]  # the gates in torch's order; its own inverse
 
     def __init__(
         self,
@@ -204,12 +204,12 @@ class TwoProductCell(Cell):
         if self.norm_x is not None:
             self.norm_h.initialize_from_weights(self.W_h)
             self.norm_x.initialize_from_weights(self.W_x)
-            self.set_recurrent_gain(self.norm_h)
-        elif self.initial.recurrent_gain is None:
+            self.set_recurrent_norm_gain(self.norm_h)
+        elif self.initial.recurrent_norm_gain is None:
             self.norm_h.initialize_from_weights(torch.cat([self.W_h, self.W_x], dim=1))
         else:
             raise ValueError(
-                "recurrent_gain is the gain of LN(W_h h): give norm_scope=SEPARATE."
+                "recurrent_norm_gain is the gain of LN(W_h h): give norm_scope=SEPARATE."
             )
 
     def normalized_pre_activations(self, x: Tensor, h: Tensor, t: int | None) -> Tensor:
@@ -232,7 +232,7 @@ class TwoProductCell(Cell):
     def _reorder_gates(self, rows: Tensor) -> Tensor:
         """Turn the paper's order of gates (G H, ...) into torch's, or the other way round."""
         gates = rows.chunk(self.gates)
-        return torch.cat([gates[i] for i in self.torch_order])
+        return torch.cat([gates[i] for i in self.torch_gate_order])
 
     def parameters_from_torch(
         self, W_x: Tensor, W_h: Tensor, b_x: Tensor, b_h: Tensor
@@ -271,7 +271,7 @@ class RNNCell(TwoProductCell):
         >>> state = cell(x, cell.initial_state(x))
     """
 
-    gates, torch_order = 1, (0,)
+    gates, torch_gate_order = 1, (0,)
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ class LSTMCell(TwoProductCell):
 
     identity_matrix: Tensor
     gates, states = 4, 2
-    torch_order = 1, 0, 3, 2  # (f, i, o, g) here, (i, f, g, o) there
+    torch_gate_order = 1, 0, 3, 2  # (f, i, o, g) here, (i, f, g, o) there
 
     def __init__(
         self,
@@ -473,7 +473,7 @@ class GRUCell(Cell):
         self.norm_U.initialize_from_weights(U)
         self.norm_x.initialize_from_weights(W_x)
         self.norm_W.initialize_from_weights(W)
-        self.set_recurrent_gain(self.norm_h, self.norm_U)
+        self.set_recurrent_norm_gain(self.norm_h, self.norm_U)
 
     def forward(self, x: Tensor, state: State, t: int | None = None) -> State:
         h, H = state[0], self.hidden_size

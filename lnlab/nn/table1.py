@@ -72,7 +72,7 @@ def _scale_W(inputs: LayerInputs, delta: float) -> LayerInputs:
     return replace(inputs, W=delta * inputs.W)
 
 
-def _scale_first_row(inputs: LayerInputs, delta: float) -> LayerInputs:
+def _scale_first_weight_row(inputs: LayerInputs, delta: float) -> LayerInputs:
     return replace(inputs, W=torch.cat([delta * inputs.W[:1], inputs.W[1:]]))
 
 
@@ -84,14 +84,14 @@ def _scale_first_example(inputs: LayerInputs, delta: float) -> LayerInputs:
     return replace(inputs, x=torch.cat([delta * inputs.x[:1], inputs.x[1:]]))
 
 
-def _add_vector_to_rows(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
+def _add_vector_to_weight_rows(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
     # One γ for all rows: every pre-activation of an example moves by γᵀx, one number, which a
     # mean over the units takes out and a mean over the examples does not.
     gamma = shift[: inputs.W[0].numel()].view_as(inputs.W[0])
     return replace(inputs, W=inputs.W + gamma)
 
 
-def _add_number_to_each_row(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
+def _add_number_per_weight_row(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
     # a_i changes by c_i times the sum of x: another number per unit and example
     c = shift[: len(inputs.W)].reshape((-1,) + (1,) * (inputs.W.dim() - 1))
     return replace(inputs, W=inputs.W + c)
@@ -121,8 +121,10 @@ _shift_a_per_example, _shift_a_per_unit = (
 
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     Transformation(1, "weight matrix re-scaling", "W → δW", _scale_W, True),
-    Transformation(2, "weight matrix re-centering", "W → W + 1γᵀ", _add_vector_to_rows, False),
-    Transformation(3, "weight vector re-scaling", "w₁ → δw₁", _scale_first_row, True),
+    Transformation(
+        2, "weight matrix re-centering", "W → W + 1γᵀ", _add_vector_to_weight_rows, False
+    ),
+    Transformation(3, "weight vector re-scaling", "w₁ → δw₁", _scale_first_weight_row, True),
     Transformation(4, "dataset re-scaling", "X → δX", _scale_x, True),
     Transformation(5, "dataset re-centering", "X → X + 1γᵀ", _shift_x_per_input, False),
     Transformation(
@@ -138,7 +140,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
         9, "shift of an example's inputs", "xₙ → xₙ + cₙ1", _shift_x_per_example, False
     ),
     Transformation(
-        10, "shift of a unit's weights", "wᵢ → wᵢ + cᵢ1", _add_number_to_each_row, False
+        10, "shift of a unit's weights", "wᵢ → wᵢ + cᵢ1", _add_number_per_weight_row, False
     ),
 )
 """Columns 1 to 10. Column 11, an example's output does not depend on the others, and 12,
@@ -296,7 +298,7 @@ TABLE_1 = {name: ROWS[name].invariance_letters[:6] for name in ("batch", "weight
 """Table 1 of Ba et al. (2016): one letter for each of its six columns."""
 
 
-def eps_rescaling_factor(var: Tensor, eps: float, delta: float) -> Tensor:
+def rescaled_output_ratio(var: Tensor, eps: float, delta: float) -> Tensor:
     """Return the factor (shaped as var) that re-scaling a by delta puts on (a - mu)/sigma.
 
     With eps in the root it is sqrt((var + eps) / (var + eps/delta²)), to first order

@@ -97,7 +97,7 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
         title = f"{settings.net}: {WHAT[settings.quantity]}, step {settings.step}"
         figure = distributions_figure(shown, y_limit(settings), WHAT[settings.quantity])
         widths = ", ".join(
-            f"{arm} {format_number(last_to_first_width_ratio(frame))}"
+            f"{arm} {format_number(last_to_first_spread_ratio(frame))}"
             for arm, frame in shown.items()
             if len(frame)
         )
@@ -161,7 +161,7 @@ def layer_sort_key(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]
 
 
-def last_to_first_width_ratio(quantiles: pd.DataFrame) -> float:
+def last_to_first_spread_ratio(quantiles: pd.DataFrame) -> float:
     """Return the width of the last layer's distribution over that of the first."""
     widths = (quantiles["q95"] - quantiles["q05"]).to_numpy()
     return float(widths[-1] / widths[0]) if widths[0] else np.nan

@@ -59,14 +59,16 @@ class GeometryPanelSettings:
 
 
 def random_glm(
-    name: str, output_family: str, weight_scale: float, input_scale: float, units: int
+    normalizer: str, output_family: str, weight_scale: float, input_scale: float, units: int
 ) -> GLM:
     """Return the models of the settings; the same random numbers whatever is set."""
     W, x = normal(0, 6, units, INPUTS), normal(0, 7, EXAMPLES, INPUTS) / INPUTS**0.5
-    return GLM(weight_scale * W, input_scale * x, NORMALIZERS[name], FAMILIES[output_family])
+    return GLM(
+        weight_scale * W, input_scale * x, NORMALIZERS[normalizer], FAMILIES[output_family]
+    )
 
 
-class StepCurvatures(NamedTuple):
+class KLCurvatures(NamedTuple):
     """Curvatures of the KL divergence, in nats."""
 
     weights: float  # along a step of W
@@ -74,15 +76,15 @@ class StepCurvatures(NamedTuple):
 
 
 @lru_cache(maxsize=20_000)
-def step_curvatures(
-    name: str, output_family: str, weight_scale: float, input_scale: float, units: int
-) -> StepCurvatures:
+def kl_curvatures(
+    normalizer: str, output_family: str, weight_scale: float, input_scale: float, units: int
+) -> KLCurvatures:
     """Return the curvature of the KL divergence along a step of W and one of the gains.
 
     That is 2 D_KL/||delta||², the curvature along a random step of W and along one of all
     gains, or of all ||w_i|| where nothing normalizes.
     """
-    glm = random_glm(name, output_family, weight_scale, input_scale, units)
+    glm = random_glm(normalizer, output_family, weight_scale, input_scale, units)
     turn, stretch = torch.zeros_like(glm.theta), torch.zeros_like(glm.theta)
     turn[:, :INPUTS] = normal(1, 6, units, INPUTS)
     if glm.is_unnormalized:
@@ -90,7 +92,7 @@ def step_curvatures(
     else:
         stretch[:, -1] = 1.0
     steps = STEP * turn, STEP * stretch
-    return StepCurvatures(*(kl_curvature_along_step(glm, step) for step in steps))
+    return KLCurvatures(*(kl_curvature_along_step(glm, step) for step in steps))
 
 
 def kl_curvature_along_step(glm: GLM, step: torch.Tensor) -> float:
@@ -99,9 +101,10 @@ def kl_curvature_along_step(glm: GLM, step: torch.Tensor) -> float:
 
 
 @lru_cache(maxsize=200)
-def relative_error_of_eq_13(name: str, output_family: str, units: int) -> float:
+def relative_error_of_eq_13(normalizer: str, output_family: str, units: int) -> float:
     """Return the relative distance of a block of eq. 13 from the metric."""
-    return error_of_eq_13(random_glm(name, output_family, 1.0, 1.0, units)).own_block_error
+    glm = random_glm(normalizer, output_family, 1.0, 1.0, units)
+    return error_of_eq_13(glm).own_block_error
 
 
 class CurveWithMarker(NamedTuple):
@@ -125,9 +128,9 @@ def curves_of_normalizer(name: str, settings: GeometryPanelSettings) -> Geometry
     """Return the curves of a normalizer over the scales of W and x, and over the units."""
     family, units = settings.output_family, settings.units
     w, x = settings.weight_scale, settings.input_scale
-    over_w = np.array([step_curvatures(name, family, c, x, units).weights for c in SIZES])
-    over_x = np.array([step_curvatures(name, family, w, c, units).gains for c in SIZES])
-    now = step_curvatures(name, family, w, x, units)
+    over_w = np.array([kl_curvatures(name, family, c, x, units).weights for c in SIZES])
+    over_x = np.array([kl_curvatures(name, family, w, c, units).gains for c in SIZES])
+    now = kl_curvatures(name, family, w, x, units)
     errors = [relative_error_of_eq_13(name, family, count) for count in UNITS]
     return GeometryCurves(
         CurveWithMarker(SIZES, over_w, w, now.weights),
@@ -151,7 +154,7 @@ def draw(settings: GeometryPanelSettings) -> TitledFigure:
         return TitledFigure(geometry_figure(curves), title, text)
     factors, errors = [], []
     for name, (turn, stretch, off) in curves.items():
-        turn_at_1, stretch_at_1 = step_curvatures(
+        turn_at_1, stretch_at_1 = kl_curvatures(
             name, settings.output_family, 1.0, 1.0, settings.units
         )
         ratios = (

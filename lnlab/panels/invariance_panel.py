@@ -15,7 +15,7 @@ from lnlab.analysis.normalized_layer import (
     NormalizedLayer,
     cast,
     random_layer_inputs,
-    random_shift,
+    random_shift_vector,
 )
 from lnlab.figures.style import (
     GREY,
@@ -41,7 +41,7 @@ from lnlab.nn.table1 import (
     StatisticsSource,
     TableRow,
     Transformation,
-    eps_rescaling_factor,
+    rescaled_output_ratio,
 )
 from lnlab.panels.controls import (
     MODES,
@@ -172,7 +172,7 @@ def fixed_weights_and_inputs(dtype: torch.dtype, batch_size: int) -> LayerInputs
 @cache
 def fixed_random_shift(dtype: torch.dtype) -> torch.Tensor:
     """Return the vector that shifts are multiples of."""
-    return random_shift(fixed_weights_and_inputs(dtype, EXAMPLES))
+    return random_shift_vector(fixed_weights_and_inputs(dtype, EXAMPLES))
 
 
 @lru_cache(maxsize=128)
@@ -287,7 +287,7 @@ def pre_activation_std() -> float:
 def defects_predicted_from_eps(eps: float) -> np.ndarray:
     """Return the defects that eps causes at each size of the sweep."""
     var = torch.tensor(pre_activation_std() ** 2, dtype=torch.float64)
-    return np.array([float(abs(eps_rescaling_factor(var, eps, size) - 1)) for size in SWEEP])
+    return np.array([float(abs(rescaled_output_ratio(var, eps, size) - 1)) for size in SWEEP])
 
 
 @lru_cache(maxsize=32)
@@ -336,7 +336,7 @@ def draw(
         )
     source = MODES[settings.statistics_source].value
     title = f"{formula}: {describe_conditions(settings)}, statistics {source}"
-    return TitledFigure(movement_figure(settings, of, defects), title, sentence)
+    return TitledFigure(before_after_and_sweep_figure(settings, of, defects), title, sentence)
 
 
 def draw_table(
@@ -369,7 +369,7 @@ def describe_output_change(defect: float, rounding_limit: float) -> str:
     return f"changed by × {times}"
 
 
-def movement_figure(
+def before_after_and_sweep_figure(
     settings: InvariancePanelSettings,
     layers: Mapping[str, NormalizedLayer],
     defects: Mapping[str, float],
@@ -655,7 +655,7 @@ def hide_all_but_delta(panel: Panel, delta: ipywidgets.FloatLogSlider) -> None:
     def toggle_other_controls(_: object) -> None:
         (panel.remove_class if more.value else panel.add_class)("lnlab-alone")
         more.description = "Less" if more.value else "More"
-        panel.bar.answers += 1  # the page waits for one after every press of a button
+        panel.footer.num_answers += 1  # the page waits for one after every press of a button
 
     more.observe(toggle_other_controls, "value")
     panel.children[0].children += (more,)

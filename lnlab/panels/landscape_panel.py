@@ -12,7 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
-from lnlab.analysis.landscape import LossLandscape, evaluate_grid, random_directions
+from lnlab.analysis.landscape import (
+    LossLandscape,
+    evaluate_grid,
+    random_filter_normalized_directions,
+)
 from lnlab.analysis.module_copy import find_weights
 from lnlab.analysis.objective import Objective
 from lnlab.figures.landscape import (
@@ -123,35 +127,36 @@ class RescalableNetworks:
             bn_stats=BN_STATS[statistics_source], dtype=torch.float64,
         )  # fmt: skip
 
-    def draw_directions(self, settings: LandscapePanelSettings, count: int) -> Tensor:
+    def sample_directions(self, settings: LandscapePanelSettings, count: int) -> Tensor:
         """Return random directions (count, P), as long as the settings say."""
         weight_scale = settings.weight_scale if settings.direction_lengths == "follow" else 1.0
         # the mode makes no difference to them
         objective = self.objective(settings.network, "frozen", weight_scale)
-        return random_directions(objective, count, seed=settings.seed)
+        return random_filter_normalized_directions(objective, count, seed=settings.seed)
 
-    def losses_along_directions(
-        self, settings: LandscapePanelSettings, directions: Tensor, count: int
+    def losses_on_grid(
+        self, settings: LandscapePanelSettings, directions: Tensor, points_per_direction: int
     ) -> LossLandscape:
-        """Return the losses at ``count`` places along each of the directions."""
-        at = torch.linspace(-settings.extent, settings.extent, count, dtype=torch.float64)
+        """Return the losses on the grid that the directions span: on a line, or on a plane."""
+        at = torch.linspace(
+            -settings.extent, settings.extent, points_per_direction, dtype=torch.float64
+        )
         loss = self.objective(
             settings.network, settings.statistics_source, settings.weight_scale
         )
         return evaluate_grid(loss, directions, [at] * len(directions))
 
     def _losses_on_plane(self, settings: LandscapePanelSettings) -> LossLandscape:
-        return self.losses_along_directions(settings, self.draw_directions(settings, 2), ACROSS)
+        return self.losses_on_grid(settings, self.sample_directions(settings, 2), ACROSS)
 
     def _losses_on_lines(self, settings: LandscapePanelSettings) -> list[LossLandscape]:
         """Return the losses on five lines; the first is the plane's first direction."""
-        directions = self.draw_directions(settings, 5)
+        directions = self.sample_directions(settings, 5)
         return [
-            self.losses_along_directions(settings, direction[None], ALONG)
-            for direction in directions
+            self.losses_on_grid(settings, direction[None], ALONG) for direction in directions
         ]
 
-    def loss_after_training(self, name: str) -> float:
+    def loss_at_trained_weights(self, name: str) -> float:
         """Return the loss of the network as its training left it, in evaluation mode."""
         return self.objective(name, "frozen", 1.0).value()
 
@@ -186,7 +191,11 @@ def landscape(
         depends = trained.uses_batch_statistics(settings.network)
         figure = lines_figure(lines, settings.network, depends)
         largest = max(float(line.losses.max()) for line in lines)
-        losses = lines[0].centre_loss, trained.loss_after_training(settings.network), largest
+        losses = (
+            lines[0].centre_loss,
+            trained.loss_at_trained_weights(settings.network),
+            largest,
+        )
         middle, end, largest = map(format_number, losses)
         sentence = (
             f"Loss at the re-scaled weights w: {middle} nats (at the trained weights, in "

@@ -42,7 +42,7 @@ const BUSY = 300;
 const REST = 300;
 
 function render({ model, el }) {
-  el.classList.add("lnlab-bar");
+  el.classList.add("lnlab-footer");
   const sentence = element("p", "lnlab-sentence", el);
   sentence.setAttribute("role", "status");
   const error = element("p", "lnlab-error", el);
@@ -85,7 +85,7 @@ function render({ model, el }) {
     clearTimeout(busy);
     panel()?.removeAttribute("aria-busy");
   };
-  model.on("change:answers", answer);
+  model.on("change:num_answers", answer);
 
   let observer;
   let waiting = requestAnimationFrame(function adopt() {
@@ -115,7 +115,7 @@ function render({ model, el }) {
     clearTimeout(rest);
     model.off(changes, show);
     model.off("change:command", stir);
-    model.off("change:answers", answer);
+    model.off("change:num_answers", answer);
     clearTimeout(busy);
   };
 }

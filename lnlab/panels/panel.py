@@ -31,7 +31,7 @@ LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
 
 
-class StatusBar(anywidget.AnyWidget):
+class PanelFooter(anywidget.AnyWidget):
     """The sentence, the error, Reset and the command of a panel."""
 
     _esm = HERE / "panel.js"
@@ -39,7 +39,7 @@ class StatusBar(anywidget.AnyWidget):
     sentence = traitlets.Unicode().tag(sync=True)
     error = traitlets.Unicode().tag(sync=True)
     command = traitlets.Unicode().tag(sync=True)
-    answers = traitlets.Int().tag(sync=True)
+    num_answers = traitlets.Int().tag(sync=True)
     """The number of changes of controls answered so far: when it grows, the page knows that the
     kernel has answered."""
 
@@ -98,7 +98,7 @@ class Panel(ipywidgets.VBox):
         self.controls = {field.name: controls[field.name] for field in fields(settings)}
         self.initial_settings = fill_missing_settings(settings, self.controls)
         self.defaults, self.notebook, self.name = type(settings)(), notebook, next(iter(alt))
-        self.bar = StatusBar()
+        self.footer = PanelFooter()
         self._draw, self._late, self._locks = draw, late or {}, locks or {}
         self._on_page, self._stops = on_page, stops or {}
         self.suggestions = {
@@ -118,13 +118,13 @@ class Panel(ipywidgets.VBox):
             [*self._suggestion_buttons(), self._arrange_controls(controls)]
         )
         arrangement.add_class("lnlab-controls")
-        super().__init__(children=[arrangement, self.bar, *self.plots.values()])
+        super().__init__(children=[arrangement, self.footer, *self.plots.values()])
         self.add_class("lnlab-panel")
         self._move_controls(self.initial_settings)
         self._redraw()
         for control in self.controls.values():
             control.observe(self._on_control_changed, "value")
-        self.bar.on_msg(self._on_page_message)
+        self.footer.on_msg(self._on_page_message)
 
     def _suggestion_buttons(self) -> list[ipywidgets.VBox]:
         """Return a button for each suggestion, which applies its settings."""
@@ -211,8 +211,8 @@ class Panel(ipywidgets.VBox):
                 if action:
                     action()
             except Exception as error:
-                self.bar.error = f"{type(error).__name__}: {error}"
-            self.bar.answers += 1
+                self.footer.error = f"{type(error).__name__}: {error}"
+            self.footer.num_answers += 1
 
     @in_one_thread
     @torch.no_grad()
@@ -223,9 +223,9 @@ class Panel(ipywidgets.VBox):
             self.controls[field].disabled = bool(self.reasons[field].value)
         figure, _, sentence = self._draw(self._last)
         self.plots[self.name].update_figure(figure)
-        with self.bar.hold_sync():
-            self.bar.sentence, self.bar.command = sentence, self.notebook_command
-            self.bar.error = ""
+        with self.footer.hold_sync():
+            self.footer.sentence, self.footer.command = sentence, self.notebook_command
+            self.footer.error = ""
         if not self._on_a_page:
             self._redraw_late_plots()
 
@@ -300,8 +300,8 @@ class Panel(ipywidgets.VBox):
     def mime_bundles(self) -> list[dict[str, Any]]:
         """Return the output for a notebook: figures, and the widget if a kernel is running."""
         headless = bool(os.environ.get("LNLAB_HEADLESS"))
-        text = {"text/plain": self.bar.sentence}
-        still = text if headless else {"text/plain": f"{self.bar.sentence} {LIVE}"}
+        text = {"text/plain": self.footer.sentence}
+        still = text if headless else {"text/plain": f"{self.footer.sentence} {LIVE}"}
         stills = [
             {**still, PLOTLY: to_plotly_dict(figure)}
             for figure in self.static_figures(headless)

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lnlab.analysis.feature_maps import (
     PositionStatistics,
     border_contrast,
-    standardized_unit_means,
+    unit_averaged_standardized_maps,
 )
 from lnlab.figures.style import (
     QUIET,
@@ -40,8 +40,8 @@ LABELS = {
 
 WORDS = {
     "active_fraction": "fraction of pictures in which a unit is on",
-    "mean": "|mean − mean of the map|, in standard deviations",
-    "std": "standard deviation, divided by that of the map",
+    "pre_activation_mean": "|mean − mean of the map|, in standard deviations",
+    "pre_activation_std": "standard deviation, divided by that of the map",
 }
 """The titles of the maps, by statistic."""
 
@@ -91,7 +91,10 @@ def positions(
             "padding, time and layer."
         )
     arrays = {
-        key: {WORDS[name]: array.numpy() for name, array in standardized_unit_means(of).items()}
+        key: {
+            WORDS[name]: array.numpy()
+            for name, array in unit_averaged_standardized_maps(of).items()
+        }
         for key, of in maps.items()
     }
     color_maxima = {

@@ -49,9 +49,9 @@ CELLS: dict[str, tuple[str, Callable[..., Cell]]] = {
 STEPS = (10, 25, 50, 100, 200)
 
 PARTS = {
-    "pre_activations": ("pre-activations a<sub>t</sub>", -2, 4),
-    "hidden": ("hidden state h<sub>t</sub>", -2, 4),
-    "gradient": ("gradient ÷ gradient at T", -12, 8),
+    "pre_activation_rms": ("pre-activations a<sub>t</sub>", -2, 4),
+    "hidden_rms": ("hidden state h<sub>t</sub>", -2, 4),
+    "relative_gradient_rms": ("gradient ÷ gradient at T", -12, 8),
 }
 """The subplots: title, and the powers of ten at the fixed ends of the vertical axis.
 
@@ -73,7 +73,11 @@ class RecurrencePanelSettings:
 
 @torch.no_grad()
 def make_cell(
-    name: str, cell: str, recurrent_weight_scale: float, input_weight_scale: float, gain: float
+    normalizer: str,
+    cell: str,
+    recurrent_weight_scale: float,
+    input_weight_scale: float,
+    gain: float,
 ) -> Cell:
     """Return the cell with a normalizer; the same random numbers whatever is set."""
     streams = iter(range(100, 200))
@@ -83,19 +87,19 @@ def make_cell(
 
     _, make = CELLS[cell]
     with default_dtype(torch.float64):
-        new = make(INPUTS, UNITS, NORMALIZERS[name], initial=CellInit(initialize_gate_))
+        new = make(INPUTS, UNITS, NORMALIZERS[normalizer], initial=CellInit(initialize_gate_))
     new.W_x.mul_(input_weight_scale)
     new.W_h.mul_(recurrent_weight_scale)
     for norm in (new.norm_h, getattr(new, "norm_U", None)):
         g = getattr(norm, "g", None)
         if isinstance(g, Tensor):
             g.fill_(gain)
-    return fuse(new) if name in ("layer", "rms", "recurrent batch") else new
+    return fuse(new) if normalizer in ("layer", "rms", "recurrent batch") else new
 
 
 @lru_cache(maxsize=2_000)
 def dynamics_on_fixed_inputs(
-    name: str,
+    normalizer: str,
     cell: str,
     recurrent_weight_scale: float,
     input_weight_scale: float,
@@ -105,7 +109,7 @@ def dynamics_on_fixed_inputs(
     """Return the dynamics (:func:`.measure_rnn_dynamics`) on inputs that are always equal."""
     x = normal(0, 5, max(STEPS), EXAMPLES, INPUTS)[:steps]
     return measure_rnn_dynamics(
-        make_cell(name, cell, recurrent_weight_scale, input_weight_scale, gain), x
+        make_cell(normalizer, cell, recurrent_weight_scale, input_weight_scale, gain), x
     )
 
 
@@ -141,7 +145,8 @@ def draw(settings: RecurrencePanelSettings) -> TitledFigure:
         )
         return TitledFigure(figure, title, text)
     factors = ", ".join(
-        f"{name} {format_number(float(each.gradient[0]))} ({each.gradient_factor:.2f} per step)"
+        f"{name} {format_number(float(each.relative_gradient_rms[0]))} "
+        f"({each.gradient_factor_per_step:.2f} per step)"
         for name, each in dynamics_by_norm.items()
     )
     text = (
@@ -170,7 +175,7 @@ def recurrence_figure(dynamics_by_norm: Mapping[str, RecurrentDynamics]) -> Figu
     """Return three subplots over the time steps: a line for each normalizer."""
     styles, data, notes = thinning_line_styles(dynamics_by_norm), [], []
     layout = base_layout(400, 50, 12, 62, 46)
-    steps = max((len(each.pre_activations) for each in dynamics_by_norm.values()), default=1)
+    steps = max((len(each.pre_activation_rms) for each in dynamics_by_norm.values()), default=1)
     for index, (part, (title, low, high)) in enumerate(PARTS.items()):
         for slot, (name, each) in enumerate(dynamics_by_norm.items()):
             y = np.clip(getattr(each, part).numpy(), 10.0**-EDGE, 10.0**EDGE)

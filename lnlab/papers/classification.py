@@ -147,7 +147,7 @@ def mean_covariate_shift_angle(loss: Objective, parameters_after: Tensor) -> flo
     return sum(angles) / len(angles)
 
 
-def gradient_and_parameters_after_step(loss: Objective) -> tuple[Tensor, Tensor]:
+def gradient_and_stepped_parameters(loss: Objective) -> tuple[Tensor, Tensor]:
     """Return the gradient g (P,) and the parameters (P,) after a step along it.
 
     The step size eta is such that eta ||g||^2 = LOWER L: to first order, it removes the same
@@ -160,10 +160,10 @@ def gradient_and_parameters_after_step(loss: Objective) -> tuple[Tensor, Tensor]
 def relative_gradient_change(loss: Objective) -> float:
     """Return ||g - g'|| / ||g||, with g' the gradient after a step.
 
-    The step is that of :func:`gradient_and_parameters_after_step`. The result is
+    The step is that of :func:`gradient_and_stepped_parameters`. The result is
     LOWER / 2 in a round bowl, however steep.
     """
-    g, after = gradient_and_parameters_after_step(loss)
+    g, after = gradient_and_stepped_parameters(loss)
     return float((g - loss.gradient(after)[1]).norm() / g.norm())
 
 

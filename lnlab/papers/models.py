@@ -48,7 +48,7 @@ def _vocabulary_digest(vocabulary: Vocabulary) -> VocabularyDigest:
 def cell_init(config: Any, norm: NormLayer) -> CellInit:
     """Return an experiment's initialisation, with its gain of the normalizers of W_h h."""
     initial = CELL_INITS[config.initialisation]
-    return initial if norm is Identity else replace(initial, recurrent_gain=config.gain)
+    return initial if norm is Identity else replace(initial, recurrent_norm_gain=config.gain)
 
 
 def fused_copy_with_compiled_loop(

@@ -99,12 +99,12 @@ def group_comparable_runs(
     sets: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == experiment.name and run.done)
 
-    def precedence_of_run(run: Run) -> tuple[bool, int]:
+    def is_exact_and_seed_count(run: Run) -> tuple[bool, int]:
         return not has_extra_measurements(run, experiment), len(run.config["seeds"])
 
     # of a seed, the last run counts
-    for run in sorted(done, key=precedence_of_run):
-        config = experiment.completed(run.config)
+    for run in sorted(done, key=is_exact_and_seed_count):
+        config = experiment.config_with_defaults(run.config)
         if any(config[name] != wanted[name] for name in same_as_task):
             continue
         if any(wanted[name] and not config[name] for name in extra):
@@ -112,7 +112,7 @@ def group_comparable_runs(
         rest = {k: v for k, v in config.items() if k not in (*BETWEEN_ARMS, *extra)}
         key = json.dumps([rest, run.data["checksum"]], sort_keys=True)
         sets[key][run.config["norm"]] |= dict.fromkeys(run.config["seeds"], run)
-    order = list(experiment_fields(type(experiment))["norm"].allowed.get("choices", ()))
+    order = list(experiment_fields(type(experiment))["norm"].constraints.get("choices", ()))
     return [
         {
             arm: dict(sorted(arms[arm].items()))
@@ -125,12 +125,12 @@ def group_comparable_runs(
 def _measurement_only_field_names(experiment: Experiment) -> list[str]:
     """Return the fields that add measurements and change nothing else."""
     fields = experiment_fields(type(experiment))
-    return [name for name, field in fields.items() if field.allowed.get("measured")]
+    return [name for name, field in fields.items() if field.constraints.get("measured")]
 
 
 def has_extra_measurements(run: Run, experiment: Experiment) -> bool:
     """Return True if a run measured more than a task asks for."""
-    config = experiment.completed(run.config)
+    config = experiment.config_with_defaults(run.config)
     fields = _measurement_only_field_names(experiment)
     return any(config[name] and not getattr(experiment, name) for name in fields)
 
@@ -151,11 +151,11 @@ def select_runs(
     on_device = [run for run in runs if run.config.get("device") == kind or not kind]
     sets = [select_seeds(arms, seeds) for arms in group_comparable_runs(on_device, experiment)]
 
-    def count_preferred_and_all_runs(arms: Arms) -> tuple[int, int]:
+    def count_exact_and_all_runs(arms: Arms) -> tuple[int, int]:
         runs = [run for by_seed in arms.values() for run in by_seed.values()]
         return sum(not has_extra_measurements(run, experiment) for run in runs), len(runs)
 
-    return max(sets, key=count_preferred_and_all_runs, default={})
+    return max(sets, key=count_exact_and_all_runs, default={})
 
 
 def select_runs_with_its_seeds(runs: Iterable[Run], experiment: Experiment) -> Arms:

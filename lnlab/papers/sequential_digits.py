@@ -69,10 +69,12 @@ class DigitReader(nn.Module):
     def gradient_growth_per_step_back(self, x: Tensor) -> float:
         """Return the factor by which a gradient grows per step back in time, for x (B, T D).
 
-        It is :attr:`.Dynamics.gradient_factor` in evaluation mode, in float64.
+        It is :attr:`.RecurrentDynamics.gradient_factor_per_step` in float64, in evaluation
+        mode.
         """
         cell = deepcopy(self.layer.cells[0]).double().eval()
-        return measure_rnn_dynamics(cell, self.split_into_steps(x).to(cell.W_h)).gradient_factor
+        x = self.split_into_steps(x).to(cell.W_h)
+        return measure_rnn_dynamics(cell, x).gradient_factor_per_step
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Experiment(Classification):
 
     name = "sequential_digits"
 
-    def num_steps(self, dataset: Images) -> int:
+    def num_time_steps(self, dataset: Images) -> int:
         """Return T, the number of time steps."""
         D = dataset.train.x.shape[1]
         if D % self.pixels_per_step:
@@ -130,7 +132,7 @@ class Experiment(Classification):
         }
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
-        norm = ARMS[self.norm](self.num_steps(dataset))
+        norm = ARMS[self.norm](self.num_time_steps(dataset))
         initial = CELL_INITS[self.initialisation]
         with seed_temporarily(seed):
             layer = CELLS[self.cell](

@@ -89,7 +89,7 @@ def arms_of_setting(runs: Sequence[Run], claim: str, setting: str) -> Arms:
     }
 
 
-def rank_convolution_arms_by_speed(arms: Arms) -> pd.DataFrame:
+def convolution_arms_by_training_loss(arms: Arms) -> pd.DataFrame:
     """Return a row for each arm, the fastest first: means over seeds, and the ratio to BN.
 
     ``over batch norm`` is the interval (95 %, each by itself) of the ratio of the mean training
@@ -333,7 +333,7 @@ def score_curves_with_bag_of_words(arms: Arms, metric: str) -> dict[str, XAndVal
 DRAW_DIGITS = draw.Experiment.budget("notebook", epochs=24, drawings=2, seeds=SEEDS)
 
 
-def draw_time_ratios_by_bound(arms: Arms, clock: str = "update") -> pd.DataFrame:
+def layer_over_none_times_by_bound(arms: Arms, clock: str = "update") -> pd.DataFrame:
     """Return the time of LN over that without it to each of twenty levels of the bound.
 
     Columns: the level in nats and the ratio, each a mean over seeds (of logarithms), and the

@@ -49,7 +49,7 @@ class Batches:
 
     def batches_of_epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
         """Yield the batches of an epoch from ``start`` on: x (S, B, ...) and y (S, B, ...)."""
-        order = torch.stack([self._example_order(seed, epoch) for seed in self.seeds])
+        order = torch.stack([self._shuffle_examples(seed, epoch) for seed in self.seeds])
         # (S, N) to (updates, S, B): a few batches are gathered at once, which is cheaper.
         used = order[:, : len(self) * self.size]
         chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1)
@@ -58,7 +58,7 @@ class Batches:
             for batch in zip(*(leaf[indices] for leaf in self._leaves), strict=True):
                 yield tree_unflatten(batch, self._tree)
 
-    def _example_order(self, seed: int, epoch: int) -> Tensor:
+    def _shuffle_examples(self, seed: int, epoch: int) -> Tensor:
         order = generator(f"order of seed {seed} in epoch {epoch}")
         return torch.randperm(self.count, generator=order)
 
@@ -112,13 +112,13 @@ class BucketedBatches:
 
     def batches_of_epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
         """Yield the batches of an epoch from ``start`` on: trees of tensors (S, B, ...)."""
-        orders = [self._example_order(seed, epoch) for seed in self.seeds]
+        orders = [self._draw_batch_indices(seed, epoch) for seed in self.seeds]
         for chosen in list(zip(*orders, strict=True))[start:]:
             batches = (self.collate(indices) for indices in chosen)
             batch = tree_map(lambda *same: pad_and_stack(same, self.fill), *batches)
             yield move_to_device(batch, self.device)
 
-    def _example_order(self, seed: int, epoch: int) -> list[list[int]]:
+    def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
         random = generator(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.lengths), generator=random).tolist()
         pools = [

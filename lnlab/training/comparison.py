@@ -60,7 +60,7 @@ class NormComparison(AnalysisResult):
     @property
     def final_losses(self) -> dict[str, Tensor]:
         """The mean loss over the last fifth of the updates (seeds,), by norm."""
-        return {name: final_loss(losses) for name, losses in self.losses.items()}
+        return {name: mean_over_last_updates(losses) for name, losses in self.losses.items()}
 
     def differences(self) -> dict[str, tuple[list[float], tuple[float, float]]]:
         """Return each norm's final losses minus the first norm's, and their 95 % interval.
@@ -120,7 +120,7 @@ class NormComparison(AnalysisResult):
         return paired_differences(rows, x="difference (negative is better)", made_on=made_on)
 
 
-def final_loss(losses: Tensor) -> Tensor:
+def mean_over_last_updates(losses: Tensor) -> Tensor:
     """Return the mean over the last fifth of the updates: (..., updates) to (...)."""
     return losses[..., -max(1, round(LAST * losses.shape[-1])) :].mean(-1)
 
@@ -215,7 +215,7 @@ def compare(
                 yield
             losses = torch.stack(rows, 1).double().cpu()  # (models, updates)
             if tuning:
-                chosen.update(_best_rates(grid, final_loss(losses)))
+                chosen.update(_best_rates(grid, mean_over_last_updates(losses)))
             else:
                 finished.append(losses)
 
@@ -277,8 +277,8 @@ def _train(
 def _endless_batches(data: Any, batch_size: int, seed: int) -> Iterator[tuple[Any, Any]]:
     """Yield batches for ever, epoch after epoch, in the order of a seed."""
     if isinstance(data, DataLoader):
-        yield from _batches_of_loader(data, seed)
-    x, y = _as_tensors(data)
+        yield from _endless_loader_batches(data, seed)
+    x, y = _require_x_and_y(data)
     batches, epoch = Batches(x, y, batch_size, [seed]), 0
     while True:
         for batch in batches.batches_of_epoch(epoch):
@@ -286,7 +286,7 @@ def _endless_batches(data: Any, batch_size: int, seed: int) -> Iterator[tuple[An
         epoch += 1
 
 
-def _as_tensors(data: Any) -> tuple[Any, Any]:
+def _require_x_and_y(data: Any) -> tuple[Any, Any]:
     """Return x and y of data that are tensors."""
     data = getattr(data, "train", data)
     pair = (data.x, data.y) if hasattr(data, "x") and hasattr(data, "y") else data
@@ -300,7 +300,7 @@ def _as_tensors(data: Any) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
-def _batches_of_loader(loader: Any, seed: int) -> Iterator[tuple[Any, Any]]:
+def _endless_loader_batches(loader: Any, seed: int) -> Iterator[tuple[Any, Any]]:
     order = RunRandomState(
         f"order of seed {seed}", CPU
     )  # a loader shuffles by torch's generator
@@ -311,7 +311,7 @@ def _batches_of_loader(loader: Any, seed: int) -> Iterator[tuple[Any, Any]]:
         if batch is None:
             raise ValueError("the DataLoader gives no batches, or gives them only once.")
         while batch is not None:
-            yield _as_tensors(batch)
+            yield _require_x_and_y(batch)
             with order:
                 batch = next(epoch, None)
 
@@ -329,7 +329,7 @@ def _paired_models(
     models, first_name, first = [], "", dict[str, Tensor]()
     for (name, _), norm in arms.items():
         with seed_temporarily(seed):
-            model, weights = _build(build, norm, name)
+            model, weights = _model_and_weights_outside_norms(build, norm, name)
         for key, value in weights.items():
             if key not in first:
                 continue
@@ -353,7 +353,7 @@ def _paired_models(
     return models
 
 
-def _build(
+def _model_and_weights_outside_norms(
     build: Callable[[NormLayer], nn.Module], norm: NormLayer, name: str
 ) -> tuple[nn.Module, dict[str, Tensor]]:
     """Return a network, and what it has outside of its norms: parameters and buffers."""

@@ -62,7 +62,7 @@ class Field(NamedTuple):
     name: str
     kind: Any
     default: Any
-    allowed: Mapping[str, Any]
+    constraints: Mapping[str, Any]
 
 
 @cache
@@ -90,7 +90,9 @@ def convert_and_check(value: Any, field: Field) -> Any:
     """
     several = get_origin(field.kind) is tuple
     kind = get_args(field.kind)[0] if several else field.kind
-    choices, least, count = (field.allowed.get(name) for name in ("choices", "least", "count"))
+    choices, least, count = (
+        field.constraints.get(name) for name in ("choices", "least", "count")
+    )
     is_sequence = isinstance(value, list | tuple)
     members = list(value) if is_sequence else [value]
     if kind is float:
@@ -318,7 +320,7 @@ class Experiment(metaclass=CallableWithPreset):
             )
         if known[name].kind is bool:
             return (False, True)
-        if choices := known[name].allowed.get("choices"):
+        if choices := known[name].constraints.get("choices"):
             return choices
         raise ValueError(f"{name} has no list to choose from: say which values to compare.")
 
@@ -327,7 +329,7 @@ class Experiment(metaclass=CallableWithPreset):
         return {**asdict(self), "data": self.data.split("=")[0]}
 
     @classmethod
-    def completed(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+    def config_with_defaults(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return a run's configuration with every field; newer ones have their defaults."""
         fields = {name: field.default for name, field in experiment_fields(cls).items()}
         return json.loads(json.dumps(fields)) | config

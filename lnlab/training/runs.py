@@ -262,7 +262,7 @@ class Run:
         runs = read_kept_runs(Path(root) / f"{task}{KEPT}")
         return next((run for run in runs if run.key == folder.name), None)
 
-    def _resume(self, now: Mapping[str, Any]) -> None:
+    def _resume(self, current_environment: Mapping[str, Any]) -> None:
         """Go on from the checkpoint, if there is one and it was made by this version."""
         import torch
 
@@ -270,13 +270,14 @@ class Run:
         if not path.is_file():
             return
         then = self.environment
-        processor = "cpu_capability" if now["device"] == "cpu" else "device_name"
+        on_cpu = current_environment["device"] == "cpu"
+        processor = "cpu_capability" if on_cpu else "device_name"
         for name in ("code", "torch", processor):  # all show in the last bits
-            if then.get(name) != now[name]:
+            if then.get(name) != current_environment[name]:
                 raise RuntimeError(
                     f"{self.folder} was begun with {name} {then.get(name)} and this is "
-                    f"{now[name]}: a run is not resumed across versions. Delete {self.folder} "
-                    "to start again."
+                    f"{current_environment[name]}: a run is not resumed across versions. "
+                    f"Delete {self.folder} to start again."
                 )
         with self._explaining_read_errors(CHECKPOINT):
             saved = torch.load(path, weights_only=True, map_location="cpu")
@@ -308,12 +309,12 @@ class Run:
     @property
     def result(self) -> dict[str, Any]:
         """The result of a finished run: its duration, and the outcome of each seed."""
-        return self._record()["result"]
+        return self._result_record()["result"]
 
     @property
-    def finished(self) -> str:
+    def finish_time(self) -> str:
         """The time at which the run finished, in UTC; empty if it is unfinished or unknown."""
-        return self._record()["finished"] if self.done else ""
+        return self._result_record()["finished"] if self.done else ""
 
     def rows(self) -> list[dict[str, Any]]:
         """Return all logged rows; a row that is only partly written is left out."""
@@ -327,7 +328,7 @@ class Run:
 
         return pd.DataFrame(self.rows())
 
-    def last(self) -> list[dict[str, Any]]:
+    def last_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the last logged update, one per seed."""
         rows = self.rows()
         return [row for row in rows if row.get("update") == rows[-1].get("update")]
@@ -347,31 +348,31 @@ class Run:
 
         if not self.done:
             return {name: array.numpy() for name, array in self._arrays.items()}
-        has_pictures = PICTURES in self._record()["sha256"]
+        has_pictures = PICTURES in self._result_record()["sha256"]
         return load(self._read_checked(PICTURES)) if has_pictures else {}
 
     def weights(self) -> "dict[str, Tensor]":
         """Return the weights of the trained models, by name."""
         from safetensors.torch import load
 
-        self._record()
+        self._result_record()
         return load(self._read_checked(WEIGHTS))
 
     def record(self) -> dict[str, Any]:
         """Return the record of a finished run: configuration, data, environment, result."""
-        names = ("key", "config", "data", "environment", "result", "finished")
-        return {name: getattr(self, name) for name in names}
+        names = ("key", "config", "data", "environment", "result")
+        return {name: getattr(self, name) for name in names} | {"finished": self.finish_time}
 
     def _read_checked(self, name: str) -> bytes:
         """Return the bytes of one of its files: of a finished run, those that it ended with."""
-        expected = self._record()["sha256"] if self.done else {}
+        expected = self._result_record()["sha256"] if self.done else {}
         with self._explaining_read_errors(name):
             content = (self.folder / name).read_bytes()
             if sha256(content) != expected.get(name, sha256(content)):
                 raise ValueError(f"{RESULT} has another SHA-256 for it")
             return content
 
-    def _record(self) -> dict[str, Any]:
+    def _result_record(self) -> dict[str, Any]:
         """Return what ``result.json`` holds."""
         if not self.done:
             raise ValueError(f"{self.folder} is not done: train it again to resume it.")
@@ -457,7 +458,7 @@ class KeptRun(Run):
     def record(self) -> dict[str, Any]:
         return self._kept
 
-    _record = record
+    _result_record = record
 
     def rows(self) -> list[dict[str, Any]]:
         with _explaining_read_errors(self.folder, RESTORE):

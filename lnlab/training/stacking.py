@@ -11,6 +11,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 Slot = tuple[dict[str, Any], str]
 """The place of a tensor in a module: the dictionary of one of its parts, and the name there."""
+ReplacedBuffers = dict[int, Tensor]
+"""The buffers that a call replaced by other tensors, by the number of their slot."""
 
 
 class Stacked(nn.Module):
@@ -34,11 +36,9 @@ class Stacked(nn.Module):
         self.count = len(models)
         self.module = copy.deepcopy(models[0])
         if self.count > 1:
-            tensors = [
-                [registry[name] for registry, name in _parameter_slots(m)] for m in models
-            ]
+            tensors = [[registry[name] for registry, name in _tensor_slots(m)] for m in models]
             _set_slots(self.module, [torch.stack(same) for same in zip(*tensors, strict=True)])
-        self._parameter_slots = _parameter_slots(self.module)
+        self._tensor_slots = _tensor_slots(self.module)
         self._broadcasts = all(map(_computes_stack_itself, self.module.modules()))
 
     def forward(self, x: Any) -> Any:
@@ -55,18 +55,18 @@ class Stacked(nn.Module):
             return tree_map(lambda tensor: tensor.unsqueeze(0), output)
         if self._broadcasts and isinstance(x, Tensor) and x.dim() == 3:
             return self.module(x)
-        tensors = [registry[name] for registry, name in self._parameter_slots]
+        tensors = [registry[name] for registry, name in self._tensor_slots]
         try:
             output, buffers = self._outputs_of_all_models(x, *tensors)
         finally:
-            for (registry, name), tensor in zip(self._parameter_slots, tensors, strict=True):
+            for (registry, name), tensor in zip(self._tensor_slots, tensors, strict=True):
                 registry[name] = tensor
         for index, tensor in buffers.items():
-            registry, name = self._parameter_slots[index]
+            registry, name = self._tensor_slots[index]
             registry[name] = tensor
         return output
 
-    def _outputs_of_all_models(self, *stacked: Any) -> tuple[Any, dict[int, Tensor]]:
+    def _outputs_of_all_models(self, *stacked: Any) -> tuple[Any, ReplacedBuffers]:
         """Return the output of every model: at once, or in turn where a part is opaque."""
         if not any(getattr(part, "opaque_to_vmap", False) for part in self.module.modules()):
             return vmap(self._output_of_one_model, randomness="different")(*stacked)
@@ -76,12 +76,12 @@ class Stacked(nn.Module):
         models = [self._output_of_one_model(*tree_unflatten(state, tree)) for state in states]
         return tree_map(lambda *same: torch.stack(same), *models)
 
-    def _output_of_one_model(self, x: Any, *tensors: Tensor) -> tuple[Any, dict[int, Tensor]]:
+    def _output_of_one_model(self, x: Any, *tensors: Tensor) -> tuple[Any, ReplacedBuffers]:
         """Return the output of one model, and the buffers that it replaced, not wrote to."""
-        for (registry, name), tensor in zip(self._parameter_slots, tensors, strict=True):
+        for (registry, name), tensor in zip(self._tensor_slots, tensors, strict=True):
             registry[name] = tensor
         output = self.module(x)
-        now = [registry[name] for registry, name in self._parameter_slots]
+        now = [registry[name] for registry, name in self._tensor_slots]
         replaced = [i for i, tensor in enumerate(tensors) if now[i] is not tensor]
         return output, {index: now[index] for index in replaced}
 
@@ -90,7 +90,7 @@ class Stacked(nn.Module):
         models = [copy.deepcopy(self.module) for _ in range(self.count)]
         for index, model in enumerate(models if self.count > 1 else ()):
             _set_slots(
-                model, [registry[name][index] for registry, name in _parameter_slots(model)]
+                model, [registry[name][index] for registry, name in _tensor_slots(model)]
             )
         return models
 
@@ -102,7 +102,7 @@ class Stacked(nn.Module):
         ]
         return torch.stack(each).all(0)
 
-    def replace_diverged(self, lost: Sequence[bool]) -> "Stacked":
+    def replace_diverged_by_survivor(self, lost: Sequence[bool]) -> "Stacked":
         """Return a copy in which lost models have the weights of the first other one.
 
         What the others compute is the same to the last bit, which in a smaller stack it would
@@ -112,7 +112,7 @@ class Stacked(nn.Module):
             raise ValueError("all models are lost: none can stand in for them.")
         left, copied = list(lost).index(False), copy.deepcopy(self)
         with torch.no_grad():
-            for registry, name in copied._parameter_slots:
+            for registry, name in copied._tensor_slots:
                 for index, gone in enumerate(lost):
                     if gone:
                         registry[name][index] = registry[name][left]
@@ -137,7 +137,7 @@ def _computes_stack_itself(part: nn.Module) -> bool:
     return type(part) is nn.ModuleList or vars(type(part)).get("stacks", False)
 
 
-def _parameter_slots(module: nn.Module) -> list[Slot]:
+def _tensor_slots(module: nn.Module) -> list[Slot]:
     """Return where all parameters and buffers are; a shared one is listed each time."""
     return [
         (registry, name)
@@ -151,7 +151,7 @@ def _parameter_slots(module: nn.Module) -> list[Slot]:
 def _set_slots(module: nn.Module, values: Sequence[Tensor]) -> None:
     """Put values in the places of a module's tensors; what was shared stays shared."""
     put: dict[int, Tensor] = {}
-    for (registry, name), value in zip(_parameter_slots(module), values, strict=True):
+    for (registry, name), value in zip(_tensor_slots(module), values, strict=True):
         old = registry[name]
         if id(old) not in put:
             value = value.detach().clone()

@@ -30,12 +30,12 @@ class SweepOutcome:
 
     experiment: Experiment  # its configuration
     error: str | None = None  # what went wrong, if anything did
-    updates: int = 0  # made here; 0 of a run that was there before, and is read back
+    new_updates: int = 0  # made here; 0 of a run that was there before, and is read back
 
     @property
     def was_read_back(self) -> bool:
         """True if nothing of it was left to do."""
-        return not (self.error or self.updates)
+        return not (self.error or self.new_updates)
 
 
 def grid(kind: Any, budget: str, axes: Mapping[str, Sequence[Any]]) -> list[Any]:
@@ -114,7 +114,7 @@ def _train_to_end(
         return number, None
     except Exception as error:
         return number, SweepOutcome(experiment, f"{type(error).__name__}: {error}")
-    return number, SweepOutcome(experiment, updates=updates)
+    return number, SweepOutcome(experiment, new_updates=updates)
 
 
 @cache

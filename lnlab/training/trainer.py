@@ -39,8 +39,8 @@ class Step(NamedTuple):
     loss: Tensor  # the loss of each model (S,) on the batch, before the update; on the device
     # how long training took so far, without evaluations, checkpoints, and whatever is done
     # between two steps
-    seconds: float
-    cpu_seconds: float  # the processor time of the same
+    total_seconds: float
+    total_cpu_seconds: float  # the processor time of the same
 
 
 class Trainer:
@@ -114,15 +114,15 @@ class Trainer:
 
             # between evaluations an accelerator would have to be waited for
             if update in points or self.device.type == "cpu":
-                self.check_finite(torch.isfinite(self.step.loss))
+                self.mark_diverged_seeds(torch.isfinite(self.step.loss))
             if update in points:  # the loss is of before the update, which may be the last
-                self.check_finite(model.finite_models())
+                self.mark_diverged_seeds(model.finite_models())
             if update in points or all(self.has_diverged):
                 began = time.perf_counter()
                 if self.device.type != "cpu":  # wait until it has done what it was given
                     torch.accelerator.synchronize(self.device)
-                seconds = self.step.seconds + time.perf_counter() - began
-                self.step = self.step._replace(seconds=seconds)
+                seconds = self.step.total_seconds + time.perf_counter() - began
+                self.step = self.step._replace(total_seconds=seconds)
                 self.evaluate(Evaluation.FINAL if all(self.has_diverged) else points[update])
             if time.monotonic() - saved >= self.save_every:
                 self.save()
@@ -140,7 +140,7 @@ class Trainer:
             yield from self.batches.batches_of_epoch(epoch, start)
             epoch, start = epoch + 1, 0
 
-    def check_finite(self, finite: Tensor) -> None:
+    def mark_diverged_seeds(self, finite: Tensor) -> None:
         """Note which seeds have diverged by now, by what is finite of each (S,)."""
         for seed, fine in zip(self.experiment.seeds, finite.tolist(), strict=True):
             if not fine:
@@ -164,14 +164,16 @@ class Trainer:
     def _evaluate(self, evaluation: Evaluation, skipped: list[bool]) -> None:
         metrics: Mapping[str, Sequence[Any]] = {}
         if not all(skipped):
-            model = self.model.replace_diverged(skipped) if any(skipped) else self.model
+            model = (
+                self.model.replace_diverged_by_survivor(skipped) if any(skipped) else self.model
+            )
             with self.noise:
                 metrics = self.experiment.evaluate(model, self.dataset, evaluation)
             if self.best and evaluation in (Evaluation.INITIAL, Evaluation.FULL):
                 self.best.update(self.step.update, metrics, skipped)
 
         losses = self.step.loss.tolist()
-        times = {"seconds": self.step.seconds, "cpu_seconds": self.step.cpu_seconds}
+        times = {"seconds": self.step.total_seconds, "cpu_seconds": self.step.total_cpu_seconds}
         for index, seed in enumerate(self.experiment.seeds):
             row = {"update": self.step.update, "epoch": self.step.epoch, **times, "seed": seed}
             row["loss"] = losses[index] if self.step.update else None
@@ -226,8 +228,8 @@ class Trainer:
                 weights[f"{seed}.{name}"] = tensor
         result = {
             "updates": self.step.update,
-            "seconds": self.step.seconds,
-            "cpu_seconds": self.step.cpu_seconds,
+            "seconds": self.step.total_seconds,
+            "cpu_seconds": self.step.total_cpu_seconds,
             "main_metrics": self.experiment.metrics,
             "outcomes": outcomes,
         }
@@ -260,16 +262,16 @@ class BestWeights:
                 continue
             if values[index] is None or self.sign * value > self.sign * values[index]:
                 values[index], self.state["updates"][index] = value, update
-                self._copy(index)
+                self._keep_current_weights(index)
 
     def restore(self) -> None:
         """Give the model its best weights; one that never had a value keeps its own."""
         for index, value in enumerate(self.state["values"]):
             if value is None:
-                self._copy(index)
+                self._keep_current_weights(index)
         self.model.load_state_dict(self.state["weights"])
 
-    def _copy(self, index: int) -> None:
+    def _keep_current_weights(self, index: int) -> None:
         """Keep the weights that one model has now, a slice of a stack of several."""
         which = index if self.model.count > 1 else ...
         for name, weights in self.model.state_dict().items():
@@ -335,14 +337,14 @@ def train(experiment: Experiment, label: str = "", **settings: Any) -> Run:
         )
     run: Any = None
 
-    def finish() -> Generator[Step, None, None]:
+    def yield_steps_then_set_run() -> Generator[Step, None, None]:
         nonlocal run
         run = yield from train_steps(experiment, **settings)
 
-    steps, label = finish(), label or experiment.name
+    steps, label = yield_steps_then_set_run(), label or experiment.name
     step = next(steps, None)
     if step is None:
-        when = f", trained {run.finished} UTC" if run.finished else ""
+        when = f", trained {run.finish_time} UTC" if run.finish_time else ""
         print(f"{label}: read back from run {run.key}{when}", flush=True)
         return run
     left = experiment.num_updates(round(step.update / step.epoch)) - step.update + 1
@@ -423,17 +425,24 @@ def find_run(
     return Run.find(experiment.name, config, data, root or paths.folder_in_checkout("runs"))
 
 
+class RunIdentity(NamedTuple):
+    """The identity of a run: its configuration and its data."""
+
+    config: dict[str, Any]  # that of the experiment, the type of the device and the precision
+    data: dict[str, Any]  # what the data set says of itself: name, kind, checksum, licence
+
+
 def _run_identity(
     experiment: Experiment, dataset: Any, device: torch.device, precision: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what identifies a run: its configuration and its data."""
+) -> RunIdentity:
+    """Return what identifies a run."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision {precision!r}: choose from {', '.join(PRECISIONS)}.")
     config = {**experiment.config(), "device": device.type, "precision": precision}
     names = ["name", "kind", "checksum", "licence"]
     if hasattr(dataset, "checksum_of"):  # data of the user's own may not say
         names.append("checksum_of")
-    return config, {name: getattr(dataset, name) for name in names}
+    return RunIdentity(config, {name: getattr(dataset, name) for name in names})
 
 
 # Without a run

@@ -61,7 +61,7 @@ def test_a_deviation_far_from_0_is_not_lost(net):
     x = 1e8 + torch.randn(50, 2, 6, 8)
     a = F.conv2d(x, model.first.W, padding=1)
     # float64 leaves 1e-8 of 1e8
-    found = map_statistics(model, x, layers=["first"])["first"].std
+    found = map_statistics(model, x, layers=["first"])["first"].pre_activation_std
     torch.testing.assert_close(found, a.std(0, correction=0), rtol=1e-6, atol=0)
     with pytest.raises(ValueError, match=r"no layer of lnlab.nn is called \['logits'\]"):
         map_statistics(model, x, layers=["logits"])

@@ -68,7 +68,9 @@ def by_definition(model):
     for y, P in all_outcomes:
         for case in range(len(y)):
             h = model.outputs(theta)[case]
-            (score,) = torch.autograd.grad((h @ y[case] - family.eta(h)) / family.phi, theta)
+            (score,) = torch.autograd.grad(
+                (h @ y[case] - family.log_partition(h)) / family.phi, theta
+            )
             total = total + P[case] * torch.einsum("ik,jl->ikjl", score, score) / len(y)
     return total
 

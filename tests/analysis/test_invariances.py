@@ -135,7 +135,7 @@ def test_shut_units_are_seen_whatever_shuts_them(f):
     (v,) = (v for v in report.invariances if v.where == "dense.weight")
     assert (v.grade, v.inside_grade) == (Grade.NOT_JUDGED, Grade.BROKEN)
     assert "12 of 12 units are shut (constant) for all examples, at" in str(report)
-    assert list(report.dead_units.values()) == [(H, H)]
+    assert list(report.dead_and_all_units.values()) == [(H, H)]
 
 
 # What modules do and people give.
@@ -165,7 +165,9 @@ def test_a_precision_that_the_module_cannot_compute_in_is_said():
             return x @ self.W[0].T
 
     x = torch.randn(B, D, dtype=torch.float32)
-    assert check_invariances(SinglePrecision(), x, dtype=torch.float32).dtype == "float32"
+    assert (
+        check_invariances(SinglePrecision(), x, dtype=torch.float32).output_dtype == "float32"
+    )
     with pytest.raises(ValueError, match=r"could be tried in torch\.float64"):
         check_invariances(SinglePrecision(), x)
 

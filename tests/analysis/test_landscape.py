@@ -11,7 +11,7 @@ from lnlab.analysis.landscape import (
     evaluate_grid,
     linear_interpolation,
     loss_landscape,
-    random_directions,
+    random_filter_normalized_directions,
 )
 from lnlab.analysis.module_copy import BN_STATS
 from lnlab.analysis.objective import Objective
@@ -41,7 +41,7 @@ def objective(model, bn_stats: Any = "batch"):
 @pytest.mark.parametrize("bn_stats", BN_STATS)
 def test_every_point_is_the_loss_there(make, bn_stats):
     loss = objective(make(), bn_stats)
-    directions = random_directions(loss, 2, seed=3)
+    directions = random_filter_normalized_directions(loss, 2, seed=3)
     drawn = loss_landscape(loss, directions=directions, extent=0.7, points=5)
     for i, a in enumerate(drawn.coordinates[0]):
         for j, b in enumerate(drawn.coordinates[1]):
@@ -56,7 +56,7 @@ def test_every_point_is_the_loss_there(make, bn_stats):
 
 def test_rows_of_a_direction_are_as_long_as_the_parameter():
     loss = objective(convolutional())
-    for number, d in enumerate(random_directions(loss, 3)):
+    for number, d in enumerate(random_filter_normalized_directions(loss, 3)):
         for index, (name, piece) in enumerate(loss.unflatten(d).items()):
             own = loss.unflatten(loss.start)[name]
             if own.dim() < 2:
@@ -65,7 +65,10 @@ def test_rows_of_a_direction_are_as_long_as_the_parameter():
             rows, drawn = piece.flatten(1), normal(0, (number, index), *own.shape).flatten(1)
             torch.testing.assert_close(rows.norm(dim=1), own.flatten(1).norm(dim=1))
             torch.testing.assert_close(F.normalize(rows), F.normalize(drawn))
-    assert not torch.equal(random_directions(loss, 1), random_directions(loss, 1, seed=1))
+    assert not torch.equal(
+        random_filter_normalized_directions(loss, 1),
+        random_filter_normalized_directions(loss, 1, seed=1),
+    )
 
 
 def test_a_line_goes_from_one_solution_to_the_other():
@@ -95,6 +98,8 @@ def test_readout_answers_whether_the_plot_is_right():
     assert answer["statistics over examples"] == "batch"
     assert answer["largest loss on the grid"] == drawn.losses.max()
     assert (answer["seed of the directions"], answer["examples"]) == (4, 30)
-    drawn = evaluate_grid(loss, random_directions(loss, 1), [torch.linspace(-3, 1, 5)])
+    drawn = evaluate_grid(
+        loss, random_filter_normalized_directions(loss, 1), [torch.linspace(-3, 1, 5)]
+    )
     reach = drawn.summary()["reach of direction 1, in lengths of w"]
     assert reach == pytest.approx(3 * drawn.direction_norms[0] / drawn.weight_norm)

@@ -16,10 +16,10 @@ from lnlab.analysis.internal_covariate_shift import covariate_shift
 from lnlab.analysis.landscape import loss_landscape
 from lnlab.analysis.module_copy import (
     BN_STATS,
+    InputAndWeightOverrides,
     ModuleCopy,
-    Replacement,
-    copy_module,
     find_weights,
+    frozen_copy_without_hooks,
 )
 from lnlab.analysis.norm_gradients import gradient_norms, record_norm_calls
 from lnlab.analysis.objective import Objective
@@ -125,7 +125,7 @@ def test_old_weight_norm_keeps_the_hook_that_makes_its_weight():
     with pytest.warns(FutureWarning):
         linear = nn.utils.weight_norm(nn.Linear(3, 2))
     linear.register_forward_hook(lambda *_: pytest.fail("a hook of the user's was called"))
-    twin, x = copy_module(linear), torch.randn(4, 3)
+    twin, x = frozen_copy_without_hooks(linear), torch.randn(4, 3)
     with torch.no_grad():
         twin.weight_g.mul_(2)
     same = copy.deepcopy(twin)
@@ -141,7 +141,9 @@ def test_replacements_are_evaluated_and_taken_back(bn_stats):
     state = copy.deepcopy(dict(module.module.state_dict()))
     first = module.run().y
     W, shift = torch.randn(4, 3), torch.randn(4)
-    changed = module.run(Replacement(3 * x, {"0.weight": W}, {"0": lambda a: a + shift})).y
+    changed = module.run(
+        InputAndWeightOverrides(3 * x, {"0.weight": W}, {"0": lambda a: a + shift})
+    ).y
     a = (F.linear(3 * x, W, net[0].bias) + shift).detach()
     norm = copy.deepcopy(net[1]).train(bn_stats == "batch")
     if bn_stats == "recomputed":

@@ -94,14 +94,14 @@ def test_torch_s_layer_norm_can_be_looked_at_and_each_of_its_calls():
 
     found: Any = objective(Twice())
     first, second = (
-        record_norm_calls(found, ["norm"], call=n)["norm"].parts.total for n in (0, 1)
+        record_norm_calls(found, ["norm"], call_index=n)["norm"].parts.total for n in (0, 1)
     )
     a = found.module.inner(found.x).detach().requires_grad_()
     y = found.module.norm(2 * found.module.norm(a).tanh())
     (expected,) = torch.autograd.grad(F.cross_entropy(y, found.y), a)
     torch.testing.assert_close(first, expected)
     assert not torch.allclose(first, second)
-    assert not record_norm_calls(found, ["norm"], call=2)
+    assert not record_norm_calls(found, ["norm"], call_index=2)
 
 
 def test_norms_of_gradients_are_autograd_s():

@@ -6,9 +6,9 @@ import torch
 from lnlab.analysis.magnitudes import root_mean_square
 from lnlab.analysis.random import normal
 from lnlab.analysis.rnn_dynamics import (
-    hidden_states,
     make_cells_with_weights,
     measure_rnn_dynamics,
+    states_from_initial_on,
 )
 from lnlab.nn import MODERN_INIT, PUBLISHED_LSTMS, GRUCell, Identity, LSTMCell, RNNCell
 from lnlab.nn.recurrent import unroll
@@ -28,8 +28,8 @@ def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
         cell.W_h.copy_(1.5 * Q)
     seen = measure_rnn_dynamics(cell, x)
     expected = 1.5 ** torch.arange(T - 1, -1, -1.0)
-    torch.testing.assert_close(seen.gradient, expected)
-    assert seen.gradient_factor == pytest.approx(1.5)
+    torch.testing.assert_close(seen.relative_gradient_rms, expected)
+    assert seen.gradient_factor_per_step == pytest.approx(1.5)
 
 
 def test_summed_inputs_and_states_are_those_of_the_equation():
@@ -40,8 +40,8 @@ def test_summed_inputs_and_states_are_those_of_the_equation():
     for t in range(T):
         a = h @ cell.W_h.T + x[t] @ cell.W_x.T
         h = a.relu()
-        torch.testing.assert_close(seen.pre_activations[t], a.square().mean().sqrt())
-        torch.testing.assert_close(seen.hidden[t], h.square().mean().sqrt())
+        torch.testing.assert_close(seen.pre_activation_rms[t], a.square().mean().sqrt())
+        torch.testing.assert_close(seen.hidden_rms[t], h.square().mean().sqrt())
 
 
 @pytest.mark.parametrize("make", [LSTMCell, GRUCell, RNNCell])
@@ -52,7 +52,9 @@ def test_the_gradient_is_that_of_the_whole_state(make):
     seen = measure_rnn_dynamics(cell, x, seed=3)
 
     def at(t):
-        state = tuple(s.detach().requires_grad_() for s in hidden_states(cell, x[:t])[-1])
+        state = tuple(
+            s.detach().requires_grad_() for s in states_from_initial_on(cell, x[:t])[-1]
+        )
         now = state
         for x_t in x[t:]:
             now = cell(x_t, now)
@@ -60,7 +62,8 @@ def test_the_gradient_is_that_of_the_whole_state(make):
 
     r = normal(3, 4, B, H)
     first, later = (root_mean_square(at(t)) for t in (1, T - 1))
-    torch.testing.assert_close(seen.gradient[0] / seen.gradient[T - 2], first / later)
+    gradient = seen.relative_gradient_rms
+    torch.testing.assert_close(gradient[0] / gradient[T - 2], first / later)
 
 
 # Nine cells of one name, side by side.

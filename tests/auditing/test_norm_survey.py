@@ -5,7 +5,7 @@ from importlib import metadata
 
 import pytest
 
-from lnlab.auditing.norm_survey import read_popular_norms, survey_norms
+from lnlab.auditing.norm_survey import read_stored_norm_survey, survey_norms
 
 SOURCE = """
 import torch
@@ -103,7 +103,7 @@ def test_each_class_is_named_by_what_it_computes(survey):
     assert rows["ConvNorm"].status == "not a normalizer"
     assert rows["NormOfStyle"].status == "not built"
     assert "'style'" in rows["NormOfStyle"].computes
-    assert survey.not_imported == ("package_of_norms.broken: KeyError: 'no GPU'",)
+    assert survey.import_errors == ("package_of_norms.broken: KeyError: 'no GPU'",)
 
 
 def test_the_table_prints_and_saves(survey, tmp_path):
@@ -130,7 +130,7 @@ def test_a_package_without_norms_is_refused(package, words):
 
 def test_kept_table_agrees_with_the_sources():
     """Each of these classes was read by hand."""
-    rows = {row["name"].rpartition(".")[2]: row for row in read_popular_norms()}
+    rows = {row["name"].rpartition(".")[2]: row for row in read_stored_norm_survey()}
     known = {
         "LlamaRMSNorm": ("RMSNorm", "w", "True"),
         "T5LayerNorm": ("RMSNorm", "w", "True"),

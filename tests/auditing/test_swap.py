@@ -42,7 +42,7 @@ def test_plan_lists_copied_lost_and_new_parameters():
     assert plan.to_frame()["kept"].to_list() == ["g ← weight, b ← bias"]
     (one,) = swap(net, {nn.LayerNorm: RMSNorm}).replacements
     assert one.dropped_shapes == {"bias": (4,)}
-    assert "eps=0.001" in one.new
+    assert "eps=0.001" in one.new_repr
     assert isinstance(net[1], nn.LayerNorm)
 
 

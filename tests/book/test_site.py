@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from plotly.subplots import make_subplots
 
-from lnlab.auditing.norm_survey import read_popular_norms
+from lnlab.auditing.norm_survey import read_stored_norm_survey
 from lnlab.book.html import PLOTLY, write_notebook_pages
 from lnlab.book.site import build_site, first_figure, norms_page_html, write_first_page
 from lnlab.papers.claims import claims
@@ -108,7 +108,7 @@ def test_the_first_page_leads_to_the_table_of_normalizers_and_the_repository(ran
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_table_of_normalizers_fits(browser, tmp_path, width):
     path = tmp_path / "norms.html"
-    path.write_text(norms_page_html(read_popular_norms()))
+    path.write_text(norms_page_html(read_stored_norm_survey()))
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.goto(path.as_uri())
     hidden = page.evaluate(

@@ -186,7 +186,7 @@ def test_the_archive_and_its_folder_are_the_same(small_batches, tmp_path, monkey
     ]
     assert len({one.checksum for one in datasets}) == 1
     cifar = datasets[0]
-    assert (cifar.shape, cifar.names) == ((3, 32, 32), images.CIFAR10_NAMES)
+    assert (cifar.shape, cifar.class_names) == ((3, 32, 32), images.CIFAR10_NAMES)
     assert cifar.name == "cifar10, not the official files"
     assert cifar.valid is not None
     assert [len(part) for part in (cifar.train, cifar.valid, cifar.test)] == [80, 20, 20]

@@ -43,16 +43,16 @@ def test_who_reads_frames_guesses(few):
 @pytest.mark.parametrize("name", shapes.NAMES)
 def test_a_shape_lies_in_the_unit_disc_and_is_no_other(name):
     u, v = np.meshgrid(*[np.linspace(-1.5, 1.5, 61)] * 2)
-    inside = shapes.LEVELS[name](u, v) > 0
+    inside = shapes.DEPTHS[name](u, v) > 0
     assert not (inside & (np.hypot(u, v) > 1.0 + 1e-9)).any()
     assert inside.sum() > 60
     for other in set(shapes.NAMES) - {name}:
-        assert (inside != (shapes.LEVELS[other](u, v) > 0)).sum() > 60
+        assert (inside != (shapes.DEPTHS[other](u, v) > 0)).sum() > 60
 
 
 def test_each_class_is_there_as_often(few):
     made = data.load("shapes")
     assert np.bincount(made.train.y).tolist() == [100] * 10
-    assert (made.shape, made.classes, made.names) == ((3, 32, 32), 10, shapes.NAMES)
+    assert (made.shape, made.classes, made.class_names) == ((3, 32, 32), 10, shapes.NAMES)
     part = data.load("shapes", max_train=120)
     assert part.train.x.equal(made.train.x[:120])

@@ -37,7 +37,9 @@ def plane(*at) -> Any:
 
 
 def path_on_plane(text) -> go.Figure:
-    settings: Any = {"explained": [0.5, 0.4], "distances": AT, "made_on": text}
+    settings: Any = {
+        "explained_variance_ratio": [0.5, 0.4], "distances_from_plane": AT, "made_on": text
+    }  # fmt: skip
     return landscape.path_on_plane(plane(AT, AT), SEEDS.T, **settings)
 
 

@@ -67,7 +67,11 @@ def test_a_plane_of_losses_below_0_is_refused():
 def test_a_path_lies_on_its_plane_and_its_distance_beside_it():
     way = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0]])
     figure: Any = path_on_plane(
-        sheet(), way, explained=[0.7, 0.2], distances=np.array([1.0, 2.0, 0.0]), made_on=MADE
+        sheet(),
+        way,
+        explained_variance_ratio=[0.7, 0.2],
+        distances_from_plane=np.array([1.0, 2.0, 0.0]),
+        made_on=MADE,
     )
     ground, trace, off, moved = figure.data
     np.testing.assert_allclose(10.0**ground.z, sheet().losses.T)

@@ -178,7 +178,7 @@ def test_training_past_the_last_step_is_refused_before_anything_is_remembered():
     assert all(torch.equal(v, before[name]) for name, v in cell.state_dict().items())
     recurrent.unroll(cell, x, state, [2, STEPS, 5])  # of the tensor, not of a sequence
     cell.norm_x = cell.norm_h  # one norm in two places stays on the reference
-    assert not recurrent.is_fused(cell)
+    assert not recurrent.is_fusible(cell)
 
 
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
@@ -197,7 +197,7 @@ def test_one_output_that_is_used_alone(name, used):
 # nothing stays in the cache, some of the layers here, all of them
 @pytest.mark.parametrize("cache", [1, 2**20, 2**40])
 def test_the_number_of_threads_changes_no_byte(name, cache, monkeypatch):
-    monkeypatch.setattr(recurrent, "l2_cache_bytes", lambda: cache)
+    monkeypatch.setattr(recurrent, "l2_bytes_per_thread", lambda: cache)
     for B in (1, 8, 33):
         given = *problem(FUSED[name], (7, B, 5, 200)), torch.arange(B) % 8
         passes = []

@@ -12,7 +12,7 @@ from torch.nn.modules import module as everywhere
 from torch.nn.utils import parametrizations, prune
 
 from lnlab.kernels import NotFusedWarning, fuse
-from lnlab.kernels.recurrent import is_fused
+from lnlab.kernels.recurrent import is_fusible
 from lnlab.nn import (
     NORMS,
     AdaNorm,
@@ -370,7 +370,7 @@ def test_a_hook_fires_as_on_the_reference(hook, where):
             handle = getattr(part, f"register_{hook}_hook")(
                 lambda *_, seen=seen: seen.append(1)
             )
-            assert not is_fused(layer.cells[0])
+            assert not is_fusible(layer.cells[0])
             if layer is fused:
                 assert fused_and_named(layer)[1] == ["LSTMCell with hooks"]
         for _ in range(2):  # the second time after it was removed
@@ -378,7 +378,7 @@ def test_a_hook_fires_as_on_the_reference(hook, where):
             handle.remove()
         counts.append(len(seen))
     assert counts == 2 * [T * 3 if where == "everywhere" else T]
-    assert is_fused(fused.cells[0])
+    assert is_fusible(fused.cells[0])
 
 
 def test_a_loop_of_ones_own_stays_and_a_model_without_layers_of_lnlab_is_told_so():

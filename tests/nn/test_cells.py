@@ -89,7 +89,9 @@ def test_rnn_is_eq_4():
 
 def test_initial_values():
     cell = LSTMCell(
-        H, H, initial=CellInit(recurrent_gain=0.2, forget_bias=1.0, learned_state=True)
+        H,
+        H,
+        initial=CellInit(recurrent_norm_gain=0.2, forget_bias=1.0, learned_initial_state=True),
     )
     for gate in (*cell.W_x.split(H), *cell.W_h.split(H)):
         torch.testing.assert_close(gate @ gate.T, torch.eye(H))
@@ -109,7 +111,7 @@ def test_initial_values():
 
 
 def test_the_recurrent_gain_is_that_of_every_norm_of_the_state():
-    initial = CellInit(recurrent_gain=0.2)
+    initial = CellInit(recurrent_norm_gain=0.2)
     gru = GRUCell(D, H, initial=initial)
     rnn = RNNCell(D, H, norm_scope=ProductNormScope.SEPARATE, initial=initial)
     assert all((norm.g == 0.2).all() for norm in (gru.norm_h, gru.norm_U, rnn.norm_h))
@@ -140,7 +142,7 @@ def test_weight_norm_starts_as_the_cell_without_it(make):
 
 
 def test_settings_that_cannot_be():
-    gain = CellInit(recurrent_gain=0.1)
+    gain = CellInit(recurrent_norm_gain=0.1)
     for make, message in (
         (partial(LSTMCell, D, H, Identity, initial=gain), "no gain"),
         (partial(RNNCell, D, H, initial=gain), "SEPARATE"),

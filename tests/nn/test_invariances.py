@@ -9,14 +9,14 @@ from lnlab.analysis.normalized_layer import (
     NormalizedLayer,
     cast,
     random_layer_inputs,
-    random_shift,
+    random_shift_vector,
 )
 from lnlab.nn.table1 import (
     ROWS,
     TABLE_1,
     TRANSFORMATIONS,
     StatisticsSource,
-    eps_rescaling_factor,
+    rescaled_output_ratio,
 )
 
 YES = 1e-12
@@ -118,7 +118,9 @@ def test_yes_holds_over_60_decades_and_no_is_never_silently_zero(name):
 def test_a_negative_delta_flips_the_sign(name, transformation):
     measured = layer(name)
     bias = bias_of(measured)
-    changed = transformation(measured.layer_inputs, -3.7, random_shift(measured.layer_inputs))
+    changed = transformation(
+        measured.layer_inputs, -3.7, random_shift_vector(measured.layer_inputs)
+    )
     y, flipped = measured.y - bias, measured.output(changed) - bias
     if ROWS[name].negative_delta_flips_sign:
         where = {3: np.s_[:, :1], 6: np.s_[:1]}.get(transformation.column, np.s_[:])
@@ -150,14 +152,14 @@ def test_eps_ratio_is_exact(name):
     measured = layer(name, eps=EPS)
     a = measured.layer_inputs.pre_activations(measured.norm)
     var = a.var(VARIANCE_AXES[name], correction=0, keepdim=True)
-    ratio = eps_rescaling_factor(var, EPS, DELTA).expand_as(a)
+    ratio = rescaled_output_ratio(var, EPS, DELTA).expand_as(a)
     bias = bias_of(measured)
     for T in SCALED:
         if not ROWS[name].claims_invariance(T.column):
             continue
         y = (
             measured.output(
-                T(measured.layer_inputs, DELTA, random_shift(measured.layer_inputs))
+                T(measured.layer_inputs, DELTA, random_shift_vector(measured.layer_inputs))
             )
             - bias
         )
@@ -184,7 +186,7 @@ def test_yes_and_no_in_lower_precision(name, dtype):
         row, cast(random_layer_inputs(place=row.layer_kind), dtype), seed=0
     )
     for T in TRANSFORMATIONS:
-        moved = measured.defect(T, 3.7, 0.1 * random_shift(measured.layer_inputs))
+        moved = measured.defect(T, 3.7, 0.1 * random_shift_vector(measured.layer_inputs))
         if row.claims_invariance(T.column):
             assert moved < EXACT[dtype], T.name
         elif T.is_scaling:

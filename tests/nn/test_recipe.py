@@ -34,7 +34,7 @@ def test_a_normalizer_of_the_recipe_is_found_everywhere(monkeypatch, tmp_path):
     invariance_panel = module_from_spec(spec)
     spec.loader.exec_module(invariance_panel)
     panel = invariance_panel.invariance(normalizers=["largest"], eps=0.0)
-    assert "largest unchanged" in panel.bar.sentence, panel.bar.sentence
+    assert "largest unchanged" in panel.footer.sentence, panel.footer.sentence
     torch.set_default_dtype(torch.float32)
     task = mnist.Experiment.budget("smoke", norm="layer", seeds=(0,))
     model = task.model(0, task.dataset())

@@ -123,7 +123,7 @@ def test_reverse_counts_steps_from_where_it_starts():
 
 
 def test_a_learned_first_state_is_used_and_trained():
-    layer = LSTM(D, H, initial=CellInit(learned_state=True))
+    layer = LSTM(D, H, initial=CellInit(learned_initial_state=True))
     with torch.no_grad():
         layer.cells[0].first[0].fill_(0.5)
     x = torch.randn(T, B, D)

@@ -122,26 +122,26 @@ def test_every_field_has_a_control_and_what_is_moved_is_the_figure_of_its_state(
     monkeypatch.setattr(panel, "_draw", lambda state: states.append(state) or draw(state))
     assert {*panel.controls} == {field.name for field in fields(panel.settings)}
     for field, control in panel.controls.items():
-        before, new = panel.bar.command, another(control)
+        before, new = panel.footer.command, another(control)
         control.value = new
         assert getattr(panel.settings, field) == new
-        assert panel.bar.error == ""
-        assert panel.bar.command != before
+        assert panel.footer.error == ""
+        assert panel.footer.command != before
         assert states == [panel.settings], "drawn once"
         for plot, frame in panel.draw_all(panel.settings).items():
-            assert panel.bar.sentence == frame.sentence
+            assert panel.footer.sentence == frame.sentence
             moved = panel.plots[plot]
             assert is_equal(moved._traces, frame.figure["data"])
             assert is_equal(moved._layout, frame.figure["layout"])
         states.clear()
-    *words, text = shlex.split(panel.bar.command)
+    *words, text = shlex.split(panel.footer.command)
     assert words == ["lnlab", "run", panel.notebook, "-p", "panel"]
     again = FUNCTIONS[name](*GIVEN[name], **parse_literal_or_text(text))
     assert again.settings == panel.settings
-    assert again.bar.sentence == panel.bar.sentence
+    assert again.footer.sentence == panel.footer.sentence
     for state in panel.suggestions.values():
         panel.settings = state
-        assert panel.bar.error == ""
+        assert panel.footer.error == ""
         assert panel.settings == state, "the sliders reach it"
 
 
@@ -227,7 +227,7 @@ TAGGED = {
 @pytest.mark.parametrize("name", TAGGED)
 def test_text_of_data_is_shown_as_letters(name, strings):
     panel = FUNCTIONS[name](*TAGGED[name])
-    assert panel.bar.error == ""
+    assert panel.footer.error == ""
     shown = [figure.to_plotly_json() for figure in panel.static_figures(with_controls=True)]
     shown += [{"layout": plot._layout} for plot in panel.plots.values()]
     for figure in shown:

@@ -11,7 +11,7 @@ from torch import nn
 import lnlab.nn
 from lnlab import panels
 from lnlab.analysis.magnitudes import EXACT
-from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, eps_rescaling_factor
+from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS, rescaled_output_ratio
 from lnlab.panels.invariance_panel import (
     NORMALIZERS,
     PAPER,
@@ -51,10 +51,10 @@ def test_dragging_delta_moves_the_pre_activations_and_not_layer_norm():
         assert movement(panel, 1) < 1e-12
         assert movement(panel, 0) > 1
     panel.controls["delta_sign"].value = -1
-    assert "δ = -1000:" in panel.bar.sentence
+    assert "δ = -1000:" in panel.footer.sentence
     assert movement(panel, 1) > 1
     panel.controls["transformation"].value = 2
-    assert "a shift of -1000:" in panel.bar.sentence
+    assert "a shift of -1000:" in panel.footer.sentence
     assert movement(panel, 1) < 1e-12
 
 
@@ -90,10 +90,10 @@ def test_a_users_normalizer_is_a_chip():
     panel = panels.invariance(own_norms={"largest": Largest}, normalizers=["weight"])
     panel.controls["normalizers"].value = ("weight", "largest")
     panel.controls["transformation"].value = 4
-    assert panel.bar.error == ""
+    assert panel.footer.error == ""
     assert movement(panel, 1) > 0.1
     assert movement(panel, 2) < 1e-12
-    assert "largest unchanged" in panel.bar.sentence
+    assert "largest unchanged" in panel.footer.sentence
 
 
 def test_what_is_no_normalizer_is_no_chip():
@@ -152,7 +152,7 @@ def test_the_knee_is_where_eps_takes_half_the_variance():
     knee = curves["knee"]["x"][0]
     assert knee**2 * pre_activation_std() ** 2 == pytest.approx(1e-4)
     # delta^2 var = eps leaves 1/sqrt(2) of the output, but for eps beside var itself
-    ratio = eps_rescaling_factor(torch.tensor(pre_activation_std() ** 2), 1e-4, knee)
+    ratio = rescaled_output_ratio(torch.tensor(pre_activation_std() ** 2), 1e-4, knee)
     assert float(ratio) == pytest.approx(0.5**0.5, rel=1e-4)
     # the prediction is of one variance, and each example has its own: a factor of two
     near = curves["defect 1"]["y"] / curves["predicted"]["y"]

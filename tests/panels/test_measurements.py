@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lnlab import panels
-from lnlab.analysis.feature_maps import border_contrast, standardized_unit_means
+from lnlab.analysis.feature_maps import border_contrast, unit_averaged_standardized_maps
 from lnlab.analysis.fisher import FAMILIES, fisher_metric, gain_metric
 from lnlab.analysis.recorder import record
 from lnlab.panels import geometry_panel
@@ -35,7 +35,7 @@ def test_costs_are_the_curvatures_of_the_metric(name, family):
     state = (name, family, 0.5, 2.0, 4)
     glm = geometry_panel.random_glm(*state)
     gain = gain_metric(glm).sum() / 4
-    turn, stretch = geometry_panel.step_curvatures(*state)
+    turn, stretch = geometry_panel.kl_curvatures(*state)
     # the step of 1e-4 is small, the divergence of what is nearly the same has 8 digits
     assert stretch == pytest.approx(float(gain), rel=1e-2)
     F = fisher_metric(glm)
@@ -64,11 +64,11 @@ def test_axes_stay_and_the_sentence_says_which_lines_leave_them():
     panel, ranges = panels.recurrence(steps=25), []
     for scale, low, high in ((0.1, 0, 1e-20), (10.0, 1e10, 1e40)):
         panel.controls["recurrent_weight_scale"].value = scale
-        assert low <= current(panel, f"gradient {NONE}")[0] < high
-        assert current(panel, f"hidden {LAYER}")[-1] == pytest.approx(0.7, abs=0.05)
+        assert low <= current(panel, f"relative_gradient_rms {NONE}")[0] < high
+        assert current(panel, f"hidden_rms {LAYER}")[-1] == pytest.approx(0.7, abs=0.05)
         layout = panel.plots["recurrence"]._layout
         ranges.append([layout[f"yaxis{axis}"]["range"] for axis in ("", "2", "3")])
-        assert ("“none” leave the picture." in panel.bar.sentence) == (scale == 10.0)
+        assert ("“none” leave the picture." in panel.footer.sentence) == (scale == 10.0)
     assert ranges[0] == ranges[1]
 
 
@@ -103,7 +103,7 @@ def test_the_middle_is_the_network_as_it_was_trained(networks):
         plane = 10.0 ** panel.plots["plane"].current_trace("losses")["z"]
         assert plane[10, 10] == pytest.approx(middle)
         # of 400 examples in place of batches of 100
-        assert middle == pytest.approx(networks.loss_after_training(name), rel=0.05)
+        assert middle == pytest.approx(networks.loss_at_trained_weights(name), rel=0.05)
         assert panel.controls["statistics_source"].disabled == (name != "batch")
 
 
@@ -119,7 +119,7 @@ def test_larger_weights_change_batch_norm_only_if_its_statistics_are_frozen():
     panel.controls["statistics_source"].value = "frozen"
     assert current(panel, "w")[0] > 1
     panel.controls["weight_scale"].value = 10.0
-    assert "Losses above 100 nats are outside the picture." in panel.bar.sentence
+    assert "Losses above 100 nats are outside the picture." in panel.footer.sentence
 
 
 def test_the_plane_contains_the_first_line_and_the_lines_differ(networks):
@@ -167,7 +167,7 @@ def test_layers_are_in_order_with_their_quantiles():
     at, high = current(panel, "wide 0", "x"), current(panel, "wide 0")
     np.testing.assert_array_equal(at[:12], np.arange(1.0, 13))
     np.testing.assert_allclose(high[1:12] / high[:11], 0.5)  # layer 10 behind layer 2
-    assert panel.bar.sentence.endswith("layer 5e-4.")
+    assert panel.footer.sentence.endswith("layer 5e-4.")
     shown = frame.query("step == step.max()").sort_values("q95", ascending=False)
     for ribbon, low, high in (("wide", "q05", "q95"), ("half", "q25", "q75")):
         np.testing.assert_array_equal(
@@ -179,7 +179,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
     measured = feature_maps()
     panel = panels.positions(measured)
     means = [
-        standardized_unit_means(each)
+        unit_averaged_standardized_maps(each)
         for layers in measured.values()
         for each in layers.values()
     ]
@@ -187,7 +187,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
         for layer, statistics in layers.items():
             panel.settings = PositionsPanelSettings(norm, padding, time, layer)
             for slot, (name, expected) in enumerate(
-                standardized_unit_means(statistics).items()
+                unit_averaged_standardized_maps(statistics).items()
             ):
                 np.testing.assert_array_equal(
                     current(panel, f"map {slot}", "z"), expected.numpy()
@@ -195,8 +195,10 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
                 highest = max(float(each[name].max()) for each in means)
                 assert current(panel, f"map {slot}", "zmax") == highest
             border = border_contrast(statistics)
-            assert f"in {100 * border.border_active:.0f} % of pictures" in panel.bar.sentence
-            assert f"in {100 * border.center_active:.0f} % in the middle" in panel.bar.sentence
+            assert f"in {100 * border.border_active:.0f} % of pictures" in panel.footer.sentence
+            assert (
+                f"in {100 * border.center_active:.0f} % in the middle" in panel.footer.sentence
+            )
     measured.pop(("none", "zeros", "after"))
     with pytest.raises(
         ValueError, match=r"14 maps of 16 were measured: each arm needs a map for each"

@@ -50,7 +50,7 @@ def test_a_panel_shows_what_it_shows_on_the_cpu(name, device):
         panel.settings = replace(panel.settings, **START.get(name, {}))
         for control in panel.controls.values():
             control.value = another(control)
-            assert panel.bar.error == ""
+            assert panel.footer.error == ""
             figure, _, sentence = panel._draw(panel.settings)
             layout = {key: it for key, it in figure["layout"].items() if key != "template"}
             figures.append((sentence, figure["data"], layout))

@@ -57,7 +57,7 @@ def drawn(panel, name="line"):
 
 
 def send(panel, **message):
-    panel._on_page_message(panel.bar, message, [])
+    panel._on_page_message(panel.footer, message, [])
 
 
 @pytest.mark.parametrize("settings", [{}, {"delta": 2.5}, {"delta": 0.1, "name": "it's δ"}])
@@ -72,11 +72,11 @@ def test_the_command_brings_the_state_back(settings):
 def test_an_error_is_seen_and_goes_away_and_every_move_is_answered():
     shown = panel()
     for name, error in (("<b>", "ValueError: this <b> is no name."), ("batch", "")):
-        answers = shown.bar.answers
+        num_answers = shown.footer.num_answers
         shown.controls["name"].value = name
-        assert shown.bar.error == error
-        assert shown.bar.answers == answers + 1
-        assert shown.bar.sentence == ("layer: 1" if error else "batch: 1")
+        assert shown.footer.error == error
+        assert shown.footer.num_answers == num_answers + 1
+        assert shown.footer.sentence == ("layer: 1" if error else "batch: 1")
     with pytest.raises(ValueError, match="is no name"):
         panel(name="<b>")
 
@@ -131,7 +131,7 @@ def test_callbacks_in_threads_see_whole_states_and_no_gradients(monkeypatch):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not shown.bar.error
+    assert not shown.footer.error
     assert set(seen) == {(False, True)}
     assert drawn(shown) == [shown.settings.delta] * 2
 

@@ -64,8 +64,8 @@ class OtherDRAW(DRAW):
 
 
 class OtherWriter(HandwritingNet):
-    def characters(self, text):
-        return 2 * super().characters(text)
+    def one_hot_characters(self, char_ids):
+        return 2 * super().one_hot_characters(char_ids)
 
 
 class Subject(NamedTuple):
@@ -102,7 +102,7 @@ SUBJECTS = {
         WRITING,
         make_writer,
         fused_copy_of_handwriting_net,
-        lambda net, batch: net.make_loop_if_supported(batch.text),
+        lambda net, batch: net.make_loop_if_supported(batch.char_ids),
         lambda net: net.lstms[0].cells[0],
         OtherWriter,
         [*WRITERS],
@@ -204,12 +204,12 @@ def test_a_drawing_is_that_of_the_reference(size):
 @pytest.mark.parametrize("offset", [40.0, -800.0])
 def test_lines_are_continued_with_window_components_of_any_size(offset):
     net, batch = make_writer(SUBJECTS["handwriting"].sizes[0])
-    _, _, memory = net.advance(batch.x, batch.text, net.initial_state(len(batch.x)))
+    _, _, memory = net.advance(batch.x, batch.char_ids, net.initial_state(len(batch.x)))
     net.move.b_inside[:6] = offset  # alpha and beta
     expected, values = (
         dict(enumerate([y, phi, end.kappa, end.w]))
         for each in (net, fused_copy_of_handwriting_net(net))
-        for y, phi, end in [each.advance(batch.x, batch.text, memory)]
+        for y, phi, end in [each.advance(batch.x, batch.char_ids, memory)]
     )
     assert_same(values, expected)
 

@@ -104,7 +104,7 @@ def test_a_drawing_is_its_equations_image_by_image(norm, shape):
             torch.testing.assert_close(drawing.canvases[t, b], c)
             torch.testing.assert_close(drawing.z[t, b], z)
             torch.testing.assert_close(drawing.write_windows.center_x[t, b], window.center_x)
-    canvases, windows = net.draw_from_latents(drawing.z)  # the decoder alone
+    canvases, windows = net.canvases_and_windows_from_latents(drawing.z)  # the decoder alone
     torch.testing.assert_close(canvases, drawing.canvases)
     torch.testing.assert_close(windows.stride, drawing.write_windows.stride)
 
@@ -131,7 +131,7 @@ def test_importance_weights_estimate_log_p_where_it_is_known():
     with torch.no_grad():
         net.decoder.W_x.zero_()
     exact = (
-        -Bernoulli(logits=net.draw_from_latents(torch.zeros(T, 1, Z))[0][-1])
+        -Bernoulli(logits=net.canvases_and_windows_from_latents(torch.zeros(T, 1, Z))[0][-1])
         .log_prob(x)
         .sum(-1)
     )
@@ -158,7 +158,9 @@ def test_the_grid_counted_from_0_is_a_stride_beside_its_middle():
         window = window_from_linear_outputs(torch.zeros(1, 5), (29, 29), 5)._replace(
             stride=torch.tensor([2.0]), variance=torch.tensor([0.5])
         )
-        for F in make_net(mistake, shape=(29, 29)).filterbanks(window, 5):
+        for F in make_net(mistake, shape=(29, 29)).vertical_and_horizontal_filterbanks(
+            window, 5
+        ):
             assert float((F * torch.arange(1, 30)).sum(-1).mean()) == pytest.approx(middle)
             assert torch.allclose(F, F.flip(1, 2)) == (mistake == "none")
 

@@ -13,7 +13,7 @@ from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
     error_rates,
     evaluate_and_transcribe,
-    gradient_norm_and_quantiles,
+    gradient_norm_and_tensor_quantiles,
     recognition_and_attention_metrics,
 )
 from lnlab.papers.las.model import (
@@ -203,7 +203,7 @@ def test_errors_are_counted_as_by_hand():
 @pytest.mark.parametrize("norm", ["none", "both"])
 def test_steepness_is_the_gradient_and_quantiles_are_those_of_the_values(corpus, norm):
     net = replace(SMALL, norm=norm).model(0, corpus).double()
-    values = gradient_norm_and_quantiles(net, corpus)
+    values = gradient_norm_and_tensor_quantiles(net, corpus)
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
     batch, counts = make_batch_and_unit_counts(corpus.train[:16], numbers, torch.float64)
     loss = masked_cross_entropy(net(batch), batch.units, counts)

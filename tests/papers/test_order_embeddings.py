@@ -68,7 +68,7 @@ def test_boxes_are_the_things_of_their_image(tmp_path, monkeypatch):
 def test_the_features_of_boxes_are_counts_areas_and_centres():
     boxes = Boxes(np.array([1, 1]), np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5]]))
     expected = [0, np.log(3), 0, 0, 0.5**0.5, 0, 0, 0, 0, 0, -0.5, 0]
-    assert np.allclose(captions.features_per_category(boxes, 3), expected)
+    assert np.allclose(captions.image_features_from_boxes(boxes, 3), expected)
 
 
 def test_damaged_features_are_named(tmp_path):
@@ -180,10 +180,10 @@ def test_an_epoch_has_every_image_once_with_one_of_its_captions():
         for x, y in batches.batches_of_epoch(epoch):
             for seed, row in product(range(2), range(32)):
                 index, length = int(y[seed, row]), int(x.caption_lengths[seed, row])
-                caption = " ".join(words[w] for w in x.word_numbers[seed, row, : length - 1])
+                caption = " ".join(words[w] for w in x.word_ids[seed, row, : length - 1])
                 numbers.add(dataset.train.captions_of_image(index).index(caption))
                 assert np.allclose(x.features[seed, row], dataset.train.features[index])
-                assert not x.word_numbers[seed, row, length - 1 :].any()
+                assert not x.word_ids[seed, row, length - 1 :].any()
             indices.append(y)
         orders[epoch] = torch.cat(indices, 1)
         assert all(sorted(row.tolist()) == [*range(128)] for row in orders[epoch])

@@ -55,8 +55,8 @@ def test_attention_is_what_the_runs_kept_at_every_moment_of_every_example(recogn
         units = " ".join(utterances[example].units)
         for epoch in range(3):
             panel.settings = attention_panel.AttentionPanelSettings(example, epoch)
-            assert panel.bar.sentence.startswith(f"Epoch {epoch:g}. Spoken: ")
-            assert units in panel.bar.sentence
+            assert panel.footer.sentence.startswith(f"Epoch {epoch:g}. Spoken: ")
+            assert units in panel.footer.sentence
             for slot, run in enumerate(runs.values()):
                 update = run.metrics()["update"][epoch]
                 alpha = run.pictures(0)[update][f"attention {example}"]
@@ -89,7 +89,7 @@ def test_drawings_are_those_that_were_kept():
             grid = drawing_panel.FilterGrid(*map(float, window[:, 1, 1]), count)
             trace = plot.current_trace(f"{kind} window {slot}")
             np.testing.assert_array_equal(
-                trace["x"], drawing_panel.window_outline_trace(grid)["x"]
+                trace["x"], drawing_panel.window_and_filter_centers_trace(grid)["x"]
             )
     with pytest.raises(ValueError, match=r"glimpses, \[3, 4\]"):
         drawing_panel.drawing({"none": drawer(0), "layer": drawer(0, glimpses=4)}, digits())
@@ -111,7 +111,7 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
         assert np.isfinite(cells["z"]).sum() == sum(map(len, words))
         colours = dict(zip(words, text["textfont"]["color"], strict=True))
         assert len({colours[name] for name in questions()[0].candidates}) == 3
-    assert ": none: @entity1 (80%); layer" in panel.bar.sentence
+    assert ": none: @entity1 (80%); layer" in panel.footer.sentence
     panel.settings = reading_panel.ReadingPanelSettings(1, 0)
     early = plot._layout["annotations"][1]["text"]
     assert "answers @entity0 with probability 50% (right answer: @entity1, 20%)" in early
@@ -136,10 +136,14 @@ def test_the_nearest_pictures_are_those_of_least_violation(search):
     expected = order_violation_matrix(point, embed_images(model, search.dataset.test))[
         0
     ].numpy()
-    np.testing.assert_allclose(result.violations, expected, rtol=1e-5)  # float32
-    nearest = result.violations[result.nearest_pictures].tolist()
+    np.testing.assert_allclose(
+        result.violation_per_test_picture, expected, rtol=1e-5
+    )  # float32
+    nearest = result.violation_per_test_picture[result.nearest_pictures].tolist()
     assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
-    assert np.array_equal(result.is_true, search.dataset.truth_per_test_image(state.caption))
+    assert np.array_equal(
+        result.truth_per_test_picture, search.dataset.truth_per_test_image(state.caption)
+    )
 
 
 def test_captions_above_say_less_and_those_below_say_more(search):
@@ -184,11 +188,11 @@ def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
     model, encode = sentences.models["layer"][10], sentences.numbered.vocabulary.encode
     vectors = model.encode_sentences([*map(encode, sentences.texts)])
     cosine = F.cosine_similarity(vectors, model.encode_sentences([encode("w3 w5 w7")])).numpy()
-    shown = [c for _, c in thought.nearest_sentences]
+    shown = [c for _, c in thought.nearest_by_cosine]
     assert shown == sorted(shown, reverse=True)
-    assert len({text for text, _ in thought.nearest_sentences}) == thoughts_panel.NEIGHBOURS
+    assert len({text for text, _ in thought.nearest_by_cosine}) == thoughts_panel.NEIGHBOURS
     assert shown[0] == pytest.approx(cosine.max(), abs=1e-6)  # float32
-    for text, c in thought.nearest_sentences:
+    for text, c in thought.nearest_by_cosine:
         assert cosine[sentences.texts.index(text)] == pytest.approx(c, abs=1e-6)
 
 
@@ -213,16 +217,18 @@ def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_wor
     first = sentences.books[1][0]
     for name in sentences.models:
         thought = sentences.view_sentence(name, 10, sentences.texts[first])
-        (text, cosine) = thought.nearest_sentences[0]
-        assert f"{name}: nearest sentence “{text}” (cosine {cosine:.2f})" in panel.bar.sentence
+        (text, cosine) = thought.nearest_by_cosine[0]
+        assert (
+            f"{name}: nearest sentence “{text}” (cosine {cosine:.2f})" in panel.footer.sentence
+        )
         (follows,) = re.findall(
-            rf"{name}: .*?, predicted next sentence “(.*?)”", panel.bar.sentence
+            rf"{name}: .*?, predicted next sentence “(.*?)”", panel.footer.sentence
         )
         assert thought.predicted_next.startswith(follows.removesuffix(" …"))
         assert len(follows) <= thoughts_panel.LONG
-    assert f"in the book: “{sentences.texts[first + 1]}”" in panel.bar.sentence
+    assert f"in the book: “{sentences.texts[first + 1]}”" in panel.footer.sentence
     panel.controls["sentence"].value = "W3 isn't <end>."
-    assert panel.bar.sentence.startswith("“w3 is n't < end > .” after")
+    assert panel.footer.sentence.startswith("“w3 is n't < end > .” after")
 
 
 # Transformers.
@@ -257,7 +263,7 @@ def test_a_first_step_is_that_of_adam():
     with torch.no_grad():
         loss = evaluate.nll_per_character(model(x), y)
     # parameters without any gradient would be 0/0: there are none
-    first = transformer_panel.losses_after_first_step("post", "layer", 1)
+    first = transformer_panel.losses_by_first_step_size("post", "layer", 1)
     assert first[0, 4] == pytest.approx(loss.item())
 
 
@@ -312,9 +318,9 @@ def test_what_is_typed_is_written_or_refused_and_each_hand_has_its_line():
         windows.add(panel.plots["writing"].current_trace("window 1")["z"].tobytes())
     assert len(windows) == 4
     panel.controls["text"].value = "Fox 7"
-    assert "has 'F', '7', which this model never learned" in panel.bar.error
+    assert "has 'F', '7', which this model never learned" in panel.footer.error
     panel.controls["text"].value = "x" * 41
-    assert "give 1 to 40 characters" in panel.bar.error
+    assert "give 1 to 40 characters" in panel.footer.error
 
 
 def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def test_all_arms_of_a_convolution_are_ranked():
     runs = read(RESULTS, "convolutions")
     best = "ResNet-8, batch 4, each at its best learning rate"
     arms = tables.arms_of_setting(runs, "ba2016-6.7-batch", best)
-    table = tables.rank_convolution_arms_by_speed(arms)
+    table = tables.convolution_arms_by_training_loss(arms)
     assert {*table.index} == {"batch", "none", "layer", "layer, per position", "group"}
     assert table["training NLL along the run"].is_monotonic_increasing
     error = mean_at_end(arms, "group", "test_error")
@@ -80,7 +80,7 @@ def test_batch_layer_normalization_stands_beside_its_logs():
 
 
 def test_draws_times_are_ratios_at_falling_levels():
-    table = tables.draw_time_ratios_by_bound(
+    table = tables.layer_over_none_times_by_bound(
         select_runs(read(RESULTS, "draw"), tables.DRAW_DIGITS)
     )
     assert table.level.is_monotonic_decreasing

@@ -62,7 +62,7 @@ def test_a_configuration_gives_its_experiment_back():
     assert {*Later().config()} == {field.name for field in fields(Later)}
     # a field that is added later has the default of what the code did before
     assert Later.from_config(config) == Later(gain=0.5)
-    assert Later.completed(config) == config | {"depth": 2}
+    assert Later.config_with_defaults(config) == config | {"depth": 2}
     # and one that is no more is left out
     assert Fields.from_config(config | {"colour": 1}) == Fields(gain=0.5)
 

@@ -149,7 +149,7 @@ def test_a_model_that_is_not_finite_is_named_and_replaced_by_another(count):
     assert together.finite_models().tolist() == [True] * (count - 1) + [False]
     if count > 1:
         other, x = (
-            together.replace_diverged([False, False, True]),
+            together.replace_diverged_by_survivor([False, False, True]),
             torch.randn(1, 5, 3).expand(3, 5, 3),
         )
         y = other.eval()(x)

@@ -56,8 +56,11 @@ def test_a_run_has_a_row_for_each_seed_at_each_evaluation(tiny, tmp_path):
     assert metrics["epoch"].tolist() == [0, 0, 1 / 7, 1 / 7, 1, 1, 3, 3]
     assert metrics["loss"].isna().tolist() == [True, True] + [False] * 6
     assert metrics["loss"].tolist()[2:4] == steps[0].loss.tolist()
-    assert metrics["seconds"].tolist()[::2] == [0.0, *(steps[i].seconds for i in (0, 6, 20))]
-    assert (run.result["updates"], run.result["seconds"]) == (21, steps[-1].seconds)
+    assert metrics["seconds"].tolist()[::2] == [
+        0.0,
+        *(steps[i].total_seconds for i in (0, 6, 20)),
+    ]
+    assert (run.result["updates"], run.result["seconds"]) == (21, steps[-1].total_seconds)
     assert run.result["main_metrics"] == ["train_nll", "train_error"]
     assert list(train_steps(tiny(), root=tmp_path)) == []
     for seed in (3, 4):  # the weights are those that were measured last
@@ -181,7 +184,7 @@ def test_a_run_that_was_done_is_read_back_and_says_so(tiny, tmp_path, monkeypatc
     assert run.done
     assert capsys.readouterr().out.startswith("batch norm: 16 of 16 in "), "of 21, 5 were made"
     assert train(tiny(), "batch norm", root=tmp_path).key == run.key
-    text = f"batch norm: read back from run {run.key}, trained {run.finished} UTC\n"
+    text = f"batch norm: read back from run {run.key}, trained {run.finish_time} UTC\n"
     assert capsys.readouterr().out == text
 
 

@@ -424,10 +424,10 @@ class QuestionDataset(Dataset[Sequence[Question]]):
 class EncodedQuestion(NamedTuple):
     """A question whose words are numbers of the vocabulary."""
 
-    passage: list[int]
-    query: list[int]
-    candidates: list[int]
-    answer: int
+    passage_ids: list[int]
+    query_ids: list[int]
+    candidate_ids: list[int]
+    answer_id: int
 
 
 class EncodedQuestions:

@@ -18,7 +18,7 @@ from lnlab.nn import (
     Linear,
     NormLayer,
     RecurrentBatchNorm,
-    init_unit_variance_,
+    init_variance_preserving_,
 )
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
@@ -32,15 +32,15 @@ InitGate = Callable[[Tensor], object]
 MakeNorm = Callable[[int], NormLayer]  # makes a normalizer for a number of time steps
 
 
-def _recurrent_batch_norm(steps: int) -> NormLayer:
+def _recurrent_batch_norm_factory(steps: int) -> NormLayer:
     return partial(RecurrentBatchNorm, steps=steps)
 
 
 ARMS: dict[str, tuple[MakeNorm, NormLayer, float]] = {
     "none": (lambda steps: Identity, Identity, 1.0),
     "layer": (lambda steps: LayerNorm, Identity, 1.0),
-    "batch": (_recurrent_batch_norm, Identity, 0.1),
-    "batch everywhere": (_recurrent_batch_norm, BatchNorm, 0.1),
+    "batch": (_recurrent_batch_norm_factory, Identity, 0.1),
+    "batch everywhere": (_recurrent_batch_norm_factory, BatchNorm, 0.1),
 }
 """The normalizer of the LSTMs, that of all other sums, and the first gain of both."""
 
@@ -85,7 +85,7 @@ def glorot_or_orthogonal_reseeded_(W: Tensor) -> None:
 STARTS: dict[str, InitGate] = {
     "published": glorot_or_orthogonal_reseeded_,
     "paper": glorot_or_orthogonal_,
-    "modern": init_unit_variance_,
+    "modern": init_variance_preserving_,
 }
 """Rules by which weights are drawn; "modern" is N(0, 1/fan-in), words N(0, 1)."""
 
@@ -123,7 +123,7 @@ class AttentiveReader(ModelOfOneVocabulary):
         self.any_word = config.answers == "vocabulary"
         recurrent, everywhere, gain = ARMS[config.norm]
         draw = STARTS[config.initialisation]
-        initial = CellInit(draw, learned_state=True)
+        initial = CellInit(draw, learned_initial_state=True)
         embedding_size, (H,) = config.embedding_size, config.units
         self.word = nn.Parameter(torch.empty(len(vocabulary), embedding_size))
         self.passage, self.question = (
@@ -135,7 +135,7 @@ class AttentiveReader(ModelOfOneVocabulary):
         )
         self.answer = Linear(H, len(vocabulary), Identity, bias=True)
         with torch.no_grad():
-            if draw is init_unit_variance_:
+            if draw is init_variance_preserving_:
                 nn.init.normal_(self.word)
             else:
                 draw(self.word)

@@ -38,6 +38,8 @@ FONT = {"family": "DejaVu Sans Mono, Menlo, Consolas, monospace", "size": 12}
 INKS = (BLUE, VERMILLION, GREEN, PURPLE, "#7B3FA0", "#8C6D1F", "#C2185B", "#00664A", "#5A3A1A",
         "#3B4CC0")  # fmt: skip
 """The text colors of the entities, in the order of the candidate answers."""
+AttentionAndHeading = tuple[np.ndarray, str]
+"""The attention at each word (T,), and what stands above the passage."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,7 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
     )  # fmt: skip
 
 
-def reading_figure(
-    question: Question, attentions: Mapping[str, tuple[np.ndarray, str]]
-) -> Figure:
+def reading_figure(question: Question, attentions: Mapping[str, AttentionAndHeading]) -> Figure:
     """Return the passage once for each reader, marked where it looks; entities have colours.
 
     Clear is an attention of 0, full orange of 1.
@@ -115,7 +115,7 @@ def reading_figure(
         attentions: by reader the attention at each word (T,), and what stands above it.
     """
     words = [*question.passage.split(), SPECIAL[END]]
-    lines, begins = lay_out_words(words)
+    lines, begins = lines_and_columns_of_words(words)
     inks = np.resize(INKS, len(question.candidates))
     colours = dict(zip(question.candidates, inks, strict=True))
     rows = int(lines[-1]) + 1
@@ -146,7 +146,7 @@ def reading_figure(
     return {"data": data, "layout": layout | {"annotations": notes}}
 
 
-def lay_out_words(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def lines_and_columns_of_words(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the line of each word (T,), and the place of its first letter in it (T,)."""
     places, line, at = [], 0, 0
     for word in words:

@@ -81,7 +81,9 @@ class ReviewDataset(Dataset[EncodedReviews]):
         vocab_size: int,
     ) -> None:
         super().__init__(
-            source, self._tensors_by_split, lambda: f"{key()} {max_length} {vocab_size}"
+            source,
+            self._tensors_by_split_and_note,
+            lambda: f"{key()} {max_length} {vocab_size}",
         )
         self._read_texts, self.max_length, self.vocab_size = read_texts, max_length, vocab_size
 
@@ -118,7 +120,7 @@ class ReviewDataset(Dataset[EncodedReviews]):
             arrays[f"{split}.y"] = np.array([label for _, label in reviews], np.int64)
         return arrays
 
-    def _tensors_by_split(self) -> tuple[Mapping[str, EncodedReviews], Literal[""]]:
+    def _tensors_by_split_and_note(self) -> tuple[Mapping[str, EncodedReviews], Literal[""]]:
         import torch
 
         def int64_tensor(array_name: str) -> "torch.Tensor":

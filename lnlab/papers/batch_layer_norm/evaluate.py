@@ -51,7 +51,7 @@ def score_configurations(
 ) -> dict[str, LossAndAccuracy]:
     """Return the :func:`score_in_batches` of a model in each of some configurations.
 
-    If the model has ``first_lstm_states``, its part before the first normalizer, and
+    If the model has ``states_of_first_lstm``, its part before the first normalizer, and
     ``logits_from_states``, the rest, the first is computed once for all configurations.
     """
     batches = len(split.y) // m
@@ -59,8 +59,8 @@ def score_configurations(
         raise ValueError(f"{len(split.y)} examples make no batch of {m}: give more of them.")
     weight, norms = next(model.parameters()), find_batch_layer_norms(model)
     x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (split.x, split.y))
-    first_lstm_states, logits_from_states = (
-        getattr(model, "first_lstm_states", None),
+    states_of_first_lstm, logits_from_states = (
+        getattr(model, "states_of_first_lstm", None),
         getattr(model, "logits_from_states", model),
     )
     nll, correct = dict.fromkeys(configurations, 0.0), dict.fromkeys(configurations, 0)
@@ -68,7 +68,7 @@ def score_configurations(
     with evaluation_mode(model):
         for chunk in chunks:
             chunk_x, chunk_y = move_to_device(chunk, weight.device, weight.dtype)
-            h = chunk_x if first_lstm_states is None else vmap(first_lstm_states)(chunk_x)
+            h = chunk_x if states_of_first_lstm is None else vmap(states_of_first_lstm)(chunk_x)
             for name in nll:
                 with temporarily_use_configuration(norms, name):
                     # each batch by itself: its statistics may be its own

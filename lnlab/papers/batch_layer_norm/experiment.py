@@ -30,7 +30,7 @@ from lnlab.papers.batch_layer_norm.model import (
 )
 from lnlab.papers.classification import (
     ResplitDataset,
-    gradient_and_parameters_after_step,
+    gradient_and_stepped_parameters,
     mean_covariate_shift_angle,
 )
 from lnlab.training import Batches, Evaluation, cross_entropy, setting
@@ -64,9 +64,9 @@ class FixedOrderBatches(Batches):
 
     def order_in_every_epoch(self, seed: int) -> Tensor:
         """Return the indices of the examples in every epoch of a seed (N,)."""
-        return super()._example_order(seed, 0)
+        return super()._shuffle_examples(seed, 0)
 
-    def _example_order(self, seed: int, epoch: int) -> Tensor:
+    def _shuffle_examples(self, seed: int, epoch: int) -> Tensor:
         return self.order_in_every_epoch(seed)
 
 
@@ -117,7 +117,7 @@ class BatchLayerNormExperiment(training.Experiment):
         setup = BatchLayerNormSettings(
             self.batch_size,
             max(1, self.train_size // self.batch_size),
-            replace(VARIANTS[self.variant], corrected=self.unbiased),
+            replace(VARIANTS[self.variant], bessel_corrected=self.unbiased),
         )
         with seed_temporarily(seed):
             net = self.make_net(dataset, ARMS[self.norm](setup))
@@ -197,7 +197,7 @@ def mean_covariate_shift_angle_of_batches(
         x, y = move_to_device(batch, weight.device, weight.dtype)
         loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
         angles.append(
-            mean_covariate_shift_angle(loss, gradient_and_parameters_after_step(loss)[1])
+            mean_covariate_shift_angle(loss, gradient_and_stepped_parameters(loss)[1])
         )
     return sum(angles) / len(angles)
 

@@ -233,9 +233,9 @@ class ReviewReader(nn.Module):
         self.norms = nn.ModuleList(map(norm, (first, second, DENSE_UNITS)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.logits_from_states(self.first_lstm_states(x))
+        return self.logits_from_states(self.states_of_first_lstm(x))
 
-    def first_lstm_states(self, x: Tensor) -> Tensor:
+    def states_of_first_lstm(self, x: Tensor) -> Tensor:
         """Return the states of the first LSTM (B, T, H), before any normalizer."""
         return self.lstm_states(self.layers[0], self.word[x])
 

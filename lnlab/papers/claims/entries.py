@@ -17,14 +17,14 @@ Then it has one of three forms.
 **Exact**: a formula, checked in float64. ``check_call = "eq_8_divergence_error"`` or
 ``"table_1_row_error(layer)"`` names a function of :mod:`lnlab.papers.claims.equations`, which
 returns a number per random draw. The statement is correct if all of them are at most
-``draws_at_most``, or at least ``draws_at_least``; else it is wrong as printed, and
+``check_upper_bound``, or at least ``check_lower_bound``; else it is wrong as printed, and
 ``correction`` says what is right. The number is a relative difference of the two things that
 ``compared_quantities`` names, or a change of one; with ``absolute_unit`` it is absolute, in
 that unit. ``outcome_if_correct`` says it in other words where it is correct. A statement that
 can be read in several ways lists ``interpretations``, each with ``says`` (a clause: "if added
 to the inputs"), ``check_call`` and a bound; it is ambiguous where they disagree.
 ``finding_template`` says what was found, with {} for the number and {least} for the least of
-the ten, where ``compared_quantities`` would say it badly. ``checked_on`` says how, if not on
+the ten, where ``compared_quantities`` say it badly. ``checked_inputs`` says how, if not on
 random weights and inputs.
 
 **Not tested**: ``needed_to_test = "BookCorpus, which is not given away any more"``.
@@ -60,7 +60,7 @@ the arms do not give them. ``learning_rates``: one per arm; ``learning_rates_tun
 counts.
 ``field_values_per_seed``: fields whose value goes with the seed in the same place (a split per
 seed).
-``interval_over``: fields whose values are the unit of the interval, each the mean over the
+``interval_blocks``: fields whose values are the unit of the interval, each the mean over the
 seeds.
 ``test_to_train_ratio``: test examples over training examples, for splits of the same examples.
 ``data_name``: the data in a word, said with the verdict where ``nearness`` is "other data".
@@ -131,7 +131,7 @@ class Comparison:
     seeds: tuple[int, ...]
     averaged_over: Mapping[str, list[Any]] = field(default_factory=dict)
     field_values_per_seed: Mapping[str, list[Any]] = field(default_factory=dict)
-    interval_over: Mapping[str, list[Any]] = field(default_factory=dict)
+    interval_blocks: Mapping[str, list[Any]] = field(default_factory=dict)
     test_to_train_ratio: float = 0.0
     data_name: str = ""
     other_question: str = ""
@@ -143,7 +143,7 @@ class Comparison:
     @property
     def pair_unit_name(self) -> str:
         """The unit of the number of pairs: seeds, or speakers held out."""
-        return "held-out speakers" if self.interval_over else "seeds"
+        return "held-out speakers" if self.interval_blocks else "seeds"
 
     @property
     def measure_per_arm(self) -> list[str]:
@@ -164,13 +164,13 @@ class Statement:
     says: str
     check_call: str = ""
     finding_template: str = ""
-    draws_at_most: float | None = None
-    draws_at_least: float | None = None
+    check_upper_bound: float | None = None
+    check_lower_bound: float | None = None
     compared_quantities: list[str] = field(default_factory=list)
     absolute_unit: str | None = None
     outcome_if_correct: str = ""
     correction: str = ""
-    checked_on: str = DRAWN
+    checked_inputs: str = DRAWN
     interpretations: list[dict[str, Any]] = field(default_factory=list)
     needed_to_test: str = ""
     note: str = ""
@@ -186,8 +186,8 @@ class Statement:
                 "says",
                 "check_call",
                 "finding_template",
-                "draws_at_most",
-                "draws_at_least",
+                "check_upper_bound",
+                "check_lower_bound",
             )
         }
         interpretations = self.interpretations or [
@@ -217,7 +217,7 @@ SHARED_FIELDS = (
     "arms", "measure", "claimed_relation", "effect_type", "smallest_relevant_effect",
     "smallest_effect_reason", "quantity_and_unit", "difference_multiplier", "decimals",
     "reference_effect", "learned_condition", "side_names", "experiment", "common_config",
-    "seeds", "averaged_over", "field_values_per_seed", "interval_over", "test_to_train_ratio",
+    "seeds", "averaged_over", "field_values_per_seed", "interval_blocks", "test_to_train_ratio",
     "data_name", "nearness", "learning_rates", "learning_rates_tuned_on", "declared_in_commit",
 )  # fmt: skip
 """Fields of a setting that may stand in its claim, for all settings."""
@@ -271,11 +271,11 @@ def _make_statement(file_name: str, paper: str, toml_entry: dict[str, Any]) -> S
     for one in toml_entry.get(
         "interpretations", [toml_entry] if "check_call" in toml_entry else []
     ):
-        bounds = ("draws_at_most" in one) + ("draws_at_least" in one)
+        bounds = ("check_upper_bound" in one) + ("check_lower_bound" in one)
         if bounds != 1 or not {"compared_quantities", "finding_template"} & {*toml_entry, *one}:
             raise ValueError(
                 f"{entry}: a check needs compared_quantities, and one of "
-                "draws_at_most and draws_at_least."
+                "check_upper_bound and check_lower_bound."
             )
     made = tuple(_make_comparison(entry, _inherit_fields(common, one)) for one in settings)
     for part in toml_entry.get("appended_questions", []):

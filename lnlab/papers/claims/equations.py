@@ -27,7 +27,11 @@ from torch.nn.utils import skip_init
 from lnlab.analysis import fisher
 from lnlab.analysis.fisher import BERNOULLI, FAMILIES, GAUSSIAN, GLM, ExponentialFamily
 from lnlab.analysis.magnitudes import relative_max_change
-from lnlab.analysis.normalized_layer import NormalizedLayer, random_layer_inputs, random_shift
+from lnlab.analysis.normalized_layer import (
+    NormalizedLayer,
+    random_layer_inputs,
+    random_shift_vector,
+)
 from lnlab.analysis.random import normal
 from lnlab.nn import (
     CONFIGURATIONS,
@@ -79,14 +83,16 @@ def print_draws(statement_id: str) -> None:
     (claim,) = (one for one in load_statements() if one.id == statement_id)
     print(claim.says)
     for reading in claim.all_interpretations:
-        values, least = run_check_draws(reading["check_call"]), reading.get("draws_at_least")
+        values, least = run_check_draws(reading["check_call"]), reading.get("check_lower_bound")
         ok = (
             min(values) >= least
             if least is not None
-            else max(values) <= reading["draws_at_most"]
+            else max(values) <= reading["check_upper_bound"]
         )
         bound = (
-            f"at most {reading['draws_at_most']:g}" if least is None else f"at least {least:g}"
+            f"at most {reading['check_upper_bound']:g}"
+            if least is None
+            else f"at least {least:g}"
         )
         says = "" if reading["says"] == claim.says else f"{reading['says']}: "
         print(
@@ -98,18 +104,18 @@ def print_draws(statement_id: str) -> None:
 def check_interpretation(interpretation: Mapping[str, Any]) -> tuple[bool, str]:
     """Return whether all draws of a check are within its bound, and the worst one in words."""
     values = run_check_draws(interpretation["check_call"])
-    worst = float(np.min(values) if "draws_at_least" in interpretation else np.max(values))
-    if "draws_at_least" in interpretation:
-        right = worst >= interpretation["draws_at_least"]
+    worst = float(np.min(values) if "check_lower_bound" in interpretation else np.max(values))
+    if "check_lower_bound" in interpretation:
+        right = worst >= interpretation["check_lower_bound"]
         size = "at least" if right else "only"
     else:
-        right = worst <= interpretation["draws_at_most"]
+        right = worst <= interpretation["check_upper_bound"]
         size = "at most" if right else "up to"
     unit = interpretation.get("absolute_unit")
     bound = "at least" if "at least {" in interpretation.get("finding_template", "") else size
     amount = f"{100 * worst:.2g} %" if unit is None else f"{worst:.2g} {unit}".rstrip()
     if np.isfinite(worst) and worst and (unit is None or bound in ("at least", "at most")):
-        amount = _format_rounded_toward_bound(worst, bound, unit)
+        amount = _format_so_bound_stays_true(worst, bound, unit)
     if "finding_template" in interpretation:
         least = f"{100 * min(values):.2g} %"
         return right, interpretation["finding_template"].format(amount, least=least)
@@ -126,7 +132,7 @@ def check_interpretation(interpretation: Mapping[str, Any]) -> tuple[bool, str]:
     return right, f"{subject} {'does not change' if equal else changes}"
 
 
-def _format_rounded_toward_bound(value: float, bound: str, unit: str | None) -> str:
+def _format_so_bound_stays_true(value: float, bound: str, unit: str | None) -> str:
     """Return a number in two digits: "at least" rounds it down, "at most" up."""
     modes = {"at least": ROUND_FLOOR, "at most": ROUND_CEILING}
     exact = Decimal(f"{value if unit is not None else 100 * value:.10g}")
@@ -154,7 +160,7 @@ def judge_formula(claim: Statement) -> FormulaOutcome:
     )
 
 
-def largest_forbidden_change(
+def max_forbidden_change_or_inf(
     forbidden_changes: Iterable[float], required_changes: Iterable[float] = ()
 ) -> float:
     """Return the largest of the changes that must be 0; inf if one that must be seen is not."""
@@ -186,7 +192,7 @@ def composed_transformation_output_change(
 ) -> float:
     """Return the change of a layer's output by transformations, one after the other."""
     one = random_normalized_layer(norm_name, seed)
-    given, shift = one.layer_inputs, random_shift(one.layer_inputs, seed=seed)
+    given, shift = one.layer_inputs, random_shift_vector(one.layer_inputs, seed=seed)
     for column in table_1_columns:
         given = TRANSFORMATIONS[column - 1](given, DELTA, shift)
     return relative_max_change(one.output(given), one.y)
@@ -208,7 +214,7 @@ def output_change_from_splitting_batch(
 @register_check
 def ln_output_change_in_eval_mode(seed: int) -> float:
     """Check that LN computes in evaluation what it computes in training; BN does not."""
-    return largest_forbidden_change(
+    return max_forbidden_change_or_inf(
         [random_normalized_layer("layer", seed).train_eval_gap()],
         [random_normalized_layer("batch", seed).train_eval_gap()],
     )
@@ -217,7 +223,7 @@ def ln_output_change_in_eval_mode(seed: int) -> float:
 @register_check
 def ln_output_change_by_other_examples(seed: int) -> float:
     """Check that LN of an example is the same beside others and in a batch of one."""
-    return largest_forbidden_change(
+    return max_forbidden_change_or_inf(
         [
             random_normalized_layer("layer", seed).batch_dependence(),
             output_change_from_splitting_batch(seed, "layer", 1),
@@ -240,7 +246,7 @@ def eq_2_and_3_output_error(
     """Check which of eq. 2 (over examples) and 3 (over units) LN and BN standardize by."""
     a, axes = normal(seed, 0, B, H), {2: 0, 3: 1}
     pairs = (LayerNorm, axes[layer_norm_equation]), (BatchNorm, axes[batch_norm_equation])
-    return largest_forbidden_change(
+    return max_forbidden_change_or_inf(
         relative_max_change(norm(H, eps=0.0).double()(a), standardize(a, axis))
         for norm, axis in pairs
     )
@@ -255,7 +261,7 @@ def wn_and_fixed_bn_nonlinearity(seed: int) -> float:
         y = [one.output(replace(one.layer_inputs, x=batch)) for batch in x.split(B)]
         return relative_affine_fit_residual(torch.cat(y), x)
 
-    return largest_forbidden_change(
+    return max_forbidden_change_or_inf(
         [affine_residual("weight"), affine_residual("batch, frozen")],
         [affine_residual("layer")],
     )
@@ -269,7 +275,7 @@ def table_1_row_error(seed: int, norm_name: str) -> float:
         (same if cell == "Y" else different).append(
             composed_transformation_output_change(norm_name, column, seed=seed)
         )
-    return largest_forbidden_change(same, different)
+    return max_forbidden_change_or_inf(same, different)
 
 
 @register_check
@@ -283,17 +289,17 @@ def scaled_row_statistics_error(seed: int) -> float:
         scale[0] = DELTA
         before, after = (norm.stats(x @ V.T, V) for V in (W, scale * W))
         pairs = zip(after, before, strict=True)
-        return largest_forbidden_change(
+        return max_forbidden_change_or_inf(
             relative_max_change(a / scale.T, b.expand(len(W))) for a, b in pairs
         )
 
-    return largest_forbidden_change([statistics_error("batch"), statistics_error("weight")])
+    return max_forbidden_change_or_inf([statistics_error("batch"), statistics_error("weight")])
 
 
 @register_check
 def eq_6_and_7_ln_output_change(seed: int) -> float:
     """Check h' = h under LN for W' = delta W + 1 gamma^T, and for x' = delta x."""
-    return largest_forbidden_change(
+    return max_forbidden_change_or_inf(
         [
             composed_transformation_output_change("layer", 1, 2, seed=seed),
             composed_transformation_output_change("layer", 6, seed=seed),
@@ -306,14 +312,14 @@ def weight_change_effect_on_ln_inputs(seed: int) -> float:
     """Compare W LN(x) with delta W LN(x) and (W + 1 gamma^T) LN(x)."""
     given, norm = random_layer_inputs(H, D, B, seed=seed), ROWS["layer"].make_norm(D).double()
     plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
-    shift = random_shift(given, seed=seed)
+    shift = random_shift_vector(given, seed=seed)
     return min(plain.defect(TRANSFORMATIONS[k - 1], DELTA, shift) for k in (1, 2))
 
 
 @register_check
 def transformation_output_change(seed: int, table_1_column: int, *norm_names: str) -> float:
     """Check that a transformation (a column of the extended Table 1) changes nothing."""
-    return largest_forbidden_change(
+    return max_forbidden_change_or_inf(
         composed_transformation_output_change(norm, table_1_column, seed=seed)
         for norm in norm_names
     )
@@ -427,13 +433,13 @@ def correlation_of_changes_after_relu(
         table = torch.corrcoef((changes @ V.T).T).abs()
         return float((table.sum() - UNITS) / (UNITS * (UNITS - 1)))
 
-    def correlation_behind(nonlinearity: Callable[[Tensor], Tensor]) -> float:
+    def correlation_after(nonlinearity: Callable[[Tensor], Tensor]) -> float:
         return mean_abs_correlation(nonlinearity(x @ (W + dW).T) - nonlinearity(x @ W.T))
 
-    known = correlation_behind(FUNCTIONS["relu"])
+    known = correlation_after(FUNCTIONS["relu"])
     if minus == "chance":
         return known - mean_abs_correlation(normal(seed, 9, 500, UNITS))
-    return known - correlation_behind(FUNCTIONS[minus]) if minus else known
+    return known - correlation_after(FUNCTIONS[minus]) if minus else known
 
 
 # --- Ba et al. (2016), section 5.2 and the supplement: the geometry of learning --------------
@@ -460,7 +466,7 @@ def largest_difference_over_glms(
         model = GLM(W, x, NORMS[norm_name], family, normal(seed, 2, GLM_H), g)
         return relative_max_change(printed(model), true(model))
 
-    return largest_forbidden_change(
+    return max_forbidden_change_or_inf(
         relative_difference(*pair) for pair in product(norm_names, families)
     )
 
@@ -489,7 +495,7 @@ def eq_8_divergence_error(seed: int) -> float:
 def eq_10_log_partition_error(seed: int, term: Literal["c", "eta"]) -> float:
     """Check that c (0) or eta is log sum_y exp((a + b) y), of Bernoulli outputs."""
     h = normal(seed, 4, GLM_B, 1)
-    value = 0 * h if term == "c" else BERNOULLI.eta(h).unsqueeze(1)
+    value = 0 * h if term == "c" else BERNOULLI.log_partition(h).unsqueeze(1)
     return float((value - torch.logaddexp(h, 0 * h)).abs().max())
 
 
@@ -502,14 +508,14 @@ def eq_11_moment_error(seed: int) -> float:
     def moment_error(family: ExponentialFamily, torch_distribution: Distribution) -> float:
         slope = jacobian(lambda v: family.mean(v).sum(), h)
         mean, variance = family.mean(h), family.phi * slope
-        return largest_forbidden_change(
+        return max_forbidden_change_or_inf(
             [
                 relative_max_change(mean, torch_distribution.mean),
                 relative_max_change(variance, torch_distribution.variance),
             ]
         )
 
-    return largest_forbidden_change(moment_error(*pair) for pair in known)
+    return max_forbidden_change_or_inf(moment_error(*pair) for pair in known)
 
 
 @register_check
@@ -540,7 +546,7 @@ def doubled_weights_factor_error(
             return relative_max_change(J_2.T @ J_2, factor * J.T @ J)
         return relative_max_change(toward @ J_2 / 2, factor * toward @ J)  # of 2 W
 
-    return largest_forbidden_change(map(factor_error, TABLE_1))
+    return max_forbidden_change_or_inf(map(factor_error, TABLE_1))
 
 
 @register_check
@@ -666,7 +672,9 @@ def claimed_moment_error_with_gain_and_bias(
         y.mean(0) - printed[claimed_mean],
         y.std(0, correction=0) - printed[claimed_deviation],
     )
-    return largest_forbidden_change(float(difference.abs().max()) for difference in differences)
+    return max_forbidden_change_or_inf(
+        float(difference.abs().max()) for difference in differences
+    )
 
 
 @register_check
@@ -745,7 +753,7 @@ def bn_output_moment_error(
     z = BatchNorm(H, eps=0.0).double()(a)
     if moments == "skewness and kurtosis":
         return relative_max_change(skewness_and_kurtosis(z), skewness_and_kurtosis(a))
-    return largest_forbidden_change(
+    return max_forbidden_change_or_inf(
         [float(z.mean(0).abs().max()), float((z.var(0, correction=0) - 1).abs().max())]
     )
 
@@ -772,7 +780,7 @@ def ziaee_eq_5_variance_error(seed: int) -> float:
         estimate = batch_size / (batch_size - 1) * batches.var(1, correction=0).mean()
         return float((estimate / population.var(correction=0) - 1).abs())
 
-    return largest_forbidden_change(map(variance_error, range(2, 6)))
+    return max_forbidden_change_or_inf(map(variance_error, range(2, 6)))
 
 
 @register_check
@@ -804,7 +812,7 @@ def bln_nonlinearity(seed: int, configurations: Literal["linear", "others"]) -> 
 
     linear = ("TTTT", "TTFT")  # of the example only its mean counts, which is linear
     if configurations == "linear":
-        return largest_forbidden_change(map(affine_residual, linear))
+        return max_forbidden_change_or_inf(map(affine_residual, linear))
     return float(np.min([affine_residual(c) for c in CONFIGURATIONS if c not in linear]))
 
 

@@ -32,11 +32,11 @@ class RunSelector:
         self._configs: dict[tuple[str, str], dict[str, Any]] = {}
         self._frames: dict[tuple[str, str], pd.DataFrame] = {}
 
-    def completed_config(self, run: Run) -> dict[str, Any]:
+    def config_with_defaults_and_checksum(self, run: Run) -> dict[str, Any]:
         """Return the configuration of a run with every field, and the checksum of its data."""
         key = run.task, run.key
         if key not in self._configs:
-            full = EXPERIMENTS[run.task].completed(run.config)
+            full = EXPERIMENTS[run.task].config_with_defaults(run.config)
             self._configs[key] = full | {"checksum": run.data["checksum"][:6]}
         return self._configs[key]
 
@@ -64,7 +64,7 @@ class RunSelector:
             for run in self._by_experiment[experiment]
             if seed in run.config["seeds"]
             and all(
-                self.completed_config(run)[name] == value
+                self.config_with_defaults_and_checksum(run)[name] == value
                 for name, value in wanted_fields.items()
             )
         ]
@@ -77,7 +77,7 @@ class RunSelector:
         return selected[0]
 
     def _config_text_without_operational_fields(self, run: Run) -> str:
-        fields = self.completed_config(run).items()
+        fields = self.config_with_defaults_and_checksum(run).items()
         return repr(sorted((name, x) for name, x in fields if name not in OPERATIONAL))
 
     @staticmethod
@@ -101,7 +101,7 @@ class PairedRuns:
         """
         comparison = self.comparison
         chosen = []
-        for block in _cartesian_product(comparison.interval_over):
+        for block in _cartesian_product(comparison.interval_blocks):
             per_seed = []
             for index, seed in enumerate(comparison.seeds):
                 extra = {
@@ -148,15 +148,15 @@ class PairedRuns:
         measured = experiment_fields(EXPERIMENTS[comparison.experiment])
         free = {
             *OPERATIONAL, "learning_rate", *(name for arm in comparison.arms for name in arm),
-            *comparison.averaged_over, *comparison.interval_over,
+            *comparison.averaged_over, *comparison.interval_blocks,
             *comparison.field_values_per_seed,
-            *(name for name, field in measured.items() if field.allowed.get("measured")),
+            *(name for name, field in measured.items() if field.constraints.get("measured")),
         }  # fmt: skip
         if (
-            comparison.interval_over or comparison.field_values_per_seed
+            comparison.interval_blocks or comparison.field_values_per_seed
         ):  # a split is data of its own
             free.add("checksum")
-        configs = [self._runs.completed_config(run) for run in runs]
+        configs = [self._runs.config_with_defaults_and_checksum(run) for run in runs]
         for name, value in configs[0].items():
             if name not in free and any(config[name] != value for config in configs):
                 raise ValueError(f"the runs differ in {name}: select them by it")
@@ -179,7 +179,7 @@ class PairedRuns:
             )
         return (
             np.stack([one.mean(1) for one in blocks], 1)
-            if comparison.interval_over
+            if comparison.interval_blocks
             else blocks[0]
         )
 

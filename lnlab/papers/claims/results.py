@@ -139,9 +139,9 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
         command = shlex.join(["python", "-c", code])
         if re.match("[a-z]{2}", effect):  # not a formula: "m/(m-1) times ..."
             effect = effect[0].upper() + effect[1:]
-        n = len(equations.DRAWS) if statement.checked_on == DRAWN else 1
+        n = len(equations.DRAWS) if statement.checked_inputs == DRAWN else 1
         outcome = {"word": word, "verdict": word, "effect": effect, "n": n}
-        return record | outcome | {"setting": statement.checked_on, "command": command}
+        return record | outcome | {"setting": statement.checked_inputs, "command": command}
     judged = [(one, *_judge_comparison(statement, one, runs)) for one in statement.settings]
     record["settings"] = [setting for _, _, setting in judged]
     for one, _, setting in judged:
@@ -310,7 +310,7 @@ def _judge_comparison(
         levels = used = ""
         if not comparison.effects_of_unkept_runs:
             used = wording.describe_cifar10_training(
-                [runs.completed_config(run) for run in evidence.distinct_runs]
+                [runs.config_with_defaults_and_checksum(run) for run in evidence.distinct_runs]
             )
             levels = (
                 ""
@@ -351,7 +351,7 @@ def _judge_comparison(
     record: Record = {
         "name": wording.name_setting(comparison), "word": decision.verdict_without_size,
         "verdict": verdict, "size": decision.size_class, "effect": effect,
-        "interval": ends and [wording.convert_log_ratio_to_percent(comparison,
+        "interval": ends and [wording.convert_to_percent_if_ratio(comparison,
         end) for end in ends],
         "unit": f"{change}{comparison.quantity_and_unit}", "axis": None,
         "p": decision.p_value and float(f"{decision.p_value:.3g}"), "n": decision.num_pairs,
@@ -369,7 +369,7 @@ def _judge_comparison(
         "numbers_from": comparison.unkept_effects_commit,
         "tuned_on": comparison.learning_rates_tuned_on,
         "matters": wording.describe_smallest_effect_with_reason(comparison),
-        "values": [wording.convert_log_ratio_to_percent(comparison, one) for one in effects],
+        "values": [wording.convert_to_percent_if_ratio(comparison, one) for one in effects],
         "seeds": list(comparison.seeds),
     }  # fmt: skip
     if ends:

@@ -58,7 +58,7 @@ def name_setting(comparison: Comparison) -> str:
     )
 
 
-def convert_log_ratio_to_percent(comparison: Comparison, effect: float) -> float:
+def convert_to_percent_if_ratio(comparison: Comparison, effect: float) -> float:
     """Return a value as it is kept: a ratio in per cent of change, six digits."""
     effect = 100 * math.expm1(effect) if comparison.effect_type == "ratio" else effect
     return float(f"{effect:.6g}")

@@ -112,7 +112,9 @@ def canvases_windows_and_samples(net: DRAW, x: Tensor) -> dict[str, Tensor]:
     return {
         "canvas": _logits_to_pixels(drawing.canvases.cpu()[saved], net.shape),
         "windows": torch.stack(windows).float(),
-        "dreams": _logits_to_pixels(net.draw_from_latents(z)[0][-1].cpu(), net.shape),
+        "dreams": _logits_to_pixels(
+            net.canvases_and_windows_from_latents(z)[0][-1].cpu(), net.shape
+        ),
     }
 
 

@@ -9,7 +9,14 @@ from lnlab import training
 from lnlab.data import Images, load
 from lnlab.papers.draw.evaluate import bound_metrics_and_pictures
 from lnlab.papers.draw.kernels import fused_copy_of_draw
-from lnlab.papers.draw.model import ARMS, DRAW, INITIALISATIONS, MISTAKES
+from lnlab.papers.draw.model import (
+    ARMS,
+    DRAW,
+    INITIALISATIONS,
+    MISTAKES,
+    KLNats,
+    ReconstructionNats,
+)
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import LossPerSeed
 from lnlab.training.random_state import seed_temporarily
@@ -63,7 +70,7 @@ class Experiment(training.Experiment):
             net = DRAW(self, (height, width))
         return fused_copy_of_draw(net) if self.fused else net
 
-    def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> LossPerSeed:
+    def loss(self, output: tuple[ReconstructionNats, KLNats], y: Tensor) -> LossPerSeed:
         """Return the bound in nats per image: terms (S, B) of canvas and KL to (S,)."""
         canvas, kl = output
         return (canvas + kl).mean(-1)

@@ -11,15 +11,22 @@ from torch import Tensor
 from lnlab.kernels.compilation import KernelLibrary, ctypes_fields
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
-    Tensors,
+    DifferentiableAndOthers,
     fused_form,
-    is_affine,
+    is_plain_linear_with_bias,
     library_for,
     require_bias,
 )
 from lnlab.kernels.fused_cells import fused_cell, has_hooks, is_exactly
 from lnlab.nn import Linear
-from lnlab.papers.draw.model import DRAW, WINDOW, Drawing, window_from_linear_outputs
+from lnlab.papers.draw.model import (
+    DRAW,
+    WINDOW,
+    Drawing,
+    KLNats,
+    ReconstructionNats,
+    window_from_linear_outputs,
+)
 from lnlab.papers.models import fused_copy_with_compiled_loop
 
 
@@ -66,7 +73,7 @@ class DrawLoop(CompiledLoop):
         sizes = T, B, *net.shape, H, Z, net.read, net.write, first, self.threads
         return DrawProblem(self.cell_kind, x.dtype == torch.float64, *sizes)
 
-    def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+    def _empty_outputs(self, inputs: Sequence[Tensor]) -> DifferentiableAndOthers:
         """Return empty tensors for the outputs: those that have gradients, and others."""
         x, noise = inputs
         T, B = len(noise) if self.return_every_glimpse else 0, len(x)
@@ -95,7 +102,7 @@ class FusedDRAW(DRAW):
         """True where there is the loop, into which vmap cannot look: models come in turn."""
         return library_for(DRAWING, self.first) is not None
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor) -> tuple[ReconstructionNats, KLNats]:
         loop = self.make_loop_if_supported() if self._is_supported_by_loop(x) else None
         if loop is None:
             return super().forward(x)
@@ -129,7 +136,7 @@ class FusedDRAW(DRAW):
         if (
             not is_exactly(self, FusedDRAW)
             or has_hooks(self)
-            or not all(map(is_affine, self._linear_layers))
+            or not all(map(is_plain_linear_with_bias, self._linear_layers))
         ):
             return None
         encoder, decoder = fused_cell(self.encoder), fused_cell(self.decoder)

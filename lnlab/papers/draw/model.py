@@ -136,6 +136,10 @@ def kl_to_standard_normal(mean: Tensor, log_sigma: Tensor) -> Tensor:
     return terms.sum(-1) / 2
 
 
+ReconstructionNats = Tensor  # -log p(x | z) of each image (B,)
+KLNats = Tensor  # the sum over glimpses for each image (B,)
+
+
 class DRAW(nn.Module):
     r"""Gregor et al. (2015), with layer norm on the cells as in Ba et al. (2016), eq. 29-31.
 
@@ -163,7 +167,7 @@ class DRAW(nn.Module):
         )
         (norm, gates), (H,) = ARMS[config.norm], config.units
         initialize = INITIALISATIONS[config.initialisation]
-        initial = CellInit(initialize, learned_state=True)
+        initial = CellInit(initialize, learned_initial_state=True)
         settings = {"norm_layer": norm, "gate_norm_layer": gates, "initial": initial}
         self.encoder = LSTMCell(2 * self.read**2 + H, H, **settings)
         self.decoder = LSTMCell(self.latent_size, H, **settings)
@@ -174,7 +178,7 @@ class DRAW(nn.Module):
             initialize(layer.W)
         self.first = nn.Parameter(torch.zeros(shape[0] * shape[1]))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor) -> tuple[ReconstructionNats, KLNats]:
         """Return the terms of the bound of images x (B, D): of the canvas (B,), the KL (B,)."""
         glimpses = [*self._yield_glimpses(x, self.sample_noise(x))]
         mean = torch.stack([glimpse.q_mean for glimpse in glimpses])
@@ -224,7 +228,7 @@ class DRAW(nn.Module):
             state = DrawState(encoder, decoder, canvas)
             yield Glimpse(canvas, mean, log_sigma, z, read, write)
 
-    def draw_from_latents(self, z: Tensor) -> tuple[Tensor, Window]:
+    def canvases_and_windows_from_latents(self, z: Tensor) -> tuple[Tensor, Window]:
         """Return canvases (T, B, D) and windows of writing, from z of the prior (T, B, Z)."""
         state, canvases, windows = self.initial_state(z[0]), [], []
         for t, z_t in enumerate(z):
@@ -239,7 +243,9 @@ class DRAW(nn.Module):
         encoder, decoder = self.encoder.initial_state(x), self.decoder.initial_state(x)
         return DrawState(encoder, decoder, self.first.expand(len(x), -1))
 
-    def filterbanks(self, window: Window, filters_per_side: int) -> tuple[Tensor, Tensor]:
+    def vertical_and_horizontal_filterbanks(
+        self, window: Window, filters_per_side: int
+    ) -> tuple[Tensor, Tensor]:
         """Return F_Y (B, N, height) and F_X (B, N, width) of windows with N = ``count``."""
         first = 0 if self.mistake == "grid" else 1
         height, width = self.shape
@@ -251,7 +257,7 @@ class DRAW(nn.Module):
 
     def _read_patches(self, x: Tensor, canvas: Tensor, window: Window) -> Tensor:
         """Return gamma [F_Y x F_X', F_Y x^ F_X'] (B, 2 N N): of the image and its error."""
-        F_Y, F_X = self.filterbanks(window, self.read)
+        F_Y, F_X = self.vertical_and_horizontal_filterbanks(window, self.read)
         image, drawing = (
             (F_Y @ pixels.unflatten(-1, self.shape) @ F_X.mT).flatten(-2)
             for pixels in (x, canvas.sigmoid())
@@ -266,7 +272,7 @@ class DRAW(nn.Module):
         raw = self.writer(decoder[0])
         window = window_from_linear_outputs(raw[..., :WINDOW], self.shape, self.write)
         patch = raw[..., WINDOW:].unflatten(-1, (self.write, self.write))
-        F_Y, F_X = self.filterbanks(window, self.write)
+        F_Y, F_X = self.vertical_and_horizontal_filterbanks(window, self.write)
         ink = (F_Y.mT @ patch @ F_X).flatten(-2) / window.intensity[..., None]
         return decoder, state.canvas + ink, window
 

@@ -48,6 +48,10 @@ class DrawingPanelSettings:
     update: int | None = None  # one at which drawings were kept; None is the last
 
 
+Heading = str  # what stands above a network's pictures
+TraceByName = Mapping[str, Any]
+
+
 class FilterGrid(NamedTuple):
     """The place of the N x N filters of a window, in pixels counted from 1."""
 
@@ -94,11 +98,11 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
                 text,
                 {
                     "looked": pixel_trace(pictures[settings.picture]),
-                    "looked window": window_outline_trace(
+                    "looked window": window_and_filter_centers_trace(
                         FilterGrid(*look, filters_per_side=config["read_size"])
                     ),
                     "canvas": pixel_trace(saved["canvas"][t, settings.picture]),
-                    "canvas window": window_outline_trace(
+                    "canvas window": window_and_filter_centers_trace(
                         FilterGrid(*write, filters_per_side=config["write_size"])
                     ),
                     "dreams": pixel_trace(tile_images(saved["dreams"])),
@@ -128,7 +132,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     )  # fmt: skip
 
 
-def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Figure:
+def drawing_figure(sketches: Mapping[str, tuple[Heading, TraceByName]]) -> Figure:
     """Return the picture and where a net looks, its canvas and where it writes, and dreams.
 
     Args:
@@ -180,7 +184,7 @@ def pixel_trace(image: np.ndarray) -> dict[str, Any]:
     return {"z": np.asarray(image, np.uint8), "x": x, "y": y}
 
 
-def window_outline_trace(window: FilterGrid) -> dict[str, Any]:
+def window_and_filter_centers_trace(window: FilterGrid) -> dict[str, Any]:
     """Return the outline of a window and a dot for the middle of each filter.
 
     The outline lies a deviation around the outer filters; a dot is larger where its filter

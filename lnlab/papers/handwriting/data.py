@@ -102,8 +102,8 @@ class HandwritingDataset(Dataset[Sequence[Line]]):
             for line in lines:
                 total.update(f"{line.name}\0{line.writer}\0{line.text}\0".encode())
                 total.update(line.offsets.astype("<f4").tobytes())
-                if line.char_indices is not None:
-                    total.update(line.char_indices.astype("<i2").tobytes())
+                if line.char_index_per_point is not None:
+                    total.update(line.char_index_per_point.astype("<i2").tobytes())
         return total.digest()
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ def load(
         )
     path = path or data_folder() / source.name
     if source is UNIPEN:
-        place, files = find_unipen_files(path)
+        place, files = find_unipen_root_and_files(path)
         read = partial(read_unipen_and_count_omitted, place)
     else:
         files = find_iam_files(path)
@@ -162,7 +162,7 @@ def find_unipen_folder(folder: Path) -> Path | None:
     return None
 
 
-def find_unipen_files(path: Path) -> tuple[Path, list[Path]]:
+def find_unipen_root_and_files(path: Path) -> tuple[Path, list[Path]]:
     """Return the folder or the archive of UNIPEN, and the files that decide its lines."""
     if path.is_dir() and (folder := find_unipen_folder(path)):
         return folder, sorted(folder.glob("*/**/*.dat"))
@@ -290,11 +290,11 @@ def read_iam_and_count_omitted(folder: Path) -> tuple[dict[str, list[Line]], int
     return splits, left_out
 
 
-def _read_form_lines(folder: Path, form: str, path: Path) -> Iterator[Line | None]:
+def _read_form_lines(folder: Path, form: str, list_path: Path) -> Iterator[Line | None]:
     """Read the lines of one form; None where one has no text or no ink."""
     name = re.fullmatch(r"(([a-z]\d\d)-\d{3})[a-z]?", form)
     if name is None:
-        raise ValueError(f"{path}: {form!r} is no form: expected a01-000u.")
+        raise ValueError(f"{list_path}: {form!r} is no form: expected a01-000u.")
     subfolder = Path(name[2]) / name[1]
     files = sorted((folder / "lineStrokes" / subfolder).glob(f"{form}-*.xml"))
     if not files:

@@ -54,8 +54,9 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, std_floor: float) -> L
     for begin in range(0, len(order), BATCH):
         indices = order[begin : begin + BATCH]
         batch, (points, lengths) = lines.batch(indices)
-        x, text, points = batch.x.to(weight), batch.text.to(weight.device), points.to(weight)
-        y, phi, _ = net.advance(x, text, net.initial_state(len(x)))
+        x, points = batch.x.to(weight), points.to(weight)
+        char_ids = batch.char_ids.to(weight.device)
+        y, phi, _ = net.advance(x, char_ids, net.initial_state(len(x)))
         loss = negative_log_likelihood(make_mixture(y, std_floor=std_floor), points)
         for row, index in enumerate(indices):
             line, T = lines.lines[index], int(lengths[row])
@@ -63,7 +64,7 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, std_floor: float) -> L
             window = phi[row, :T, : len(line.text)].cpu()
             if index < SHOWN:
                 windows[index] = window
-            if line.char_indices is not None:
+            if line.char_index_per_point is not None:
                 errors[index] = window_errors_in_characters(window, line)
     known = np.concatenate([*errors.values()]) if errors else np.full(1, np.nan)
     shown = [windows[k] for k in sorted(windows)]
@@ -72,8 +73,8 @@ def score_lines(net: HandwritingNet, lines: EncodedLines, std_floor: float) -> L
 
 def window_errors_in_characters(phi: Tensor, line: Line) -> np.ndarray:
     """Return the distances in characters from the window's peak to the true character (T,)."""
-    assert line.char_indices is not None
-    return np.abs(phi.argmax(-1).numpy() - line.char_indices[1:])
+    assert line.char_index_per_point is not None
+    return np.abs(phi.argmax(-1).numpy() - line.char_index_per_point[1:])
 
 
 def likelihood_metrics_and_written_text(
@@ -168,5 +169,6 @@ def write(
         ]
         points.append(x[0, 0])
         windows.append(window[len(before) : -1])
-    offsets = unstandardize_offsets(torch.stack(points), scale)
+    steps = unstandardize_offsets(torch.stack(points), scale)
+    offsets = np.vstack([np.zeros((1, 3), steps.dtype), steps])  # after a first point
     return WrittenLine(offsets, torch.stack(windows).numpy(), ended)

@@ -11,9 +11,10 @@ from torch import Tensor
 from lnlab.kernels.compilation import KernelLibrary, ctypes_fields
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
+    DifferentiableAndOthers,
     Tensors,
     fused_form,
-    is_affine,
+    is_plain_linear_with_bias,
     library_for,
     require_bias,
 )
@@ -28,7 +29,7 @@ class WriteProblem(ctypes.Structure):
     PARAMETERS = 5
     _fields_ = [
         *ctypes_fields("kernel is_double T B D V U H K threads", ctypes.c_int64),
-        *ctypes_fields("eps text x h0 c0 kappa0 w0", ctypes.c_void_p),
+        *ctypes_fields("eps char_ids x h0 c0 kappa0 w0", ctypes.c_void_p),
         ("parameters", ctypes.c_void_p * PARAMETERS),
         *ctypes_fields("h w phi c_n kappa_n saved", ctypes.c_void_p),
         *ctypes_fields("dh dw dphi dc_n dkappa_n", ctypes.c_void_p),
@@ -54,29 +55,29 @@ class WindowLoop(CompiledLoop):
 
     inputs = ("x", "h0", "c0", "kappa0", "w0")
 
-    text: Tensor  # characters by number (B, U), below 0 where there is none; contiguous
+    char_ids: Tensor  # characters by number (B, U), below 0 where there is none; contiguous
 
     def _problem_with_sizes(
         self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
     ) -> WriteProblem:
         """Return the C structure with its sizes alone."""
         x, h0, _, kappa0, w0 = inputs
-        (T, B, D), U = x.shape, self.text.shape[1]
+        (T, B, D), U = x.shape, self.char_ids.shape[1]
         sizes = T, B, D, w0.shape[1], U, h0.shape[1], kappa0.shape[1], self.threads
         return WriteProblem(self.cell_kind, x.dtype == torch.float64, *sizes)
 
     def _constant_tensors(self) -> Tensors:
         """Return the texts."""
-        return {"text": self.text}
+        return {"char_ids": self.char_ids}
 
-    def _empty_outputs(self, inputs: Sequence[Tensor]) -> tuple[Tensors, Tensors]:
+    def _empty_outputs(self, inputs: Sequence[Tensor]) -> DifferentiableAndOthers:
         """Return empty tensors for the outputs: those that have gradients, and others."""
         x, h0, c0, kappa0, w0 = inputs
         T, B, _ = x.shape
         return {
             "h": x.new_empty(T, *h0.shape),
             "w": x.new_empty(T, *w0.shape),
-            "phi": x.new_empty(T, B, self.text.shape[1] + 1),
+            "phi": x.new_empty(T, B, self.char_ids.shape[1] + 1),
             "c_n": torch.empty_like(c0),
             "kappa_n": torch.empty_like(kappa0),
         }, {}
@@ -90,18 +91,18 @@ class FusedHandwriting(HandwritingNet):
     compiler. There is no second derivative.
     """
 
-    def _run_window(self, x: Tensor, text: Tensor, memory: WriterState) -> WindowSequence:
-        loop = self.make_loop_if_supported(text) if len(x) >= LEAST else None
+    def _run_window(self, x: Tensor, char_ids: Tensor, memory: WriterState) -> WindowSequence:
+        loop = self.make_loop_if_supported(char_ids) if len(x) >= LEAST else None
         # texts are looked into only where there is a loop: not on a GPU
-        if loop is None or not self._is_supported_by_loop(x, text, memory):
-            return super()._run_window(x, text, memory)
+        if loop is None or not self._is_supported_by_loop(x, char_ids, memory):
+            return super()._run_window(x, char_ids, memory)
         inputs = [x, *memory.lstm_states[0], memory.kappa, memory.w]
         h, w, phi, c, kappa = loop(inputs, self.loop_parameters())
         return WindowSequence(h, w, phi, (h[-1], c), kappa)
 
-    def _is_supported_by_loop(self, x: Tensor, text: Tensor, memory: WriterState) -> bool:
+    def _is_supported_by_loop(self, x: Tensor, char_ids: Tensor, memory: WriterState) -> bool:
         """Return True if the loop has a form for points x (T, B, 3) of these texts."""
-        W, start = self.move.W, self.initial_state(len(text))
+        W, start = self.move.W, self.initial_state(len(char_ids))
         states = zip(
             (*memory.lstm_states[0], memory.kappa, memory.w),
             (*start.lstm_states[0], start.kappa, start.w),
@@ -109,22 +110,22 @@ class FusedHandwriting(HandwritingNet):
         )
         return (
             x.dim() == 3
-            and x.shape[1:] == (len(text), 3)
-            and text.dim() == 2
-            and text.numel() > 0
-            and (text.dtype, text.device) == (torch.int64, W.device)
-            and int(text.max()) < len(self.alphabet)
+            and x.shape[1:] == (len(char_ids), 3)
+            and char_ids.dim() == 2
+            and char_ids.numel() > 0
+            and (char_ids.dtype, char_ids.device) == (torch.int64, W.device)
+            and int(char_ids.max()) < len(self.alphabet)
             and (x.dtype, x.device) == (W.dtype, W.device)
             and all(
                 (a.shape, a.dtype, a.device) == (b.shape, W.dtype, W.device) for a, b in states
             )
         )
 
-    def make_loop_if_supported(self, text: Tensor) -> WindowLoop | None:
+    def make_loop_if_supported(self, char_ids: Tensor) -> WindowLoop | None:
         """Return the loop for these texts (B, U); None if this model has no form."""
         if not is_exactly(self, FusedHandwriting):
             return None
-        if has_hooks(self.move) or not is_affine(self.move):
+        if has_hooks(self.move) or not is_plain_linear_with_bias(self.move):
             return None
         cell = fused_cell(self.lstms[0].cells[0])
         if cell is None or cell.cell_kind not in CELLS:
@@ -134,8 +135,8 @@ class FusedHandwriting(HandwritingNet):
         lib = library_for(WRITING, self.move.W)
         if lib is None:
             return None
-        text = text.clone(memory_format=torch.contiguous_format)
-        return WindowLoop(lib, cell.cell_kind, cell.eps, torch.get_num_threads(), text)
+        char_ids = char_ids.clone(memory_format=torch.contiguous_format)
+        return WindowLoop(lib, cell.cell_kind, cell.eps, torch.get_num_threads(), char_ids)
 
     def loop_parameters(self) -> list[Tensor]:
         """Return the parameters as the loop takes them: of the cell, then of the window."""

@@ -30,6 +30,9 @@ MAX_R = 8.0  # the largest |r|: above it tanh(r) is 1 in float32, and a density 
 MIN_LOG_SIGMA = -12.0  # the smallest logarithm of a deviation, for the same reason
 
 
+NatsPerPoint = Tensor  # (...)
+
+
 class PointMixture(NamedTuple):
     """The distribution of the next point, of M components."""
 
@@ -40,13 +43,13 @@ class PointMixture(NamedTuple):
     atanh_rho: Tensor  # the correlation is tanh(r) (..., M)
 
 
-def make_mixture(y: Tensor, *, std_floor: float = 0.0, bias: float = 0.0) -> PointMixture:
-    """Return the mixture of a model's outputs y (..., 1 + 6 M).
+def make_mixture(outputs: Tensor, *, std_floor: float = 0.0, bias: float = 0.0) -> PointMixture:
+    """Return the mixture of a model's outputs (..., 1 + 6 M).
 
     ``std_floor`` is added to every standard deviation, 0 in Graves (2013). ``bias`` is that of
     his eq. 61 and 62: above 0 what is likely becomes likelier.
     """
-    pen, rest = y[..., 0], y[..., 1:].unflatten(-1, (6, -1))
+    pen, rest = outputs[..., 0], outputs[..., 1:].unflatten(-1, (6, -1))
     pi, mu, log_sigma, r = rest.split((1, 2, 2, 1), dim=-2)
     log_sigma = (log_sigma.mT - bias).clamp(min=MIN_LOG_SIGMA)
     if std_floor:
@@ -56,7 +59,7 @@ def make_mixture(y: Tensor, *, std_floor: float = 0.0, bias: float = 0.0) -> Poi
     return PointMixture(pen, log_pi, mu.mT, log_sigma, r.squeeze(-2).clamp(-MAX_R, MAX_R))
 
 
-def negative_log_likelihood(mixtures: PointMixture, points: Tensor) -> Tensor:
+def negative_log_likelihood(mixtures: PointMixture, points: Tensor) -> NatsPerPoint:
     """Return minus the log probability of points (..., 3): dx, dy, 1 if lifted; eq. 26."""
     z = (points[..., None, :2] - mixtures.mu) * (-mixtures.log_sigma).exp()
     rho = mixtures.atanh_rho.tanh()
@@ -103,7 +106,7 @@ class LineBatch(NamedTuple):
     """A batch of lines."""
 
     x: Tensor  # each point but the last: its offsets, and whether the pen is lifted (B, T, 3)
-    text: Tensor  # characters by number (B, U); -1 behind the end
+    char_ids: Tensor  # characters by number (B, U); -1 behind the end
 
 
 class WriterState(NamedTuple):
@@ -122,6 +125,10 @@ class WindowSequence(NamedTuple):
     phi: Tensor  # how much of each character is seen, and of what is behind (T, B, U + 1)
     last_state: State  # (h, c) of the LSTM in the end, each (B, H)
     last_kappa: Tensor  # the positions of the window's components in the end (B, K)
+
+
+MixtureOutputs = Tensor  # y (B, T, 1 + 6 M), as make_mixture reads them
+WindowWeights = Tensor  # phi (B, T, U + 1), of each character and of what is behind
 
 
 class HandwritingNet(nn.Module):
@@ -178,10 +185,10 @@ class HandwritingNet(nn.Module):
             )
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    def one_hot_characters(self, text: Tensor) -> Tensor:
+    def one_hot_characters(self, char_ids: Tensor) -> Tensor:
         """Return one-hot characters (B, U, V), 0 behind the end."""
-        one_hot = F.one_hot(text.clamp(min=0), len(self.alphabet)).to(self.move.W)
-        return one_hot * (text >= 0).unsqueeze(-1)
+        one_hot = F.one_hot(char_ids.clamp(min=0), len(self.alphabet)).to(self.move.W)
+        return one_hot * (char_ids >= 0).unsqueeze(-1)
 
     def initial_state(self, batch_size: int) -> WriterState:
         """Return the state before the first point."""
@@ -192,17 +199,17 @@ class HandwritingNet(nn.Module):
 
     def forward(self, batch: LineBatch) -> Tensor:
         memory = self.initial_state(len(batch.x))
-        return self.advance(batch.x, batch.text, memory)[0]
+        return self.advance(batch.x, batch.char_ids, memory)[0]
 
     def advance(
-        self, x: Tensor, text: Tensor, memory: WriterState
-    ) -> tuple[Tensor, Tensor, WriterState]:
+        self, x: Tensor, char_ids: Tensor, memory: WriterState
+    ) -> tuple[MixtureOutputs, WindowWeights, WriterState]:
         """Return outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the last state.
 
-        Of points x (B, T, 3), with ``text`` as in :class:`LineBatch`, after those before.
+        Of points x (B, T, 3), with ``char_ids`` as in :class:`LineBatch`, after those before.
         """
         x = x.transpose(0, 1)
-        h, w, phi, state, kappa = self._run_window(x, text, memory)
+        h, w, phi, state, kappa = self._run_window(x, char_ids, memory)
         states, hs = [state], [h]
         for lstm, last in zip(self.lstms[1:], memory.lstm_states[1:], strict=True):
             given = torch.cat([x, w, hs[-1]], -1)
@@ -212,10 +219,10 @@ class HandwritingNet(nn.Module):
         y = self.out(torch.cat(hs, -1)).transpose(0, 1)
         return y, phi.transpose(0, 1), WriterState(tuple(states), kappa, w[-1])
 
-    def _run_window(self, x: Tensor, text: Tensor, memory: WriterState) -> WindowSequence:
+    def _run_window(self, x: Tensor, char_ids: Tensor, memory: WriterState) -> WindowSequence:
         """Run the first LSTM and the window along points x (T, B, 3)."""
         cell, state = self.lstms[0].cells[0], memory.lstm_states[0]
-        characters = self.one_hot_characters(text)
+        characters = self.one_hot_characters(char_ids)
         kappa, w = memory.kappa, memory.w
         u = torch.arange(1.0, characters.shape[1] + 2, device=x.device).to(x)
         hs, ws, phis = [], [], []
@@ -251,9 +258,9 @@ class EncodedLines:
                 replace(
                     line,
                     offsets=line.offsets[: length + 1],
-                    char_indices=None
-                    if line.char_indices is None
-                    else line.char_indices[: length + 1],
+                    char_index_per_point=None
+                    if line.char_index_per_point is None
+                    else line.char_index_per_point[: length + 1],
                 )
                 for line in lines
             ]
@@ -274,10 +281,10 @@ class EncodedLines:
         rows = [standardize_offsets(line.offsets, self.scale) for line in lines]
         texts = [torch.tensor(self.alphabet.encode(line.text)) for line in lines]
         whole = pad_sequence(rows, batch_first=True)
-        text = pad_sequence(texts, batch_first=True, padding_value=-1)
+        char_ids = pad_sequence(texts, batch_first=True, padding_value=-1)
         lengths = torch.tensor([len(row) - 1 for row in rows])
         inside = (torch.arange(whole.shape[1] - 1) < lengths[:, None]).unsqueeze(-1)
-        return LineBatch(whole[:, :-1] * inside, text), (whole[:, 1:], lengths)
+        return LineBatch(whole[:, :-1] * inside, char_ids), (whole[:, 1:], lengths)
 
 
 def standardize_offsets(offsets: np.ndarray, scale: OffsetScale) -> Tensor:
@@ -288,10 +295,9 @@ def standardize_offsets(offsets: np.ndarray, scale: OffsetScale) -> Tensor:
     return torch.from_numpy(np.column_stack([steps, offsets[:, 2]])).float()
 
 
-def unstandardize_offsets(points: Tensor, scale: OffsetScale) -> np.ndarray:
-    """Return offsets (T + 1, 3) of standardised points (T, 3) after a first one."""
+def unstandardize_offsets(offsets: Tensor, scale: OffsetScale) -> np.ndarray:
+    """Return standardized offsets (T, 3) times their deviation, plus their mean."""
     mean, deviation = scale
-    values = points.double().cpu().numpy()
+    values = offsets.double().cpu().numpy()
     steps = values[:, :2] * deviation + mean
-    rows = np.vstack([np.zeros(3), np.column_stack([steps, values[:, 2]])])
-    return rows.astype(np.float32)
+    return np.column_stack([steps, values[:, 2]]).astype(np.float32)

@@ -186,7 +186,7 @@ class InkedLine(NamedTuple):
     strokes: Sequence[np.ndarray]  # the places of the pen, stroke by stroke, each (N, 2)
     phi: np.ndarray  # the weight of each character at each point (T, U)
     caption: str  # what stands above it
-    true_characters: np.ndarray | None = (
+    char_index_per_point: np.ndarray | None = (
         None  # the true character at each point (T,), where known
     )
 
@@ -269,7 +269,7 @@ def partly_written_figure(
     count, data, notes = len(lines), [], []
     layout = base_layout(HEIGHT * count + 48, 60, 12, 6, 42)
     layout["margin"]["autoexpand"] = False
-    every = np.concatenate([join_strokes(line.strokes) for line in lines.values()])
+    every = np.concatenate([join_strokes_with_gaps(line.strokes) for line in lines.values()])
     low, high = np.nanmin(every, 0) - 1, np.nanmax(every, 0) + 1
     tip, now = {"size": 11, "color": VERMILLION}, {"color": VERMILLION, "width": 2}
     silent = {"hoverinfo": "skip"}
@@ -287,10 +287,10 @@ def partly_written_figure(
             trace(kind, f"{what} {slot}", page + row, **look, **drawn[what])
             for what, (kind, row, look) in looks.items()
         ]
-        if line.true_characters is not None:
+        if line.char_index_per_point is not None:
             data.append(trace(
                 "scatter", f"truth {slot}", below, x=np.arange(1.0, T + 1), mode="lines",
-                y=line.true_characters.astype(float), hoverinfo="skip",
+                y=line.char_index_per_point.astype(float), hoverinfo="skip",
                 line={"color": MARK, "width": 2, "shape": "hv"},
             ))  # fmt: skip
         top, block = 1 - slot / count, 1 / count
@@ -329,7 +329,7 @@ def ink_line_style(color: str, width: float) -> dict[str, Any]:
 def traces_of_line(line: InkedLine, fraction: float) -> dict[str, dict[str, Any]]:
     """Return what is drawn of a line when ``fraction`` of its points are written."""
     T, U = line.phi.shape
-    now, whole = round(fraction * T), join_strokes(line.strokes)
+    now, whole = round(fraction * T), join_strokes_with_gaps(line.strokes)
     # the gaps between strokes are rows of the joined line, too
     ends = np.cumsum([len(stroke) for stroke in line.strokes])
     last = int(now + np.searchsorted(ends, now, side="right"))
@@ -343,7 +343,7 @@ def traces_of_line(line: InkedLine, fraction: float) -> dict[str, dict[str, Any]
     }
 
 
-def join_strokes(strokes: Sequence[np.ndarray]) -> np.ndarray:
+def join_strokes_with_gaps(strokes: Sequence[np.ndarray]) -> np.ndarray:
     """Return strokes as one line (N, 2) with gaps between them."""
     gap = np.full((1, 2), np.nan)
     return np.concatenate([row for stroke in strokes for row in (stroke, gap)])[:-1]

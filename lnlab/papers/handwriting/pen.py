@@ -29,7 +29,7 @@ class Line:
     writer: str
     text: str
     offsets: np.ndarray
-    char_indices: np.ndarray | None = None  # the character of each point (T + 1,), by its index
+    char_index_per_point: np.ndarray | None = None  # the place in the text (T + 1,)
 
     @property
     def num_steps(self) -> int:
@@ -64,7 +64,7 @@ def total_stroke_length(strokes: Iterable[Stroke]) -> float:
 
 
 def resample_stroke(stroke: Stroke, spacing: float) -> Stroke:
-    """Return a stroke with points at equal distances, near ``step``; both ends stay.
+    """Return a stroke with points at equal distances, near ``spacing``; both ends stay.
 
     A dot, whose points are all closer together than half a step, becomes one point.
     """
@@ -221,7 +221,7 @@ def _resample_at_equal_times(
     """Return the points of a stroke at equal times, and the character of each."""
     if len(corners) < 2:
         return corners, char_indices
-    path, parts = _catmull_rom_curve(corners)
+    path, parts = _catmull_rom_points_and_parameters(corners)
     ds = np.linalg.norm(np.diff(path, axis=0), axis=1) + 1e-9
     along = np.concatenate([[0.0], ds.cumsum()])
     middle, total = (along[1:] + along[:-1]) / 2, along[-1]
@@ -236,7 +236,7 @@ def _resample_at_equal_times(
     return np.column_stack([x, y]), char_indices[corner]
 
 
-def _catmull_rom_curve(
+def _catmull_rom_points_and_parameters(
     corners: np.ndarray, points_per_segment: int = 8
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return Catmull and Rom's curve through corners, and between which two each point is."""

@@ -13,7 +13,7 @@ struct WriteProblem {
     static constexpr int PARAMETERS = 5;
     int64_t kernel, is_double, T, B, D, V, U, H, K, threads;
     const double* eps;
-    const int64_t* text;  // (B, U): characters by number, below 0 where there is none
+    const int64_t* char_ids;  // (B, U): characters by number, below 0 where there is none
     const void *x, *h0, *c0, *kappa0, *w0;
     const void* parameters[PARAMETERS];  // W_x, W_h, those of the cell; of the window: W, b
     void *h, *w, *phi, *c_n, *kappa_n, *saved;
@@ -85,9 +85,9 @@ template <class T, class Cell> class Slice : stepped::Steps<T, Cell> {
 
     // task(u, its character) for all characters of an example
     template <class Task> void each_character(long row, Task task) const {
-        const int64_t* text = p.text + (begin + row) * p.U;
+        const int64_t* char_ids = p.char_ids + (begin + row) * p.U;
         for (long u = 0; u < p.U; ++u)
-            if (text[u] >= 0) task(u, text[u]);
+            if (char_ids[u] >= 0) task(u, char_ids[u]);
     }
 
   public:

@@ -9,7 +9,7 @@ __getattr__, __dir__ = lazy(
         "LayerNormOverFeatures": ".model",
         "PerUnitNormOverTime": ".model",
         "make_batch_and_unit_counts": ".model",
-        "gradient_norm_and_quantiles": ".evaluate",
+        "gradient_norm_and_tensor_quantiles": ".evaluate",
         "quantile_curves": ".evaluate",
         "spectrogram_figure": ".panel",
     },

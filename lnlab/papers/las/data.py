@@ -45,6 +45,9 @@ UNITS = {
 RATE, FSDD_RATE = 16_000, 8_000
 
 
+EmptyNote = Literal[""]
+
+
 class SpeechDataset(Dataset[tuple[Utterance, ...]]):
     """A set of utterances, whose sound is read when it is used.
 
@@ -66,7 +69,7 @@ class SpeechDataset(Dataset[tuple[Utterance, ...]]):
         super().__init__(source, self._utterances_with_cache, key)
         self._read_utterances, self.units, self.rate = read, units, rate
 
-    def _utterances_with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], Literal[""]]:
+    def _utterances_with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], EmptyNote]:
         utterances = self._read_utterances()
         for split, examples in utterances.items():
             if not examples and split != "valid":
@@ -147,10 +150,10 @@ class UncheckedUtterance(NamedTuple):
     ends: SecondsPerUnit | None = None
 
 
-Transcripts = dict[str, list[UncheckedUtterance]]  # transcripts by split
+TranscriptsBySplit = dict[str, list[UncheckedUtterance]]  # transcripts by split
 
 
-def attach_recordings(transcripts: Transcripts) -> dict[str, list[Utterance]]:
+def attach_recordings(transcripts: TranscriptsBySplit) -> dict[str, list[Utterance]]:
     """Return the utterances of transcripts, once all recordings have been inspected."""
     recordings = inspect_recordings(
         (t.path for split in transcripts.values() for t in split), RATE
@@ -179,13 +182,13 @@ CORE_TEST = (
 """The 24 speakers of the core test set, two men and a woman of each region."""
 
 
-def list_timit(folder: Path) -> Transcripts:
+def list_timit(folder: Path) -> TranscriptsBySplit:
     """List TIMIT: 462 speakers train, of whom every tenth validates, and 24 core ones test.
 
     The folder has TRAIN/DR1/FCJF0/SX127.WAV and .PHN, in capitals or not. ``sa`` sentences,
     which all speakers say, are left out.
     """
-    splits: Transcripts = {"train": [], "test": []}
+    splits: TranscriptsBySplit = {"train": [], "test": []}
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() != ".phn" or path.stem.lower().startswith("sa"):
             continue
@@ -235,14 +238,14 @@ def _read_timit_utterance(path: Path, speaker: str) -> UncheckedUtterance:
 # LibriSpeech.
 
 
-def list_librispeech(folder: Path) -> Transcripts:
+def list_librispeech(folder: Path) -> TranscriptsBySplit:
     """List read English: all of train-* trains, dev-* validates, test-* tests.
 
     The folder has ``train-clean-100/103/1240/103-1240.trans.txt`` and .flac, at any depth. If
     there is only one of these folders (an excerpt), every other utterance of it trains and the
     rest test.
     """
-    splits: Transcripts = {"train": [], "valid": [], "test": []}
+    splits: TranscriptsBySplit = {"train": [], "valid": [], "test": []}
     names = {"train": "train", "dev": "valid", "test": "test"}
     for path in sorted(folder.rglob("*.trans.txt")):
         prefix = path.parts[-4].partition("-")[0]
@@ -329,8 +332,8 @@ def _group_takes_by_split(
     return takes
 
 
-def _make_digit_string(takes: Takes, split: str, number: int) -> Utterance:
-    random = np.random.default_rng([list(STRINGS).index(split), number])
+def _make_digit_string(takes: Takes, split: str, index: int) -> Utterance:
+    random = np.random.default_rng([list(STRINGS).index(split), index])
     speakers = takes[split]
     speaker = sorted(speakers)[random.integers(len(speakers))]
     count = random.integers(MIN_DIGITS, MAX_DIGITS + 1)
@@ -343,7 +346,7 @@ def _make_digit_string(takes: Takes, split: str, number: int) -> Utterance:
     lengths = [recording.num_samples for recording in recordings]
     ends = np.cumsum(np.add(pauses, lengths))
     return Utterance(
-        name=f"{split}-{number:04}",
+        name=f"{split}-{index:04}",
         speaker=speaker,
         units=tuple(words),
         recording=join_recordings_after_pauses(pauses, recordings),

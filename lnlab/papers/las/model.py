@@ -200,7 +200,7 @@ class Speller(nn.Module):
     def step(
         self, last_units: Tensor, state: SpellerState, annotations: Annotations, u: int
     ) -> tuple[Tensor, SpellerState]:
-        """Return the logits (B, V) of unit number u after ``last`` (B,), and the new state."""
+        """Return the logits (B, V) of unit u after ``last_units`` (B,), and the new state."""
         s = torch.cat([self.embedding(last_units), state.context], dim=-1)
         states = []
         for cell, before in zip(self.cells, state.cell_states, strict=True):
@@ -224,10 +224,10 @@ class Speller(nn.Module):
         return torch.stack(logits, 1), torch.stack(alphas, 1)
 
     @torch.no_grad()
-    def _replace_some_by_samples(self, right: Tensor, logits: Tensor) -> Tensor:
+    def _replace_some_by_samples(self, correct_units: Tensor, logits: Tensor) -> Tensor:
         """Return the right units (B,), some replaced by units drawn from the logits."""
         drawn = torch.multinomial(logits.softmax(-1), 1).squeeze(1)
-        return torch.where(torch.rand_like(logits[:, 0]) < self.sampling, drawn, right)
+        return torch.where(torch.rand_like(logits[:, 0]) < self.sampling, drawn, correct_units)
 
 
 class SpeechBatch(NamedTuple):
@@ -262,17 +262,17 @@ class ListenAttendSpell(nn.Module):
 
 def make_batch_and_unit_counts(
     utterances: Sequence[Utterance],
-    unit_numbers: Mapping[str, int],
+    unit_ids: Mapping[str, int],
     dtype: torch.dtype,
     device: torch.device | str = "cpu",
 ) -> tuple[SpeechBatch, Tensor]:
     """Return a batch of utterances, and the number of units of each, the end included (B,).
 
-    ``numbers`` has the number of each unit; the end symbol has the one behind the last.
+    ``unit_ids`` has the number of each unit; the end symbol has the one behind the last.
     """
-    end = len(unit_numbers)
+    end = len(unit_ids)
     features = [utterance.features for utterance in utterances]
-    units = [torch.tensor([*(unit_numbers[unit] for unit in u.units), end]) for u in utterances]
+    units = [torch.tensor([*(unit_ids[unit] for unit in u.units), end]) for u in utterances]
     lengths, counts = (torch.tensor([*map(len, rows)]) for rows in (features, units))
     batch = SpeechBatch(
         pad_sequence(features, batch_first=True).to(device, dtype),

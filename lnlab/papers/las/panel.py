@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -45,9 +45,13 @@ class AttentionPanelSettings:
     epoch: float | None = None  # one at which attention was kept; None is the last
 
 
-Attention = tuple[np.ndarray, float, str, str]
-"""The attention to an utterance (units, steps), the seconds per step, the text beside the
-recognizer's name (its test error), and the text below that name."""
+class AttentionMap(NamedTuple):
+    """A recognizer's attention to an utterance, and the text above it."""
+
+    alpha: np.ndarray  # the attention (units, steps)
+    seconds_per_step: float
+    test_error_label: str  # beside the recognizer's name
+    attention_share_label: str  # below that name
 
 
 def attention(
@@ -81,7 +85,7 @@ def attention(
                     f"{float(inside.mean()):.0%} of the attention is inside the orange boxes"
                 )
             score = f"(error on the test set: {row.test_error:.0%})"
-            maps[name] = alpha, steps[name], score, share
+            maps[name] = AttentionMap(alpha, steps[name], score, share)
             answers.append(f"{name}: {shorten_units(row.hypotheses[settings.example])}")
         words, units = quote_words_of_phones(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
@@ -142,7 +146,9 @@ def spectrogram_figure(utterance: Utterance) -> go.Figure:
     return figure.update_layout(height=340, yaxis={"domain": [0, 1]})
 
 
-def attention_figure(utterance: Utterance, maps: Mapping[str, Attention], title: str) -> Figure:
+def attention_figure(
+    utterance: Utterance, maps: Mapping[str, AttentionMap], title: str
+) -> Figure:
     """Return the spectrogram, and below it a heat map for each recognizer, two in a row.
 
     With two in a row the spectrogram stands above both, on the time axis of what is below it.
@@ -203,12 +209,12 @@ def unit_boundary_trace(begins: np.ndarray, ends: np.ndarray, filters: int) -> d
     return {"x": np.repeat(times, 3), "y": y}
 
 
-def unit_box_trace(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+def unit_box_trace(begins: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
     """Return the outline of a box for each unit, from its begin to its end, in its row."""
-    row = np.arange(len(left), dtype=float)
+    row = np.arange(len(begins), dtype=float)
     gap = np.full(len(row), np.nan)
     low, high = row - 0.5, row + 0.5
     return {
-        "x": np.stack([left, right, right, left, left, gap], 1).ravel(),
+        "x": np.stack([begins, ends, ends, begins, begins, gap], 1).ravel(),
         "y": np.stack([low, low, high, high, low, gap], 1).ravel(),
     }

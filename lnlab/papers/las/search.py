@@ -21,6 +21,8 @@ class Hypothesis(NamedTuple):
     has_end_symbol: bool  # whether it has the end symbol
 
 
+BestHypothesisPerUtterance = list[Hypothesis]
+
 COMPACT_BELOW = 0.75
 """Share of active utterances below which the others are dropped, which copies all tensors."""
 
@@ -33,15 +35,15 @@ def beam_search(
     *,
     width: int = 1,
     max_length: int = 100,
-) -> list[Hypothesis]:
+) -> BestHypothesisPerUtterance:
     """Return the best hypothesis for each utterance; with a width of 1 the greedy one.
 
     All utterances and prefixes are computed together. A prefix without the end symbol after
     ``max_length`` units is cut there and marked; ended ones are preferred to it. If no score is
     finite, the hypothesis is empty and its score NaN.
 
-    ``end`` is the index of the end symbol, ``width`` the number of prefixes that are kept for
-    each utterance.
+    ``end_unit`` is the index of the end symbol, ``width`` the number of prefixes that are kept
+    for each utterance.
     """
     B = len(annotations.h)
     beams = annotations.repeat_each_example(width)
@@ -115,7 +117,8 @@ def attention_share_in_segments(
     """Return the share of each unit's attention on its own segment, give or take 40 ms (U,).
 
     ``alpha`` (U, T) is a distribution over steps for each unit, without the end symbol; step t
-    lasts ``step`` seconds from t * step, and a unit from ``begins`` to ``ends`` (U,), seconds.
+    begins at t * ``seconds_per_step``, and a unit lasts from ``begins`` to ``ends`` (U,), in
+    seconds.
     """
     low = torch.as_tensor(np.asarray(begins)).to(alpha)[:, None] - TOLERANCE
     high = torch.as_tensor(np.asarray(ends)).to(alpha)[:, None] + TOLERANCE

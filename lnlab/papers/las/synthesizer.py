@@ -19,8 +19,8 @@ from lnlab.data.cache import Arrays, cache_arrays
 from lnlab.papers.las.recordings import Utterance, recording_from_samples
 
 
-def _read_csv_rows(table: str) -> Iterator[dict[str, str]]:
-    with Path(__file__).with_name(table).open(encoding="utf-8") as file:
+def _read_csv_rows(file_name: str) -> Iterator[dict[str, str]]:
+    with Path(__file__).with_name(file_name).open(encoding="utf-8") as file:
         yield from csv.DictReader(file)
 
 
@@ -97,9 +97,12 @@ def make_voice(speaker: int) -> Voice:
     )
 
 
+PhoneEndsInSamples = np.ndarray  # the number of samples before each end
+
+
 def synthesize_with_phone_ends(
     phones: Sequence[str], voice: Voice, generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, PhoneEndsInSamples]:
     """Return the sound of some phones, and where each ends.
 
     The sound is float32 (N,) at :data:`RATE`, of which the loudest sample is 0.5; the ends are

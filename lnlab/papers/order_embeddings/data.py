@@ -1,7 +1,7 @@
 """Images with captions: scenes generated here, and COCO in two layouts.
 
 An image is a vector of features, never pixels: outputs of a network, or the categories and
-places of the things in it (:func:`features_per_category`).
+places of the things in it (:func:`image_features_from_boxes`).
 """
 
 import hashlib
@@ -50,8 +50,8 @@ class Boxes:
         return (self.left_top_right_bottom[:, :2] + self.left_top_right_bottom[:, 2:]) / 2
 
 
-def features_per_category(boxes: Boxes, num_categories: int) -> np.ndarray:
-    """Return the features of an image (4 * categories,), float32.
+def image_features_from_boxes(boxes: Boxes, num_categories: int) -> np.ndarray:
+    """Return the features of an image (4 * num_categories,), float32.
 
     Of each category log(1 + count), the root of the area of all boxes, and their mean centre,
     from the centre of the image (-1 to 1); zeros for a category without boxes.
@@ -139,7 +139,7 @@ def _read_feature_array(path: Path) -> np.ndarray:
 def read_coco_with_box_features(folder: Path, split_number: int) -> Splits:
     """Read ``captions_val2017.json`` and ``coco_val2017.txt``: 4,952 images.
 
-    A thousand validate, a thousand test, the others train; ``split`` decides which.
+    A thousand validate, a thousand test, the others train; ``split_number`` decides which.
     """
     captions, sizes = _read_coco_captions_and_sizes(
         folder / "annotations" / "captions_val2017.json"
@@ -158,7 +158,7 @@ def read_coco_with_box_features(folder: Path, split_number: int) -> Splits:
         name: CaptionedImages(
             tuple(chosen),
             np.stack(
-                [features_per_category(boxes[image], len(categories)) for image in chosen]
+                [image_features_from_boxes(boxes[image], len(categories)) for image in chosen]
             ),
             tuple(text for image in chosen for text in captions[image][:PER_IMAGE]),
             tuple(boxes[image] for image in chosen),
@@ -380,7 +380,7 @@ def generate_captioned_scenes(
         ]
         splits[split] = CaptionedImages(
             tuple(f"scene {index}" for index in range(count)),
-            np.stack([features_per_category(scene, len(CATEGORIES)) for scene in scenes]),
+            np.stack([image_features_from_boxes(scene, len(CATEGORIES)) for scene in scenes]),
             tuple(map(str, captions)),
             tuple(scenes),
         )

@@ -85,7 +85,7 @@ def mean_retrieval_metrics_over_folds(
 ) -> dict[str, float]:
     """Return the metrics of both directions, ``<prefix>_caption_r1`` ...: means over folds.
 
-    A fold has ``fold`` images; a smaller last fold is left out, unless it is the only one.
+    A fold has ``fold_size`` images; a smaller last fold is left out, unless it is the only one.
     """
     C, P = violation_matrix.shape
     each, fold_size = C // P, min(fold_size, P)
@@ -187,22 +187,22 @@ def entailment_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, floa
 
 
 def retrieval_and_entailment_metrics(
-    net: OrderEmbedding, dataset: Captions, *, fold: int, include_test: bool
+    net: OrderEmbedding, dataset: Captions, *, fold_size: int, include_test: bool
 ) -> dict[str, float]:
-    """Return the metrics of a model: of the first ``fold`` validation images, as the authors
-    have it, and with ``include_test`` of the test."""
+    """Return the metrics of a model: of the first ``fold_size`` validation images, as the
+    authors have it, and with ``include_test`` of the test."""
 
     def violation_matrix_of(images: CaptionedImages) -> Tensor:
         captions = embed_captions(net, images.captions_in_image_order, dataset.vocabulary)
         return low_memory_order_violation_matrix(captions, embed_images(net, images))
 
     assert dataset.valid is not None  # every source of captions has them
-    violation = violation_matrix_of(dataset.valid)[: PER_IMAGE * fold, :fold]
-    metrics = mean_retrieval_metrics_over_folds(violation, "valid", fold)
+    violation = violation_matrix_of(dataset.valid)[: PER_IMAGE * fold_size, :fold_size]
+    metrics = mean_retrieval_metrics_over_folds(violation, "valid", fold_size)
     metrics["valid_recall"] = image_retrieval_recall_sum(metrics)
     metrics |= entailment_metrics(net, dataset)
     if include_test:
         metrics |= mean_retrieval_metrics_over_folds(
-            violation_matrix_of(dataset.test), "test", fold
+            violation_matrix_of(dataset.test), "test", fold_size
         )
     return metrics

@@ -99,7 +99,7 @@ class Experiment(training.Experiment):
     def measure(self, net: Any, dataset: Captions, evaluation: Evaluation) -> dict[str, float]:
         test = evaluation is Evaluation.FINAL
         return retrieval_and_entailment_metrics(
-            net, dataset, fold=self.fold_size, include_test=test
+            net, dataset, fold_size=self.fold_size, include_test=test
         )
 
 
@@ -125,7 +125,9 @@ class CaptionBatches(BucketedBatches):
             )
         words, lengths = vocabulary.encode_batch(images.captions_in_image_order)
 
-        def make_batch(caption_indices: list[int]) -> tuple[ImageCaptionPairs, Tensor]:
+        def make_pairs_and_image_indices(
+            caption_indices: list[int],
+        ) -> tuple[ImageCaptionPairs, Tensor]:
             index, counts = torch.tensor(caption_indices) // PER_IMAGE, lengths[caption_indices]
             features = torch.from_numpy(np.asarray(images.features[index.numpy()])).to(dtype)
             pairs = ImageCaptionPairs(
@@ -133,13 +135,20 @@ class CaptionBatches(BucketedBatches):
             )
             return pairs, index
 
-        super().__init__(range(len(images)), make_batch, batch_size, seeds, device, fill=END)
+        super().__init__(
+            range(len(images)),
+            make_pairs_and_image_indices,
+            batch_size,
+            seeds,
+            device,
+            fill=END,
+        )
 
     def __len__(self) -> int:
         """Return the number of updates in an epoch."""
         return len(self.lengths) // self.size
 
-    def _example_order(self, seed: int, epoch: int) -> list[list[int]]:
+    def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
         """Return the captions of each batch, by index."""
         random = generator(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.lengths), generator=random)

@@ -22,7 +22,7 @@ class ImageCaptionPairs(NamedTuple):
     """Images, each with one of its captions."""
 
     features: Tensor  # of the images (B, D)
-    word_numbers: Tensor  # the captions, each word by its number (B, T)
+    word_ids: Tensor  # the captions, each word by its number (B, T)
     caption_lengths: Tensor  # words of each caption (B,), on the CPU
     on_cpu = ("caption_lengths",)
 
@@ -61,12 +61,12 @@ class OrderEmbedding(ModelOfOneVocabulary):
         )
 
     def forward(self, pairs: ImageCaptionPairs) -> tuple[Tensor, Tensor]:
-        captions = self.embed_captions(pairs.word_numbers, pairs.caption_lengths)
+        captions = self.embed_captions(pairs.word_ids, pairs.caption_lengths)
         return captions, self.embed_images(pairs.features)
 
-    def embed_captions(self, word_numbers: Tensor, lengths: Tensor) -> Tensor:
+    def embed_captions(self, word_ids: Tensor, lengths: Tensor) -> Tensor:
         """Return captions (B, T) of so many words (B,) as points (B, H)."""
-        _, last = self.reader(self.word[word_numbers.T], lengths=lengths)
+        _, last = self.reader(self.word[word_ids.T], lengths=lengths)
         h = last[-1]
         return (F.normalize(h, dim=-1) if self.unit_captions else h).abs()
 

@@ -69,7 +69,7 @@ class SceneObject(NamedTuple):
     name: str  # what such objects are called
     shape: str  # circle, ring, heart, triangle, square or star; "" draws its box
     color_name: str  # one of COLORS
-    box: tuple[float, float, float, float]  # left, top, right, bottom, as fractions of sides
+    left_top_right_bottom: tuple[float, float, float, float]  # as fractions of sides
 
 
 class CaptionNeighbour(NamedTuple):
@@ -83,10 +83,10 @@ class CaptionSearchResult(NamedTuple):
     """The pictures and captions nearest to a caption."""
 
     caption: str  # as it was typed
-    violations: np.ndarray  # of the order, by every test picture (P,)
-    is_true: np.ndarray | None  # whether it is true of each (P,); None where nobody knows
+    violation_per_test_picture: np.ndarray  # of the order (P,)
+    truth_per_test_picture: np.ndarray | None  # whether it is true (P,); None: unknown
     nearest_pictures: list[int]  # indices of the pictures of least violation
-    objects: list[list[SceneObject]]  # of each of these
+    objects_per_nearest_picture: list[list[SceneObject]]
     more_general: list[CaptionNeighbour]  # captions that say less
     more_specific: list[CaptionNeighbour]  # and more
     unknown_words: list[str]  # its words that the vocabulary does not have
@@ -108,7 +108,7 @@ class CaptionSearch:
         captions = dataset.test.captions_in_image_order[: FIRST * PER_IMAGE : PER_IMAGE]
         self.examples = EXAMPLES if self.of_scenes else captions
 
-    def parse_or_check(self, caption: str) -> CaptionMeaning | None:
+    def parse_if_scenes_else_check(self, caption: str) -> CaptionMeaning | None:
         """Return the meaning of a caption; None where nobody but its author knows."""
         if self.of_scenes:
             return parse_caption(caption)
@@ -134,7 +134,7 @@ class CaptionSearch:
 
     def find_nearest(self, settings: OrderPanelSettings) -> CaptionSearchResult:
         """Return the pictures and captions nearest to a caption."""
-        meaning, dataset = self.parse_or_check(settings.caption), self.dataset
+        meaning, dataset = self.parse_if_scenes_else_check(settings.caption), self.dataset
         text = str(meaning) if meaning else settings.caption.lower()
         typed = self.embed_captions(settings.net, [text])
         violations = evaluate.low_memory_order_violation_matrix(
@@ -147,12 +147,15 @@ class CaptionSearch:
         less, more, unknown = [], [], []
         if meaning:
             less = [*map(str, meaning.one_step_generalizations())][:NEIGHBOURS]
-            more = more_specific_captions(meaning, dataset.test.captions_in_image_order)
+            more = first_more_specific_captions(meaning, dataset.test.captions_in_image_order)
         else:
             words = settings.caption.lower().split()
             unknown = [word for word in words if word not in dataset.vocabulary]
 
-        def measure_violations(texts: Sequence[str], sign: int) -> list[CaptionNeighbour]:
+        def measure_violations(
+            texts: Sequence[str], *, are_more_general: bool
+        ) -> list[CaptionNeighbour]:
+            sign = -1 if are_more_general else 1
             points = self.embed_captions(settings.net, texts) if texts else []
             lengths = ((sign * (typed[0] - each)).relu().square().sum() for each in points)
             return [*map(CaptionNeighbour, texts, map(float, lengths))]
@@ -160,11 +163,12 @@ class CaptionSearch:
         return CaptionSearchResult(
             settings.caption, violations.numpy().astype(float), true, nearest,
             [self.objects_in_picture(picture) for picture in nearest],
-            measure_violations(less, -1), measure_violations(more, 1), unknown,
+            measure_violations(less, are_more_general=True),
+            measure_violations(more, are_more_general=False), unknown,
         )  # fmt: skip
 
 
-def more_specific_captions(meaning: CaptionMeaning, texts: Iterable[str]) -> list[str]:
+def first_more_specific_captions(meaning: CaptionMeaning, texts: Iterable[str]) -> list[str]:
     """Return the first captions that say more than one, each once."""
     parsed = ((text, parse_caption(text)) for text in dict.fromkeys(texts))
     special = (text for text, each in parsed if each != meaning and each.entails(meaning))
@@ -212,14 +216,15 @@ def describe_search_result(result: CaptionSearchResult, net: str) -> str:
     if result.unknown_words:
         unknown = ", ".join(result.unknown_words)
         parts.append(f"Words of the caption that the network does not know: {unknown}.")
-    if result.is_true is None:
+    if result.truth_per_test_picture is None:
         parts.append("It is not known for which pictures the caption is true.")
     else:
-        right = int(result.is_true[result.nearest_pictures].sum())
+        right = int(result.truth_per_test_picture[result.nearest_pictures].sum())
         parts.append(
             f"The caption is true of {right} of the {len(result.nearest_pictures)} pictures "
-            f"with the smallest order penalty, and of {int(result.is_true.sum())} of all "
-            f"{len(result.is_true)} pictures."
+            f"with the smallest order penalty, "
+            f"and of {int(result.truth_per_test_picture.sum())} of all "
+            f"{len(result.truth_per_test_picture)} pictures."
         )
     for words, captions in {
         "general": result.more_general,
@@ -237,7 +242,11 @@ def describe_search_result(result: CaptionSearchResult, net: str) -> str:
 def order_figure(result: CaptionSearchResult) -> Figure:
     """Return eight pictures, the violation by every picture, and the captions around."""
     line = {"mode": "lines", "hoverinfo": "skip"}
-    objects = [(slot, each) for slot, some in enumerate(result.objects) for each in some]
+    objects = [
+        (slot, each)
+        for slot, some in enumerate(result.objects_per_nearest_picture)
+        for each in some
+    ]
     data = [
         trace(
             "scatter", f"things {color_name}", 0, **line,
@@ -251,9 +260,14 @@ def order_figure(result: CaptionSearchResult) -> Figure:
         )
         for color_name, colour in COLORS.items()
     ]  # fmt: skip
-    unknown = np.full(len(result.violations), result.is_true is None)
-    true = ~unknown if result.is_true is None else result.is_true
-    low, high = float(result.violations.min()), float(result.violations.max())
+    unknown = np.full(
+        len(result.violation_per_test_picture), result.truth_per_test_picture is None
+    )
+    true = ~unknown if result.truth_per_test_picture is None else result.truth_per_test_picture
+    low, high = (
+        float(result.violation_per_test_picture.min()),
+        float(result.violation_per_test_picture.max()),
+    )
     bins = {"start": low, "end": high + 1e-9, "size": max((high - low) / 40, 1e-9)}
     # of pictures in one bin those that it is true of stand before the others, which are more
     parts = (
@@ -273,12 +287,13 @@ def order_figure(result: CaptionSearchResult) -> Figure:
         )
         data.append(trace(
             "histogram", f"pictures {name}", 2, marker={"color": colour}, opacity=0.75,
-            hovertemplate="%{x:.3f}: %{y}<extra></extra>", x=result.violations[mine],
+            hovertemplate="%{x:.3f}: %{y}<extra></extra>",
+            x=result.violation_per_test_picture[mine],
             xbins=bins,
         ))  # fmt: skip
     data.append(trace(
         "scatter", "words", 0, mode="text", hoverinfo="skip",
-        textfont={"size": 11, "color": INK}, **picture_words_trace(result),
+        textfont={"size": 11, "color": INK}, **violation_and_object_labels(result),
     ))  # fmt: skip
     around = (
         ("above", ORANGE, result.more_general, 1),
@@ -336,18 +351,20 @@ def order_layout(result: CaptionSearchResult) -> dict[str, Any]:
     return layout | subplot_axes(2, left | x, count)
 
 
-def picture_words_trace(result: CaptionSearchResult) -> dict[str, Any]:
+def violation_and_object_labels(result: CaptionSearchResult) -> dict[str, Any]:
     """Return the words below every picture, and in boxes of which only the kind is known."""
     places, texts = [], []
     for slot, picture in enumerate(result.nearest_pictures):
         places.append(picture_top_left(slot) + np.array([0.5, 1.09]))
         truth = ""
-        if result.is_true is not None:
-            truth = " true" if result.is_true[picture] else " not true"
-        texts.append(f"{result.violations[picture]:.3f}{truth}")
-        for scene_object in sorted(result.objects[slot], key=box_area, reverse=True)[:NAMED]:
+        if result.truth_per_test_picture is not None:
+            truth = " true" if result.truth_per_test_picture[picture] else " not true"
+        texts.append(f"{result.violation_per_test_picture[picture]:.3f}{truth}")
+        for scene_object in sorted(
+            result.objects_per_nearest_picture[slot], key=box_area, reverse=True
+        )[:NAMED]:
             if not scene_object.shape:
-                left, top, right, bottom = scene_object.box
+                left, top, right, bottom = scene_object.left_top_right_bottom
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])
                 places.append(picture_top_left(slot) + middle)
                 texts.append(escape(scene_object.name))
@@ -357,7 +374,7 @@ def picture_words_trace(result: CaptionSearchResult) -> dict[str, Any]:
 
 def box_area(scene_object: SceneObject) -> float:
     """Return the part of a picture that the box of an object takes."""
-    left, top, right, bottom = scene_object.box
+    left, top, right, bottom = scene_object.left_top_right_bottom
     return (right - left) * (bottom - top)
 
 
@@ -379,7 +396,7 @@ FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)
 
 def object_outline(scene_object: SceneObject) -> np.ndarray:
     """Return the outline of an object in its picture (K, 2), closed."""
-    left, top, right, bottom = scene_object.box
+    left, top, right, bottom = scene_object.left_top_right_bottom
     unit = OUTLINES.get(scene_object.shape, FRAME)
     return np.array([left, top]) + unit * np.array([right - left, bottom - top])
 

@@ -86,14 +86,16 @@ def load_or_tokenize(
     with explain_missing_extra():
         import nltk
 
-    def tokenized_text_arrays() -> dict[str, np.ndarray]:
+    def tokenized_text_as_byte_array() -> dict[str, np.ndarray]:
         return {
             "text": np.frombuffer(
                 join_sentences_by_newlines(tokenize_text()).encode(), np.uint8
             )
         }
 
-    arrays = cache_arrays(cache_name, f"{text} {nltk.__version__}", tokenized_text_arrays)
+    arrays = cache_arrays(
+        cache_name, f"{text} {nltk.__version__}", tokenized_text_as_byte_array
+    )
     return [line.split() for line in arrays["text"].tobytes().decode().split("\n")]
 
 
@@ -381,7 +383,7 @@ class Books(Dataset[Library]):
     ) -> None:
         super().__init__(
             source,
-            self._read_with_long_sentences_blanked,
+            self._blank_long_sentences_and_note,
             lambda: f"{key()} {max_length}",
             noted=True,
         )
@@ -397,7 +399,7 @@ class Books(Dataset[Library]):
         """The sentences of each book."""
         return [*self.sentences_by_title.values()]
 
-    def _read_with_long_sentences_blanked(self) -> tuple[dict[str, Library], str]:
+    def _blank_long_sentences_and_note(self) -> tuple[dict[str, Library], str]:
         library = {
             title: [words if len(words) <= self.max_length else [] for words in book]
             for title, book in self._read_library().items()
@@ -533,7 +535,7 @@ class EncodedBooks:
         # all sentences in one row, each with its end symbol
         numbers = {word: number for number, word in enumerate(self.vocabulary.words)}
         rows = ([*(numbers.get(word, UNKNOWN) for word in words), END] for words in sentences)
-        self.words = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int32)
+        self.word_ids = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int32)
         self.begins = (self.lengths + 1).cumsum(0) - self.lengths - 1
 
         def holds_three_in_a_row(mask: Tensor) -> Tensor:
@@ -576,18 +578,18 @@ class EncodedBooks:
     def sentence_triples(self, indices: Tensor) -> SentenceTriples:
         """Return sentences of one length with their neighbours."""
         counts = torch.stack([self.lengths[indices + side] + 1 for side in (-1, 1)], 1)
-        middle = self._padded_word_numbers(indices, int(self.lengths[indices[0]]) + 1)
+        middle = self._padded_word_ids(indices, int(self.lengths[indices[0]]) + 1)
         before, after = (
-            self._padded_word_numbers(indices + side, int(counts.max())) for side in (-1, 1)
+            self._padded_word_ids(indices + side, int(counts.max())) for side in (-1, 1)
         )
         return SentenceTriples(middle, before, after, counts)
 
-    def _padded_word_numbers(self, indices: Tensor, width: int) -> Tensor:
+    def _padded_word_ids(self, indices: Tensor, width: int) -> Tensor:
         """Return the numbers of sentences (B, width), padded with :data:`END`."""
         position = torch.arange(width)
         mask = position <= self.lengths[indices][:, None]
         index = torch.where(mask, self.begins[indices][:, None] + position, 0)
-        return torch.where(mask, self.words[index].long(), END)
+        return torch.where(mask, self.word_ids[index].long(), END)
 
     def __str__(self) -> str:
         return (

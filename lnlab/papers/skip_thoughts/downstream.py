@@ -15,7 +15,7 @@ from io import StringIO
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -399,7 +399,9 @@ def _read_task(name: str, files: Sequence[Path]) -> SentenceTask:
     return SentenceTask(name, _tokenize_lines(first), _tokenize_lines(second), targets, splits)
 
 
-def _parse_sick_pairs(file: Path, text: str, split_number: int) -> Iterable[tuple[Any, ...]]:
+def _parse_sick_pairs(
+    file: Path, text: str, split_number: int
+) -> Iterable[tuple[str, str, float, int]]:
     """Return the sentences, the relatedness and the split of each pair of a file."""
     import pandas as pd  # late: listing experiments does not take it
 

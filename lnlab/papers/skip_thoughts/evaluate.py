@@ -54,8 +54,8 @@ WEIGHTS = "weights "  # the beginning of the names of pictures that are weights
 
 
 @torch.no_grad()
-def held_out_nats_per_word(net: SkipThoughts, books: EncodedBooks) -> dict[str, float]:
-    """Return ``valid_nll``, nats a word of the neighbours of held-out sentences."""
+def held_out_nats_per_word(net: SkipThoughts, books: EncodedBooks) -> float:
+    """Return the nats per word of the neighbours of held-out sentences."""
     chosen = books.valid[:: max(1, len(books.valid) // HELD_OUT)][:HELD_OUT]
     lengths = books.lengths[chosen].tolist()
     device = net.word.device
@@ -64,7 +64,7 @@ def held_out_nats_per_word(net: SkipThoughts, books: EncodedBooks) -> dict[str, 
         triples = move_to_device(books.sentence_triples(chosen[batch]), device)
         nats += float(net(triples).double().sum())
         words += int(triples.neighbour_lengths.sum())
-    return {"valid_nll": nats / words}
+    return nats / words
 
 
 # Logistic regressions of two classes, in a fraction of scikit-learn's time.
@@ -247,7 +247,7 @@ def _score_relatedness_pairs(task: SentenceTask, vectors: Any) -> VectorScores:
         np.flatnonzero(task.split_or_fold_numbers == part) for part in (TRAIN, TRIAL, TEST)
     )
     features = pair_features(vectors[: len(task)], vectors[len(task) :])
-    examples, classes, weights = soft_labels_as_weighted_classes(task.targets[train])
+    examples, classes, weights = soft_label_rows_classes_weights(task.targets[train])
     by_C, agreement = {}, {}
     models = _fit_sklearn_for_each_C(features[train][examples], classes, weights)
     for C, model in zip(CS, models, strict=True):
@@ -269,7 +269,7 @@ def pair_features(u: Any, v: Any) -> Any:
     return sparse.hstack([abs(u - v), u.multiply(v)], format="csr")
 
 
-def soft_labels_as_weighted_classes(
+def soft_label_rows_classes_weights(
     targets: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return relatedness as two classes of an example, weighted: 3.6 is 0.4 of 3, 0.6 of 4.
@@ -385,7 +385,7 @@ def held_out_and_vector_metrics(
     A light evaluation has :func:`held_out_nats_per_word` alone; a full one also the scores of
     its vectors, and with ``include_weights`` its weights.
     """
-    values: dict[str, Any] = held_out_nats_per_word(net.eval(), books)
+    values: dict[str, Any] = {"valid_nll": held_out_nats_per_word(net.eval(), books)}
     if evaluation is Evaluation.LIGHT:
         return values
     values |= downstream_scores_by_metric(net, books)

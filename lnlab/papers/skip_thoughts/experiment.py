@@ -144,20 +144,24 @@ class TripleBatches(BucketedBatches):
     ) -> None:
         lengths = books.lengths[indices]
 
-        def make_batch(sentence_indices: list[int]) -> tuple[SentenceTriples, Tensor]:
+        def make_triples_and_word_counts(
+            sentence_indices: list[int],
+        ) -> tuple[SentenceTriples, Tensor]:
             triples = books.sentence_triples(indices[sentence_indices])
             return triples, triples.neighbour_lengths.sum(1)
 
-        super().__init__(lengths.tolist(), make_batch, batch_size, seeds, device)
+        super().__init__(
+            lengths.tolist(), make_triples_and_word_counts, batch_size, seeds, device
+        )
         self.by_length = {
             int(length): (lengths == length).nonzero().squeeze(1) for length in lengths.unique()
         }
 
     def __len__(self) -> int:
         """The number of updates in an epoch."""
-        return len(self._length_of_each_batch())
+        return len(self._sentence_length_per_batch())
 
-    def _length_of_each_batch(self) -> list[int]:
+    def _sentence_length_per_batch(self) -> list[int]:
         """Return the length of each batch of an epoch, the shortest first."""
         return [
             length
@@ -165,13 +169,13 @@ class TripleBatches(BucketedBatches):
             for _ in range(0, len(indices), self.size)
         ]
 
-    def _example_order(self, seed: int, epoch: int) -> list[list[int]]:
+    def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
         random = generator(f"order of seed {seed} in epoch {epoch}")
         batches = {
             length: iter(rows[torch.randperm(len(rows), generator=random)].split(self.size))
             for length, rows in self.by_length.items()
         }
-        lengths = self._length_of_each_batch()
+        lengths = self._sentence_length_per_batch()
         # one order of lengths for all seeds, whose batches become one tensor
         order = torch.randperm(len(lengths), generator=generator(f"lengths of epoch {epoch}"))
         return [next(batches[lengths[k]]).tolist() for k in order.tolist()]

@@ -86,21 +86,21 @@ class SkipThoughts(ModelOfOneVocabulary):
             [self.nats_per_neighbour_word(decoder, h, *words).sum() for decoder, *words in each]
         )
 
-    def encode_equal_lengths(self, words: Tensor) -> Tensor:
+    def encode_equal_lengths(self, word_ids: Tensor) -> Tensor:
         """Return the vectors (B, H) of sentences of one length (B, T)."""
-        _, last = self.encoder(F.embedding(words.T, self.word))
+        _, last = self.encoder(F.embedding(word_ids.T, self.word))
         return last[-1]
 
     def nats_per_neighbour_word(
-        self, decoder: nn.Module, h: Tensor, words: Tensor, lengths: Tensor
+        self, decoder: nn.Module, h: Tensor, word_ids: Tensor, lengths: Tensor
     ) -> Tensor:
         """Return the nats of all words of neighbours (B, U) of ``counts`` words, in one row."""
         # each word is predicted from the one before it, the first from zeros
-        x = F.pad(F.embedding(words[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
+        x = F.pad(F.embedding(word_ids[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
         y, _ = self.run_decoder(decoder, x, h)
         # most of the cost is the output layer: padding is left out
-        indices = true_indices(length_mask(lengths, words.shape[1]).T, y.device)
-        states, targets = y.flatten(0, 1)[indices], words.T.flatten()[indices]
+        indices = true_indices(length_mask(lengths, word_ids.shape[1]).T, y.device)
+        states, targets = y.flatten(0, 1)[indices], word_ids.T.flatten()[indices]
         nats = [
             F.cross_entropy(self.word_logits(h), right, reduction="none")
             for h, right in zip(states.split(ROWS), targets.split(ROWS), strict=True)

@@ -63,9 +63,9 @@ class ThoughtsPanelSettings:
 class SentenceView(NamedTuple):
     """A sentence as one model sees it."""
 
-    sentence_points: np.ndarray  # all sentences in two dimensions (N, 2)
+    all_sentence_points: np.ndarray  # all sentences in two dimensions (N, 2)
     query_point: np.ndarray  # the sentence itself (2,)
-    nearest_sentences: list[tuple[str, float]]  # its nearest neighbours, and the cosine to each
+    nearest_by_cosine: list[tuple[str, float]]  # its nearest neighbours, and the cosine to each
     predicted_next: str  # the sentence that the model would let follow
 
 
@@ -217,7 +217,7 @@ def describe_neighbours(
     if unknown:
         parts.append(f"Words that the networks do not know: {', '.join(unknown)}.")
     for name, each in seen.items():
-        text, cosine = each.nearest_sentences[0]
+        text, cosine = each.nearest_by_cosine[0]
         parts.append(
             f"Network {name}: nearest sentence “{text}” (cosine {cosine:.2f}), "
             f"predicted next sentence “{shorten(each.predicted_next, LONG, placeholder=' …')}”."
@@ -241,7 +241,7 @@ def thoughts_figure(
     columns, order = len(seen), [*book]
     every, letters = [escape(text) for text in texts], LETTERS // columns
     lowest = min(
-        [0.0, *(cosine for each in seen.values() for _, cosine in each.nearest_sentences)]
+        [0.0, *(cosine for each in seen.values() for _, cosine in each.nearest_by_cosine)]
     )
     small = partial(text_annotation, size=12)
     data, notes = [], [small(f"<b>{escape(sentence)}</b>", 0, 1.09)]
@@ -255,7 +255,7 @@ def thoughts_figure(
     rows = QUIET | {"range": [-NEIGHBOURS - 0.3, -0.3], "domain": [0.0, 0.38]}
     for slot, (name, it) in enumerate(seen.items()):
         above, below, number = 2 * slot, 2 * slot + 1, axis_name_suffix(2 * slot + 1)
-        points, near = it.sentence_points, it.nearest_sentences
+        points, near = it.all_sentence_points, it.nearest_by_cosine
         left, right = slot / columns, (slot + 0.94) / columns
         data += [
             trace(

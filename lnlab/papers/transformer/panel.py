@@ -96,7 +96,7 @@ def initial_w2_gradient_norms(norm_place: str, norm_kind: str, depth: int) -> np
 
 
 @lru_cache(maxsize=100)
-def losses_after_first_step(norm_place: str, norm_kind: str, depth: int) -> np.ndarray:
+def losses_by_first_step_size(norm_place: str, norm_kind: str, depth: int) -> np.ndarray:
     """Return the loss after a first step of Adam of each size, in nats (draws, K).
 
     Adam's first step moves every parameter by the learning rate, whatever its gradient:
@@ -142,7 +142,7 @@ def draw_initial_gradients(settings: TransformerPanelSettings) -> TitledFigure:
 def draw_first_steps(settings: TransformerPanelSettings) -> tuple[Figure, str]:
     """Show the losses after a first step, which take longer than a slider may."""
     losses = {
-        norm_place: losses_after_first_step(norm_place, settings.norm_kind, settings.depth)
+        norm_place: losses_by_first_step_size(norm_place, settings.norm_kind, settings.depth)
         for norm_place in settings.norm_places
     }
     return loss_by_step_size_figure(losses), describe_network(settings)
@@ -219,7 +219,7 @@ def arm_variances_and_gradient_norms(
         )
 
 
-def draw_variance(settings: DepthPanelSettings) -> TitledFigure:
+def draw_stream_variance(settings: DepthPanelSettings) -> TitledFigure:
     """Show the variance over depth, and say that after the last layer."""
     scaled = settings.initialisation == "scaled"
     lines = {
@@ -274,7 +274,7 @@ def over_depth(**settings: Any) -> Panel:
         "transformers before training, a line for each position of the norms",
     }
     return Panel(
-        DepthPanelSettings(**settings), controls, draw_variance, alt=alt,
+        DepthPanelSettings(**settings), controls, draw_stream_variance, alt=alt,
         late={"gradients": draw_depth_gradients}, notebook="20",
         on_page=["depth", "initialisation"],
     )  # fmt: skip

@@ -16,7 +16,7 @@ from triton.compiler import ASTSource
 
 from lnlab.kernels import triton_programs as programs
 from lnlab.kernels.recurrent import MAX_UNITS
-from lnlab.kernels.triton_programs import block_shape
+from lnlab.kernels.triton_programs import launch_settings
 
 SHARED = {80: 163, 90: 227, 100: 227}
 """KiB of shared memory that a block may have, by compute capability (CUDA's guide, table of
@@ -30,7 +30,7 @@ POINTERS = ("t", "B"), ("eps_h", "eps_c", "eps_U", "eps")
 
 def built(program, H, target, **flags):
     """The compiled program, for tensors of float32."""
-    constants = {**block_shape(H), **flags}
+    constants = {**launch_settings(H), **flags}
     warps = constants.pop("num_warps")
     signature = dict.fromkeys(program.arg_names, "*fp32")
     whole, floating = POINTERS
@@ -58,8 +58,16 @@ def resources(binary, folder):
 
 
 PROGRAMS = [
-    *product([programs.lstm, programs.lstm_back, programs.rnn, programs.rnn_back], [{}]),
-    *product([programs.gru, programs.gru_back], [{"KEEPS": False}]),
+    *product(
+        [
+            programs.lstm_step,
+            programs.lstm_step_backward,
+            programs.rnn_step,
+            programs.rnn_step_backward,
+        ],
+        [{}],
+    ),
+    *product([programs.gru_step, programs.gru_step_backward], [{"KEEPS": False}]),
 ]
 
 

@@ -37,7 +37,7 @@ def test_the_command_of_an_exact_statement_names_its_numbers(capsys):
 def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
     readings = [
         {"says": says, "check_call": f"transformation_output_change({column}, layer)"}
-        | {"draws_at_most": 1e-12}
+        | {"check_upper_bound": 1e-12}
         for says, column in (("for the inputs", 9), ("for the sums", 7))
     ]
     exact = equations.judge_formula(statement(interpretations=readings))
@@ -52,7 +52,7 @@ def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():
 def test_a_draw_that_is_no_number_is_never_right(monkeypatch):
     values = iter([0.0, float("nan"), *[0.0] * 8] * 2)
     monkeypatch.setitem(equations.CHECKS, "eq_8_divergence_error", lambda seed: next(values))
-    for bound in ("draws_at_most", "draws_at_least"):
+    for bound in ("check_upper_bound", "check_lower_bound"):
         one = statement(check_call="eq_8_divergence_error", **{bound: 0.0})
         assert equations.judge_formula(one).verdict == WRONG
 
@@ -166,7 +166,7 @@ def readings(call):
 @pytest.mark.parametrize("call", PRINTED)
 def test_an_erratum_is_wrong_as_printed(call):
     wide = {"check_call": call, "compared_quantities": ["the formula"]}
-    wide |= {"draws_at_most": equations.VISIBLE}
+    wide |= {"check_upper_bound": equations.VISIBLE}
     assert not any(equations.check_interpretation(one)[0] for one in readings(call) or [wide])
 
 
