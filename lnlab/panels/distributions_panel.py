@@ -170,10 +170,10 @@ def last_to_first_spread_ratio(quantiles: pd.DataFrame) -> float:
 def distributions_figure(
     quantiles_by_arm: QuantilesByArm, y_limit: float, y_title: str
 ) -> Figure:
-    """Return subplots, one a net: median, middle half and nine tenths of every layer.
+    """Return subplots, one a network: median, middle half and nine tenths of every layer.
 
     Args:
-        sections: the layers of each net; at most four nets.
+        quantiles_by_arm: the layers of each network; at most four networks.
         y_limit: the axis goes from minus this to this.
         y_title: what the quantiles are of, with its unit.
     """

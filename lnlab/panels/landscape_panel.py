@@ -113,7 +113,7 @@ class RescalableNetworks:
 
     @torch.no_grad()
     def rescale_hidden_weights(self, name: str, weight_scale: float) -> nn.Module:
-        """Return a copy of a network whose hidden weights are ``size`` times as large."""
+        """Return a copy of a network with its hidden weights times ``weight_scale``."""
         network = deepcopy(self.networks[name])
         for weight in self.hidden[name]:
             network.get_parameter(weight).mul_(weight_scale)

@@ -338,7 +338,7 @@ def layer_over_none_times_by_bound(arms: Arms, clock: str = "update") -> pd.Data
 
     Columns: the level in nats and the ratio, each a mean over seeds (of logarithms), and the
     ends of its interval where there are two seeds or more. Below 1 LN is the faster one. The
-    time is the column ``of``: "update" or "cpu_seconds".
+    time is the column ``clock``: "update" or "cpu_seconds".
     """
     bound, levels, logs = "valid_bound", [], []
     for seed in sorted(arms["layer"].keys() & arms["none"].keys()):

@@ -119,7 +119,8 @@ def read_cbt_books(folder: Path) -> dict[str, Book]:
 def make_cbt_questions(folder: Path, sentences_per_passage: int, split_number: int) -> Splits:
     """Make the questions of every split: two books test, two validate, the others train.
 
-    A passage has ``sentences``; ``split_number`` decides which books are in which split.
+    A passage has ``sentences_per_passage``; ``split_number`` decides which books are in which
+    split.
     """
     books = read_cbt_books(folder)
     counts = Counter(word.lower() for book in books.values() for line in book for word in line)
@@ -187,7 +188,7 @@ def candidate_words_by_kind(book: Book, common_words: set[str]) -> dict[str, set
 def _anonymize_question(
     name: str, passage: Book, query: list[str], answer_and_others: Sequence[str]
 ) -> Question:
-    """Return the question whose candidates are ``words``, as entities; the first is right."""
+    """Return the question whose candidates are entities, the answer and the others."""
     order = sort_by_hash({*answer_and_others}, name, 0, sep="\0")
     entity = {word: f"@entity{number}" for number, word in enumerate(order)}
 

@@ -57,7 +57,7 @@ def answer_questions(
 ) -> Answers:
     """Return the answers of a model to questions, ``batch_size`` at once.
 
-    ``mode`` is that of batch statistics in evaluation; None: the running ones.
+    ``statistics_mode`` is that of batch statistics in evaluation; None: the running ones.
     """
     net.eval()
     device, count = net.word.device, len(questions)

@@ -174,7 +174,7 @@ class EntityRenamingBatches(BucketedBatches):
 
 
 def rename_entities(permutations: Tensor, entity_ids: range, words: Tensor) -> Tensor:
-    """Return words (..., N) with new numbers of entities, permuted by ``order`` (..., E)."""
+    """Return words (..., N) with new numbers of entities, by ``permutations`` (..., E)."""
     mask = (words >= entity_ids.start) & (words < entity_ids.stop)
     index = torch.where(mask, words - entity_ids.start, 0)
     return torch.where(mask, entity_ids.start + permutations.gather(-1, index), words)

@@ -349,7 +349,7 @@ def make_recurrent_step(
 ) -> Step:
     """Return a step of h = f(a), a = W_hh h + W_xh x; normalized, it is eq. 4.
 
-    ``scale`` multiplies both matrices; the first ``inputs`` steps have an input.
+    ``weight_scale`` multiplies both matrices; the first ``steps_with_input`` have an input.
     """
     W = weight_scale * normal(seed, 0, UNITS, UNITS) / UNITS**0.5
     U = weight_scale * normal(seed, 1, UNITS, D) / D**0.5

@@ -79,15 +79,15 @@ def judge_differences(
     """Judge paired differences.
 
     Args:
-        values: one per pair.
-        matters: the smallest effect that matters, in the unit of the values.
-        claims: what is claimed of the mean: "less" or "more" than 0, "equal" to it (two
-            one-sided tests), or "not more" than ``matters`` above it.
-        shared: of splits of the same examples, those of the test over those of the training
-            (Nadeau and Bengio, 2003).
+        differences: one per pair.
+        smallest_relevant_effect: the smallest effect that matters, in the same unit.
+        claimed_relation: what is claimed of the mean: "less" or "more" than 0, "equal" to it
+            (two one-sided tests), or "not more" than the smallest relevant effect above it.
+        test_to_train_ratio: of splits of the same examples, those of the test over those of the
+            training (Nadeau and Bengio, 2003).
 
     Raises:
-        ValueError: if a value is not finite, or ``matters`` is not positive.
+        ValueError: if a difference is not finite, or the smallest effect not positive.
     """
     if not np.isfinite(differences).all() or not smallest_relevant_effect > 0:
         raise ValueError(
@@ -176,8 +176,8 @@ def is_mixed(
     """Return True if another setting of the same question says the opposite.
 
     Args:
-        same: settings of the same question, as near to the paper as the headline.
-        rest: the other settings of the claim: they only share its error rate (Holm).
+        same_question: settings of the same question, as near to the paper as the headline.
+        other_settings: the other settings of the claim: they only share its error rate (Holm).
     """
     adjusted = holm_adjusted_p_by_p_value([headline, *same_question, *other_settings])
     opposite = OPPOSITE.get(headline.verdict_without_size)

@@ -149,8 +149,9 @@ def area_until_tenth_of_initial_loss(
     The end lies between two evaluations, where metric and updates are straight in the log loss.
 
     Args:
-        over: "updates": the sum of what each of them does, however many there are; "progress":
-            the area over the logarithm of the least loss so far, for what is a rate.
+        integrate_over: "updates": the sum of what each of them does, however many there are;
+            "progress": the area over the logarithm of the least loss so far, for what is a
+            rate.
     """
     loss = metrics["train_nll"].to_numpy(float)
     progress = np.log(loss[0] / loss) / np.log(1 / A_TENTH)
@@ -329,7 +330,8 @@ def level_all_runs_reach(
 ) -> float:
     """Return a level that all runs reach: near the end of the one that ends highest.
 
-    The end is the mean of the last quarter of a run; ``share`` of its fall stands above it.
+    The end is the mean of the last quarter of a run; ``remaining_share`` of its fall stands
+    above it.
     """
     curves = [metric_values_during_training(frame, metric) for frame in frames]
     end, start = max((curve[-max(1, len(curve) // 4) :].mean(), curve[0]) for curve in curves)
@@ -383,7 +385,7 @@ def mean_times_to_common_levels(
 def mean_updates_to_levels_below(
     frames: Sequence[pd.DataFrame], metric: str, start_level: float
 ) -> list[float]:
-    """Return the same for levels from ``start`` to where the lowest run ends."""
+    """Return the same for levels from ``start_level`` to where the lowest run ends."""
     end = min(
         minimum_of_nonincreasing_trend(drop_best_model_row(frame), metric) for frame in frames
     )

@@ -94,7 +94,7 @@ class PairedRuns:
 
     @cached_property
     def runs_by_block_seed_and_arm(self) -> list[list[list[list[Run]]]]:
-        """The runs by block, seed, arm and value of ``over``.
+        """The runs by block, seed, arm and value of ``averaged_over``.
 
         Raises:
             ValueError: if they differ in anything but arm, seed and rate.

@@ -115,7 +115,7 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
     """Return what is known of one statement: the outcome, details, settings, command.
 
     Args:
-        every: whether settings that ask another question are listed, too.
+        other_questions: whether settings that ask another question are listed, too.
     """
     from lnlab.book.claims_page import (
         describe_setting,

@@ -54,11 +54,11 @@ class Window(NamedTuple):
 def window_from_linear_outputs(
     outputs: Tensor, image_shape: tuple[int, int], filters_per_side: int
 ) -> Window:
-    """Return the windows of ``count`` x ``count`` filters of a decoder's outputs.
+    """Return the windows that a decoder's linear outputs give.
 
-    Zeros give the whole image with a variance of 1.
-
-    ``raw`` (B, 5) are linear maps of h_dec: g_X, g_Y, log of sigma squared, delta and gamma.
+    A window has ``filters_per_side`` x ``filters_per_side`` filters. Zeros give the whole
+    image with a variance of 1. ``outputs`` (B, 5) are linear maps of h_dec: g_X, g_Y, log of
+    sigma squared, delta and gamma.
     """
     height, width = image_shape
     # logarithms keep variance, stride and intensity above 0
@@ -89,7 +89,7 @@ def filterbank(
         F[i, a] = \frac{1}{Z_i} \exp\left(-\frac{(a - \mu^i)^2}{2 \sigma^2}\right)
 
     Middle, stride and variance are g, delta and sigma squared, each (B,); a = 1 to ``pixels``;
-    i begins at ``first``. With 0, the grid is one stride beside its center.
+    i begins at ``first_index``. With 0, the grid is one stride beside its center.
     """
     options = {"device": center.device, "dtype": center.dtype}
     i = torch.arange(num_filters, **options) + first_index
@@ -246,7 +246,7 @@ class DRAW(nn.Module):
     def vertical_and_horizontal_filterbanks(
         self, window: Window, filters_per_side: int
     ) -> tuple[Tensor, Tensor]:
-        """Return F_Y (B, N, height) and F_X (B, N, width) of windows with N = ``count``."""
+        """Return F_Y (B, N, height) and F_X (B, N, width); N is ``filters_per_side``."""
         first = 0 if self.mistake == "grid" else 1
         height, width = self.shape
         grid = window.stride, window.variance, filters_per_side

@@ -90,7 +90,7 @@ def contrastive_loss(
 ) -> Tensor:
     """Return the hinge loss of points (B, H) (Vendrov et al., 2016, eq. 5), summed.
 
-    ``indices`` are those of the images (B,): an image twice in a batch is no false pair.
+    ``image_indices`` are those of the images (B,): an image twice in a batch is no false pair.
     """
     violation = order_violation_matrix(captions, images)
     right = violation.diagonal()

@@ -82,7 +82,7 @@ def split_into_tokenized_sentences(text: str) -> Sentences:
 def load_or_tokenize(
     cache_name: str, text: str, tokenize_text: Callable[[], Sentences]
 ) -> Sentences:
-    """Return the sentences into which ``make`` cuts a text, once on this machine."""
+    """Return the sentences into which ``tokenize_text`` cuts a text, once on this machine."""
     with explain_missing_extra():
         import nltk
 

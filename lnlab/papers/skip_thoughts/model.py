@@ -94,7 +94,7 @@ class SkipThoughts(ModelOfOneVocabulary):
     def nats_per_neighbour_word(
         self, decoder: nn.Module, h: Tensor, word_ids: Tensor, lengths: Tensor
     ) -> Tensor:
-        """Return the nats of all words of neighbours (B, U) of ``counts`` words, in one row."""
+        """Return the nats of all words of neighbours (B, U) of these lengths, in one row."""
         # each word is predicted from the one before it, the first from zeros
         x = F.pad(F.embedding(word_ids[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
         y, _ = self.run_decoder(decoder, x, h)
@@ -182,7 +182,7 @@ def widen_decoder_for_sentence_vector(decoder: Any, **settings: Any) -> GRU:
 def batch_indices_by_length(
     sentences: Sequence[Sequence[int]], max_batch_size: int = 256
 ) -> list[list[int]]:
-    """Return the indices of sentences in batches of one length, of at most ``max_batch``."""
+    """Return the indices of sentences in batches of one length, at most ``max_batch_size``."""
     by_length: dict[int, list[int]] = {}
     for index, sentence in enumerate(sentences):
         by_length.setdefault(len(sentence), []).append(index)

@@ -303,8 +303,8 @@ class Transformer(nn.Module):
 
         The stream then starts as N(0, 1) in each unit, as Xiong et al. (2020), appendix B,
         assume. ``generator`` is asked by the name of a parameter, so that parameters of the
-        same name start alike in every network. If ``scaled``, the last matrix of each of the
-        2 L branches is divided by sqrt(2 L), as in GPT-2 (Radford et al., 2019, 2.3).
+        same name start alike in every network. If ``scaled_branches``, the last matrix of each
+        of the 2 L branches is divided by sqrt(2 L), as in GPT-2 (Radford et al., 2019, 2.3).
         """
         for name, p in self.named_parameters():
             if p.dim() > 1:
