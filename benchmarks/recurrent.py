@@ -26,7 +26,7 @@ from benchmarks._device import SIZES
 from lnlab.figures.style import BLUE, GREY, INK, OTHERS, TEMPLATE, add_footnote, shade_or_tint
 from lnlab.kernels import fuse
 from lnlab.kernels.compilation import call_library, l2_bytes_per_thread, library
-from lnlab.kernels.fused_cells import fused_cell
+from lnlab.kernels.fused_cells import cell_kernel_arguments_or_none
 from lnlab.kernels.recurrent import RecurrentLoop
 from lnlab.nn import Cell
 from lnlab.nn.recurrent import GRU, LSTM, Recurrent
@@ -131,7 +131,7 @@ def floor(cell: nn.Module, x: Tensor, train: bool) -> Callable[[], object]:
 def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], int]:
     """Call the library's function ``name`` on what ``cell`` does to ``x``."""
     assert isinstance(cell, Cell)
-    lib, fused = library(), fused_cell(cell)
+    lib, fused = library(), cell_kernel_arguments_or_none(cell)
     assert lib is not None
     assert fused is not None
     loop = RecurrentLoop(lib, fused.cell_kind, fused.eps, torch.get_num_threads())

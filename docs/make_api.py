@@ -232,7 +232,9 @@ def rules() -> str:
         lines.append(f"| {' | '.join(cells)} |")
     text = (
         "`only` and `skip` of `lnlab.audit` take ids, names and checks. "
-        "`lnlab audit --explain ID` says what a rule means and what to do."
+        "`lnlab audit --explain ID` says what a rule means and what to do. The severity is the "
+        "usual one; that of a finding may be higher, as of LN114 if the output is NaN. "
+        "A finding has the attributes id, rule, severity, where, message, meaning and advice."
     )
     return "\n\n".join(["## The rules of the audit", text, "\n".join(lines)])
 
@@ -257,7 +259,9 @@ def experiments() -> str:
     text = (
         "In the first three, `valid_size=N` holds out the last N training examples, which adds "
         "the columns valid_nll and valid_error. Most experiments measure more than the table "
-        "says: `run.metrics().columns` lists all columns."
+        'says: `run.metrics().columns` lists all columns. In mnist, "layer" and "batch '
+        'hidden" normalize the hidden layers only, and "layer everywhere" and "batch" the '
+        'logits, too; `data="embedded"` has 1,200 training examples.'
     )
     return "\n\n".join(["## The experiments", "\n".join(lines), text])
 

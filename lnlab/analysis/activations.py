@@ -46,7 +46,7 @@ only if it clamps at 0; those inside nn.LSTM and nn.GRU are not seen."""
 _CLAMPS = {torch.clamp, torch.clamp_min, Tensor.clamp, Tensor.clamp_, Tensor.clamp_min}
 
 
-class Activation(NamedTuple):
+class NonlinearityOrNormCall(NamedTuple):
     """One nonlinearity or normalizer in one evaluation."""
 
     name: str  # the module and the function
@@ -81,7 +81,9 @@ class ActivationRecorder(TorchFunctionMode):
         a = same[1] if same else args[0].clone()
         h = func(*args, **kwargs)
         flat = _is_flat_at(func, a, args[1:], kwargs, h) if self.find_where_flat else None
-        self.activations.append(Activation(self._prefix_module_path(f), a, h.clone(), flat))
+        self.activations.append(
+            NonlinearityOrNormCall(self._prefix_module_path(f), a, h.clone(), flat)
+        )
         return h
 
     def _prefix_module_path(self, function_name: str) -> str:
@@ -89,10 +91,12 @@ class ActivationRecorder(TorchFunctionMode):
         return f"{path}: {function_name}" if path else function_name
 
     @contextmanager
-    def record_evaluation(self, *, find_where_flat: bool = False) -> Iterator[list[Activation]]:
+    def record_evaluation(
+        self, *, find_where_flat: bool = False
+    ) -> Iterator[list[NonlinearityOrNormCall]]:
         """Record one evaluation; with ``find_where_flat``, also where each f is flat."""
         self.find_where_flat = find_where_flat
-        self.activations: list[Activation] = []
+        self.activations: list[NonlinearityOrNormCall] = []
         self.called_modules: set[str] = set()
         self._stack: list[str] = []
         self._norm_output: tuple[Tensor, Tensor] | None = None
@@ -114,7 +118,7 @@ class ActivationRecorder(TorchFunctionMode):
             return
         if isinstance(module, NORMALIZERS) and isinstance(output, Tensor):
             with torch._C.DisableTorchFunction():  # the copy is no part of the computation
-                activation = Activation(
+                activation = NonlinearityOrNormCall(
                     self._prefix_module_path(type(module).__name__), output.clone(), None, None
                 )
             self.activations.append(activation)
@@ -145,7 +149,7 @@ def _is_flat_at(
     return (up == f_of_a) & (down == f_of_a)
 
 
-def count_dead_units(activations: list[Activation]) -> dict[str, tuple[int, int]]:
+def count_dead_units(activations: list[NonlinearityOrNormCall]) -> dict[str, tuple[int, int]]:
     """Return, for each f with units flat in all examples, how many, and of how many.
 
     Units are along the last axis, in images (B, H, height, width) along the second.

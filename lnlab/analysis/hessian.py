@@ -35,7 +35,7 @@ class ExtremeEigenvalues(AnalysisResult):
     smallest: float  # often negative: the loss curves down there
     largest_errors: Tensor  # how far from each of ``largest`` an eigenvalue lies at most (K,)
     smallest_error: float
-    vectors: Tensor  # the eigenvectors of ``largest``, of length 1 (K, P)
+    largest_eigenvectors: Tensor  # those of ``largest``, one a row, of length 1 (K, P)
     weight_norm: float  # the length of w
     product_count: int  # how many H v it took
 
@@ -61,11 +61,11 @@ class ExtremeEigenvalues(AnalysisResult):
         }
 
     def to_frame(self) -> Frame:
-        """Return eigenvalue and error, one row each: the largest, descending, the smallest."""
-        rows = zip(self.largest.tolist(), self.largest_errors.tolist(), strict=True)
-        return make_frame(
-            [*rows, (self.smallest, self.smallest_error)], columns=["eigenvalue", "error"]
-        )
+        """Return a row per eigenvalue: which ("largest", "smallest"), eigenvalue and error."""
+        largest = zip(self.largest.tolist(), self.largest_errors.tolist(), strict=True)
+        rows = [*(("largest", *row) for row in largest)]
+        rows.append(("smallest", self.smallest, self.smallest_error))
+        return make_frame(rows, columns=["which", "eigenvalue", "error"])
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def extreme_eigenvalues(
         smallest=float(values[0]),
         largest_errors=errors[-count:].flip(0),
         smallest_error=float(errors[0]),
-        vectors=vectors[:, -count:].flip(1).T.to(w) @ space.basis[: len(values)],
+        largest_eigenvectors=vectors[:, -count:].flip(1).T.to(w) @ space.basis[: len(values)],
         weight_norm=float(vector_norm(w)),
         product_count=len(values),
     )

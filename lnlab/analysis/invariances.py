@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from lnlab.analysis.activations import Activation, count_dead_units
+from lnlab.analysis.activations import NonlinearityOrNormCall, count_dead_units
 from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square
 from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
@@ -471,7 +471,7 @@ class InvarianceTester:
             T.formula,
             mode,
             grade=Grade.NOT_JUDGED if hidden else outputs,
-            inside_grade=inside if self.base.activations else Grade.NOT_JUDGED,
+            inside_grade=inside if self.base.nonlinearity_and_norm_calls else Grade.NOT_JUDGED,
             defect=usual.output_defect,
             knee_delta=self._find_knee(change, points)
             if outputs is Grade.APPROXIMATE
@@ -497,7 +497,7 @@ class InvarianceTester:
         outputs = relative_max_change(changed.y, base.y)
         inside = self._largest_defect_inside(changed, base)
         hidden = not inside <= self.exact and self._is_hidden_by_flat_unit(
-            changed.activations, base.activations
+            changed.nonlinearity_and_norm_calls, base.nonlinearity_and_norm_calls
         )
         return DefectsAtDelta(delta, outputs, inside, hidden)
 
@@ -510,15 +510,19 @@ class InvarianceTester:
     ) -> float:
         """Return the largest defect of an activation; infinite if there are others now."""
         before = before or self.base
-        if len(now.activations) != len(before.activations):
+        if len(now.nonlinearity_and_norm_calls) != len(before.nonlinearity_and_norm_calls):
             return math.inf
         defects = (
             relative_max_change(new.a, old.a) if new.a.shape == old.a.shape else math.inf
-            for new, old in zip(now.activations, before.activations, strict=True)
+            for new, old in zip(
+                now.nonlinearity_and_norm_calls, before.nonlinearity_and_norm_calls, strict=True
+            )
         )
         return max(defects, key=_nan_as_infinity, default=0.0)
 
-    def _is_hidden_by_flat_unit(self, now: list[Activation], before: list[Activation]) -> bool:
+    def _is_hidden_by_flat_unit(
+        self, now: list[NonlinearityOrNormCall], before: list[NonlinearityOrNormCall]
+    ) -> bool:
         """Return True if the last one that changed goes into an f which is flat."""
         for new, old in reversed(list(zip(now, before, strict=False))):
             if new.a.shape != old.a.shape:
@@ -548,7 +552,9 @@ class InvarianceTester:
 
 
 def _first_example_only(observation: Observation) -> Observation:
-    activations = [s._replace(a=s.a[:1], h=None) for s in observation.activations]
+    activations = [
+        s._replace(a=s.a[:1], h=None) for s in observation.nonlinearity_and_norm_calls
+    ]
     return observation._replace(y=observation.y[:1], activations=activations)
 
 
@@ -592,7 +598,8 @@ def check_invariances(
         model: called as ``model(x)``.
         x: its input, examples along the first axis.
         weights: the names of the parameters to transform; None takes every matrix and kernel
-            that does not belong to a normalizer or an embedding.
+            that does not belong to a normalizer or an embedding. Units are along the first
+            axis, as in nn.Linear: store the matrix of your own layer so, too.
         columns: the numbers of the transformations; None takes all. Of the weights: 1, weight
             matrix re-scaling, W → δW; 2, weight matrix re-centering, W → W + 1γᵀ; 3, weight
             vector re-scaling, w₁ → δw₁; 10, shift of a unit's weights, wᵢ → wᵢ + cᵢ1. Of the
@@ -640,7 +647,9 @@ def check_invariances(
         except ValueError as error:
             not_tried[mode] = str(error)
             continue
-        dead = dead or count_dead_units(module.run(find_where_flat=True).activations)
+        dead = dead or count_dead_units(
+            module.run(find_where_flat=True).nonlinearity_and_norm_calls
+        )
         precision = tester.base.y.dtype
         plainer = _testers_without_eps_or_bias(tester) if mode != "running" else {}
         changes = _list_changes_and_note_untried(tester, columns, not_tried)

@@ -20,7 +20,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 from torch.utils.hooks import RemovableHandle
 
-from lnlab.analysis.activations import NORMALIZERS, Activation, ActivationRecorder
+from lnlab.analysis.activations import NORMALIZERS, ActivationRecorder, NonlinearityOrNormCall
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.nn import (
     BatchLayerNorm,
@@ -312,7 +312,7 @@ class Observation(NamedTuple):
     """The output of one evaluation, its activations, and the names of called modules."""
 
     y: Tensor
-    activations: list[Activation]
+    nonlinearity_and_norm_calls: list[NonlinearityOrNormCall]
     called_modules: set[str]
 
 

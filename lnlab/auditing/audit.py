@@ -74,6 +74,8 @@ class Audit(AnalysisResult):
     def with_severity(self, severity: Severity | str) -> list[Finding]:
         """Return a list of the findings of one severity: "fault", "risk" or "fact".
 
+        A finding has the attributes id, rule, severity, where, message, meaning and advice.
+
         Raises:
             ValueError: if there is no such severity.
         """

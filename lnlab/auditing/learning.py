@@ -368,7 +368,7 @@ def check_activations(subject: AuditSubject) -> Findings:
         where = [row["where"] for row in alike]
         yield make_finding("examples-alike", where, severity, limit=f"{ALIKE:g}")
     saturated = []
-    for activation in subject.outputs_and_activations().activations:
+    for activation in subject.outputs_and_activations().nonlinearity_and_norm_calls:
         f = activation.name.rpartition(": ")[2]
         if f in FLAT and activation.h is not None:
             share = float((activation.a.abs() > FLAT[f]).double().mean())

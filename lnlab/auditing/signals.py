@@ -543,7 +543,7 @@ def _unrepeatable_evaluation_finding(subject: AuditSubject) -> Finding | None:
 
     def evaluate(seed: int) -> Tensor:
         torch.manual_seed(seed)
-        return subject.output_as_tensor(module(subject.x.clone()))
+        return subject.concatenate_scaled_outputs(module(subject.x.clone()))
 
     with torch.no_grad(), restored_random_state():
         first, other = evaluate(0), evaluate(1)
@@ -659,7 +659,7 @@ def _is_restored_by_state_dict(subject: AuditSubject, trained: nn.Module) -> boo
     outputs = []
     for module in (trained, restored):
         with torch.no_grad(), restored_random_state(0):
-            outputs.append(subject.output_as_tensor(module.eval()(subject.x.clone())))
+            outputs.append(subject.concatenate_scaled_outputs(module.eval()(subject.x.clone())))
     return torch.equal(*outputs)
 
 

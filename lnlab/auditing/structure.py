@@ -11,7 +11,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from lnlab.analysis.activations import Activation, count_dead_units, is_known_norm
+from lnlab.analysis.activations import NonlinearityOrNormCall, count_dead_units, is_known_norm
 from lnlab.analysis.magnitudes import max_abs, relative_max_change
 from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
@@ -292,7 +292,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
         noisy = deepcopy_module(subject.original, share=True)
         turn_dropout_off(noisy)
         noisy = ModuleCopy(
-            noisy, subject.x, bn_stats="batch", select_output=subject.output_as_tensor
+            noisy, subject.x, bn_stats="batch", select_output=subject.concatenate_scaled_outputs
         )
         effects_of_noise = ParameterEffectTest(subject, noisy, states)
         names = effects_of_noise.parameters_without_effect({n: masks[n] for n in names})
@@ -583,7 +583,9 @@ by a third or more, one time in three."""
 def check_dead_units(subject: AuditSubject) -> Findings:
     """Find units in front of an f that is flat in all examples of the input."""
     activations = [
-        a for a in subject.outputs_and_activations().activations if a.is_flat is not None
+        a
+        for a in subject.outputs_and_activations().nonlinearity_and_norm_calls
+        if a.is_flat is not None
     ]
     if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
@@ -605,7 +607,7 @@ def check_dead_units(subject: AuditSubject) -> Findings:
     yield make_finding("units-dead", where, severity, dead=n, units=units, least=least)
 
 
-def _count_values_per_unit(activation: Activation) -> int:
+def _count_values_per_unit(activation: NonlinearityOrNormCall) -> int:
     """Return the number of values of one unit that were seen."""
     flat = activation.is_flat
     assert flat is not None

@@ -599,7 +599,7 @@ class AuditSubject:
         apart = (v - normal(7, i, v.numel()).view_as(v).to(v) for i, v in enumerate(values))
         return torch.stack([d.square().mean() / 2 for d in apart]).mean()
 
-    def output_as_tensor(self, output: Any) -> Tensor:
+    def concatenate_scaled_outputs(self, output: Any) -> Tensor:
         """Return the outputs as one tensor; of several, each divided by its largest."""
         values = list_floating_tensors(output)
         if len(values) == 1 and values[0].dim():
@@ -618,7 +618,7 @@ class AuditSubject:
             self.x,
             dtype=dtype,
             bn_stats=bn_stats,
-            select_output=self.output_as_tensor,
+            select_output=self.concatenate_scaled_outputs,
         )
 
     def shared_copy(self, bn_stats: str | None = None) -> ModuleCopy:
@@ -632,7 +632,10 @@ class AuditSubject:
             try:
                 module = change(self.module)
                 copy = ModuleCopy(
-                    module, self.x, dtype=torch.float64, select_output=self.output_as_tensor
+                    module,
+                    self.x,
+                    dtype=torch.float64,
+                    select_output=self.concatenate_scaled_outputs,
                 )
                 trace = CallTrace(copy.module).run(copy, copy.x)
             except Exception as error:  # a user's module may raise anything

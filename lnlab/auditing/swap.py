@@ -421,7 +421,10 @@ def _output_change(before: AuditSubject, new: nn.Module, x: Any) -> float:
         after = AuditSubject(new, Call.from_inputs(x))
     except ValueError as error:
         raise CannotSwap(f"with the new parts, {error}") from error
-    y, z = before.output_as_tensor(before.output), after.output_as_tensor(after.output)
+    y, z = (
+        before.concatenate_scaled_outputs(before.output),
+        after.concatenate_scaled_outputs(after.output),
+    )
     if y.shape != z.shape:
         raise CannotSwap(f"the output is {tuple(z.shape)} and was {tuple(y.shape)}.")
     return relative_max_change(z, y)

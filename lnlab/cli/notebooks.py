@@ -111,7 +111,7 @@ def run_and_publish(
     out.mkdir(parents=True, exist_ok=True)
     longest = None if values.get("budget") == "paper" else TIMEOUT
     handlers = {
-        one: signal.signal(one, exit_on_signal) for one in (signal.SIGINT, signal.SIGTERM)
+        one: signal.signal(one, force_exit_on_signal) for one in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         outcomes = run_with_progress_bar(wanted, out, jobs or cpu_count(), timeout or longest)
@@ -166,7 +166,7 @@ def parse_parameter(name: str, text: str, default: Any = None) -> Any:
     return text if isinstance(default, str) else book.parse_literal_or_text(text)
 
 
-def exit_on_signal(signal_number: int, _: object) -> NoReturn:
+def force_exit_on_signal(signal_number: int, _: object) -> NoReturn:
     """End now: the notebooks that are done stay, those that are running leave nothing."""
     click.echo("stopped", err=True)
     # the threads wait for cells and cannot be told to stop; the kernels end when we are gone

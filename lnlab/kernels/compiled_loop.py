@@ -10,9 +10,9 @@ from torch import Tensor
 
 from lnlab.kernels.compilation import KernelLibrary, call_library, library
 from lnlab.kernels.fused_cells import (
+    CellKernelArguments,
     CellKind,
-    FusedCell,
-    fused_cell,
+    cell_kernel_arguments_or_none,
     is_exactly,
     refuse_second_derivative,
 )
@@ -178,8 +178,8 @@ def require_bias(layer: Linear) -> Tensor:
     return layer.b_inside
 
 
-def fused_form(cell: LSTMCell) -> FusedCell:
+def require_cell_kernel_arguments(cell: LSTMCell) -> CellKernelArguments:
     """Return the fast form of a cell that has one."""
-    found = fused_cell(cell)
+    found = cell_kernel_arguments_or_none(cell)
     assert found is not None
     return found

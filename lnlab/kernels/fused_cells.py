@@ -46,7 +46,7 @@ class CellKind(IntEnum):
     BATCH_LSTM = 8  # eq. 20 to 22 with batch norm: lnlab.kernels.recurrent
 
 
-class FusedCell(NamedTuple):
+class CellKernelArguments(NamedTuple):
     """The kind of a cell, and what its loop needs besides ``W_x`` and ``W_h``."""
 
     cell_kind: CellKind
@@ -59,16 +59,16 @@ class FusedCell(NamedTuple):
         return CellKind.PLAIN_LSTM <= self.cell_kind <= CellKind.PLAIN_GRU_KEEPS
 
 
-def fused_cell(cell: Cell) -> FusedCell | None:
+def cell_kernel_arguments_or_none(cell: Cell) -> CellKernelArguments | None:
     """Return the fast form of ``cell``; None if it has none, or hooks."""
     if has_hooks(cell):
         return None
     if is_exactly(cell, LSTMCell):
         cell_kind = _lstm_cell_kind(cell)
-        return None if cell_kind is None else fused_lstm(cell, cell_kind)
+        return None if cell_kind is None else lstm_kernel_arguments(cell, cell_kind)
     if is_exactly(cell, GRUCell):
-        return _fused_gru(cell)
-    return _fused_rnn(cell) if is_exactly(cell, RNNCell) else None
+        return _gru_kernel_arguments(cell)
+    return _rnn_kernel_arguments(cell) if is_exactly(cell, RNNCell) else None
 
 
 def is_exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
@@ -128,7 +128,7 @@ def _lstm_cell_kind(cell: LSTMCell) -> CellKind | None:
     return CellKind.LSTM if all(map(is_plain_layer_norm, gates)) else None
 
 
-def fused_lstm(cell: LSTMCell, cell_kind: CellKind) -> FusedCell:
+def lstm_kernel_arguments(cell: LSTMCell, cell_kind: CellKind) -> CellKernelArguments:
     """Return what the loop of ``cell_kind`` needs for eq. 20-22 or 29-31 of ``cell``."""
     W, norms = cell.W_h, [cell.norm_h] if cell.norm_x is None else [cell.norm_h, cell.norm_x]
     # LN_1(...) + b_1 + LN_2(...) + b_2 + b: three biases of one sum are one
@@ -139,10 +139,10 @@ def fused_lstm(cell: LSTMCell, cell_kind: CellKind) -> FusedCell:
         [*gains, b, gain_or_ones(cell.norm_c, W), bias_or_zeros(cell.norm_c, W)]
     )
     eps = (cell.norm_h.eps, norms[-1].eps, cell.norm_c.eps, 0.0)
-    return FusedCell(cell_kind, eps, parameters)
+    return CellKernelArguments(cell_kind, eps, parameters)
 
 
-def _fused_gru(cell: GRUCell) -> FusedCell | None:
+def _gru_kernel_arguments(cell: GRUCell) -> CellKernelArguments | None:
     W, (h, x, U, candidate) = cell.W_h, (cell.norm_h, cell.norm_x, cell.norm_U, cell.norm_W)
     keeps = cell.update_gate is UpdateGateConvention.KEEPS
     b_x = torch.cat([bias_or_zeros(h, W) + bias_or_zeros(x, W), bias_or_zeros(candidate, W)])
@@ -157,10 +157,10 @@ def _fused_gru(cell: GRUCell) -> FusedCell | None:
         return None
     gains = [gain_or_ones(norm, W) for norm in (h, U, x, candidate)]
     eps = (h.eps, x.eps, U.eps, candidate.eps)
-    return FusedCell(cell_kind, eps, torch.cat([*gains, b_x, b_U]))
+    return CellKernelArguments(cell_kind, eps, torch.cat([*gains, b_x, b_U]))
 
 
-def _fused_rnn(cell: RNNCell) -> FusedCell | None:
+def _rnn_kernel_arguments(cell: RNNCell) -> CellKernelArguments | None:
     norm, W = cell.norm_h, cell.W_h
     if (
         cell.norm_scope is not ProductNormScope.JOINT
@@ -170,7 +170,7 @@ def _fused_rnn(cell: RNNCell) -> FusedCell | None:
     ):
         return None
     b = bias_or_zeros(norm, W) if cell.b is None else bias_or_zeros(norm, W) + cell.b
-    return FusedCell(
+    return CellKernelArguments(
         CellKind.RNN, (norm.eps, 0.0, 0.0, 0.0), torch.cat([gain_or_ones(norm, W), b])
     )
 

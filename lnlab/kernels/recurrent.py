@@ -20,11 +20,11 @@ from lnlab.kernels.compiled_loop import (
 )
 from lnlab.kernels.fused_cells import (
     CellKind,
-    fused_cell,
-    fused_lstm,
+    cell_kernel_arguments_or_none,
     has_hooks,
     has_inner_bias,
     is_exactly,
+    lstm_kernel_arguments,
 )
 from lnlab.kernels.normalizers import FusedBatchNorm
 from lnlab.nn import (
@@ -62,7 +62,7 @@ def unroll(
     to less than 3.4e38: beyond a norm of 1.8e19 they come out as their ``b``.
     """
     given = cell, x, state, lengths, reverse, dropout_mask
-    fused = fused_cell(cell)
+    fused = cell_kernel_arguments_or_none(cell)
     over_examples = fused is None and is_fusible_batch_norm_lstm(cell)
     if (fused is None and not over_examples) or x.numel() == 0:
         return reference.unroll(*given)
@@ -84,7 +84,7 @@ def unroll(
         lengths = None if lengths is None else lengths.to(x.device)
         return unroll_triton(cell, fused, x, state, lengths, reverse)
     moments = StepMoments(cell, x, lengths) if over_examples else None
-    fused = fused or fused_lstm(cell, CellKind.BATCH_LSTM)  # pyright: ignore[reportArgumentType]
+    fused = fused or lstm_kernel_arguments(cell, CellKind.BATCH_LSTM)  # pyright: ignore[reportArgumentType]
     products = len(x) * x.shape[1] * len(cell.W_h) * (cell.input_size + cell.hidden_size)
     # a second thread changes no byte, and for little work costs more than it saves
     threads = torch.get_num_threads() if products > 2_000_000 else 1
@@ -103,7 +103,7 @@ def unroll(
 
 def is_fusible(cell: Cell) -> bool:
     """Return True if ``cell`` has a fast form; else the reference loop computes it."""
-    return fused_cell(cell) is not None or is_fusible_batch_norm_lstm(cell)
+    return cell_kernel_arguments_or_none(cell) is not None or is_fusible_batch_norm_lstm(cell)
 
 
 @dataclass

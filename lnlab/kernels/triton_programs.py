@@ -23,7 +23,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
-from lnlab.kernels.fused_cells import CellKind, FusedCell, refuse_second_derivative
+from lnlab.kernels.fused_cells import CellKernelArguments, CellKind, refuse_second_derivative
 from lnlab.nn import Cell, State
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import reverse_sequences
@@ -32,7 +32,12 @@ GRUS = CellKind.GRU_WRITES, CellKind.GRU_KEEPS
 
 
 def unroll_triton(
-    cell: Cell, fused: FusedCell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
+    cell: Cell,
+    fused: CellKernelArguments,
+    x: Tensor,
+    state: State,
+    lengths: Tensor | None,
+    reverse: bool,
 ) -> tuple[Tensor, State]:
     """Return every h (T, B, H), 0 at padding, and the last state."""
     if lengths is not None:
@@ -47,7 +52,7 @@ def unroll_triton(
 
 
 def input_terms_and_parameters(
-    cell: Cell, fused: FusedCell, x: Tensor
+    cell: Cell, fused: CellKernelArguments, x: Tensor
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the terms of x in all steps (T, B, G H), and a step's gains and biases.
 
@@ -78,7 +83,12 @@ class TritonRecurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, fused: FusedCell, lengths: Tensor | None, states: int, keep: bool, *inputs
+        ctx: Any,
+        fused: CellKernelArguments,
+        lengths: Tensor | None,
+        states: int,
+        keep: bool,
+        *inputs,
     ):
         A, W_h, *others = (a.detach().contiguous() for a in inputs)
         with torch.autocast(A.device.type, enabled=False):
@@ -102,7 +112,7 @@ class SequencePass:
 
     def __init__(
         self,
-        fused: FusedCell,
+        fused: CellKernelArguments,
         lengths: Tensor | None,
         A: Tensor,
         W_h: Tensor,
@@ -129,14 +139,16 @@ class SequencePass:
         W = self.W_h.t()
         for t, h in enumerate([self.first[0], *y.unbind(0)[:-1]]):
             torch.mm(h, W, out=P[t])
-            self.launch(program, *arguments, self.lengths, t, len(h), *eps)
+            self.launch_step(program, *arguments, self.lengths, t, len(h), *eps)
         return (y, *last)
 
-    def launch(self, program: Any, *arguments: Any) -> None:
-        """Launch one program for each example."""
+    def launch_step(self, step_program: Any, *arguments: Any) -> None:
+        """Launch the program of one time step, once for each example."""
         B, H = self.first[0].shape
         flag = {"KEEPS": self.cell_kind is CellKind.GRU_KEEPS} if self.cell_kind in GRUS else {}
-        program[(B,)](*arguments, RAGGED=self.lengths is not None, **flag, **launch_settings(H))
+        step_program[(B,)](
+            *arguments, RAGGED=self.lengths is not None, **flag, **launch_settings(H)
+        )
 
     def backward(self, y: Tensor, dy: Tensor, dlast: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Return the gradients of A (T, B, n), W_h, ``rest`` and ``first``."""
@@ -157,7 +169,7 @@ class SequencePass:
             given = A, P, C, stats, dy, *dstate, self.first[1]
             program, arguments = lstm_step_backward, (*given, dA, dP, dN, *rest)
         for t in reversed(range(len(A))):
-            self.launch(program, *arguments, self.lengths, t, A.shape[1])
+            self.launch_step(program, *arguments, self.lengths, t, A.shape[1])
             dstate[0].addmm_(dP[t], self.W_h)
         # the gradients of the weights: one operation each over all steps
         dW = dP[0].t() @ self.first[0]

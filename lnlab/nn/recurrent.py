@@ -334,6 +334,7 @@ class LSTM(Recurrent):
     """A layer of LSTMs: Ba et al. (2016), eq. 20-22.
 
     As torch.nn.LSTM, packed sequences included; no proj_size. ``lnlab.fuse`` makes it faster.
+    Of a packed sequence, h and c are those of the last real step of each example.
     ``outputs, (h, c) = net(x, (h_0, c_0))``: shapes as in :class:`RNN`, that of c as that of h.
 
     Args:

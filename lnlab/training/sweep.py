@@ -106,7 +106,7 @@ def _train_to_end(
 ) -> tuple[int, SweepOutcome | None]:
     """Train one experiment to its end; None if another process is at it."""
     if os.getppid() == parent:  # the workers of a cluster have another
-        _exit_with_parent(parent)
+        _force_exit_with_parent(parent)
     try:
         updates = sum(1 for _ in train_steps(experiment, **settings))
     except RunLockedError:
@@ -118,7 +118,7 @@ def _train_to_end(
 
 
 @cache
-def _exit_with_parent(parent: int) -> None:
+def _force_exit_with_parent(parent: int) -> None:
     """End this process when its parent has ended: joblib's would wait for work for minutes."""
 
     def poll_parent() -> None:

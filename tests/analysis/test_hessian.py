@@ -42,7 +42,7 @@ def test_extreme_eigenvalues_are_those_of_the_dense_hessian(bn_stats):
     found = extreme_eigenvalues(objective, count=3, tolerance=1e-9)
     torch.testing.assert_close(found.largest, values[-3:].flip(0), rtol=0, atol=1e-8)
     assert found.smallest == pytest.approx(float(values[0]), abs=1e-8)
-    overlap = (found.vectors @ vectors[:, -3:].flip(1)).abs()
+    overlap = (found.largest_eigenvectors @ vectors[:, -3:].flip(1)).abs()
     # an error of 1e-9 in the residual turns vectors by that, divided by their gap
     torch.testing.assert_close(overlap, torch.eye(3), rtol=0, atol=1e-6)
     assert found.to_frame()["eigenvalue"].tolist() == [*found.largest, found.smallest]
@@ -54,7 +54,9 @@ def test_errors_are_residuals_which_bound_how_far_the_nearest_eigenvalue_is():
     for steps in (2, 4, 8, 12):
         found = extreme_eigenvalues(objective, count=2, steps=steps, tolerance=0.0)
         assert found.product_count == steps
-        residuals = (found.vectors @ H - found.largest[:, None] * found.vectors).norm(dim=1)
+        residuals = (
+            found.largest_eigenvectors @ H - found.largest[:, None] * found.largest_eigenvectors
+        ).norm(dim=1)
         torch.testing.assert_close(found.largest_errors, residuals, rtol=1e-6, atol=1e-12)
         nearest = (torch.linalg.eigvalsh(H) - found.smallest).abs().min()
         assert nearest <= found.smallest_error + 1e-12
@@ -65,7 +67,9 @@ def test_the_whole_space_gives_the_whole_spectrum(curves):
     objective = quadratic(curves.double())  # one that is exhausted at once goes on
     found = extreme_eigenvalues(objective, count=len(curves), tolerance=0.0)
     torch.testing.assert_close(found.largest, curves.double(), rtol=0, atol=1e-12)  # rounding
-    torch.testing.assert_close(found.vectors @ found.vectors.T, torch.eye(len(curves)))
+    torch.testing.assert_close(
+        found.largest_eigenvectors @ found.largest_eigenvectors.T, torch.eye(len(curves))
+    )
 
 
 def test_trace_and_spectrum_integrate_what_the_eigenvalues_do():

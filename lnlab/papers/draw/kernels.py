@@ -12,12 +12,12 @@ from lnlab.kernels.compilation import KernelLibrary, ctypes_fields
 from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     DifferentiableAndOthers,
-    fused_form,
     is_plain_linear_with_bias,
     library_for,
     require_bias,
+    require_cell_kernel_arguments,
 )
-from lnlab.kernels.fused_cells import fused_cell, has_hooks, is_exactly
+from lnlab.kernels.fused_cells import cell_kernel_arguments_or_none, has_hooks, is_exactly
 from lnlab.nn import Linear
 from lnlab.papers.draw.model import (
     DRAW,
@@ -139,7 +139,10 @@ class FusedDRAW(DRAW):
             or not all(map(is_plain_linear_with_bias, self._linear_layers))
         ):
             return None
-        encoder, decoder = fused_cell(self.encoder), fused_cell(self.decoder)
+        encoder, decoder = (
+            cell_kernel_arguments_or_none(self.encoder),
+            cell_kernel_arguments_or_none(self.decoder),
+        )
         if encoder is None or decoder is None or encoder.cell_kind != decoder.cell_kind:
             return None
         if len({(p.dtype, p.device) for p in self.parameters()}) > 1:
@@ -155,7 +158,12 @@ class FusedDRAW(DRAW):
         of_cells = [
             tensor
             for cell in (self.encoder, self.decoder)
-            for tensor in (cell.W_x, cell.W_h, fused_form(cell).parameters, *cell.first)
+            for tensor in (
+                cell.W_x,
+                cell.W_h,
+                require_cell_kernel_arguments(cell).parameters,
+                *cell.first,
+            )
         ]
         of_maps = [
             tensor for layer in self._linear_layers for tensor in (layer.W, require_bias(layer))

@@ -13,12 +13,17 @@ from lnlab.kernels.compiled_loop import (
     CompiledLoop,
     DifferentiableAndOthers,
     Tensors,
-    fused_form,
     is_plain_linear_with_bias,
     library_for,
     require_bias,
+    require_cell_kernel_arguments,
 )
-from lnlab.kernels.fused_cells import CellKind, fused_cell, has_hooks, is_exactly
+from lnlab.kernels.fused_cells import (
+    CellKind,
+    cell_kernel_arguments_or_none,
+    has_hooks,
+    is_exactly,
+)
 from lnlab.papers.handwriting.model import HandwritingNet, WindowSequence, WriterState
 from lnlab.papers.models import fused_copy_with_compiled_loop
 
@@ -127,7 +132,7 @@ class FusedHandwriting(HandwritingNet):
             return None
         if has_hooks(self.move) or not is_plain_linear_with_bias(self.move):
             return None
-        cell = fused_cell(self.lstms[0].cells[0])
+        cell = cell_kernel_arguments_or_none(self.lstms[0].cells[0])
         if cell is None or cell.cell_kind not in CELLS:
             return None
         if len({(a.dtype, a.device) for a in self.loop_parameters()}) > 1:
@@ -144,7 +149,7 @@ class FusedHandwriting(HandwritingNet):
         return [
             cell.W_x,
             cell.W_h,
-            fused_form(cell).parameters,
+            require_cell_kernel_arguments(cell).parameters,
             self.move.W,
             require_bias(self.move),
         ]

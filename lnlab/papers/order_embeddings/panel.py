@@ -63,7 +63,7 @@ class OrderPanelSettings:
     net: str | None = None  # by name; None: the first
 
 
-class SceneObject(NamedTuple):
+class PictureObject(NamedTuple):
     """An object in a picture."""
 
     name: str  # what such objects are called
@@ -86,7 +86,7 @@ class CaptionSearchResult(NamedTuple):
     violation_per_test_picture: np.ndarray  # of the order (P,)
     truth_per_test_picture: np.ndarray | None  # whether it is true (P,); None: unknown
     nearest_pictures: list[int]  # indices of the pictures of least violation
-    objects_per_nearest_picture: list[list[SceneObject]]
+    objects_per_nearest_picture: list[list[PictureObject]]
     more_general: list[CaptionNeighbour]  # captions that say less
     more_specific: list[CaptionNeighbour]  # and more
     unknown_words: list[str]  # its words that the vocabulary does not have
@@ -120,7 +120,7 @@ class CaptionSearch:
         captions = tuple(captions)
         return evaluate.embed_captions(self.models[net], captions, self.dataset.vocabulary)
 
-    def objects_in_picture(self, picture: int) -> list[SceneObject]:
+    def objects_in_picture(self, picture: int) -> list[PictureObject]:
         """Return the objects in a test picture."""
         if not self.dataset.test.boxes:
             return []
@@ -129,7 +129,7 @@ class CaptionSearch:
         for kind, box in zip(boxes.categories, edges, strict=True):
             name = self.dataset.categories[kind]
             color_name, shape = name.split() if self.of_scenes else ("", "")
-            objects.append(SceneObject(name, shape, color_name, tuple(box)))
+            objects.append(PictureObject(name, shape, color_name, tuple(box)))
         return objects
 
     def find_nearest(self, settings: OrderPanelSettings) -> CaptionSearchResult:
@@ -360,21 +360,21 @@ def violation_and_object_labels(result: CaptionSearchResult) -> dict[str, Any]:
         if result.truth_per_test_picture is not None:
             truth = " true" if result.truth_per_test_picture[picture] else " not true"
         texts.append(f"{result.violation_per_test_picture[picture]:.3f}{truth}")
-        for scene_object in sorted(
+        for picture_object in sorted(
             result.objects_per_nearest_picture[slot], key=box_area, reverse=True
         )[:NAMED]:
-            if not scene_object.shape:
-                left, top, right, bottom = scene_object.left_top_right_bottom
+            if not picture_object.shape:
+                left, top, right, bottom = picture_object.left_top_right_bottom
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])
                 places.append(picture_top_left(slot) + middle)
-                texts.append(escape(scene_object.name))
+                texts.append(escape(picture_object.name))
     x, y = np.array(places).reshape(-1, 2).T
     return {"x": x, "y": y, "text": texts}
 
 
-def box_area(scene_object: SceneObject) -> float:
+def box_area(picture_object: PictureObject) -> float:
     """Return the part of a picture that the box of an object takes."""
-    left, top, right, bottom = scene_object.left_top_right_bottom
+    left, top, right, bottom = picture_object.left_top_right_bottom
     return (right - left) * (bottom - top)
 
 
@@ -394,10 +394,10 @@ FRAME = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], float)
 """The corners of a picture's frame: x to the right, y down, in units of its sides."""
 
 
-def object_outline(scene_object: SceneObject) -> np.ndarray:
+def object_outline(picture_object: PictureObject) -> np.ndarray:
     """Return the outline of an object in its picture (K, 2), closed."""
-    left, top, right, bottom = scene_object.left_top_right_bottom
-    unit = OUTLINES.get(scene_object.shape, FRAME)
+    left, top, right, bottom = picture_object.left_top_right_bottom
+    unit = OUTLINES.get(picture_object.shape, FRAME)
     return np.array([left, top]) + unit * np.array([right - left, bottom - top])
 
 

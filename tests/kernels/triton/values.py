@@ -27,7 +27,10 @@ def single():
 
 
 def ours(cell, x, state, lengths=None, reverse=False):
-    form, lengths = fused_cells.fused_cell(cell), check_inputs(cell, x, state, lengths)
+    form, lengths = (
+        fused_cells.cell_kernel_arguments_or_none(cell),
+        check_inputs(cell, x, state, lengths),
+    )
     assert form is not None
     return unroll_triton(cell, form, x, state, lengths, reverse)
 
