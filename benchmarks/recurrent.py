@@ -136,7 +136,7 @@ def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], i
     assert fused is not None
     loop = RecurrentLoop(lib, fused.cell_kind, fused.eps, torch.get_num_threads())
     state = x.new_zeros(cell.states, x.shape[1], cell.hidden_size)
-    inputs = [a.detach() for a in (x, cell.W_x, cell.W_h, fused.parameters, *state)]
+    inputs = [a.detach() for a in (x, cell.W_x, cell.W_h, fused.gains_and_biases, *state)]
     grads = {"dW_h": torch.empty(1)} if train else {}
     problem = loop.problem(inputs, grads)
     # the tensors live as long as the pointers to them

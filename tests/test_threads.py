@@ -10,7 +10,7 @@ from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessia
 from lnlab.analysis.invariances import check_invariances
 from lnlab.analysis.landscape import loss_landscape
 from lnlab.analysis.objective import Objective
-from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
+from lnlab.analysis.smoothness import gradient_smoothness, log_spaced_step_sizes
 from lnlab.training import Batches
 from lnlab.training.trainer import evaluate, fit
 
@@ -47,7 +47,9 @@ def losses(output, y):
 def fitted(net):
     sgd = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in fit(net, Batches(X, Y, 4, seeds=[0]), losses, sgd, 1):
-        assert torch.get_num_threads() == 2, "between two step_sizes it is the user's turn"
+        assert torch.get_num_threads() == 2, (
+            "between two log_spaced_step_sizes it is the user's turn"
+        )
 
 
 WORK = {
@@ -56,7 +58,9 @@ WORK = {
     "eigenvalues": lambda net: extreme_eigenvalues(objective(net), steps=3),
     "trace": lambda net: hessian_trace(objective(net), draws=2),
     "density": lambda net: hessian_spectrum(objective(net), draws=1, steps=3),
-    "smoothness": lambda net: gradient_smoothness(objective(net), eta=step_sizes(0.1)),
+    "smoothness": lambda net: gradient_smoothness(
+        objective(net), eta=log_spaced_step_sizes(0.1)
+    ),
     "certificate": lambda net: check_invariances(net, X),
     "audit": lambda net: auditing.audit(net, X, only=["normalizers"]),
     "training": fitted,

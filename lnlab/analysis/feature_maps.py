@@ -24,14 +24,17 @@ EXAMPLES = 250
 """The number of examples in memory at a time."""
 
 
+ValuePerUnitAndPosition = Tensor  # over the examples (H, height, width)
+
+
 @dataclass(frozen=True)
 class PositionStatistics(AnalysisResult):
     """Statistics of H units at each position, over the examples; each (H, height, width)."""
 
     # the fraction of examples in which the normalized pre-activation is above 0
-    active_fraction: Tensor
-    pre_activation_mean: Tensor  # of ``a``, before anything normalizes it
-    pre_activation_std: Tensor  # of the same, 1/B
+    active_fraction: ValuePerUnitAndPosition
+    pre_activation_mean: ValuePerUnitAndPosition  # of ``a``, before anything normalizes it
+    pre_activation_std: ValuePerUnitAndPosition  # of the same, 1/B
 
     def to_frame(self) -> Frame:
         """Return one row per unit and position."""
@@ -64,7 +67,7 @@ def map_statistics(
         x: examples (B, ...).
         layers: names of :class:`lnlab.nn.Conv2d` in it.
     """
-    copy = _copy_in_float64(model, x)
+    copy = _float64_copy_after_checking_x(model, x)
     sums: dict[str, list[Tensor]] = {}  # of what is on, of a, of a², and a mean nearby
 
     def add_to_sums(name: str, a: Tensor, h: Tensor) -> None:
@@ -76,7 +79,7 @@ def map_statistics(
         for total, new in zip(totals, ((h > 0).to(a), far, far.square()), strict=False):
             total += new.sum(0)
 
-    with torch.no_grad(), _observe_layers(copy, layers, add_to_sums):
+    with torch.no_grad(), _observe_norms_of_layers(copy, layers, add_to_sums):
         for some in x.double().split(EXAMPLES):
             copy(some)
     n = len(x)
@@ -137,7 +140,7 @@ def _pooled_mean_and_variance(maps: PositionStatistics, where: Tensor) -> tuple[
 
 
 @in_one_thread
-def unit_contributions(
+def mean_abs_unit_contributions(
     model: nn.Module,
     x: Tensor,
     y: Tensor,
@@ -156,14 +159,14 @@ def unit_contributions(
         layers: names of layers whose output goes into a ReLU at once; results are (H, *space)
             each.
     """
-    copy = _copy_in_float64(model, x)
+    copy = _float64_copy_after_checking_x(model, x)
     outputs: dict[str, Tensor] = {}
 
     def keep_output(name: str, a: Tensor, h: Tensor) -> None:
         outputs[name] = h if h.requires_grad else h.requires_grad_()
 
     totals: dict[str, Tensor] = {}
-    with torch.enable_grad(), _observe_layers(copy, layers, keep_output):
+    with torch.enable_grad(), _observe_norms_of_layers(copy, layers, keep_output):
         for some_x, some_y in zip(x.double().split(EXAMPLES), y.split(EXAMPLES), strict=True):
             total = loss_fn(copy(some_x), some_y)
             grads = torch.autograd.grad(total, [outputs[name] for name in layers])
@@ -179,13 +182,13 @@ def coefficient_of_variation(shares: Tensor) -> float:
     return float(shares.std(correction=0) / shares.mean())
 
 
-def _copy_in_float64(model: nn.Module, x: Tensor) -> nn.Module:
+def _float64_copy_after_checking_x(model: nn.Module, x: Tensor) -> nn.Module:
     check_input(x)
     return frozen_copy_without_hooks(model).double().eval()
 
 
 @contextmanager
-def _observe_layers(
+def _observe_norms_of_layers(
     model: nn.Module, layers: Sequence[str], observe: Callable[[str, Tensor, Tensor], None]
 ) -> Iterator[None]:
     """Call ``observe(name, a, h)`` with input and output of the normalizer of each layer."""

@@ -29,7 +29,7 @@ from lnlab.analysis.module_copy import (
     check_type,
     first_tensor,
 )
-from lnlab.analysis.objective import Objective, analysis_dtype
+from lnlab.analysis.objective import Objective, float32_if_half_precision
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import (
@@ -71,13 +71,13 @@ class ExponentialFamily:
         return (self.log_partition(other) - self.log_partition(h) - linear) / self.phi
 
 
-def _bernoulli_curvature(h: Tensor) -> Tensor:
+def _bernoulli_curvature_matrix(h: Tensor) -> Tensor:
     p = torch.sigmoid(h)
     # eta'' of softplus, p (1 - p), of each output by itself
     return torch.diag_embed(p * (1 - p))
 
 
-def _categorical_curvature(h: Tensor) -> Tensor:
+def _categorical_curvature_matrix(h: Tensor) -> Tensor:
     p = torch.softmax(h, -1)
     # diag(p) - p pᵀ: the probabilities have a sum of 1, and where one rises others fall
     return torch.diag_embed(p) - p.unsqueeze(-1) * p.unsqueeze(-2)
@@ -94,19 +94,26 @@ BERNOULLI = ExponentialFamily(
     # softplus is cut off at 20, and has no curvature beyond
     log_partition=lambda h: torch.logaddexp(h, torch.zeros_like(h)).sum(-1),
     mean=torch.sigmoid,
-    curvature=_bernoulli_curvature,
+    curvature=_bernoulli_curvature_matrix,
 )
 CATEGORICAL = ExponentialFamily(
     "categorical",
     log_partition=lambda h: h.logsumexp(-1),
     mean=lambda h: torch.softmax(h, -1),
-    curvature=_categorical_curvature,
+    curvature=_categorical_curvature_matrix,
 )
 FAMILIES = {family.name: family for family in (GAUSSIAN, BERNOULLI, CATEGORICAL)}
 
 
 ROWS = 64
 """The rows of a Jacobian that are computed at once: more are slower, out of the cache."""
+
+ParametersPerUnit = Tensor
+"""The parameters of a :class:`GLM` (H, K), a row for each unit: w_i, b_i and, if any, g_i."""
+
+
+BiasesOrNoneForZeros = Tensor | None
+GainsOrNoneForOnes = Tensor | None
 
 
 @dataclass(frozen=True)
@@ -120,8 +127,8 @@ class GLM:
     x: Tensor  # inputs (B, D)
     norm: NormLayer = Identity  # makes the normalizer; only its rule for (mu, sigma) is used
     family: ExponentialFamily = BERNOULLI  # the distribution of the outputs
-    b: Tensor | None = None  # biases (H,); None: 0
-    g: Tensor | None = None  # gains (H,); None: 1. Without a normalizer there are none.
+    b: BiasesOrNoneForZeros = None  # (H,)
+    g: GainsOrNoneForOnes = None  # (H,); without a normalizer there are none
     eps: float = 0.0  # of the normalizer; the paper's equations have none
 
     def __post_init__(self) -> None:
@@ -169,9 +176,9 @@ class GLM:
     @property
     def h(self) -> Tensor:
         """The natural parameters of the outputs (B, H)."""
-        return self.outputs(self.theta)
+        return self.natural_parameters(self.theta)
 
-    def outputs(self, theta: Tensor) -> Tensor:
+    def natural_parameters(self, theta: ParametersPerUnit) -> Tensor:
         """Return h = g/sigma (a - mu) + b (B, H) at other parameters (H, K)."""
         D = self.W.shape[1]
         W, b = theta[:, :D], theta[:, D]
@@ -180,7 +187,7 @@ class GLM:
         return g / sigma * (self.x @ W.T - mu) + b
 
     @property
-    def theta(self) -> Tensor:
+    def theta(self) -> ParametersPerUnit:
         """All parameters (H, K)."""
         b = self.W.new_zeros(len(self.W)) if self.b is None else self.b
         g = self.W.new_ones(len(self.W)) if self.g is None else self.g
@@ -197,7 +204,7 @@ def fisher_metric(glm: GLM) -> Tensor:
     J is differentiated automatically, through mu and sigma and into every unit.
     """
     theta = glm.theta
-    J = jacrev(glm.outputs, chunk_size=ROWS)(theta).flatten(2)  # (B, H, H K)
+    J = jacrev(glm.natural_parameters, chunk_size=ROWS)(theta).flatten(2)  # (B, H, H K)
     # The score of an exponential family is J' (y - E[y])/phi: its covariance given x is the
     # matrix under the mean of eq. 9, and the mean over examples stands for E_x.
     scaled = glm.family.cov(glm.h) / glm.family.phi**2 @ J
@@ -241,7 +248,7 @@ def predicted_divergence(F: Tensor, delta: Tensor) -> float:
 
 def actual_divergence(glm: GLM, delta: Tensor) -> float:
     """Return the KL divergence (nats) of a step delta (H, K) from theta."""
-    return float(glm.family.kl(glm.h, glm.outputs(glm.theta + delta)).mean())
+    return float(glm.family.kl(glm.h, glm.natural_parameters(glm.theta + delta)).mean())
 
 
 class Eq13Error(NamedTuple):
@@ -391,7 +398,7 @@ def fisher_information(
             'bn_stats is "recomputed", whose dependence on w has no derivative here: give '
             '"batch", which are statistics of x too, or "running".'
         )
-    dtype = dtype or analysis_dtype(model)
+    dtype = dtype or float32_if_half_precision(model)
     # h stays that of theta while w moves: at w = theta the divergence is 0 and so is its
     # gradient, and what is left of second order is F (eq. 9)
     h = (
@@ -402,9 +409,10 @@ def fisher_information(
         .y
     )
 
-    def divergence(output: object, h: Tensor) -> Tensor:
-        return family.kl(h, select_output(output)).sum() / len(h)  # E over P(x); time adds up
+    def mean_kl_from_fixed_h(output: object, fixed_h: Tensor) -> Tensor:
+        # E over P(x); time adds up
+        return family.kl(fixed_h, select_output(output)).sum() / len(fixed_h)
 
     return FisherInformation(
-        model, x, h, divergence, bn_stats=bn_stats, params=params, dtype=dtype
+        model, x, h, mean_kl_from_fixed_h, bn_stats=bn_stats, params=params, dtype=dtype
     )

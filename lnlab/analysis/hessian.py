@@ -208,11 +208,11 @@ def extreme_eigenvalues(
     # the outermost come first: among all p(H) v are those of a p that is large at an end alone
     iterations = space.extend(_checked_hessian_product(objective, w))
     for _ in bar(iterations, steps, "eigenvalues", shown=progress):
-        values, _, errors = space.ritz_pairs_and_errors()
+        values, _, errors = space.ritz_values_coefficients_and_errors()
         outermost = torch.cat([errors[-count:], errors[:1]])
         if len(values) > count and (outermost <= tolerance * values.abs().max()).all():
             break
-    values, vectors, errors = space.ritz_pairs_and_errors()
+    values, vectors, errors = space.ritz_values_coefficients_and_errors()
     return ExtremeEigenvalues(
         largest=values[-count:].flip(0),
         smallest=float(values[0]),
@@ -294,7 +294,7 @@ def hessian_spectrum(
             pass
         # v is the first vector of the basis: its share in an eigenvector of T, squared, is the
         # weight that it sees there, and the rule is Gauss's (Golub & Welsch 1969).
-        values, vectors, _ = space.ritz_pairs_and_errors()
+        values, vectors, _ = space.ritz_values_coefficients_and_errors()
         nodes.append(values)
         weights.append(vectors[0].square())
     return HessianSpectrum(torch.stack(nodes), torch.stack(weights))
@@ -337,11 +337,11 @@ class KrylovSpace:
         length = float(vector_norm(v))
         return length, v / length if length else v
 
-    def ritz_pairs_and_errors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the k eigenvalues of H in this space, rising, their vectors and errors (k,).
+    def ritz_values_coefficients_and_errors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the k eigenvalues of H in this space, rising, coefficients and errors (k,).
 
-        A vector is a column of coefficients of the basis (k, k); an error says how far from a
-        value an eigenvalue of H lies at most.
+        The coefficients, a column for each (k, k), are of its vector in the basis; an error
+        says how far from a value an eigenvalue of H lies at most.
         """
         alpha, beta = torch.tensor(self.rows, dtype=torch.float64).T
         # H times a Ritz vector V s is theta V s and what leaves the space, beta_k s_k v_(k+1):

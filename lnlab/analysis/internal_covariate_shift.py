@@ -34,7 +34,7 @@ PARAMETRIZATION = ".parametrizations."
 class LayerShift(NamedTuple):
     """The change that one step made in the gradient of one layer."""
 
-    layer: str  # its first parameter
+    first_parameter: str  # the name of the layer's first parameter
     distance: float  # ||G - G'||
     # the same as a multiple of ||G||, which depends on no scale, neither of the loss nor of
     # scale-invariant weights
@@ -46,7 +46,7 @@ class LayerShifts(list[LayerShift], AnalysisResult):
     """The shift of every layer, from the first that is called to the last."""
 
     def to_frame(self) -> Frame:
-        """Return one row per layer: its distance, relative distance and cosine."""
+        """Return a row per layer: first parameter, distance, relative distance and cosine."""
         return make_frame(list(self), columns=list(LayerShift._fields))
 
     def plot(self) -> Figure:
@@ -54,10 +54,12 @@ class LayerShifts(list[LayerShift], AnalysisResult):
         from lnlab.figures.curves import line_chart_over_depth
 
         relative = {"shift": [shift.relative_distance for shift in self]}
-        return line_chart_over_depth([s.layer for s in self], relative, y="‖G − G′‖ / ‖G‖")
+        return line_chart_over_depth(
+            [s.first_parameter for s in self], relative, y="‖G − G′‖ / ‖G‖"
+        )
 
 
-def group_parameter_names_by_layer(objective: Objective) -> dict[str, list[str]]:
+def group_names_with_preceding_weight(objective: Objective) -> dict[str, list[str]]:
     """Return the names of the parameters by layer, from the first layer to the last.
 
     A layer begins with a matrix or a kernel and has what is between it and the next: its bias,
@@ -66,7 +68,7 @@ def group_parameter_names_by_layer(objective: Objective) -> dict[str, list[str]]
     """
     calls = _order_of_first_calls(objective)
 
-    def call_order_parametrized_first(name: str) -> tuple[int, bool]:
+    def call_order_parametrizations_first(name: str) -> tuple[int, bool]:
         owner, parametrized, _ = name.rpartition(".")[0].partition(PARAMETRIZATION)
         while owner and owner not in calls:  # used by the module it belongs to
             owner = owner.rpartition(".")[0]
@@ -75,7 +77,7 @@ def group_parameter_names_by_layer(objective: Objective) -> dict[str, list[str]]
     shapes = dict(zip(objective.names, objective.shapes, strict=True))
     layers: dict[str, list[str]] = {}
     weight = ""
-    for name in sorted(objective.names, key=call_order_parametrized_first):
+    for name in sorted(objective.names, key=call_order_parametrizations_first):
         before, weight = weight, name.rpartition(".")[0]
         # length and direction of a parametrized weight belong to one layer
         same_weight = weight == before and PARAMETRIZATION in weight
@@ -121,7 +123,7 @@ def covariate_shift(
     slices = objective.slices()
     _, G = objective.gradient()
     w, shifts = objective.start.clone(), LayerShifts()
-    for first, names in group_parameter_names_by_layer(objective).items():
+    for first, names in group_names_with_preceding_weight(objective).items():
         indices = torch.cat([torch.arange(slices[n].start, slices[n].stop) for n in names])
         indices = indices.to(w.device)
         # w holds W^(t+1) of all layers before this one, and W^(t) from it on: G'_i
@@ -131,13 +133,13 @@ def covariate_shift(
     return shifts
 
 
-def _compare_gradients(layer: str, G: Tensor, shifted: Tensor) -> LayerShift:
+def _compare_gradients(first_parameter: str, G: Tensor, shifted: Tensor) -> LayerShift:
     distance, size = float(vector_norm(G - shifted)), float(vector_norm(G))
     G, shifted = G.double(), shifted.double()
     # without an eps, as small gradients have directions too; rounding may lead beyond 1
     cosine = torch.nn.functional.cosine_similarity(G, shifted, dim=0, eps=0.0).clamp(-1, 1)
     relative = distance / size if size else distance and float("inf")
-    return LayerShift(layer, distance, relative, float(cosine))
+    return LayerShift(first_parameter, distance, relative, float(cosine))
 
 
 def train_and_measure_shifts(

@@ -69,7 +69,7 @@ class Invariance:
     where: str  # "x" or the name of a weight
     # the transformation's number, 1 to 10, or 11, independence of other examples
     column: Table1Column
-    name: str  # the transformation in words
+    transformation_name: str  # in words
     formula: str  # the same in the paper's letters
     # "train", "running" or "recomputed", by the statistics of batch normalization, or
     # "evaluation" for a module without any
@@ -185,7 +185,7 @@ class InvarianceReport(TextResult):
             groups.setdefault(key, []).append(v)
         return groups.values()
 
-    def _table_rows(self) -> list[Sequence[str]]:
+    def _header_and_rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [
             ["where", "transformation", "mode", self.output_dtype, "inside"]
         ]
@@ -198,7 +198,7 @@ class InvarianceReport(TextResult):
 
     def _html_above_figure(self) -> str:
         # grades first: a narrow screen shows them
-        header, *rows = [(row[3], *row[:3], row[4]) for row in self._table_rows()]
+        header, *rows = [(row[3], *row[:3], row[4]) for row in self._header_and_rows()]
         table = make_frame(rows, columns=header).to_html(index=False, border=0)
         legend = "<br>".join(map(escape, LEGEND))
         return f'{self._html_lines_above_table()}<div class="wide">{table}</div><p>{legend}</p>'
@@ -275,7 +275,7 @@ class Change:
             return InputAndWeightOverrides(
                 x,
                 pre_activation_changes={
-                    weight.owner: partial(self._shift_pre_activations, delta)
+                    weight.owner: partial(self._shift_per_example_or_unit, delta)
                 },
             )
         W = module.parameters[weight.name].data.movedim(weight.unit_axis, 0)
@@ -290,7 +290,7 @@ class Change:
             x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()}
         )
 
-    def _shift_pre_activations(self, relative_size: float, a: Tensor) -> Tensor:
+    def _shift_per_example_or_unit(self, relative_size: float, a: Tensor) -> Tensor:
         # column 7: one number an example, the same for all its units; column 8: one a unit
         axis = 0 if self.transformation.column == 7 else self.feature_axis % a.dim()
         c = _random_shift(a, relative_size, a.shape[axis])
@@ -441,8 +441,8 @@ class InvarianceTester:
             not torch.equal(changed.y, self.base.y) or self._largest_defect_inside(changed) != 0
         )
 
-    def test(self, change: Change, mode: str) -> Invariance:
-        """Grade one change."""
+    def test(self, change: Change, mode_label: str) -> Invariance:
+        """Grade one change; the result says that it was tried in ``mode_label``."""
         scales = change.transformation.is_scaling
         usual = self._defects_at(change, change.default_delta)
         deltas: Iterable[float] = (SCALES if scales else SHIFTS)[self.precision]
@@ -454,7 +454,9 @@ class InvarianceTester:
         outputs = self._grade({p.delta: p.output_defect for p in points}, scales)
         inside = self._grade({p.delta: p.largest_inside_defect for p in points}, scales)
         changed = [
-            p for p in points if p.largest_inside_defect > self._rounding_limit(p.delta, scales)
+            p
+            for p in points
+            if p.largest_inside_defect > self._rounding_limit(p.delta, not scales)
         ]
         # Nothing came out, but something moved inside, and the f behind the last of it was
         # flat: what dead units hide says nothing about the normalizer.
@@ -469,7 +471,7 @@ class InvarianceTester:
             T.column,
             T.name,
             T.formula,
-            mode,
+            mode_label,
             grade=Grade.NOT_JUDGED if hidden else outputs,
             inside_grade=inside if self.base.nonlinearity_and_norm_calls else Grade.NOT_JUDGED,
             defect=usual.output_defect,
@@ -480,12 +482,12 @@ class InvarianceTester:
             curve=tuple(sorted((p.delta, p.output_defect) for p in points)),
         )
 
-    def _rounding_limit(self, delta: float, scales: bool) -> float:
+    def _rounding_limit(self, delta: float, is_shift: bool) -> float:
         # a shift of size 100 rounds what it is added to to two digits less
-        return self.exact * (1 if scales else max(1, delta))
+        return self.exact * (max(1, delta) if is_shift else 1)
 
     def _grade(self, defects: dict[float, float], scales: bool) -> Grade:
-        if all(d <= self._rounding_limit(at, scales) for at, d in defects.items()):
+        if all(d <= self._rounding_limit(at, not scales) for at, d in defects.items()):
             return Grade.EXACT
         counted = [d for delta, d in defects.items() if delta >= 1 or not scales]
         return Grade.APPROXIMATE if all(d < VISIBLE for d in counted) else Grade.BROKEN
@@ -552,10 +554,10 @@ class InvarianceTester:
 
 
 def _first_example_only(observation: Observation) -> Observation:
-    activations = [
-        s._replace(a=s.a[:1], h=None) for s in observation.nonlinearity_and_norm_calls
+    calls = [
+        call._replace(a=call.a[:1], h=None) for call in observation.nonlinearity_and_norm_calls
     ]
-    return observation._replace(y=observation.y[:1], activations=activations)
+    return observation._replace(y=observation.y[:1], nonlinearity_and_norm_calls=calls)
 
 
 # All modes.
@@ -571,7 +573,7 @@ def check_invariances(
     x: Tensor,
     *,
     weights: Collection[str] | str | None = None,
-    columns: Collection[int] | int | None = None,
+    columns: Collection[Table1Column] | Table1Column | None = None,
     select_output: SelectOutput = first_tensor,
     dtype: torch.dtype = torch.float64,
     modes: Collection[str] | str | None = None,
@@ -630,7 +632,7 @@ def check_invariances(
     columns = [*COLUMNS] if columns is None else as_list(columns, int)
     _check_arguments(x, columns, dtype)
     chosen = find_weights(model, None if weights is None else as_list(weights, str))
-    has = _bn_stats_by_mode(model, x, select_output)
+    has = _bn_stats_per_tried_mode(model, x, select_output)
     wanted = [*has] if modes is None else as_list(modes, str)
     if not set(wanted) & set(has) or set(wanted) - {*MODES, "evaluation"}:
         raise ValueError(f"modes is {wanted}: the model has {[*has]}.")
@@ -741,7 +743,7 @@ def _check_arguments(x: Tensor, columns: Collection[int], dtype: torch.dtype) ->
         )
 
 
-def _bn_stats_by_mode(
+def _bn_stats_per_tried_mode(
     model: nn.Module, x: Tensor, select_output: SelectOutput
 ) -> dict[str, str]:
     """Return the modes in which a model is tried, with the statistics that it takes in each."""

@@ -139,8 +139,9 @@ def _copy_containers(values: dict[str, Any]) -> dict[str, Any]:
     return {n: shallow_copy(v) if isinstance(v, CONTAINERS) else v for n, v in values.items()}
 
 
-def frozen_copy_without_hooks(model: nn.Module, *, share: bool = False) -> nn.Module:
-    """Return :func:`deepcopy_module` without the user's hooks, with constant parameters."""
+def frozen_copy_without_hooks(model: nn.Module, *, share_parameters: bool = False) -> nn.Module:
+    """Return :func:`deepcopy_with_rebound_closures` without the user's hooks and
+    with constant parameters."""
     model = uncompiled_module(model)
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
@@ -160,7 +161,7 @@ def frozen_copy_without_hooks(model: nn.Module, *, share: bool = False) -> nn.Mo
         id(v): v.detach().clone() for v in attributes if isinstance(v, Tensor) and not v.is_leaf
     }
     try:
-        copy = deepcopy_module(model, memo, share=share)
+        copy = deepcopy_with_rebound_closures(model, memo, share_parameters=share_parameters)
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} cannot be copied, and only copies are changed. What it "
@@ -175,17 +176,17 @@ def frozen_copy_without_hooks(model: nn.Module, *, share: bool = False) -> nn.Mo
     return copy.requires_grad_(False)
 
 
-def deepcopy_module(
-    module: Any, memo: dict[int, Any] | None = None, *, share: bool = False
+def deepcopy_with_rebound_closures(
+    module: Any, memo: dict[int, Any] | None = None, *, share_parameters: bool = False
 ) -> Any:
     """Return a deep copy of a module, or of what holds some, whose functions are its own.
 
     deepcopy leaves functions as they are: ``self.f = lambda x: self.layer(x)`` of a copy would
-    still run the layer of the original. With ``share`` the parameters of the copy are others in
-    the same memory.
+    still run the layer of the original. With ``share_parameters`` those of the copy are others
+    in the same memory.
     """
     memo = {} if memo is None else memo
-    if share:
+    if share_parameters:
         memo |= _new_parameters_in_same_memory(module)
     copy = deepcopy(module, memo)
     for each in [v for v in memo.values() if isinstance(v, nn.Module)]:
@@ -344,7 +345,7 @@ class ModuleCopy:
         check_type("select_output", select_output, Callable, hint)
         self.bn_stats, self.select_output = bn_stats, select_output
         # with a precision their numbers are copied below
-        self.module = frozen_copy_without_hooks(model, share=dtype is not None)
+        self.module = frozen_copy_without_hooks(model, share_parameters=dtype is not None)
         if dtype is not None:
             self.module._apply(
                 lambda t: t.to(dtype if t.is_floating_point() else t.dtype, copy=True)
@@ -466,7 +467,7 @@ class ModuleCopy:
             **_new_parameters_in_same_memory(self.module),
             id(self.select_output): self.select_output,
         }
-        other = deepcopy_module(self, memo)
+        other = deepcopy_with_rebound_closures(self, memo)
         changed = [eps and _set_eps_to_zero(m) for m in other.module.modules()]
         changed += [
             bias and _set_pre_activation_bias_to_zero(m) for m in other.module.modules()

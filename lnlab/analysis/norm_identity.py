@@ -50,12 +50,12 @@ class BlackBox:
     def __init__(self, module: ModuleCopy) -> None:
         self.module = module
         self.weights: dict[str, Tensor] = {}  # parameters by name, in place of its own
-        self.computes_in_float32 = (
+        self.computes_float64_in_float32 = (
             module.effective_output_dtype is not torch.float64
         )  # although its input is float64
-        self.same = SAME_IN_FLOAT32 if self.computes_in_float32 else SAME
+        self.same = SAME_IN_FLOAT32 if self.computes_float64_in_float32 else SAME
         # of differences of outputs and of ratios, which lose some digits
-        self.close = 1e-5 if self.computes_in_float32 else 1e-6
+        self.close = 1e-5 if self.computes_float64_in_float32 else 1e-6
 
     def __call__(self, x: Tensor, **weights: Tensor) -> Tensor:
         return self.module.run(InputAndWeightOverrides(x, {**self.weights, **weights})).y
@@ -92,13 +92,13 @@ class StatisticExtent:
     groups: int = 1  # into how many it is cut
     size: int = 0  # how many values one statistic is taken of; 0: not counted
 
-    def split_into_groups(self, x: Tensor) -> Tensor:
+    def unflatten_split_axis(self, x: Tensor) -> Tensor:
         """Return x (B, ...) with the split axis cut into (groups, members)."""
         return x if self.split_axis is None else x.unflatten(self.split_axis, (self.groups, -1))
 
     @property
     def axes_after_split(self) -> tuple[int, ...]:
-        """The axes of :meth:`split_into_groups` that a statistic is taken over."""
+        """The axes of :meth:`unflatten_split_axis` that a statistic is taken over."""
         if self.split_axis is None:
             return self.axes
         return tuple(
@@ -107,7 +107,7 @@ class StatisticExtent:
 
     def mean(self, x: Tensor) -> Tensor:
         """Return the mean over the extent, in the shape of x (B, ...)."""
-        grouped = self.split_into_groups(x)
+        grouped = self.unflatten_split_axis(x)
         return (
             grouped.mean(self.axes_after_split, keepdim=True)
             .expand_as(grouped)
@@ -256,14 +256,14 @@ def _varying_axes(v: Tensor, tolerance: float) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Divisor:
-    """s(var) = (factor * var + eps) ** power, or with eps elsewhere."""
+    """s(var) = (factor * var + eps) ** exponent, or with eps elsewhere."""
 
-    is_input_centred: bool  # whether d is x less its mean
+    is_numerator_centred: bool  # whether d is x less its mean
     is_variance_about_mean: bool  # whether var is about the mean; else the mean square
-    power: float  # 1/2 for a root
+    variance_exponent: float  # 1/2 for a root
     variance_factor: float  # 1 for the biased variance, N/(N-1) for the unbiased
     eps: float  # the small number, 0 if none can be seen
-    eps_position: str  # : "inside" the power, "outside", or "at least": s is never smaller
+    eps_position: str  # : "inside" the bracket, "outside", or "at least": s is never smaller
 
 
 SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
@@ -360,7 +360,7 @@ def nearest_torch_operator(
     if over.split_axis is not None and over.split_axis > 1 and over.axes == (over.split_axis,):
         name = (
             "LayerNorm"
-            if divisor.is_input_centred or divisor.is_variance_about_mean
+            if divisor.is_numerator_centred or divisor.is_variance_about_mean
             else "RMSNorm"
         )
         return TorchOperator(name, over, over.axes)
@@ -373,7 +373,7 @@ def nearest_torch_operator(
     # channels. Along an axis of a single value no statistic can be seen to run.
     seen = tuple(axis for axis in of_example if x.shape[axis] > 1 or axis in over.axes)
     joint = x.dim() > 2 and over.axes == seen and gains == {1}
-    if not (divisor.is_input_centred or divisor.is_variance_about_mean):
+    if not (divisor.is_numerator_centred or divisor.is_variance_about_mean):
         axes = over.axes if joint or not gains else tuple(sorted(gains))
         return TorchOperator("RMSNorm", StatisticExtent(axes), axes)
     if joint:
@@ -447,7 +447,7 @@ def _read_running_stats(
     s = 1 / slope
     if divisor.eps_position == "outside":
         s = s - divisor.eps
-    var = s ** (1 / divisor.power)
+    var = s ** (1 / divisor.variance_exponent)
     return -offset / slope, var - divisor.eps if divisor.eps_position == "inside" else var
 
 
@@ -500,9 +500,10 @@ class NormReport(TextResult):
     properties: tuple[NormProperty, ...]  # one a line
     over: StatisticExtent | None = None  # the values that a statistic is taken over
     divisor: Divisor | None = None  # what it divides by
-    operator: TorchOperator | None = None  # that of torch.nn that it is or comes nearest to
+    # that of torch.nn that it is or comes nearest to
+    nearest_operator: TorchOperator | None = None
     roles: tuple[ParameterRole, ...] = ()  # those of its parameters
-    computes_in_float32: bool = (
+    computes_float64_in_float32: bool = (
         False  # whether it computes in float32 although its input is float64
     )
     width = 200
@@ -534,7 +535,7 @@ class NormReport(TextResult):
         things = "1 thing" if count == 1 else f"{count} things"
         return [f"{self.class_name} comes nearest to {self.kind}, but for {things}"]
 
-    def _table_rows(self) -> list[Sequence[str]]:
+    def _header_and_rows(self) -> list[Sequence[str]]:
         rows = [
             ("! " * p.differs_from_torch + p.name, p.found, p.torch) for p in self.properties
         ]
@@ -642,7 +643,7 @@ def _make_report(
         *_compare_divisor(divisor, over, operator),
         *(_compare_role(role, operator) for role in roles),
         *_compare_evaluation(training, evaluation, z, over, divisor, operator),
-        *_compare_precision(model, training, divisor),
+        *_compare_cancellation_and_dtype(model, training, divisor),
         _compare_outputs(training, z, divisor, operator),
     ]
     if not any(p.differs_from_torch for p in properties):
@@ -651,7 +652,7 @@ def _make_report(
         properties.append(_compare_texts("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)"))
     return NormReport(
         name, operator.name, tuple(properties), over, divisor, operator, tuple(roles),
-        training.computes_in_float32,
+        training.computes_float64_in_float32,
     )  # fmt: skip
 
 
@@ -676,7 +677,7 @@ def find_statistics_extent_or_objections(
     differing = [
         NormProperty(
             "statistics",
-            f"along axis {axis}, {_describe_extents(extents)}",
+            f"along axis {axis}, {_describe_extents_along_axis(extents)}",
             "the same for all",
             True,
         )
@@ -684,7 +685,7 @@ def find_statistics_extent_or_objections(
         if len({*extents.values()}) > 1
     ]
     if (differing or over is None or over.size == 1) and (
-        clips := find_extent_for_large_inputs(training, z)
+        clips := find_large_input_batch_extent(training, z)
     ):
         axes = _format_axes(clips.axes)
         found = f"of the batch ({axes}), with clips: only if inputs are large"
@@ -700,7 +701,7 @@ def find_statistics_extent_or_objections(
     return over, ()
 
 
-def find_extent_for_large_inputs(box: BlackBox, x: Tensor) -> StatisticExtent | None:
+def find_large_input_batch_extent(box: BlackBox, x: Tensor) -> StatisticExtent | None:
     """Return the extent over examples x (B, ...) that only large inputs have, if there is one.
 
     Batch renormalization takes its running statistics until the batch's are far from them.
@@ -712,9 +713,9 @@ def find_extent_for_large_inputs(box: BlackBox, x: Tensor) -> StatisticExtent | 
     return extent if regular and extent is not None and 0 in extent.axes else None
 
 
-def _describe_extents(extents: dict[int, StatisticExtent | None]) -> str:
+def _describe_extents_along_axis(extent_at_position: dict[int, StatisticExtent | None]) -> str:
     """Describe the extents along an axis: "0 to 5: of 6 values"."""
-    groups = groupby(extents.items(), key=lambda item: item[1])
+    groups = groupby(extent_at_position.items(), key=lambda item: item[1])
     runs = [(extent, [position for position, _ in run]) for extent, run in groups]
     if len(runs) > MANY or len({extent for extent, _ in runs}) < len(runs):
         return f"{IRREGULAR}, as if values chose them (a median, a maximum)"
@@ -763,17 +764,17 @@ def _compare_divisor(
         (factor, f"{factor:.6g}/N: outputs {factor**-0.5:.4g} times as large"),
     )
     near = (words for v, words in estimators if math.isclose(factor, v, rel_tol=1e-6))
-    is_root = abs(divisor.power - 0.5) < 1e-6
+    is_root = abs(divisor.variance_exponent - 0.5) < 1e-6
     places = {
         "inside": f"{eps} added to the {square}",
         "outside": f"{eps} added to sigma",
         "at least": f"sigma at least {eps}",
     }
     misplaced = bool(divisor.eps) and divisor.eps_position != "inside"
-    mean = MEANS[divisor.is_input_centred, divisor.is_variance_about_mean]
+    mean = MEANS[divisor.is_numerator_centred, divisor.is_variance_about_mean]
     yield _compare_texts("mean", mean, "kept" if operator.name == "RMSNorm" else "removed")
     yield _compare_texts(square, next(near), "1/N")
-    root = "its root" if is_root else f"its power {divisor.power:.3g}"
+    root = "its root" if is_root else f"its power {divisor.variance_exponent:.3g}"
     yield _compare_texts("divided by", root, "its root")
     found = places[divisor.eps_position] if divisor.eps else "none"
     yield NormProperty("eps", found, f"added to the {square}", misplaced)
@@ -822,7 +823,7 @@ CANCELS = 0.05
 """Two passes are off by some 1e-3 there, E[x²] - E[x]² by 1 or more."""
 
 
-def _compare_precision(
+def _compare_cancellation_and_dtype(
     model: nn.Module, training: BlackBox, divisor: Divisor
 ) -> Iterator[NormProperty]:
     """Tell whether mean(x²) - mean(x)² cancels: float32 at a mean of 1e4.
@@ -845,7 +846,7 @@ def _compare_precision(
             wrong = not error <= CANCELS
             found = f"off by {error:.1g}" + ", the variance cancels" * wrong
             yield NormProperty("float32 at mean 1e4", found, f"off by {CANCELS} at most", wrong)
-    if training.computes_in_float32:
+    if training.computes_float64_in_float32:
         found = "float32, whatever its input is"
         yield NormProperty("computed in", found, "its input's type", False)
 
@@ -861,7 +862,9 @@ def _compare_outputs(
     largest = float(off.max())
     where = tuple((off == off.max()).nonzero()[0].tolist())
     same = largest < training.same * float(expected.abs().max())
-    nothing = "nothing but rounding to float32" if training.computes_in_float32 else "nothing"
+    nothing = (
+        "nothing but rounding to float32" if training.computes_float64_in_float32 else "nothing"
+    )
     found = nothing if same else f"up to {largest:.2g}, at {where}"
     return NormProperty("differs, with gains 1, by", found, "nothing", not same)
 
@@ -880,6 +883,8 @@ def _compare_gradient(
         if not y.requires_grad:
             return _compare_texts("gradient", "none", right)
         found = torch.autograd.grad(y, x, slope)
-    same = _are_close(found[0], expected[0], 1e-4 if training.computes_in_float32 else 1e-6)
+    same = _are_close(
+        found[0], expected[0], 1e-4 if training.computes_float64_in_float32 else 1e-6
+    )
     detached = "another one, as if a statistic were detached"
     return _compare_texts("gradient", right if same else detached, right)

@@ -23,9 +23,9 @@ from lnlab.nn import Normalizer, SpectralNorm
 from lnlab.nn.table1 import (
     ROWS,
     TRANSFORMATIONS,
+    BatchNormStatisticsSource,
     LayerInputs,
     LayerKind,
-    StatisticsSource,
     TableRow,
     Transformation,
 )
@@ -113,7 +113,7 @@ class NormalizedLayer:
         layer_inputs: LayerInputs,
         *,
         eps: float = 0.0,
-        statistics: StatisticsSource | None = None,
+        statistics: BatchNormStatisticsSource | None = None,
         seed: int | None = None,
     ) -> None:
         for name in ("W", "x", "added_to_a"):
@@ -126,14 +126,14 @@ class NormalizedLayer:
             _set_u_to_first_singular_vector(self.norm, layer_inputs.W)
         if seed is not None:
             _randomize_gains_and_biases(self.norm, seed)
-        if self.statistics is StatisticsSource.FROZEN:
-            recompute_bn_stats(_AsModuleOfLayerInputs(self.norm), layer_inputs)
+        if self.statistics is BatchNormStatisticsSource.FROZEN:
+            recompute_bn_stats(_NormCalledWithLayerInputs(self.norm), layer_inputs)
         self._buffers = SavedBuffers(self.norm)
         self.y = self.output(layer_inputs)
 
     def output(self, layer_inputs: LayerInputs) -> Tensor:
         """Return y (B, H, *space); recomputed statistics are those of ``layer_inputs``."""
-        again = self.statistics is StatisticsSource.RECOMPUTED
+        again = self.statistics is BatchNormStatisticsSource.RECOMPUTED
         return self._output_with_statistics(
             layer_inputs, self.statistics, layer_inputs if again else None
         )
@@ -142,13 +142,13 @@ class NormalizedLayer:
     def _output_with_statistics(
         self,
         layer_inputs: LayerInputs,
-        statistics: StatisticsSource,
+        statistics: BatchNormStatisticsSource,
         population: LayerInputs | None,
     ) -> Tensor:
         with self._buffers:
             if population is not None:
-                recompute_bn_stats(_AsModuleOfLayerInputs(self.norm), population)
-            self.norm.train(statistics is StatisticsSource.BATCH)
+                recompute_bn_stats(_NormCalledWithLayerInputs(self.norm), population)
+            self.norm.train(statistics is BatchNormStatisticsSource.BATCH)
             a = layer_inputs.pre_activations(self.norm)
             if self.row.batch_size is None:
                 return self.norm(a, layer_inputs.W, 0)
@@ -197,15 +197,15 @@ class NormalizedLayer:
         # population, and training and evaluation the same
         population = replace(self.layer_inputs, x=torch.cat([x, 2 * x + 1, 1 - x.flip(0)]))
         training = self._output_with_statistics(
-            self.layer_inputs, StatisticsSource.BATCH, population
+            self.layer_inputs, BatchNormStatisticsSource.BATCH, population
         )
         evaluation = self._output_with_statistics(
-            self.layer_inputs, StatisticsSource.FROZEN, population
+            self.layer_inputs, BatchNormStatisticsSource.FROZEN, population
         )
         return relative_max_change(evaluation, training)
 
 
-class _AsModuleOfLayerInputs(nn.Module):
+class _NormCalledWithLayerInputs(nn.Module):
     """A normalizer as a module of one argument, what the layer is given."""
 
     def __init__(self, norm: Normalizer) -> None:
@@ -237,7 +237,7 @@ class MeasuredCell(NamedTuple):
 
     row: str  # of the table: which normalizer, in what place
     column: int  # the number of the transformation
-    name: str  # the transformation in words
+    transformation_name: str  # the transformation in words
     is_claimed_invariant: bool
     defect: float
     agrees_with_claim: bool

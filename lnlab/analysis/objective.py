@@ -71,7 +71,7 @@ class Objective:
         assert loss_fn is not None
         self.bn_stats, self.loss_fn = _require_bn_stats(model, bn_stats), loss_fn
         self.module = frozen_copy_without_hooks(model)
-        dtype = dtype or analysis_dtype(self.module)
+        dtype = dtype or float32_if_half_precision(self.module)
         self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
         if dtype is not None:
             self.module.to(dtype)
@@ -309,7 +309,7 @@ def as_objective(
     return model
 
 
-def analysis_dtype(module: nn.Module) -> torch.dtype | None:
+def float32_if_half_precision(module: nn.Module) -> torch.dtype | None:
     """Return float32 if a parameter of ``module`` has fewer digits, else None, its own.
 
     A bfloat16 has two or three digits, of which a difference of losses or a product with the

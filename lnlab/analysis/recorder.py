@@ -328,15 +328,17 @@ class Recorder(HookContext, AnalysisResult):
         step = self.step if at is None else at
         head = {"step": step, "name": key[0], "what": key[1], "call": key[2]}
         self._rows[key].append(
-            head | tensor_statistics(tensor) | self._extra_statistics(key, tensor, step)
+            head
+            | tensor_statistics(tensor)
+            | self._compute_requested_statistics(key, tensor, step)
         )
         if len(self._rows[key]) > self.max_rows:
             self.every *= 2
             for other, rows in self._rows.items():
                 self._rows[other] = [row for row in rows if row["step"] % self.every == 0]
 
-    def _extra_statistics(self, key: Key, tensor: Tensor, step: int) -> Row:
-        """Return the numbers that were asked for beside the summary."""
+    def _compute_requested_statistics(self, key: Key, tensor: Tensor, step: int) -> Row:
+        """Return the numbers that ``what`` asks for beside the summary."""
         if not self.what & set(EXTRA) or not tensor.numel():
             return {}
         row: Row = {}

@@ -102,18 +102,18 @@ class TextResult(AnalysisResult):
     """The columns that are never wrapped."""
     width = WIDTH
 
-    def _table_rows(self) -> list[Sequence[str]]:
+    def _header_and_rows(self) -> list[Sequence[str]]:
         """Return the printed table, its header first."""
         raise NotImplementedError
 
     def __str__(self) -> str:
         table = format_text_table(
-            self._table_rows(), unwrapped_columns=self.unwrapped_columns, width=self.width
+            self._header_and_rows(), unwrapped_columns=self.unwrapped_columns, width=self.width
         )
         return "\n".join([*self._lines_above_table(), *table])
 
     def _repr_html_(self) -> str:
-        header, *rows = self._table_rows()
+        header, *rows = self._header_and_rows()
         table = make_frame(rows, columns=list(header)).to_html(index=False, border=0)
         return self._html_lines_above_table() + table
 

@@ -110,7 +110,7 @@ def make_cells_with_weights(
             # the cell's own, or else that of its normalizer
             (cell.norm_h.b if cell.b is None else cell.b).copy_(b)
             # the first H of the four blocks are those of f, as eq. 20 orders them
-            cell.bias_after_norm[: cell.hidden_size].add_(cell.initial.forget_bias)
+            cell.own_or_norm_bias[: cell.hidden_size].add_(cell.initial.forget_bias)
         cells[name] = cell
     return cells
 

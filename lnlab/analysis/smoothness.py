@@ -97,7 +97,9 @@ class GradientSmoothness(AnalysisResult):
         return line_chart(panels, x="step η, in gradients", y="", log_x=True)
 
 
-def step_sizes(learning_rate: float, *, low: float = 0.5, high: float = 4.0) -> Tensor:
+def log_spaced_step_sizes(
+    learning_rate: float, *, low: float = 0.5, high: float = 4.0
+) -> Tensor:
     """Return steps eta (STEPS,) from ``low`` to ``high`` times the learning rate, log-spaced.
 
     1/2 to 4 is the range of Santurkar et al. (2018) for VGG, 1/100 to 30 for linear networks.
@@ -124,9 +126,9 @@ def gradient_smoothness(
 
     Args:
         model, x, y, loss_fn: as for :class:`Objective`; or an Objective as ``model`` alone.
-        eta: the step sizes (K,), for example :func:`step_sizes` of a learning rate. None takes
-            steps that change w by 0.5 to 4 % of its norm; a rescaling of w that leaves the loss
-            unchanged then leaves the result unchanged, too.
+        eta: the step sizes (K,), for example :func:`log_spaced_step_sizes` of a learning
+            rate. None takes steps that change w by 0.5 to 4 % of its norm; a rescaling of w
+            that leaves the loss unchanged then leaves the result unchanged, too.
         w: the parameters (P,) at which to begin; None takes those of the model.
         bn_stats: which statistics BatchNorm uses; required if the model has one: "batch" (those
             of x, as in training and in the paper), "running" (as in evaluation) or "recomputed"
@@ -149,8 +151,10 @@ def gradient_smoothness(
         )
     if eta is None:
         # a step eta g of length 0.01 ||w|| is one of training: it has 1/2 to 4 times that rate
-        eta = step_sizes(RELATIVE_STEP * (weight_norm or 1.0) / gradient_norm)
-    check_type("eta", eta, Tensor, "a tensor of positive steps, step_sizes(learning_rate)")
+        eta = log_spaced_step_sizes(RELATIVE_STEP * (weight_norm or 1.0) / gradient_norm)
+    check_type(
+        "eta", eta, Tensor, "a tensor of positive steps, log_spaced_step_sizes(learning_rate)"
+    )
     # each from w itself: these are steps that could be taken, not a walk
     at_step = [objective.gradient(w - float(each) * g) for each in eta]
     return GradientSmoothness(

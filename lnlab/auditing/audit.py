@@ -42,7 +42,7 @@ CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "parameters without effect": structure.check_idle_parameters,
     "independent examples": structure.check_dependent_examples,
     "precision": learning.check_precision,
-    "mu and sigma in the backward pass": learning.check_gradient_through_statistics,
+    "mu and sigma in the backward pass": learning.check_gradient_taken_by_statistics,
     "weight invariances": learning.check_weight_invariances,
     "effective learning rates": learning.check_effective_rates,
     "curvature": learning.check_curvature,
@@ -102,13 +102,13 @@ class Audit(AnalysisResult):
         from lnlab.figures.curves import line_chart_over_depth
 
         if check is None:
-            check = next((name for name, data in self.data.items() if data.curve_column), "")
+            check = next((name for name, data in self.data.items() if data.plotted_column), "")
         data = self._data(check)
-        if not data.curve_column:
+        if not data.plotted_column:
             raise KeyError(f"{check!r} has no curve: `table({check!r})` has its numbers.")
-        rows = [row for row in data.rows if row[data.curve_column]]
+        rows = [row for row in data.rows if row[data.plotted_column]]
         names = [next(iter(row.values())) or "output" for row in rows]
-        curve = {data.curve_axis_label: [row[data.curve_column] for row in rows]}
+        curve = {data.curve_axis_label: [row[data.plotted_column] for row in rows]}
         return line_chart_over_depth(names, curve, y=data.curve_axis_label)
 
     def _data(self, check: str) -> CheckTable:
@@ -234,9 +234,9 @@ def audit(
             made = [f for f in CHECKS[name](subject) if f and f.rule in rules]
             data[name] = subject.shown
         except CannotCheck as error:
-            not_run[name] = _first_line(error)
+            not_run[name] = _first_line_of_message(error)
         except Exception as error:  # one check must not take the others with it
-            not_run[name] = f"{type(error).__name__}: {_first_line(error)}"
+            not_run[name] = f"{type(error).__name__}: {_first_line_of_message(error)}"
         else:
             findings += made
             for finding in made if on_finding else ():
@@ -248,7 +248,7 @@ def audit(
     )
 
 
-def _first_line(error: Exception) -> str:
+def _first_line_of_message(error: Exception) -> str:
     """Return the first line of an error, in bounded length."""
     return (str(error).strip().splitlines() or ["no reason was given"])[0][:300]
 

@@ -179,13 +179,13 @@ class CheckTable:
     Attributes:
         rows: of a table; what a row is about comes first.
         table_note: how they were measured, where that is not plain.
-        curve_column: the column that is drawn over the depth of the module, if one is.
+        plotted_column: the column that is drawn over the depth of the module, if one is.
         curve_axis_label: the label of the curve's axis.
     """
 
     rows: Sequence[dict] = ()
     table_note: str = ""
-    curve_column: str = ""
+    plotted_column: str = ""
     curve_axis_label: str = ""
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from lnlab.analysis.hessian import extreme_eigenvalues
-from lnlab.analysis.internal_covariate_shift import group_parameter_names_by_layer
+from lnlab.analysis.internal_covariate_shift import group_names_with_preceding_weight
 from lnlab.analysis.invariances import USUAL, Change, Table1Column, is_convolution, list_changes
 from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square, vector_norm
 from lnlab.analysis.module_copy import (
@@ -45,7 +45,7 @@ from lnlab.auditing.subject import (
     RANDOM,
     AuditSubject,
     ModuleCall,
-    all_zero_weight_names,
+    all_zero_non_bias_names,
     make_different_input,
     random_scalar_projection,
 )
@@ -74,7 +74,7 @@ UNSEEN = {
 """The rules of the columns of Table 1 and its extension that a module may not see."""
 
 
-class WeightInvariances(NamedTuple):
+class InvariancesByWeight(NamedTuple):
     """The transformations of each weight that leave the outputs as they are.
 
     Attributes:
@@ -123,7 +123,7 @@ def check_weight_invariances(subject: AuditSubject) -> Findings:
         )
 
 
-def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
+def find_weight_invariances(subject: AuditSubject) -> InvariancesByWeight:
     """Return the transformations of each weight that change nothing, found once.
 
     Raises:
@@ -139,7 +139,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
         raise CannotCheck("the module has no matrix or kernel.")
     # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
     nonzero = subject.with_nonzero_weights
-    evaluated, base = nonzero.shared_copy(), nonzero.outputs_and_activations()
+    evaluated, base = nonzero.float64_copy_if_possible(), nonzero.outputs_and_activations()
     without_eps = evaluated.copy_without(eps=True)
     if without_eps is not None:
         seen = without_eps.run()
@@ -148,7 +148,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
     if not bool(base.y.isfinite().all()):
         raise CannotCheck("the outputs hold NaN or an infinity before any change.")
     tolerance = RIGHT_ANGLE[subject.output_precision]
-    zeros = all_zero_weight_names(subject.module)
+    zeros = all_zero_non_bias_names(subject.module)
     possible = {
         name: {column for column, cosine in columns.items() if cosine <= tolerance}
         for name, columns in _gradient_cosines_by_column(evaluated, weights).items()
@@ -176,7 +176,7 @@ def find_weight_invariances(subject: AuditSubject) -> WeightInvariances:
         [(n, 1) for n, column in scales if column == 3 and 3 not in holds[n]]
     )
     add_changes_without_effect([(n, c) for n, each in possible.items() for c in each & {2, 8}])
-    subject.cache["invariances"] = WeightInvariances(
+    subject.cache["invariances"] = InvariancesByWeight(
         holds, {*changes}, evaluated is without_eps
     )
     return subject.cache["invariances"]
@@ -342,7 +342,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     rows = [
         _activation_row(call)
         for call in subject.trace.calls
-        if _is_layer_with_matrix_output(call) and call.name not in constant
+        if _is_leaf_with_batched_output(call) and call.name not in constant
     ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
@@ -394,7 +394,7 @@ def _modules_with_constant_output(subject: AuditSubject) -> set[str]:
     }
 
 
-def _is_layer_with_matrix_output(call: ModuleCall) -> bool:
+def _is_leaf_with_batched_output(call: ModuleCall) -> bool:
     """Return True if a module without submodules made a matrix it had not been given."""
     if any(call.module.children()) or isinstance(call.module, _DropoutNd | nn.Identity):
         return False
@@ -434,7 +434,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     objective = subject.objective
     norms = _gradient_norms(subject)
     sizes = {n: float(vector_norm(w)) for n, w in objective.unflatten(objective.start).items()}
-    names = [name for name in group_parameter_names_by_layer(objective) if name in norms]
+    names = [name for name in group_names_with_preceding_weight(objective) if name in norms]
     if not names:
         raise CannotCheck("no parameter is trained.")
     rows = [
@@ -454,7 +454,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     yield make_finding("gradient-not-finite", infinite)
     if len(trained) < FEW_LAYERS or infinite:
         return
-    trend, where = _log_growth_and_layers(trained)
+    trend, where = _log_last_over_first_gradient(trained)
     factor = math.exp(min(abs(trend), 700.0))
     if factor > STEEP:
         change, effect = ("grows", "less") if trend > 0 else ("shrinks", "more")
@@ -481,7 +481,7 @@ def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
     return norms
 
 
-def _log_growth_and_layers(gradient_norms: dict[str, float]) -> tuple[float, str]:
+def _log_last_over_first_gradient(gradient_norms: dict[str, float]) -> tuple[float, str]:
     """Return the logarithm of the last gradient over the first, and their names.
 
     Layers of one kind are compared, as those of queries have smaller gradients than others:
@@ -515,7 +515,7 @@ AMPLIFIED = 10.0
 a start with a deviation of 0.02 makes it 50."""
 
 
-def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
+def check_gradient_taken_by_statistics(subject: AuditSubject) -> Findings:
     """Measure the part of the gradient that mu and sigma of each normalizer take away."""
     norms = find_norms(subject)
     # the gradient behind one that holds its activation is not that of its normalization
@@ -529,7 +529,7 @@ def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
     for name in [call.name for call in subject.first_calls if call.name in calls]:
         seen = calls[name]
         try:
-            norm = replace_by_equal_norm(seen.norm, reports[name], seen.a)
+            norm = as_supported_norm_or_raise(seen.norm, reports[name], seen.a)
             parts = gradient_parts(norm, seen.a, seen.grad_h, *seen.other_args)
         except (TypeError, ValueError) as error:
             why = why or str(error)
@@ -565,7 +565,9 @@ def check_gradient_through_statistics(subject: AuditSubject) -> Findings:
     yield make_finding("gradient-amplified", large, severity, times=three_digits(most))
 
 
-def replace_by_equal_norm(norm: nn.Module, report: NormReport | None, a: Tensor) -> nn.Module:
+def as_supported_norm_or_raise(
+    norm: nn.Module, report: NormReport | None, a: Tensor
+) -> nn.Module:
     """Return ``norm`` itself where its rule is known; one that turned out to be LayerNorm or
     RMSNorm of the units of ``a``, as ours with its gain, bias and eps.
 

@@ -20,7 +20,7 @@ from importlib import import_module, metadata
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +97,7 @@ class NormClass:
 
 
 @dataclass(frozen=True)
-class NormClassSurvey(TextResult):
+class PackageNormSurvey(TextResult):
     """The normalizers of a package.
 
     Attributes:
@@ -122,7 +122,7 @@ class NormClassSurvey(TextResult):
         counts = Counter(c.status for c in self.classes)
         return [f"{self.package} {self.version}", *(f"{s}: {n}" for s, n in counts.items())]
 
-    def _table_rows(self) -> list[Sequence[str]]:
+    def _header_and_rows(self) -> list[Sequence[str]]:
         columns = ("status", "computes", "gain", "eps", "transfers")
         rows = sorted(self.classes, key=lambda c: STATUSES.index(c.status))
         return [
@@ -133,7 +133,7 @@ class NormClassSurvey(TextResult):
 
 def survey_norms(
     package: str, *, progress: Callable[[list], Iterable] = iter
-) -> NormClassSurvey:
+) -> PackageNormSurvey:
     """Identify every normalizer of an installed package.
 
     Args:
@@ -165,7 +165,7 @@ def survey_norms(
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         version = getattr(root, "__version__", "of unknown version")
-    return NormClassSurvey(package, version, tuple(rows), tuple(failed))
+    return PackageNormSurvey(package, version, tuple(rows), tuple(failed))
 
 
 def read_stored_norm_survey() -> list[dict[str, str]]:
@@ -379,7 +379,7 @@ def _norm_class_from_report(
         summarize_operator(report, module, x) + activation_words,
         gain,
         "" if report.divisor is None else describe_eps(report.divisor),
-        report.computes_in_float32,
+        report.computes_float64_in_float32,
         bfloat16_error(module, x),
         input=str(tuple(x.shape)),
     )
@@ -388,7 +388,7 @@ def _norm_class_from_report(
         status = row.status if pointwise else "another form"
         return replace(row, status=status, gain="", transfers="no")
     return replace(
-        row, transfers="no" if activation_words else describe_transfer_to_torch(report)
+        row, transfers="no" if activation_words else judge_parameter_transfer_to_torch(report)
     )
 
 
@@ -440,9 +440,15 @@ def bfloat16_error(module: nn.Module, x: Tensor) -> float:
     return largest
 
 
-def describe_transfer_to_torch(report: NormReport) -> str:
+def judge_parameter_transfer_to_torch(
+    report: NormReport,
+) -> Literal["no", "gain + 1", "yes"]:
     """Return whether torch.nn's class computes the same with the module's parameters."""
-    if report.operator is None or report.divisor is None or 0 in report.operator.over.axes:
+    if (
+        report.nearest_operator is None
+        or report.divisor is None
+        or 0 in report.nearest_operator.over.axes
+    ):
         return "no"
     # neither rounding nor a tiny least sigma matters here
     ignored = ("differs", "float32", *(["eps"] if report.divisor.eps < 1e-9 else []))

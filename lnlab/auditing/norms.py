@@ -160,13 +160,13 @@ def copy_without_activations(module: nn.Module) -> nn.Module:
     return module
 
 
-def _input_shapes_to_try(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _input_shapes_to_try(input_shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield shapes of inputs to try a normalizer on: smaller ones first, the given one last."""
-    examples, *rest = shape
+    examples, *rest = input_shape
     if len(rest) > 1:
         yield examples, rest[0], *(min(n, SHORT_AXIS) for n in rest[1:])
         yield examples, *(min(n, SHORT_AXIS) for n in rest[:-1]), rest[-1]
-    yield tuple(shape)
+    yield tuple(input_shape)
 
 
 def _is_norm_group(norms: NormGroup) -> bool:

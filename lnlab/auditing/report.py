@@ -50,15 +50,18 @@ def make_section(data: CheckTable) -> dict[str, Any]:
     """
     columns = list(dict.fromkeys(key for row in data.rows for key in row))
     bars, ends = log_bar_lengths_and_axis(
-        [row[data.curve_column] for row in data.rows] if data.curve_column else []
+        [row[data.plotted_column] for row in data.rows] if data.plotted_column else []
     )
     rows = [
-        [(format_value(row.get(c, "")), bar if c == data.curve_column else 0) for c in columns]
+        [
+            (format_value(row.get(c, "")), bar if c == data.plotted_column else 0)
+            for c in columns
+        ]
         for row, bar in zip(data.rows, bars or [0] * len(data.rows), strict=True)
     ]
     axis = (
         f"Bars: {data.curve_axis_label}, on a logarithmic axis {ends}."
-        if data.curve_column
+        if data.plotted_column
         else ""
     )
     return {"note": data.table_note, "axis": axis, "columns": columns, "rows": rows}

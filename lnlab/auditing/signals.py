@@ -16,7 +16,11 @@ from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.activations import NONLINEARITIES, is_known_norm
 from lnlab.analysis.magnitudes import relative_max_change, root_mean_square
-from lnlab.analysis.module_copy import SUMMING, InputAndWeightOverrides, deepcopy_module
+from lnlab.analysis.module_copy import (
+    SUMMING,
+    InputAndWeightOverrides,
+    deepcopy_with_rebound_closures,
+)
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
     CannotCheck,
@@ -33,7 +37,7 @@ from lnlab.auditing.subject import (
     hook_all_modules,
     list_tensors,
     make_different_input,
-    padding_row_by_embedding,
+    padding_row_by_embedding_weight,
     parameter_storages,
     restored_random_state,
 )
@@ -152,7 +156,9 @@ class OperationRecorder(TorchFunctionMode):
 def record_operations(subject: AuditSubject) -> OperationRecorder:
     """Return what one evaluation in the module's own precision and mode does."""
     if "operations" not in subject.cache:
-        module = deepcopy_module(subject.module, share=True).train(subject.trains)
+        module = deepcopy_with_rebound_closures(subject.module, share_parameters=True).train(
+            subject.trains
+        )
         seen = OperationRecorder(module)
         recording = hook_all_modules(module, seen.enter_module, seen.leave_module)
         with torch.no_grad(), restored_random_state(), recording, seen:
@@ -202,7 +208,7 @@ def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Finding
         yield make_finding("logits-clipped", share=f"{share:.0%}")
     output = [v for v in list_tensors(subject.output) if v.shape == logits.shape]
     if len(output) == 1 and not _ends_in_linear(subject):
-        lowest = _lowest_reachable_loss(subject, axis)
+        lowest = _loss_floor_of_bounded_logits(subject, axis)
         if lowest > LOW:
             yield make_finding("logits-bounded", lowest=three_digits(lowest))
 
@@ -219,18 +225,18 @@ def _ends_in_linear(subject: AuditSubject) -> bool:
     )
 
 
-def _lowest_reachable_loss(subject: AuditSubject, axis: int) -> float:
+def _loss_floor_of_bounded_logits(subject: AuditSubject, class_axis: int) -> float:
     """Return the loss of the widest logits that large weights make; 0 where they grow."""
-    evaluated, ranges = subject.shared_copy(), []
+    evaluated, ranges = subject.float64_copy_if_possible(), []
     for factor in (100, 1000):
         larger = {n: factor * p.data for n, p in evaluated.parameters.items()}
         y = evaluated.run(InputAndWeightOverrides(evaluated.x, larger)).y
-        if y.dim() <= axis:
+        if y.dim() <= class_axis:
             return 0.0
-        ranges.append(float((y.amax(axis) - y.amin(axis)).max()))
+        ranges.append(float((y.amax(class_axis) - y.amin(class_axis)).max()))
     if not 0 < ranges[1] < 1.2 * ranges[0]:
         return 0.0
-    return math.log1p((y.shape[axis] - 1) * math.exp(-ranges[1]))
+    return math.log1p((y.shape[class_axis] - 1) * math.exp(-ranges[1]))
 
 
 def _next_token_leak_finding(subject: AuditSubject) -> Finding | None:
@@ -245,7 +251,7 @@ def _next_token_leak_finding(subject: AuditSubject) -> Finding | None:
     later = x.clone()
     later[:, t:] = x[:, t:].flip(0) if len(x) > 1 else x[:, t:].flip(1)
     before = subject.outputs_and_activations("running").y
-    after = subject.shared_copy("running").run(InputAndWeightOverrides(later)).y
+    after = subject.float64_copy_if_possible("running").run(InputAndWeightOverrides(later)).y
     axes = [i for i, n in enumerate(before.shape) if i and n == steps]
     if len(axes) != 1:
         return None
@@ -278,7 +284,11 @@ def check_ignored_inputs(subject: AuditSubject) -> Findings:
 
 def _ignored_input_share(subject: AuditSubject) -> float:
     """Return the share of the input, beside the axis of examples, that has no effect."""
-    evaluated, x, y = subject.shared_copy(), subject.x, subject.outputs_and_activations().y
+    evaluated, x, y = (
+        subject.float64_copy_if_possible(),
+        subject.x,
+        subject.outputs_and_activations().y,
+    )
 
     def has_effect(other: Tensor) -> bool:
         changed = evaluated.run(InputAndWeightOverrides(other)).y
@@ -326,7 +336,7 @@ def _padding_findings(subject: AuditSubject) -> Findings:
     share = float(padded.double().mean())
     if share < 0.05 or not bool(padded[:, -1].any()) or bool(padded[:, 0].any()):
         return
-    evaluated = subject.shared_copy("running")
+    evaluated = subject.float64_copy_if_possible("running")
     longer = torch.cat([evaluated.x, torch.zeros_like(evaluated.x[:, :4])], 1)
     try:
         y, more = (
@@ -364,7 +374,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
         v = normal(13, draw, len(w)).to(w)
         for part in slices.values():
             v[part] *= float(root_mean_square(w[part])) or 1.0
-        for name, row in padding_row_by_embedding(subject.module).items():
+        for name, row in padding_row_by_embedding_weight(subject.module).items():
             if name in slices:
                 v[slices[name]].view(subject.module.get_parameter(name).shape)[row] = 0
         step = 1e-6
@@ -409,7 +419,7 @@ def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
     worst = max(far.values(), default=0.0)
     severity = RISK if worst > APART else FACT
     yield make_finding("branches-apart", far, severity, factor=three_digits(worst))
-    yield _output_growth_finding(subject)
+    yield _output_growth_or_shrinkage_finding(subject)
     saturated = [name for name, largest in seen.attention if largest > 0.95]
     if saturated and len(saturated) >= len(seen.attention) / 2:
         yield make_finding("attention-saturated", saturated, largest=seen.attention[0][1])
@@ -418,7 +428,7 @@ def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
         yield make_finding("no-activation", layers=len(layers))
 
 
-def _output_growth_finding(subject: AuditSubject) -> Finding | None:
+def _output_growth_or_shrinkage_finding(subject: AuditSubject) -> Finding | None:
     """Signals that grow or shrink with depth."""
     kinds: dict[Any, list[tuple[str, float]]] = {}
     for name, (module_class, size) in record_operations(subject).sizes.items():
@@ -449,7 +459,9 @@ def check_registration_and_duplicates(subject: AuditSubject) -> Findings:
         for owner_name, owner in model.named_modules()
         for key, value in vars(owner).items()
         if not key.startswith("_")
-        for name in _unregistered_names(f"{owner_name}.{key}".strip("."), value, known)
+        for name in _unregistered_parameter_and_layer_names(
+            f"{owner_name}.{key}".strip("."), value, known
+        )
     ]
     parts = count_in_words(len(unregistered), "part")
     yield make_finding("parameter-unregistered", unregistered, parts=parts)
@@ -482,7 +494,9 @@ def _are_all_inside(names: list[str], owner_names: list[str]) -> bool:
     return all(any(name.startswith(f"{owner}.") for owner in owner_names) for name in names)
 
 
-def _unregistered_names(name: str, value: Any, known: set[int]) -> list[str]:
+def _unregistered_parameter_and_layer_names(
+    name: str, value: Any, known: set[int]
+) -> list[str]:
     """Return the names of parameters and layers in an attribute that torch does not see."""
     if isinstance(value, nn.Module):
         trained = any(p.requires_grad for p in value.parameters())
@@ -493,7 +507,9 @@ def _unregistered_names(name: str, value: Any, known: set[int]) -> list[str]:
     values: Any = value if isinstance(value, list | tuple) else ()
     values = value.values() if isinstance(value, dict) else values
     return [
-        n for i, v in enumerate(values) for n in _unregistered_names(f"{name}.{i}", v, known)
+        n
+        for i, v in enumerate(values)
+        for n in _unregistered_parameter_and_layer_names(f"{name}.{i}", v, known)
     ]
 
 
@@ -528,7 +544,7 @@ def check_train_and_eval_modes(subject: AuditSubject) -> Findings:
     """Compare both modes of the module as it was given, with its dropout."""
     yield _unrepeatable_evaluation_finding(subject)
     yield from _dropout_findings(subject)
-    yield from _running_statistics_findings(subject)
+    yield from _running_statistics_bookkeeping_findings(subject)
     closed = [
         f"{name}.bias"
         for name, each in subject.module.named_modules()
@@ -539,7 +555,7 @@ def check_train_and_eval_modes(subject: AuditSubject) -> Findings:
 
 def _unrepeatable_evaluation_finding(subject: AuditSubject) -> Finding | None:
     """An evaluation that is another the second time, or from another random state."""
-    module = deepcopy_module(subject.original, share=True).eval()
+    module = deepcopy_with_rebound_closures(subject.original, share_parameters=True).eval()
 
     def evaluate(seed: int) -> Tensor:
         torch.manual_seed(seed)
@@ -600,7 +616,7 @@ def _mean_changing_dropouts(subject: AuditSubject) -> Iterator[str]:
         ):
             continue
         x = call.inputs[0][:, :4096] if call.inputs[0].dim() == 2 else call.inputs[0]
-        drop = deepcopy_module(subject.original.get_submodule(call.name))
+        drop = deepcopy_with_rebound_closures(subject.original.get_submodule(call.name))
         with torch.no_grad(), restored_random_state(0):
             plain = drop.eval()(x.clone())
             if not isinstance(plain, Tensor) or plain.shape != x.shape or not plain.any():
@@ -613,7 +629,7 @@ def _mean_changing_dropouts(subject: AuditSubject) -> Iterator[str]:
             yield f"{call.name} ({three_digits(ratio)} times as large in training)"
 
 
-def _running_statistics_findings(subject: AuditSubject) -> Findings:
+def _running_statistics_bookkeeping_findings(subject: AuditSubject) -> Findings:
     """Running statistics that are not averages, not saved, or of more than one place."""
     last = [
         f"{name} (momentum {each.momentum:g})"
@@ -621,7 +637,7 @@ def _running_statistics_findings(subject: AuditSubject) -> Findings:
         if isinstance(each, TorchNorm) and each.momentum is not None and each.momentum > 0.9
     ]
     yield make_finding("momentum-large", last)
-    module = deepcopy_module(subject.module, share=True).train()
+    module = deepcopy_with_rebound_closures(subject.module, share_parameters=True).train()
     with torch.no_grad(), restored_random_state():
         before = dict(_copy_tensors_beside_parameters(module))
         saved = {n for n, _ in module.named_buffers()}
@@ -654,7 +670,7 @@ def _running_statistics_findings(subject: AuditSubject) -> Findings:
 
 def _is_restored_by_state_dict(subject: AuditSubject, trained: nn.Module) -> bool:
     """Return True if the state of a trained copy makes another copy the same."""
-    restored = deepcopy_module(subject.module)  # whose numbers are replaced
+    restored = deepcopy_with_rebound_closures(subject.module)  # whose numbers are replaced
     restored.load_state_dict(trained.state_dict())
     outputs = []
     for module in (trained, restored):

@@ -16,7 +16,7 @@ from lnlab.analysis.magnitudes import max_abs, relative_max_change
 from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
     ModuleCopy,
-    deepcopy_module,
+    deepcopy_with_rebound_closures,
     find_batch_norms,
     frozen_copy_without_hooks,
 )
@@ -37,10 +37,10 @@ from lnlab.auditing.subject import (
     AuditSubject,
     CallTrace,
     ModuleCall,
-    all_zero_weight_names,
+    all_zero_non_bias_names,
     is_bias_name,
     make_different_input,
-    padding_row_by_embedding,
+    padding_row_by_embedding_weight,
     random_scalar_projection,
     restored_random_state,
     turn_dropout_off,
@@ -130,7 +130,7 @@ def _class_name_and_eps_findings(norms: NormGroup) -> Findings:
             yield make_finding(
                 "norm-misnamed", norms.module_names, message=message, promise=promise
             )
-        yield _eps_size_finding(norms)
+        yield _missing_or_small_eps_finding(norms)
     elif not is_known:
         computes = "; ".join(
             f"{what} {found}" for what, found in norms.found_properties.items()
@@ -200,7 +200,7 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
         yield make_finding(rule, norms.module_names, severity, message=message, **values)
 
 
-def _eps_size_finding(norms: NormGroup) -> Finding | None:
+def _missing_or_small_eps_finding(norms: NormGroup) -> Finding | None:
     """No eps at all, or one so small that a constant example has a steep gradient."""
     words = norms.found_properties.get("eps", "")
     if words == "none":
@@ -244,7 +244,7 @@ def _share_of_variances_below_eps(norms: NormGroup, call: ModuleCall) -> float:
     eps, report = eps_of(call.module), norms.report
     if report is None or report.kind == NOTHING or report.over is None or not eps > 0:
         return 0.0
-    a, axes = report.over.split_into_groups(call.inputs[0]), report.over.axes_after_split
+    a, axes = report.over.unflatten_split_axis(call.inputs[0]), report.over.axes_after_split
     square = a.square().mean(axes) if report.kind == "RMSNorm" else a.var(axes, correction=0)
     return float((square < eps).double().mean())
 
@@ -284,12 +284,12 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
-    effects = ParameterEffectTest(subject, nonzero.shared_copy(), tries)
+    effects = ParameterEffectTest(subject, nonzero.float64_copy_if_possible(), tries)
     if not subject.is_random:
         effects.unchanged[0] = nonzero.outputs_and_activations().y
     names = effects.parameters_without_effect(masks)
     if names and subject.noise:  # what is turned off may need them
-        noisy = deepcopy_module(subject.original, share=True)
+        noisy = deepcopy_with_rebound_closures(subject.original, share_parameters=True)
         turn_dropout_off(noisy)
         noisy = ModuleCopy(
             noisy, subject.x, bn_stats="batch", select_output=subject.concatenate_scaled_outputs
@@ -319,7 +319,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
         )
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
-        zeros = all_zero_weight_names(subject.module) if waiting else []
+        zeros = all_zero_non_bias_names(subject.module) if waiting else []
         parameters = count_in_words(
             waiting, "parameter in front of these has", "parameters in front of these have"
         )
@@ -339,7 +339,7 @@ def _cut_gradient_finding(
         if not g.any() and name not in idle and subject.trainable.get(name)
     ]
     masks = {n: torch.ones_like(grads[n], dtype=torch.bool) for n in names[:MOST_CUT]}
-    for name, row in padding_row_by_embedding(subject.module).items():
+    for name, row in padding_row_by_embedding_weight(subject.module).items():
         if name in masks:
             masks[name][row] = False
     without = ParameterEffectTest(subject, evaluated, [(0, 0.01)]).parameters_without_effect(
@@ -414,7 +414,7 @@ class ParameterEffectTest:
         if not half:
             return []
         if by_gradient and not self.subject.is_random:
-            new = InputAndWeightOverrides(self.x, self._replace_masked_numbers(masks, 0))
+            new = InputAndWeightOverrides(self.x, self._perturb_masked_numbers(masks, 0))
             grads = self.evaluated.gradients(random_scalar_projection, new)
             flat = _zero_gradient_masks(grads, self.subject.rounding_threshold)
             rest = {n: m for n, m in masks.items() if n in flat and not (m & ~flat[n]).any()}
@@ -434,7 +434,7 @@ class ParameterEffectTest:
             if state not in self.unchanged:
                 self.unchanged[state] = self._run_from_random_state(state, {})
             changed = self._run_from_random_state(
-                state, self._replace_masked_numbers(masks, draw)
+                state, self._perturb_masked_numbers(masks, draw)
             )
             if self.subject.is_more_than_rounding(
                 relative_max_change(changed, self.unchanged[state])
@@ -446,7 +446,7 @@ class ParameterEffectTest:
         with restored_random_state(state):
             return self.evaluated.run(InputAndWeightOverrides(self.x, weights)).y
 
-    def _replace_masked_numbers(self, masks: dict[str, Tensor], draw: int) -> dict[str, Tensor]:
+    def _perturb_masked_numbers(self, masks: dict[str, Tensor], draw: int) -> dict[str, Tensor]:
         others = {}
         for name, mask in masks.items():
             p = self.evaluated.parameters[name].data
@@ -476,7 +476,7 @@ def _idle_findings(
     called = {call.name for call in trace.calls}
     active = {
         _owner_module_name(name)
-        for name in subject.shared_copy().parameters
+        for name in subject.float64_copy_if_possible().parameters
         if name not in idle
     }
     biases: dict[str, int] = {}

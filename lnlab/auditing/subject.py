@@ -26,7 +26,7 @@ from lnlab.analysis.module_copy import (
     Observation,
     check_model,
     check_type,
-    deepcopy_module,
+    deepcopy_with_rebound_closures,
     frozen_copy_without_hooks,
     uncompiled_module,
 )
@@ -294,7 +294,7 @@ def copy_with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tenso
         args, kwargs = map_tensors((call.args, call.kwargs), input_or_buffer)
         return old(*args, **kwargs)
 
-    replace_forward(copy, forward)
+    wrap_forward(copy, forward)
     return copy, given[open_index].detach().clone()
 
 
@@ -304,23 +304,23 @@ def with_default_dtype_of_parameters(module: nn.Module) -> nn.Module:
     Many a forward makes numbers without naming a precision (frequencies of times), which are
     in float32 then and do not fit the others.
     """
-    copy = deepcopy_module(module)
+    copy = deepcopy_with_rebound_closures(module)
 
     def forward(self: nn.Module, old: Callable, *args: Any) -> Any:
         wide = any(p.dtype == torch.float64 for p in self.parameters())
         with default_dtype(torch.float64) if wide else nullcontext():
             return old(*args)
 
-    replace_forward(copy, forward)
+    wrap_forward(copy, forward)
     return copy
 
 
-def replace_forward(module: nn.Module, forward: Callable) -> None:
+def wrap_forward(module: nn.Module, wrapper: Callable) -> None:
     """Give ``module`` a subclass of its class, of the same name, with another forward.
 
     Args:
         module: changed in place.
-        forward: a function of the module, its old forward, and the inputs.
+        wrapper: a function of the module, its old forward, and the inputs.
     """
     base = type(module)
     old = base.forward
@@ -332,7 +332,7 @@ def replace_forward(module: nn.Module, forward: Callable) -> None:
 
     def new_forward(self: nn.Module, *args: Any) -> Any:
         inner = self.instance_forward if of_instance else partial(old, self)
-        return forward(self, inner, *args)
+        return wrapper(self, inner, *args)
 
     module.__class__ = type(type(module).__name__, (base,), {"forward": new_forward})
 
@@ -404,7 +404,9 @@ def find_random_modules(module: nn.Module, x: Tensor) -> set[str] | None:
     random_modules: set[str] = set()
     with suppress(Exception), torch.no_grad(), restored_random_state():
         evaluate_noting_random_modules(
-            deepcopy_module(module, share=True).train(), x, random_modules
+            deepcopy_with_rebound_closures(module, share_parameters=True).train(),
+            x,
+            random_modules,
         )
         return random_modules
     return None
@@ -454,7 +456,7 @@ def make_different_input(x: Tensor) -> Tensor:
     return x + size * normal(10, 0, x.numel()).view_as(x).to(x)
 
 
-def all_zero_weight_names(module: nn.Module) -> list[str]:
+def all_zero_non_bias_names(module: nn.Module) -> list[str]:
     """Return the names of all parameters that are 0 everywhere and not called a bias.
 
     The last layer of a branch, a gain, the scale of a residual: most often the net is to be
@@ -484,7 +486,7 @@ def is_bias_name(name: str) -> bool:
     return last in ("beta", "b") or last.endswith("bias")
 
 
-def padding_row_by_embedding(module: nn.Module) -> dict[str, int]:
+def padding_row_by_embedding_weight(module: nn.Module) -> dict[str, int]:
     """Return the row of each embedding that gets no gradient on purpose, by its parameter."""
     return {
         f"{name}.weight".lstrip("."): each.padding_idx
@@ -545,7 +547,7 @@ class AuditSubject:
         self.trainable = {name: p.requires_grad for name, p in self.given.named_parameters()}
         self.original, self.x = copy_with_one_input(model, Call.from_inputs(inputs))
         self.original.train(self.given.training)
-        self.module = deepcopy_module(self.original, share=True)
+        self.module = deepcopy_with_rebound_closures(self.original, share_parameters=True)
         self.dropout = turn_dropout_off(self.module)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
         self.shown, self.cache = CheckTable(), dict[str, Any]()
@@ -554,7 +556,7 @@ class AuditSubject:
         self.dtype = next(floating, self.x.dtype)
         random_modules: set[str] | None = set()
         try:
-            copy = deepcopy_module(self.module, share=True)
+            copy = deepcopy_with_rebound_closures(self.module, share_parameters=True)
             with torch.no_grad(), restored_random_state(), RaiseIfOriginalIsUsed(self.given):
                 self.output = evaluate_noting_random_modules(copy, self.x, random_modules)
         except Exception as error:  # a user's module may raise anything
@@ -575,7 +577,7 @@ class AuditSubject:
     def _add_batch_axis_if_equivalent(self) -> None:
         """Give an input of one axis a batch axis, if the outputs stay the same."""
         with torch.no_grad(), restored_random_state(), suppress(Exception):
-            copy = deepcopy_module(self.module, share=True)
+            copy = deepcopy_with_rebound_closures(self.module, share_parameters=True)
             plain, output = copy(self.x.clone()), copy(self.x[None].clone())
             pairs = zip(list_tensors(output), list_tensors(plain), strict=True)
             if all(torch.allclose(one[0], plain) for one, plain in pairs):
@@ -621,7 +623,7 @@ class AuditSubject:
             select_output=self.concatenate_scaled_outputs,
         )
 
-    def shared_copy(self, bn_stats: str | None = None) -> ModuleCopy:
+    def float64_copy_if_possible(self, bn_stats: str | None = None) -> ModuleCopy:
         """Return the one copy, in float64 if that works; as it trains, by default."""
         bn_stats = self.bn_stats if bn_stats is None else bn_stats
         return self._float64_copy_if_possible.with_bn_stats(bn_stats)
@@ -658,7 +660,7 @@ class AuditSubject:
 
     @cached_property
     def output_precision(self) -> torch.dtype:
-        """The precision of the outputs of :meth:`shared_copy`: some cast their input."""
+        """The precision of :meth:`float64_copy_if_possible`'s outputs; some cast inputs."""
         if self.float64_if_possible and not self.trace.lowers:
             return torch.float64
         return self.measured_output_precision
@@ -666,7 +668,7 @@ class AuditSubject:
     @cached_property
     def measured_output_precision(self) -> torch.dtype:
         """The same, found by small steps: what cancels inside leaves fewer digits."""
-        return self.shared_copy().effective_output_dtype
+        return self.float64_copy_if_possible().effective_output_dtype
 
     @property
     def rounding_threshold(self) -> float:
@@ -724,9 +726,11 @@ class AuditSubject:
     def projection_gradients(self) -> dict[str, Tensor]:
         """The gradients of a random function of the outputs by parameters; by ``x`` as ""."""
         try:
-            return self.shared_copy().gradients(random_scalar_projection, include_input=True)
+            return self.float64_copy_if_possible().gradients(
+                random_scalar_projection, include_input=True
+            )
         except RuntimeError:  # some set requires_grad of their input themselves
-            return self.shared_copy().gradients(random_scalar_projection)
+            return self.float64_copy_if_possible().gradients(random_scalar_projection)
 
     @cached_property
     def with_nonzero_weights(self) -> AuditSubject:
@@ -734,12 +738,12 @@ class AuditSubject:
 
         Rows of these weights have a length of about 1.
         """
-        names = all_zero_weight_names(self.module) + layer_scale_names(self.module)
+        names = all_zero_non_bias_names(self.module) + layer_scale_names(self.module)
         if not names:
             return self
         _ = self.bn_stats, self.output_precision  # found out once, for both
         other = copy(self)
-        other.module = deepcopy_module(self.module, share=True)
+        other.module = deepcopy_with_rebound_closures(self.module, share_parameters=True)
         for stream, name in enumerate(names):
             p = other.module.get_parameter(name)
             inputs = p[0].numel() if p.dim() > 1 else 1
@@ -772,7 +776,7 @@ class AuditSubject:
 
     def trace_other_input(self, x: Tensor, bn_stats: str | None = None) -> CallTrace:
         """Return the trace of another input; as the module trains, by default."""
-        evaluated = self.shared_copy(bn_stats)
+        evaluated = self.float64_copy_if_possible(bn_stats)
         x = x.to(evaluated.x.dtype) if x.is_floating_point() else x
         return CallTrace(evaluated.module).run(evaluated, x)
 

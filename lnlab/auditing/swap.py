@@ -45,8 +45,8 @@ class CannotSwap(ValueError):
 # A normalizer made for the place of another: its units, its axes, its eps.
 
 
-class NormSlot(NamedTuple):
-    """The place that a normalizer must fit.
+class NormArguments(NamedTuple):
+    """The arguments of a normalizer that takes the place of another.
 
     Attributes:
         units: H.
@@ -61,8 +61,8 @@ class NormSlot(NamedTuple):
     normalized_shape: tuple[int, ...]
 
 
-def read_norm_slot(norm: nn.Module, spatial_axes: int | None = None) -> NormSlot:
-    """Return the place of a normalizer, read off its attributes.
+def read_norm_arguments(norm: nn.Module, spatial_axes: int | None = None) -> NormArguments:
+    """Return what makes a normalizer that fits the place of ``norm``, from its attributes.
 
     Args:
         norm: the normalizer.
@@ -78,13 +78,13 @@ def read_norm_slot(norm: nn.Module, spatial_axes: int | None = None) -> NormSlot
         axes = {"2": 2, "3": 3}.get(type(norm).__name__.rstrip("d")[-1:], 0)
         units = norm.num_features
         spatial_axes = axes if spatial_axes is None else spatial_axes
-        return NormSlot(units, spatial_axes, eps, (units,))
+        return NormArguments(units, spatial_axes, eps, (units,))
     if isinstance(norm, nn.GroupNorm):
         units = norm.num_channels
         spatial_axes = 2 if spatial_axes is None else spatial_axes
-        return NormSlot(units, spatial_axes, eps, (units,))
+        return NormArguments(units, spatial_axes, eps, (units,))
     if isinstance(norm, Normalizer):
-        return NormSlot(norm.units, norm.space, eps, (norm.units,))
+        return NormArguments(norm.units, norm.space, eps, (norm.units,))
     shape = getattr(norm, "normalized_shape", None)
     if shape is None:
         gain = next((getattr(norm, name, None) for name in GAINS), None)
@@ -96,18 +96,18 @@ def read_norm_slot(norm: nn.Module, spatial_axes: int | None = None) -> NormSlot
         )
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     # over several axes: those of units and space, in this order, as torch has them
-    return NormSlot(shape[0], len(shape) - 1, eps, shape)
+    return NormArguments(shape[0], len(shape) - 1, eps, shape)
 
 
 def make_replacement(
-    name: str, old: nn.Module, rule: Any, spatial_axes: int | None
+    module_path: str, old: nn.Module, rule: Any, spatial_axes: int | None
 ) -> nn.Module:
     """Return what takes the place of ``old``, on its device, in its precision and mode."""
     kind = type(old).__name__
     if isinstance(rule, nn.Module) or not callable(rule):
         raise CannotSwap(
-            f"{name}: {rule!r} is no rule for {kind}: give a class, partial of one, or a "
-            "function of the old part, lambda old: nn.Identity()."
+            f"{module_path}: {rule!r} is no rule for {kind}: give a class, partial of one, "
+            "or a function of the old part, lambda old: nn.Identity()."
         )
     maker = rule.func if isinstance(rule, partial) else rule
     title = getattr(maker, "__name__", repr(rule))
@@ -115,9 +115,11 @@ def make_replacement(
         is_class = isinstance(maker, type)
         new = _make_norm_of_class(old, rule, maker, spatial_axes) if is_class else rule(old)
     except Exception as error:  # a user's function may raise anything
-        raise CannotSwap(f"{name}: {title} cannot take the place of {kind}: {error}") from error
+        raise CannotSwap(
+            f"{module_path}: {title} cannot take the place of {kind}: {error}"
+        ) from error
     if not isinstance(new, nn.Module):
-        raise CannotSwap(f"{name}: {title} made a {type(new).__name__}, no module.")
+        raise CannotSwap(f"{module_path}: {title} made a {type(new).__name__}, no module.")
     like = next(old.parameters(), None)
     new = new if like is None else new.to(like.device, like.dtype)
     return new.train(old.training)
@@ -130,33 +132,35 @@ def _make_norm_of_class(
     _refuse_more_than_a_norm(old)
     if issubclass(kind, nn.Identity):
         return rule()
-    slot = read_norm_slot(old, spatial_axes)
+    arguments = read_norm_arguments(old, spatial_axes)
     settings = rule.keywords if isinstance(rule, partial) else {}
-    eps = {} if "eps" in settings else slot.eps_argument
+    eps = {} if "eps" in settings else arguments.eps_argument
     if issubclass(kind, Normalizer):
         axes = (
-            {"space": slot.spatial_axes}
-            if slot.spatial_axes and "space" not in settings
+            {"space": arguments.spatial_axes}
+            if arguments.spatial_axes and "space" not in settings
             else {}
         )
         try:
-            return rule(slot.units, **axes, **eps)
+            return rule(arguments.units, **axes, **eps)
         except TypeError:  # it has no eps
-            return rule(slot.units, **axes)
+            return rule(arguments.units, **axes)
     if issubclass(kind, nn.GroupNorm):
-        groups = {} if isinstance(rule, partial) else {"num_groups": _group_count(slot.units)}
-        return rule(num_channels=slot.units, **groups, **eps)
+        groups = (
+            {} if isinstance(rule, partial) else {"num_groups": _group_count(arguments.units)}
+        )
+        return rule(num_channels=arguments.units, **groups, **eps)
     if issubclass(kind, nn.LayerNorm | nn.RMSNorm):
-        if slot.spatial_axes and len(slot.normalized_shape) == 1:
+        if arguments.spatial_axes and len(arguments.normalized_shape) == 1:
             raise CannotSwap(
                 f"{kind.__name__} of torch runs over the last axes, and the units of "
                 f"{type(old).__name__} stand along axis 1: take lnlab.nn.{kind.__name__}, or "
                 "nn.GroupNorm of one group."
             )
-        return rule(slot.normalized_shape, **eps)
+        return rule(arguments.normalized_shape, **eps)
     if issubclass(kind, TorchBatchOrInstanceNorm):
-        return rule(slot.units, **eps)
-    return rule(slot.units)
+        return rule(arguments.units, **eps)
+    return rule(arguments.units)
 
 
 def _refuse_more_than_a_norm(old: nn.Module) -> None:
@@ -273,7 +277,7 @@ class SwapPlan(TextResult):
     def _lines_above_table(self) -> list[str]:
         return [self.one_line_summary()]
 
-    def _table_rows(self) -> list[Sequence[str]]:
+    def _header_and_rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("part", "old", "new", "kept", "lost", "fresh")]
         for e in self.replacements:
             kept = ", ".join(f"{n} ← {o}" if n != o else n for n, o in e.copied_from.items())
@@ -287,7 +291,7 @@ class SwapPlan(TextResult):
 
     def to_frame(self) -> Frame:
         """Return one row for each module that is swapped."""
-        header, *rows = self._table_rows()
+        header, *rows = self._header_and_rows()
         return make_frame(rows, header)
 
 
@@ -389,11 +393,16 @@ def _copy_matching_parameters(name: str, old: nn.Module, new: nn.Module) -> Norm
     lost = {n: tuple(v.shape) for n, v in sources.items() if n not in kept.values()}
     fresh = {n: tuple(v.shape) for n, v in targets.items() if n not in kept}
     return NormReplacement(
-        name, _repr_in_one_line(old), _repr_in_one_line(new), kept, lost, fresh
+        name,
+        _abbreviate_multiline_repr(old),
+        _abbreviate_multiline_repr(new),
+        kept,
+        lost,
+        fresh,
     )
 
 
-def _repr_in_one_line(module: nn.Module) -> str:
+def _abbreviate_multiline_repr(module: nn.Module) -> str:
     """Return a module as it prints, if that is one line."""
     lines = repr(module).splitlines()
     return lines[0] if len(lines) == 1 else f"{type(module).__name__}(…)"

@@ -400,13 +400,16 @@ def has_output_of_type(notebook: nbformat.NotebookNode, mime_type: str) -> bool:
     )
 
 
-def write_notebook_pages(sources: list[Path], out: Path, embed: Collection[str] = ()) -> None:
+def write_notebook_pages(
+    sources: list[Path], out: Path, self_contained_names: Collection[str] = ()
+) -> None:
     """Write the pages of all notebooks that were run into ``out``, and what they share.
 
     Args:
         sources: Every notebook of the workbook; the pages lead from one to the next by track.
         out: Where the executed notebooks lie; one that failed as ``NAME.failed.ipynb``.
-        embed: The names of those that also get a page in one file, in ``out/handout``.
+        self_contained_names: The names of those that also get a page in one file, in
+            ``out/handout``.
     """
     known = [read_chapter(source, out) for source in sort_beginners_first(sources)]
     ran = [chapter for chapter, _ in known if chapter.page_file]
@@ -429,7 +432,7 @@ def write_notebook_pages(sources: list[Path], out: Path, embed: Collection[str] 
         write_page(
             out / this.page_file, "notebook.html", names, **values, before=before, after=after
         )
-        if this.name in embed:
+        if this.name in self_contained_names:
             (out / "handout").mkdir(exist_ok=True)
             write_page(
                 out / "handout" / this.page_file,

@@ -31,9 +31,11 @@ from lnlab.training.runs import device_name, write_file
 
 Listener = Callable[[str, str], None]
 """Called with the name of a notebook and each line that it prints."""
+ResolvedParameters = dict[str, Any]
+"""All parameters of a notebook: values that were wanted, and its own of the others."""
 
 
-def resolve_parameters(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+def resolve_parameters(path: Path, wanted: dict[str, Any]) -> ResolvedParameters:
     """Return all parameters of a notebook that is run with ``wanted``, its own of the others;
     the device "auto" is the one that is chosen."""
     values = read_parameter_defaults(path, os.environ) | wanted
@@ -63,7 +65,7 @@ class NotebookRun:
 
     name: str
     seconds: float
-    parameters: dict[str, Any]
+    parameters: ResolvedParameters
     at: str
     error: str | None
     place: str | None

@@ -28,33 +28,35 @@ from lnlab.live.bundle import (
 from lnlab.training.runs import write_file
 
 
-def build_site(sources: Sequence[Path], pages: Path, out: Path, **content: Any) -> Path:
+def build_site(
+    sources: Sequence[Path], notebook_run_folder: Path, out: Path, **content: Any
+) -> Path:
     """Make the folder that a static host serves, and return its first page.
 
     Args:
         sources: every notebook of the workbook.
-        pages: where ``lnlab run`` left notebooks and pages.
+        notebook_run_folder: where ``lnlab run`` left notebooks and pages.
         out: the folder; what is in it of these names is replaced.
         content: as :func:`first_page` takes it.
     """
-    known, ran = read_all_and_finished_chapters(sources, pages)
+    known, ran = read_all_and_finished_chapters(sources, notebook_run_folder)
     if not ran:
-        raise ValueError(f"{pages} has no page of a run: `lnlab run` makes them.")
+        raise ValueError(f"{notebook_run_folder} has no page of a run: `lnlab run` makes them.")
     if any((out / f"{one.name}.ipynb").exists() for one in known):
         raise ValueError(f"--out {out}: a run is there, whose pages a site would replace.")
     out.mkdir(parents=True, exist_ok=True)
     for one in ran:
-        shutil.copyfile(pages / f"{one.page_file}", out / f"{one.page_file}")
+        shutil.copyfile(notebook_run_folder / f"{one.page_file}", out / f"{one.page_file}")
     write_shared_files(out)
     write_file(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
-    return write_first_page(sources, pages, out, **content)
+    return write_first_page(sources, notebook_run_folder, out, **content)
 
 
 def read_all_and_finished_chapters(
-    sources: Sequence[Path], pages: Path
+    sources: Sequence[Path], notebook_run_folder: Path
 ) -> tuple[list[Chapter], list[Chapter]]:
-    """Return all notebooks, and those of which ``pages`` has a run without a mistake."""
-    known = [read_chapter(source, pages)[0] for source in sources]
+    """Return all notebooks, and those that were run into a folder without a mistake."""
+    known = [read_chapter(source, notebook_run_folder)[0] for source in sources]
     return known, [
         one
         for one in known
@@ -64,7 +66,7 @@ def read_all_and_finished_chapters(
 
 def write_first_page(
     sources: Sequence[Path],
-    pages: Path,
+    notebook_run_folder: Path,
     out: Path,
     *,
     claims: Sequence[Mapping[str, Any]],
@@ -79,16 +81,16 @@ def write_first_page(
 
     Args:
         sources: every notebook of the workbook.
-        pages: where ``lnlab run`` left notebooks and pages.
+        notebook_run_folder: where ``lnlab run`` left notebooks and pages.
         out: the folder of the page.
         claims: records of the statements of the papers.
         findings: what was found, in Markdown, with links to ``claims.html``.
         norms: rows of the table of popular normalizers; none: no page of them.
         repository: its address; empty: nothing links to it.
     """
-    known, ran = read_all_and_finished_chapters(sources, pages)
+    known, ran = read_all_and_finished_chapters(sources, notebook_run_folder)
     index = out / "index.html"
-    others = [one for one in known if one not in ran] if out == pages else []
+    others = [one for one in known if one not in ran] if out == notebook_run_folder else []
     write_file(out / "site.js", (OWN / "site.js").read_bytes())
     write_file(out / "playground.html", playground_page_html({}).encode())
     text = markdown_to_html(findings, trusted=True)
@@ -98,7 +100,9 @@ def write_first_page(
     )
     if norms:
         write_file(out / "norms.html", norms_page_html(norms).encode())
-    pictures = {one.name: first_figure(pages / f"{one.name}.ipynb") for one in ran}
+    pictures = {
+        one.name: first_figure(notebook_run_folder / f"{one.name}.ipynb") for one in ran
+    }
     write_page(
         index,
         "site.html",
@@ -116,13 +120,13 @@ def write_first_page(
         pictures={name: spec and figure_html(spec, name) for name, spec in pictures.items()},
         words=Counter(claim["word"] for claim in claims).most_common(),
         findings=text,
-        norms=describe_norm_counts(norms),
+        norms=describe_norm_and_package_counts(norms),
         repository=repository,
     )
     return index
 
 
-def describe_norm_counts(rows: Sequence[Mapping[str, str]]) -> str:
+def describe_norm_and_package_counts(rows: Sequence[Mapping[str, str]]) -> str:
     """Return how many normalizers of how many packages there are, in words."""
     norms = [row for row in rows if row["status"] != "not a normalizer"]
     packages = {row["package"] for row in rows}

@@ -116,8 +116,8 @@ def run_and_publish(
     try:
         outcomes = run_with_progress_bar(wanted, out, jobs or cpu_count(), timeout or longest)
         embedded = [outcome.name for outcome in outcomes] if embed else []
-        write_notebook_pages(notebooks, out, embed=embedded)
-        index = write_first_page(notebooks, out, out, **read_first_page_content())
+        write_notebook_pages(notebooks, out, self_contained_names=embedded)
+        index = write_first_page(notebooks, out, out, **collect_first_page_content())
     finally:
         for one, handler in handlers.items():
             signal.signal(one, handler)
@@ -138,11 +138,11 @@ def make_site(pages: Path, out: Path) -> None:
     """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
     from lnlab.book import site
 
-    content = read_first_page_content()
+    content = collect_first_page_content()
     click.echo(f"site: {site.build_site(notebooks_of_checkout(), pages, out, **content)}")
 
 
-def read_first_page_content() -> dict[str, Any]:
+def collect_first_page_content() -> dict[str, Any]:
     """Return what the first page shows beside the notebooks."""
     from lnlab.auditing.norm_survey import read_stored_norm_survey
     from lnlab.papers import claims

@@ -42,7 +42,7 @@ def list_runs(root: Path | None) -> None:
 @root_option
 def show_run(key: str, root: Path | None) -> None:
     """Show a run: its settings, data, machine, and last numbers."""
-    print_run(find_run_by_key(read_all_runs(root), key))
+    print_run(find_run_by_key(read_kept_and_local_runs(root), key))
 
 
 @results.command("compare")
@@ -56,7 +56,7 @@ def compare_runs(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
     """
     import pandas as pd
 
-    runs = read_all_runs(root)
+    runs = read_kept_and_local_runs(root)
     of_task = {key: [run for run in runs if run.task == key] for key in keys}
     runs = [run for key in keys for run in of_task[key] or [find_run_by_key(runs, key)]] or runs
     if not csv:
@@ -78,7 +78,7 @@ def resume_run(key: str, data: str | None, root: Path | None) -> None:
     """Go on with a run that was stopped, whatever its settings were."""
     from lnlab.training import train
 
-    run = find_run_by_key(read_all_runs(root), key)
+    run = find_run_by_key(read_kept_and_local_runs(root), key)
     if run.done:
         print_run(run)
         return
@@ -112,12 +112,13 @@ def copy_run_to_results(key: str, root: Path | None) -> None:
 
     click.echo(
         runs.keep(
-            find_run_by_key(read_all_runs(root), key), paths.folder_in_checkout("results")
+            find_run_by_key(read_kept_and_local_runs(root), key),
+            paths.folder_in_checkout("results"),
         ).folder
     )
 
 
-def read_all_runs(root: Path | None) -> "list[Run]":
+def read_kept_and_local_runs(root: Path | None) -> "list[Run]":
     """Return the runs kept in git and those made here."""
     from lnlab.training import runs
 

@@ -37,9 +37,12 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
             "norm": run.config.get("norm", "-"),
             "finished": run.finish_time or "-",
             "state": describe_progress(run),
-            "number": format_main_metric(run),
+            "number": format_final_main_metric(run),
             "data": run.data.get("name"),
-            **{name: format_setting(name, run.config.get(name, "-")) for name in settings},
+            **{
+                name: format_setting_for_command_line(name, run.config.get(name, "-"))
+                for name in settings
+            },
         }
         for run in latest
     ]
@@ -49,7 +52,7 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
     return text
 
 
-def format_setting(name: str, value: Any) -> str:
+def format_setting_for_command_line(name: str, value: Any) -> str:
     """Return the value of a setting as the command line takes it."""
     if isinstance(value, list | tuple):
         return format_seeds(value) if name == "seeds" else ",".join(map(str, value))
@@ -63,7 +66,7 @@ def names_of_differing_settings(runs: "Sequence[Run]") -> list[str]:
     return sorted((n for n in names if values[n] > 1), key=values.__getitem__, reverse=True)
 
 
-def format_main_metric(run: "Run") -> str:
+def format_final_main_metric(run: "Run") -> str:
     """Return the metric by which a run is judged, the mean over the seeds of its last rows.
 
     It is the metric that chose the weights that count, where there is one, else the last of

@@ -10,7 +10,7 @@ import click
 
 from lnlab import paths
 from lnlab.book.notebooks import parse_literal_or_text as parse_literal
-from lnlab.cli.tables import format_runs_table, format_setting, print_run
+from lnlab.cli.tables import format_runs_table, format_setting_for_command_line, print_run
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
 
@@ -26,7 +26,7 @@ def find_experiment(name: str) -> "type[Experiment]":
     return EXPERIMENTS[name]
 
 
-class ExperimentCommand(click.Command):
+class ExperimentHelpCommand(click.Command):
     """A command whose help lists all experiments, or the fields of the one that is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -55,7 +55,7 @@ def describe_experiment_fields(experiment: "type[Experiment]") -> list[tuple[str
     budgets, descriptions = experiment.budgets(), []
     for field in experiment_fields(experiment).values():
         values = {
-            name: format_setting(field.name, getattr(task, field.name))
+            name: format_setting_for_command_line(field.name, getattr(task, field.name))
             for name, task in budgets.items()
         }
         text = "; ".join(f"{name}: {value}" for name, value in values.items())
@@ -120,7 +120,7 @@ root_option = click.option(
 )
 
 
-@click.command(cls=ExperimentCommand)
+@click.command(cls=ExperimentHelpCommand)
 @task_argument
 @budget_option
 @click.option(
@@ -159,7 +159,7 @@ def train(
     print_run(training.train(task, root=root or paths.folder_in_checkout("runs"), **options))
 
 
-@click.command(cls=ExperimentCommand)
+@click.command(cls=ExperimentHelpCommand)
 @task_argument
 @budget_option
 @click.option(

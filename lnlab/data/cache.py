@@ -121,7 +121,10 @@ def cached_call(function: Callable[..., Any], *args: Any) -> Any:
     from lnlab.threads import in_one_thread
 
     key = "\n".join(
-        [_repr_if_plain("an argument", args), *_function_sources_and_globals(function, set())]
+        [
+            _require_plain_repr("an argument", args),
+            *_function_sources_and_globals(function, set()),
+        ]
     )
     compute = in_one_thread(function)
     arrays = cache_arrays("call", key, lambda: _table_or_tensors_to_arrays(compute(*args)))
@@ -134,7 +137,7 @@ def _function_sources_and_globals(function: Any, seen: set[str]) -> Iterator[str
     if function.__closure__:
         raise TypeError(f"{function.__name__} reads variables of a function around it.")
     yield inspect.getsource(function)
-    yield _repr_if_plain("a default", [function.__defaults__, function.__kwdefaults__])
+    yield _require_plain_repr("a default", [function.__defaults__, function.__kwdefaults__])
     notebook = function.__globals__
     for name in sorted(_global_names(function.__code__) & notebook.keys() - seen):
         value = notebook[name]
@@ -143,7 +146,7 @@ def _function_sources_and_globals(function: Any, seen: set[str]) -> Iterator[str
         elif hasattr(value, "checksum"):
             yield f"{name}: {value.checksum}"
         elif not _is_imported(value, function):
-            yield f"{name} = {_repr_if_plain(name, value)}"
+            yield f"{name} = {_require_plain_repr(name, value)}"
 
 
 def _global_names(code: CodeType) -> set[str]:
@@ -160,7 +163,7 @@ def _is_imported(value: Any, function: Any) -> bool:
     return isinstance(value, ModuleType | FunctionType | BuiltinFunctionType)
 
 
-def _repr_if_plain(name: str, value: Any) -> str:
+def _require_plain_repr(name: str, value: Any) -> str:
     """Return the text of a plain value."""
     if not _has_plain_repr(value):
         raise TypeError(

@@ -48,7 +48,7 @@ class Source:
             ``synthetic`` (made by a program) or ``own`` (a user's files).
         offers: the kind of examples it has.
         options: the options of :func:`lnlab.data.load` for it, each with what it does.
-        urls: folders that hold ``files``, tried in order.
+        mirror_urls: folders that hold ``files``, tried in order.
         checksum: the ``Dataset.checksum`` that loading must give; empty where it depends on
             options or files.
     """
@@ -60,7 +60,7 @@ class Source:
     citation: str
     offers: ExampleKind
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    urls: tuple[str, ...] = ()
+    mirror_urls: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     checksum: str = ""
 
@@ -77,7 +77,7 @@ class Source:
         """
         path = path or data_folder() / self.name
         if not path.exists():
-            way = f"run `lnlab data fetch {self.name}`, or" if self.urls else how_to_get
+            way = f"run `lnlab data fetch {self.name}`, or" if self.mirror_urls else how_to_get
             raise FileNotFoundError(
                 f"{self.name} is not in {path}: {way} name the place of its files: "
                 f"{self.name}=PATH"
@@ -90,7 +90,7 @@ def list_sources() -> tuple[Source, ...]:
     """Return all sources, as ``sources.toml`` beside this module lists them."""
     tables = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
     for table in tables.values():
-        table["urls"] = tuple(table.get("urls", ()))
+        table["mirror_urls"] = tuple(table.get("mirror_urls", ()))
         table["files"] = tuple(File(**file) for file in table.get("files", ()))
     return tuple(Source(name, **table) for name, table in tables.items())
 
@@ -219,17 +219,17 @@ class Dataset(Generic[Part]):
     @property
     def train(self) -> Part:
         """The examples to train on."""
-        return self._checked_splits["train"]
+        return self._checksum_verified_splits["train"]
 
     @property
     def valid(self) -> Part | None:
         """The examples to validate on; None where the source has no such split."""
-        return self._checked_splits.get("valid")
+        return self._checksum_verified_splits.get("valid")
 
     @property
     def test(self) -> Part:
         """The examples to test on."""
-        return self._checked_splits["test"]
+        return self._checksum_verified_splits["test"]
 
     def compute_checksum(self) -> str:
         """Compute the checksum of what is read now, whatever is known of it."""
@@ -245,7 +245,7 @@ class Dataset(Generic[Part]):
         return self._splits_and_note[0]
 
     @cached_property
-    def _checked_splits(self) -> Mapping[str, Part]:
+    def _checksum_verified_splits(self) -> Mapping[str, Part]:
         """The splits, once their checksum is known to be right."""
         checksum = self.compute_checksum()
         if checksum != self.checksum:

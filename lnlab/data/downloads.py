@@ -38,7 +38,7 @@ def fetch(source: Source, folder: Path | None = None, *, progress: bool = True) 
     import pooch
     from requests import RequestException
 
-    if not source.urls:
+    if not source.mirror_urls:
         raise ValueError(f"{source.name} is {source.kind}: it has no files to download")
     folder = folder or data_folder() / source.name
     pooch.get_logger().setLevel("WARNING")
@@ -53,7 +53,9 @@ def fetch(source: Source, folder: Path | None = None, *, progress: bool = True) 
                 for file in source.files:
                     target = folder / file.name
                     if not (target.is_file() and pooch.file_hash(target) == file.sha256):
-                        _fetch_file(file, source.urls, unfinished, progress).replace(target)
+                        _fetch_file(file, source.mirror_urls, unfinished, progress).replace(
+                            target
+                        )
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True)
     except (ConnectionError, RequestException):

@@ -142,7 +142,10 @@ def load(
     if source is DIGITS_BINARY:
         return Images(
             source,
-            lambda: (enlarge_digits(read_digits(), max_train, grey=grey), "grey" * grey),
+            lambda: (
+                enlarge_and_augment_digits(read_digits(), max_train, keep_grey_levels=grey),
+                "grey" * grey,
+            ),
             lambda: f"{max_train} {grey} {BINARY_PARTS}",
             white=255 if grey else 1,
             noted=True,
@@ -176,7 +179,7 @@ def find_files(source: Source, folder: Path, names: Iterable[str]) -> dict[str, 
     for name in names:
         packed, plain = folder / f"{name}.gz", folder / name
         if not packed.is_file() and not plain.is_file():
-            fetch = f": run `lnlab data fetch {source.name}`" if source.urls else ""
+            fetch = f": run `lnlab data fetch {source.name}`" if source.mirror_urls else ""
             raise FileNotFoundError(
                 f"{source.name}: there is no {name}.gz and no {name} in {folder}{fetch}"
             )
@@ -332,7 +335,7 @@ def parse_cifar10(content: bytes, path: Path) -> tuple[np.ndarray, np.ndarray]:
     return data.reshape(BATCH, 3, 32, 32), labels.astype(np.uint8)
 
 
-def _make_empty_array(*args: Any) -> np.ndarray:
+def _make_array_for_unpickling(*args: Any) -> np.ndarray:
     return np.ndarray.__new__(np.ndarray, (0,), "b")  # its __setstate__ fills it
 
 
@@ -340,8 +343,8 @@ class ArrayUnpickler(pickle.Unpickler):
     """Reads pickles of lists, text and arrays; refuses those that ask for anything else."""
 
     ALLOWED: Mapping[tuple[str, str], Any] = {
-        ("numpy.core.multiarray", "_reconstruct"): _make_empty_array,
-        ("numpy._core.multiarray", "_reconstruct"): _make_empty_array,
+        ("numpy.core.multiarray", "_reconstruct"): _make_array_for_unpickling,
+        ("numpy._core.multiarray", "_reconstruct"): _make_array_for_unpickling,
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,
         ("_codecs", "encode"): lambda text, _: text.encode("latin-1"),
@@ -379,8 +382,8 @@ def read_mnist_binary(files: Mapping[str, Path], max_train: int | None) -> tuple
     return pixels, f"{max_train} pictures to train on" if max_train else ""
 
 
-def enlarge_digits(
-    digits: Pixels, max_train: int | None = None, *, grey: bool = False
+def enlarge_and_augment_digits(
+    digits: Pixels, max_train: int | None = None, *, keep_grey_levels: bool = False
 ) -> Pixels:
     """Return the digits enlarged to 16 x 16, each turned, stretched and shifted a little.
 
@@ -390,7 +393,7 @@ def enlarge_digits(
     Args:
         digits: as :func:`read_digits` gives them.
         max_train: how many to train on at most: the first ones.
-        grey: return the grey levels 0 to 255 instead of 0 and 1.
+        keep_grey_levels: return the grey levels 0 to 255 instead of 0 and 1.
     """
     x, y = (np.concatenate([digits[split][k] for split in ("train", "test")]) for k in (0, 1))
     pixels = {}
@@ -401,7 +404,7 @@ def enlarge_digits(
         levels = np.stack([_enlarge_and_rotate(x[index] / 16, random) for index in chosen])
         levels = np.rint(255 * (STEEP * (levels - DARK)).clip(0, 1)).astype(np.uint8)
         binary = random.integers(255, size=levels.shape) < levels
-        pixels[split] = levels if grey else binary.astype(np.uint8), y[chosen]
+        pixels[split] = levels if keep_grey_levels else binary.astype(np.uint8), y[chosen]
     return pixels
 
 

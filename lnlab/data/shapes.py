@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.random import Generator
 
 Pixels = dict[str, tuple[np.ndarray, np.ndarray]]
 """Images (N, height, width), or (N, 3, height, width) in red, green and blue, and their labels
@@ -90,10 +89,10 @@ def _draw_block(split_number: int, block_number: int) -> tuple[np.ndarray, np.nd
     """Draw the pictures and classes of a block of a split."""
     generator = np.random.default_rng([split_number, block_number])
     classes = (generator.permutation(BLOCK) % len(NAMES)).astype(np.uint8)
-    return draw_shapes(classes, generator), classes
+    return draw_rgb_shapes(classes, generator), classes
 
 
-def draw_shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
+def draw_rgb_shapes(classes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Draw pictures (N, 3, 32, 32) uint8 of the shapes in ``classes`` (N,).
 
     The random numbers do not depend on the classes.
@@ -109,12 +108,12 @@ def draw_shapes(classes: np.ndarray, generator: Generator) -> np.ndarray:
 
 
 def _uniform(
-    generator: Generator, low: float, high: float, shape: tuple[int, ...]
+    generator: np.random.Generator, low: float, high: float, shape: tuple[int, ...]
 ) -> np.ndarray:
     return low + (high - low) * generator.random(shape, np.float32)
 
 
-def _draw_background(n: int, generator: Generator) -> np.ndarray:
+def _draw_background(n: int, generator: np.random.Generator) -> np.ndarray:
     """Return shades of a random colour that change smoothly, (N, 3, 32, 32)."""
     shades = _uniform(generator, -0.25, 0.25, (n, 3, COARSE, COARSE))
     colours = _uniform(generator, 0.2, 0.8, (n, 3, 1, 1)) + shades
@@ -124,24 +123,24 @@ def _draw_background(n: int, generator: Generator) -> np.ndarray:
 
 
 def _pixels_in_rotated_frames(
-    n: int, center_x: np.ndarray, center_y: np.ndarray, generator: Generator
+    num_images: int, center_x: np.ndarray, center_y: np.ndarray, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return pixels' coordinates (N, 32, 32) about each center, on axes turned at random."""
     pixels = np.arange(SIDE, dtype=np.float32) - (SIDE - 1) / 2
-    turn = _uniform(generator, 0, 2 * np.pi, (n, 1, 1))
+    turn = _uniform(generator, 0, 2 * np.pi, (num_images, 1, 1))
     right, down = pixels - center_x, pixels[:, None] - center_y
     cos, sin = np.cos(turn), np.sin(turn)
     return cos * right + sin * down, cos * down - sin * right
 
 
-def _random_bar_coverage(n: int, generator: Generator) -> np.ndarray:
+def _random_bar_coverage(n: int, generator: np.random.Generator) -> np.ndarray:
     x, y = _uniform(generator, -SIDE / 2, SIDE / 2, (2, n, 1, 1))
     along, across = _pixels_in_rotated_frames(n, x, y, generator)
     length = _uniform(generator, 2, 8, (n, 1, 1))
     return (np.minimum(length - abs(along), 0.8 - abs(across)) + 0.5).clip(0, 1)
 
 
-def _random_shape_coverage(classes: np.ndarray, generator: Generator) -> np.ndarray:
+def _random_shape_coverage(classes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return the share of each pixel that is inside the shape, (N, 32, 32)."""
     n = len(classes)
     radius = _uniform(generator, *RADIUS, (n, 1, 1))
@@ -155,7 +154,7 @@ def _random_shape_coverage(classes: np.ndarray, generator: Generator) -> np.ndar
     return (radius * depth + 0.5).clip(0, 1)
 
 
-def _contrasting_colours(canvas: np.ndarray, generator: Generator) -> np.ndarray:
+def _contrasting_colours(canvas: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return the one of four random colours, (N, 3), farthest from the mean of the ground."""
     offered = _uniform(generator, 0, 1, (len(canvas), 4, 3))
     ground = canvas.mean((2, 3))[:, None]

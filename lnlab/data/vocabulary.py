@@ -45,7 +45,7 @@ class Vocabulary:
         """A hash of the words in their order: where it differs, numbers mean other words."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
-    def encode(self, sentence: str) -> list[int]:
+    def encode_with_end(self, sentence: str) -> list[int]:
         """Return the numbers of a sentence's words, separated by spaces, and :data:`END`."""
         words = sentence.split()
         if not words:
@@ -57,7 +57,7 @@ class Vocabulary:
 
         Nothing is cut off; the length of a sentence counts the number that ends it.
         """
-        return pad_rows([self.encode(sentence) for sentence in sentences])
+        return pad_rows([self.encode_with_end(sentence) for sentence in sentences])
 
 
 def frequent_words(counts: Mapping[str, int], min_count: int = 1) -> list[str]:

@@ -21,12 +21,14 @@ from lnlab.figures.style import (
     escape,
     legend_rank,
     line_styles,
-    linear_axis,
+    linear_axis_type_and_ticks,
     log_axis,
 )
 
 Curve = tuple[np.ndarray, np.ndarray]
 """Values of x (K,), and values of y: (K,), or (S, K) of several seeds."""
+AxisTitle = str
+"""The title of an axis: a quantity, with its unit."""
 
 
 def line_chart(
@@ -66,7 +68,9 @@ def line_chart(
     titles = [escape(title) for title in panels]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
     every = [curve for panel in panels.values() for curve in panel.values()]
-    figure.update_xaxes((log_axis if log_x else linear_axis)(at for at, _ in every))
+    figure.update_xaxes(
+        (log_axis if log_x else linear_axis_type_and_ticks)(at for at, _ in every)
+    )
     heights = (values for _, values in every)
     figure.update_yaxes(log_axis(heights) if log_y else {"type": "linear"})
     figure.update_xaxes(title_text=escape(x)).update_yaxes(title_text=escape(y), col=1)
@@ -138,7 +142,7 @@ Difference = tuple[Sequence[float], tuple[float, float]]
 
 
 def paired_differences(
-    differences: Mapping[str, Difference], *, x: str, made_on: str
+    differences: Mapping[str, Difference], *, x: AxisTitle, made_on: str
 ) -> go.Figure:
     """Draw one row per comparison: a dot for each seed, a bar for the interval, a line at zero.
 

@@ -84,7 +84,7 @@ def loss_bands(
     styles = line_styles(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for name, lines in panel.items():
-            figure.add_traces(loss_band_traces(name, lines, styles[name]), 1, column)
+            figure.add_traces(loss_lines_and_band_traces(name, lines, styles[name]), 1, column)
     losses = [each.losses for lines in every.values() for each in lines]
     figure.update_xaxes(title_text=escape(x)).update_yaxes(log_axis(losses))
     figure.update_yaxes(title_text=LOSS, col=1)
@@ -97,7 +97,7 @@ def loss_bands(
     )
 
 
-def loss_band_traces(
+def loss_lines_and_band_traces(
     name: str, lines: Sequence[Landscape], line_style: Mapping[str, Any]
 ) -> list[go.Scatter]:
     """Return the band of a few lines and each line, as traces of one group of the legend."""
@@ -153,14 +153,14 @@ def loss_surface_trace(
 ) -> go.Surface:
     """Return a plane of losses as a surface, coloured by its height."""
     return go.Surface(
-        **surface_coordinates_and_losses(landscape), name="losses", colorscale=SIZES,
+        **surface_coordinates_and_log_losses(landscape), name="losses", colorscale=SIZES,
         showscale=False,
         cmin=log10_loss_limits[0], cmax=log10_loss_limits[1], hovertemplate=HOVER,
         contours={"z": {"show": True, "usecolormap": True, "size": 0.2}},
     )  # fmt: skip
 
 
-def surface_coordinates_and_losses(landscape: Landscape) -> dict[str, np.ndarray]:
+def surface_coordinates_and_log_losses(landscape: Landscape) -> dict[str, np.ndarray]:
     """Return the heights of a plane, logarithms, and the losses that a pointer shows."""
     x, y = (np.asarray(at) for at in landscape.coordinates)
     losses = np.asarray(landscape.losses).T  # plotly's rows run along y
@@ -228,7 +228,7 @@ def path_on_plane(
     )
     figure.add_trace(
         go.Contour(
-            **surface_coordinates_and_losses(landscape), colorscale=SIZES,
+            **surface_coordinates_and_log_losses(landscape), colorscale=SIZES,
             colorbar={"title": {"text": "log<sub>10</sub>"}, "x": 0.49, "thickness": 14},
             hovertemplate=HOVER,
         ), 1, 1,

@@ -18,9 +18,9 @@ Larger values are drawn at the edge of the axis.
 """
 
 
-def axis_name_suffix(subplot: int) -> str:
+def axis_name_suffix(subplot_index: int) -> str:
     """Return the number in plotly's name of a subplot's axes, from 0 on: x, x2, x3, ..."""
-    return str(subplot + 1) if subplot else ""
+    return str(subplot_index + 1) if subplot_index else ""
 
 
 @cache
@@ -30,7 +30,7 @@ def side_by_side_domains(count: int, gap: float) -> tuple[tuple[float, float], .
     return tuple(axis.domain for axis in figure.select_xaxes())
 
 
-def exponents_of_ten_around(
+def widen_exponent_range_to_values(
     values: Iterable[np.ndarray], low: float, high: float, step: int = 1
 ) -> tuple[float, float]:
     """Return powers of ten that hold all values, multiples of ``step`` beyond low and high.
@@ -63,7 +63,7 @@ def log_axis(values: Iterable[Any]) -> dict[str, Any]:
     return axis | {"dtick": "D2" if high - low < 2 else max(1, round((high - low) / 8))}
 
 
-def linear_axis(values: Iterable[Any]) -> dict[str, Any]:
+def linear_axis_type_and_ticks(values: Iterable[Any]) -> dict[str, Any]:
     """Return a linear axis for ``values``, labelled at each of a few whole numbers.
 
     Left alone, plotly has an epoch 1.5.
@@ -146,7 +146,7 @@ PREDICTED = {"dash": "dash"}
 """The style of a line that is predicted and not measured."""
 
 
-def variant_base_name(name: str, among: Iterable[str] = NAMED) -> str:
+def variant_base_name_or_empty(name: str, among: Iterable[str] = NAMED) -> str:
     """Return the name among some that ``name`` is a variant of; "" if there is none.
 
     "layer, at gain 1" and "layer at gain 1" are variants of "layer".
@@ -165,7 +165,7 @@ def legend_rank(name: str) -> int:
     The variants of each stand behind it.
     """
     order = [*NORMALIZERS, *PLACES]
-    base = variant_base_name(name, order)
+    base = variant_base_name_or_empty(name, order)
     return 1 + 2 * order.index(base) + (name != base) if base else 1 + 2 * len(order)
 
 
@@ -179,8 +179,9 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     names = [*dict.fromkeys(names)]
     colors = {name: NAMED[name] for name in names if name in NAMED}
     others = (name for name in names if name not in NAMED)
-    for name in sorted(others, key=lambda name: not variant_base_name(name)):  # variants first
-        known = variant_base_name(name)
+    # variants first
+    for name in sorted(others, key=lambda name: not variant_base_name_or_empty(name)):
+        known = variant_base_name_or_empty(name)
         bases = [NAMED[known]] if known else OTHERS
         tones = [shade_or_tint(color, step) for step in range(len(SHADES)) for color in bases]
         colors[name] = min(tones, key=[*colors.values()].count)  # the first that is free

@@ -194,7 +194,7 @@ def _configuration_heatmap(
     return go.Heatmap(
         z=mean, zmin=low, zmax=high, colorscale=SIZES,
         showscale=False, xgap=2, ygap=2, hoverongaps=False,
-        text=_cell_texts(means_and_ends, low, high), texttemplate="%{text}",
+        text=_cell_texts_in_contrast_color(means_and_ends, low, high), texttemplate="%{text}",
         textfont={"size": 11},
         customdata=np.dstack([np.array(names, object), lowest, highest]),
         hovertemplate=f"%{{customdata[0]}}: {escape(value)} %{{z:.4f}}, "
@@ -202,13 +202,16 @@ def _configuration_heatmap(
     )  # fmt: skip
 
 
-def _cell_texts(means_and_ends: list[np.ndarray], low: float, high: float) -> list[list[str]]:
+def _cell_texts_in_contrast_color(
+    means_and_ends: list[np.ndarray], color_low: float, color_high: float
+) -> list[list[str]]:
     """Return the mean and the interval of each cell, within its frame, in black or in white."""
 
     def mean_and_interval_text(mean: float, lowest: float, highest: float) -> str:
         if not np.isfinite(mean):
             return ""
-        (ground,) = sample_colorscale(SIZES, [(mean - low) / (high - low)])
+        fraction = (mean - color_low) / (color_high - color_low)
+        (ground,) = sample_colorscale(SIZES, [fraction])
         interval = f"<br>{lowest:.3f}<br>to {highest:.3f}" if np.isfinite(lowest) else ""
         color = text_color_on(str(ground))
         return f"<span style='color:{color}'><b>{mean:.3f}</b>{interval}</span>"

@@ -61,7 +61,7 @@ def fuse(model: Module) -> Module:
             f"{type(model).__name__} cannot be copied: make pruned or reparametrized weights "
             f"plain first, with prune.remove or remove_weight_norm. {error}"
         ) from error
-    left = {name for module in fused.modules() for name in _fuse_or_yield_name(module)}
+    left = {name for module in fused.modules() for name in _fuse_one_or_yield_name(module)}
     if not any(isinstance(m, Normalizer | Recurrent | LayerWithNorm) for m in fused.modules()):
         message = (
             f"{type(model).__name__} has no layer or norm of lnlab.nn, and was left as it is: "
@@ -74,7 +74,7 @@ def fuse(model: Module) -> Module:
     return fused
 
 
-def _fuse_or_yield_name(module: nn.Module) -> Iterator[str]:
+def _fuse_one_or_yield_name(module: nn.Module) -> Iterator[str]:
     """Put the fast form of one module in its place, or yield the name of one without."""
     if isinstance(module, Normalizer):
         kind = type(module)

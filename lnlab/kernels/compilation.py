@@ -99,7 +99,7 @@ def build_library(folder: Path, kernels: KernelLibrary = RECURRENCE) -> Path:
     """Return the path of a library in ``folder``, compiled unless it is there already."""
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
     # for the processor of this machine
-    command = [*compiler_command(), *FLAGS, "-march=native" if x86 else "-mcpu=native"]
+    command = [*find_cxx_compiler(), *FLAGS, "-march=native" if x86 else "-mcpu=native"]
     target = folder / f"{kernels.name}-{hash_build_inputs(command, kernels)}.so"
     if target.is_file():
         return target
@@ -118,7 +118,7 @@ def build_library(folder: Path, kernels: KernelLibrary = RECURRENCE) -> Path:
     return target
 
 
-def compiler_command() -> list[str]:
+def find_cxx_compiler() -> list[str]:
     """Return the command in ``CXX``, or the first C++ compiler on the path."""
     if given := os.environ.get("CXX"):
         return shlex.split(given)
@@ -132,7 +132,7 @@ def hash_build_inputs(command: list[str], kernels: KernelLibrary) -> str:
     """Return a digest of all that the build depends on."""
     try:
         version = subprocess.run(
-            [*compiler_command(), "--version"], capture_output=True, text=True, timeout=60
+            [*find_cxx_compiler(), "--version"], capture_output=True, text=True, timeout=60
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(

@@ -29,7 +29,7 @@ MIN_POOL_BYTES = 128 * 1024
 """Size from which malloc may ask the system for fresh pages each time."""
 
 
-class PooledMemory:
+class PooledMemoryBlock:
     """Memory of the library's pool, given back when the object is deleted."""
 
     # torch.compile creates objects without __init__, and __del__ reads this attribute
@@ -54,7 +54,7 @@ def empty_in_pool(lib: ctypes.CDLL, like: Tensor, shape: Sequence[int] | None = 
     size = shape.numel() * like.element_size()
     if size < MIN_POOL_BYTES:
         return like.new_empty(shape)
-    memory = PooledMemory(lib, size)
+    memory = PooledMemoryBlock(lib, size)
     buffer = (ctypes.c_char * size).from_address(memory.pointer)
     # the storage of the tensor holds the buffer, and so the memory
     buffer.memory = memory  # pyright: ignore[reportAttributeAccessIssue]
@@ -92,7 +92,7 @@ class CompiledLoop:
         """Return empty tensors for the outputs: those that have gradients, and others."""
         raise NotImplementedError
 
-    def _constant_tensors(self) -> Tensors:
+    def _non_differentiable_inputs(self) -> Tensors:
         """Return tensors that the loop reads besides its inputs, by name."""
         return {}
 
@@ -114,7 +114,7 @@ class CompiledLoop:
         if parameters := [p.data_ptr() for p in tensors[count:]]:
             problem.parameters[:] = parameters
         inputs = dict(zip(self.inputs, tensors[:count], strict=True))
-        for name, tensor in {**inputs, **self._constant_tensors(), **others}.items():
+        for name, tensor in {**inputs, **self._non_differentiable_inputs(), **others}.items():
             setattr(problem, name, tensor.data_ptr() or None)
         return problem
 
@@ -129,7 +129,9 @@ class LoopFunction(torch.autograd.Function):
         problem = loop.problem(tensors, outputs | others)
         if loop.needs_backward:
             # what the backward pass needs lies in memory of the library's own
-            ctx.saved = PooledMemory(loop.lib, call_library(loop.lib, "saved_bytes", problem))
+            ctx.saved = PooledMemoryBlock(
+                loop.lib, call_library(loop.lib, "saved_bytes", problem)
+            )
             problem.saved = ctx.saved.pointer
             ctx.loop, ctx.names = loop, tuple(outputs)
             ctx.save_for_backward(*(outputs[name] for name in loop.saved_outputs), *tensors)

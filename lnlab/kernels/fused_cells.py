@@ -51,7 +51,7 @@ class CellKernelArguments(NamedTuple):
 
     cell_kind: CellKind
     eps: tuple[float, ...]
-    parameters: Tensor  # (blocks H,), see lstm.h, gru.h and rnn.h
+    gains_and_biases: Tensor  # (blocks H,), see lstm.h, gru.h and rnn.h
 
     @property
     def is_unnormalized(self) -> bool:

@@ -94,7 +94,7 @@ def unroll(
     loop = RecurrentLoop(
         lib, fused.cell_kind, fused.eps, threads, reverse, lengths, dropout_mask, moments
     )
-    inputs = x, cell.W_x, cell.W_h, fused.parameters, *state
+    inputs = x, cell.W_x, cell.W_h, fused.gains_and_biases, *state
     y, *last = loop([a.to(dtype) for a in inputs])
     if moments is not None:
         moments.update_running_stats()
@@ -142,7 +142,7 @@ class RecurrentLoop(CompiledLoop):
         uses_batch = 0 if self.moments is None else self.moments.uses_batch
         return Problem(self.cell_kind, x.dtype == torch.float64, *sizes, uses_batch)
 
-    def _constant_tensors(self) -> Tensors:
+    def _non_differentiable_inputs(self) -> Tensors:
         """Return lengths, mask and statistics, where there are any."""
         statistics = None if self.moments is None else self.moments.all
         given = {"lengths": self.lengths, "mask": self.dropout_mask, "statistics": statistics}

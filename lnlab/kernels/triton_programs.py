@@ -58,22 +58,25 @@ def input_terms_and_parameters(
 
     Those of the gates come first.
     """
-    H, eps, p = cell.hidden_size, fused.eps, fused.parameters.to(cell.W_h)
+    H, eps, p = cell.hidden_size, fused.eps, fused.gains_and_biases.to(cell.W_h)
     # W_x x does not depend on h: one product for all T steps, and one layer norm if it has its
     # own. Each step then computes W_h h alone.
     a = F.linear(x, cell.W_x)
     if fused.cell_kind is CellKind.LSTM:
         g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
-        return layer_norm(a, g_x, b, eps[1]), (g_h, g_c, b_c)
+        return torch_layer_norm(a, g_x, b, eps[1]), (g_h, g_c, b_c)
     if fused.cell_kind in GRUS:
         g_h, g_U, g_x, g_W, b, b_W, b_U = p.split([2 * H, H, 2 * H, H, 2 * H, H, H])
         zr, candidate = a.split([2 * H, H], -1)
-        from_x = layer_norm(zr, g_x, b, eps[1]), layer_norm(candidate, g_W, b_W, eps[3])
+        from_x = (
+            torch_layer_norm(zr, g_x, b, eps[1]),
+            torch_layer_norm(candidate, g_W, b_W, eps[3]),
+        )
         return torch.cat(from_x, -1), (g_h, g_U, b_U)
     return a, tuple(p.chunk(2))
 
 
-def layer_norm(a: Tensor, g: Tensor, b: Tensor, eps: float) -> Tensor:
+def torch_layer_norm(a: Tensor, g: Tensor, b: Tensor, eps: float) -> Tensor:
     """Normalize a (..., n) over the last axis."""
     return F.layer_norm(a, a.shape[-1:], g, b, eps)
 
@@ -219,7 +222,7 @@ def tanh(x):
 
 
 @triton.jit
-def centre(a, i, H):
+def centred_and_mean(a, i, H):
     """H numbers less their mean, 0 beyond them, and the mean."""
     # first the mean, then the squares of what is left: E[a²] - mu² would cancel in float32
     mu = tl.sum(tl.where(i < H, a, 0.0)) / H
@@ -229,7 +232,7 @@ def centre(a, i, H):
 @triton.jit
 def normalize(a, i, H, eps):
     """(a - mu) / sigma of H numbers, mu, and 1/sigma."""
-    d, mu = centre(a, i, H)
+    d, mu = centred_and_mean(a, i, H)
     r = 1.0 / tl.sqrt(tl.sum(d * d) / H + eps)
     return d * r, mu, r
 
@@ -244,11 +247,11 @@ def norm_backward(slope, n, mean, slant, r):
 
 
 @triton.jit
-def load_gates(p, i, m, H):
+def load_four_gates(p, i, mask, H):
     """The four gates of a row, H numbers each."""
     return (
-        tl.load(p + i, m, 0.0), tl.load(p + H + i, m, 0.0),
-        tl.load(p + 2 * H + i, m, 0.0), tl.load(p + 3 * H + i, m, 0.0),
+        tl.load(p + i, mask, 0.0), tl.load(p + H + i, mask, 0.0),
+        tl.load(p + 2 * H + i, mask, 0.0), tl.load(p + 3 * H + i, mask, 0.0),
     )  # fmt: skip
 
 
@@ -294,16 +297,16 @@ def lstm_step(
     i = tl.arange(0, BLOCK)
     m = i < H
     going = is_inside(lengths, example, t, RAGGED)
-    p_f, p_i, p_o, p_g = load_gates(P + row * 4 * H, i, m, H)
+    p_f, p_i, p_o, p_g = load_four_gates(P + row * 4 * H, i, m, H)
     mu_h = sum_gate_units(p_f, p_i, p_o, p_g) / (4 * H)
     p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
     p_o, p_g = tl.where(m, p_o - mu_h, 0.0), tl.where(m, p_g - mu_h, 0.0)
     squares = sum_gate_units(p_f * p_f, p_i * p_i, p_o * p_o, p_g * p_g)
     r_h = 1.0 / tl.sqrt(squares / (4 * H) + eps_h)
-    g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
+    g_f, g_i, g_o, g_g = load_four_gates(g_h, i, m, H)
     p_f, p_i = p_f * r_h * g_f, p_i * r_h * g_i
     p_o, p_g = p_o * r_h * g_o, p_g * r_h * g_g
-    a_f, a_i, a_o, a_g = load_gates(A + row * 4 * H, i, m, H)
+    a_f, a_i, a_o, a_g = load_four_gates(A + row * 4 * H, i, m, H)
     f, w = tl.sigmoid(p_f + a_f), tl.sigmoid(p_i + a_i)
     o, g = tl.sigmoid(p_o + a_o), tanh(p_g + a_g)
     # c_(t-1): at t = 0 the first state, later what the step before has kept
@@ -336,12 +339,12 @@ def lstm_step_backward(
     m = i < H
     going = is_inside(lengths, example, t, RAGGED)
     s = stats + row * 4
-    n_f, n_i, n_o, n_g = load_gates(P + row * 4 * H, i, m, H)
+    n_f, n_i, n_o, n_g = load_four_gates(P + row * 4 * H, i, m, H)
     mu, r = tl.load(s), tl.load(s + 1)
     n_f, n_i = tl.where(m, (n_f - mu) * r, 0.0), tl.where(m, (n_i - mu) * r, 0.0)
     n_o, n_g = tl.where(m, (n_o - mu) * r, 0.0), tl.where(m, (n_g - mu) * r, 0.0)
-    g_f, g_i, g_o, g_g = load_gates(g_h, i, m, H)
-    a_f, a_i, a_o, a_g = load_gates(A + row * 4 * H, i, m, H)
+    g_f, g_i, g_o, g_g = load_four_gates(g_h, i, m, H)
+    a_f, a_i, a_o, a_g = load_four_gates(A + row * 4 * H, i, m, H)
     f, w = tl.sigmoid(n_f * g_f + a_f), tl.sigmoid(n_i * g_i + a_i)
     o, g = tl.sigmoid(n_o * g_o + a_o), tanh(n_g * g_g + a_g)
     old = tl.load(c_first + example * H + i, m & (t == 0), 0.0)

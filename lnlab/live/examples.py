@@ -50,7 +50,7 @@ def sample_xor_point(label: int, generator: UniformGenerator) -> tuple[float, fl
 
 
 @cache
-def points_by_dataset() -> dict[str, list[list[float]]]:
+def points_by_dataset() -> dict[str, list[tuple[float, float]]]:
     """Return 400 points of each dataset in the plane, of class 0 and 1 in turns."""
     made = {}
     samplers = {
@@ -61,7 +61,7 @@ def points_by_dataset() -> dict[str, list[list[float]]]:
     for dataset, sample_point in samplers.items():
         generator = UniformGenerator(2016)
         drawn = [sample_point(i % 2, generator) for i in range(400)]
-        made[dataset] = [[round(x, 3), round(y, 3)] for x, y in drawn]
+        made[dataset] = [(round(x, 3), round(y, 3)) for x, y in drawn]
     return made
 
 

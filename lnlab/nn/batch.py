@@ -74,10 +74,12 @@ class BatchNormalizer(AffineNormalizer):
         """True if the statistics come from the batch."""
         return self.training if self.mode is None else self.mode is StatisticsMode.BATCH
 
-    def correct_variance(self, var: Tensor, m: int) -> Tensor:
+    def apply_correction_option(self, biased_var: Tensor, m: int) -> Tensor:
         """Return a biased variance (H,) of m values with ``correction``; of one value, 0."""
         # a variance of one value is 0/0; 0 is what the biased one is
-        return var * (m / (m - self.correction)) if m > self.correction else var
+        if m <= self.correction:
+            return biased_var
+        return biased_var * (m / (m - self.correction))
 
     @abstractmethod
     def update_running_stats(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
@@ -129,7 +131,7 @@ class BatchNorm(BatchNormalizer):
             mu, var, m = batch_moments(a, self.unit_axis)
             if self.training:
                 self.update_running_stats(mu.detach(), var.detach(), m, t)
-            var = self.correct_variance(var, m)
+            var = self.apply_correction_option(var, m)
         return Stats(self.broadcast_units(mu), self.broadcast_units(self.sigma(var)))
 
     def running_stats(self, t: int | None) -> tuple[Tensor, Tensor]:
@@ -264,7 +266,7 @@ class BatchRenorm(BatchNormalizer):
         sigma = at_least_float32(self.running_sigma).clone()
         if self.uses_batch:
             mu_B, var, m = batch_moments(a, self.unit_axis)
-            sigma_B = self.sigma(self.correct_variance(var, m))
+            sigma_B = self.sigma(self.apply_correction_option(var, m))
             r = (sigma_B / sigma).clamp(1 / self.r_max, self.r_max).detach()
             d = ((mu_B - mu) / sigma).clamp(-self.d_max, self.d_max).detach()
             mu, sigma = mu_B - d * sigma_B / r, sigma_B / r
@@ -273,7 +275,7 @@ class BatchRenorm(BatchNormalizer):
         return Stats(self.broadcast_units(mu), self.broadcast_units(sigma))
 
     def update_running_stats(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
-        sigma = self.sigma(self.correct_variance(var, m))
+        sigma = self.sigma(self.apply_correction_option(var, m))
         update_running_average_(self.running_mean, mu, self.momentum)
         update_running_average_(self.running_sigma, sigma, self.momentum)
 

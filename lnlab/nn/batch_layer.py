@@ -97,7 +97,7 @@ class BatchLayerNormVariant:
     variance_about_used_mu: bool
     # whether the population sigma is the root of the averaged variance times m/(m-1) (the code)
     # or m/(m-1) times the averaged sigma (eq. 19, 21).
-    averages_variance: bool
+    averages_variance_over_batches: bool
     # whether population feature statistics are kept for each position in the batch (the code:
     # an average over unrelated examples, and m is then fixed) or once
     per_batch_position: bool
@@ -107,10 +107,16 @@ class BatchLayerNormVariant:
 
 
 PAPER = BatchLayerNormVariant(
-    eps=1e-4, variance_about_used_mu=True, averages_variance=False, per_batch_position=False
+    eps=1e-4,
+    variance_about_used_mu=True,
+    averages_variance_over_batches=False,
+    per_batch_position=False,
 )
 CODE = BatchLayerNormVariant(
-    eps=1e-3, variance_about_used_mu=False, averages_variance=True, per_batch_position=True
+    eps=1e-3,
+    variance_about_used_mu=False,
+    averages_variance_over_batches=True,
+    per_batch_position=True,
 )
 
 CONFIGURATIONS = tuple("".join(letters) for letters in product("TF", repeat=4))
@@ -262,14 +268,14 @@ class BatchLayerNorm(Normalizer):
         if not use_population_sigma:
             return Stats(mu, (var + self.eps).sqrt())
         _, spread = population.get_checked_averages(batch_mu)
-        factor = self._bessel_factor(self.m or len(a))
-        if self.variant.averages_variance:
+        factor = self._checked_bessel_factor(self.m or len(a))
+        if self.variant.averages_variance_over_batches:
             # spread is the averaged variance here, and the averaged sigma below: the mean of
             # roots is smaller than the root of the mean (Jensen), so that the two differ
             return Stats(mu, (factor * spread + self.eps).sqrt())
         return Stats(mu, factor * spread)
 
-    def _bessel_factor(self, m: int) -> float:
+    def _checked_bessel_factor(self, m: int) -> float:
         """Return the m/(m-1) of eq. 19 and 21, or 1 in a variant without it."""
         if not self.variant.bessel_corrected:
             return 1.0
@@ -289,7 +295,7 @@ class BatchLayerNorm(Normalizer):
         batch_size = self.m or len(self.over_features.mu) or examples
         if self.variant.per_batch_position and examples != batch_size:
             return  # the code drops the last, smaller batch
-        spread = var if self.variant.averages_variance else (var + self.eps).sqrt()
+        spread = var if self.variant.averages_variance_over_batches else (var + self.eps).sqrt()
         if population is self.over_features and not self.variant.per_batch_position:
             # one statistic for all: the examples at one position of the batch are unrelated
             mu, spread = mu.mean(0, keepdim=True), spread.mean(0, keepdim=True)

@@ -339,7 +339,7 @@ class LSTMCell(TwoProductCell):
         self.cell_state = CarriedCellState(cell_state)
         # c is its own pre-activation: rules that read weights read c = I c
         self.register_buffer("identity_matrix", torch.eye(hidden_size), persistent=False)
-        if initial.forget_bias and self.bias_after_norm is None:
+        if initial.forget_bias and self.own_or_norm_bias is None:
             raise ValueError(
                 "there is no b to hold the forget_bias: give bias=BiasPlacement.ONCE."
             )
@@ -349,11 +349,11 @@ class LSTMCell(TwoProductCell):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         self.norm_c.initialize_from_weights(self.identity_matrix)
-        if self.bias_after_norm is not None and self.initial.forget_bias:
-            self.bias_after_norm[: self.hidden_size] = self.initial.forget_bias
+        if self.own_or_norm_bias is not None and self.initial.forget_bias:
+            self.own_or_norm_bias[: self.hidden_size] = self.initial.forget_bias
 
     @property
-    def bias_after_norm(self) -> Tensor | None:
+    def own_or_norm_bias(self) -> Tensor | None:
         """The bias (4H,) added after the normalization: the cell's own, or that of LN_1."""
         if self.bias in (BiasPlacement.ONCE, BiasPlacement.TWICE):
             return self.b

@@ -30,7 +30,7 @@ def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tens
     return mu, var
 
 
-def count_units(normalized_shape: int | Sequence[int]) -> int:
+def get_single_axis_size(normalized_shape: int | Sequence[int]) -> int:
     """Return H of torch's ``normalized_shape``: H itself, or a sequence of H alone."""
     if isinstance(normalized_shape, int):
         return normalized_shape
@@ -77,7 +77,7 @@ class LayerNorm(AffineNormalizer):
         correction: int = 0,
         per_position: bool = False,
     ) -> None:
-        units, affine = count_units(normalized_shape), elementwise_affine
+        units, affine = get_single_axis_size(normalized_shape), elementwise_affine
         super().__init__(units, eps=eps, root=root, affine=affine, bias=bias, space=space)
         self.correction, self.per_position = correction, per_position
 
@@ -122,7 +122,7 @@ class RMSNorm(AffineNormalizer):
         root: Root = inside_root,
         space: int = 0,
     ) -> None:
-        units, affine = count_units(normalized_shape), elementwise_affine
+        units, affine = get_single_axis_size(normalized_shape), elementwise_affine
         super().__init__(units, eps=eps, root=root, affine=affine, bias=bias, space=space)
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:

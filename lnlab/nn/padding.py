@@ -24,23 +24,23 @@ def true_indices(mask: Tensor, device: torch.device) -> Tensor:
     return mask.flatten().nonzero().squeeze(1).to(device)
 
 
-def pad_and_stack(tensors: Sequence[Tensor], fill: int) -> Tensor:
-    """Stack tensors (B, n, ...) of S seeds as (S, B, N, ...), padded to the longest N.
+def pad_and_stack(batches: Sequence[Tensor], integer_fill: int) -> Tensor:
+    """Stack batches (B, n, ...) of S seeds as (S, B, N, ...), padded to the longest N.
 
-    Floating-point numbers are padded with 0, whole numbers with ``fill``; tensors (B,) are only
-    stacked.
+    Floating-point numbers are padded with 0, whole numbers with ``integer_fill``; batches
+    (B,) are only stacked.
     """
-    first = tensors[0]
+    first = batches[0]
     if first.dim() == 1:
-        return torch.stack(list(tensors))
-    longest = max(tensor.shape[1] for tensor in tensors)
+        return torch.stack(list(batches))
+    longest = max(batch.shape[1] for batch in batches)
     # padding is not read: 0 keeps arithmetic on it finite
     stacked = first.new_full(
-        (len(tensors), len(first), longest, *first.shape[2:]),
-        0 if first.is_floating_point() else fill,
+        (len(batches), len(first), longest, *first.shape[2:]),
+        0 if first.is_floating_point() else integer_fill,
     )
-    for row, tensor in zip(stacked, tensors, strict=True):
-        row[:, : tensor.shape[1]] = tensor
+    for row, batch in zip(stacked, batches, strict=True):
+        row[:, : batch.shape[1]] = batch
     return stacked
 
 

@@ -68,20 +68,20 @@ class Transformation:
         return self.change(inputs, delta if self.is_scaling else shift)
 
 
-def _scale_W(inputs: LayerInputs, delta: float) -> LayerInputs:
-    return replace(inputs, W=delta * inputs.W)
+def _scale_W(inputs: LayerInputs, factor: float) -> LayerInputs:
+    return replace(inputs, W=factor * inputs.W)
 
 
-def _scale_first_weight_row(inputs: LayerInputs, delta: float) -> LayerInputs:
-    return replace(inputs, W=torch.cat([delta * inputs.W[:1], inputs.W[1:]]))
+def _scale_first_weight_row(inputs: LayerInputs, factor: float) -> LayerInputs:
+    return replace(inputs, W=torch.cat([factor * inputs.W[:1], inputs.W[1:]]))
 
 
-def _scale_x(inputs: LayerInputs, delta: float) -> LayerInputs:
-    return replace(inputs, x=delta * inputs.x)
+def _scale_x(inputs: LayerInputs, factor: float) -> LayerInputs:
+    return replace(inputs, x=factor * inputs.x)
 
 
-def _scale_first_example(inputs: LayerInputs, delta: float) -> LayerInputs:
-    return replace(inputs, x=torch.cat([delta * inputs.x[:1], inputs.x[1:]]))
+def _scale_first_example(inputs: LayerInputs, factor: float) -> LayerInputs:
+    return replace(inputs, x=torch.cat([factor * inputs.x[:1], inputs.x[1:]]))
 
 
 def _add_vector_to_weight_rows(inputs: LayerInputs, shift: Tensor) -> LayerInputs:
@@ -150,7 +150,7 @@ GROUPS, GHOST = 4, 4
 """The number of groups of units, and of examples in a ghost batch, in the rows with such."""
 
 
-class StatisticsSource(Enum):
+class BatchNormStatisticsSource(Enum):
     """The source of statistics over examples while the inputs are changed."""
 
     BATCH = "of the batch"
@@ -181,7 +181,7 @@ class TableRow:
     invariance_letters: str
     reason: str  # in one line
     # the source of statistics over examples
-    statistics_source: StatisticsSource = StatisticsSource.BATCH
+    statistics_source: BatchNormStatisticsSource = BatchNormStatisticsSource.BATCH
     layer_kind: LayerKind = LayerKind.DENSE  # the layer that is normalized
     # what else a letter needs, by column
     conditions_by_column: dict[int, str] = field(default_factory=dict, hash=False)
@@ -211,11 +211,11 @@ ROWS: dict[str, TableRow] = {
     "none": TableRow(NORMS["none"], "NNNNNNNNNNYY", "the identity"),
     "batch": TableRow(BatchNorm, _BATCH, "standardizes each unit over the examples"),
     "batch, frozen": TableRow(
-        BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", StatisticsSource.FROZEN
+        BatchNorm, "NNNNNNNNNNY-", "a fixed affine map", BatchNormStatisticsSource.FROZEN
     ),
     "batch, recomputed": TableRow(
         BatchNorm, "YNYYYNNYNNY-", "as batch, given the population",
-        StatisticsSource.RECOMPUTED,
+        BatchNormStatisticsSource.RECOMPUTED,
         conditions_by_column={**_WHOLE, 11: "given the population"},
     ),
     "layer": TableRow(LayerNorm, _LAYER, "standardizes each example over its units"),

@@ -7,14 +7,14 @@ import ipywidgets
 import numpy as np
 import traitlets
 
-from lnlab.nn.table1 import StatisticsSource
+from lnlab.nn.table1 import BatchNormStatisticsSource
 
 WIDTH = "84px"
 """The width of every control's label: equal widths align the controls."""
 
 LABELLED: dict[str, Any] = {"style": {"description_width": WIDTH}, "layout": {"width": "auto"}}
 
-MODES = {statistics.name.lower(): statistics for statistics in StatisticsSource}
+MODES = {statistics.name.lower(): statistics for statistics in BatchNormStatisticsSource}
 """The sources of statistics over examples, by name: batch, frozen and recomputed."""
 
 Options = Mapping[str, Any] | Iterable[Any]

@@ -95,9 +95,11 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
     def draw(settings: DistributionsPanelSettings) -> TitledFigure:
         shown = quantiles_by_arm(settings.net, settings.arms, settings.quantity, settings.step)
         title = f"{settings.net}: {WHAT[settings.quantity]}, step {settings.step}"
-        figure = distributions_figure(shown, y_limit(settings), WHAT[settings.quantity])
+        figure = distributions_over_layers_figure(
+            shown, y_limit(settings), WHAT[settings.quantity]
+        )
         widths = ", ".join(
-            f"{arm} {format_number(last_to_first_spread_ratio(frame))}"
+            f"{arm} {format_number(last_over_first_layer_spread(frame))}"
             for arm, frame in shown.items()
             if len(frame)
         )
@@ -161,13 +163,13 @@ def layer_sort_key(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]
 
 
-def last_to_first_spread_ratio(quantiles: pd.DataFrame) -> float:
+def last_over_first_layer_spread(quantiles: pd.DataFrame) -> float:
     """Return the width of the last layer's distribution over that of the first."""
     widths = (quantiles["q95"] - quantiles["q05"]).to_numpy()
     return float(widths[-1] / widths[0]) if widths[0] else np.nan
 
 
-def distributions_figure(
+def distributions_over_layers_figure(
     quantiles_by_arm: QuantilesByArm, y_limit: float, y_title: str
 ) -> Figure:
     """Return subplots, one a network: median, middle half and nine tenths of every layer.

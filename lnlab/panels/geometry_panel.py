@@ -13,7 +13,6 @@ from lnlab.analysis.random import normal
 from lnlab.figures.style import (
     INK,
     base_layout,
-    exponents_of_ten_around,
     format_number,
     legend_annotation,
     log_axis_between_powers,
@@ -22,6 +21,7 @@ from lnlab.figures.style import (
     subplot_title,
     thinning_line_styles,
     trace,
+    widen_exponent_range_to_values,
 )
 from lnlab.nn import NORMS, NormLayer
 from lnlab.panels.controls import MultipleChoice, dropdown, log_slider, options_slider
@@ -92,16 +92,16 @@ def kl_curvatures(
     else:
         stretch[:, -1] = 1.0
     steps = STEP * turn, STEP * stretch
-    return KLCurvatures(*(kl_curvature_along_step(glm, step) for step in steps))
+    return KLCurvatures(*(twice_kl_per_squared_step(glm, step) for step in steps))
 
 
-def kl_curvature_along_step(glm: GLM, step: torch.Tensor) -> float:
+def twice_kl_per_squared_step(glm: GLM, step: torch.Tensor) -> float:
     """Return 2 D_KL/||delta||² of a step."""
     return 2 * actual_divergence(glm, step) / float(step.square().sum())
 
 
 @lru_cache(maxsize=200)
-def relative_error_of_eq_13(normalizer: str, output_family: str, units: int) -> float:
+def own_block_error_of_eq_13(normalizer: str, output_family: str, units: int) -> float:
     """Return the relative distance of a block of eq. 13 from the metric."""
     glm = random_glm(normalizer, output_family, 1.0, 1.0, units)
     return error_of_eq_13(glm).own_block_error
@@ -121,17 +121,19 @@ class GeometryCurves(NamedTuple):
 
     weight_curvature: CurveWithMarker  # along a step of W, over the scale of W
     gain_curvature: CurveWithMarker  # along a step of the gains, over the scale of x
-    eq_13_error: CurveWithMarker  # over the units
+    eq_13_error_by_unit_count: CurveWithMarker  # over the units
 
 
-def curves_of_normalizer(name: str, settings: GeometryPanelSettings) -> GeometryCurves:
+def curvature_and_error_curves(
+    normalizer: str, settings: GeometryPanelSettings
+) -> GeometryCurves:
     """Return the curves of a normalizer over the scales of W and x, and over the units."""
     family, units = settings.output_family, settings.units
     w, x = settings.weight_scale, settings.input_scale
-    over_w = np.array([kl_curvatures(name, family, c, x, units).weights for c in SIZES])
-    over_x = np.array([kl_curvatures(name, family, w, c, units).gains for c in SIZES])
-    now = kl_curvatures(name, family, w, x, units)
-    errors = [relative_error_of_eq_13(name, family, count) for count in UNITS]
+    over_w = np.array([kl_curvatures(normalizer, family, c, x, units).weights for c in SIZES])
+    over_x = np.array([kl_curvatures(normalizer, family, w, c, units).gains for c in SIZES])
+    now = kl_curvatures(normalizer, family, w, x, units)
+    errors = [own_block_error_of_eq_13(normalizer, family, count) for count in UNITS]
     return GeometryCurves(
         CurveWithMarker(SIZES, over_w, w, now.weights),
         CurveWithMarker(SIZES, over_x, x, now.gains),
@@ -143,7 +145,7 @@ def curves_of_normalizer(name: str, settings: GeometryPanelSettings) -> Geometry
 
 def draw(settings: GeometryPanelSettings) -> TitledFigure:
     """Return three subplots on logarithmic axes, a line and a dot for each normalizer."""
-    curves = {name: curves_of_normalizer(name, settings) for name in settings.normalizers}
+    curves = {name: curvature_and_error_curves(name, settings) for name in settings.normalizers}
     title = (
         f"{settings.output_family} outputs; "
         f"H = {settings.units} units, W multiplied by {settings.weight_scale:.3g}; "
@@ -194,7 +196,7 @@ def geometry_figure(curves: Mapping[str, GeometryCurves]) -> Figure:
         data += dots
         domain = side_by_side_domains(len(PARTS), 0.1025)[index]
         shown = [several[index] for several in curves.values()]
-        low, high = exponents_of_ten_around([curve.y for curve in shown], -2, 2, step=2)
+        low, high = widen_exponent_range_to_values([curve.y for curve in shown], -2, 2, step=2)
         heights = (
             log_axis_between_powers(-18, 0)
             if subplot == "error"

@@ -36,9 +36,9 @@ from lnlab.nn import BatchNormalizer, Normalizer, NormLayer
 from lnlab.nn.table1 import (
     ROWS,
     TRANSFORMATIONS,
+    BatchNormStatisticsSource,
     LayerInputs,
     LayerKind,
-    StatisticsSource,
     TableRow,
     Transformation,
     rescaled_output_ratio,
@@ -65,7 +65,9 @@ DENSE = [
 ]
 # Frozen and recomputed statistics are a control of their own.
 NORMALIZERS = {
-    name: ROWS[name] for name in DENSE if ROWS[name].statistics_source is StatisticsSource.BATCH
+    name: ROWS[name]
+    for name in DENSE
+    if ROWS[name].statistics_source is BatchNormStatisticsSource.BATCH
 }
 PAPER = ("batch", "weight", "layer")
 TABLE = (*PAPER, *(name for name in DENSE if name not in PAPER))
@@ -181,11 +183,11 @@ def normalized_layer(
     eps: float,
     dtype: torch.dtype,
     batch_size: int = EXAMPLES,
-    statistics: StatisticsSource = StatisticsSource.BATCH,
+    statistics: BatchNormStatisticsSource = BatchNormStatisticsSource.BATCH,
 ) -> NormalizedLayer:
     """Return the layer of one row, its gains and biases always the same."""
     given = fixed_weights_and_inputs(
-        dtype, batch_size if statistics is StatisticsSource.BATCH else EXAMPLES
+        dtype, batch_size if statistics is BatchNormStatisticsSource.BATCH else EXAMPLES
     )
     return NormalizedLayer(row, given, eps=eps, statistics=statistics, seed=0)
 
@@ -196,7 +198,7 @@ def layers_by_name(
     """Return the layers of the chosen normalizers, by name."""
     made = {}
     for name in settings.normalizers:
-        source = StatisticsSource.BATCH
+        source = BatchNormStatisticsSource.BATCH
         if uses_batch_statistics(rows[name]):
             source = MODES[settings.statistics_source]
         made[name] = normalized_layer(
@@ -635,7 +637,7 @@ def invariance(
     }
     panel = Panel(
         InvariancePanelSettings(**settings), controls, partial(draw, rows=rows), alt=alt,
-        late={"table": partial(draw_table, rows=rows)}, notebook=notebook,
+        deferred={"table": partial(draw_table, rows=rows)}, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not only_delta else None,
         on_page=["delta", "transformation", "normalizers"],
         stops={"delta": STOPS, "normalizers": FAMILIES},

@@ -104,7 +104,7 @@ class RescalableNetworks:
         self.x, self.y = x, y
         self.objective = lru_cache(maxsize=16)(self._make_objective)
         self.losses_on_plane = lru_cache(maxsize=200)(self._losses_on_plane)
-        self.losses_on_lines = lru_cache(maxsize=500)(self._losses_on_lines)
+        self.losses_along_random_lines = lru_cache(maxsize=500)(self._losses_along_random_lines)
 
     def uses_batch_statistics(self, name: str) -> bool:
         """Return True for a network with statistics over examples."""
@@ -149,7 +149,9 @@ class RescalableNetworks:
     def _losses_on_plane(self, settings: LandscapePanelSettings) -> LossLandscape:
         return self.losses_on_grid(settings, self.sample_directions(settings, 2), ACROSS)
 
-    def _losses_on_lines(self, settings: LandscapePanelSettings) -> list[LossLandscape]:
+    def _losses_along_random_lines(
+        self, settings: LandscapePanelSettings
+    ) -> list[LossLandscape]:
         """Return the losses on five lines; the first is the plane's first direction."""
         directions = self.sample_directions(settings, 5)
         return [
@@ -187,7 +189,7 @@ def landscape(
         return f"{weights}, {directions}, seed {settings.seed}"
 
     def draw(settings: LandscapePanelSettings) -> TitledFigure:
-        lines = trained.losses_on_lines(settings)
+        lines = trained.losses_along_random_lines(settings)
         depends = trained.uses_batch_statistics(settings.network)
         figure = lines_figure(lines, settings.network, depends)
         largest = max(float(line.losses.max()) for line in lines)
@@ -233,8 +235,8 @@ def landscape(
         return "" if taken else "no effect: only batch norm uses statistics over examples"
 
     return Panel(
-        LandscapePanelSettings(**settings), controls, draw, alt=alt, late={"plane": draw_plane},
-        notebook="16", on_page=["statistics_source"],
+        LandscapePanelSettings(**settings), controls, draw, alt=alt,
+        deferred={"plane": draw_plane}, notebook="16", on_page=["statistics_source"],
         locks={"statistics_source": why_statistics_locked},
     )  # fmt: skip
 

@@ -64,7 +64,7 @@ class Panel(ipywidgets.VBox):
             have side effects.
         alt: a description of each plot for readers who cannot see it, by the name of the plot.
             The first is that of ``draw``.
-        late: plots that need not follow a slider while it moves, by name: functions that
+        deferred: plots that need not follow a slider while it moves, by name: functions that
             return, from settings, a figure and its title. They are drawn when nothing has moved
             for a moment, or at once if no page shows the panel.
         on_page: the fields that can be changed where no kernel runs.
@@ -88,7 +88,7 @@ class Panel(ipywidgets.VBox):
         draw: Callable[[Any], TitledFigure],
         *,
         alt: Mapping[str, str],
-        late: Mapping[str, Callable[[Any], tuple[Figure, str]]] | None = None,
+        deferred: Mapping[str, Callable[[Any], tuple[Figure, str]]] | None = None,
         on_page: Sequence[str] = (),
         stops: Mapping[str, Sequence[Any]] | None = None,
         locks: Mapping[str, Callable[[Any], str]] | None = None,
@@ -99,7 +99,7 @@ class Panel(ipywidgets.VBox):
         self.initial_settings = fill_missing_settings(settings, self.controls)
         self.defaults, self.notebook, self.name = type(settings)(), notebook, next(iter(alt))
         self.footer = PanelFooter()
-        self._draw, self._late, self._locks = draw, late or {}, locks or {}
+        self._draw, self._deferred, self._locks = draw, deferred or {}, locks or {}
         self._on_page, self._stops = on_page, stops or {}
         self.suggestions = {
             text: replace(self.initial_settings, **settings)
@@ -150,11 +150,11 @@ class Panel(ipywidgets.VBox):
     def draw_all(self, settings: Any) -> dict[str, TitledFigure]:
         """Return the figure, the title and the sentence of each plot, by its name."""
         first = self._draw(settings)
-        late = {
+        deferred = {
             name: TitledFigure(*make(settings), first.sentence)
-            for name, make in self._late.items()
+            for name, make in self._deferred.items()
         }
-        return {self.name: first} | late
+        return {self.name: first} | deferred
 
     @property
     def settings(self) -> Any:
@@ -227,12 +227,12 @@ class Panel(ipywidgets.VBox):
             self.footer.sentence, self.footer.command = sentence, self.notebook_command
             self.footer.error = ""
         if not self._on_a_page:
-            self._redraw_late_plots()
+            self._redraw_deferred_plots()
 
     @in_one_thread
     @torch.no_grad()
-    def _redraw_late_plots(self) -> None:
-        for name, make in self._late.items():
+    def _redraw_deferred_plots(self) -> None:
+        for name, make in self._deferred.items():
             self.plots[name].update_figure(make(self._last)[0])
 
     def _on_page_message(self, _: object, content: dict[str, Any], __: object) -> None:
@@ -242,9 +242,9 @@ class Panel(ipywidgets.VBox):
         elif kind == "reset":
             self.reset()
         elif kind == "rest":
-            self._call_and_show_error(self._redraw_late_plots)
+            self._call_and_show_error(self._redraw_deferred_plots)
 
-    def page_values_by_label(self, settings: Any) -> dict[str, dict[str, Any]]:
+    def page_values_by_field_and_label(self, settings: Any) -> dict[str, dict[str, Any]]:
         """Return the values, by label, of each field that a page without a kernel can set."""
         return {
             name: control_values_by_label(
@@ -258,7 +258,7 @@ class Panel(ipywidgets.VBox):
         """Return the figures of the present settings, with controls if ``with_controls``."""
         with self._lock, torch.no_grad():
             settings = self.settings
-            stops = self.page_values_by_label(settings) if with_controls else {}
+            stops = self.page_values_by_field_and_label(settings) if with_controls else {}
             frames: dict[str, dict[tuple[int, ...], TitledFigure]] = {
                 name: {} for name in self.plots
             }

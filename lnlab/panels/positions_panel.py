@@ -50,6 +50,10 @@ LETTERS = 26
 """Characters per line of a map's title."""
 HOVER = "row %{y}, column %{x}: %{z:.3g}<extra></extra>"
 
+NormPaddingStage = tuple[str, str, str]
+"""The normalizer, the padding and the training stage of a network."""
+StatisticsByLayer = Mapping[str, PositionStatistics]
+
 
 @dataclass(frozen=True)
 class PositionsPanelSettings:
@@ -62,7 +66,7 @@ class PositionsPanelSettings:
 
 
 def positions(
-    map_statistics: Mapping[tuple[str, str, str], Mapping[str, PositionStatistics]],
+    map_statistics: Mapping[NormPaddingStage, StatisticsByLayer],
     **settings: Any,
 ) -> Panel:
     """Return the panel of units by their position in a map.

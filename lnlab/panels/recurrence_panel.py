@@ -154,14 +154,16 @@ def draw(settings: RecurrencePanelSettings) -> TitledFigure:
         f"that at time step {settings.steps}: {factors}."
     )
     outside = ", ".join(
-        f"“{name}”" for name, each in dynamics_by_norm.items() if exceeds_axis(each)
+        f"“{name}”"
+        for name, each in dynamics_by_norm.items()
+        if any_line_exceeds_its_axis(each)
     )
     if outside:
         text += f" Lines of {outside} leave the picture."
     return TitledFigure(figure, title, text)
 
 
-def exceeds_axis(dynamics_of_net: RecurrentDynamics) -> bool:
+def any_line_exceeds_its_axis(dynamics_of_net: RecurrentDynamics) -> bool:
     """Return True if some line of a network leaves its axis."""
     return any(
         bool(((values < 10.0**low) | (values > 10.0**high)).any())

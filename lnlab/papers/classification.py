@@ -27,7 +27,7 @@ ClassesPerSeed = Tensor  # (S, B)
 MetricsPerSeed = Mapping[str, list[float]]  # by metric, a number for each seed
 
 
-class ResplitDataset:
+class DatasetWithReplacedSplits:
     """A data set with other splits; everything else of it is unchanged."""
 
     def __init__(self, whole: Any, **splits: Split) -> None:
@@ -38,14 +38,14 @@ class ResplitDataset:
         return getattr(self._whole, name)
 
 
-def hold_out_validation(dataset: Images, count: int) -> ResplitDataset:
+def hold_out_validation(dataset: Images, count: int) -> DatasetWithReplacedSplits:
     """Return a data set whose last ``count`` training examples validate instead."""
     x, y = dataset.train.x, dataset.train.y
     if count >= len(y):
         raise ValueError(
             f"valid_size is {count}: {dataset.name} has {len(y)} training examples."
         )
-    return ResplitDataset(
+    return DatasetWithReplacedSplits(
         dataset, train=Split(x[:-count], y[:-count]), valid=Split(x[-count:], y[-count:])
     )
 
@@ -60,7 +60,7 @@ class Classification(training.Experiment):
 
     lower_is_better = ("train_nll", "test_nll", "test_error")
 
-    def dataset(self) -> Images | ResplitDataset:
+    def dataset(self) -> Images | DatasetWithReplacedSplits:
         whole = load(self.data)
         return hold_out_validation(whole, self.valid_size) if self.valid_size else whole
 
@@ -130,14 +130,14 @@ def measure_shift_and_smoothness(net: nn.Module, x: Tensor, y: Tensor) -> dict[s
     layers: Any = net.layers
     lengths = torch.stack([layer.W.detach().norm() for layer in layers[:-1]])
     return {
-        "gradient_angle": mean_covariate_shift_angle(loss, after),
+        "gradient_angle": mean_covariate_shift_angle_radians(loss, after),
         "mean_shift": standardized_unit_mean_shift(loss, after),
         "gradient_change": relative_gradient_change(loss),
         "weight_norm": float(lengths.log().mean().exp()),
     }
 
 
-def mean_covariate_shift_angle(loss: Objective, parameters_after: Tensor) -> float:
+def mean_covariate_shift_angle_radians(loss: Objective, parameters_after: Tensor) -> float:
     """Return the mean angle between G and G' in radians, of all layers but the first.
 
     G and G' are those of Definition 2.1 of Santurkar et al. (2018), before the step and at the

@@ -17,7 +17,7 @@ from lnlab.analysis.feature_maps import (
     border_contrast,
     coefficient_of_variation,
     map_statistics,
-    unit_contributions,
+    mean_abs_unit_contributions,
 )
 from lnlab.data import Images, load
 from lnlab.nn import (
@@ -215,9 +215,8 @@ NETS: dict[str, Callable[..., ConvNet]] = {"lenet": LeNet, "resnet8": ResNet8}
 EVAL_SIZE = 500
 """Examples of each split that are measured during training, and of the training set also at the
 end; fewer if ``test_size`` is."""
-UNIT_EVAL_SIZE = (
-    250  # test examples for :func:`border_and_contribution_metrics`; fewer if ``test_size`` is
-)
+UNIT_EVAL_SIZE = 250
+"""Test examples for :func:`border_and_loss_contribution_metrics`; fewer if ``test_size`` is."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +275,7 @@ class Experiment(Classification):
         """Return, per seed, NLL (nats) and error rate of validation and test, and training NLL.
 
         A light evaluation leaves out the test. Before the first and after the last update,
-        :func:`border_and_contribution_metrics` is added.
+        :func:`border_and_loss_contribution_metrics` is added.
         """
         few = min(EVAL_SIZE, self.test_size or EVAL_SIZE)
         count = (self.test_size or None) if evaluation is Evaluation.FINAL else few
@@ -292,7 +291,7 @@ class Experiment(Classification):
             count = min(UNIT_EVAL_SIZE, self.test_size or UNIT_EVAL_SIZE)
             metrics |= collate_rows(
                 [
-                    border_and_contribution_metrics(net, dataset, count)
+                    border_and_loss_contribution_metrics(net, dataset, count)
                     for net in model.unstack()
                 ]
             )
@@ -303,7 +302,7 @@ def _seeded_generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def border_and_contribution_metrics(
+def border_and_loss_contribution_metrics(
     net: nn.Module, dataset: Images, count: int = UNIT_EVAL_SIZE
 ) -> dict[str, float]:
     """Compare a network's units by their position, to test section 6.7's explanation.
@@ -325,7 +324,7 @@ def border_and_contribution_metrics(
     contrasts = [border_contrast(statistics) for statistics in maps.values()]
     border, center, shift = (sum(v) / len(contrasts) for v in zip(*contrasts, strict=True))
     total_loss = partial(F.cross_entropy, reduction="sum")
-    shares = unit_contributions(net, x, y, total_loss, layers=[*convolutions, *dense])
+    shares = mean_abs_unit_contributions(net, x, y, total_loss, layers=[*convolutions, *dense])
     deviations = {name: coefficient_of_variation(share) for name, share in shares.items()}
     metrics = {"border_active": border, "center_active": center, "border_shift": shift}
     for metric, layers in (("map_deviation", convolutions), ("dense_deviation", dense)):

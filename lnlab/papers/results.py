@@ -81,21 +81,21 @@ def differences_by_seed(arms: Arms, arm: str, other: str, measure: Measure) -> d
 def group_comparable_runs(
     runs: Iterable[Run],
     experiment: Experiment,
-    may_differ_in: Sequence[str] = (),
+    group_by: Sequence[str] = (),
 ) -> list[Arms]:
     """Return the finished runs of a task in sets that differ in normalizer and seed alone.
 
     Arms are in the order of their choices, seeds in theirs.
 
     If several runs contain the same seed, the one that measured what the task asks for and no
-    more is used, and of those the one with most seeds. Sets may differ from the task in the
-    fields ``may_differ_in``.
+    more is used, and of those the one with most seeds. Only in the fields ``group_by`` sets
+    may differ from the task: each combination of their values has its own.
     """
     wanted, extra = (
         json.loads(json.dumps(experiment.config())),
         _measurement_only_field_names(experiment),
     )
-    same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *may_differ_in, *extra)]
+    same_as_task = [k for k in wanted if k not in (*BETWEEN_ARMS, *group_by, *extra)]
     sets: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == experiment.name and run.done)
 

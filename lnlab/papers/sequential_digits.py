@@ -28,7 +28,7 @@ from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from lnlab.papers.classification import Classification, MetricsPerSeed
 from lnlab.papers.models import set_gains_
 from lnlab.training import Evaluation, setting
-from lnlab.training.random_state import seed_temporarily
+from lnlab.training.random_state import seed_torch_temporarily
 
 ARMS: dict[str, Callable[[int], NormLayer]] = {
     "none": lambda steps: Identity,
@@ -134,7 +134,7 @@ class Experiment(Classification):
     def model(self, seed: int, dataset: Images) -> nn.Module:
         norm = ARMS[self.norm](self.num_time_steps(dataset))
         initial = CELL_INITS[self.initialisation]
-        with seed_temporarily(seed):
+        with seed_torch_temporarily(seed):
             layer = CELLS[self.cell](
                 self.pixels_per_step, self.units[0], norm_layer=norm, initial=initial
             )

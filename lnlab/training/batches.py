@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from lnlab.nn.padding import pad_and_stack
-from lnlab.training.random_state import generator, move_to_device
+from lnlab.training.random_state import generator_seeded_by, move_to_device
 
 AHEAD = 2**24
 """Bytes of examples that are gathered at once: 16 MiB."""
@@ -59,7 +59,7 @@ class Batches:
                 yield tree_unflatten(batch, self._tree)
 
     def _shuffle_examples(self, seed: int, epoch: int) -> Tensor:
-        order = generator(f"order of seed {seed} in epoch {epoch}")
+        order = generator_seeded_by(f"order of seed {seed} in epoch {epoch}")
         return torch.randperm(self.count, generator=order)
 
     def _batches_ahead(self) -> int:
@@ -119,7 +119,7 @@ class BucketedBatches:
             yield move_to_device(batch, self.device)
 
     def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
-        random = generator(f"order of seed {seed} in epoch {epoch}")
+        random = generator_seeded_by(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.lengths), generator=random).tolist()
         pools = [
             order[k : k + POOL * self.size] for k in range(0, len(order), POOL * self.size)

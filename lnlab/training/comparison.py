@@ -26,7 +26,7 @@ from lnlab.training.random_state import (
     RunRandomState,
     move_to_device,
     read_device,
-    seed_temporarily,
+    seed_torch_temporarily,
 )
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def _paired_models(
     """Return a network for each arm whose weights outside of the norms begin alike."""
     models, first_name, first = [], "", dict[str, Tensor]()
     for (name, _), norm in arms.items():
-        with seed_temporarily(seed):
+        with seed_torch_temporarily(seed):
             model, weights = _model_and_weights_outside_norms(build, norm, name)
         for key, value in weights.items():
             if key not in first:
@@ -358,13 +358,13 @@ def _model_and_weights_outside_norms(
 ) -> tuple[nn.Module, dict[str, Tensor]]:
     """Return a network, and what it has outside of its norms: parameters and buffers."""
 
-    def norm_layer(*args: Any, **kwargs: Any) -> nn.Module:
+    def make_marked_norm(*args: Any, **kwargs: Any) -> nn.Module:
         module = norm(*args, **kwargs)
         # an attribute, as build may return copies: lnlab.swap(...).make() does
         vars(module)[MADE_BY_NORM_LAYER] = True
         return module
 
-    model = build(norm_layer)
+    model = build(make_marked_norm)
     if not isinstance(model, nn.Module):
         raise TypeError(
             f"build returns {type(model).__name__}: give the network, an nn.Module."

@@ -41,7 +41,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 @contextmanager
-def seed_temporarily(seed: int) -> Iterator[None]:
+def seed_torch_temporarily(seed: int) -> Iterator[None]:
     """Draw torch's random numbers from a seed; outside they go on as before."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -70,7 +70,7 @@ def move_to_device(tree: Any, device: torch.device, dtype: torch.dtype | None = 
     return tree_map(move, tree, is_leaf=lambda leaf: hasattr(leaf, "on_cpu"))
 
 
-def generator(purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
+def generator_seeded_by(purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
     """Return a generator for a purpose, "order of seed 0 in epoch 3", unlike all others."""
     digest = hashlib.sha256(purpose.encode()).digest()
     # 63 bits: the largest seed that every device takes
@@ -93,7 +93,9 @@ class RunRandomState:
         if device.type == "cuda":
             index = torch.cuda.current_device() if device.index is None else device.index
             self._generators.append(torch.cuda.default_generators[index])
-        self.state = [generator(purpose, lent.device).get_state() for lent in self._generators]
+        self.state = [
+            generator_seeded_by(purpose, lent.device).get_state() for lent in self._generators
+        ]
 
     def __enter__(self) -> None:
         self._outside = self._swap_generator_states(self.state)

@@ -466,7 +466,7 @@ class KeptRun(Run):
 
     def arrays(self) -> "dict[str, np.ndarray]":
         prefix = f"{self.key}/"
-        arrays = _read_kept_arrays(self.folder.with_name(f"{self.task}{KEPT_PICTURES}"))
+        arrays = _read_arrays_of_kept_runs(self.folder.with_name(f"{self.task}{KEPT_PICTURES}"))
         return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
     def weights(self) -> "dict[str, Tensor]":
@@ -483,7 +483,7 @@ def read_kept_runs(path: Path) -> "list[KeptRun]":
         return [KeptRun(path, json.loads(record), rows) for record, rows in pairs]
 
 
-def _read_kept_arrays(path: Path) -> "dict[str, np.ndarray]":
+def _read_arrays_of_kept_runs(path: Path) -> "dict[str, np.ndarray]":
     """Return the arrays of an experiment's kept runs, by "key/seed/update/name"."""
     from safetensors.numpy import load
 
@@ -506,7 +506,7 @@ def keep(run: Run, root: Path) -> Run:
     root.mkdir(parents=True, exist_ok=True)
     path, pictures = (root / f"{run.task}{ending}" for ending in (KEPT, KEPT_PICTURES))
     with FileLock(root / f".{run.task}.lock"):
-        arrays = _read_kept_arrays(pictures)
+        arrays = _read_arrays_of_kept_runs(pictures)
         arrays |= {f"{run.key}/{name}": array for name, array in run.arrays().items()}
         if arrays:
             write_file(pictures, lzma.compress(save(dict(sorted(arrays.items())))))

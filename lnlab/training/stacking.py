@@ -36,9 +36,12 @@ class Stacked(nn.Module):
         self.count = len(models)
         self.module = copy.deepcopy(models[0])
         if self.count > 1:
-            tensors = [[registry[name] for registry, name in _tensor_slots(m)] for m in models]
+            tensors = [
+                [registry[name] for registry, name in _tensor_slots_with_repeats(m)]
+                for m in models
+            ]
             _set_slots(self.module, [torch.stack(same) for same in zip(*tensors, strict=True)])
-        self._tensor_slots = _tensor_slots(self.module)
+        self._tensor_slots = _tensor_slots_with_repeats(self.module)
         self._broadcasts = all(map(_computes_stack_itself, self.module.modules()))
 
     def forward(self, x: Any) -> Any:
@@ -90,7 +93,8 @@ class Stacked(nn.Module):
         models = [copy.deepcopy(self.module) for _ in range(self.count)]
         for index, model in enumerate(models if self.count > 1 else ()):
             _set_slots(
-                model, [registry[name][index] for registry, name in _tensor_slots(model)]
+                model,
+                [registry[name][index] for registry, name in _tensor_slots_with_repeats(model)],
             )
         return models
 
@@ -137,7 +141,7 @@ def _computes_stack_itself(part: nn.Module) -> bool:
     return type(part) is nn.ModuleList or vars(type(part)).get("stacks", False)
 
 
-def _tensor_slots(module: nn.Module) -> list[Slot]:
+def _tensor_slots_with_repeats(module: nn.Module) -> list[Slot]:
     """Return where all parameters and buffers are; a shared one is listed each time."""
     return [
         (registry, name)
@@ -151,7 +155,7 @@ def _tensor_slots(module: nn.Module) -> list[Slot]:
 def _set_slots(module: nn.Module, values: Sequence[Tensor]) -> None:
     """Put values in the places of a module's tensors; what was shared stays shared."""
     put: dict[int, Tensor] = {}
-    for (registry, name), value in zip(_tensor_slots(module), values, strict=True):
+    for (registry, name), value in zip(_tensor_slots_with_repeats(module), values, strict=True):
         old = registry[name]
         if id(old) not in put:
             value = value.detach().clone()

@@ -83,7 +83,8 @@ def sweep(
             count = 2 if alone else jobs if cluster is None else -1
             options: dict[str, Any] = {"batch_size": 1, "return_as": "generator_unordered"}
             calls = [
-                delayed(_train_to_end)(n, pending[n], os.getpid(), settings) for n in chosen
+                delayed(_train_unless_locked)(n, pending[n], os.getpid(), settings)
+                for n in chosen
             ]
             try:
                 running: Any = Parallel(count, **options)(calls)
@@ -101,7 +102,7 @@ def sweep(
                     yield SweepOutcome(pending.pop(chosen[0]), error=reason)
 
 
-def _train_to_end(
+def _train_unless_locked(
     number: int, experiment: Experiment, parent: int, settings: Mapping[str, Any]
 ) -> tuple[int, SweepOutcome | None]:
     """Train one experiment to its end; None if another process is at it."""

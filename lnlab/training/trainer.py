@@ -22,7 +22,7 @@ from lnlab.training.random_state import (
     default_dtype,
     move_to_device,
     read_device,
-    seed_temporarily,
+    seed_torch_temporarily,
 )
 from lnlab.training.runs import Run
 from lnlab.training.stacking import Stacked, stack
@@ -81,7 +81,7 @@ class Trainer:
         per_epoch = len(self.batches)
         last = experiment.num_updates(per_epoch)
         points = plan_evaluations(experiment, per_epoch)
-        batches = self._remaining_batches()
+        batches = self._endless_upcoming_batches()
         saved = time.monotonic()
         model.train()
         if self.step.update == 0 and 0 in points:
@@ -133,7 +133,7 @@ class Trainer:
                 self.save()
                 raise
 
-    def _remaining_batches(self) -> Iterator[tuple[Any, Any]]:
+    def _endless_upcoming_batches(self) -> Iterator[tuple[Any, Any]]:
         """Yield the batches from the next update on, one epoch after the other."""
         epoch, start = divmod(self.step.update, len(self.batches))
         while True:
@@ -304,7 +304,7 @@ def build_initial_models(experiment: Experiment, dataset: Any) -> list[nn.Module
     """
     models = []
     for seed in experiment.seeds:
-        with default_dtype(torch.float32), seed_temporarily(seed):
+        with default_dtype(torch.float32), seed_torch_temporarily(seed):
             models.append(experiment.model(seed, dataset))
     return models
 

@@ -11,7 +11,7 @@ from lnlab.analysis.feature_maps import (
     PositionStatistics,
     border_contrast,
     map_statistics,
-    unit_contributions,
+    mean_abs_unit_contributions,
 )
 from lnlab.nn import BatchNorm, Conv2d, Identity, LayerNorm, Linear
 
@@ -87,7 +87,7 @@ def test_shares_are_what_leaving_out_a_unit_costs_where_the_loss_is_linear():
     torch.manual_seed(0)
     model = nn.Sequential(Linear(4, 6, LayerNorm), nn.ReLU(), nn.Linear(6, 1))
     x = torch.randn(9, 4)
-    shares = unit_contributions(
+    shares = mean_abs_unit_contributions(
         model, x, torch.zeros(9), lambda output, _: output.sum(), layers=["0"]
     )
     h = F.relu(model[0](x))

@@ -67,7 +67,7 @@ def by_definition(model):
         all_outcomes = list(outcomes(family, model.h))
     for y, P in all_outcomes:
         for case in range(len(y)):
-            h = model.outputs(theta)[case]
+            h = model.natural_parameters(theta)[case]
             (score,) = torch.autograd.grad(
                 (h @ y[case] - family.log_partition(h)) / family.phi, theta
             )

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 import lnlab.nn
 from lnlab.analysis.internal_covariate_shift import (
     covariate_shift,
-    group_parameter_names_by_layer,
+    group_names_with_preceding_weight,
 )
 from lnlab.analysis.objective import Objective
 from tests.analysis.models import three_layers
@@ -47,7 +47,7 @@ def test_the_shift_is_that_of_two_nets_built_by_hand(norm):
     moved = stepped(module, x, y)
     found = objective(module, x, y)
     shifts = covariate_shift(found, after=found.flatten(list(moved.parameters())))
-    assert [s.layer for s in shifts] == ["0.W", "2.W", "4.W"]
+    assert [s.first_parameter for s in shifts] == ["0.W", "2.W", "4.W"]
     for shift, layer in zip(shifts, (0, 2, 4), strict=True):
         below = copy.deepcopy(module)
         for lower in range(0, layer, 2):
@@ -77,7 +77,7 @@ class Backwards(nn.Module):
 def test_layers_stand_in_the_order_of_their_calls():
     module, (x, y) = Backwards(), batch()
     found = objective(module, x, y)
-    assert list(group_parameter_names_by_layer(found)) == [
+    assert list(group_names_with_preceding_weight(found)) == [
         "first.weight", "middle.in_proj_weight", "middle.out_proj.weight", "last.weight"
     ]  # fmt: skip
     moved = dict(stepped(module, x, y).named_parameters())

@@ -9,10 +9,13 @@ from torch import nn
 
 from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.nn import Conv2d, DyT, LayerNorm, Linear
-from lnlab.nn.table1 import ROWS, LayerKind, StatisticsSource
+from lnlab.nn.table1 import ROWS, BatchNormStatisticsSource, LayerKind
 
 D, H, B = 7, 12, 8
-MODE = {StatisticsSource.FROZEN: "running", StatisticsSource.RECOMPUTED: "recomputed"}
+MODE = {
+    BatchNormStatisticsSource.FROZEN: "running",
+    BatchNormStatisticsSource.RECOMPUTED: "recomputed",
+}
 
 
 def randomized(module: nn.Module) -> nn.Module:
@@ -204,6 +207,19 @@ def test_an_input_that_nothing_depends_on_is_said():
     assert report.reasons_not_tried["x"] == "nothing that can be seen depends on it"
     assert report.reasons_not_tried["0.weight W → δW"] == "it changes nothing: 0.weight is 0"
     assert {v.column for v in report.invariances} == {2, 7, 8, 10}
+
+
+@pytest.mark.parametrize(
+    ("norm", "grades"),
+    [
+        (nn.LayerNorm(H), {"evaluation": Grade.EXACT}),
+        (nn.BatchNorm1d(H), {"train": Grade.BROKEN, "running": Grade.EXACT}),
+    ],
+)
+def test_only_statistics_of_the_batch_depend_on_the_other_examples(norm, grades):
+    report = check_invariances(dense(norm), torch.randn(B, D), columns=11)
+    assert {v.mode: v.grade for v in report.invariances} == grades
+    assert not report.reasons_not_tried
 
 
 # How it is read.

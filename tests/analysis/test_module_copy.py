@@ -24,11 +24,11 @@ from lnlab.analysis.module_copy import (
 from lnlab.analysis.norm_gradients import gradient_norms, record_norm_calls
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.rotation import scale_invariant_weights
-from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
+from lnlab.analysis.smoothness import gradient_smoothness, log_spaced_step_sizes
 
 ANALYSES = {
     "gradient": lambda o: o.gradient(),
-    "smoothness": lambda o: gradient_smoothness(o, eta=step_sizes(0.1)),
+    "smoothness": lambda o: gradient_smoothness(o, eta=log_spaced_step_sizes(0.1)),
     "landscape": lambda o: loss_landscape(o, points=3),
     "eigenvalues": lambda o: extreme_eigenvalues(o, steps=4),
     "trace": lambda o: hessian_trace(o, draws=2),

@@ -250,8 +250,8 @@ def test_float32_inside_is_said_and_is_no_difference():
 
     report = identify_norm(affine(rms), torch.zeros(2, H))
     assert report.conforms
-    assert report.computes_in_float32
-    assert not identify_norm(nn.RMSNorm(H, eps=1e-6)).computes_in_float32
+    assert report.computes_float64_in_float32
+    assert not identify_norm(nn.RMSNorm(H, eps=1e-6)).computes_float64_in_float32
 
 
 def test_errors_say_what_to_do():

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.analysis.objective import Objective
-from lnlab.analysis.smoothness import gradient_smoothness, step_sizes
+from lnlab.analysis.smoothness import gradient_smoothness, log_spaced_step_sizes
 from tests.analysis.models import loss_of_w
 
 
@@ -16,7 +16,7 @@ def quadratic(A, w):
 
 def test_a_quadratic_is_as_smooth_as_its_matrix_says():
     A = torch.diag(torch.tensor([1.0, 3.0, 10.0]))
-    w, eta = torch.tensor([1.0, -2.0, 0.5]), step_sizes(0.01)
+    w, eta = torch.tensor([1.0, -2.0, 0.5]), log_spaced_step_sizes(0.01)
     found = gradient_smoothness(quadratic(A, w), eta=eta)
     g = A @ w
     torch.testing.assert_close(found.gradient_distances, eta * (A @ g).norm())

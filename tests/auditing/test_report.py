@@ -31,7 +31,7 @@ def test_page_is_small_and_needs_nothing_beside_it(report, tmp_path):
     assert not re.search(r'(src|href)="(?!#|data:|https://arxiv.org)[^"]+"|url\(', page)
     assert "prefers-color-scheme: dark" in page
     assert page.count('class="finding ') == len(report.findings)
-    curves = [data for data in report.data.values() if data.curve_column]
+    curves = [data for data in report.data.values() if data.plotted_column]
     assert page.count('class="bar"') == sum(len(data.rows) for data in curves) > 0
     assert TAG not in page
     assert report.summary() in page

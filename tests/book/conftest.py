@@ -20,7 +20,8 @@ def open_page(tmp_path, browser):
         out = tmp_path / "pages"
         out.mkdir(exist_ok=True)
         nbformat.write(new_notebook(cells=cells, metadata={"lnlab": run}), out / "00_n.ipynb")
-        write_notebook_pages([tmp_path / "00_n.ipynb"], out, embed=["00_n"] if handout else [])
+        names = ["00_n"] if handout else []
+        write_notebook_pages([tmp_path / "00_n.ipynb"], out, self_contained_names=names)
         page = browser.new_page(**window)
         pages.append(page)
         page.on("pageerror", lambda error: problems.append(str(error)))

@@ -56,8 +56,10 @@ def send(content: bytes = CONTENT, status: int = 200, sent: int | None = None):
     return content, status, sent
 
 
-def source(*urls: str) -> Source:
-    return Source("numbers", "", "official", "none", "", "images", urls=urls, files=(FILE,))
+def source(*mirror_urls: str) -> Source:
+    return Source(
+        "numbers", "", "official", "none", "", "images", mirror_urls=mirror_urls, files=(FILE,)
+    )
 
 
 @pytest.fixture(autouse=True)

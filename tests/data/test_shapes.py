@@ -25,8 +25,8 @@ def frame(pictures: np.ndarray) -> np.ndarray:
 
 def test_the_frame_is_the_same_whatever_the_shape_is():
     classes = np.arange(200) % 10
-    one = shapes.draw_shapes(classes, np.random.default_rng(3))
-    other = shapes.draw_shapes((classes + 1) % 10, np.random.default_rng(3))
+    one = shapes.draw_rgb_shapes(classes, np.random.default_rng(3))
+    other = shapes.draw_rgb_shapes((classes + 1) % 10, np.random.default_rng(3))
     assert np.array_equal(frame(one), frame(other))
     assert (one != other).reshape(200, -1).any(1).all()
 

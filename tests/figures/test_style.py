@@ -11,9 +11,9 @@ from lnlab.figures.style import (
     OTHERS,
     legend_rank,
     line_styles,
-    linear_axis,
+    linear_axis_type_and_ticks,
     log_axis,
-    variant_base_name,
+    variant_base_name_or_empty,
 )
 from lnlab.nn import NORMS
 
@@ -51,9 +51,10 @@ def test_no_two_names_look_alike_and_all_stand_out_from_white():
 
 
 def test_a_variant_has_the_colour_of_its_normalizer_or_a_shade_of_it():
-    assert variant_base_name("weight, mean-only batch, frozen") == "weight, mean-only batch"
-    assert variant_base_name("batch hidden") == "batch"
-    assert variant_base_name("layered") == ""
+    base = variant_base_name_or_empty("weight, mean-only batch, frozen")
+    assert base == "weight, mean-only batch"
+    assert variant_base_name_or_empty("batch hidden") == "batch"
+    assert variant_base_name_or_empty("layered") == ""
     assert line_styles(["batch, frozen"])["batch, frozen"]["color"] == NORMALIZERS["batch"]
     looks = line_styles(["batch, frozen", "layer", "batch", "batch, recomputed"])
     assert looks["batch"]["color"] == NORMALIZERS["batch"]
@@ -86,5 +87,5 @@ def test_a_logarithmic_axis_has_few_labels(values, labels):
     ("values", "each"), [([[1, 2, 3], [5]], True), ([[0, 0.5, 1, 2]], False), ([], False)]
 )
 def test_a_few_whole_numbers_have_a_label_each(values, each):
-    axis = linear_axis(np.array(one, float) for one in values)
+    axis = linear_axis_type_and_ticks(np.array(one, float) for one in values)
     assert axis == {"type": "linear"} | ({"dtick": 1} if each else {})

@@ -15,7 +15,7 @@ from lnlab.nn.table1 import (
     ROWS,
     TABLE_1,
     TRANSFORMATIONS,
-    StatisticsSource,
+    BatchNormStatisticsSource,
     rescaled_output_ratio,
 )
 
@@ -82,7 +82,9 @@ def test_every_cell_of_a_row(name):
 def test_statistics_must_be_taken_again_after_the_change():
     for T in TRANSFORMATIONS:
         if ROWS["batch, recomputed"].claims_invariance(T.column):
-            assert layer("batch", statistics=StatisticsSource.FROZEN).defect(T, 3.7) > NO
+            assert (
+                layer("batch", statistics=BatchNormStatisticsSource.FROZEN).defect(T, 3.7) > NO
+            )
 
 
 @pytest.mark.parametrize("column", [3, 5, 8])

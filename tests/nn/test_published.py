@@ -105,8 +105,8 @@ def test_the_cell_is_its_equations(name, scale, randomize):
 def test_biases_start_as_in_its_code(name):
     torch.manual_seed(3)
     cell = PUBLISHED_LSTMS[name](D, H)
-    assert cell.bias_after_norm is not None
-    forget, others = cell.bias_after_norm[:H], [cell.bias_after_norm[H:]]
+    assert cell.own_or_norm_bias is not None
+    forget, others = cell.own_or_norm_bias[:H], [cell.own_or_norm_bias[H:]]
     assert (forget == (1.0 if name in (TF, SUPERCELL, ADDONS, HASTE) else 0.0)).all()
     letters = parameters(cell)
     others += [b for b in (letters.beta_x, letters.beta_c) if b is not None]

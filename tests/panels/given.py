@@ -11,7 +11,7 @@ import torch
 from lnlab.analysis.feature_maps import PositionStatistics
 from lnlab.papers import EXPERIMENTS
 from lnlab.papers.attentive_reader.data import Question
-from lnlab.papers.las.recordings import Utterance, recording_from_samples
+from lnlab.papers.las.recordings import Utterance, wrap_samples_as_recording
 from lnlab.papers.mnist import train_landscape_networks
 from lnlab.training.trainer import build_initial_models
 
@@ -83,7 +83,8 @@ def utterances() -> list[Any]:
     return [
         Utterance(
             name=f"seven {number}", speaker="seven", units=("seven", "b"),
-            recording=recording_from_samples(sound, 16_000), begins=times[:2], ends=times[1:],
+            recording=wrap_samples_as_recording(sound, 16_000),
+            begins=times[:2], ends=times[1:],
         )
         for number in range(2)
     ]  # fmt: skip

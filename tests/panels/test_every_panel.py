@@ -149,9 +149,9 @@ def test_on_a_page_every_stop_has_its_frame(panel, monkeypatch):
     """At the ends of every choice alone: all together are many."""
     stops = {
         field: {words: value for words, value in every.items() if value in ends(panel, field)}
-        for field, every in panel.page_values_by_label(panel.settings).items()
+        for field, every in panel.page_values_by_field_and_label(panel.settings).items()
     }
-    monkeypatch.setattr(panel, "page_values_by_label", lambda state: stops)
+    monkeypatch.setattr(panel, "page_values_by_field_and_label", lambda state: stops)
     for figure, name in zip(panel.static_figures(with_controls=True), panel.plots, strict=True):
         frames = unpacked(json.loads(figure.to_json()))
         for place in product(*(range(len(every)) for every in stops.values())):
@@ -164,7 +164,7 @@ def test_on_a_page_every_stop_has_its_frame(panel, monkeypatch):
 
 def ends(panel, field):
     """The first and the last value that a field can have on a page, and the one it has."""
-    values = [*panel.page_values_by_label(panel.settings)[field].values()]
+    values = [*panel.page_values_by_field_and_label(panel.settings)[field].values()]
     return [values[0], values[-1], getattr(panel.settings, field)]
 
 

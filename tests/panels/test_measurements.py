@@ -47,7 +47,7 @@ def test_costs_are_the_curvatures_of_the_metric(name, family):
 def test_more_units_bring_eq_13_closer_under_layer_norm_alone():
     few, many = (
         [
-            geometry_panel.relative_error_of_eq_13(n, "Gaussian", H)
+            geometry_panel.own_block_error_of_eq_13(n, "Gaussian", H)
             for n in geometry_panel.NORMALIZERS
         ]
         for H in (4, 16)
@@ -123,7 +123,7 @@ def test_larger_weights_change_batch_norm_only_if_its_statistics_are_frozen():
 
 
 def test_the_plane_contains_the_first_line_and_the_lines_differ(networks):
-    line, other = networks.losses_on_lines(LandscapePanelSettings("layer"))[:2]
+    line, other = networks.losses_along_random_lines(LandscapePanelSettings("layer"))[:2]
     plane = networks.losses_on_plane(LandscapePanelSettings("layer"))
     across, along = plane.coordinates[0], line.coordinates[0]
     shared = np.isclose(across[:, None], along[None], atol=1e-12).nonzero()

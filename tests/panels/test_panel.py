@@ -45,7 +45,7 @@ def panel(**settings):
         "name": ipywidgets.Text(description="name"),
     }
     return Panel(
-        State(**settings), controls, show, late={"late": show_square}, notebook="02",
+        State(**settings), controls, show, deferred={"late": show_square}, notebook="02",
         alt={"line": "the number", "late": "its square"}, on_page=["delta"],
         suggestions={"a small number": {"delta": 0.1}, "batch": {"name": "batch"}},
         locks={"name": lambda state: "too small for names" if state.delta < 0.5 else ""},

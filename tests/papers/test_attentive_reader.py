@@ -55,7 +55,7 @@ def test_articles_are_read_when_they_are_used(tmp_path, monkeypatch):
     assert [*cnn.entity_ids] == [*range(3, 14)]
     assert {"training", "validation"} < {*cnn.vocabulary.words}
     assert "test" not in cnn.vocabulary
-    assert cnn.longest_passage_and_query == (19, 7)
+    assert cnn.longest_training_passage_and_query == (19, 7)
     read = []
     monkeypatch.setattr(questions, "read_article_question", lambda file: read.append(file.name))
     _ = cnn.train[3]
@@ -115,9 +115,9 @@ def test_books_give_questions_by_the_rule(tmp_path, monkeypatch):
 def test_names_stand_inside_sentences_and_words_are_neither_rare_nor_common():
     book = [line.split() for line in ["Then Tom saw the cat .", "Tom ran and Then sat ."] * 9]
     book += [["tom", "is", "no", "name", ",", "Tom", "is", "."], ["Nobody", "saw", "Nobody"]]
-    words = questions.candidate_words_by_kind(book, {"the", "and"})
+    words = questions.candidate_names_and_words(book, {"the", "and"})
     assert words == {"name": {"Tom", "Then"}, "word": {"saw"}}  # cat, ran and sat: nine times
-    assert questions.candidate_words_by_kind(book, {"then", "saw"})["name"] == {"Tom"}
+    assert questions.candidate_names_and_words(book, {"then", "saw"})["name"] == {"Tom"}
 
 
 def test_no_shortcut_answers_the_cloze():
@@ -178,7 +178,7 @@ def x():
 
 
 def pad_more(x, count):
-    names = ("passage", "query", "candidates")
+    names = ("passage", "query", "candidate_ids")
     return x._replace(**{name: F.pad(getattr(x, name), (0, count)) for name in names})
 
 
@@ -196,7 +196,7 @@ def test_the_reader_is_its_formula_question_by_question(norm, x):
         r, m = alpha @ y, y.mean(0)
         s = model.W_r.W @ r + model.W_r.b_inside + model.W_s.W @ u + model.W_m.W @ m
         expected = model.answer.W @ torch.tanh(s) + model.answer.b_inside
-        other = sorted({*range(len(VOCABULARY))} - {*x.candidates[row].tolist()} | {0})
+        other = sorted({*range(len(VOCABULARY))} - {*x.candidate_ids[row].tolist()} | {0})
         expected[other] = -torch.inf
         torch.testing.assert_close(alphas[row, :T], alpha)
         torch.testing.assert_close(logits[row], expected)
@@ -253,7 +253,7 @@ def test_entities_are_renamed_alike_in_passage_question_and_answer():
         for seed, row in product(range(2), range(experiment.batch_size)):
             one = QuestionBatch(*(field[seed] for field in x))
             seen.add((seed, known[pattern(one, y[seed], row, dataset)]))
-            assert int(y[seed, row]) in x.candidates[seed, row]
+            assert int(y[seed, row]) in x.candidate_ids[seed, row]
     assert len(seen) > 0.9 * 2 * len(dataset.train)  # some questions are alike but for names
     again = [next(batches.batches_of_epoch(epoch))[0].passage for epoch in (0, 0, 1)]
     assert torch.equal(again[0], again[1])
@@ -280,7 +280,7 @@ def test_population_statistics_are_of_each_time_step_and_the_last_serves_later_o
     evaluate.recompute_population_statistics_(model, train, 16)
     cell = model.passage.cells[0]
     means = cell.norm_x.running_mean
-    assert means.shape == (dataset.longest_passage_and_query[0], 4 * 8)
+    assert means.shape == (dataset.longest_training_passage_and_query[0], 4 * 8)
     x, _ = train.batch(range(len(train)))
     a = F.embedding(x.passage[:, 2], model.word) @ cell.W_x.T
     torch.testing.assert_close(means[2], a.mean(0), rtol=1e-4, atol=1e-6)  # float32

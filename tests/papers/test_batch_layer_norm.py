@@ -158,7 +158,7 @@ def test_an_lstm_drops_the_same_units_at_each_step_in_training_alone():
     outputs = model.lstm_states(layer, x)
     torch.manual_seed(3)
     h, c = cell.initial_state(x.transpose(0, 1))
-    mask_x, mask_h = model.dropout_mask_like(x[:, 0]), model.dropout_mask_like(h)
+    mask_x, mask_h = model.draw_dropout_mask_like(x[:, 0]), model.draw_dropout_mask_like(h)
     assert {*mask_x.flatten().tolist(), *mask_h.flatten().tolist()} == {0.0, 1.25}
     states = []
     for t in range(8):

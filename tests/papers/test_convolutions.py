@@ -12,7 +12,7 @@ from lnlab.papers.convolutions import (
     NETS,
     PADDINGS,
     ResidualBlock,
-    border_and_contribution_metrics,
+    border_and_loss_contribution_metrics,
 )
 
 SHAPE = (3, 32, 32)
@@ -81,8 +81,8 @@ def test_units_are_compared_by_their_position():
     class Data:
         test = Split(torch.rand(5, 3072), torch.arange(5))
 
-    metrics = border_and_contribution_metrics(make_net(arm="none"), Data())
+    metrics = border_and_loss_contribution_metrics(make_net(arm="none"), Data())
     names = {"border_active", "center_active", "border_shift", "map_deviation"}
     assert {*metrics} == names | {"dense_deviation"}
     assert 0 < metrics["border_active"] < 1
-    assert {*border_and_contribution_metrics(make_net("resnet8"), Data())} == names
+    assert {*border_and_loss_contribution_metrics(make_net("resnet8"), Data())} == names

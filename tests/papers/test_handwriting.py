@@ -13,7 +13,7 @@ from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.evaluate import score_lines, write
 from lnlab.papers.handwriting.model import (
     ARMS,
-    EncodedLines,
+    BatchableLines,
     HandwritingNet,
     LineBatch,
     PointMixture,
@@ -139,7 +139,7 @@ def test_weights_of_another_alphabet_are_refused():
 
 def test_padding_changes_neither_outputs_nor_losses():
     dataset, task = SMOKE.dataset(), replace(SMOKE, max_output_grad=0.0)
-    lines, net = EncodedLines(dataset, "train"), SMOKE.model(0, dataset)
+    lines, net = BatchableLines(dataset, "train"), SMOKE.model(0, dataset)
     order = sorted(range(len(lines)), key=lines.lengths.__getitem__)
     ends = [order[0], order[-1]]
     both, (points, lengths) = lines.batch(ends)

@@ -13,13 +13,13 @@ from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
     error_rates,
     evaluate_and_transcribe,
-    gradient_norm_and_tensor_quantiles,
     recognition_and_attention_metrics,
+    value_quantiles_and_gradient_norm,
 )
 from lnlab.papers.las.model import (
     LayerNormOverFeatures,
     Listener,
-    PerUnitNormOverTime,
+    PerUnitNormOverPaddedTime,
     Speller,
     make_batch_and_unit_counts,
 )
@@ -70,7 +70,7 @@ def test_the_listener_halves_time_and_padding_enters_nothing(layers, place, put)
 
 def test_normalizers_over_time_and_over_features():
     h = 3 + torch.randn(2, 50, H)
-    y = PerUnitNormOverTime(H)(h)
+    y = PerUnitNormOverPaddedTime(H)(h)
     torch.testing.assert_close(y.mean(1), torch.zeros(2, H), rtol=0, atol=1e-12)
     torch.testing.assert_close(y.var(1, correction=0), torch.ones(2, H), rtol=1e-4, atol=0)
     y = LayerNormOverFeatures(H)(h)
@@ -203,7 +203,7 @@ def test_errors_are_counted_as_by_hand():
 @pytest.mark.parametrize("norm", ["none", "both"])
 def test_steepness_is_the_gradient_and_quantiles_are_those_of_the_values(corpus, norm):
     net = replace(SMALL, norm=norm).model(0, corpus).double()
-    values = gradient_norm_and_tensor_quantiles(net, corpus)
+    values = value_quantiles_and_gradient_norm(net, corpus)
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
     batch, counts = make_batch_and_unit_counts(corpus.train[:16], numbers, torch.float64)
     loss = masked_cross_entropy(net(batch), batch.units, counts)

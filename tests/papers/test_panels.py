@@ -26,9 +26,9 @@ from lnlab.papers.skip_thoughts import panel as thoughts_panel
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer import panel as transformer_panel
-from lnlab.papers.transformer.model import NormPlacement, Transformer
+from lnlab.papers.transformer.model import NormAndPlacement, Transformer
 from lnlab.training import train, train_steps
-from lnlab.training.random_state import default_dtype, generator
+from lnlab.training.random_state import default_dtype, generator_seeded_by
 from lnlab.training.runs import read
 from tests.panels.given import digits, drawer, questions, reader, untrained
 from tests.papers.test_skip_thoughts import SMALL
@@ -185,7 +185,7 @@ def sentences():
 
 def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
     thought = sentences.view_sentence("layer", 10, "w3 w5 w7")
-    model, encode = sentences.models["layer"][10], sentences.numbered.vocabulary.encode
+    model, encode = sentences.models["layer"][10], sentences.numbered.vocabulary.encode_with_end
     vectors = model.encode_sentences([*map(encode, sentences.texts)])
     cosine = F.cosine_similarity(vectors, model.encode_sentences([encode("w3 w5 w7")])).numpy()
     shown = [c for _, c in thought.nearest_by_cosine]
@@ -239,8 +239,8 @@ def one_draw(place, kind, depth, draw):
     start = transformer_panel.initialize_networks(place, kind, depth)
     size = start.weights["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
     size = *size, transformer_panel.WIDTH, transformer_panel.HEADS
-    model = Transformer(*size, NormPlacement(place, NORMS[kind]), fused=False)
-    model.initialize_(lambda name: generator(f"{name} of draw {draw}"))
+    model = Transformer(*size, NormAndPlacement(place, NORMS[kind]), fused=False)
+    model.initialize_(lambda name: generator_seeded_by(f"{name} of draw {draw}"))
     return model.double(), start.x[draw], start.y[draw]
 
 
@@ -258,10 +258,10 @@ def test_a_first_step_is_that_of_adam():
     model, x, y = one_draw("post", "layer", 1, 0)
     rate = transformer_panel.STEPS[4]
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, eps=0.0)
-    evaluate.nll_per_character(model(x), y).backward()
+    evaluate.mean_nll_per_character(model(x), y).backward()
     optimizer.step()
     with torch.no_grad():
-        loss = evaluate.nll_per_character(model(x), y)
+        loss = evaluate.mean_nll_per_character(model(x), y)
     # parameters without any gradient would be 0/0: there are none
     first = transformer_panel.losses_by_first_step_size("post", "layer", 1)
     assert first[0, 4] == pytest.approx(loss.item())
@@ -335,7 +335,10 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
     again = writing_panel.load_included_writers(tmp_path / "hands.safetensors")
     assert again.shared_updates == writers.shared_updates == (2,)
     assert again.deviation_floor == smoke.std_floor
-    assert "lnlab train handwriting --budget notebook --set norm=none" in again.train_commands
+    assert (
+        "lnlab train handwriting --budget notebook --set norm=none"
+        in again.commands_that_trained_models
+    )
     np.testing.assert_array_equal(again.offset_scale[1], writers.offset_scale[1])
     x = LineBatch(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
     for arm in arms:
@@ -348,7 +351,7 @@ def test_the_models_that_come_with_lnlab_need_no_data(monkeypatch):
     monkeypatch.setattr("lnlab.papers.handwriting.experiment.load", None)
     writers = writing_panel.load_included_writers()
     assert set(writers.models) == {"none", "layer"}
-    assert writers.train_commands.count("lnlab train handwriting") == 2 * len(
+    assert writers.commands_that_trained_models.count("lnlab train handwriting") == 2 * len(
         writers.shared_updates
     )
     for arm in writers.models:

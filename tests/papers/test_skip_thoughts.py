@@ -110,7 +110,7 @@ def test_the_likeliest_word_is_generated_each_time(books):
         for other in {*range(len(books.vocabulary))} - {UNKNOWN}:
             words[0, t] = other
             count = torch.tensor([t + 1])
-            nats[other] = model.nats_per_neighbour_word(
+            nats[other] = model.nats_of_each_neighbour_word(
                 model.decoders[1], h[None], words, count
             )[-1].item()
         assert min(nats, key=nats.get) == word

@@ -9,7 +9,7 @@ from lnlab.analysis.rotation import record_rotation
 from lnlab.papers.transformer import Experiment, evaluate
 from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, stack, train_steps
-from lnlab.training.random_state import generator
+from lnlab.training.random_state import generator_seeded_by
 
 V, T, D, HEADS, L = 11, 6, 8, 2, 2
 TALES = Experiment.budget("smoke").dataset()
@@ -18,7 +18,7 @@ every_arm = pytest.mark.parametrize("arm", ARMS)
 
 def make_net(arm="pre", layers=L, *, seed=0, fused=True) -> Transformer:
     net = Transformer(V, T, layers, D, HEADS, ARMS[arm], fused=fused).double()
-    net.initialize_(lambda name: generator(f"{name} {seed}"))
+    net.initialize_(lambda name: generator_seeded_by(f"{name} {seed}"))
     return net
 
 
@@ -114,14 +114,16 @@ def test_rotations_are_those_that_effective_learning_rate_sees():
             optimizer.step()
     net(x)  # the next call sees the last rotation
     by_name = steps.to_frame().pivot(index="step", columns="name", values="angle")
-    for name, angle in net.turned.rms_rotation_angles().items():
+    for name, angle in net.turned.running_rms_rotation_angles().items():
         square = 0.0
         for step_angle in by_name[name]:
             square += RotationTracker.MOMENTUM * (step_angle**2 - square)
         assert angle.item() == pytest.approx(square**0.5, rel=1e-6), name
-    before = dict(net.turned.rms_rotation_angles())
+    before = dict(net.turned.running_rms_rotation_angles())
     net.eval()(x)
-    assert all(torch.equal(before[n], a) for n, a in net.turned.rms_rotation_angles().items())
+    assert all(
+        torch.equal(before[n], a) for n, a in net.turned.running_rms_rotation_angles().items()
+    )
 
 
 def test_gradients_fall_with_depth_in_pre_ln_and_not_in_post_ln():

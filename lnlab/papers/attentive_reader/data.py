@@ -51,7 +51,7 @@ class Question:
         return " ".join(self.sentences)
 
 
-def list_entity_mentions(texts: Iterable[str]) -> list[str]:
+def list_every_entity_mention(texts: Iterable[str]) -> list[str]:
     """Return the entities among the words of texts, in their order, repetitions included."""
     words = (word for text in texts for word in text.split())
     return [word for word in words if word[0] == "@" and ENTITY.fullmatch(word)]
@@ -145,7 +145,7 @@ def _book_questions(
     title: str, book: Book, common_words: set[str], sentences_per_passage: int
 ) -> Iterator[Question]:
     """Yield the questions of a book, at most one of each kind for a sentence."""
-    kinds = candidate_words_by_kind(book, common_words)
+    kinds = candidate_names_and_words(book, common_words)
     for index in range(sentences_per_passage, len(book)):
         passage, query = book[index - sentences_per_passage : index], book[index]
         for kind, words in kinds.items():
@@ -160,7 +160,7 @@ def _book_questions(
                 yield _anonymize_question(name, passage, query, candidates)
 
 
-def candidate_words_by_kind(book: Book, common_words: set[str]) -> dict[str, set[str]]:
+def candidate_names_and_words(book: Book, common_words: set[str]) -> dict[str, set[str]]:
     """Return the names and the words of a book that may be answers, by the rule above."""
     counts = Counter(word for line in book for word in line)
     inside = Counter(
@@ -358,13 +358,15 @@ class QuestionDataset(Dataset[Sequence[Question]]):
         return self._encoded[split]
 
     @cached_property
-    def _cached_vocabulary_and_sizes(self) -> Arrays:
+    def _cached_vocabulary_and_max_lengths(self) -> Arrays:
         """The words, the number of entities, and the longest training passage and question."""
         return cache_arrays(
-            "words", f"{self.checksum} {self.min_count}", self._collect_vocabulary_and_sizes
+            "words",
+            f"{self.checksum} {self.min_count}",
+            self._collect_vocabulary_and_max_lengths,
         )
 
-    def _collect_vocabulary_and_sizes(self) -> Arrays:
+    def _collect_vocabulary_and_max_lengths(self) -> Arrays:
         counts, entity_count, longest = Counter(), 0, (0, 0)
         for split, questions in self._splits.items():
             for question in questions:
@@ -387,7 +389,7 @@ class QuestionDataset(Dataset[Sequence[Question]]):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The blank, all entities, and the words of training and validation, frequent first."""
-        words = self._cached_vocabulary_and_sizes["words"].tobytes().decode().split("\n")
+        words = self._cached_vocabulary_and_max_lengths["words"].tobytes().decode().split("\n")
         return Vocabulary(
             [BLANK, *(f"@entity{k}" for k in range(len(self.entity_ids))), *words]
         )
@@ -396,12 +398,12 @@ class QuestionDataset(Dataset[Sequence[Question]]):
     def entity_ids(self) -> range:
         """The numbers of the entities in the vocabulary, behind that of the blank."""
         first = len(SPECIAL) + 1
-        return range(first, first + int(self._cached_vocabulary_and_sizes["entities"]))
+        return range(first, first + int(self._cached_vocabulary_and_max_lengths["entities"]))
 
     @property
-    def longest_passage_and_query(self) -> tuple[int, int]:
+    def longest_training_passage_and_query(self) -> tuple[int, int]:
         """The lengths of the longest training passage and question, their ends included."""
-        passage, query = self._cached_vocabulary_and_sizes["longest"].tolist()
+        passage, query = self._cached_vocabulary_and_max_lengths["longest"].tolist()
         return passage + 1, query + 1
 
     def _digest(self) -> bytes:
@@ -418,7 +420,7 @@ class QuestionDataset(Dataset[Sequence[Question]]):
         return (
             f"{self.kind} data: {self.name}, questions: {counts}; {len(self.vocabulary)} "
             f"words, {len(self.entity_ids)} of them entities; the longest passage to train on "
-            f"has {self.longest_passage_and_query[0]}"
+            f"has {self.longest_training_passage_and_query[0]}"
         )
 
 
@@ -445,7 +447,7 @@ class EncodedQuestions:
         """Return question number ``index`` of the split, by numbers of its words."""
         if index in self._rows:
             return self._rows[index]
-        question, encode = self.questions[index], self.vocabulary.encode
+        question, encode = self.questions[index], self.vocabulary.encode_with_end
         candidates = encode(" ".join(question.candidates))[:-1]
         answer = candidates[question.candidates.index(question.answer)]
         row = EncodedQuestion(
@@ -508,7 +510,7 @@ def load(
 def guesses_by_heuristic(question: Question) -> dict[str, Sequence[str]]:
     """Return the candidates between which each way of guessing cannot choose, by its name."""
     words, query = question.passage.split(), question.query.split()
-    mentions, queried = list_entity_mentions(words), {*list_entity_mentions(query)}
+    mentions, queried = list_every_entity_mention(words), {*list_every_entity_mention(query)}
     present = [entity for entity in dict.fromkeys(mentions) if entity not in query]
     present = present or [*question.candidates]
     counts = Counter(mentions)

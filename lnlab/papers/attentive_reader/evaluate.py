@@ -73,7 +73,7 @@ def answer_questions(
             for row, index in enumerate(batch):
                 if index < SHOWN:
                     attention[index] = alpha[row, : x.passage_lengths[row]].cpu()
-                    candidates = x.candidates[row]
+                    candidates = x.candidate_ids[row]
                     p = log_ps[row, candidates[candidates != END]].exp()
                     # three digits keep a run small
                     probabilities[index] = [float(f"{one:.3g}") for one in p.tolist()]

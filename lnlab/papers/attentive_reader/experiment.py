@@ -24,7 +24,11 @@ from lnlab.papers.attentive_reader.model import (
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
-from lnlab.training.random_state import generator, move_to_device, seed_temporarily
+from lnlab.training.random_state import (
+    generator_seeded_by,
+    move_to_device,
+    seed_torch_temporarily,
+)
 
 FIGURE_2: dict[str, dict[str, Any]] = {
     "none": {"norm": "none"},
@@ -100,8 +104,10 @@ class Experiment(training.Experiment):
         return load(self.data, "questions", **options)
 
     def model(self, seed: int, dataset: QuestionDataset) -> nn.Module:
-        with seed_temporarily(seed):
-            net = AttentiveReader(self, dataset.vocabulary, dataset.longest_passage_and_query)
+        with seed_torch_temporarily(seed):
+            net = AttentiveReader(
+                self, dataset.vocabulary, dataset.longest_training_passage_and_query
+            )
         return self.fuse(net)
 
     def training_batches(
@@ -161,7 +167,7 @@ class EntityRenamingBatches(BucketedBatches):
                 move_to_device(torch.stack(orders), self.device),
                 self.entity_ids,
             )
-            fields = ("passage", "query", "candidates")
+            fields = ("passage", "query", "candidate_ids")
             renamed = x._replace(**{name: rename(getattr(x, name)) for name in fields})
             yield renamed, rename(y.unsqueeze(-1)).squeeze(-1)
 
@@ -169,7 +175,7 @@ class EntityRenamingBatches(BucketedBatches):
         self, seed: int, epoch: int, update: int, batch_size: int
     ) -> Tensor:
         """Return a permutation of the entities for each question (B, E)."""
-        random = generator(f"names of seed {seed} in epoch {epoch}, update {update}")
+        random = generator_seeded_by(f"names of seed {seed} in epoch {epoch}, update {update}")
         return torch.rand(batch_size, len(self.entity_ids), generator=random).argsort(1)
 
 

@@ -23,7 +23,7 @@ from lnlab.nn import (
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.models import ModelOfOneVocabulary, set_gains_
-from lnlab.training.random_state import seed_temporarily
+from lnlab.training.random_state import seed_torch_temporarily
 
 if TYPE_CHECKING:
     from lnlab.papers.attentive_reader.experiment import Experiment
@@ -56,7 +56,7 @@ class QuestionBatch(NamedTuple):
     passage_lengths: Tensor  # (B,)
     query: Tensor  # (B, U)
     query_lengths: Tensor  # (B,)
-    candidates: Tensor  # (B, C)
+    candidate_ids: Tensor  # (B, C)
     on_cpu = ("passage_lengths", "query_lengths")
 
 
@@ -78,7 +78,7 @@ def glorot_or_orthogonal_reseeded_(W: Tensor) -> None:
     Every call begins with the same random numbers, so that the four gates of an LSTM start with
     the same weights.
     """
-    with seed_temporarily(torch.initial_seed()):
+    with seed_torch_temporarily(torch.initial_seed()):
         glorot_or_orthogonal_(W)
 
 
@@ -158,7 +158,9 @@ class AttentiveReader(ModelOfOneVocabulary):
         s = torch.tanh(self.W_r(r) + self.W_s(u) + self.W_m(mean))
         logits = self.answer(F.dropout(s, self.dropout, self.training))
         if not self.any_word:
-            mask = torch.zeros_like(logits, dtype=torch.bool).scatter(1, batch.candidates, True)
+            mask = torch.zeros_like(logits, dtype=torch.bool).scatter(
+                1, batch.candidate_ids, True
+            )
             mask[:, END] = False  # the padding of candidates
             logits = logits.masked_fill(~mask, -torch.inf)
         return logits, alpha

@@ -96,10 +96,10 @@ class ReviewDataset(Dataset[EncodedReviews]):
     def _cached_arrays(self) -> Arrays:
         """The numbers of what was read, and its hash, cached: reading 50,000 files is slow."""
         return cache_arrays(
-            "reviews", f"{self.source.name} {self._key()}", self._encode_and_hash_texts
+            "reviews", f"{self.source.name} {self._key()}", self._encode_texts_with_digest
         )
 
-    def _encode_and_hash_texts(self) -> Arrays:
+    def _encode_texts_with_digest(self) -> Arrays:
         texts = self._read_texts()
         total = hashlib.sha256()
         for split, reviews in texts.items():

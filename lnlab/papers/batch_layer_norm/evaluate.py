@@ -52,16 +52,17 @@ def score_configurations(
     """Return the :func:`score_in_batches` of a model in each of some configurations.
 
     If the model has ``states_of_first_lstm``, its part before the first normalizer, and
-    ``logits_from_states``, the rest, the first is computed once for all configurations.
+    ``logits_from_first_lstm_states``, the rest, the first is computed once for all
+    configurations.
     """
     batches = len(split.y) // m
     if not batches:
         raise ValueError(f"{len(split.y)} examples make no batch of {m}: give more of them.")
     weight, norms = next(model.parameters()), find_batch_layer_norms(model)
     x, y = (tensor[: batches * m].unflatten(0, (batches, m)) for tensor in (split.x, split.y))
-    states_of_first_lstm, logits_from_states = (
+    states_of_first_lstm, logits_from_first_lstm_states = (
         getattr(model, "states_of_first_lstm", None),
-        getattr(model, "logits_from_states", model),
+        getattr(model, "logits_from_first_lstm_states", model),
     )
     nll, correct = dict.fromkeys(configurations, 0.0), dict.fromkeys(configurations, 0)
     chunks = zip(*(tensor.split(max(1, CHUNK_SIZE // m)) for tensor in (x, y)), strict=True)
@@ -72,7 +73,7 @@ def score_configurations(
             for name in nll:
                 with temporarily_use_configuration(norms, name):
                     # each batch by itself: its statistics may be its own
-                    output = vmap(logits_from_states)(h).flatten(0, 1)
+                    output = vmap(logits_from_first_lstm_states)(h).flatten(0, 1)
                 losses, hits = scoring(output, chunk_y.flatten())
                 nll[name] += losses.double().sum().item()
                 correct[name] += int(hits.sum().item())

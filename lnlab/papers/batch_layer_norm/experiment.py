@@ -23,20 +23,20 @@ from lnlab.papers.batch_layer_norm.model import (
     ARMS,
     NORM_POSITIONS,
     VARIANTS,
-    BatchLayerNormSettings,
     ReviewReader,
     TanhLeNet,
+    TrainingSettingsForNorms,
     allocate_population_statistics_,
 )
 from lnlab.papers.classification import (
-    ResplitDataset,
+    DatasetWithReplacedSplits,
     gradient_and_stepped_parameters,
-    mean_covariate_shift_angle,
+    mean_covariate_shift_angle_radians,
 )
 from lnlab.training import Batches, Evaluation, cross_entropy, setting
 from lnlab.training.experiment import CPU, LossPerSeed, collate_rows
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import move_to_device, seed_temporarily
+from lnlab.training.random_state import move_to_device, seed_torch_temporarily
 
 TRAIN_EVAL_SIZE = 1_000
 """The number of training examples, the first ones, whose loss is measured."""
@@ -44,7 +44,7 @@ TRAIN_EVAL_SIZE = 1_000
 
 def take_first_examples(
     dataset: Any, counts: Mapping[str, int], transform_inputs: Callable[[Tensor], Tensor]
-) -> ResplitDataset:
+) -> DatasetWithReplacedSplits:
     """Return the first examples of each split, their inputs transformed; a count of 0: all."""
     splits = {}
     for name, count in counts.items():
@@ -56,7 +56,7 @@ def take_first_examples(
             )
         count = count or available
         splits[name] = Split(transform_inputs(split.x[:count]), split.y[:count])
-    return ResplitDataset(dataset, **splits)
+    return DatasetWithReplacedSplits(dataset, **splits)
 
 
 class FixedOrderBatches(Batches):
@@ -71,6 +71,7 @@ class FixedOrderBatches(Batches):
 
 
 VariantName = str  # one of VARIANTS
+MeasuresCovariateShiftAngle = bool  # whether each evaluation includes that angle
 Logit = float
 
 
@@ -114,12 +115,12 @@ class BatchLayerNormExperiment(training.Experiment):
         """Return the NLL of each example (N,), and whether its class is correct (N,)."""
 
     def model(self, seed: int, dataset: Any) -> nn.Module:
-        setup = BatchLayerNormSettings(
+        setup = TrainingSettingsForNorms(
             self.batch_size,
             max(1, self.train_size // self.batch_size),
             replace(VARIANTS[self.variant], bessel_corrected=self.unbiased),
         )
-        with seed_temporarily(seed):
+        with seed_torch_temporarily(seed):
             net = self.make_net(dataset, ARMS[self.norm](setup))
             x = dataset.train.x[: self.batch_size]
             allocate_population_statistics_(
@@ -188,16 +189,16 @@ def mean_covariate_shift_angle_of_batches(
 ) -> float:
     """Return the covariate shift of a small step in each of some batches, a mean in radians.
 
-    It is :func:`lnlab.papers.classification.mean_covariate_shift_angle`, with the statistics of
-    the batch. The step removes the same fraction of the batch's loss in every arm, to first
-    order.
+    It is :func:`lnlab.papers.classification.mean_covariate_shift_angle_radians`, with the
+    statistics of the batch. The step removes the same fraction of the batch's loss in every
+    arm, to first order.
     """
     weight, angles = next(model.parameters()), []
     for batch in batches:
         x, y = move_to_device(batch, weight.device, weight.dtype)
         loss = Objective(model, x, y, F.cross_entropy, bn_stats="batch", dtype=torch.float64)
         angles.append(
-            mean_covariate_shift_angle(loss, gradient_and_stepped_parameters(loss)[1])
+            mean_covariate_shift_angle_radians(loss, gradient_and_stepped_parameters(loss)[1])
         )
     return sum(angles) / len(angles)
 
@@ -215,14 +216,14 @@ class ImageExperiment(BatchLayerNormExperiment):
     data: str = "cifar10"  # ``shapes``, ``cifar10`` or ``cifar10=PATH``
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
-    gradient_angle: bool = setting(False, measured=True)
+    gradient_angle: MeasuresCovariateShiftAngle = setting(False, measured=True)
     """True: each evaluation includes :func:`mean_covariate_shift_angle_of_batches`."""
     norm_position: str = setting("after", choices=NORM_POSITIONS)
     """The position of the normalizers relative to tanh."""
 
     name = "batch_layer_norm_images"
 
-    def dataset(self) -> ResplitDataset:
+    def dataset(self) -> DatasetWithReplacedSplits:
         # generated images: only as many as are used; files: all, to have the same checksum
         whole = load(self.data, max_train=self.train_size if self.data == "shapes" else None)
         x = whole.train.x[: self.train_size]
@@ -287,7 +288,7 @@ class ReviewExperiment(BatchLayerNormExperiment):
 
     name = "batch_layer_norm_reviews"
 
-    def dataset(self) -> ResplitDataset:
+    def dataset(self) -> DatasetWithReplacedSplits:
         whole = load(
             self.data, "reviews", max_length=self.max_length, vocab_size=self.vocab_size
         )

@@ -36,7 +36,7 @@ VARIANTS: dict[str, BatchLayerNormVariant] = {"code": CODE, "paper": PAPER}
 
 
 @dataclass(frozen=True)
-class BatchLayerNormSettings:
+class TrainingSettingsForNorms:
     """The settings of a training that its normalizers need."""
 
     batch_size: int  # the batch size
@@ -72,7 +72,7 @@ layer = partial(LayerNorm, eps=KERAS_EPS, per_position=True)
 
 def batch_layer_norm_factory(
     terms: Terms, root_d: bool
-) -> Callable[[BatchLayerNormSettings], NormLayer]:
+) -> Callable[[TrainingSettingsForNorms], NormLayer]:
     """Return eq. 16 or one of its terms, with or without the square root of d."""
     return lambda setup: partial(
         BatchLayerNorm,
@@ -84,7 +84,7 @@ def batch_layer_norm_factory(
     )
 
 
-ARMS: dict[str, Callable[[BatchLayerNormSettings], NormLayer]] = {
+ARMS: dict[str, Callable[[TrainingSettingsForNorms], NormLayer]] = {
     "batch": lambda _: KerasBatchNorm,
     "layer": lambda _: layer,
     "batch layer": batch_layer_norm_factory("both", True),
@@ -169,19 +169,19 @@ class TanhLeNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         norms = iter(self.norms)
         for layer in self.convolutions:
-            x = self.apply_tanh_pool_and_norm(layer(x), next(norms), pool=True)
+            x = self.norm_before_or_after_tanh(layer(x), next(norms), average_pool=True)
         x = x.flatten(1)
         *hidden, readout = self.dense
         for layer in hidden:
-            x = self.apply_tanh_pool_and_norm(layer(x), next(norms))
+            x = self.norm_before_or_after_tanh(layer(x), next(norms))
         return readout(x)
 
-    def apply_tanh_pool_and_norm(
-        self, a: Tensor, norm: nn.Module, *, pool: bool = False
+    def norm_before_or_after_tanh(
+        self, a: Tensor, norm: nn.Module, *, average_pool: bool = False
     ) -> Tensor:
         """Apply nonlinearity, pooling and normalizer to pre-activations, in their order."""
         h = torch.tanh(a if self.after else norm(a))
-        h = F.avg_pool2d(h, 2) if pool else h
+        h = F.avg_pool2d(h, 2) if average_pool else h
         return norm(h) if self.after else h
 
 
@@ -233,13 +233,13 @@ class ReviewReader(nn.Module):
         self.norms = nn.ModuleList(map(norm, (first, second, DENSE_UNITS)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.logits_from_states(self.states_of_first_lstm(x))
+        return self.logits_from_first_lstm_states(self.states_of_first_lstm(x))
 
-    def states_of_first_lstm(self, x: Tensor) -> Tensor:
+    def states_of_first_lstm(self, word_ids: Tensor) -> Tensor:
         """Return the states of the first LSTM (B, T, H), before any normalizer."""
-        return self.lstm_states(self.layers[0], self.word[x])
+        return self.lstm_states(self.layers[0], self.word[word_ids])
 
-    def logits_from_states(self, h: Tensor) -> Tensor:
+    def logits_from_first_lstm_states(self, h: Tensor) -> Tensor:
         """Return the logits (B,) from the states of the first LSTM (B, T, H)."""
         every, last, dense = self.norms
         hidden, readout = self.dense
@@ -255,12 +255,12 @@ class ReviewReader(nn.Module):
         assert isinstance(layer, LSTM)
         (cell,), x = layer.cells, x.transpose(0, 1)
         if self.training:
-            mask_x = self.dropout_mask_like(x[0])
-            mask_h = self.dropout_mask_like(x.new_empty(x.shape[1], cell.hidden_size))
+            mask_x = self.draw_dropout_mask_like(x[0])
+            mask_h = self.draw_dropout_mask_like(x.new_empty(x.shape[1], cell.hidden_size))
             return layer.unroll(cell, x * mask_x, dropout_mask=mask_h)[0].transpose(0, 1)
         # torch.func evaluates many batches side by side, and cannot look into a kernel
         return unroll(cell, x)[0].transpose(0, 1)
 
-    def dropout_mask_like(self, x: Tensor) -> Tensor:
+    def draw_dropout_mask_like(self, x: Tensor) -> Tensor:
         """Return factors in the shape of ``x``, 0 or 1/(1 - 0.2), of mean 1."""
         return F.dropout(torch.ones_like(x), DROPOUT)

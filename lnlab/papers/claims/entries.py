@@ -93,10 +93,12 @@ NEAR = {
     "same data": "the paper's data, another protocol",
     "other data": "not data on which the paper tests this",
 }
-Nearness = Literal["paper", "same data", "other data"]
+NearnessToPaper = Literal["paper", "same data", "other data"]
 """Whose data and protocol a setting has: the keys of :data:`NEAR`."""
 ClaimedRelation = Literal["less", "more", "equal", "not more"]
 """The relation of the first arm to the other that is claimed."""
+FieldGrid = Mapping[str, list[Any]]
+"""Values by field, every combination of which is taken."""
 AFTER = "after the runs"
 DRAWN = "ten random draws of weights and inputs, in double precision, with eps = 0"
 CALL = re.compile(r"(\w+)(?:\(([^()]*)\))?")
@@ -111,7 +113,7 @@ class Comparison:
     """
 
     name: str
-    nearness: Nearness
+    nearness: NearnessToPaper
     arms: list[dict[str, Any]]
     measure: str | list[str]
     claimed_relation: ClaimedRelation = "less"
@@ -129,9 +131,9 @@ class Comparison:
     learning_rates: list[float] = field(default_factory=list)
     learning_rates_tuned_on: Literal["validation", "training", ""] = ""
     seeds: tuple[int, ...]
-    averaged_over: Mapping[str, list[Any]] = field(default_factory=dict)
+    averaged_over: FieldGrid = field(default_factory=dict)
     field_values_per_seed: Mapping[str, list[Any]] = field(default_factory=dict)
-    interval_blocks: Mapping[str, list[Any]] = field(default_factory=dict)
+    interval_blocks: FieldGrid = field(default_factory=dict)
     test_to_train_ratio: float = 0.0
     data_name: str = ""
     other_question: str = ""

@@ -49,12 +49,12 @@ from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.papers.claims.entries import Statement, load_statements, parse_call
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, FormulaOutcome
 from lnlab.papers.transformer.evaluate import (
-    nll_per_character,
+    mean_nll_per_character,
     residual_stream_per_layer,
     stream_variances_and_W_2_gradient_norms,
 )
 from lnlab.papers.transformer.model import ARMS, Transformer
-from lnlab.training.random_state import default_dtype, generator
+from lnlab.training.random_state import default_dtype, generator_seeded_by
 
 DRAWS = range(10)
 VISIBLE = 0.01
@@ -603,18 +603,18 @@ def eq_35_side_difference(seed: int, left_side: Literal["printed", "element"]) -
 
 @register_check
 def tenfold_scale_gain_fisher_error(
-    seed: int, scaled: Literal["x", "W"], factor: float, *names: str
+    seed: int, scaled: Literal["x", "W"], expected_factor: float, *names: str
 ) -> float:
-    """Check that F along the gains, or lengths, is ``factor`` F for 10 x, or 10 W.
+    """Check that F along the gains, or lengths, is ``expected_factor`` F for 10 x, or 10 W.
 
     The names are those of norms, and "Gaussian" for Gaussian outputs alone.
     """
 
     def scaled_gain_fisher_over_factor(model: GLM) -> Tensor:
         changed = replace(model, **{scaled: 10 * getattr(model, scaled)})
-        return fisher.gain_metric(changed) / factor
+        return fisher.gain_metric(changed) / expected_factor
 
-    gaussian = factor != 1 or GAUSSIAN.name in names
+    gaussian = expected_factor != 1 or GAUSSIAN.name in names
     norms = [name for name in names if name != GAUSSIAN.name]
     return largest_difference_over_glms(
         scaled_gain_fisher_over_factor,
@@ -886,12 +886,13 @@ def untrained_transformer_and_batch(
     with default_dtype(torch.float64):
         net = Transformer(27, 16, layers, WIDTH, 4, ARMS[arm])
     net.initialize_(
-        lambda name: generator(f"{name} of seed {seed}"), scaled_branches=scaled_initialization
+        lambda name: generator_seeded_by(f"{name} of seed {seed}"),
+        scaled_branches=scaled_initialization,
     )
     for norm in net.modules():
         if isinstance(norm, AffineNormalizer):
             norm.eps = 0.0
-    x, y = torch.randint(27, (2, 4, 16), generator=generator(f"characters {seed}"))
+    x, y = torch.randint(27, (2, 4, 16), generator=generator_seeded_by(f"characters {seed}"))
     return net, x, y
 
 
@@ -990,13 +991,16 @@ def rms_norm_output_change_by_input_scale(seed: int) -> float:
     return relative_max_change(norm(DELTA * x), norm(x))
 
 
+CosineWithLastStream = float  # with the residual stream behind the last layer
+
+
 @register_check
-def largest_radial_gradient_cosine(seed: int) -> float:
+def largest_radial_gradient_cosine(seed: int) -> CosineWithLastStream:
     """Return the part of the gradient of the last stream that lies along it."""
     net, x, y = untrained_transformer_and_batch(seed, "pre", 4)
     stream = residual_stream_per_layer(net, x)[-1].requires_grad_()
     with torch.enable_grad():
-        (g,) = grad(nll_per_character(net.readout(net.top(stream)), y.flatten()), stream)
+        (g,) = grad(mean_nll_per_character(net.readout(net.top(stream)), y.flatten()), stream)
     along = (stream * g).sum(1) / (stream.norm(dim=1) * g.norm(dim=1))
     return float(along.abs().max())
 

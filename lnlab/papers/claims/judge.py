@@ -171,15 +171,18 @@ def clopper_pearson_interval(successes: int, n: int) -> tuple[float, float]:
 
 
 def is_mixed(
-    headline: Decision, same_question: Sequence[Decision], other_settings: Sequence[Decision]
+    headline: Decision,
+    same_question: Sequence[Decision],
+    only_for_holm_correction: Sequence[Decision],
 ) -> bool:
     """Return True if another setting of the same question says the opposite.
 
     Args:
         same_question: settings of the same question, as near to the paper as the headline.
-        other_settings: the other settings of the claim: they only share its error rate (Holm).
+        only_for_holm_correction: the other settings of the claim: they only share its error
+            rate.
     """
-    adjusted = holm_adjusted_p_by_p_value([headline, *same_question, *other_settings])
+    adjusted = holm_adjusted_p_by_p_value([headline, *same_question, *only_for_holm_correction])
     opposite = OPPOSITE.get(headline.verdict_without_size)
     return any(
         one.verdict_without_size == opposite and adjusted[one.p_value] < LEVEL

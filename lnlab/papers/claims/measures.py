@@ -314,7 +314,7 @@ def time_to_fall_to_level(
     return float(at[first - 1] + part * (at[first] - at[first - 1]))
 
 
-def geometric_mean_times_to_levels(
+def geometric_mean_time_per_run(
     frames: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, time_column: str
 ) -> list[float]:
     """Return the geometric mean over levels of the time that each run takes."""
@@ -346,7 +346,7 @@ def times_to_common_level(
     frames: Sequence[pd.DataFrame], metric: str, time_column: str = "update"
 ) -> list[float]:
     """Return the time that each run takes to :func:`level_all_runs_reach`."""
-    return geometric_mean_times_to_levels(
+    return geometric_mean_time_per_run(
         frames, metric, np.array([level_all_runs_reach(frames, metric)]), time_column
     )
 
@@ -373,7 +373,7 @@ def mean_times_to_common_levels(
     frames: Sequence[pd.DataFrame], metric: str, time_column: str = "update"
 ) -> list[float]:
     """Return the geometric mean of each run's times to :func:`levels_all_runs_reach`."""
-    return geometric_mean_times_to_levels(
+    return geometric_mean_time_per_run(
         frames, metric, levels_all_runs_reach(frames, metric), time_column
     )
 
@@ -389,7 +389,7 @@ def mean_updates_to_levels_below(
     end = min(
         minimum_of_nonincreasing_trend(drop_best_model_row(frame), metric) for frame in frames
     )
-    return geometric_mean_times_to_levels(
+    return geometric_mean_time_per_run(
         frames, metric, np.linspace(start_level, end, LEVELS), "update"
     )
 

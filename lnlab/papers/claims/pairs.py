@@ -40,7 +40,7 @@ class RunSelector:
             self._configs[key] = full | {"checksum": run.data["checksum"][:6]}
         return self._configs[key]
 
-    def metrics(self, run: Run, seed: int) -> pd.DataFrame:
+    def metrics_of_seed(self, run: Run, seed: int) -> pd.DataFrame:
         """Return the metrics of one seed of a run."""
         key = run.task, run.key
         if key not in self._frames:
@@ -186,7 +186,7 @@ class PairedRuns:
     def _metrics_by_arm(
         self, runs_by_arm: list[list[Run]], seed: int
     ) -> list[list[pd.DataFrame]]:
-        return [[self._runs.metrics(run, seed) for run in arm] for arm in runs_by_arm]
+        return [[self._runs.metrics_of_seed(run, seed) for run in arm] for arm in runs_by_arm]
 
     @cached_property
     def effect_per_pair(self) -> list[float]:
@@ -205,7 +205,7 @@ class PairedRuns:
         return [float(effect) for effect in effects]
 
     @cached_property
-    def reference_effect(self) -> float:
+    def null_hypothesis_effect(self) -> float:
         """The effect that the estimate is held against: 0 unless the entry says otherwise."""
         expect = self.comparison.reference_effect
         if expect is None:
@@ -236,7 +236,7 @@ class PairedRuns:
         return [list(arm) for arm in zip(*shown, strict=True)]
 
     @cached_property
-    def smallest_relevant_effect(self) -> float:
+    def log_ratio_or_difference_threshold(self) -> float:
         """The smallest effect that matters, in the unit of the values."""
         comparison = self.comparison
         return (
@@ -251,10 +251,10 @@ class PairedRuns:
         comparison, learned = self.comparison, self.learned_by_arm_and_seed
         if learned and not all(all(arm) for arm in learned):
             return judge_which_arm_learns(learned[0], learned[1])
-        values = [effect - self.reference_effect for effect in self.effect_per_pair]
+        values = [effect - self.null_hypothesis_effect for effect in self.effect_per_pair]
         return judge_differences(
             values,
-            self.smallest_relevant_effect,
+            self.log_ratio_or_difference_threshold,
             comparison.claimed_relation,
             comparison.test_to_train_ratio,
         )

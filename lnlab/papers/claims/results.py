@@ -146,7 +146,7 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
     record["settings"] = [setting for _, _, setting in judged]
     for one, _, setting in judged:
         setting["older"] = any(
-            _replaces_unkept_setting(other, one) for other in statement.settings
+            _replaces_comparison_of_unkept_runs(other, one) for other in statement.settings
         )
     asked = [one for one in judged if not one[0].other_question]
     tested = [one for one in asked if one[1].verdict_without_size != NOT_TESTED] or asked
@@ -215,7 +215,7 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
     return record
 
 
-def _replaces_unkept_setting(new: Comparison, old: Comparison) -> bool:
+def _replaces_comparison_of_unkept_runs(new: Comparison, old: Comparison) -> bool:
     """Return True if a setting repeats one whose runs are not kept, with the same seeds."""
     alike = (
         new.other_question == old.other_question
@@ -309,7 +309,7 @@ def _judge_comparison(
         )
         levels = used = ""
         if not comparison.effects_of_unkept_runs:
-            used = wording.describe_cifar10_training(
+            used = wording.describe_cifar10_images_and_epochs(
                 [runs.config_with_defaults_and_checksum(run) for run in evidence.distinct_runs]
             )
             levels = (
@@ -321,7 +321,10 @@ def _judge_comparison(
             )
     except (ValueError, KeyError) as error:
         raise ValueError(f"{statement.id}, {comparison.name}: {error}") from error
-    expected, matters = evidence.reference_effect, evidence.smallest_relevant_effect
+    expected, matters = (
+        evidence.null_hypothesis_effect,
+        evidence.log_ratio_or_difference_threshold,
+    )
     ends = None
     if decision.interval_low is not None and decision.interval_high is not None:
         ends = decision.interval_low + expected, decision.interval_high + expected

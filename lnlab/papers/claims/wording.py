@@ -432,7 +432,7 @@ def describe_arm_means(comparison: Comparison, measurements_by_arm: "np.ndarray"
     return f"{', '.join(texts)} ({over})" if len(means) > 1 else ""
 
 
-def describe_cifar10_training(configs: Sequence[Mapping[str, Any]]) -> str:
+def describe_cifar10_images_and_epochs(configs: Sequence[Mapping[str, Any]]) -> str:
     """Return how many images of CIFAR-10 networks are trained on, and how often."""
     if {config.get("data") for config in configs} != {"cifar10"}:
         return ""

@@ -19,10 +19,10 @@ from lnlab.papers.draw.model import (
 )
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import LossPerSeed
-from lnlab.training.random_state import seed_temporarily
+from lnlab.training.random_state import seed_torch_temporarily
 
 ImplementationMistake = str  # one of MISTAKES
-EvaluationCount = int  # a number of evaluations
+NumFullEvaluations = int  # a number of full evaluations
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Experiment(training.Experiment):
     read_size: int = setting(2, least=1)  # N of the window of reading
     write_size: int = setting(5, least=1)  # N of the window of writing
     eval_every: int = setting(390, least=1)  # updates from one validation to the next
-    drawings: EvaluationCount = setting(6, least=0)
+    drawings: NumFullEvaluations = setting(6, least=0)
     """The number of full evaluations during training, which save drawings."""
 
     name = "draw"
@@ -66,7 +66,7 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         height, width = dataset.shape
-        with seed_temporarily(seed):
+        with seed_torch_temporarily(seed):
             net = DRAW(self, (height, width))
         return fused_copy_of_draw(net) if self.fused else net
 

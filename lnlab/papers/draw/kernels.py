@@ -161,7 +161,7 @@ class FusedDRAW(DRAW):
             for tensor in (
                 cell.W_x,
                 cell.W_h,
-                require_cell_kernel_arguments(cell).parameters,
+                require_cell_kernel_arguments(cell).gains_and_biases,
                 *cell.first,
             )
         ]

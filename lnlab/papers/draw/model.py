@@ -38,7 +38,7 @@ INITIALISATIONS = {
 the settings of Ba et al. (2016). Biases are 0."""
 
 
-class Window(NamedTuple):
+class WindowParameters(NamedTuple):
     """N x N Gaussian filters on each of B images: where DRAW looks, and where it writes.
 
     In pixels counted from 1: Gregor et al. (2015), eq. 19-24.
@@ -53,7 +53,7 @@ class Window(NamedTuple):
 
 def window_from_linear_outputs(
     outputs: Tensor, image_shape: tuple[int, int], filters_per_side: int
-) -> Window:
+) -> WindowParameters:
     """Return the windows that a decoder's linear outputs give.
 
     A window has ``filters_per_side`` x ``filters_per_side`` filters. Zeros give the whole
@@ -63,7 +63,7 @@ def window_from_linear_outputs(
     height, width = image_shape
     # logarithms keep variance, stride and intensity above 0
     x, y, variance, stride, intensity = outputs.unbind(-1)
-    return Window(
+    return WindowParameters(
         (width + 1) / 2 * (x + 1),
         (height + 1) / 2 * (y + 1),
         (max(image_shape) - 1) / max(1, filters_per_side - 1) * stride.exp(),
@@ -78,7 +78,7 @@ def filterbank(
     variance: Tensor,
     num_filters: int,
     pixels: int,
-    first_index: float = 1,
+    first_filter_index: float = 1,
 ) -> Tensor:
     r"""Return F (B, N, pixels): N Gaussians along a side, each row of sum 1.
 
@@ -89,10 +89,10 @@ def filterbank(
         F[i, a] = \frac{1}{Z_i} \exp\left(-\frac{(a - \mu^i)^2}{2 \sigma^2}\right)
 
     Middle, stride and variance are g, delta and sigma squared, each (B,); a = 1 to ``pixels``;
-    i begins at ``first_index``. With 0, the grid is one stride beside its center.
+    i begins at ``first_filter_index``. With 0, the grid is one stride beside its center.
     """
     options = {"device": center.device, "dtype": center.dtype}
-    i = torch.arange(num_filters, **options) + first_index
+    i = torch.arange(num_filters, **options) + first_filter_index
     mu = center[..., None] + (i - num_filters / 2 - 0.5) * stride[..., None]
     a = torch.arange(1, pixels + 1, **options)
     scale = (-2 * variance[..., None, None]).reciprocal()
@@ -115,8 +115,8 @@ class Drawing(NamedTuple):
     q_mean: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z)
     q_log_sigma: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (T, B, Z)
     z: Tensor  # samples of it (T, B, Z)
-    read_windows: Window  # the windows, each parameter (T, B)
-    write_windows: Window  # the windows, each parameter (T, B)
+    read_windows: WindowParameters  # the windows, each parameter (T, B)
+    write_windows: WindowParameters  # the windows, each parameter (T, B)
 
 
 class Glimpse(NamedTuple):
@@ -126,8 +126,8 @@ class Glimpse(NamedTuple):
     q_mean: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (B, Z)
     q_log_sigma: Tensor  # parameters of q(z_t | x, z_1 ... z_{t-1}), each (B, Z)
     z: Tensor  # a sample of it (B, Z)
-    read_window: Window
-    write_window: Window
+    read_window: WindowParameters
+    write_window: WindowParameters
 
 
 def kl_to_standard_normal(mean: Tensor, log_sigma: Tensor) -> Tensor:
@@ -228,7 +228,7 @@ class DRAW(nn.Module):
             state = DrawState(encoder, decoder, canvas)
             yield Glimpse(canvas, mean, log_sigma, z, read, write)
 
-    def canvases_and_windows_from_latents(self, z: Tensor) -> tuple[Tensor, Window]:
+    def canvases_and_windows_from_latents(self, z: Tensor) -> tuple[Tensor, WindowParameters]:
         """Return canvases (T, B, D) and windows of writing, from z of the prior (T, B, Z)."""
         state, canvases, windows = self.initial_state(z[0]), [], []
         for t, z_t in enumerate(z):
@@ -244,7 +244,7 @@ class DRAW(nn.Module):
         return DrawState(encoder, decoder, self.first.expand(len(x), -1))
 
     def vertical_and_horizontal_filterbanks(
-        self, window: Window, filters_per_side: int
+        self, window: WindowParameters, filters_per_side: int
     ) -> tuple[Tensor, Tensor]:
         """Return F_Y (B, N, height) and F_X (B, N, width); N is ``filters_per_side``."""
         first = 0 if self.mistake == "grid" else 1
@@ -255,7 +255,7 @@ class DRAW(nn.Module):
             filterbank(window.center_x, *grid, width, first),
         )
 
-    def _read_patches(self, x: Tensor, canvas: Tensor, window: Window) -> Tensor:
+    def _read_patches(self, x: Tensor, canvas: Tensor, window: WindowParameters) -> Tensor:
         """Return gamma [F_Y x F_X', F_Y x^ F_X'] (B, 2 N N): of the image and its error."""
         F_Y, F_X = self.vertical_and_horizontal_filterbanks(window, self.read)
         image, drawing = (
@@ -266,7 +266,7 @@ class DRAW(nn.Module):
 
     def _decode_and_write(
         self, z: Tensor, state: DrawState, t: int
-    ) -> tuple[State, Tensor, Window]:
+    ) -> tuple[State, Tensor, WindowParameters]:
         """Return the decoder's state after z (B, Z), the new canvas, and the window."""
         decoder = self.decoder(z, state.decoder, t)
         raw = self.writer(decoder[0])
@@ -277,6 +277,6 @@ class DRAW(nn.Module):
         return decoder, state.canvas + ink, window
 
 
-def stack_windows(windows: Sequence[Window]) -> Window:
+def stack_windows(windows: Sequence[WindowParameters]) -> WindowParameters:
     """Return the windows of several glimpses as one, each number (T, B)."""
-    return Window(*map(torch.stack, zip(*windows, strict=True)))
+    return WindowParameters(*map(torch.stack, zip(*windows, strict=True)))

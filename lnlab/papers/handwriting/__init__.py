@@ -8,7 +8,7 @@ __getattr__, __dir__ = lazy(
         "Experiment": ".experiment",
         "ALPHABETS": ".data",
         "Alphabet": ".data",
-        "EncodedLines": ".model",
+        "BatchableLines": ".model",
         "InkedLine": ".panel",
         "make_mixture": ".model",
         "negative_log_likelihood": ".model",

@@ -162,7 +162,10 @@ def find_unipen_folder(folder: Path) -> Path | None:
     return None
 
 
-def find_unipen_root_and_files(path: Path) -> tuple[Path, list[Path]]:
+FolderOrArchive = Path
+
+
+def find_unipen_root_and_files(path: Path) -> tuple[FolderOrArchive, list[Path]]:
     """Return the folder or the archive of UNIPEN, and the files that decide its lines."""
     if path.is_dir() and (folder := find_unipen_folder(path)):
         return folder, sorted(folder.glob("*/**/*.dat"))

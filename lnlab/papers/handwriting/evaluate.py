@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lnlab.papers.handwriting.data import OffsetScale
 from lnlab.papers.handwriting.model import (
-    EncodedLines,
+    BatchableLines,
     HandwritingNet,
     make_mixture,
     negative_log_likelihood,
@@ -43,7 +43,7 @@ class LineScores(NamedTuple):
 
 
 @torch.no_grad()
-def score_lines(net: HandwritingNet, lines: EncodedLines, std_floor: float) -> LineScores:
+def score_lines(net: HandwritingNet, lines: BatchableLines, std_floor: float) -> LineScores:
     """Return the scores of a model on lines, in batches of similar length."""
     net.eval()
     weight, steps = net.move.W, lines.lengths
@@ -77,9 +77,9 @@ def window_errors_in_characters(phi: Tensor, line: Line) -> np.ndarray:
     return np.abs(phi.argmax(-1).numpy() - line.char_index_per_point[1:])
 
 
-def likelihood_metrics_and_written_text(
+def metrics_windows_and_sampled_handwriting(
     net: HandwritingNet,
-    lines_by_split: dict[str, EncodedLines],
+    lines_by_split: dict[str, BatchableLines],
     unseen_test_indices: Sequence[int],
     std_floor: float,
     source_name: str,

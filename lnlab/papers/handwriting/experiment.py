@@ -11,11 +11,11 @@ from lnlab.data import load
 from lnlab.nn import CELL_INITS
 from lnlab.nn.padding import length_mask
 from lnlab.papers.handwriting.data import Alphabet, HandwritingDataset
-from lnlab.papers.handwriting.evaluate import likelihood_metrics_and_written_text
+from lnlab.papers.handwriting.evaluate import metrics_windows_and_sampled_handwriting
 from lnlab.papers.handwriting.kernels import fused_copy_of_handwriting_net
 from lnlab.papers.handwriting.model import (
     ARMS,
-    EncodedLines,
+    BatchableLines,
     HandwritingNet,
     LineBatch,
     Target,
@@ -24,9 +24,11 @@ from lnlab.papers.handwriting.model import (
 )
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
-from lnlab.training.random_state import seed_temporarily
+from lnlab.training.random_state import seed_torch_temporarily
 
 CharactersPerPoint = float
+LinesPerSplit = int
+TruncatedLength = int  # the number of steps that are kept of a longer sequence
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ class Experiment(training.Experiment):
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     data: str = "iam"  # ``pen`` (generated), ``unipen=PATH`` or ``iam=PATH``
-    max_lines: int = setting(0, least=0)
+    max_lines: LinesPerSplit = setting(0, least=0)
     """The largest number of lines of each split, the first ones; 0: all."""
-    max_points: int = setting(0, least=0)
+    max_points: TruncatedLength = setting(0, least=0)
     """The largest number of points of a line, the first ones; 0: all."""
     batch_size: int = setting(8, least=1)
     epochs: int = 30
@@ -88,7 +90,7 @@ class Experiment(training.Experiment):
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
             line.num_steps for line in dataset.train
         )
-        with seed_temporarily(seed):
+        with seed_torch_temporarily(seed):
             net = self.make_net(dataset.alphabet, pace)
         return fused_copy_of_handwriting_net(net) if self.fused else net
 
@@ -103,7 +105,7 @@ class Experiment(training.Experiment):
         dtype: torch.dtype = torch.float32,
     ) -> BucketedBatches:
         """Return batches of lines of similar length."""
-        lines = EncodedLines(dataset, "train", self.max_points)
+        lines = BatchableLines(dataset, "train", self.max_points)
 
         def batch_in_dtype(indices: list[int]) -> tuple[LineBatch, Target]:
             x, (points, lengths) = lines.batch(indices)
@@ -130,9 +132,9 @@ class Experiment(training.Experiment):
     ) -> dict[str, Any]:
         splits = ("valid", "test") if evaluation is Evaluation.FINAL else ("valid",)
         limits = self.max_points, self.max_lines
-        lines = {split: EncodedLines(dataset, split, *limits) for split in splits}
+        lines = {split: BatchableLines(dataset, split, *limits) for split in splits}
         count = len(lines["test"]) if "test" in lines else 0
         unseen = [index for index in dataset.test_indices_of_unseen_texts if index < count]
-        return likelihood_metrics_and_written_text(
+        return metrics_windows_and_sampled_handwriting(
             net, lines, unseen, self.std_floor, dataset.source.name
         )

@@ -71,7 +71,7 @@ class WindowLoop(CompiledLoop):
         sizes = T, B, D, w0.shape[1], U, h0.shape[1], kappa0.shape[1], self.threads
         return WriteProblem(self.cell_kind, x.dtype == torch.float64, *sizes)
 
-    def _constant_tensors(self) -> Tensors:
+    def _non_differentiable_inputs(self) -> Tensors:
         """Return the texts."""
         return {"char_ids": self.char_ids}
 
@@ -149,7 +149,7 @@ class FusedHandwriting(HandwritingNet):
         return [
             cell.W_x,
             cell.W_h,
-            require_cell_kernel_arguments(cell).parameters,
+            require_cell_kernel_arguments(cell).gains_and_biases,
             self.move.W,
             require_bias(self.move),
         ]

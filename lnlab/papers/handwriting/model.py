@@ -246,7 +246,7 @@ Target = tuple[Tensor, Tensor]
 """The points that follow (B, T, 3), and how many each line has (B,)."""
 
 
-class EncodedLines:
+class BatchableLines:
     """The first ``max_lines`` lines of a split by number, of ``length`` points each; 0: all."""
 
     def __init__(

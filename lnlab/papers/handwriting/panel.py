@@ -82,7 +82,7 @@ class WriterModels:
     models: Mapping[str, Mapping[int, HandwritingNet]]  # by arm, by the update
     offset_scale: OffsetScale  # mean and deviation of the offsets, each (2,)
     deviation_floor: float  # of the deviations
-    train_commands: str  # the commands that made the runs
+    commands_that_trained_models: str  # the commands that made the runs
 
     @property
     def shared_updates(self) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
         data: where their lines are, if not made here: ``unipen=PATH``.
     """
     models: dict[str, dict[int, HandwritingNet]] = {}
-    train_commands, floors, scales = [], set(), {}
+    commands_that_trained_models, floors, scales = [], set(), {}
     for run in runs:
         task = Experiment.from_config(run.config, **({"data": data} if data else {}))
         dataset, seed = task.dataset(), task.seeds[0]
@@ -124,7 +124,9 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
         words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every}
         words["seeds"] = ",".join(map(str, task.seeds))
         options = " ".join(f"--set {option}={value}" for option, value in words.items())
-        train_commands.append(f"lnlab train handwriting --budget notebook {options}")
+        commands_that_trained_models.append(
+            f"lnlab train handwriting --budget notebook {options}"
+        )
         floors.add(task.std_floor)
         scales[dataset.checksum] = dataset.scale
     if len(scales) != 1 or len(floors) != 1:
@@ -132,7 +134,9 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
             f"these runs have {len(scales)} data sets and {len(floors)} values of std_floor: "
             "give runs with one data set and one std_floor."
         )
-    return WriterModels(models, *scales.values(), *floors, "; ".join(train_commands))
+    return WriterModels(
+        models, *scales.values(), *floors, "; ".join(commands_that_trained_models)
+    )
 
 
 def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
@@ -153,7 +157,7 @@ def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
         "scale": [part.tolist() for part in writers.offset_scale],
         "alphabet": some.alphabet.characters,
         "floor": writers.deviation_floor,
-        "made": writers.train_commands,
+        "made": writers.commands_that_trained_models,
     }
     save_file(weights, path, {"hands": json.dumps(metadata)})
 

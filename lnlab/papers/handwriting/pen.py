@@ -140,13 +140,13 @@ def make_writer_style(name: str) -> WriterStyle:
 
 def make_random_text(rng: random.Random) -> str:
     """Return words of up to :data:`LONGEST` characters in all, with spaces between them."""
-    text = _random_word(rng)
-    while len(more := f"{text} {_random_word(rng)}") <= LONGEST:
+    text = _random_listed_or_invented_word(rng)
+    while len(more := f"{text} {_random_listed_or_invented_word(rng)}") <= LONGEST:
         text = more
     return text
 
 
-def _random_word(rng: random.Random) -> str:
+def _random_listed_or_invented_word(rng: random.Random) -> str:
     if rng.random() < INVENTED:
         return "".join(rng.choices(LETTERS, k=rng.randint(2, 6)))
     return rng.choice(WORDS)

@@ -7,9 +7,9 @@ __getattr__, __dir__ = lazy(
     {
         "Experiment": ".experiment",
         "LayerNormOverFeatures": ".model",
-        "PerUnitNormOverTime": ".model",
+        "PerUnitNormOverPaddedTime": ".model",
         "make_batch_and_unit_counts": ".model",
-        "gradient_norm_and_tensor_quantiles": ".evaluate",
+        "value_quantiles_and_gradient_norm": ".evaluate",
         "quantile_curves": ".evaluate",
         "spectrogram_figure": ".panel",
     },

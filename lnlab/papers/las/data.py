@@ -19,7 +19,7 @@ from lnlab.data.dataset import Dataset, Source, read_text, sources_offering
 from lnlab.data.downloads import unpack
 from lnlab.papers.las import synthesizer
 from lnlab.papers.las.recordings import (
-    FeatureCache,
+    InMemoryFeatureCache,
     Recording,
     SecondsPerUnit,
     Utterance,
@@ -74,7 +74,7 @@ class SpeechDataset(Dataset[tuple[Utterance, ...]]):
         for split, examples in utterances.items():
             if not examples and split != "valid":
                 raise ValueError(f"{self.source.name} has no utterances to {split} with.")
-        cache = FeatureCache()
+        cache = InMemoryFeatureCache()
         return {
             split: tuple(replace(utterance, cache=cache) for utterance in examples)
             for split, examples in utterances.items()

@@ -84,7 +84,7 @@ def recognition_and_attention_metrics(
     right units ``alignment``, its part within 40 ms of the unit (NaN where the times of units
     are unknown), ``monotonicity`` and ``entropy`` in nats, means over utterances; pictures of
     it, ``attention 0`` and so on, for the first :data:`SHOWN`, and their ``hypotheses``. Then
-    :func:`gradient_norm_and_tensor_quantiles`, and with ``include_validation`` ``valid_nll``
+    :func:`value_quantiles_and_gradient_norm`, and with ``include_validation`` ``valid_nll``
     and ``valid_error``.
     """
     limits = {"width": width, "max_length": max_length}
@@ -104,7 +104,7 @@ def recognition_and_attention_metrics(
         "entropy": float(torch.cat([attention_entropy(alpha) for alpha in alphas]).mean()),
         **{f"attention {k}": alpha.half() for k, alpha in enumerate(alphas[:SHOWN])},
         "hypotheses": [[units[number] for number in h.units] for h in hypotheses[:SHOWN]],
-        **gradient_norm_and_tensor_quantiles(net, dataset),
+        **value_quantiles_and_gradient_norm(net, dataset),
     }
     if include_validation:
         valid = dataset.valid or ()
@@ -150,7 +150,7 @@ UTTERANCES = 16
 SHOWN_QUANTILES = [name for name, q in QUANTILES.items() if q in (0.05, 0.25, 0.5, 0.75, 0.95)]
 
 
-def gradient_norm_and_tensor_quantiles(net: Any, dataset: SpeechDataset) -> dict[str, Any]:
+def value_quantiles_and_gradient_norm(net: Any, dataset: SpeechDataset) -> dict[str, Any]:
     """Return the steepness of the loss and distributions, on the first training utterances.
 
     ``lipschitz``, the length of the gradient: the local Lipschitz constant of the loss;
@@ -167,12 +167,14 @@ def gradient_norm_and_tensor_quantiles(net: Any, dataset: SpeechDataset) -> dict
         grads = torch.autograd.grad(loss, [*net.parameters()])
     return {
         "lipschitz": float(nn.utils.get_total_norm(grads)),
-        "quantiles": parameter_and_output_quantiles(net, batch),
+        "quantiles": signed_parameter_and_output_quantiles(net, batch),
     }
 
 
 @torch.no_grad()
-def parameter_and_output_quantiles(net: Any, batch: SpeechBatch) -> dict[str, list[float]]:
+def signed_parameter_and_output_quantiles(
+    net: Any, batch: SpeechBatch
+) -> dict[str, list[float]]:
     """Return quantiles of all parameters, and of the outputs of the listener and the readout.
 
     Both directions of an LSTM are one.

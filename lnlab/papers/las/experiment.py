@@ -25,7 +25,7 @@ from lnlab.papers.las.model import (
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.optim import Adam
-from lnlab.training.random_state import seed_temporarily
+from lnlab.training.random_state import seed_torch_temporarily
 
 NormalizedParts = str  # one of ARMS
 NormPlace = str  # one of ENCODER_NORMS
@@ -97,7 +97,7 @@ class Experiment(training.Experiment):
         return speech
 
     def model(self, seed: int, dataset: SpeechDataset) -> nn.Module:
-        with seed_temporarily(seed):
+        with seed_torch_temporarily(seed):
             listener = Listener(self, dataset.train[0].features.shape[1])
             speller = Speller(self, len(dataset.units) + 1)
         return self.fuse(ListenAttendSpell(listener, speller))

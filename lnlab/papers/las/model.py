@@ -128,7 +128,7 @@ class LayerNormOverFeatures(ListenerOutputNorm):
         return nn.functional.layer_norm(h, h.shape[-1:], self.g, self.b, self.eps)
 
 
-class PerUnitNormOverTime(ListenerOutputNorm):
+class PerUnitNormOverPaddedTime(ListenerOutputNorm):
     """Statistics of one unit over time, as the study's published code has in its listener.
 
     Its axes [1] of (B, T, H) are time, not features (commit 2d31ae8 of its repository), and
@@ -140,7 +140,11 @@ class PerUnitNormOverTime(ListenerOutputNorm):
         return self.g * (h - mu) / (var + self.eps).sqrt() + self.b
 
 
-ENCODER_NORMS = {"cell": None, "features": LayerNormOverFeatures, "time": PerUnitNormOverTime}
+ENCODER_NORMS = {
+    "cell": None,
+    "features": LayerNormOverFeatures,
+    "time": PerUnitNormOverPaddedTime,
+}
 """The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
 features; over time, as the study's published code does."""
 

@@ -87,7 +87,7 @@ def attention(
             score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = AttentionMap(alpha, steps[name], score, share)
             answers.append(f"{name}: {shorten_units(row.hypotheses[settings.example])}")
-        words, units = quote_words_of_phones(utterance.units), " ".join(utterance.units)
+        words, units = spell_phones_as_quoted_words(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
         text = f"Epoch {settings.epoch:g}. Spoken: {spoken}. Recognized: {'; '.join(answers)}."
@@ -96,7 +96,7 @@ def attention(
         )
 
     names = {
-        f"{k + 1}: {quote_words_of_phones(u.units)} {' '.join(u.units)}   ({u.name})": k
+        f"{k + 1}: {spell_phones_as_quoted_words(u.units)} {' '.join(u.units)}   ({u.name})": k
         for k, u in enumerate(utterances)
     }
     controls = {
@@ -113,7 +113,7 @@ def attention(
     )  # fmt: skip
 
 
-def quote_words_of_phones(units: Sequence[str]) -> str:
+def spell_phones_as_quoted_words(units: Sequence[str]) -> str:
     """Return the words that phones of the synthesised speech spell, in quotes; else nothing."""
     words = split_phones_into_words(tuple(units))
     return f"“{' '.join(words)}”" if words else ""

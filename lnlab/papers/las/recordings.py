@@ -46,7 +46,7 @@ class Recording:
         return compute_features(self.read_samples(), self.sample_rate)
 
 
-def recording_from_samples(samples: np.ndarray, sample_rate: int) -> Recording:
+def wrap_samples_as_recording(samples: np.ndarray, sample_rate: int) -> Recording:
     """Return samples (N,) in memory as a recording."""
     digest = hashlib.sha256(samples.tobytes()).digest()
     return Recording(sample_rate, len(samples), digest, lambda: samples)
@@ -70,7 +70,7 @@ def join_recordings_after_pauses(
     return Recording(recordings[0].sample_rate, length, total.digest(), read_joined_samples)
 
 
-class FeatureCache:
+class InMemoryFeatureCache:
     """A cache of the features that are computed first, up to a number of bytes.
 
     Nothing is replaced. A cache of the last used features would be useless for an epoch that is
@@ -105,7 +105,9 @@ class Utterance:
     recording: Recording = field(repr=False)
     begins: SecondsPerUnit | None = None  # seconds at which each unit begins; None if unknown
     ends: SecondsPerUnit | None = None
-    cache: FeatureCache = field(default_factory=lambda: FeatureCache(0), repr=False)
+    cache: InMemoryFeatureCache = field(
+        default_factory=lambda: InMemoryFeatureCache(0), repr=False
+    )
 
     @property
     def num_frames(self) -> int:

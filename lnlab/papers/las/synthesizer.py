@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays
-from lnlab.papers.las.recordings import Utterance, recording_from_samples
+from lnlab.papers.las.recordings import Utterance, wrap_samples_as_recording
 
 
 def _read_csv_rows(file_name: str) -> Iterator[dict[str, str]]:
@@ -234,7 +234,7 @@ def make_corpus(max_train: int | None = None, seed: int = 0) -> Splits:
     sounds = np.split(arrays["sound"], np.cumsum([row.pop() for row in rows])[:-1])
     splits: Splits = {split: [] for split in counts}
     for (name, speaker, units, *times), sound in zip(rows, sounds, strict=True):
-        recording, (begins, ends) = recording_from_samples(sound, RATE), map(np.array, times)
+        recording, (begins, ends) = wrap_samples_as_recording(sound, RATE), map(np.array, times)
         utterance = Utterance(name, speaker, tuple(units), recording, begins, ends)
         splits[name.partition("-")[0]].append(utterance)
     return splits
@@ -270,7 +270,7 @@ def make_utterance(seed: int, split: str, number: int) -> Utterance:
         name=f"{split}-{number:04}",
         speaker=f"speaker {speaker}",
         units=tuple(phones),
-        recording=recording_from_samples(sound, RATE),
+        recording=wrap_samples_as_recording(sound, RATE),
         begins=np.concatenate([[before / RATE], ends[:-1]]),
         ends=ends,
     )

@@ -242,7 +242,7 @@ SCENE_SIZES = {"train": 4000, "valid": 300, "test": 500}
 
 
 @dataclass(frozen=True)
-class Noun:
+class NounPhrase:
     """The name of a thing in a caption: "a small red heart", "a warm thing"; "" is unsaid."""
 
     shape: str = "thing"
@@ -252,7 +252,7 @@ class Noun:
     def __str__(self) -> str:
         return " ".join(filter(None, ["a", self.size, self.colour, self.shape]))
 
-    def is_same_or_more_general_than(self, other: "Noun") -> bool:
+    def is_same_or_more_general_than(self, other: "NounPhrase") -> bool:
         """Return True if every thing that ``other`` names may also be named by this."""
         return (
             self.shape in ("thing", other.shape, SHAPES.get(other.shape))
@@ -260,7 +260,7 @@ class Noun:
             and self.size in ("", other.size)
         )
 
-    def one_step_generalizations(self) -> Iterator["Noun"]:
+    def one_step_generalizations(self) -> Iterator["NounPhrase"]:
         """Yield the nouns that are one step more general."""
         if self.shape != "thing":
             yield replace(self, shape=SHAPES.get(self.shape, "thing"))
@@ -274,7 +274,7 @@ class Noun:
 class CaptionMeaning:
     """The meaning of a caption: one or two nouns, and their relation, or "" for none."""
 
-    nouns: tuple[Noun, ...]
+    nouns: tuple[NounPhrase, ...]
     relation: str = ""
 
     def __str__(self) -> str:
@@ -320,7 +320,7 @@ def parse_caption(caption: str) -> CaptionMeaning:
     return CaptionMeaning(tuple(_parse_noun(noun, caption) for noun in nouns), relation)
 
 
-def _parse_noun(noun_words: list[str], caption: str) -> Noun:
+def _parse_noun(noun_words: list[str], caption: str) -> NounPhrase:
     colours = (*COLOURS, *dict.fromkeys(COLOURS.values()))
     shapes = ("thing", *dict.fromkeys(SHAPES.values()), *SHAPES)
     noun = {}
@@ -334,10 +334,10 @@ def _parse_noun(noun_words: list[str], caption: str) -> Noun:
             f"({', '.join(colours)}) or none, and one of {', '.join(shapes)}; between two "
             f"{', '.join(RELATIONS)} or and."
         )
-    return Noun(**noun)
+    return NounPhrase(**noun)
 
 
-def most_specific_nouns(scene: Boxes) -> list[Noun]:
+def most_specific_nouns(scene: Boxes) -> list[NounPhrase]:
     """Return the most special noun of each thing of a scene."""
     nouns = []
     for category, (left, top, right, bottom) in zip(
@@ -345,7 +345,7 @@ def most_specific_nouns(scene: Boxes) -> list[Noun]:
     ):
         colour, shape = CATEGORIES[category].split()
         size = "large" if max(right - left, bottom - top) > LARGE else "small"
-        nouns.append(Noun(shape, colour, size))
+        nouns.append(NounPhrase(shape, colour, size))
     return nouns
 
 

@@ -139,7 +139,7 @@ def bag_of_words_baseline_metrics(dataset: Captions, fold_size: int = 1000) -> d
     def standardized_features(images: CaptionedImages) -> np.ndarray:
         return (images.features - mean) / std
 
-    def cosine_distances(model: Ridge, images: CaptionedImages) -> Tensor:
+    def predicted_feature_cosine_distances(model: Ridge, images: CaptionedImages) -> Tensor:
         predicted, true = (
             model.predict(words.transform(images.captions_in_image_order)),
             standardized_features(images),
@@ -155,10 +155,14 @@ def bag_of_words_baseline_metrics(dataset: Captions, fold_size: int = 1000) -> d
     best = max(
         models,
         key=lambda m: image_retrieval_recall_sum(
-            mean_retrieval_metrics_over_folds(cosine_distances(m, valid), "valid", fold_size)
+            mean_retrieval_metrics_over_folds(
+                predicted_feature_cosine_distances(m, valid), "valid", fold_size
+            )
         ),
     )
-    return mean_retrieval_metrics_over_folds(cosine_distances(best, test), "test", fold_size)
+    return mean_retrieval_metrics_over_folds(
+        predicted_feature_cosine_distances(best, test), "test", fold_size
+    )
 
 
 def entailment_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:

@@ -23,7 +23,7 @@ from lnlab.papers.order_embeddings.model import (
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
-from lnlab.training.random_state import generator, seed_temporarily
+from lnlab.training.random_state import generator_seeded_by, seed_torch_temporarily
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Experiment(training.Experiment):
         return load(self.data, "captions", split=self.split, max_train=self.train_size)
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
-        with seed_temporarily(seed):
+        with seed_torch_temporarily(seed):
             net = OrderEmbedding(self, dataset.vocabulary, dataset.feature_size)
         return self.fuse(net)
 
@@ -150,7 +150,7 @@ class CaptionBatches(BucketedBatches):
 
     def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
         """Return the captions of each batch, by index."""
-        random = generator(f"order of seed {seed} in epoch {epoch}")
+        random = generator_seeded_by(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.lengths), generator=random)
         which = torch.randint(PER_IMAGE, (len(order),), generator=random)
         captions = (order * PER_IMAGE + which).split(self.size)

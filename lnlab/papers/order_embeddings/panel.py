@@ -72,7 +72,7 @@ class PictureObject(NamedTuple):
     left_top_right_bottom: tuple[float, float, float, float]  # as fractions of sides
 
 
-class CaptionNeighbour(NamedTuple):
+class GeneralOrSpecificCaption(NamedTuple):
     """A caption above or below another, and the violation of the upper one by the lower one."""
 
     text: str
@@ -87,8 +87,8 @@ class CaptionSearchResult(NamedTuple):
     truth_per_test_picture: np.ndarray | None  # whether it is true (P,); None: unknown
     nearest_pictures: list[int]  # indices of the pictures of least violation
     objects_per_nearest_picture: list[list[PictureObject]]
-    more_general: list[CaptionNeighbour]  # captions that say less
-    more_specific: list[CaptionNeighbour]  # and more
+    more_general: list[GeneralOrSpecificCaption]  # captions that say less
+    more_specific: list[GeneralOrSpecificCaption]  # and more
     unknown_words: list[str]  # its words that the vocabulary does not have
 
 
@@ -112,7 +112,7 @@ class CaptionSearch:
         """Return the meaning of a caption; None where nobody but its author knows."""
         if self.of_scenes:
             return parse_caption(caption)
-        self.dataset.vocabulary.encode(caption)
+        self.dataset.vocabulary.encode_with_end(caption)
         return None
 
     def embed_captions(self, net: str, captions: Sequence[str]) -> Tensor:
@@ -154,11 +154,11 @@ class CaptionSearch:
 
         def measure_violations(
             texts: Sequence[str], *, are_more_general: bool
-        ) -> list[CaptionNeighbour]:
+        ) -> list[GeneralOrSpecificCaption]:
             sign = -1 if are_more_general else 1
             points = self.embed_captions(settings.net, texts) if texts else []
             lengths = ((sign * (typed[0] - each)).relu().square().sum() for each in points)
-            return [*map(CaptionNeighbour, texts, map(float, lengths))]
+            return [*map(GeneralOrSpecificCaption, texts, map(float, lengths))]
 
         return CaptionSearchResult(
             settings.caption, violations.numpy().astype(float), true, nearest,
@@ -293,7 +293,7 @@ def order_figure(result: CaptionSearchResult) -> Figure:
         ))  # fmt: skip
     data.append(trace(
         "scatter", "words", 0, mode="text", hoverinfo="skip",
-        textfont={"size": 11, "color": INK}, **violation_and_object_labels(result),
+        textfont={"size": 11, "color": INK}, **positioned_violation_and_object_texts(result),
     ))  # fmt: skip
     around = (
         ("above", ORANGE, result.more_general, 1),
@@ -351,7 +351,7 @@ def order_layout(result: CaptionSearchResult) -> dict[str, Any]:
     return layout | subplot_axes(2, left | x, count)
 
 
-def violation_and_object_labels(result: CaptionSearchResult) -> dict[str, Any]:
+def positioned_violation_and_object_texts(result: CaptionSearchResult) -> dict[str, Any]:
     """Return the words below every picture, and in boxes of which only the kind is known."""
     places, texts = [], []
     for slot, picture in enumerate(result.nearest_pictures):

@@ -29,7 +29,7 @@ from lnlab.extras import explain_missing_extra
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
 from lnlab.papers.skip_thoughts.model import SentenceTriples
 from lnlab.paths import data_folder
-from lnlab.training.random_state import generator
+from lnlab.training.random_state import generator_seeded_by
 
 if TYPE_CHECKING:
     from lnlab.papers.skip_thoughts.downstream import SentenceTask
@@ -392,7 +392,7 @@ class Books(Dataset[Library]):
     @property
     def sentences_by_title(self) -> Library:
         """The sentences of each book, by title; one that is too long is empty."""
-        return self._checked_splits["books"]
+        return self._checksum_verified_splits["books"]
 
     @property
     def sentences_per_book(self) -> list[Sentences]:
@@ -527,7 +527,7 @@ class EncodedBooks:
         counts = Counter(word for words, out in trained if not out for word in words)
         self.vocabulary = Vocabulary(frequent_words(counts)[: vocab_size - len(SPECIAL)])
         if shuffled:
-            rng = generator("sentences out of their order")
+            rng = generator_seeded_by("sentences out of their order")
             order = torch.randperm(len(sentences), generator=rng)
             sentences = [sentences[index] for index in order.tolist()]
         self.sentences = sentences

@@ -336,7 +336,7 @@ class SentenceTasks(Dataset[SentenceTask], Mapping[str, SentenceTask]):
     def __getitem__(self, name: str) -> SentenceTask:
         if name not in self.names:
             raise KeyError(name)
-        return self._checked_splits[name]
+        return self._checksum_verified_splits[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -360,7 +360,7 @@ def load(source: Source, path: Path | None = None) -> SentenceTasks:
     """
     if source is STORY_TASKS:
         return SentenceTasks(source, ("relatedness", *GENERATORS), make_story_tasks, str)
-    files = _find_task_files(path or data_folder() / source.name)
+    files = _require_task_files(path or data_folder() / source.name)
     return SentenceTasks(
         source,
         NAMES,
@@ -369,7 +369,7 @@ def load(source: Source, path: Path | None = None) -> SentenceTasks:
     )
 
 
-def _find_task_files(folder: Path) -> dict[str, list[Path]]:
+def _require_task_files(folder: Path) -> dict[str, list[Path]]:
     """Return the files of each task, its classes or splits in their order."""
     # "**" would not follow links to folders
     found = chain.from_iterable(sorted(folder.glob(depth)) for depth in ("*", "*/*", "*/*/*"))

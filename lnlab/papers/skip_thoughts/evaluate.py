@@ -206,7 +206,7 @@ def score_frozen_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScore
     best = inner.sum(2).argmax(0)  # of equals the smallest C
     return VectorScores(
         _accuracies_by_C(outer.sum(1), task),
-        _accuracy_score_dict(outer[best, range(FOLDS)].sum(), task),
+        _percent_accuracy_dict(outer[best, range(FOLDS)].sum(), task),
     )
 
 
@@ -225,7 +225,9 @@ def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
             [(m.predict(features[test]) == task.targets[test]).sum() for m in models]
         )
     total = np.sum(correct, axis=0)
-    return VectorScores(_accuracies_by_C(total, task), _accuracy_score_dict(total.max(), task))
+    return VectorScores(
+        _accuracies_by_C(total, task), _percent_accuracy_dict(total.max(), task)
+    )
 
 
 def _accuracies_by_C(
@@ -233,12 +235,12 @@ def _accuracies_by_C(
 ) -> dict[float, Mapping[str, float]]:
     """Return the scores by C, from numbers of correct examples (C,)."""
     return {
-        C: _accuracy_score_dict(count, task)
+        C: _percent_accuracy_dict(count, task)
         for C, count in zip(CS, correct_counts, strict=True)
     }
 
 
-def _accuracy_score_dict(num_correct: float, task: SentenceTask) -> Mapping[str, float]:
+def _percent_accuracy_dict(num_correct: float, task: SentenceTask) -> Mapping[str, float]:
     return {"accuracy": float(100 * num_correct / len(task))}
 
 
@@ -270,16 +272,16 @@ def pair_features(u: Any, v: Any) -> Any:
 
 
 def soft_label_rows_classes_weights(
-    targets: np.ndarray,
+    relatedness_scores: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return relatedness as two classes of an example, weighted: 3.6 is 0.4 of 3, 0.6 of 4.
 
     The weighted loss of these indices of examples, classes and weights (2 N,) is the cross
     entropy with soft labels.
     """
-    low = np.floor(targets).clip(1, 4)
-    examples = np.tile(np.arange(len(targets)), 2)
-    weights = np.concatenate([low + 1 - targets, targets - low])
+    low = np.floor(relatedness_scores).clip(1, 4)
+    examples = np.tile(np.arange(len(relatedness_scores)), 2)
+    weights = np.concatenate([low + 1 - relatedness_scores, relatedness_scores - low])
     classes = np.concatenate([low, low + 1])
     positive = weights > 0
     return examples[positive], classes[positive], weights[positive]
@@ -338,7 +340,9 @@ def sentence_vectors(
 
     As in the authors' code the end symbol is read for pairs alone.
     """
-    rows = [vocabulary.encode(" ".join(words)) for words in task.first_and_second_sentences]
+    rows = [
+        vocabulary.encode_with_end(" ".join(words)) for words in task.first_and_second_sentences
+    ]
     return (
         net.encode_sentences(rows if task.has_pairs else [row[:-1] for row in rows])
         .cpu()

@@ -19,7 +19,7 @@ from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SentenceTriples, 
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam
-from lnlab.training.random_state import generator, seed_temporarily
+from lnlab.training.random_state import generator_seeded_by, seed_torch_temporarily
 
 THEIR_RATE = 2e-4  # the rate of the authors' Adam, which ignores the 0.01 that it is given
 
@@ -85,7 +85,7 @@ class Experiment(training.Experiment):
         return EncodedBooks(books, *size, tasks, shuffled=self.shuffled)
 
     def model(self, seed: int, dataset: EncodedBooks) -> nn.Module:
-        with seed_temporarily(seed):
+        with seed_torch_temporarily(seed):
             net = SkipThoughts(self, dataset.vocabulary)
         return self.fuse(net)
 
@@ -170,12 +170,14 @@ class TripleBatches(BucketedBatches):
         ]
 
     def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
-        random = generator(f"order of seed {seed} in epoch {epoch}")
+        random = generator_seeded_by(f"order of seed {seed} in epoch {epoch}")
         batches = {
             length: iter(rows[torch.randperm(len(rows), generator=random)].split(self.size))
             for length, rows in self.by_length.items()
         }
         lengths = self._sentence_length_per_batch()
         # one order of lengths for all seeds, whose batches become one tensor
-        order = torch.randperm(len(lengths), generator=generator(f"lengths of epoch {epoch}"))
+        order = torch.randperm(
+            len(lengths), generator=generator_seeded_by(f"lengths of epoch {epoch}")
+        )
         return [next(batches[lengths[k]]).tolist() for k in order.tolist()]

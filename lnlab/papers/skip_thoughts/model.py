@@ -83,7 +83,10 @@ class SkipThoughts(ModelOfOneVocabulary):
         neighbours = (triples.before, triples.after)
         each = zip(self.decoders, neighbours, triples.neighbour_lengths.T, strict=True)
         return torch.stack(
-            [self.nats_per_neighbour_word(decoder, h, *words).sum() for decoder, *words in each]
+            [
+                self.nats_of_each_neighbour_word(decoder, h, *words).sum()
+                for decoder, *words in each
+            ]
         )
 
     def encode_equal_lengths(self, word_ids: Tensor) -> Tensor:
@@ -91,7 +94,7 @@ class SkipThoughts(ModelOfOneVocabulary):
         _, last = self.encoder(F.embedding(word_ids.T, self.word))
         return last[-1]
 
-    def nats_per_neighbour_word(
+    def nats_of_each_neighbour_word(
         self, decoder: nn.Module, h: Tensor, word_ids: Tensor, lengths: Tensor
     ) -> Tensor:
         """Return the nats of all words of neighbours (B, U) of these lengths, in one row."""

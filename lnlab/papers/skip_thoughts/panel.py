@@ -117,7 +117,7 @@ class SentenceMap:
 
     def unit_sentence_vectors(self, name: str, update: int, texts: list[str]) -> Tensor:
         """Return sentences as a model sees them (N, H), of length 1, on the CPU."""
-        rows = [self.numbered.vocabulary.encode(text) for text in texts]
+        rows = [self.numbered.vocabulary.encode_with_end(text) for text in texts]
         return F.normalize(
             self.model_near_update(name, update).encode_sentences(rows).double(), dim=1
         ).cpu()
@@ -150,7 +150,7 @@ class SentenceMap:
             if self.texts[index] != sentence and len(near) < NEIGHBOURS:
                 near.setdefault(self.texts[index], cosines[index])
         net, vocabulary = self.model_near_update(name, update), self.numbered.vocabulary
-        (h,) = net.encode_sentences([vocabulary.encode(sentence)])
+        (h,) = net.encode_sentences([vocabulary.encode_with_end(sentence)])
         follows = net.generate_neighbour_greedily(h)
         return SentenceView(
             ((vectors - mean) @ directions).numpy(), ((vector - mean) @ directions).numpy(),

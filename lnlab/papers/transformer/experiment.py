@@ -24,7 +24,7 @@ from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
 from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
 from lnlab.training.experiment import CPU, BatchSource, collate_rows
 from lnlab.training.optim import AdamW
-from lnlab.training.random_state import generator
+from lnlab.training.random_state import generator_seeded_by
 
 EVAL_SIZE = 64
 """Examples of each split, the first ones, whose loss is measured during training."""
@@ -81,7 +81,7 @@ class Experiment(training.Experiment):
         net = Transformer(*size, ARMS[self.norm], fused=self.fused)
         scaled = self.initialisation == "scaled"
         net.initialize_(
-            lambda name: generator(f"{name} of seed {seed}"), scaled_branches=scaled
+            lambda name: generator_seeded_by(f"{name} of seed {seed}"), scaled_branches=scaled
         )
         if self.weight_decay:
             net.turned = RotationTracker(net)
@@ -137,7 +137,7 @@ class Experiment(training.Experiment):
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             metrics |= collate_rows(
                 [
-                    self._gradient_norms_and_largest_activation(net, dataset)
+                    self._gradient_norms_and_activation_ratio(net, dataset)
                     for net in model.unstack()
                 ]
             )
@@ -145,9 +145,7 @@ class Experiment(training.Experiment):
             self._log_rotation_over_equilibrium_angle(model) if self.weight_decay else {}
         )
 
-    def _gradient_norms_and_largest_activation(
-        self, net: Any, dataset: Text
-    ) -> dict[str, float]:
+    def _gradient_norms_and_activation_ratio(self, net: Any, dataset: Text) -> dict[str, float]:
         device, train = next(net.parameters()).device, dataset.train
         x, y = train.x[:STREAM_SIZE].to(device), train.y[:STREAM_SIZE].to(device)
         norms = W_2_gradient_norm_per_layer(nll_objective(net, x, y))
@@ -161,7 +159,7 @@ class Experiment(training.Experiment):
         expected = equilibrium_angle(optimizer, optimizer.param_groups[0])
         squares: dict[str, list[Tensor]] = defaultdict(list)
         tracker: Any = model.module.turned
-        for name, angles in tracker.rms_rotation_angles().items():
+        for name, angles in tracker.running_rms_rotation_angles().items():
             squares[_matrix_subscript(name)].append(angles.reshape(-1).square())
         means = {name: torch.stack(values).mean(0).sqrt() for name, values in squares.items()}
         return {

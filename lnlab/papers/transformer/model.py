@@ -33,7 +33,7 @@ PLACES = {
 """True where there is a normalizer: before f, behind it, and after the sum."""
 
 
-class NormPlacement(NamedTuple):
+class NormAndPlacement(NamedTuple):
     """A normalizer and its position."""
 
     placement: str  # one of :data:`PLACES`
@@ -47,23 +47,23 @@ class NormPlacement(NamedTuple):
 
 
 ARMS = {
-    "none": NormPlacement("pre", Identity),
-    "pre": NormPlacement("pre", LayerNorm),
-    "post": NormPlacement("post", LayerNorm),
-    "sandwich": NormPlacement("sandwich", LayerNorm),
-    "qk": NormPlacement("pre", LayerNorm, query_key_norm_layer=LayerNorm),
-    "rms": NormPlacement("pre", RMSNorm),
-    "dyt": NormPlacement("pre", DyT),
-    "derf": NormPlacement("pre", Derf),
-    "lns": NormPlacement("pre", LayerNorm, has_layernorm_scaling=True),
-    "keel": NormPlacement("keel", LayerNorm),
+    "none": NormAndPlacement("pre", Identity),
+    "pre": NormAndPlacement("pre", LayerNorm),
+    "post": NormAndPlacement("post", LayerNorm),
+    "sandwich": NormAndPlacement("sandwich", LayerNorm),
+    "qk": NormAndPlacement("pre", LayerNorm, query_key_norm_layer=LayerNorm),
+    "rms": NormAndPlacement("pre", RMSNorm),
+    "dyt": NormAndPlacement("pre", DyT),
+    "derf": NormAndPlacement("pre", Derf),
+    "lns": NormAndPlacement("pre", LayerNorm, has_layernorm_scaling=True),
+    "keel": NormAndPlacement("keel", LayerNorm),
 }
 """The arms: layer norm at several positions, and other normalizers at that of pre-LN. "qk" is
 Dehghani et al. (2023), 2.1: pre-LN, and layer norm of queries and keys; "lns" is LayerNorm
 scaling."""
 
 
-class ConstantDepthScale(Normalizer):
+class NetworkDepthScale(Normalizer):
     """A constant factor 1/sqrt(2 L), for the 2 L branches of a network without normalizers.
 
     The stream then grows by a factor that does not depend on the depth. Radford et al. (2019),
@@ -178,7 +178,7 @@ class Block(nn.Module):
     stacks = True
 
     def __init__(
-        self, D: int, heads: int, arm: NormPlacement, l: int, layers: int, *, fused: bool
+        self, D: int, heads: int, arm: NormAndPlacement, l: int, layers: int, *, fused: bool
     ) -> None:
         super().__init__()
         alpha = 2.0 * layers if arm.placement == "keel" else 1.0
@@ -190,7 +190,7 @@ class Block(nn.Module):
                 for present in PLACES[arm.placement]
             ]
             if arm.norm_layer is Identity:
-                norms[1] = ConstantDepthScale(D, layers)
+                norms[1] = NetworkDepthScale(D, layers)
             return Residual(f, *norms, alpha=alpha, beta=beta)
 
         self.attention = make_residual_branch(
@@ -253,7 +253,7 @@ class RotationTracker(nn.Module):
             )
             before.copy_(W)
 
-    def rms_rotation_angles(self) -> dict[str, Tensor]:
+    def running_rms_rotation_angles(self) -> dict[str, Tensor]:
         """Return the root mean square of the angle in radians by name, each (*S,)."""
         return {
             name: getattr(self, f"{_buffer_prefix(name)}_square").sqrt() for name in self.names
@@ -283,7 +283,7 @@ class Transformer(nn.Module):
         layers: int,
         D: int,
         heads: int,
-        arm: NormPlacement,
+        arm: NormAndPlacement,
         *,
         fused: bool = True,
     ) -> None:

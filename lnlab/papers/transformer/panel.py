@@ -16,12 +16,12 @@ from lnlab.figures.style import (
     EDGE,
     band,
     base_layout,
-    exponents_of_ten_around,
     format_number,
     legend_annotation,
     log_axis,
     thinning_line_styles,
     trace,
+    widen_exponent_range_to_values,
 )
 from lnlab.nn import NORMS
 from lnlab.panels.controls import MultipleChoice, dropdown, options_slider
@@ -31,9 +31,9 @@ from lnlab.papers.transformer.evaluate import (
     nll_objective,
     stream_variances_and_W_2_gradient_norms,
 )
-from lnlab.papers.transformer.model import ARMS, PLACES, NormPlacement, Transformer
+from lnlab.papers.transformer.model import ARMS, PLACES, NormAndPlacement, Transformer
 from lnlab.training import cross_entropy, stack
-from lnlab.training.random_state import default_dtype, generator
+from lnlab.training.random_state import default_dtype, generator_seeded_by
 
 KINDS = ("layer", "rms", "dyt", "none")
 DEPTHS = (1, 2, 4, 6, 8, 12)
@@ -64,7 +64,7 @@ class InitialNetworks(NamedTuple):
 
     loss: Objective  # of all of them, a mean
     weights: dict[str, Tensor]  # their parameters by name, each with an axis of draws
-    gradients: dict[str, Tensor]  # the gradient of the loss of each
+    gradients_by_parameter: dict[str, Tensor]  # the gradient of the loss of each
     x: Tensor  # the examples, the same for all
     y: Tensor
 
@@ -76,11 +76,13 @@ def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialN
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
         nets = [
-            Transformer(*size, NormPlacement(norm_place, NORMS[norm_kind]))
+            Transformer(*size, NormAndPlacement(norm_place, NORMS[norm_kind]))
             for _ in range(DRAWS)
         ]
         for draw, net in enumerate(nets):
-            net.initialize_(lambda name, draw=draw: generator(f"{name} of draw {draw}"))
+            net.initialize_(
+                lambda name, draw=draw: generator_seeded_by(f"{name} of draw {draw}")
+            )
     x, y = (v[:EXAMPLES].expand(DRAWS, EXAMPLES, CONTEXT) for v in (text.train.x, text.train.y))
     loss = nll_objective(stack(nets), x, y)
     slope = DRAWS * loss.gradient()[1]  # of the sum, so that each has its own
@@ -90,7 +92,7 @@ def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialN
 @lru_cache(maxsize=100)
 def initial_w2_gradient_norms(norm_place: str, norm_kind: str, depth: int) -> np.ndarray:
     """Return ||dL/dW_2|| of each layer, bottom first (draws, L)."""
-    g = initialize_networks(norm_place, norm_kind, depth).gradients
+    g = initialize_networks(norm_place, norm_kind, depth).gradients_by_parameter
     norms = [g[name].norm(dim=(-2, -1)) for name in g if name.endswith("W_2.W")]
     return torch.stack(norms, dim=1).numpy()
 
@@ -106,7 +108,8 @@ def losses_by_first_step_size(norm_place: str, norm_kind: str, depth: int) -> np
     losses = []
     for eta in STEPS:
         stepped = {
-            name: w - eta * begin.gradients[name].sign() for name, w in begin.weights.items()
+            name: w - eta * begin.gradients_by_parameter[name].sign()
+            for name, w in begin.weights.items()
         }
         logits = functional_call(begin.loss.module, stepped, (begin.x,))
         losses.append(cross_entropy(logits.flatten(1, 2), begin.y.flatten(1)))
@@ -139,7 +142,7 @@ def draw_initial_gradients(settings: TransformerPanelSettings) -> TitledFigure:
     )
 
 
-def draw_first_steps(settings: TransformerPanelSettings) -> tuple[Figure, str]:
+def draw_loss_by_step_size(settings: TransformerPanelSettings) -> tuple[Figure, str]:
     """Show the losses after a first step, which take longer than a slider may."""
     losses = {
         norm_place: losses_by_first_step_size(norm_place, settings.norm_kind, settings.depth)
@@ -186,7 +189,7 @@ def transformer(**settings: Any) -> Panel:
     }
     return Panel(
         TransformerPanelSettings(**settings), controls, draw_initial_gradients, alt=alt,
-        late={"steps": draw_first_steps}, notebook="19",
+        deferred={"steps": draw_loss_by_step_size}, notebook="19",
         on_page=["depth"], suggestions=suggestions,
     )  # fmt: skip
 
@@ -212,7 +215,9 @@ def arm_variances_and_gradient_norms(
     text = load("embedded", "text", context=CONTEXT)
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
         net = Transformer(len(text.vocabulary), CONTEXT, depth, 4 * WIDTH, HEADS, ARMS[arm])
-        net.initialize_(lambda name: generator(f"{name} of draw 0"), scaled_branches=scaled)
+        net.initialize_(
+            lambda name: generator_seeded_by(f"{name} of draw 0"), scaled_branches=scaled
+        )
     with torch.enable_grad():
         return stream_variances_and_W_2_gradient_norms(
             net, text.train.x[:EXAMPLES], text.train.y[:EXAMPLES]
@@ -236,12 +241,12 @@ def draw_stream_variance(settings: DepthPanelSettings) -> TitledFigure:
     }  # fmt: skip
     figure = mean_and_range_figure(
         np.arange(settings.depth + 1.0), lines, "after layer %{x}: %{y:.3g}", x,
-        exponents_of_ten_around(lines.values(), -0.5, 0.5), "variance of the stream",
+        widen_exponent_range_to_values(lines.values(), -0.5, 0.5), "variance of the stream",
     )  # fmt: skip
     return TitledFigure(figure, f"variance, {_describe_networks(settings)}", sentence)
 
 
-def draw_depth_gradients(settings: DepthPanelSettings) -> tuple[Figure, str]:
+def draw_W_2_gradient_norms(settings: DepthPanelSettings) -> tuple[Figure, str]:
     """Show the gradient of W_2 in each layer."""
     scaled = settings.initialisation == "scaled"
     norms = {
@@ -275,7 +280,7 @@ def over_depth(**settings: Any) -> Panel:
     }
     return Panel(
         DepthPanelSettings(**settings), controls, draw_stream_variance, alt=alt,
-        late={"gradients": draw_depth_gradients}, notebook="20",
+        deferred={"gradients": draw_W_2_gradient_norms}, notebook="20",
         on_page=["depth", "initialisation"],
     )  # fmt: skip
 
@@ -289,7 +294,7 @@ def gradient_norm_by_layer_figure(norms: ValuesByDraw) -> Figure:
     }  # fmt: skip
     return mean_and_range_figure(
         np.arange(1.0, layers + 1), norms, "layer %{x}: %{y:.3g}", x,
-        exponents_of_ten_around(norms.values(), -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
+        widen_exponent_range_to_values(norms.values(), -1, 0.5), "‖∂L/∂W<sub>2</sub>‖",
     )  # fmt: skip
 
 
@@ -299,7 +304,7 @@ def loss_by_step_size_figure(losses: ValuesByDraw) -> Figure:
         "title": {"text": "learning rate η of the first step of Adam"}, "type": "log",
         "dtick": 1, "exponentformat": "power",
     }  # fmt: skip
-    _, high = exponents_of_ten_around(losses.values(), LEAST, 1)
+    _, high = widen_exponent_range_to_values(losses.values(), LEAST, 1)
     hover = "η = %{x:.2g}: %{y:.3g} nats"
     return mean_and_range_figure(
         STEPS, losses, hover, x, (LEAST, high), "loss after the first step (nats)"
