@@ -489,7 +489,7 @@ def _compare_texts(name: str, found: str, torch: str) -> NormProperty:
 
 
 @dataclass(frozen=True)
-class NormReport(TextResult):
+class NormPropertyReport(TextResult):
     """The report of what a normalizer computes, one property per row; prints as a table.
 
     The last five fields are set only if the module is a normalizer.
@@ -549,7 +549,7 @@ EXAMPLES = 8
 @in_one_thread
 def identify_norm(
     model: nn.Module, x: Tensor | None = None, *, select_output: SelectOutput = first_tensor
-) -> NormReport:
+) -> NormPropertyReport:
     """Find out what a normalizer computes, and how this differs from the modules of torch.nn.
 
     Only inputs and outputs are used, in float64. The report has the axes of the statistics,
@@ -624,11 +624,11 @@ def _guess_input_shape(model: nn.Module, device: torch.device) -> tuple[int, ...
 
 def _make_report(
     model: nn.Module, training: BlackBox, evaluation: BlackBox, z: Tensor
-) -> NormReport:
+) -> NormPropertyReport:
     name = type(model).__name__
     over, others = find_statistics_extent_or_objections(training, z)
     if over is None:
-        return NormReport(name, NOTHING, others)
+        return NormPropertyReport(name, NOTHING, others)
     roles = find_roles_and_reset_affine(training, z)
     evaluation.weights = training.weights
     divisor = find_divisor(training, z, over)
@@ -636,7 +636,7 @@ def _make_report(
         form = NormProperty(
             "form", "no multiple of x or of x - mean", "(x - mean) / sigma", True
         )
-        return NormReport(name, NOTHING, (_compare_extent(over, z, None), form))
+        return NormPropertyReport(name, NOTHING, (_compare_extent(over, z, None), form))
     operator = nearest_torch_operator(over, divisor, roles, z)
     properties = [
         _compare_extent(over, z, operator),
@@ -650,7 +650,7 @@ def _make_report(
         properties.append(_compare_gradient(training, z, divisor, operator))
     if float((training(z) + training(-z)).abs().max()) > training.same:
         properties.append(_compare_texts("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)"))
-    return NormReport(
+    return NormPropertyReport(
         name, operator.name, tuple(properties), over, divisor, operator, tuple(roles),
         training.computes_float64_in_float32,
     )  # fmt: skip

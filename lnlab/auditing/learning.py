@@ -28,7 +28,7 @@ from lnlab.analysis.norm_gradients import (
     gradient_parts,
     record_norm_calls,
 )
-from lnlab.analysis.norm_identity import NormReport
+from lnlab.analysis.norm_identity import NormPropertyReport
 from lnlab.analysis.recorder import as_examples_by_units, mean_cosine_of_rows, stable_rank
 from lnlab.analysis.rotation import ROWS, WHOLE
 from lnlab.auditing.finding import (
@@ -566,7 +566,7 @@ def check_gradient_taken_by_statistics(subject: AuditSubject) -> Findings:
 
 
 def as_supported_norm_or_raise(
-    norm: nn.Module, report: NormReport | None, a: Tensor
+    norm: nn.Module, report: NormPropertyReport | None, a: Tensor
 ) -> nn.Module:
     """Return ``norm`` itself where its rule is known; one that turned out to be LayerNorm or
     RMSNorm of the units of ``a``, as ours with its gain, bias and eps.

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import relative_max_change
-from lnlab.analysis.norm_identity import NOTHING, Divisor, NormReport, identify_norm
+from lnlab.analysis.norm_identity import NOTHING, Divisor, NormPropertyReport, identify_norm
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import Frame, TextResult, make_frame
 from lnlab.auditing.norms import copy_without_activations
@@ -369,7 +369,7 @@ def find_shape_preserving_input(module: nn.Module) -> Tensor:
 
 
 def _norm_class_from_report(
-    name: str, module: nn.Module, x: Tensor, report: NormReport, activation_words: str
+    name: str, module: nn.Module, x: Tensor, report: NormPropertyReport, activation_words: str
 ) -> NormClass:
     roles = {role.role for role in report.roles}
     gain = "1 + w" if "gain, 1 + " in roles else "w" if "gain" in roles else "none"
@@ -393,7 +393,7 @@ def _norm_class_from_report(
 
 
 @torch.no_grad()
-def summarize_operator(report: NormReport, module: nn.Module, x: Tensor) -> str:
+def summarize_operator(report: NormPropertyReport, module: nn.Module, x: Tensor) -> str:
     """Return the operator, and what is done otherwise but for a gain of 1 + w."""
     if report.kind == NOTHING and report.properties[0].found.startswith("none"):
         second = module(x + 2) - 2 * module(x + 1) + module(x)
@@ -441,7 +441,7 @@ def bfloat16_error(module: nn.Module, x: Tensor) -> float:
 
 
 def judge_parameter_transfer_to_torch(
-    report: NormReport,
+    report: NormPropertyReport,
 ) -> Literal["no", "gain + 1", "yes"]:
     """Return whether torch.nn's class computes the same with the module's parameters."""
     if (

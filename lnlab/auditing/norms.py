@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
 from lnlab.analysis.activations import NORMALIZERS, is_known_norm
 from lnlab.analysis.module_copy import EPS, frozen_copy_without_hooks
-from lnlab.analysis.norm_identity import NOTHING, NormReport, identify_norm
+from lnlab.analysis.norm_identity import NOTHING, NormPropertyReport, identify_norm
 from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
@@ -43,7 +43,7 @@ class NormGroup:
     """
 
     first_calls: tuple[ModuleCall, ...]
-    report: NormReport | None
+    report: NormPropertyReport | None
     failure_reason: str = ""
 
     @property

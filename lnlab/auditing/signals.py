@@ -96,7 +96,7 @@ class OperationRecorder(TorchFunctionMode):
         name = getattr(func, "__name__", "").strip("_")
         operands = [v for v in args[:2] if isinstance(v, Tensor)]
         if self.in_loss:
-            self._record_loss_inputs(name, operands, result)
+            self._record_loss_inputs(name, operands)
         elif name in ("add", "iadd", "radd") and len(operands) == 2:
             self._record_sum(*operands)
         elif name in ("mul", "imul", "rmul") and len(operands) == 2:
@@ -137,7 +137,7 @@ class OperationRecorder(TorchFunctionMode):
             if rows.numel():
                 self.attention.append((self._stack[-1], float(rows.mean())))
 
-    def _record_loss_inputs(self, name: str, operands: list[Tensor], result: Any) -> None:
+    def _record_loss_inputs(self, name: str, operands: list[Tensor]) -> None:
         if len(operands) < 2:
             return
         one, other = operands

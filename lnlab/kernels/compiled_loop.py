@@ -33,16 +33,16 @@ class PooledMemoryBlock:
     """Memory of the library's pool, given back when the object is deleted."""
 
     # torch.compile creates objects without __init__, and __del__ reads this attribute
-    pointer: Any = None
+    address: int | None = None
 
     def __init__(self, lib: ctypes.CDLL, size: int) -> None:
-        self.give, self.pointer = lib.give, lib.take(size)
-        if self.pointer is None:
+        self.give, self.address = lib.give, lib.take(size)
+        if self.address is None:
             raise MemoryError(f"no memory for {size} bytes of the recurrence.")
 
     def __del__(self) -> None:
-        if self.pointer is not None:
-            self.give(self.pointer)
+        if self.address is not None:
+            self.give(self.address)
 
 
 def empty_in_pool(lib: ctypes.CDLL, like: Tensor, shape: Sequence[int] | None = None) -> Tensor:
@@ -55,7 +55,7 @@ def empty_in_pool(lib: ctypes.CDLL, like: Tensor, shape: Sequence[int] | None = 
     if size < MIN_POOL_BYTES:
         return like.new_empty(shape)
     memory = PooledMemoryBlock(lib, size)
-    buffer = (ctypes.c_char * size).from_address(memory.pointer)
+    buffer = (ctypes.c_char * size).from_address(memory.address)
     # the storage of the tensor holds the buffer, and so the memory
     buffer.memory = memory  # pyright: ignore[reportAttributeAccessIssue]
     return torch.frombuffer(buffer, dtype=like.dtype).view(shape)
@@ -132,7 +132,7 @@ class LoopFunction(torch.autograd.Function):
             ctx.saved = PooledMemoryBlock(
                 loop.lib, call_library(loop.lib, "saved_bytes", problem)
             )
-            problem.saved = ctx.saved.pointer
+            problem.saved = ctx.saved.address
             ctx.loop, ctx.names = loop, tuple(outputs)
             ctx.save_for_backward(*(outputs[name] for name in loop.saved_outputs), *tensors)
         call_library(loop.lib, "forward", problem)
@@ -155,7 +155,7 @@ class LoopFunction(torch.autograd.Function):
         ]
         known |= {f"d{name}": a.contiguous() for name, a in slopes if a is not None}
         problem = loop.problem(tensors, known)
-        problem.saved = ctx.saved.pointer
+        problem.saved = ctx.saved.address
         if of_parameters:
             problem.grads[:] = [a.data_ptr() for a in of_parameters]
         call_library(loop.lib, "backward", problem)

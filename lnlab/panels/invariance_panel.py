@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from textwrap import fill
-from typing import Any
+from typing import Any, Literal
 
 import ipywidgets
 import numpy as np
@@ -143,7 +143,7 @@ class InvariancePanelSettings:
     dtype: str = "float64"  # of weights, inputs, statistics and outputs
     batch_size: int = 32  # B; frozen and recomputed statistics are those of all 128 examples
     # statistics over examples: "batch", "frozen" before the change, or "recomputed" after it
-    statistics_source: str = "batch"
+    statistics_source: Literal["batch", "frozen", "recomputed"] = "batch"
 
     @property
     def selected_transformation(self) -> Transformation:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ class LandscapePanelSettings:
     """A trained network, and in which way one looks at the loss around it."""
 
     network: str | None = None  # the name of the network; None is the first
-    statistics_source: str = "batch"  # BatchNorm's: "batch", "frozen" or "recomputed"
+    statistics_source: Literal["batch", "frozen", "recomputed"] = "batch"  # of batch norm
     weight_scale: float = (
         1.0  # what the weights of the hidden layers are multiplied by; 0.1 to 10
     )

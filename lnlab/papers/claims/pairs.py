@@ -205,7 +205,7 @@ class PairedRuns:
         return [float(effect) for effect in effects]
 
     @cached_property
-    def null_hypothesis_effect(self) -> float:
+    def null_log_ratio_or_difference(self) -> float:
         """The effect that the estimate is held against: 0 unless the entry says otherwise."""
         expect = self.comparison.reference_effect
         if expect is None:
@@ -251,7 +251,7 @@ class PairedRuns:
         comparison, learned = self.comparison, self.learned_by_arm_and_seed
         if learned and not all(all(arm) for arm in learned):
             return judge_which_arm_learns(learned[0], learned[1])
-        values = [effect - self.null_hypothesis_effect for effect in self.effect_per_pair]
+        values = [effect - self.null_log_ratio_or_difference for effect in self.effect_per_pair]
         return judge_differences(
             values,
             self.log_ratio_or_difference_threshold,

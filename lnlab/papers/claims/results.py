@@ -322,7 +322,7 @@ def _judge_comparison(
     except (ValueError, KeyError) as error:
         raise ValueError(f"{statement.id}, {comparison.name}: {error}") from error
     expected, matters = (
-        evidence.null_hypothesis_effect,
+        evidence.null_log_ratio_or_difference,
         evidence.log_ratio_or_difference_threshold,
     )
     ends = None
