@@ -295,9 +295,9 @@ def _ignored_input_share(subject: AuditSubject) -> float:
         return subject.is_more_than_rounding(relative_max_change(changed, y))
 
     if x.is_floating_point():
-        if "" not in subject.projection_gradients:
+        if "" not in subject.gradients_of_random_projection:
             raise CannotCheck("it takes no input that requires a gradient.")
-        flat = subject.projection_gradients[""] == 0
+        flat = subject.gradients_of_random_projection[""] == 0
         suspects = flat.all(0) if flat.dim() > 1 else flat
         other = torch.where(suspects, make_different_input(evaluated.x), evaluated.x)
         if not bool(suspects.any()) or has_effect(other):

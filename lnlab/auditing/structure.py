@@ -279,7 +279,7 @@ MOST_CUT = 16
 def check_idle_parameters(subject: AuditSubject) -> Findings:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.with_nonzero_weights
-    grads = _random_projection_gradients(nonzero)
+    grads = _gradients_of_random_projection(nonzero)
     masks = _zero_gradient_masks(grads, subject.rounding_threshold)
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
@@ -315,7 +315,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     yield _cut_gradient_finding(subject, effects.evaluated, grads, idle)
     if nonzero is not subject:
         flat = _zero_gradient_masks(
-            _random_projection_gradients(subject), subject.rounding_threshold
+            _gradients_of_random_projection(subject), subject.rounding_threshold
         )
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
@@ -354,9 +354,13 @@ def _owner_module_name(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _random_projection_gradients(subject: AuditSubject) -> dict[str, Tensor]:
+def _gradients_of_random_projection(subject: AuditSubject) -> dict[str, Tensor]:
     """Return the gradients of a random function of the outputs by parameters with numbers."""
-    return {name: g for name, g in subject.projection_gradients.items() if name and g.numel()}
+    return {
+        name: g
+        for name, g in subject.gradients_of_random_projection.items()
+        if name and g.numel()
+    }
 
 
 def _zero_gradient_masks(

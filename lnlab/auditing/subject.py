@@ -723,7 +723,7 @@ class AuditSubject:
         return self.objective.gradient()[1]
 
     @cached_property
-    def projection_gradients(self) -> dict[str, Tensor]:
+    def gradients_of_random_projection(self) -> dict[str, Tensor]:
         """The gradients of a random function of the outputs by parameters; by ``x`` as ""."""
         try:
             return self.float64_copy_if_possible().gradients(
@@ -756,7 +756,7 @@ class AuditSubject:
             "trace",
             "objective",
             "loss_gradient",
-            "projection_gradients",
+            "gradients_of_random_projection",
         ):  # of the module as it is
             vars(other).pop(name, None)
         return other
@@ -801,7 +801,7 @@ class AuditSubject:
         )
         for name in (
             "_float64_copy_if_possible",
-            "projection_gradients",
+            "gradients_of_random_projection",
             "trace",
             "with_nonzero_weights",
         ):

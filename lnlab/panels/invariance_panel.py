@@ -341,7 +341,7 @@ def draw(
     return TitledFigure(before_after_and_sweep_figure(settings, of, defects), title, sentence)
 
 
-def draw_table(
+def draw_table_and_title(
     settings: InvariancePanelSettings, rows: Mapping[str, TableRow]
 ) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
@@ -637,7 +637,7 @@ def invariance(
     }
     panel = Panel(
         InvariancePanelSettings(**settings), controls, partial(draw, rows=rows), alt=alt,
-        deferred={"table": partial(draw_table, rows=rows)}, notebook=notebook,
+        deferred={"table": partial(draw_table_and_title, rows=rows)}, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not only_delta else None,
         on_page=["delta", "transformation", "normalizers"],
         stops={"delta": STOPS, "normalizers": FAMILIES},

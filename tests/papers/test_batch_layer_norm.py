@@ -11,7 +11,7 @@ from lnlab.data.dataset import Split
 from lnlab.nn import CONFIGURATIONS
 from lnlab.papers.batch_layer_norm import ImageExperiment, ReviewExperiment
 from lnlab.papers.batch_layer_norm.evaluate import (
-    configuration_metrics,
+    metrics_of_every_configuration,
     score_in_batches,
     score_with_batch_statistics,
     temporarily_use_configuration,
@@ -244,7 +244,7 @@ def test_reviews_are_good_above_the_threshold():
 def test_every_configuration_is_scored_and_two_are_chosen():
     model, scoring = lenet(), image_task().losses_and_hits
     splits = {"valid": images(2 * M), "test": images(4 * M)}
-    metrics = configuration_metrics(model, splits, M, scoring)
+    metrics = metrics_of_every_configuration(model, splits, M, scoring)
     for name in CONFIGURATIONS:
         with temporarily_use_configuration(find_batch_layer_norms(model), name):
             for split, examples in splits.items():
@@ -257,7 +257,7 @@ def test_every_configuration_is_scored_and_two_are_chosen():
         assert metrics[f"{word}_accuracy"] == metrics[f"test_accuracy_{best}"]
         assert metrics[f"{word}_nll"] == metrics[f"test_nll_{best}"]
     assert metrics["optimism"] == metrics["optimistic_accuracy"] - metrics["chosen_accuracy"]
-    layer = configuration_metrics(lenet("layer"), splits, M, scoring)
+    layer = metrics_of_every_configuration(lenet("layer"), splits, M, scoring)
     assert len(layer) == 5
     assert layer["optimism"] == 0
     assert (
@@ -269,7 +269,7 @@ def test_single_examples_leave_four_configurations_unless_the_factor_is_left_out
     splits = {"valid": images(4), "test": images(4)}
     for unbiased, count in ((True, 4), (False, 16)):
         model = lenet(m=1, unbiased=unbiased)
-        metrics = configuration_metrics(model, splits, 1, image_task().losses_and_hits)
+        metrics = metrics_of_every_configuration(model, splits, 1, image_task().losses_and_hits)
         values = {name: metrics[f"test_nll_{name}"] for name in CONFIGURATIONS}
         finite = {name for name, value in values.items() if value == value}
         assert len(finite) == count

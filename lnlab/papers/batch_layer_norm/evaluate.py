@@ -104,7 +104,7 @@ def temporarily_use_configuration(
             norm.population = population
 
 
-def configuration_metrics(
+def metrics_of_every_configuration(
     model: nn.Module, splits: Mapping[str, Split], m: int, scoring: ExampleScoring
 ) -> dict[str, float]:
     """Return the scores of a model on valid and test, in every possible configuration.

@@ -15,7 +15,7 @@ from lnlab.data import load
 from lnlab.data.dataset import Split
 from lnlab.nn import Normalizer
 from lnlab.papers.batch_layer_norm.evaluate import (
-    configuration_metrics,
+    metrics_of_every_configuration,
     score_in_batches,
     score_with_batch_statistics,
 )
@@ -147,7 +147,7 @@ class BatchLayerNormExperiment(training.Experiment):
     ) -> dict[str, list[float]]:
         """Return NLL (nats) and accuracy of training and validation examples, per seed.
 
-        The final evaluation adds :func:`.evaluate.configuration_metrics`.
+        The final evaluation adds :func:`.evaluate.metrics_of_every_configuration`.
         """
         models = zip(model.unstack(), self.seeds, strict=True)
         return collate_rows(
@@ -175,7 +175,7 @@ class BatchLayerNormExperiment(training.Experiment):
         }
         if evaluation is Evaluation.FINAL:
             splits = {"valid": dataset.valid, "test": dataset.test}
-            metrics |= configuration_metrics(model, splits, m, self.losses_and_hits)
+            metrics |= metrics_of_every_configuration(model, splits, m, self.losses_and_hits)
         return metrics
 
 

@@ -76,7 +76,7 @@ class GeneralOrSpecificCaption(NamedTuple):
     """A caption above or below another, and the violation of the upper one by the lower one."""
 
     text: str
-    violation: float
+    violation_with_typed_caption: float
 
 
 class CaptionSearchResult(NamedTuple):
@@ -231,7 +231,7 @@ def describe_search_result(result: CaptionSearchResult, net: str) -> str:
         "specific": result.more_specific,
     }.items():
         if captions:
-            violation = mean(each.violation for each in captions)
+            violation = mean(each.violation_with_typed_caption for each in captions)
             parts.append(
                 f"Mean order penalty between this caption and more {words} captions: "
                 f"{violation:.3f}."
@@ -303,7 +303,7 @@ def order_figure(result: CaptionSearchResult) -> Figure:
         data.append(trace(
             "bar", name, 1, orientation="h", width=0.55, marker={"color": colour},
             textposition="none", hovertemplate="%{text}: %{x:.3f}<extra></extra>",
-            x=np.array([each.violation for each in neighbours]),
+            x=np.array([each.violation_with_typed_caption for each in neighbours]),
             y=sign * np.arange(1.0, len(neighbours) + 1),
             text=[escape(each.text) for each in neighbours],
         ))  # fmt: skip
@@ -313,7 +313,7 @@ def order_figure(result: CaptionSearchResult) -> Figure:
 def order_layout(result: CaptionSearchResult) -> dict[str, Any]:
     """Return the axes and the words of the figure."""
     neighbours = [*result.more_general, *result.more_specific]
-    widest = max([0.01, *(each.violation for each in neighbours)])
+    widest = max([0.01, *(each.violation_with_typed_caption for each in neighbours)])
     rows = [(0.0, f"<b>{escape(result.caption)}</b>")]
     rows += [(k + 1.0, escape(each.text)) for k, each in enumerate(result.more_general)]
     rows += [(-k - 1.0, escape(each.text)) for k, each in enumerate(result.more_specific)]
