@@ -198,7 +198,8 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
     notes = [statement.note, headline.note, OVERLAP if headline.test_to_train_ratio else ""]
     if headline.effects_of_unkept_runs:
         notes.append(
-            f"The runs are not kept; values are from commit {headline.unkept_effects_commit}."
+            "The runs of the result shown first are not kept; values are from commit "
+            f"{headline.unkept_effects_commit}."
         )
     record["note"] = " ".join(filter(None, notes))
     if headline.name in statement.appended_questions:

@@ -180,4 +180,5 @@ def test_every_statement_that_is_wrong_has_an_erratum():
     for id in WRONG_AS_PRINTED:
         calls = [one["check_call"] for one in EXACT[id].all_interpretations]
         assert any(call.split("(")[0] in ERRATA for call in calls), id
+        assert f"18_claims.ipynb#{id})" in ERRATA, id
         assert EXACT[id].correction, id
