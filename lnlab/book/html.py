@@ -292,8 +292,8 @@ OWN = Path(__file__).parent / "templates"
 HIGHLIGHT = Highlight2HTML(pygments_lexer="ipython3")
 
 NEEDS_KERNEL = (
-    '<p class="live">They want the notebook itself, in JupyterLab: a page has no kernel, and '
-    "of a panel it has what could be taken along.</p>"
+    '<p class="live">Do the exercises in JupyterLab: this page cannot run code, and '
+    "its panels have only some of their controls.</p>"
 )
 
 

@@ -115,14 +115,14 @@ def run_and_publish(
     }
     try:
         outcomes = run_with_progress_bar(wanted, out, jobs or cpu_count(), timeout or longest)
-        embedded = [outcome.name for outcome in outcomes] if embed else []
+        embedded = [one.name for one in outcomes if embed and not one.error]
         write_notebook_pages(notebooks, out, self_contained_names=embedded)
         index = write_first_page(notebooks, out, out, **collect_first_page_content())
     finally:
         for one, handler in handlers.items():
             signal.signal(one, handler)
     for outcome in outcomes:
-        if outcome.error and (out / f"{outcome.name}.html").exists():
+        if outcome.error and (out / f"{outcome.name}.ipynb").exists():
             click.echo(f"not replaced: {outcome.name}.html of an earlier run")
     click.echo(f"pages: {index}")
     for name in embedded:

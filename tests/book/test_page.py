@@ -75,9 +75,9 @@ def test_page_escapes_what_is_not_ours_and_loads_what_it_needs(site):
     assert "E: &lt;i&gt;" in failed
     assert "plotly.min.js" in page
     assert "plotly.min.js" not in failed, "it has no figure"
-    heading = r'<h2 id="([^"]+)">[^\n]*?</h2>(<p class="live">They want the notebook)?'
+    heading = r'<h2 id="([^"]+)">[^\n]*?</h2>(<p class="live">Do the exercises)?'
     marks = re.findall(heading, page)
-    assert marks == [("Claim", ""), ("Exercises", '<p class="live">They want the notebook')]
+    assert marks == [("Claim", ""), ("Exercises", '<p class="live">Do the exercises')]
     for path in (site / "page.css", site / "figures.js", *site.glob("*.html")):
         assert not re.search(r"https?:|//[a-z]", re.sub(r"// .*", "", path.read_text())), path
 
