@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -338,15 +339,13 @@ def _padding_findings(subject: AuditSubject) -> Findings:
         return
     evaluated = subject.float64_copy_if_possible("running")
     longer = torch.cat([evaluated.x, torch.zeros_like(evaluated.x[:, :4])], 1)
-    try:
-        y, more = (
-            subject.outputs_and_activations("running").y,
-            evaluated.run(InputAndWeightOverrides(longer)).y,
-        )
-    except ValueError:  # the module takes one length
-        return
-    if y.shape == more.shape and subject.is_more_than_rounding(relative_max_change(more, y)):
-        yield make_finding("padding-read", share=f"{share:.0%}")
+    y = subject.outputs_and_activations("running").y
+    with suppress(ValueError):  # the module takes one length, or a mask
+        more = evaluated.run(InputAndWeightOverrides(longer)).y
+        if y.shape == more.shape and subject.is_more_than_rounding(
+            relative_max_change(more, y)
+        ):
+            yield make_finding("padding-read", share=f"{share:.0%}")
     for call in subject.first_calls:
         if isinstance(call.module, TorchNorm) and call.inputs and call.inputs[0].dim() == 3:
             zeros = float((call.inputs[0] == 0).all(1).double().mean())

@@ -287,6 +287,23 @@ def test_pre_activations_that_cannot_be_reached_are_not_called_broken():
     assert not check_invariances(layer, x, columns=2).reasons_not_tried
 
 
+def test_padding_in_statistics_is_found_in_a_module_of_one_length():
+    class WithPositions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.positions = nn.Parameter(torch.randn(5, 6))
+            self.norm, self.readout = nn.BatchNorm1d(6), nn.Linear(6, 2)
+
+        def forward(self, x):
+            h = self.norm(x.transpose(1, 2)).transpose(1, 2)
+            return self.readout(h + self.positions).mean(1)
+
+    x = torch.randn(16, 5, 6)
+    x[:8, 3:] = 0
+    (found,) = (f for f in audit(WithPositions(), x).findings if f.id == "LN903")
+    assert found.where == "norm"
+
+
 def test_a_weight_of_zeros_has_no_invariance():
     net, checks = nn.Sequential(Branch(), nn.Linear(6, 2)), ["weight invariances"]
     rows = audit(net, torch.randn(X), only=checks).table("weight invariances")
