@@ -210,8 +210,8 @@ def audit(
         progress: whether to show a progress bar.
 
     Raises:
-        TypeError: if ``model`` is not a module, the loss is not a function, or the input holds
-            no tensor.
+        TypeError: if ``model`` is not a module, the loss is not a function, ``y`` is one, or
+            the input holds no tensor.
         ValueError: if the module cannot be copied or does not take the input, or if a rule or
             check does not exist.
 
@@ -220,6 +220,8 @@ def audit(
         >>> print(report)
         >>> report.save("audit.html")
     """
+    if callable(y):
+        raise TypeError("y is a function: give the targets as y, or the loss as loss_fn=.")
     rules = (set(RULES) if only is None else select_rules(only)) - select_rules(skip)
     wanted = {RULES[rule]["check"] for rule in rules}
     names = [name for name in CHECKS if name in wanted]

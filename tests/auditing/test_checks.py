@@ -304,6 +304,11 @@ def test_padding_in_statistics_is_found_in_a_module_of_one_length():
     assert found.where == "norm"
 
 
+def test_a_loss_in_the_place_of_targets_is_refused():
+    with pytest.raises(TypeError, match="the loss as loss_fn="):
+        audit(nn.Linear(6, 2), torch.randn(8, 6), lambda output: output.sum())
+
+
 def test_a_weight_of_zeros_has_no_invariance():
     net, checks = nn.Sequential(Branch(), nn.Linear(6, 2)), ["weight invariances"]
     rows = audit(net, torch.randn(X), only=checks).table("weight invariances")
