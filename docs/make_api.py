@@ -253,7 +253,8 @@ def experiments() -> str:
         classes[f"batch_layer_norm.{name}"] = getattr(papers.batch_layer_norm, name)
     lines = ["| lnlab.papers. | `norm` | columns of every finished run |", "|---|---|---|"]
     for name, kind in classes.items():
-        norms = ", ".join(map(str, experiment_fields(kind)["norm"].constraints["choices"]))
+        choices = experiment_fields(kind)["norm"].constraints["choices"]
+        norms = ", ".join(f"`{choice}`" for choice in choices)
         metrics = ", ".join((*kind.lower_is_better, *kind.higher_is_better))
         lines.append(f"| {name} | {norms} | {metrics} |")
     text = (

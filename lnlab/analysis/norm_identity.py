@@ -269,9 +269,6 @@ class Divisor:
 SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
 """Factors by which x is multiplied to see s."""
 
-InputScale = float
-"""One of them."""
-
 
 def find_divisor(box: BlackBox, x: Tensor, over: StatisticExtent) -> Divisor | None:
     """Return the law by which s (B, ...) grows with var; None if y is not of the form d / s."""
@@ -293,7 +290,7 @@ def find_divisor(box: BlackBox, x: Tensor, over: StatisticExtent) -> Divisor | N
 
 
 def _fit_power_factor_eps_position(
-    var: Tensor, s: dict[InputScale, Tensor]
+    var: Tensor, s: dict[float, Tensor]
 ) -> tuple[float, float, float, str] | None:
     """Return (power, factor, eps, place) from s at each scale of x."""
     # far above any eps s = (factor scale² var)^power: its slope over log scale is 2 power

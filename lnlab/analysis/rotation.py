@@ -27,13 +27,8 @@ from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 WHOLE, ROWS, NONE = "whole", "rows", "none"
 """The part of a parameter that may be re-scaled alone: all of it, any of its rows, nothing."""
 
-WholeOrRows = str
-"""One of the first two."""
 
-
-def scale_invariant_weights(
-    model: nn.Module, x: Tensor, **settings: Any
-) -> dict[str, WholeOrRows]:
+def scale_invariant_weights(model: nn.Module, x: Tensor, **settings: Any) -> dict[str, str]:
     """Return the weights whose scale does not change the output of ``model``, by name.
 
     The value is "whole" if only a factor for the whole weight leaves the output unchanged, and

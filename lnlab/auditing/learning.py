@@ -99,15 +99,11 @@ def check_weight_invariances(subject: AuditSubject) -> Findings:
     exact = "exact without eps" if without_eps else "exact"
     rows = []
     for name, columns in holds.items():
-        grades = {
-            FORMULAS[c]: exact
-            if c in columns
-            else "broken"
-            if (name, c) in tried
-            else "not tried"
-            for c in (1, 2, 3, 7, 8)
-        }
-        rows.append({"weight": name} | grades)
+        row = {"weight": name}
+        for c in (1, 2, 3, 7, 8):
+            missing = "broken" if (name, c) in tried else "not tried"
+            row[FORMULAS[c]] = exact if c in columns else missing
+        rows.append(row)
     subject.keep_table(
         rows, "By derivatives; the changes that they allow were made, all at once."
     )

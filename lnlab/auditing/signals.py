@@ -339,13 +339,11 @@ def _padding_findings(subject: AuditSubject) -> Findings:
         return
     evaluated = subject.float64_copy_if_possible("running")
     longer = torch.cat([evaluated.x, torch.zeros_like(evaluated.x[:, :4])], 1)
-    y = subject.outputs_and_activations("running").y
+    y = more = subject.outputs_and_activations("running").y
     with suppress(ValueError):  # the module takes one length, or a mask
         more = evaluated.run(InputAndWeightOverrides(longer)).y
-        if y.shape == more.shape and subject.is_more_than_rounding(
-            relative_max_change(more, y)
-        ):
-            yield make_finding("padding-read", share=f"{share:.0%}")
+    if y.shape == more.shape and subject.is_more_than_rounding(relative_max_change(more, y)):
+        yield make_finding("padding-read", share=f"{share:.0%}")
     for call in subject.first_calls:
         if isinstance(call.module, TorchNorm) and call.inputs and call.inputs[0].dim() == 3:
             zeros = float((call.inputs[0] == 0).all(1).double().mean())

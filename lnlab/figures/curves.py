@@ -27,8 +27,6 @@ from lnlab.figures.style import (
 
 Curve = tuple[np.ndarray, np.ndarray]
 """Values of x (K,), and values of y: (K,), or (S, K) of several seeds."""
-AxisTitle = str
-"""The title of an axis: a quantity, with its unit."""
 
 
 def line_chart(
@@ -142,7 +140,7 @@ Difference = tuple[Sequence[float], tuple[float, float]]
 
 
 def paired_differences(
-    differences: Mapping[str, Difference], *, x: AxisTitle, made_on: str
+    differences: Mapping[str, Difference], *, x: str, made_on: str
 ) -> go.Figure:
     """Draw one row per comparison: a dot for each seed, a bar for the interval, a line at zero.
 

@@ -71,7 +71,6 @@ class FixedOrderBatches(Batches):
 
 
 VariantName = str  # one of VARIANTS
-MeasuresCovariateShiftAngle = bool  # whether each evaluation includes that angle
 Logit = float
 
 
@@ -216,7 +215,7 @@ class ImageExperiment(BatchLayerNormExperiment):
     data: str = "cifar10"  # ``shapes``, ``cifar10`` or ``cifar10=PATH``
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
-    gradient_angle: MeasuresCovariateShiftAngle = setting(False, measured=True)
+    gradient_angle: bool = setting(False, measured=True)
     """True: each evaluation includes :func:`mean_covariate_shift_angle_of_batches`."""
     norm_position: str = setting("after", choices=NORM_POSITIONS)
     """The position of the normalizers relative to tanh."""

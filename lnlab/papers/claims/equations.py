@@ -991,11 +991,8 @@ def rms_norm_output_change_by_input_scale(seed: int) -> float:
     return relative_max_change(norm(DELTA * x), norm(x))
 
 
-CosineWithLastStream = float  # with the residual stream behind the last layer
-
-
 @register_check
-def largest_radial_gradient_cosine(seed: int) -> CosineWithLastStream:
+def largest_radial_gradient_cosine(seed: int) -> float:
     """Return the part of the gradient of the last stream that lies along it."""
     net, x, y = untrained_transformer_and_batch(seed, "pre", 4)
     stream = residual_stream_per_layer(net, x)[-1].requires_grad_()

@@ -48,10 +48,6 @@ class DrawingPanelSettings:
     update: int | None = None  # one at which drawings were kept; None is the last
 
 
-Heading = str  # what stands above a network's pictures
-TraceByName = Mapping[str, Any]
-
-
 class FilterGrid(NamedTuple):
     """The place of the N x N filters of a window, in pixels counted from 1."""
 
@@ -132,7 +128,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     )  # fmt: skip
 
 
-def drawing_figure(sketches: Mapping[str, tuple[Heading, TraceByName]]) -> Figure:
+def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Figure:
     """Return the picture and where a net looks, its canvas and where it writes, and dreams.
 
     Args:

@@ -27,8 +27,6 @@ from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.random_state import seed_torch_temporarily
 
 CharactersPerPoint = float
-LinesPerSplit = int
-TruncatedLength = int  # the number of steps that are kept of a longer sequence
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,9 @@ class Experiment(training.Experiment):
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     data: str = "iam"  # ``pen`` (generated), ``unipen=PATH`` or ``iam=PATH``
-    max_lines: LinesPerSplit = setting(0, least=0)
+    max_lines: int = setting(0, least=0)
     """The largest number of lines of each split, the first ones; 0: all."""
-    max_points: TruncatedLength = setting(0, least=0)
+    max_points: int = setting(0, least=0)
     """The largest number of points of a line, the first ones; 0: all."""
     batch_size: int = setting(8, least=1)
     epochs: int = 30

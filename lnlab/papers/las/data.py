@@ -45,9 +45,6 @@ UNITS = {
 RATE, FSDD_RATE = 16_000, 8_000
 
 
-EmptyNote = Literal[""]
-
-
 class SpeechDataset(Dataset[tuple[Utterance, ...]]):
     """A set of utterances, whose sound is read when it is used.
 
@@ -69,7 +66,7 @@ class SpeechDataset(Dataset[tuple[Utterance, ...]]):
         super().__init__(source, self._utterances_with_cache, key)
         self._read_utterances, self.units, self.rate = read, units, rate
 
-    def _utterances_with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], EmptyNote]:
+    def _utterances_with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], Literal[""]]:
         utterances = self._read_utterances()
         for split, examples in utterances.items():
             if not examples and split != "valid":
