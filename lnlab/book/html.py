@@ -335,8 +335,9 @@ class Chapter:
         """The parameters of the run that are not empty; seeds and data always, as the budget
         sets them then."""
         of_budget = ("seeds", "data")
+        used = {"data": self.run_outcome.get("data")} if self.run_outcome else {}
         return [
-            (name, value)
+            (name, used.get(name) or value)
             for name, value in self.run_parameters.items()
             if name in of_budget or value not in ("", [], {}, None)
         ]
@@ -424,6 +425,7 @@ def write_notebook_pages(
             "chapter": this,
             "cells": shown,
             "headings": re.findall(r'(?s)<h2 id="([^"]+)">(.*?)<a class="anchor-link"', prose),
+            "folds": "<details" in prose or any(cell.get("covered") for cell in shown),
             "plots": has_output_of_type(notebook, PLOTLY),
             "playground": playground_module_source() if plays else "",
         }

@@ -14,8 +14,10 @@ def open_page(tmp_path, browser):
     """Open the page of a notebook whose one cell has some outputs; no script on it may fail."""
     pages, problems = [], []
 
-    def open_page(*outputs, text="Why?", drawn=True, handout=False, **window):
-        cells = [new_markdown_cell(f"# N\n\n{text}"), new_code_cell("x", outputs=list(outputs))]
+    def open_page(*outputs, text="Why?", drawn=True, handout=False, covered=False, **window):
+        metadata = {"jupyter": {"outputs_hidden": covered}}
+        code = new_code_cell("x", outputs=list(outputs), metadata=metadata)
+        cells = [new_markdown_cell(f"# N\n\n{text}"), code]
         run = {"name": "00_n", "parameters": {}} | RUN
         out = tmp_path / "pages"
         out.mkdir(exist_ok=True)

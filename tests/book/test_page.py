@@ -3,12 +3,15 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from plotly.subplots import make_subplots
 
 from lnlab.book.html import PLOTLY, write_notebook_pages
 from lnlab.panels.playable import PageControl, TitledFigure, figure_with_page_controls
@@ -99,12 +102,13 @@ def test_pages_follow_each_other_by_track(tmp_path):
 def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
     settings = {"budget": "smoke", "seeds": [], "seed": 0, "data": "", "sources": ""}
     settings["panel"] = {"delta": 3}
-    executed(site, "00_first", figure(), parameters=settings, hardware="A Chip, 2 cores")
+    outcome: dict[str, Any] = {"hardware": "A Chip, 2 cores", "data": "digits (embedded)"}
+    executed(site, "00_first", figure(), parameters=settings, **outcome)
     executed(site, "00_first", suffix=".failed.ipynb", error="KeyError: x", place="here")
     write_notebook_pages([tmp_path / "00_first.ipynb"], site)
     page = (site / "00_first.html").read_text()
     (banner,) = re.findall(r'<p class="run">(.*?)</p>', page)
-    assert "budget: smoke · data: default ·" in banner
+    assert "budget: smoke · data: digits (embedded) ·" in banner
     assert "· seed: 0 · seeds: default ·" in banner
     assert "sources" not in banner, "empty, and nothing that a budget has"
     assert "A Chip, 2 cores · 1.2 s" in banner
@@ -204,3 +208,45 @@ def test_a_figure_is_saved_as_it_is_with_its_title(open_page, format):
         assert "now 5" in saved.decode(), "the caption stands below the title"
     else:
         assert saved.startswith(b"\x89PNG")
+
+
+WIDTHS = """() => [...document.querySelectorAll(".picture > .plot-container")].map(
+  (plot) => Math.round(plot.querySelector("svg").getBoundingClientRect().width)
+)"""
+
+
+@pytest.mark.browser
+def test_figures_are_as_wide_as_the_sheet_while_they_are_printed(open_page, tmp_path):
+    two = make_subplots(1, 2, subplot_titles=["left", "right"])
+    two.add_scatter(y=[0, 1], row=1, col=1).add_scatter(y=[1, 0], row=1, col=2)
+    surface = go.Figure(go.Surface(z=np.eye(2)), {"height": 300, "meta": {"width": 900}})
+    wide = go.Figure(go.Scatter(y=[0, 1]), {"height": 300, "meta": {"width": 900}})
+    page = open_page(
+        *map(output, (two, surface, wide)), viewport={"width": 1280, "height": 800}
+    )
+    before = page.evaluate(WIDTHS)
+    assert min(before) > 794, "wider than A4"
+    page.evaluate(f"addEventListener('beforeprint', () => {{ printed = ({WIDTHS})() }})")
+    page.pdf(path=tmp_path / "a4.pdf", format="A4")
+    assert page.evaluate("printed") == [650, 650, 650]
+    assert page.evaluate(WIDTHS) == before
+
+
+@pytest.mark.browser
+def test_what_is_closed_is_not_printed_and_says_so(open_page):
+    solution = "<details>\n<summary>Solution</summary>\n\nIt is 1.\n</details>"
+    page = open_page(figure(), text=solution, covered=True)
+    note = "summary => getComputedStyle(summary, '::after').content"
+    summaries = page.locator("summary")
+    assert summaries.evaluate_all(f"all => all.map({note})") == ["none", "none"]
+    page.emulate_media(media="print")
+    for said in summaries.evaluate_all(f"all => all.map({note})"):
+        assert "it is printed if you open it" in said
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert not page.locator(".picture").is_visible()
+    page.emulate_media(media="screen")
+    page.get_by_role("button", name="Open all results and solutions").click()
+    page.emulate_media(media="print")
+    assert summaries.evaluate_all(f"all => all.map({note})") == ["none", "none"]
+    assert page.locator(".picture").is_visible()
+    assert page.get_by_text("It is 1.").is_visible()

@@ -210,6 +210,28 @@ function list(label, { stops, at }) {
   return control;
 }
 
+// Pixels between the margins of a sheet of A4, with the margins that browsers set.
+const SHEET = 650;
+
+// The figures that are printed: closed, one has no width, and is fitted when it is opened.
+const plots = () =>
+  [...document.querySelectorAll("figure.plot .picture")].filter((plot) => !plot.closest("details:not([open])"));
+
+// A browser prints a figure as it was drawn for the screen, and cuts off what is wider than the
+// sheet. So it is drawn again, before printing, in the width of a sheet; one that needs more for
+// its words is made smaller. In space plotly draws too late for that: it is made smaller only.
+function fitToSheet(plot) {
+  const { width, _subplots } = plot._fullLayout;
+  const drawn = _subplots.gl3d.length ? width : Math.max(SHEET, parseFloat(plot.style.minWidth));
+  plot.style.zoom = Math.min(1, SHEET / drawn);
+  if (drawn !== width) Plotly.relayout(plot, { width: drawn });
+}
+
+function fitToScreen(plot) {
+  plot.style.zoom = "";
+  Plotly.relayout(plot, { width: null });
+}
+
 // Figures of one cell that have the same choices follow the same controls.
 async function start() {
   const groups = new Map();
@@ -222,10 +244,8 @@ async function start() {
     groups.get(key).push(drawn);
   }
   for (const figures of groups.values()) controls(figures);
-  // on paper nobody can click: what is covered is shown
-  addEventListener("beforeprint", () => {
-    for (const covered of document.querySelectorAll("details.covered")) covered.open = true;
-  });
+  addEventListener("beforeprint", () => plots().forEach(fitToSheet));
+  addEventListener("afterprint", () => plots().forEach(fitToScreen));
   for (const covered of document.querySelectorAll("details.covered")) {
     // drawn while it was covered, a figure knows no width
     covered.addEventListener("toggle", () => {
