@@ -52,6 +52,19 @@ def build_site(
     return write_first_page(sources, notebook_run_folder, out, **content)
 
 
+def list_omitted_pages(sources: Sequence[Path], notebook_run_folder: Path) -> list[str]:
+    """Return what of a folder of runs is not in a site of it, and why."""
+    known, ran = read_all_and_finished_chapters(sources, notebook_run_folder)
+    omitted = [
+        f"{one.name} ({'it failed' if one.page_file else 'it was not run'})"
+        for one in known
+        if one not in ran
+    ]
+    if (handout := notebook_run_folder / "handout").exists():
+        omitted.append(f"{handout} (pages to hand out as files; the site has the same pages)")
+    return omitted
+
+
 def read_all_and_finished_chapters(
     sources: Sequence[Path], notebook_run_folder: Path
 ) -> tuple[list[Chapter], list[Chapter]]:
@@ -103,18 +116,22 @@ def write_first_page(
     pictures = {
         one.name: first_figure(notebook_run_folder / f"{one.name}.ipynb") for one in ran
     }
+    beginners = [one for one in ran if one.for_beginners]
     write_page(
         index,
         "site.html",
         {one.name for one in (*ran, *others) if one.page_file},
         tracks=[
-            ("For beginners", [one for one in ran if one.for_beginners]),
+            ("For beginners", beginners),
             (
                 "Experiments of the papers, and tools",
                 [one for one in ran if not one.for_beginners],
             ),
         ],
+        first=beginners[0] if beginners else None,
         others=others,
+        smoke=sum(one.run_parameters.get("budget") == "smoke" for one in ran),
+        count=len(ran),
         playground=playground_placeholder_html({"simple": True}),
         module=playground_module_source(),
         pictures={name: spec and figure_html(spec, name) for name, spec in pictures.items()},

@@ -139,7 +139,10 @@ def make_site(pages: Path, out: Path) -> None:
     from lnlab.book import site
 
     content = collect_first_page_content()
-    click.echo(f"site: {site.build_site(notebooks_of_checkout(), pages, out, **content)}")
+    notebooks = notebooks_of_checkout()
+    click.echo(f"site: {site.build_site(notebooks, pages, out, **content)}")
+    for reason in site.list_omitted_pages(notebooks, pages):
+        click.echo(f"not in it: {reason}")
 
 
 def collect_first_page_content() -> dict[str, Any]:

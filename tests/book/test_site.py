@@ -12,7 +12,13 @@ from plotly.subplots import make_subplots
 
 from lnlab.auditing.norm_survey import read_stored_norm_survey
 from lnlab.book.html import PLOTLY, write_notebook_pages
-from lnlab.book.site import build_site, first_figure, norms_page_html, write_first_page
+from lnlab.book.site import (
+    build_site,
+    first_figure,
+    list_omitted_pages,
+    norms_page_html,
+    write_first_page,
+)
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
@@ -87,6 +93,28 @@ def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
     assert re.findall(r'href="(.*?)"', others) == ["18_second.html"]
     for target in re.findall(r'(?:src|href)="([^"#]+)"', page):
         assert (build / target).is_file(), target
+
+
+def test_it_is_said_what_of_a_run_a_site_leaves_out(ran):
+    sources, build = ran
+    assert list_omitted_pages(sources, build) == [
+        "18_second (it failed)",
+        "19_third (it was not run)",
+    ]
+    (build / "handout").mkdir()
+    assert str(build / "handout") in list_omitted_pages(sources, build)[-1]
+
+
+def test_the_first_page_says_where_to_begin_and_which_runs_are_only_tests(ran, tmp_path):
+    sources, build = ran
+    page = build_site(sources, build, tmp_path / "site", **CONTENT).read_text()
+    above, _, _ = page.partition("data-playground=")
+    assert 'Start with <a href="00_first.html">00 ' in above
+    assert "Smoke run" not in page
+    executed(build, "01_words", parameters={"budget": "smoke"})
+    page = build_site(sources, build, tmp_path / "site", **CONTENT).read_text()
+    above, _, _ = page.partition("data-playground=")
+    assert "1 of the 2 notebooks here ran with tiny networks" in above
 
 
 def test_the_first_page_leads_to_the_table_of_normalizers_and_the_repository(ran, tmp_path):
