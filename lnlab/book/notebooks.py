@@ -14,6 +14,10 @@ BEGINNERS = ("00", "01", "02", "04", "06", "16", "17")
 """The numbers of the notebooks for beginners; the others are the second track."""
 
 
+FROM_ENVIRONMENT = r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)"""
+"""A default that a variable of the environment overrides."""
+
+
 def read_notebook(path: Path) -> dict[str, Any]:
     """Return a notebook, unchecked: ``cells`` of ``cell_type``, ``source`` and ``metadata``."""
     return json.loads(path.read_text(encoding="utf-8"))
@@ -74,17 +78,26 @@ def read_parameter_defaults(
     """
     values: dict[str, Any] = {}
     for name, text in read_parameter_texts(path).items():
-        variable = re.fullmatch(r"""os\.environ\.get\(["'](\w+)["'], ["'](\w*)["']\)""", text)
+        variable = re.fullmatch(FROM_ENVIRONMENT, text)
         values[name] = (
             (environ or {}).get(*variable.groups()) if variable else parse_literal_or_text(text)
         )
     return values
 
 
-def read_parameter_lines(path: Path) -> list[str]:
-    """Return the parameters of a notebook, their defaults and their comments, as written."""
-    lines = _parameters_cell_source(path).splitlines()
-    return [line for line in lines if line.strip() and not line.startswith("import ")]
+def read_parameter_lines(path: Path, environ: Mapping[str, str]) -> list[str]:
+    """Return the parameters of a notebook, their defaults and their comments, as written.
+
+    In place of a variable of the environment stands the value that it has in ``environ``.
+    """
+
+    def get_value(variable: re.Match[str]) -> str:
+        return repr(environ.get(*variable.groups())).replace("'", '"')
+
+    source = re.sub(FROM_ENVIRONMENT, get_value, _parameters_cell_source(path))
+    return [
+        line for line in source.splitlines() if line.strip() and not line.startswith("import ")
+    ]
 
 
 def _parameters_cell_source(path: Path) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import papermill
@@ -25,9 +26,13 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import remove_error_markers
 
 import lnlab
-from lnlab.book.notebooks import read_parameter_defaults
+from lnlab.book.notebooks import read_notebook, read_parameter_defaults
+from lnlab.data import load
 from lnlab.training.random_state import read_device
 from lnlab.training.runs import device_name, write_file
+
+if TYPE_CHECKING:
+    from lnlab.training import Experiment
 
 Listener = Callable[[str, str], None]
 """Called with the name of a notebook and each line that it prints."""
@@ -53,6 +58,46 @@ def describe_hardware(device: str) -> str:
     return "; ".join(names)
 
 
+def find_experiment(path: Path) -> "type[Experiment] | None":
+    """Return the class of the experiment that a notebook imports; None if it imports none."""
+    cells = (cell for cell in read_notebook(path)["cells"] if cell["cell_type"] == "code")
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    found = re.search(r"(?m)^from (lnlab\.papers\.\w+) import (\w*Experiment)$", code)
+    return getattr(import_module(found[1]), found[2]) if found else None
+
+
+def check_data(path: Path, spec: str) -> None:
+    """Raise a ValueError if a notebook cannot have these data, or if their files are missing.
+
+    Args:
+        path: of the notebook.
+        spec: its parameter ``data``, as :func:`lnlab.data.load` takes it.
+    """
+    experiment = find_experiment(path)
+    try:
+        load(spec, experiment and experiment.example_kind)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"-p data {spec!r} for notebook {path.stem}: {error}") from None
+
+
+def describe_data(path: Path, settings: ResolvedParameters) -> str:
+    """Return name and kind of the data of a run; empty if the notebook takes none.
+
+    Args:
+        path: of the notebook.
+        settings: its parameters; if ``data`` is empty, the budget says which.
+    """
+    experiment = find_experiment(path)
+    if experiment is None or "data" not in settings:
+        return ""
+    try:
+        spec = settings["data"] or experiment.budget(settings.get("budget", "")).data
+        source = load(spec, experiment.example_kind).source
+    except (ValueError, OSError):
+        return ""  # the run fails, and says why
+    return f"{source.name} ({source.kind})"
+
+
 @dataclass(frozen=True)
 class NotebookRun:
     """The end of the run of one notebook: what its page says of it.
@@ -61,6 +106,7 @@ class NotebookRun:
         parameters: all of them, with the values that they had.
         at: date and time of its end.
         place: where it went wrong, if it did.
+        data: name and kind of the data, also where the parameter is empty.
     """
 
     name: str
@@ -70,6 +116,7 @@ class NotebookRun:
     error: str | None
     place: str | None
     hardware: str = ""
+    data: str = ""
     version: str = lnlab.__version__
 
     def __str__(self) -> str:
@@ -196,6 +243,7 @@ def run_notebook(
         error=error and describe_failure(error, timeout),
         place=describe_last_begun_cell(notebook) if error else None,
         hardware=describe_hardware(settings.get("device", "cpu")),
+        data=describe_data(path, settings),
     )
     notebook.metadata["lnlab"] = asdict(outcome)
     good, bad = out / path.name, out / f"{path.stem}.failed.ipynb"

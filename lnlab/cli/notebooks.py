@@ -1,5 +1,6 @@
 """``lnlab list``, ``lnlab run`` and ``lnlab site``: the notebooks and their pages."""
 
+import json
 import os
 import signal
 from collections.abc import Sequence
@@ -39,7 +40,8 @@ def list_notebooks(names: tuple[str, ...]) -> None:
         number = path.stem.split("_")[0]
         title, _ = book.read_title_and_first_paragraph(book.read_notebook(path))
         if names:
-            click.echo("\n    ".join([f"{number}  {title}", *book.read_parameter_lines(path)]))
+            lines = book.read_parameter_lines(path, os.environ)
+            click.echo("\n    ".join([f"{number}  {title}", *lines]))
         else:
             click.echo(f"{number}  {title:<40} {'  '.join(book.read_parameter_texts(path))}")
 
@@ -64,7 +66,8 @@ def list_notebooks(names: tuple[str, ...]) -> None:
     "--timeout",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help=f"What one cell may take [{TIMEOUT}; any time for -p budget paper].",
+    help=f"Stop a notebook if one cell takes longer. If not given: {TIMEOUT} seconds, and no "
+    "limit with -p budget paper.",
 )
 def run_and_publish(
     names: tuple[str, ...],
@@ -97,6 +100,12 @@ def run_and_publish(
         from lnlab.training.random_state import read_device
 
         read_device(values["device"])
+    if values.get("data"):
+        from lnlab.book.run import check_data
+
+        for path, of_notebook in wanted.items():
+            if "data" in of_notebook:
+                check_data(path, of_notebook["data"])
     from joblib import cpu_count
 
     from lnlab.book.html import write_notebook_pages  # late, as it takes time
@@ -166,7 +175,23 @@ def parse_parameter(name: str, text: str, default: Any = None) -> Any:
         return [*read_seeds(text)]
     if name == "budget" and text not in BUDGETS:
         raise ValueError(f"-p budget {text!r}: choose from {', '.join(BUDGETS)}.")
+    if isinstance(default, dict):
+        return parse_dictionary(name, text)
     return text if isinstance(default, str) else book.parse_literal_or_text(text)
+
+
+def parse_dictionary(name: str, text: str) -> dict[str, Any]:
+    """Return the value of a parameter that is a dictionary, written as JSON or as Python."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = book.parse_literal_or_text(text)
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"-p {name} {text!r}: write a dictionary, '{{\"NAME\": VALUE}}'. "
+            "`lnlab list NUMBER` shows an example for most notebooks."
+        )
+    return value
 
 
 def force_exit_on_signal(signal_number: int, _: object) -> NoReturn:

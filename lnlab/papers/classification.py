@@ -58,10 +58,11 @@ class Classification(training.Experiment):
     """The number of training examples, the last ones, that are held out for validation, to
     choose a learning rate by. 0: none, as in the paper."""
 
+    example_kind = "images"
     lower_is_better = ("train_nll", "test_nll", "test_error")
 
     def dataset(self) -> Images | DatasetWithReplacedSplits:
-        whole = load(self.data)
+        whole = load(self.data, self.example_kind)
         return hold_out_validation(whole, self.valid_size) if self.valid_size else whole
 
     def loss(self, output: LogitsPerSeed, y: ClassesPerSeed) -> LossPerSeed:

@@ -27,6 +27,7 @@ from typing import get_type_hints as type_hints
 import torch
 from torch import Tensor, nn
 
+from lnlab.data.dataset import ExampleKind
 from lnlab.kernels import NotFusedWarning, fuse
 from lnlab.seeds import read_seeds
 from lnlab.training.batches import Batches
@@ -225,6 +226,8 @@ class Experiment(metaclass=CallableWithPreset):
     """Use the fast forms of layers where there are any."""
 
     name: ClassVar[str]
+    # what the data has to offer; None: anything
+    example_kind: ClassVar[ExampleKind | None] = None
     lower_is_better: ClassVar[tuple[str, ...]] = ()
     higher_is_better: ClassVar[tuple[str, ...]] = ()
     # without annotations: an experiment that has them as fields gives them one

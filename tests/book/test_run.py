@@ -1,12 +1,29 @@
 """Notebooks are read as the JSON that they are."""
 
+import re
+
 import papermill
 import pytest
 import torch
 
 from lnlab import paths
 from lnlab.book.notebooks import list_notebooks, read_parameter_texts
-from lnlab.book.run import describe_hardware
+from lnlab.book.run import check_data, describe_data, describe_hardware
+
+NOTEBOOKS = list_notebooks(paths.checkout_folder() / "notebooks")
+WITH_DATA = [path for path in NOTEBOOKS if "data" in read_parameter_texts(path)]
+
+
+@pytest.mark.parametrize("path", WITH_DATA, ids=lambda p: p.stem)
+def test_data_that_a_notebook_cannot_have_are_refused_and_those_it_has_named(path):
+    name, kind = describe_data(path, {"data": "", "budget": "smoke"}).split()
+    assert kind in ("(embedded)", "(synthetic)")
+    with pytest.raises(ValueError, match=f"{path.stem}: unknown data 'cifar': .*{name}") as no:
+        check_data(path, "cifar")
+    known = {*re.split(r"[:, ]+", str(no.value))}
+    of_each_kind = {"digits", "spoken", "tales", "scenes", "stories", "cloze", "pen"}
+    assert len(of_each_kind & known) == 1
+    check_data(path, name)
 
 
 def test_a_gpu_is_named_before_the_processor(monkeypatch):
@@ -15,9 +32,7 @@ def test_a_gpu_is_named_before_the_processor(monkeypatch):
     assert describe_hardware("cuda:1") == f"A GPU at cuda:1; {processor}"
 
 
-@pytest.mark.parametrize(
-    "path", list_notebooks(paths.checkout_folder() / "notebooks"), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_parameters_are_those_that_papermill_sees(path):
     seen = papermill.inspect_notebook(path)
     assert read_parameter_texts(path) == {name: one["default"] for name, one in seen.items()}

@@ -3,7 +3,9 @@
 from itertools import permutations
 
 import pytest
+from click.testing import CliRunner
 
+from lnlab.cli import app
 from lnlab.cli.notebooks import parse_parameter
 from lnlab.cli.train import parse_settings
 from lnlab.papers import EXPERIMENTS
@@ -53,8 +55,29 @@ def test_seeds_of_a_notebook_mean_the_same_in_an_experiment(value, seeds):
         ("units", "8,8", None, [8, 8]),
         ("data", "mnist=some/where", "", "mnist=some/where"),
         ("panel", '{"delta": 2}', {}, {"delta": 2}),
+        ("panel", "{'delta': 2, 'dtype': None}", {}, {"delta": 2, "dtype": None}),
+        ("play", '{"playing": false}', {}, {"playing": False}),
         ("sources", "6.60", "", "6.60"),
     ],
 )
 def test_a_value_is_of_the_kind_of_its_default(name, text, default, value):
     assert parse_parameter(name, text, default) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("02 -p panel delta=2", "-p panel 'delta=2': write a dictionary"),
+        ("02 -p panel {'delta':", "write a dictionary"),
+        ("02 -p panel 4", "write a dictionary"),
+        ("04 05 -p data cifar", "04_permutation_invariant_mnist: unknown data 'cifar': choose"),
+        ("05 -p data mnist=no/such/folder", "mnist is not in no/such/folder"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_a_notebook_runs(arguments, complaint, tmp_path):
+    out = tmp_path / "out"
+    options = [*arguments.split(), "-p", "budget", "smoke", "--out", str(out)]
+    result = CliRunner().invoke(app, ["run", *options])
+    assert result.exit_code == 1
+    assert complaint in result.output
+    assert not out.exists()

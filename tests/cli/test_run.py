@@ -156,7 +156,7 @@ def test_list_shows_numbers_titles_and_parameters(workbook):
     assert len(lines) == 4
     title, *values = lnlab("list", "1").output.splitlines()
     assert (title, values[-1]) == ("01  It runs", "    seeds = 3  # how many")
-    assert "import os" not in values[0]
+    assert values[0] == '    budget = "notebook"'
 
 
 @pytest.mark.parametrize("command", ["run", "list", "bench x"])

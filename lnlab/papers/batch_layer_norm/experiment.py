@@ -221,10 +221,12 @@ class ImageExperiment(BatchLayerNormExperiment):
     """The position of the normalizers relative to tanh."""
 
     name = "batch_layer_norm_images"
+    example_kind = "images"
 
     def dataset(self) -> DatasetWithReplacedSplits:
         # generated images: only as many as are used; files: all, to have the same checksum
-        whole = load(self.data, max_train=self.train_size if self.data == "shapes" else None)
+        generated = self.train_size if self.data == "shapes" else None
+        whole = load(self.data, self.example_kind, max_train=generated)
         x = whole.train.x[: self.train_size]
         mean, deviation = x.mean(0), x.std(0, correction=0)
 
@@ -286,10 +288,11 @@ class ReviewExperiment(BatchLayerNormExperiment):
     """The logit above which a review counts as good: 0.5 (a probability of 0.62) as coded."""
 
     name = "batch_layer_norm_reviews"
+    example_kind = "reviews"
 
     def dataset(self) -> DatasetWithReplacedSplits:
         whole = load(
-            self.data, "reviews", max_length=self.max_length, vocab_size=self.vocab_size
+            self.data, self.example_kind, max_length=self.max_length, vocab_size=self.vocab_size
         )
         counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
         return take_first_examples(whole, counts, lambda x: x)

@@ -68,11 +68,12 @@ class Experiment(training.Experiment):
     """The decoupled decay of matrices (AdamW). If it is not 0, rotations are measured."""
 
     name = "transformer"
+    example_kind = "text"
     lower_is_better = ("train_nll", "valid_nll", "test_nll")
 
     def dataset(self) -> Text:
         """Load the text in windows of T characters."""
-        return load(self.data, "text", context=self.context_length)
+        return load(self.data, self.example_kind, context=self.context_length)
 
     def model(self, seed: int, dataset: Text) -> nn.Module:
         """Return the network of one seed; matrices depend on the seed, their name and size."""
