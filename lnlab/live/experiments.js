@@ -14,19 +14,27 @@ function measure(/** @type {Run} */ run) {
     networks.map((network) => (network.diverged ? NaN : network.loss(cases))),
   );
   const power = state.optimizer === "sgd" ? 2 : 1;
-  const layers = run.networks.map((networks) => {
+  const layers = run.networks.map((networks, i) => {
+    const ratio = (layer) => state.rate / euclidean(layer.W.value) ** power;
     const there = networks.filter(({ diverged }) => !diverged);
     return networks[0].layers.map((_, l) => {
+      const rated = l < state.depth && cancelsLength(state, state.norms[i]);
       /** @type {(value: (layer: Layer) => number) => number} */
       const over = (value) => mean(there.map((network) => value(network.layers[l])));
       return {
         gradient: updates ? over((layer) => layer.gradientNorm) : NaN,
         angle: updates ? over((layer) => layer.angle) : NaN,
-        rate: over((layer) => state.rate / euclidean(layer.W.value) ** power),
+        rate: rated ? over(ratio) : NaN,
       };
     });
   });
   return { update: updates, losses, layers };
+}
+
+/** Return whether a normalizer makes the output independent of the length of the weights; only
+ * then is there an effective learning rate. Running averages do not follow the weights. */
+function cancelsLength(/** @type {State} */ state, /** @type {Norm} */ norm) {
+  return norm !== "none" && (norm !== "batch" || state.mode === "training");
 }
 
 /** @type {Answer} */
@@ -83,7 +91,7 @@ function sentence(state, name, /** @type {Measured} */ before, /** @type {Measur
   const value = /** @type {any} */ (state)[name];
   const shown = field.names?.[value] ?? digits(value);
   const neutral = value === field.default;
-  const { label, said = `the ${label[0].toLowerCase()}${label.slice(1)} is VALUE` } = field;
+  const { label, said = `the ${startSmall(label)} is VALUE` } = field;
   const changed = (neutral && field.neutral) || (value === 1 && field.single) || said;
   const what = changed.replace("LAYER", String(state.layer)).replace("VALUE", shown);
   const names = state.norms.map((norm) => word("norms", norm));
@@ -104,11 +112,39 @@ function sentence(state, name, /** @type {Measured} */ before, /** @type {Measur
   if (name === "weights" && !neutral) {
     const factor = value ** (state.optimizer === "sgd" ? 2 : 1);
     const way = factor > 1 ? `${digits(factor)} times lower` : `${digits(1 / factor)} times higher`;
-    parts.push(`where the layer is normalized, this makes its effective learning rate ${way}`);
+    const rated = names.filter((_, i) => cancelsLength(state, state.norms[i]));
+    parts.push(`this makes the effective learning rate of ${LIST.format(rated)} ${way}`);
   }
   const single = value === 1 && state.mode === "training" && state.norms.includes("batch");
   if (single && field.alone) parts.push(field.alone);
   return `From update ${now.update} on ${what}; ${parts.join("; ")}.`;
+}
+
+/** Return what an experiment sets before its first update, in words. */
+function settingsInWords(/** @type {Experiment} */ experiment, /** @type {Norm[]} */ shownBefore) {
+  const { norms } = read(experiment.state).state;
+  const { norms: _, ...values } = experiment.state;
+  const missing = (all, some) => all.filter((norm) => !some.includes(norm));
+  const named = (all) => LIST.format(all.map((norm) => word("norms", norm)));
+  const added = missing(norms, shownBefore);
+  const removed = missing(shownBefore, norms);
+  const replaced = added.length ? ` (${named(added)} in place of ${named(removed)})` : "";
+  const others = Object.entries(values).map(([name, value]) => {
+    return `${startSmall(FIELDS[name].label)} ${word(name, value)}`;
+  });
+  const parts = [named(norms) + replaced, ...others, "the defaults otherwise"];
+  return `Set for this experiment: ${parts.join("; ")}. These settings remain afterwards.`;
+}
+
+/** Return a text whose first letter is small. */
+function startSmall(/** @type {string} */ text) {
+  return text[0].toLowerCase() + text.slice(1);
+}
+
+/** Return a sentence on networks that cannot learn with one unit in a layer; "" elsewhere. */
+function constantOutputs(/** @type {State} */ { units, norms }) {
+  if (units > 1 || !norms.includes("layer")) return "";
+  return " With one unit in a layer, layer norm outputs only its bias.";
 }
 
 /** Return which networks of one normalizer diverged, in words; "" if none did. */

@@ -1,8 +1,16 @@
 // The page of the playground: controls, pictures, experiments; and its life in a notebook.
 
 const SIZE = 32; // places of a map along each side
-const KEPT = 300; // moments of the curves that are kept
+const KEPT = 300; // moments of the curves that are kept, about
+const JUMPS = 20; // changes whose moments before and after are kept
 const PREFIX = "#playground="; // every address that holds a state begins so
+
+/** What the histograms of a layer show; RMS norm has no bias. */
+const CAPTIONS = {
+  none: { a: "pre-activations W x", z: "with bias, W x + b" },
+  rms: { a: "pre-activations W x, before the norm", z: "after the norm, with gain" },
+  others: { a: "pre-activations W x, before the norm", z: "after the norm, with gain and bias" },
+};
 
 /** Make an element; attributes that begin with "on" are listeners. */
 function make(tag, attributes = {}, ...children) {
@@ -166,12 +174,22 @@ class Playground {
     this.find(".play").textContent = state.playing ? "Pause" : "Play";
     this.root.classList.toggle("simple", state.simple);
     this.find(".controls").inert = this.until < Infinity; // while an experiment runs
+    const key = state.norms.map((norm) => {
+      return make("span", { style: `--color: var(--${norm})` }, word("norms", norm));
+    });
+    this.find(".key").replaceChildren(...key);
     this.all(".column").forEach((column, i) => {
       column.querySelector(".swatch").style.background = `var(--${state.norms[i]})`;
       const select = column.querySelector("select");
       select.value = state.norms[i];
       for (const option of select.options) {
         option.disabled = option.value !== state.norms[i] && state.norms.includes(option.value);
+      }
+      const captions = CAPTIONS[state.norms[i]] ?? CAPTIONS.others;
+      for (const part of ["a", "z"]) {
+        const canvas = column.querySelector(`[data-part=${part}]`);
+        canvas.setAttribute("aria-label", `Histogram: ${captions[part]}`);
+        canvas.nextElementSibling.textContent = captions[part];
       }
     });
     this.all(".experiments button").forEach((button, i) => {
@@ -228,13 +246,22 @@ class Playground {
     if (run.updates > before && (ended || start > this.drawn + 2 * this.cost)) {
       const pictures = performance.now();
       this.history.push(measure(run));
-      if (this.history.length > KEPT) this.history = this.history.filter((_, k) => k % 2 === 0);
+      if (this.history.length > KEPT) this.thinOut();
       this.draw();
       this.drawn = performance.now();
       this.cost = this.drawn - pictures;
     }
     if (ended) this.finish();
     this.wake();
+  }
+
+  /** Leave out every second moment, but no end of one of the newest jumps. */
+  thinOut() {
+    const jumps = [...new Set(this.run.changes.map(([update]) => update))].slice(-JUMPS);
+    this.history = this.history.filter(({ update }, k, all) => {
+      const inside = all[k - 1]?.update === update && all[k + 1]?.update === update;
+      return k % 2 === 0 || (jumps.includes(update) && !inside);
+    });
   }
 
   /** Change one setting, as the reader asks. */
@@ -246,13 +273,14 @@ class Playground {
       run.set(settings);
       const now = measure(run);
       if (!["playing", "speed", "shown", "layer"].includes(name)) {
-        this.history.push(now);
+        const drawn = this.history[this.history.length - 1].update;
+        this.history.push(...(drawn < run.updates ? [before, now] : [now])); // a jump has two ends
         this.say(sentence(run.state, name, before, now));
       }
       this.sync();
     } else {
       this.restart({ ...run.state, weights: 1, playing: !this.calm, ...settings });
-      this.say("The networks start again, from update 0.");
+      this.say(`The networks start again, from update 0.${constantOutputs(this.run.state)}`);
     }
     if (name !== "playing") this.keep();
   }
@@ -362,8 +390,10 @@ class Playground {
 
   /** Set up an experiment and ask its question. */
   begin(/** @type {Experiment} */ experiment) {
+    const set = settingsInWords(experiment, this.run.state.norms);
     const run = this.approach(experiment);
-    this.say(`${experiment.before} updates are made; nothing has been changed yet.`);
+    this.keep();
+    this.say(`${experiment.before} updates are made. The change follows your prediction.`);
     const rows = experiment.parts.map(({ label }) => {
       const cells = run.state.norms.map((norm) => {
         const guess = make("input", { type: "checkbox" });
@@ -375,7 +405,8 @@ class Playground {
     const go = button("This is my prediction: run it", perform, { class: "go" });
     const table = make("table", {}, make("tbody", {}, ...rows));
     const question = `${experiment.question} Tick all that apply; none is an answer, too.`;
-    this.find(".experiment").replaceChildren(make("p", {}, question), table, go);
+    const texts = [make("p", {}, question), make("p", { class: "set" }, set)];
+    this.find(".experiment").replaceChildren(...texts, table, go);
     this.draw();
   }
 
@@ -385,7 +416,8 @@ class Playground {
     const { run } = this;
     while (run.updates < experiment.before) {
       run.step();
-      if (run.updates % 4 === 0) this.history.push(measure(run));
+      const last = run.updates === experiment.before;
+      if (last || run.updates % 4 === 0) this.history.push(measure(run));
     }
     return run;
   }
@@ -418,7 +450,7 @@ class Playground {
       guesses[k].closest("td").append(make("div", { class: hit ? "right" : "wrong" }, text));
       return hit;
     });
-    const score = `${hits.filter(Boolean).length} of ${hits.length} predicted.`;
+    const score = `${hits.filter(Boolean).length} of ${hits.length} predicted correctly.`;
     this.find(".experiment").append(make("p", { role: "status" }, `${score} ${experiment.why}`));
   }
 }

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import lnlab
 from lnlab.book.html import write_notebook_pages
 from lnlab.cli import app
-from lnlab.live.bundle import MIME
+from lnlab.live.bundle import MIME, playground_module_source
 
 pytestmark = pytest.mark.browser
 
@@ -47,6 +47,21 @@ def said(page):
     return page.locator(".sentence").text_content()
 
 
+@pytest.fixture
+def playground(browser):
+    """A page with a playground, ``window.playground``, and its module, ``window.live``."""
+    page = browser.new_page(reduced_motion="reduce")
+    names = "Playground, EXPERIMENTS, measure, settingsInWords"
+    script = f"{playground_module_source()}\nwindow.live = {{ {names} }};"
+    page.add_script_tag(content=script, type="module")
+    page.evaluate("""() => {
+      const root = document.body.appendChild(document.createElement("div"));
+      window.playground = new live.Playground(root, {}, () => {});
+    }""")
+    yield page
+    page.close()
+
+
 def test_it_learns_pauses_and_makes_one_step(opened):
     page = opened()
     page.wait_for_function(f"{UPDATE} > 3")
@@ -66,7 +81,10 @@ def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(open
     page.get_by_role("button", name="Weights of hidden layer 2 × ×10").click()
     assert "no norm" in said(page).split("not with")[0]
     assert "not with batch norm and layer norm" in said(page)
-    assert "this makes its effective learning rate 100 times lower" in said(page)
+    words = (
+        "this makes the effective learning rate of batch norm and layer norm 100 times lower"
+    )
+    assert words in said(page)
     page.get_by_text("All layers, in numbers").click()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     times, divided = page.locator("[data-control=weights] button").all()[::-1]
@@ -98,8 +116,81 @@ def test_an_experiment_asks_runs_and_answers(opened):
     page.get_by_label("weight norm").first.check()
     page.get_by_label("Batch size").select_option("1")  # is undone when the experiment is run
     page.get_by_role("button", name="This is my prediction").click()
-    page.get_by_text("5 of 6 predicted").wait_for()
+    page.get_by_text("5 of 6 predicted correctly").wait_for()
     assert "→" in page.locator(".experiment .right").first.text_content()
+
+
+def test_a_jump_is_drawn_from_its_lower_to_its_upper_end(playground):
+    ends = """() => playground.history.filter(({ update }) => update === 150)
+      .map(({ losses }) => losses[0].reduce((a, b) => a + b) / 5)"""
+    playground.evaluate("() => playground.begin(live.EXPERIMENTS[0])")
+    assert len(playground.evaluate(ends)) == 1
+    playground.evaluate("() => playground.perform(live.EXPERIMENTS[0])")
+    before, after = playground.evaluate(ends)
+    assert after > 5 * before
+    playground.evaluate("() => { for (let k = 0; k < 3; k++) playground.thinOut(); }")
+    assert playground.evaluate(ends) == [before, after]
+    # updates that no picture showed, as on a fast machine: the change measures its own start
+    playground.evaluate("() => { playground.until = Infinity; playground.run.step(); }")
+    playground.evaluate("() => playground.set({ scale: 100 })")
+    newest = "() => playground.history.slice(-2).map(({ update }) => update)"
+    assert playground.evaluate(newest) == [151, 151]
+
+
+def test_many_changes_do_not_keep_every_moment(playground):
+    playground.evaluate("""() => {
+      for (let k = 0; k < 100; k++) {
+        playground.set({ rate: 0.1 + k / 1000 });
+        playground.update();
+      }
+      for (let k = 0; k < 9; k++) playground.thinOut();
+    }""")
+    assert playground.evaluate("() => playground.history.length") <= 45
+
+
+def test_an_experiment_says_what_it_sets(opened, playground):
+    texts = playground.evaluate("""() => live.EXPERIMENTS.map((experiment) => {
+      return live.settingsInWords(experiment, ["none", "batch", "rms"]);
+    })""")
+    weights, inputs, shift, single, decay = texts
+    assert "no norm, batch norm and layer norm (layer norm in place of RMS norm)" in weights
+    assert "(layer norm and weight norm in place of no norm and RMS norm)" in inputs
+    assert "batch norm, layer norm and RMS norm (layer norm in place of no norm)" in shift
+    assert "learning rate 0.03; momentum (SGD only) 0; the defaults otherwise" in single
+    assert "learning rate 0.3; momentum (SGD only) 0; the defaults otherwise" in decay
+    page = opened(playing=False, rate=5)
+    page.get_by_role("button", name="Weight decay").click()
+    assert "learning rate 0.3" in page.locator(".experiment .set").text_content()
+    assert "%22rate%22%3A0.3" in page.url
+
+
+def test_only_where_a_normalizer_cancels_the_length_there_is_an_effective_rate(playground):
+    rates = """(mode) => {
+      playground.set({ mode });
+      return live.measure(playground.run).layers.map((layers) =>
+        layers.map(({ rate }) => rate > 0));
+    }"""
+    none, normalized = [False, False, False], [True, True, False]  # the last layer is linear
+    assert playground.evaluate(rates, "training") == [none, normalized, normalized]
+    assert playground.evaluate(rates, "evaluation") == [none, none, normalized]
+
+
+def test_captions_and_key_are_of_the_normalizers_drawn(opened):
+    page = opened(playing=False, norms=["none", "rms", "layer"], units=1)
+    first, second, third = page.locator(".column").all()
+    assert "norm" not in " ".join(first.locator("figcaption").all_text_contents())
+    assert "norm" not in first.locator("[data-part=z]").get_attribute("aria-label")
+    assert "after the norm, with gain" in second.locator("figcaption").all_text_contents()
+    assert "with gain and bias" in third.text_content()
+    assert page.locator(".key span").all_text_contents() == [
+        "no norm",
+        "RMS norm",
+        "layer norm",
+    ]
+    page.get_by_label("Hidden layers").select_option("1")
+    assert "With one unit in a layer, layer norm outputs only its bias." in said(page)
+    second.locator("select").select_option("batch")
+    assert page.locator(".key span").nth(1).text_content() == "batch norm"
 
 
 @pytest.mark.parametrize(
