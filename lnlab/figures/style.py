@@ -77,12 +77,13 @@ def linear_axis_type_and_ticks(values: Iterable[Any]) -> dict[str, Any]:
 #
 # Each normalizer has one colour, and one place in legends, through the whole workbook:
 # :data:`NORMALIZERS` says which, and nothing else does. The common ones have the colours of
-# Okabe & Ito (2008) without their yellow, which a projector swallows. What was measured is
-# drawn solid, what was predicted dashed.
+# Okabe & Ito (2008) without their yellow, which a projector swallows, and with a darker orange
+# and sky blue. Each colour has a contrast of 3 : 1 or more with a light and with a dark page.
+# What was measured is drawn solid, what was predicted dashed.
 
 
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#8A8F98"
+ORANGE, SKY, BLACK, GREY = "#D27D00", "#3C9BCD", "#000000", "#8A8F98"
 INK = "#111827"
 MARK = VERMILLION
 """The color of lines on a heat map. On a dark page, ORANGE would become brown."""
@@ -106,16 +107,16 @@ NORMALIZERS = {
     "dyt": "#5F6B7A",
     "derf": "#A3324E",
     "recurrent batch": "#9C1C1C",
-    "ghost batch": "#E8895A",
+    "ghost batch": "#D7784B",
     "batch renorm": "#5A3A1A",
     "batch layer": "#B03A8C",
     "weight, mean-only batch": "#00664A",
-    "weight standardization": "#6FB32B",
+    "weight standardization": "#5FA519",
     "spectral": "#7A8B00",
 }
 """The color of each normalizer in all figures, in the order of every legend."""
 
-VARIANTS = {"layer, per position": "#48A89C", "layer, small gain": "#606C48"}
+VARIANTS = {"layer, per position": "#41A096", "layer, small gain": "#606C48"}
 """The colors of variants drawn beside their normalizer in several figures. No variant has a
 shade of its normalizer's color, because thin lines in two shades are hard to distinguish."""
 
@@ -135,8 +136,8 @@ with both, and in the branches of a transformer."""
 
 NAMED = NORMALIZERS | VARIANTS | PLACES
 OTHERS = (
-    "#006600", "#AA99EE", "#662244", "#AA7766",
-    "#FF7788", "#333366", "#99AA88", "#D878FC",
+    "#006600", "#9687DC", "#662244", "#AA7766",
+    "#F06478", "#333366", "#879678", "#C869EB",
 )  # fmt: skip
 """The colors of lines that do not stand for a normalizer: forest, lilac, wine, clay, salmon,
 night, sage, orchid. These colors are as different as possible from the normalizers' colors
@@ -191,7 +192,7 @@ def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 SHADES = (0.0, -0.45, 0.35, -0.7)
 """The shades of a color: fractions of the way to black (below 0) or to white (above 0)."""
 
-GREYS = (0.0, 0.4, 0.65, 0.2)
+GREYS = (0.0, 0.4, 0.55, 0.2)
 """The shades of black: fractions of the way to white."""
 
 
