@@ -42,7 +42,9 @@ def effects_figure(records: Sequence[Record]) -> go.Figure:
         )
         figure.add_scatter(
             x=middle, y=[names[one["id"]] for one in of_word], mode="markers", name=word,
+            # a shape of its own: to some readers orange and vermillion are one color
             marker={"color": color, "size": 9,
+                    "symbol": "diamond" if word == MIXED else "circle",
                     "opacity": [PALE if one["size"] == "small" else 1 for one in of_word]},
             error_x={"type": "data", "symmetric": False, "color": color, "thickness": 2,
                      "width": 0, "array": [b - m for m, b in zip(middle, high, strict=True)],

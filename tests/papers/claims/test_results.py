@@ -216,6 +216,11 @@ def test_claims_print_as_a_table_and_plot():
     assert {*some._repr_mimebundle_()} >= {"text/plain", "text/html"}
 
 
+def test_mixed_differs_from_contradicted_by_more_than_its_color():
+    traces = {trace.name: trace for trace in claims("ba2016").plot().data}
+    assert traces["mixed"].marker.symbol != traces["contradicted"].marker.symbol
+
+
 def test_every_number_of_a_finding_is_that_of_a_judged_setting():
     lines = findings_markdown().splitlines()
     assert len(lines) == 10
