@@ -166,6 +166,21 @@ def describe_seeds_and_pairs(record: Mapping[str, Any]) -> str:
     return f"{seeds}, whose mean counts for each of n = {n} {record['pairs']}"
 
 
+def commands_by_setting(record: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return a heading, and the commands that repeat a statement, by setting.
+
+    Where the runs of the setting shown first are not kept: those of the others of its question.
+    """
+    if record["command"]:
+        return "To compute it again:", {"": record["command"]}
+    own = group_settings_by_question(record)[""]
+    return (
+        f"The result shown first is that of “{record['setting']}”, whose runs are not kept. "
+        "To compute the other settings again:",
+        {one["name"]: one["command"] for one in own if one["command"]},
+    )
+
+
 def titled_groups_of_settings(
     record: Mapping[str, Any],
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
@@ -215,8 +230,9 @@ def claims_html(records: Sequence[Mapping[str, Any]], *, controls: bool = True) 
     }
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     functions = (
-        css_classes, describe_setting, details_by_label, format_three_significant_digits,
-        interval_svg, describe_null_hypothesis, titled_groups_of_settings,
+        commands_by_setting, css_classes, describe_setting, details_by_label,
+        format_three_significant_digits, interval_svg, describe_null_hypothesis,
+        titled_groups_of_settings,
     )  # fmt: skip
     return TEMPLATES.get_template("claims.html").render(
         {function.__name__: function for function in functions},

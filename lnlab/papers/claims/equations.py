@@ -99,6 +99,8 @@ def print_draws(statement_id: str) -> None:
             f"{says}{reading['check_call']} is {bound} in every draw: {'yes' if ok else 'no'}"
         )
         print("  drawn:", " ".join(f"{value:.2g}" for value in values))
+    if claim.correction:
+        print(f"Right: {claim.correction}. How that is checked: docs/errata.md")
 
 
 def check_interpretation(interpretation: Mapping[str, Any]) -> tuple[bool, str]:

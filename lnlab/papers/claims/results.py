@@ -186,7 +186,8 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
             :: 1 if decision.verdict_without_size == SUPPORTED else -1
         ]
         effect = (
-            f"{one}: {record['effect']}; {opposite}, in “{other['name']}”: {other['effect']}"
+            f"{one}, in “{setting['name']}”: {record['effect']}; "
+            f"{opposite}, in “{other['name']}”: {other['effect']}"
         )
         why = f"another setting says the opposite, with {_describe_adjusted_p(against, every)}"
         record |= {"word": MIXED, "verdict": MIXED, "size": "", "effect": effect, "why": why}

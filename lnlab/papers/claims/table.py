@@ -118,6 +118,7 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
         other_questions: whether settings that ask another question are listed, too.
     """
     from lnlab.book.claims_page import (
+        commands_by_setting,
         describe_setting,
         details_by_label,
         titled_groups_of_settings,
@@ -153,7 +154,12 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
         blocks.append(fill(text, width, subsequent_indent="  "))
     if left_out:
         blocks.append(f"`--all` lists {left_out} more, which ask another question.")
-    if record["command"]:
-        blocks.append(f"To compute it again:\n{record['command']}")
+    heading, commands = commands_by_setting(record)
+    if commands:
+        lines = [fill(heading, width)]
+        for name, command in commands.items():
+            lines += [fill(f"- {name}:", width, subsequent_indent="  ")] if name else []
+            lines.append(command)
+        blocks.append("\n".join(lines))
     blocks.append("How the numbers are made, and what the words mean: `lnlab claims --help`.")
     return "\n\n".join(blocks)

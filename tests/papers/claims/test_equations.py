@@ -32,6 +32,9 @@ def test_the_command_of_an_exact_statement_names_its_numbers(capsys):
         "the row of batch norm: table_1_row_error(batch) is at most 1e-12 in"
     )
     assert len(drawn.split()) == 11
+    equations.print_draws("ba2016-5.2-half")
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("Right: it becomes a quarter, also by the paper's eq. 13; what")
 
 
 def test_readings_that_disagree_are_ambiguous_and_say_which_is_right():

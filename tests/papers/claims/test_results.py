@@ -6,10 +6,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from lnlab.book.claims_page import (
     MEANINGS,
     claims_html,
+    commands_by_setting,
     details_by_label,
     interval_svg,
     titled_groups_of_settings,
@@ -24,6 +26,7 @@ from lnlab.papers.claims.results import (
     judge_statements,
     load_or_judge_records,
 )
+from lnlab.papers.claims.table import explain_record
 from lnlab.papers.claims.wording import describe_effect
 
 RECORDS = load_or_judge_records()
@@ -63,6 +66,31 @@ def test_a_fork_of_rates_is_shown_on_both_sides():
     assert words == {"validation": "contradicted", "training": "supported"}
     assert "(26 to 30); its runs are not kept; for, in “MNIST" in one["effect"]
     assert not next(s for s in one["settings"] if s.get("headline"))["kept"]
+
+
+@pytest.mark.parametrize("id", [one["id"] for one in RECORDS if one["word"] == "mixed"])
+def test_a_mixed_statement_names_both_settings(id):
+    one = BY_ID[id]
+    named = re.findall("(for|against), in “([^”]+)”: ", one["effect"])
+    assert {side for side, _ in named} == {"for", "against"}
+    assert named[0][1] == one["setting"]
+    words = {s["name"]: s["word"] for s in one["settings"] if not s["asks"]}
+    assert {words[name] for _, name in named} == {"supported", "contradicted"}
+
+
+def test_settings_with_kept_runs_have_commands_where_the_one_shown_first_has_none():
+    one = BY_ID["ba2016-6.7-batch"]
+    heading, commands = commands_by_setting(one)
+    assert f"“{one['setting']}”, whose runs are not kept" in heading
+    assert one["setting"] not in commands
+    assert "CIFAR-10: ResNet-8, batch 128, one learning rate for all (0.001)" in commands
+    shown, page = explain_record(one), claims_html([one])
+    for command in commands.values():
+        assert command in shown
+        assert str(escape(command.replace(" && ", " &&\n"))) in page
+    handwriting = BY_ID["ba2016-6.5-faster"]
+    assert commands_by_setting(handwriting)[1] == {"": handwriting["command"]}
+    assert "whose runs" not in explain_record(BY_ID["benothman2018-4.3-lipschitz"])
 
 
 def test_a_statement_says_why_its_setting_is_shown():
