@@ -85,15 +85,19 @@ def show_claim(id: str, every: bool) -> None:
 @claims.command("judge")
 def judge_claims() -> None:
     """Judge all statements by the kept runs, and keep that beside them; nothing is trained."""
+    from lnlab.papers import claims
     from lnlab.papers.claims import results
 
-    click.echo(results.judge_and_save_records())
+    click.echo(path := results.judge_and_save_records())
+    page = path.parents[1] / "docs" / "claims.md"
+    if page.exists():  # in a checkout
+        click.echo(claims.claims().save(page))
 
 
 @claims.command("page")
 @click.argument("path", type=click.Path(path_type=Path), default=Path("claims.html"))
 def write_claims_page(path: Path) -> None:
-    """Write the page of the claims in one file; .csv and .json make a table."""
+    """Write the page of the claims in one file; .md is a list, .csv and .json a table."""
     from lnlab.papers import claims
 
     click.echo(claims.claims().save(path))

@@ -173,7 +173,9 @@ def test_claims_are_listed_shown_and_saved(tmp_path, monkeypatch):
     shown = " ".join(lnlab("claims", "show", "ba2016-6.5-faster").stdout.split())
     assert "27 % fewer updates to the same validation loss with LN than without" in shown
     assert "handwriting --budget paper --set norm=layer --set seeds=100-104 " in shown
-    for name, start in (("a.html", "<!doctype"), ("a.csv", "id,paper"), ("a.json", "[{")):
+    starts = {"html": "<!doctype", "csv": "id,paper", "json": "[{", "md": "# What became"}
+    for suffix, start in starts.items():
+        name = f"a.{suffix}"
         assert lnlab("claims", "page", str(tmp_path / name)).exit_code == 0
         assert (tmp_path / name).read_text().startswith(start)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from lnlab.papers.claims.entries import DRAWN
 from lnlab.papers.claims.judge import NOT_TESTED
 from lnlab.papers.claims.results import Record, load_or_judge_records
 
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 WIDTH = 100
+MARKDOWN_HEAD = """\
+# What became of the claims
+
+`lnlab claims judge` writes this page: for each statement of a paper what it says, the result, \
+the data and the setting of that result, and the place in the paper. `lnlab claims show ID` \
+prints the rest: quotation, other settings, commands. \
+[Notebook 18](../notebooks/18_claims.ipynb) shows the claims as a table and explains how they \
+are judged. Formulas are checked, unless stated otherwise, on ten random draws of weights and \
+inputs, in double precision."""
 
 
 class Claims(Sequence[Record]):
@@ -47,9 +57,7 @@ class Claims(Sequence[Record]):
             lines.append(fill(one["says"], width, initial_indent="  ", subsequent_indent="  "))
             effect = f"→ {one['effect']}"
             lines.append(fill(effect, width, initial_indent="  ", subsequent_indent="    "))
-        counts = Counter(one["word"] for one in self)
-        total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-        return "\n".join([*lines, f"{len(self)} statements: {total}"])
+        return "\n".join([*lines, _count_words(self)])
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a row per statement, named by its id."""
@@ -67,7 +75,7 @@ class Claims(Sequence[Record]):
         return effects_figure(self.records)
 
     def save(self, path: Path | str) -> Path:
-        """Write the page of the claims in one file, or a table (.csv, .json)."""
+        """Write the page of the claims in one file, a list (.md) or a table (.csv, .json)."""
         from lnlab.book.claims_page import claims_page_html
 
         path = Path(path)
@@ -75,6 +83,8 @@ class Claims(Sequence[Record]):
             self.to_frame().to_csv(path)
         elif path.suffix == ".json":
             self.to_frame().reset_index().to_json(path, orient="records", force_ascii=False)
+        elif path.suffix == ".md":
+            path.write_text(claims_markdown(self), encoding="utf-8")
         else:
             title = "<h1>What became of the claims</h1>"
             path.write_text(claims_page_html(self.records, title), encoding="utf-8")
@@ -86,6 +96,37 @@ class Claims(Sequence[Record]):
         shown = {"records": self.records, "controls": self._controls}
         html = claims_html(**shown)
         return {"text/plain": repr(self), "text/html": html, MIME: shown}
+
+
+def claims_markdown(records: Sequence[Record]) -> str:
+    """Return a page of claims in Markdown: an anchor and a line for each, by theme."""
+    from lnlab.book.claims_page import LEGEND
+
+    themes: dict[str, list[Record]] = {}
+    for one in records:
+        themes.setdefault(one["theme"], []).append(one)
+    blocks = [MARKDOWN_HEAD, LEGEND, f"{_count_words(records)}."]
+    for theme, of_theme in themes.items():
+        blocks += [f"## {theme}", "\n".join(map(_describe_in_markdown, of_theme))]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _describe_in_markdown(record: Record) -> str:
+    word, effect = record["verdict"], record["effect"].rstrip(".")
+    line = f'- <a id="{record["id"]}"></a>**{record["says"]}** '
+    line += f"*{word[0].upper()}{word[1:]}*: {effect}. "
+    if record["settings"]:
+        near = f"{record['nearness']}; n = {record['n']}"
+        line += f"Measured on {record['setting']} ({near}). "
+    elif record["setting"] not in ("", DRAWN):
+        line += f"Checked on {record['setting']}. "
+    return f"{line}{record['paper']}, {record['source']}, `{record['id']}`"
+
+
+def _count_words(records: Sequence[Record]) -> str:
+    counts = Counter(one["word"] for one in records)
+    total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    return f"{len(records)} statements: {total}"
 
 
 def claims(*ids: str) -> Claims:

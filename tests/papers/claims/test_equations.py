@@ -179,9 +179,22 @@ def test_what_an_erratum_gives_instead_is_right(call):
     assert max(equations.run_check_draws(call)) < equations.ROUNDING or (held and all(held))
 
 
+def test_an_erratum_links_to_the_claims_that_have_its_checks():
+    for erratum in ERRATA.split("\n\n**")[1:]:
+        calls = {*re.findall("(?:printed|right) `([^`]+)`", erratum)}
+        of_claims = {
+            id
+            for id, claim in EXACT.items()
+            for one in claim.all_interpretations
+            if one["check_call"] in calls and known(id) in (WRONG, AMBIGUOUS)
+        }
+        linked = {*re.findall(r"\(claims\.md#([\w.-]+)\)", erratum)}
+        assert of_claims <= linked, erratum.splitlines()[0]
+
+
 def test_every_statement_that_is_wrong_has_an_erratum():
     for id in WRONG_AS_PRINTED:
         calls = [one["check_call"] for one in EXACT[id].all_interpretations]
         assert any(call.split("(")[0] in ERRATA for call in calls), id
-        assert f"18_claims.ipynb#{id})" in ERRATA, id
+        assert f"claims.md#{id})" in ERRATA, id
         assert EXACT[id].correction, id

@@ -26,7 +26,7 @@ from lnlab.papers.claims.results import (
     judge_statements,
     load_or_judge_records,
 )
-from lnlab.papers.claims.table import explain_record
+from lnlab.papers.claims.table import claims_markdown, explain_record
 from lnlab.papers.claims.wording import describe_effect
 
 RECORDS = load_or_judge_records()
@@ -268,4 +268,26 @@ def test_every_number_of_a_finding_is_that_of_a_judged_setting():
 
 
 def test_the_readme_has_the_findings():
-    assert findings_markdown("notebooks/18_claims.ipynb") in README.read_text(encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    assert findings_markdown("docs/claims.md") in text
+    assert f"lists the {len(RECORDS)} statements" in text
+
+
+CLAIMS_PAGE = README.parent / "docs" / "claims.md"
+
+
+def test_the_list_of_claims_for_a_code_host_is_current():
+    page = CLAIMS_PAGE.read_text(encoding="utf-8")
+    assert page == claims_markdown(RECORDS), "run `lnlab claims judge`"
+    (line,) = (line for line in page.splitlines() if 'id="ba2016-6.5-faster"' in line)
+    assert "*Supported on UNIPEN*: 27 % fewer updates" in line
+    assert "(21 to 32). Measured on UNIPEN" in line
+    assert line.endswith("n = 5). Ba et al. (2016), 6.5, Fig. 5, `ba2016-6.5-faster`")
+
+
+@pytest.mark.parametrize("path", [README, CLAIMS_PAGE.with_name("errata.md")])
+def test_links_to_claims_have_their_anchors(path):
+    ids = re.findall(r"claims\.md#([\w.-]+)", path.read_text(encoding="utf-8"))
+    anchors = re.findall('<a id="([^"]+)">', CLAIMS_PAGE.read_text(encoding="utf-8"))
+    assert len(ids) > 9
+    assert {*ids} <= {*anchors}
