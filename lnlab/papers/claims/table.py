@@ -113,7 +113,7 @@ def claims_markdown(records: Sequence[Record]) -> str:
 
 def _describe_in_markdown(record: Record) -> str:
     word, effect = record["verdict"], record["effect"].rstrip(".")
-    line = f'- <a id="{record["id"]}"></a>**{record["says"]}** '
+    line = f'- <a id="{record["id"]}"></a>**{record["says"]}**<br>'
     line += f"*{word[0].upper()}{word[1:]}*: {effect}. "
     if record["settings"]:
         near = f"{record['nearness']}; n = {record['n']}"
