@@ -54,7 +54,13 @@ def check_model(model: Any) -> None:
 
 def check_input(x: Any) -> None:
     """Raise TypeError or ValueError unless ``x`` (B, ...) is a tensor with an example."""
-    check_type("x", x, Tensor, "the input of the model as a tensor, torch.as_tensor(...)")
+    hint = "the input of the model as a tensor, torch.as_tensor(...)"
+    if isinstance(x, tuple | Mapping):
+        hint += (
+            ". For a model with several inputs, give a module that takes one tensor and makes "
+            "the inputs from it (notebook 17 has an example)"
+        )
+    check_type("x", x, Tensor, hint)
     if not x.dim() or not x.numel():
         raise ValueError(f"x has shape {tuple(x.shape)}: give examples along the first axis.")
 

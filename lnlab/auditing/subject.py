@@ -560,7 +560,10 @@ class AuditSubject:
             with torch.no_grad(), restored_random_state(), RaiseIfOriginalIsUsed(self.given):
                 self.output = evaluate_noting_random_modules(copy, self.x, random_modules)
         except Exception as error:  # a user's module may raise anything
-            raise ValueError(f"{self.name} does not take the input: {error}") from error
+            hint = ""
+            if isinstance(inputs, Mapping):
+                hint = " (a dictionary is given by keyword: for one argument, give Call(x))"
+            raise ValueError(f"{self.name} does not take the input: {error}{hint}") from error
         if not self.module.training:
             random_modules = find_random_modules(self.module, self.x)
         self.trains = random_modules is not None

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import lnlab
 import lnlab.nn
 from lnlab.analysis.fisher import fisher_information
 from lnlab.analysis.hessian import extreme_eigenvalues, hessian_spectrum, hessian_trace
@@ -169,3 +170,10 @@ def test_weights_are_matrices_and_kernels_but_those_of_normalizers_and_embedding
     assert [*find_weights(net, ["embedding.weight"])] == ["embedding.weight"]
     with pytest.raises(ValueError, match=r"no weight is called \['up'\]: there are up.weight"):
         find_weights(net, ["up"])
+
+
+@pytest.mark.parametrize("several", [(torch.ones(2, 3),) * 2, {"x": torch.ones(2, 3)}])
+def test_who_gives_several_inputs_is_told_how_to(several):
+    for analysis in (loss_landscape, lnlab.check_invariances):
+        with pytest.raises(TypeError, match=r"give the input .* as a tensor.*several inputs"):
+            analysis(nn.Linear(3, 2), several)

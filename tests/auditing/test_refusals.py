@@ -28,6 +28,7 @@ def test_what_is_no_module_is_named(call, model):
         (lambda: audit(net(), X * float("nan")), "an input of .* holds NaN: give"),
         (lambda: audit(net(), X[:0]), "an input of .* has no numbers: give"),
         (lambda: audit(net(), X[:, :3]), "Sequential does not take the input"),
+        (lambda: audit(net(), {"x": X}), "Sequential does .*for one argument, give Call"),
         (lambda: audit(net(), ()), "the input of Sequential holds no tensor"),
         (lambda: swap(net(), [nn.LayerNorm]), "rules is .* list: give {nn.BatchNorm2d"),
         (lambda: swap(net(), {nn.LayerNorm: "rms"}), "1: 'rms' is no rule .*: give a class"),
