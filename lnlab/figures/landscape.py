@@ -32,7 +32,7 @@ LOSS = "loss (nats)"
 
 BN_STATS = {
     "batch": "of the batch",
-    "running": "running averages (frozen) of the training",
+    "running": "frozen (running averages)",
     "recomputed": "recomputed over all examples at each point",
 }
 """The sources of statistics over examples at a point of a landscape, in words."""
@@ -125,7 +125,7 @@ HOVER = "%{x:.2f}, %{y:.2f}: %{customdata:.3g} nats<extra></extra>"
 def loss_surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure:
     """Draw planes side by side on one scale of heights and colours, each to be turned."""
     # short: three stand side by side
-    words = (BN_STATS.get(each.bn_stats or "", "") for each in panels.values())
+    words = [BN_STATS.get(each.bn_stats or "", "") for each in panels.values()]
     titles = [*map(title_with_subtitle, panels, words)]
     scenes = [[{"type": "scene"}] * len(panels)]
     figure = make_subplots(
@@ -143,8 +143,8 @@ def loss_surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure
     # nearer, as they are small, and a little down, to the names of the axes
     figure.update_scenes(camera_eye={"x": 1.3, "y": -1.4, "z": 0.87}, camera_center_z=-0.2)
     figure.update_layout(template=TEMPLATE, height=400, margin={"t": 60, "l": 10, "r": 10})
-    text = "Height: loss (nats). Subtitles: where statistics over examples come from. "
-    text += "Dot: the weights w. Drag to turn."
+    subtitles = "Subtitles: where statistics over examples come from. " if any(words) else ""
+    text = f"Height: loss (nats). {subtitles}Dot: the weights w. Drag to turn."
     return add_footnote(figure, f"{made_on}. {text}")
 
 

@@ -55,7 +55,7 @@ def test_surfaces_share_heights_and_are_stamped():
     assert (one.cmin, one.cmax) == (other.cmin, other.cmax)
     assert figure.layout.scene.zaxis.range == figure.layout.scene2.zaxis.range
     assert peg.z[0] == pytest.approx(np.log10(0.5))
-    assert "running averages (frozen) of the training" in notes(figure)[1]
+    assert "frozen (running averages)" in notes(figure)[1]
 
 
 def test_a_plane_of_losses_below_0_is_refused():
