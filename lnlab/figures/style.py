@@ -342,6 +342,16 @@ def subplot_title(text: str, domain: Sequence[float], color: str = INK) -> dict[
     return annotation_above(f"<b>{text}</b>", sum(domain) / 2, 4, "center", font)
 
 
+def subplot_title_above_axes(text: str, subplot: int, font: dict[str, Any]) -> dict[str, Any]:
+    """Return the title of a subplot, which stands above its axes wherever they are."""
+    number = axis_name_suffix(subplot)
+    return {
+        "text": text, "x": 0.5, "y": 1, "yshift": 2,
+        "xref": f"x{number} domain", "yref": f"y{number} domain",
+        "xanchor": "center", "yanchor": "bottom", "showarrow": False, "font": font,
+    }  # fmt: skip
+
+
 def text_annotation(
     text: str, paper_x: float, paper_y: float, pixels_above: int = 0, size: int = 14
 ) -> dict[str, Any]:

@@ -23,13 +23,14 @@ from lnlab.figures.style import (
     PREDICTED,
     SIZES,
     VERMILLION,
-    annotation_above,
+    axis_name_suffix,
     base_layout,
     escape,
     format_number,
     line_styles,
     side_by_side_domains,
     subplot_axes,
+    subplot_title_above_axes,
     trace,
 )
 from lnlab.nn import BatchNormalizer, Normalizer, NormLayer
@@ -52,7 +53,7 @@ from lnlab.panels.controls import (
     options_slider,
     play_buttons,
 )
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import LEAST_WIDTH, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
 UNITS, INPUTS, EXAMPLES, MOST = 64, 16, 128, 4
@@ -236,10 +237,11 @@ def before_and_after_traces(
     (x, first), (_, second) = histogram_outline(before, limit), histogram_outline(after, limit)
     peak = first.max() or 1.0  # so that a picture of few values is as high
     change = relative_max_change(y, layer.y)
+    limit_of_rounding = rounding_limit(layer.row, column, signed_delta, y.dtype)
     words = (
         "unchanged"
-        if change < EXACT[y.dtype]
-        else describe_output_change(change, EXACT[y.dtype])
+        if change < limit_of_rounding
+        else describe_output_change(change, limit_of_rounding)
     )
     return {
         "before": {"x": x, "y": first / peak},
@@ -321,9 +323,13 @@ def draw(
     }
     is_scaling = settings.selected_transformation.is_scaling
     by = f"{'δ =' if is_scaling else 'a shift of'} {settings.signed_delta:g}"
-    changes = []
+    changes, much_rounding = [], False
     for name, moved in defects.items():
-        words = describe_output_change(moved, EXACT[settings.torch_dtype])
+        limit = rounding_limit(
+            rows[name], settings.transformation, settings.signed_delta, settings.torch_dtype
+        )
+        much_rounding |= EXACT[settings.torch_dtype] <= moved < limit
+        words = describe_output_change(moved, limit)
         one_example = settings.batch_size == 1 and settings.statistics_source == "batch"
         if moved == 0 and one_example and uses_batch_statistics(rows[name]):
             words += " (for a single example its output is always the bias b)"
@@ -332,6 +338,8 @@ def draw(
         f"Largest change of an output, relative to the largest output, after {formula} "
         f"with {by}: {', '.join(changes)}."
     )
+    if much_rounding:
+        sentence += " The larger the shift, the larger the rounding errors."
     if not defects:
         sentence = (
             f"Choose a normalizer to see whether {formula} with {by} changes its outputs."
@@ -355,14 +363,28 @@ def describe_conditions(settings: InvariancePanelSettings) -> str:
     return f"ε = {settings.eps:g}, precision {settings.dtype}, batch size {settings.batch_size}"
 
 
-def describe_output_change(defect: float, rounding_limit: float) -> str:
-    """Return in a few words how far outputs moved; less than ``rounding_limit`` is rounding."""
+def rounding_limit(
+    row: TableRow, column: int, signed_delta: float, dtype: torch.dtype
+) -> float:
+    """Return the defect below which outputs count as unchanged, but for rounding.
+
+    What a shift is added to is rounded to the digits of the sum, so rounding grows with the
+    shift. A row that is known to change keeps the limit of small shifts: in bfloat16 a large
+    one takes every digit.
+    """
+    if TRANSFORMATIONS[column - 1].is_scaling or row.invariance_letters[column - 1] == "N":
+        return EXACT[dtype]
+    return EXACT[dtype] * max(1.0, abs(signed_delta))
+
+
+def describe_output_change(defect: float, limit: float) -> str:
+    """Return in a few words how far outputs moved; less than ``limit`` is rounding."""
     if np.isnan(defect):
         return "0/0: not a number"
     if defect == 0:
         return "unchanged"
-    if defect < rounding_limit:
-        return f"unchanged to {format_number(defect)}"
+    if defect < limit:
+        return f"unchanged up to rounding ({format_number(defect)})"
     if defect < 1e-3:
         return f"changed by {format_number(defect)}"
     if defect < 9.95:  # two digits of it are less than 1,000 %
@@ -405,9 +427,7 @@ def before_after_and_sweep_figure(
         ]
         words = fill(escape(name), LETTERS // len(every)).replace("\n", "<br>")
         font = {"color": color, "size": 14}
-        notes.append(
-            annotation_above(f"<b>{words}</b>", sum(domains[slot]) / 2, 0, "center", font)
-        )
+        notes.append(subplot_title_above_axes(f"<b>{words}</b>", slot, font))
         x = {
             "domain": domains[slot],
             "range": [-limit, limit],
@@ -418,8 +438,24 @@ def before_after_and_sweep_figure(
         y = {"domain": [0.575, 1], "range": [-DEPTH, PEAK], "visible": False}
         layout |= subplot_axes(slot, x, y)
     data += delta_sweep_traces(settings, layers, defects)
-    layout |= delta_sweep_axes(settings) | {"annotations": notes}
+    sweep = delta_sweep_axes(settings)
+    narrow = {"below": LEAST_WIDTH, "layout": narrow_layout(len(every), sweep)}
+    layout |= sweep | {"annotations": notes, "meta": {"narrow": narrow}}
     return {"data": data, "layout": layout}
+
+
+def narrow_layout(count: int, sweep: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is otherwise on a phone: ``count`` distributions, two in a row."""
+    row, plot, foot = 180, 118, 150  # pixels: a row, a distribution in it, the sweep
+    height = -(-count // 2) * row + foot
+    layout: dict[str, Any] = {"height": height + 100, "margin": {"l": 56, "r": 8}}
+    for slot in range(count):
+        axis, top = axis_name_suffix(slot), height - slot // 2 * row
+        layout[f"xaxis{axis}"] = {"domain": ((0, 0.47), (0.53, 1))[slot % 2]}
+        layout[f"yaxis{axis}"] = {"domain": ((top - plot) / height, top / height)}
+    x, y = sweep
+    title = sweep[x]["title"] | {"font": {"size": 12}}
+    return layout | {x: {"dtick": 2, "title": title}, y: {"domain": (0, foot / height)}}
 
 
 def delta_sweep_traces(
@@ -505,7 +541,7 @@ def defect_table_figure(
     An exclamation mark stands where the measurement is not on the claimed side of rounding.
     The chosen column is framed, and the names of the chosen normalizers have their colours.
     """
-    rounding_limit, places = EXACT[settings.torch_dtype], [*range(len(TABLE))]
+    places = [*range(len(TABLE))]
     defects = table_defects(
         settings.signed_delta, settings.eps, settings.torch_dtype, settings.batch_size
     )
@@ -513,7 +549,11 @@ def defect_table_figure(
         z = np.clip(np.log10(defects), -17, None)
     texts = [
         [
-            defect_cell_text(it, ROWS[name].claims_invariance(column), rounding_limit)
+            defect_cell_text(
+                it,
+                ROWS[name].claims_invariance(column),
+                rounding_limit(ROWS[name], column, settings.signed_delta, settings.torch_dtype),
+            )
             for column, it in enumerate(row, 1)
         ]
         for name, row in zip(TABLE, defects, strict=True)
@@ -559,12 +599,12 @@ def defect_table_figure(
     return {"data": [heat], "layout": layout}
 
 
-def defect_cell_text(defect: float, claims_invariance: bool, rounding_limit: float) -> str:
+def defect_cell_text(defect: float, claims_invariance: bool, limit: float) -> str:
     """Return ✓ 3e-16, ✗ 2.6, or in bold with an exclamation mark where they do not agree."""
     if np.isnan(defect):
         return format_number(defect)
     text = f"{'✓' if claims_invariance else '✗'} {format_number(defect)}"
-    return text if (defect < rounding_limit) == claims_invariance else f"<b>{text}!</b>"
+    return text if (defect < limit) == claims_invariance else f"<b>{text}!</b>"
 
 
 def rectangle_around_cells(
@@ -591,7 +631,7 @@ def invariance(
         notebook: the number of the notebook whose parameter ``panel`` takes the settings; empty
             if there is none.
         only_delta: whether to show only the slider of delta and its picture at first, with all
-            other controls behind a button.
+            other controls behind a button, and no table.
         own_norms: your own normalizers by name, each a factory such as ``LayerNorm``; they get
             buttons beside the others.
         settings: fields of :class:`InvariancePanelSettings` at the start; Reset restores them.
@@ -635,12 +675,13 @@ def invariance(
         "table": "Table 1 of Ba et al. (2016) and its extension: for every normalizer and "
         "change, whether the outputs should be unchanged, and their measured relative change",
     }
+    table = {} if only_delta else {"table": partial(draw_table_and_title, rows=rows)}
+    on_page = ["delta", "transformation"] + ["normalizers"] * (not only_delta)
     panel = Panel(
         InvariancePanelSettings(**settings), controls, partial(draw, rows=rows), alt=alt,
-        deferred={"table": partial(draw_table_and_title, rows=rows)}, notebook=notebook,
+        deferred=table, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not only_delta else None,
-        on_page=["delta", "transformation", "normalizers"],
-        stops={"delta": STOPS, "normalizers": FAMILIES},
+        on_page=on_page, stops={"delta": STOPS, "normalizers": FAMILIES},
     )  # fmt: skip
     if only_delta:
         hide_all_but_delta(panel, delta)

@@ -58,9 +58,24 @@ function oneOfEachSubplot(plot, traces) {
   return all;
 }
 
-async function draw(Plotly, plot, { whole, traces, layout }) {
+// A layout as it is in a plot of some width: its `meta.narrow` has what differs on a phone.
+function fitted(layout, width) {
+  const { narrow } = layout.meta ?? {};
+  if (!narrow || width >= narrow.below) return layout;
+  const plain = (value) => value?.constructor === Object;
+  const others = Object.entries(narrow.layout).map(([name, value]) => [
+    name,
+    plain(value) ? { ...layout[name], ...value } : value,
+  ]);
+  return { ...layout, ...Object.fromEntries(others) };
+}
+
+// `plot.wide` is the layout as it is in a wide window. Of what a patch leaves alone only `fit`,
+// after the window has become narrow or wide, changes the place: a reader's zoom stays.
+async function draw(Plotly, plot, { whole, traces, layout, fit }) {
   const light =
     !whole &&
+    !fit &&
     Object.keys(layout).length === 0 &&
     plot.data.every(({ type, visible }) => type === "scatter" || visible === false) &&
     [...traces.values()].every((patch) => Object.keys(patch).every((key) => MOVES.has(key)));
@@ -73,10 +88,16 @@ async function draw(Plotly, plot, { whole, traces, layout }) {
       if (reason) throw reason;
     });
   } else {
-    const figure = whole ?? plot;
-    for (const [index, patch] of traces) Object.assign(figure.data[index], patch);
-    Object.assign(figure.layout, layout);
-    await (whole ? Plotly.react(plot, whole.data, whole.layout) : Plotly.redraw(plot));
+    const { data } = whole ?? plot;
+    for (const [index, patch] of traces) Object.assign(data[index], patch);
+    plot.wide = { ...(whole?.layout ?? plot.wide), ...layout };
+    const width = plot.clientWidth;
+    if (whole) return Plotly.react(plot, data, fitted(structuredClone(plot.wide), width));
+    Object.assign(plot.layout, layout);
+    const sized = fitted(structuredClone(fit ? plot.wide : plot.layout), width);
+    for (const name of Object.keys(plot.wide.meta?.narrow?.layout ?? {}))
+      plot.layout[name] = sized[name];
+    await Plotly.redraw(plot);
   }
 }
 
@@ -126,6 +147,11 @@ function painter(Plotly, plot) {
       Object.assign(waiting.layout, decode(content.layout, buffers));
       schedule();
     },
+    fit() {
+      waiting ??= { traces: new Map(), layout: {} };
+      waiting.fit = true;
+      schedule();
+    },
     close() {
       cancelAnimationFrame(frame);
       waiting = null;
@@ -156,7 +182,8 @@ async function render({ model, el }) {
   const Plotly = await sharedPlotly(model);
   const figure = structuredClone(model.get("figure"));
   plot.classList.toggle("lnlab-light", Boolean(figure.layout.meta?.light));
-  await Plotly.newPlot(plot, figure.data, figure.layout, {
+  plot.wide = structuredClone(figure.layout);
+  await Plotly.newPlot(plot, figure.data, fitted(figure.layout, plot.clientWidth), {
     displaylogo: false,
     displayModeBar: "hover",
     modeBarButtonsToRemove: ["lasso2d", "select2d"],
@@ -179,6 +206,8 @@ async function render({ model, el }) {
   let width = el.clientWidth;
   const sizes = new ResizeObserver(() => {
     if (el.clientWidth === 0 || el.clientWidth === width) return;
+    const { below = 0 } = plot.wide.meta?.narrow ?? {};
+    if (width < below !== el.clientWidth < below) frame.fit();
     width = el.clientWidth;
     Plotly.Plots.resize(plot);
   });

@@ -27,6 +27,9 @@ HERE = Path(__file__).parent
 LEAST_WIDTH = 700
 """The least width of a plot in pixels: it fits beside the file browser of a JupyterLab in a
 window of 1280 pixels."""
+NARROW_WIDTH = 340
+"""That of a plot whose layout has another for phones: in ``meta``, under ``narrow``, the width
+below which it holds, and its ``layout``, attributes that it has otherwise."""
 LIVE = "Run this cell for live controls."
 PLOTLY = "application/vnd.plotly.v1+json"
 
@@ -110,7 +113,7 @@ class Panel(ipywidgets.VBox):
         with torch.no_grad():
             frames = self.draw_all(self.initial_settings)
         self.plots = {
-            name: LivePlot(frame.figure, alt[name], LEAST_WIDTH)
+            name: LivePlot(frame.figure, alt[name], least_width(frame.figure["layout"]))
             for name, frame in frames.items()
         }
         self.reasons = {name: ipywidgets.Label() for name in self._locks}
@@ -290,7 +293,8 @@ class Panel(ipywidgets.VBox):
             ]
         for figure in figures:
             layout: Any = figure.layout
-            figure.update_layout(meta=(layout.meta or {}) | {"width": LEAST_WIDTH})
+            width = least_width(layout.to_plotly_json())
+            figure.update_layout(meta=(layout.meta or {}) | {"width": width})
         return figures
 
     def _ipython_display_(self) -> None:
@@ -326,6 +330,11 @@ def fill_missing_settings(settings: Any, controls: Mapping[str, Any]) -> Any:
         values[name] = tuple(value) if isinstance(value, list) else value
         check_control_value(name, values[name], control)
     return replace(settings, **values)
+
+
+def least_width(layout: Mapping[str, Any]) -> int:
+    """Return the least width of a plot in pixels, by its layout."""
+    return NARROW_WIDTH if "narrow" in (layout.get("meta") or {}) else LEAST_WIDTH
 
 
 def is_slider(control: Any) -> bool:

@@ -82,7 +82,7 @@ def figure_with_page_controls(
         layout = {k: v for k, v in padded[position]["layout"].items() if k not in SIZE}
         layout |= {
             "title": title_with_caption(title, sentence),
-            "meta": {"caption": escape(sentence)},
+            "meta": (layout.get("meta") or {}) | {"caption": escape(sentence)},
         }
         stops[",".join(map(str, position))] = padded[position]["data"], layout
     meta: dict[str, Any] = {

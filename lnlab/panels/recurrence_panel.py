@@ -19,14 +19,14 @@ from lnlab.figures.style import (
     log_axis_between_powers,
     side_by_side_domains,
     subplot_axes,
-    subplot_title,
+    subplot_title_above_axes,
     thinning_line_styles,
     trace,
 )
 from lnlab.kernels import fuse
 from lnlab.nn import NORMS, BatchNorm, Cell, CellInit, GRUCell, LSTMCell, NormLayer, RNNCell
 from lnlab.panels.controls import MultipleChoice, dropdown, log_slider, options_slider
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import LEAST_WIDTH, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.training.random_state import default_dtype
 
@@ -47,6 +47,8 @@ CELLS: dict[str, tuple[str, Callable[..., Cell]]] = {
     "GRU": ("eq. 26-28", GRUCell),
 }
 STEPS = (10, 25, 50, 100, 200)
+STOPS = (0.1, 0.2, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 7.0, 10.0)
+"""Factors of the weights offered on a static page, of W_x every second one."""
 
 PARTS = {
     "pre_activation_rms": ("pre-activations a<sub>t</sub>", -2, 4),
@@ -176,6 +178,7 @@ def any_line_exceeds_its_axis(dynamics_of_net: RecurrentDynamics) -> bool:
 def recurrence_figure(dynamics_by_norm: Mapping[str, RecurrentDynamics]) -> Figure:
     """Return three subplots over the time steps: a line for each normalizer."""
     styles, data, notes = thinning_line_styles(dynamics_by_norm), [], []
+    narrow: dict[str, Any] = {"height": 660}
     layout = base_layout(400, 50, 12, 62, 46)
     steps = max((len(each.pre_activation_rms) for each in dynamics_by_norm.values()), default=1)
     for index, (part, (title, low, high)) in enumerate(PARTS.items()):
@@ -188,10 +191,21 @@ def recurrence_figure(dynamics_by_norm: Mapping[str, RecurrentDynamics]) -> Figu
             ))  # fmt: skip
         domain = side_by_side_domains(len(PARTS), 0.09)[index]
         time = {"domain": domain, "range": [0, steps + 1], "title": {"text": "time step t"}}
-        layout |= subplot_axes(index, time, log_axis_between_powers(low, high))
-        notes.append(subplot_title(title, domain))
-    notes.append(legend_annotation(dynamics_by_norm, 32))
-    return {"data": data, "layout": layout | {"annotations": notes}}
+        axes = subplot_axes(index, time, log_axis_between_powers(low, high))
+        layout |= axes
+        notes.append(subplot_title_above_axes(f"<b>{title}</b>", index, {"size": 13}))
+        # on a phone below each other, with one title for their axes of time
+        x, y = axes
+        last = index == len(PARTS) - 1
+        narrow[x] = {"domain": (0, 1), "title": time["title"] if last else {"text": ""}}
+        narrow[y] = {"domain": side_by_side_domains(len(PARTS), 0.1)[len(PARTS) - 1 - index]}
+    legend = legend_annotation(dynamics_by_norm, 32)
+    narrow["annotations"] = [*notes, legend | {"font": {"size": 11}, "x": -0.1}]
+    layout |= {
+        "annotations": [*notes, legend],
+        "meta": {"narrow": {"below": LEAST_WIDTH, "layout": narrow}},
+    }
+    return {"data": data, "layout": layout}
 
 
 def recurrence(**settings: Any) -> Panel:
@@ -242,7 +256,9 @@ def recurrence(**settings: Any) -> Panel:
     no_gain = "no effect: without a normalizer there is no gain"
     return Panel(
         RecurrencePanelSettings(**settings), controls, draw,
-        alt={"recurrence": alt}, notebook="06", on_page=["recurrent_weight_scale"],
+        alt={"recurrence": alt}, notebook="06",
+        on_page=["recurrent_weight_scale", "input_weight_scale"],
+        stops={"recurrent_weight_scale": STOPS, "input_weight_scale": STOPS[::2]},
         suggestions=suggestions,
         locks={"gain": lambda settings: no_gain if {*settings.normalizers} <= {"none"} else ""},
     )  # fmt: skip

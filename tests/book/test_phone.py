@@ -52,6 +52,42 @@ def test_no_word_is_cut_or_covers_another(figures, open_page):
     assert page.evaluate(SCROLL_WIDTH) <= 390
 
 
+DOMAINS = """() => {
+  const { xaxis, xaxis2, xaxis3 } = document.querySelector(".picture")._fullLayout;
+  return [xaxis, xaxis2, xaxis3].map(({ domain }) => domain[0]);
+}"""
+
+
+@pytest.mark.parametrize("make", [panels.invariance, panels.recurrence])
+def test_a_panel_fits_whatever_is_chosen_and_stands_in_a_row_where_there_is_room(
+    make, open_page, monkeypatch
+):
+    panel = make()
+    field, ends = panel._on_page[0], {"small": 0.1, "large": 10.0}
+    start = getattr(panel.settings, field)
+    monkeypatch.setattr(
+        panel, "page_values_by_field_and_label", lambda _: {field: ends | {"start": start}}
+    )
+    page = open_page(output(panel.static_figures(with_controls=True)[0]), **PHONE)
+
+    def scrolls():
+        return page.evaluate("(({ scrollWidth: all, clientWidth: seen }) => all > seen)("
+                             "document.querySelector('.scrolled'))")  # fmt: skip
+
+    assert not scrolls()
+    stacked = page.evaluate(DOMAINS)
+    page.locator(".choices input").fill("0")
+    page.wait_for_selector("figure[data-stops='0']")
+    assert page.evaluate(DOMAINS) == stacked
+    assert page.evaluate(OVERPRINTED) == []
+    page.set_viewport_size({"width": 1100, "height": 800})
+    page.wait_for_function(f"new Set(({DOMAINS})()).size === 3")
+    assert page.evaluate(OVERPRINTED) == []
+    page.set_viewport_size(PHONE["viewport"])
+    page.wait_for_function(f"String(({DOMAINS})()) === '{','.join(map(str, stacked))}'")
+    assert not scrolls()
+
+
 CAMERA = """() => {
   const { eye } = document.querySelector(".picture")._fullLayout.scene._scene.getCamera();
   return [eye.x, eye.y, eye.z].map((place) => place.toFixed(3));

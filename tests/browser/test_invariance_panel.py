@@ -142,8 +142,25 @@ def test_alone_it_plays_and_says_what_it_sees(others):
     rested(others)
     assert plots.locator(".textpoint").all_text_contents().count("unchanged") >= 2
     others.get_by_role("button", name="More").click()
-    others.wait_for_function(
-        "document.querySelectorAll('.lnlab-panel .lnlab-plot .hm').length > 0"
-    )
+    others.locator(".lnlab-panel .widget-dropdown:visible").first.wait_for()
     others.wait_for_timeout(1000)
     assert others.locator(".lnlab-panel[aria-busy=true]").count() == 0, "nothing is computed"
+
+
+TOPS = """() => {
+  const plot = document.querySelector(".lnlab-panel .lnlab-plot");
+  return ["x", "x2", "x3"].map((axis) => plot._fullLayout[axis.replace("x", "yaxis")]._offset);
+}"""
+
+
+def test_in_a_narrow_cell_the_distributions_stand_in_two_rows(others):
+    """Also while the slider moves, and in one row again where there is room."""
+    one_row, two_rows = "new Set({}()).size === 1", "new Set({}()).size === 2"
+    others.wait_for_function(one_row.format(f"({TOPS})"))
+    others.set_viewport_size({"width": 560, "height": 900})
+    others.wait_for_function(two_rows.format(f"({TOPS})"))
+    slider(others, "δ").press("End")
+    settled(others, "X → δX with δ = 10000")
+    assert len({*others.evaluate(TOPS)}) == 2
+    others.set_viewport_size({"width": 1400, "height": 900})
+    others.wait_for_function(one_row.format(f"({TOPS})"))

@@ -1,6 +1,7 @@
 """The panel of notebook 02: moved as the page would, and against what it measures."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from lnlab.panels.invariance_panel import (
     layers_by_name,
     output_axis_limit,
     pre_activation_std,
+    rounding_limit,
     table_defects,
 )
 
@@ -79,6 +81,10 @@ def test_alone_it_shows_delta_and_a_picture_until_more_is_asked_for():
     assert "lnlab-alone" in panel._dom_classes
     more.value = True
     assert "lnlab-alone" not in panel._dom_classes
+    assert [*panel.plots] == ["movement"]
+    assert [*panel.page_values_by_field_and_label(panel.settings)] == [
+        "delta", "transformation",
+    ]  # fmt: skip
 
 
 class Largest(lnlab.nn.AffineNormalizer):
@@ -109,10 +115,34 @@ def test_the_curves_say_what_table_1_says(column):
     for slot, name in enumerate(TABLE_1, 1):
         defects = traces(state)[f"defect {slot}"]["y"]
         if TABLE_1[name][column - 1] == "Y":
-            # a shift of 1e4 itself is rounded to 1e-12
-            assert defects[SWEEP < 1e3].max() < EXACT[torch.float64]
+            limits = [rounding_limit(ROWS[name], column, d, torch.float64) for d in SWEEP]
+            assert (defects < limits).all()
         else:
             assert defects[SWEEP > 10].min() > 0.05
+
+
+# bfloat16 loses every digit of the outputs in such a shift
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_large_shift_is_rounded_and_not_a_change(dtype):
+    for column, delta in product((2, 5, 7, 8, 9, 10), (-1.0, 300.0, 1e4)):
+        for name in NORMALIZERS:
+            state = replace(
+                EXACTLY, transformation=column, delta=abs(delta), delta_sign=np.sign(delta),
+                dtype=str(dtype).removeprefix("torch."), normalizers=(name,),
+            )  # fmt: skip
+            says = f"{name} unchanged" in draw(state).sentence
+            assert says == NORMALIZERS[name].claims_invariance(column), (column, delta, name)
+
+
+def test_rounding_is_named_where_it_is_large():
+    state = replace(EXACTLY, transformation=2, delta=1e4, normalizers=("layer",))
+    assert "layer unchanged up to rounding (" in draw(state).sentence
+    assert "The larger the shift, the larger the rounding errors." in draw(state).sentence
+    assert "The larger" not in draw(replace(state, delta=1.0)).sentence
+    assert traces(state)["note 1"]["text"] == ["unchanged"]
+    _, cells = panels.invariance(**asdict(state)).plots.values()
+    row, column = TABLE.index("layer"), 1
+    assert "!" not in cells.current_trace("defects")["text"][row][column]
 
 
 def test_the_table_measures_every_claim_and_begins_with_the_papers():

@@ -20,7 +20,7 @@ function element(tag, parent, attributes = {}, text = "") {
 // break lines on a phone and are read aloud.
 function unpacked(spec) {
   const layout = { ...spec.layout };
-  const { above = 0, signature = 0, caption = "", choices = [], frames = "", suggestions = [] } = layout.meta ?? {};
+  const { above = 0, signature = 0, caption = "", choices = [], frames = "", suggestions = [], narrow } = layout.meta ?? {};
   const heading = layout.title;
   const title = above ? plain(heading.text) : "";
   if (above) delete layout.title;
@@ -32,7 +32,7 @@ function unpacked(spec) {
   const signs = ({ name }) => signature && name === "signature";
   const signed = layout.annotations?.filter(signs) ?? [];
   layout.annotations = layout.annotations?.filter((note) => !signs(note));
-  return { data: spec.data, layout, config: spec.config, choices, frames, suggestions, heading, above, signature, signed, title, caption };
+  return { data: spec.data, layout, config: spec.config, choices, frames, suggestions, narrow, heading, above, signature, signed, title, caption };
 }
 
 // The frames as `panels/playable.py` packs them: the frame of a name, its values in their places.
@@ -47,6 +47,17 @@ async function framed(text) {
     traces: Object.entries(frames[name].traces).map(([index, numbers]) => [index, values(numbers)]),
     layout: values(frames[name].layout),
   });
+}
+
+// A layout as it is in a figure of some width: `narrow` has what differs on a phone.
+function fitted(layout, narrow, width) {
+  if (!narrow || width >= narrow.below) return layout;
+  const plain = (value) => value?.constructor === Object;
+  const others = Object.entries(narrow.layout).map(([name, value]) => [
+    name,
+    plain(value) ? { ...layout[name], ...value } : value,
+  ]);
+  return { ...layout, ...Object.fromEntries(others) };
 }
 
 // Over a surface plotly takes the wheel to zoom and a finger to turn it, and the page stands still:
@@ -98,13 +109,24 @@ async function draw(figure) {
   const config = { ...CALM, ...spec.config };
   // What is drawn is a copy, for plotly writes into it. A zoom or a turn of the reader's own stays:
   // in space it is put back, as plotly leaves traces of a surface that it is told to change.
-  const put = (data, layout) => {
+  let again = () => {}; // draws what is shown once more
+  const put = (data, wide, narrow) => {
+    again = () => put(data, wide, narrow);
+    const layout = fitted(structuredClone(wide), narrow, plot.clientWidth);
     if (!layout.scene) return Plotly.react(plot, data, { uirevision: "kept", ...layout }, config);
     const camera = plot.layout?.scene?.camera ?? layout.scene.camera;
     return Plotly.newPlot(plot, data, { ...layout, scene: { ...layout.scene, camera } }, config);
   };
   say(spec.title, plain(spec.caption));
-  await put(structuredClone(spec.data), structuredClone(spec.layout));
+  await put(structuredClone(spec.data), spec.layout, spec.narrow);
+  if (spec.narrow) {
+    let width = plot.clientWidth;
+    new ResizeObserver(() => {
+      const other = plot.clientWidth < spec.narrow.below !== width < spec.narrow.below;
+      width = plot.clientWidth;
+      if (other) again();
+    }).observe(plot);
+  }
   const scenes = plot._fullLayout._subplots.gl3d;
   if (scenes.length) {
     const views = Object.fromEntries(scenes.map((name) => [`${name}.camera`, plot._fullLayout[name]._scene.getCamera()]));
@@ -125,7 +147,7 @@ async function draw(figure) {
       for (const [index, values] of frame.traces) Object.assign(data[index], values);
       heading = title;
       say(plain(title.text), plain(meta.caption));
-      await put(data, { ...structuredClone(spec.layout), ...layout });
+      await put(data, { ...spec.layout, ...layout }, meta.narrow);
     },
   };
 }
