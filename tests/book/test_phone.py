@@ -88,6 +88,19 @@ def test_a_panel_fits_whatever_is_chosen_and_stands_in_a_row_where_there_is_room
     assert not scrolls()
 
 
+def test_a_panel_is_printed_as_it_was_on_the_screen(open_page, tmp_path):
+    figures = panels.invariance(normalizers=("layer", "batch", "weight", "rms"))
+    shown = output(figures.static_figures(with_controls=False)[0])
+    page = open_page(shown, viewport={"width": 1280, "height": 800})
+    before = page.evaluate(DOMAINS)
+    width = "document.querySelector('.picture')._fullLayout.width"
+    page.evaluate(f"addEventListener('beforeprint', () => {{ printed = {width} }})")
+    page.pdf(path=tmp_path / "a4.pdf", format="A4")
+    assert page.evaluate("printed") == 700, "in less, words of one row may overlap"
+    page.wait_for_timeout(300)
+    assert page.evaluate(DOMAINS) == before
+
+
 CAMERA = """() => {
   const { eye } = document.querySelector(".picture")._fullLayout.scene._scene.getCamera();
   return [eye.x, eye.y, eye.z].map((place) => place.toFixed(3));

@@ -120,6 +120,7 @@ async function draw(figure) {
   say(spec.title, plain(spec.caption));
   await put(structuredClone(spec.data), spec.layout, spec.narrow);
   if (spec.narrow) {
+    plot.dataset.below = spec.narrow.below;
     let width = plot.clientWidth;
     new ResizeObserver(() => {
       const other = plot.clientWidth < spec.narrow.below !== width < spec.narrow.below;
@@ -244,7 +245,9 @@ const plots = () =>
 // its words is made smaller. In space plotly draws too late for that: it is made smaller only.
 function fitToSheet(plot) {
   const { width, _subplots } = plot._fullLayout;
-  const drawn = _subplots.gl3d.length ? width : Math.max(SHEET, parseFloat(plot.style.minWidth));
+  const { below } = plot.dataset;
+  const least = width >= below ? Number(below) : parseFloat(plot.style.minWidth);
+  const drawn = _subplots.gl3d.length ? width : Math.max(SHEET, least);
   plot.style.zoom = Math.min(1, SHEET / drawn);
   if (drawn !== width) Plotly.relayout(plot, { width: drawn });
 }
