@@ -98,7 +98,7 @@ def print_run(run: "Run") -> None:
     for title, values in (("", run.config), ("data ", run.data), ("on ", run.environment)):
         for name, value in values.items():
             click.echo(f"  {title}{name}: {value}")
-    metrics = run.metrics()
+    metrics = run.evaluations()
     if len(metrics):
         numbers = metrics.select_dtypes("number")  # images are for notebooks
         click.echo(numbers.groupby("seed").last().T.to_string(float_format="{:.6g}".format))

@@ -63,7 +63,7 @@ def log_of_measure(measure: Measure) -> Measure:
 
 def values_by_seed(runs: Mapping[int, Run], measure: Measure) -> dict[int, float]:
     """Return one number for each seed, read from the metrics of its run."""
-    frames = {run: run.metrics() for run in set(runs.values())}
+    frames = {run: run.evaluations() for run in set(runs.values())}
     return {seed: measure(rows_of_seed(frames[run], seed)) for seed, run in runs.items()}
 
 

@@ -181,8 +181,9 @@ class Experiment(metaclass=CallableWithPreset):
     ``data="embedded"``, the default, it trains on the small data that come with lnlab: mnist,
     for example, on 8 x 8 digits. Name the data with ``dataset().name``.
 
-    A run has a table ``run.metrics()`` with one row per evaluation and seed; its columns are
-    update, epoch, seconds, cpu_seconds, seed, loss, and what the experiment measures.
+    A run has a table ``run.metrics()`` with one row per seed and update at which it was
+    evaluated; its columns are update, epoch, seconds, cpu_seconds, seed, loss, and what the
+    experiment measures.
 
     Attributes:
         name: the name of the experiment; its runs are kept under it.

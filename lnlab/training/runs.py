@@ -323,15 +323,38 @@ class Run:
             return [json.loads(line) for line in lines]
 
     def metrics(self) -> "pd.DataFrame":
-        """Return all logged rows as a pandas table."""
+        """Return the metrics as a pandas table, one row per update and seed.
+
+        If an experiment has a ``best_metric``, two evaluations follow the last update: of the
+        last weights, and of the best ones. In the one row of both, a metric that is measured
+        during training is that of the last weights; one that is measured only at the end, on
+        test data, is that of the best weights. :meth:`evaluations` has both.
+        """
+        frame, key = self.evaluations(), ["update", "seed"]
+        if not {*key} <= {*frame}:
+            return frame
+        is_best = frame.duplicated(key)
+        best, frame = frame[is_best], frame[~is_best]
+        at_the_end = [name for name in frame if len(best) and frame[name].isna().all()]
+        if not at_the_end:
+            return frame.reset_index(drop=True)
+        rest = frame.drop(columns=at_the_end)
+        return rest.merge(best[[*key, *at_the_end]], on=key, how="left")
+
+    def evaluations(self) -> "pd.DataFrame":
+        """Return all logged rows as a pandas table, one row per evaluation and seed.
+
+        With a ``best_metric`` the last one is of the best weights, after that of the last ones.
+        """
         import pandas as pd
 
         return pd.DataFrame(self.rows())
 
     def last_rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the last logged update, one per seed."""
+        """Return the last row of each seed, of the last logged update."""
         rows = self.rows()
-        return [row for row in rows if row.get("update") == rows[-1].get("update")]
+        last = [row for row in rows if row.get("update") == rows[-1].get("update")]
+        return list({row.get("seed"): row for row in last}.values())
 
     def pictures(self, seed: int) -> "dict[int, dict[str, np.ndarray]]":
         """Return the arrays that were logged for a seed, by update and name."""

@@ -329,11 +329,18 @@ def test_the_best_weights_count_whichever_way_is_better(metric, seeds, tmp_path)
         best = {"metric": metric, "value": sign * value, "update": update}
         assert run.result["outcomes"][str(seed)]["best"] == best
         rows = run.metrics().query("seed == @seed")
-        assert rows["update"].tolist() == [0, 1, 7, 21, 21]
+        assert rows["update"].tolist() == [0, 1, 7, 21]
         # at the end what counts is measured: the weights of that update
         assert rows["test"].iloc[-1] == rows.query("update == @update")["nll"].iloc[0]
         assert rows["test"].iloc[:-1].isna().all()
-        assert rows["nll"].iloc[-2] != rows["test"].iloc[-1]
+        # what was measured before is that of the last weights
+        assert rows["nll"].iloc[-1] != rows["test"].iloc[-1]
+        np.testing.assert_array_equal(rows["valid"].astype(float), VALID[seed])
+        twice = run.evaluations().query("seed == @seed")
+        assert twice["update"].tolist() == [0, 1, 7, 21, 21]
+        assert [row["test"] for row in run.last_rows() if row["seed"] == seed] == [
+            twice["test"].iloc[-1]
+        ]
     for stop in (5, 21):
         assert contents(select(str(stop), stop)) == contents(run)
 

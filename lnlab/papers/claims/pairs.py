@@ -44,7 +44,7 @@ class RunSelector:
         """Return the metrics of one seed of a run."""
         key = run.task, run.key
         if key not in self._frames:
-            self._frames[key] = run.metrics()
+            self._frames[key] = run.evaluations()
         return self._frames[key].loc[self._frames[key]["seed"] == seed]
 
     def select_run(self, experiment: str, wanted_fields: Mapping[str, Any], seed: int) -> Run:
