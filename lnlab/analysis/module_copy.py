@@ -353,6 +353,7 @@ class ModuleCopy:
         # with a precision their numbers are copied below
         self.module = frozen_copy_without_hooks(model, share_parameters=dtype is not None)
         if dtype is not None:
+            set_default_rms_eps(self.module, x.dtype)
             self.module._apply(
                 lambda t: t.to(dtype if t.is_floating_point() else t.dtype, copy=True)
             )
@@ -513,6 +514,26 @@ class ModuleCopy:
                 lambda norm, args: (change(args[0]), *args[1:])
             )
         return module.register_forward_hook(lambda layer, args, output: change(output))
+
+
+def default_rms_eps(dtype: torch.dtype) -> float:
+    """Return the eps that torch's RMSNorm takes if it is given none, for an input's dtype.
+
+    It is that of the type in which torch computes: float32 for half precision, too.
+    """
+    return torch.finfo(dtype if dtype is torch.float64 else torch.float32).eps
+
+
+def set_default_rms_eps(module: nn.Module, input_dtype: torch.dtype) -> None:
+    """Give each RMSNorm of torch without an eps the one that it takes in its own precision.
+
+    In float64 it would take a smaller one, and a copy would compute another function.
+    """
+    for each in module.modules():
+        if isinstance(each, nn.RMSNorm) and each.eps is None:
+            each.eps = default_rms_eps(
+                input_dtype if each.weight is None else each.weight.dtype
+            )
 
 
 def _set_eps_to_zero(module: nn.Module) -> bool:

@@ -25,7 +25,12 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.analysis.activations import is_known_norm
 from lnlab.analysis.magnitudes import vector_norm
-from lnlab.analysis.module_copy import SavedBuffers, check_names, frozen_copy_without_hooks
+from lnlab.analysis.module_copy import (
+    SavedBuffers,
+    check_names,
+    default_rms_eps,
+    frozen_copy_without_hooks,
+)
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
 from lnlab.nn import (
@@ -53,8 +58,7 @@ def as_affine_norm(norm: nn.Module, spatial_axis_count: int = 0) -> AffineNormal
     elif isinstance(norm, nn.LayerNorm) and len(norm.normalized_shape) == 1:
         same = LayerNorm(norm.normalized_shape[0], eps=norm.eps)
     elif isinstance(norm, nn.RMSNorm) and len(norm.normalized_shape) == 1:
-        # torch's RMSNorm without an eps has that of the precision
-        least = torch.finfo(torch.float32 if norm.weight is None else norm.weight.dtype).eps
+        least = default_rms_eps(torch.float32 if norm.weight is None else norm.weight.dtype)
         same = RMSNorm(norm.normalized_shape[0], eps=least if norm.eps is None else norm.eps)
     elif isinstance(norm, nn.GroupNorm):
         same = GroupNorm(

@@ -28,6 +28,7 @@ from lnlab.analysis.module_copy import (
     SelectOutput,
     check_input,
     check_model,
+    default_rms_eps,
     first_tensor,
 )
 from lnlab.analysis.random import normal
@@ -370,12 +371,15 @@ def nearest_torch_operator(
     # channels. Along an axis of a single value no statistic can be seen to run.
     seen = tuple(axis for axis in of_example if x.shape[axis] > 1 or axis in over.axes)
     joint = x.dim() > 2 and over.axes == seen and gains == {1}
+    is_per_channel = x.dim() > 2 and over.axes == of_example[1:]
     if not (divisor.is_numerator_centred or divisor.is_variance_about_mean):
+        if is_per_channel and gains == {1}:  # as filter response norm: but for the mean
+            return TorchOperator("InstanceNorm", over, (1,))
         axes = over.axes if joint or not gains else tuple(sorted(gains))
         return TorchOperator("RMSNorm", StatisticExtent(axes), axes)
     if joint:
         return TorchOperator("GroupNorm(1)", StatisticExtent(of_example), (1,))
-    if x.dim() > 2 and over.axes == of_example[1:] and gains <= {1}:
+    if is_per_channel and gains <= {1}:
         # over T of (B, C, T) without a gain: LayerNorm(T) and InstanceNorm are one function
         either = x.dim() == 3 and not gains
         name = "LayerNorm or InstanceNorm" if either else "InstanceNorm"
@@ -637,7 +641,7 @@ def _make_report(
     operator = nearest_torch_operator(over, divisor, roles, z)
     properties = [
         _compare_extent(over, z, operator),
-        *_compare_divisor(divisor, over, operator),
+        *_compare_divisor(divisor, over, operator, isinstance(model, nn.RMSNorm)),
         *(_compare_role(role, operator) for role in roles),
         *_compare_evaluation(training, evaluation, z, over, divisor, operator),
         *_compare_cancellation_and_dtype(model, training, divisor),
@@ -748,7 +752,10 @@ MEANS = {
 
 
 def _compare_divisor(
-    divisor: Divisor, over: StatisticExtent, operator: TorchOperator
+    divisor: Divisor,
+    over: StatisticExtent,
+    operator: TorchOperator,
+    is_torchs_rms_norm: bool,
 ) -> Iterator[NormProperty]:
     """Compare what is subtracted and what is divided by."""
     N, factor, eps = over.size, divisor.variance_factor, f"{divisor.eps:.1e}"
@@ -774,6 +781,9 @@ def _compare_divisor(
     root = "its root" if is_root else f"its power {divisor.variance_exponent:.3g}"
     yield _compare_texts("divided by", root, "its root")
     found = places[divisor.eps_position] if divisor.eps else "none"
+    for dtype in (torch.float32, torch.float64) if is_torchs_rms_norm else ():
+        if math.isclose(divisor.eps, default_rms_eps(dtype), rel_tol=1e-3):
+            found += f", torch's default in {str(dtype).removeprefix('torch.')}"
     yield NormProperty("eps", found, f"added to the {square}", misplaced)
 
 

@@ -21,6 +21,7 @@ from lnlab.analysis.module_copy import (
     find_batch_norms,
     frozen_copy_without_hooks,
     recompute_bn_stats,
+    set_default_rms_eps,
     uncompiled_module,
 )
 from lnlab.threads import in_one_thread
@@ -74,6 +75,7 @@ class Objective:
         dtype = dtype or float32_if_half_precision(self.module)
         self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
         if dtype is not None:
+            set_default_rms_eps(self.module, x.dtype)
             self.module.to(dtype)
             self.x, self.y = (
                 v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v

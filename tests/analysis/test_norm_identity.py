@@ -273,3 +273,25 @@ def test_it_prints_what_it_found_and_escapes_names():
     assert "1.0e-05 added to the variance" in str(report)
     assert "&lt;script&gt;" in report._repr_html_()
     assert "<script>" not in report._repr_html_()
+
+
+def test_filter_response_norm_is_instance_norm_but_for_the_mean():
+    def frn(x):
+        return x / (x.square().mean((2, 3), keepdim=True) + 1e-6).sqrt()
+
+    norm = Written(lambda x, g, b: g[:, None, None] * frn(x) + b[:, None, None], units=6)
+    report = identify_norm(norm, torch.zeros(8, 6, 4, 5))
+    assert report.kind == "InstanceNorm"
+    assert found(report, "statistics over").startswith("axes 2, 3 of")
+    assert [d for d in report.differences if not d.startswith("differs")] == [
+        "mean: kept, not removed"
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_eps_of_torchs_rms_norm_is_the_one_that_torch_takes(dtype):
+    norm = nn.RMSNorm(4).to(dtype)
+    shown = float(found(identify_norm(norm), "eps").split()[0])
+    x = torch.full((1, 4), 1e-12, dtype=dtype)  # x² is nothing beside eps
+    taken = float((x / norm(x).detach())[0, 0].double() ** 2)
+    assert shown == pytest.approx(taken, rel=0.05)
