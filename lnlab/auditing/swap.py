@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase as TorchBatchOrInstanceNorm
 
+from lnlab.analysis.inputs import Call
 from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.module_copy import check_type, uncompiled_module
 from lnlab.analysis.result import Frame, TextResult, make_frame
 from lnlab.auditing.finding import count_in_words
-from lnlab.auditing.subject import AuditSubject, Call
+from lnlab.auditing.subject import AuditSubject
 from lnlab.nn import Normalizer
 
 Rules = Mapping[type[nn.Module] | str, Any]
@@ -307,7 +308,10 @@ def swap(model: nn.Module, rules: Rules, x: Any = None) -> SwapPlan:
         rules: from what is replaced to its replacement. A key is a class (subclasses count) or
             a pattern of module names such as ``"blocks.*.norm1"``, matched as file names are. A
             value is a class of torch.nn or lnlab.nn, which gets the units, axes and eps of the
-            old module; a ``partial`` of a class; or a function of the old module.
+            old module; a ``partial`` of a class; or a function of the old module. nn.GroupNorm
+            gets 32 groups, or the next smaller power of two that makes equal groups of at least
+            four units: choose them yourself with ``partial(nn.GroupNorm, 8)``. The plan shows
+            each replaced module and what replaces it, with its settings.
         x: an input; if it is given, the new model is tried with it.
 
     Raises:

@@ -87,6 +87,11 @@ def load_model_input_and_loss(target: str, data: str | None) -> tuple[Any, Any, 
         ValueError: there is none, it raises, or it returns something else.
     """
     file, _, name = target.rpartition(":")
+    if not file or not name:
+        raise ValueError(
+            f"{target!r} names no function: give FILE.py:FUNCTION, as net.py:make, where "
+            "make() returns (module, input) or (module, input, loss)."
+        )
     path = Path(file)
     if not path.is_file():
         raise ValueError(f"{target!r} is no FILE.py:FUNCTION: there is no file {file!r}.")
