@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import partial
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from lnlab.analysis.activations import NonlinearityOrNormCall, count_dead_units
+from lnlab.analysis.inputs import Call, copy_with_one_input
 from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square
 from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
@@ -570,7 +571,7 @@ MODES = {"train": "batch", "running": "running", "recomputed": "recomputed"}
 @in_one_thread
 def check_invariances(
     model: nn.Module,
-    x: Tensor,
+    x: Any,
     *,
     weights: Collection[str] | str | None = None,
     columns: Collection[Table1Column] | Table1Column | None = None,
@@ -597,8 +598,11 @@ def check_invariances(
     has no such modules. A model without batch normalization has one mode, "evaluation".
 
     Args:
-        model: called as ``model(x)``.
-        x: its input, examples along the first axis.
+        model: any module.
+        x: its input, examples along the first axis: a tensor; or, for a model of several
+            inputs, a tuple of positional arguments, a mapping of keyword arguments, or a
+            ``lnlab.auditing.Call``. Of several tensors, the first of floating point numbers is
+            the x of the report, and the others keep their values.
         weights: the names of the parameters to transform; None takes every matrix and kernel
             that does not belong to a normalizer or an embedding. Units are along the first
             axis, as in nn.Linear: store the matrix of your own layer so, too.
@@ -629,6 +633,8 @@ def check_invariances(
         >>> invariances.save("invariances.csv")
     """
     model = uncompiled_module(model)
+    if not isinstance(x, Tensor):
+        model, x = copy_with_one_input(model, Call.from_inputs(x))
     columns = [*COLUMNS] if columns is None else as_list(columns, int)
     _check_arguments(x, columns, dtype)
     chosen = find_weights(model, None if weights is None else as_list(weights, str))

@@ -459,7 +459,10 @@ def check_gradients(subject: AuditSubject) -> Findings:
     largest = max(trained, key=trained.__getitem__)
     ratio = three_digits(trained[largest] / min(trained.values()))
     where = [f"{largest} has the largest"]
-    yield make_finding("gradient-spread", where, layers=len(trained), ratio=ratio)
+    wide = trained[largest] > STEEP * min(trained.values())
+    advice = "look at the curve of this check, or use Adam" if wide else "nothing"
+    values = {"layers": len(trained), "ratio": ratio, "advice": advice}
+    yield make_finding("gradient-spread", where, **values)
 
 
 def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
@@ -546,11 +549,14 @@ def check_gradient_taken_by_statistics(subject: AuditSubject) -> Findings:
         raise CannotCheck(why or "no gradient reaches a normalizer.")
     note = f"Fractions of ||dL/da||². {'' if subject.has_loss else STAND_IN}".strip()
     subject.keep_table(rows, note, "left" if len(rows) > 2 else "", "fraction of ||dL/da||²")
+    # constant statistics, as of batch norm in evaluation, take nothing
+    moving = [row for row in rows if row["taken by mu"] or row["taken by sigma"]]
     shares = [
-        sum(row[f"taken by {name}"] for row in rows) / len(rows) for name in ("mu", "sigma")
+        sum(row[f"taken by {name}"] for row in moving) / max(len(moving), 1)
+        for name in ("mu", "sigma")
     ]
     mu, sigma = (f"{'takes' if share >= 0 else 'adds'} {abs(share):.1%}" for share in shares)
-    where = [row["where"] for row in rows]
+    where = [row["where"] for row in moving]
     yield make_finding("gradient-of-statistics", where, mu=mu, sigma=sigma)
     taken = [row["where"] for row in rows if abs(row["left"]) < NOTHING_LEFT]
     yield make_finding("gradient-taken", taken)

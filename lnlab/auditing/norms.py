@@ -100,7 +100,7 @@ def _may_be_norm(call: ModuleCall) -> bool:
     if is_norm_by_class(module):
         return all(next(child.parameters(), None) is None for child in module.children())
     torchs = type(module).__module__.startswith("torch.nn.")
-    matrices = [p for p in module.parameters() if p.dim() > 1]
+    matrices = [p for p in module.parameters() if p.squeeze().dim() > 1]
     return not torchs and not matrices and not any(module.children())
 
 

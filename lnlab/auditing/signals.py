@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,12 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.activations import NONLINEARITIES, is_known_norm
+from lnlab.analysis.inputs import GIVEN, list_tensors
 from lnlab.analysis.magnitudes import relative_max_change, root_mean_square
 from lnlab.analysis.module_copy import (
     SUMMING,
     InputAndWeightOverrides,
+    ModuleCopy,
     deepcopy_with_rebound_closures,
 )
 from lnlab.analysis.random import normal
@@ -35,8 +37,8 @@ from lnlab.auditing.finding import (
 from lnlab.auditing.norms import find_norms
 from lnlab.auditing.subject import (
     AuditSubject,
+    ModuleCall,
     hook_all_modules,
-    list_tensors,
     make_different_input,
     padding_row_by_embedding_weight,
     parameter_storages,
@@ -273,6 +275,10 @@ BLOCKS = 8
 
 def check_ignored_inputs(subject: AuditSubject) -> Findings:
     """Find parts of the input that no output depends on, and padding that is not left out."""
+    unread = _ignored_other_inputs(subject)
+    yield make_finding(
+        "input-ignored", unread, message="nothing that is returned depends on it"
+    )
     share = _ignored_input_share(subject)
     subject.keep_table([{"of the input without effect": share}])
     if share > IGNORED:
@@ -327,28 +333,152 @@ def _ignored_input_share(subject: AuditSubject) -> float:
     return unseen / steps
 
 
+def _ignored_other_inputs(subject: AuditSubject) -> list[str]:
+    """Return the inputs beside ``x`` that have no effect: a mask that nothing reads, say."""
+    ignored = []
+    y = subject.outputs_and_activations().y
+    for name, given in list(subject.module.named_buffers()):
+        if not name.startswith(GIVEN) or torch.equal(other := _other_values(given), given):
+            continue
+        module = deepcopy_with_rebound_closures(subject.module, share_parameters=True)
+        module._buffers[name] = other
+        copy = ModuleCopy(
+            module,
+            subject.x,
+            dtype=subject.float64_if_possible,
+            bn_stats=subject.bn_stats,
+            select_output=subject.concatenate_scaled_outputs,
+        )
+        with suppress(ValueError):  # it may refuse such values, and has read them then
+            changed = copy.run().y
+            if changed.shape == y.shape and not subject.is_more_than_rounding(
+                relative_max_change(changed, y)
+            ):
+                ignored.append(subject.input_names[int(name.removeprefix(GIVEN))])
+    return ignored
+
+
+def _other_values(given: Tensor) -> Tensor:
+    """Return an input of the same kind with other values; the same where none are at hand."""
+    if given.dtype is torch.bool:
+        return ~given
+    if given.is_floating_point() and bool(given.isfinite().all()):
+        return make_different_input(given)
+    if not given.dim():
+        return given
+    other = given.flip(0)
+    return given.flip(-1) if torch.equal(other, given) else other
+
+
+class Padding(NamedTuple):
+    """The steps at the ends of the sequences in ``x`` that are no part of them.
+
+    Attributes:
+        steps: which steps of which example, True where one is padding (B, T).
+        axis: the axis of ``x`` along which the steps are.
+        filler: the value that they have.
+        words: what they are, in words.
+    """
+
+    steps: Tensor
+    axis: int
+    filler: float
+    words: str
+
+
+def _find_padding(subject: AuditSubject) -> Padding | None:
+    """Return the padding of ``x``: steps of zeros, or of the padding_idx of an embedding.
+
+    None unless sequences end in it, and begin with something else.
+    """
+    x, axis, filler, words = subject.x, 1, 0, "zeros"
+    readers = [
+        call.module
+        for call in subject.first_calls
+        if call.inputs and torch.equal(call.inputs[0], x.to(call.inputs[0].dtype))
+    ]
+    if x.is_floating_point() and x.dim() == 3:
+        axis = 2 if any(isinstance(each, nn.Conv1d) for each in readers) else 1
+        is_filler = (x == 0).all(3 - axis)
+    else:
+        embeddings = [each for each in readers if isinstance(each, nn.Embedding)]
+        indices = {each.padding_idx for each in embeddings} - {None}
+        if x.dim() != 2 or len(indices) != 1:
+            return None
+        filler, words = indices.pop(), "padding tokens"
+        is_filler = x == filler
+    steps = is_filler.flip(1).int().cummin(1).values.flip(1).bool()
+    if bool(steps[:, 0].any()) or float(steps.double().mean()) < 0.05:
+        return None
+    return Padding(steps, axis, filler, words)
+
+
 def _padding_findings(subject: AuditSubject) -> Findings:
-    """Sequences that end in zeros: whether more of them change what comes out, or go into
-    statistics over examples."""
-    x = subject.x
-    if not x.is_floating_point() or x.dim() != 3:
+    """Sequences that end in padding: whether more of it changes what comes out, or the norms
+    take it into their statistics."""
+    padding = _find_padding(subject)
+    if padding is None:
         return
-    padded = (x == 0).all(-1)
-    share = float(padded.double().mean())
-    if share < 0.05 or not bool(padded[:, -1].any()) or bool(padded[:, 0].any()):
-        return
+    steps, axis, filler, words = padding
     evaluated = subject.float64_copy_if_possible("running")
-    longer = torch.cat([evaluated.x, torch.zeros_like(evaluated.x[:, :4])], 1)
+    x = evaluated.x
+    longer = torch.cat([x, torch.full_like(x.narrow(axis, 0, 1), filler)], axis)
     y = more = subject.outputs_and_activations("running").y
     with suppress(ValueError):  # the module takes one length, or a mask
         more = evaluated.run(InputAndWeightOverrides(longer)).y
     if y.shape == more.shape and subject.is_more_than_rounding(relative_max_change(more, y)):
-        yield make_finding("padding-read", share=f"{share:.0%}")
-    for call in subject.first_calls:
-        if isinstance(call.module, TorchNorm) and call.inputs and call.inputs[0].dim() == 3:
-            zeros = float((call.inputs[0] == 0).all(1).double().mean())
-            if zeros > 0.05:
-                yield make_finding("statistics-of-padding", [call.name], share=f"{zeros:.0%}")
+        share = float(steps.double().mean())
+        yield make_finding("padding-read", share=f"{share:.0%}", padding=words)
+    is_padding = steps if x.dim() == 2 else steps.unsqueeze(3 - axis)
+    refilled = torch.where(is_padding, x.narrow(axis, 0, 1), x)
+    before, after = (
+        {call.name: call for call in reversed(trace.calls)}
+        for trace in (
+            subject.trace_with_statistics("running"),
+            subject.trace_other_input(refilled, "running"),
+        )
+    )
+    shares = {
+        call.name: _share_of_padding(before[call.name], after[call.name], steps)
+        for call in subject.first_calls
+        if call.name in before
+        and call.name in after
+        and call.inputs
+        and _takes_statistics_over_steps(call)
+    }
+    found = {name: share for name, share in shares.items() if share}
+    share = f"{max(found.values(), default=0.0):.0%}"
+    yield make_finding("statistics-of-padding", found, share=share, padding=words)
+
+
+def _takes_statistics_over_steps(call: ModuleCall) -> bool:
+    """Return True for the call of a norm whose statistics are over all but axis 1 of its
+    input, of a batch or of each example."""
+    module = call.module
+    if isinstance(module, TorchNorm):
+        return call.is_training or module.running_mean is None
+    return isinstance(module, nn.GroupNorm)
+
+
+def _share_of_padding(before: ModuleCall, after: ModuleCall, steps: Tensor) -> float:
+    """Return the share of a norm's input that is of padded steps (B, T).
+
+    These are where steps lie along one of its axes, and the padded ones are 0 or change with
+    what the padding holds, while the first step does not.
+    """
+    inputs = [call.inputs[0] for call in (before, after)]
+    if inputs[0].dim() == 2 and len(inputs[0]) == steps.numel():
+        inputs = [v.unflatten(0, steps.shape) for v in inputs]
+    if inputs[0].dim() != 3 or inputs[0].shape != inputs[1].shape:
+        return 0.0
+    for axis in (1, 2):
+        old, new = (v.movedim(axis, 1) for v in inputs)
+        if old.shape[:2] != steps.shape:
+            continue
+        changed, zero = (old != new).any(-1), (old == 0).all(-1)
+        if bool((changed | zero)[steps].all()) and not bool(changed[:, 0].any()):
+            return float(steps.double().mean())
+    return 0.0
 
 
 WRONG = 0.03
@@ -634,25 +764,17 @@ def _running_statistics_bookkeeping_findings(subject: AuditSubject) -> Findings:
         if isinstance(each, TorchNorm) and each.momentum is not None and each.momentum > 0.9
     ]
     yield make_finding("momentum-large", last)
-    module = deepcopy_with_rebound_closures(subject.module, share_parameters=True).train()
-    with torch.no_grad(), restored_random_state():
-        before = dict(_copy_tensors_beside_parameters(module))
-        saved = {n for n, _ in module.named_buffers()}
-        try:
-            if before:
-                module(subject.x.clone())
-        except Exception:  # a single example, say
-            return
-        after = dict(_copy_tensors_beside_parameters(module))
-    changed = {n for n, v in before.items() if n in after and not torch.equal(v, after[n])}
-    unsaved = sorted(changed - saved)
-    if unsaved and not _is_restored_by_state_dict(subject, module):
+    batch = _observe_training_batch(subject)
+    if batch is None:
+        return
+    unsaved = sorted(batch.changed - {n for n, _ in batch.trained.named_buffers()})
+    if unsaved and not _is_restored_by_state_dict(subject, batch.trained):
         yield make_finding("state-unsaved", unsaved)
     trained = {n.rpartition(".")[0] for n, p in subject.trainable.items() if p}
     stuck = [
-        n
-        for n in before
-        if n.endswith("running_var") and n not in changed and n.rpartition(".")[0] in trained
+        f"{name}.running_var".lstrip(".")
+        for name in find_stuck_running_statistics(subject)
+        if name in trained
     ]
     yield make_finding("running-statistics-stuck", stuck if subject.module.training else [])
     calls: dict[str, list[Tensor]] = {}
@@ -663,6 +785,47 @@ def _running_statistics_bookkeeping_findings(subject: AuditSubject) -> Findings:
         "norm-of-several",
         [n for n, inputs in calls.items() if _batch_statistics_differ(inputs)],
     )
+
+
+class TrainingBatch(NamedTuple):
+    """The effect of one batch in training mode on the tensors beside the parameters.
+
+    Attributes:
+        trained: the copy that has seen it.
+        kept: the names of the tensors.
+        changed: of those, the ones that it changes.
+    """
+
+    trained: nn.Module
+    kept: list[str]
+    changed: set[str]
+
+
+def _observe_training_batch(subject: AuditSubject) -> TrainingBatch | None:
+    """Return what a batch does, found out once; None where none can be evaluated."""
+    if "training batch" not in subject.cache:
+        module = deepcopy_with_rebound_closures(subject.module, share_parameters=True).train()
+        subject.cache["training batch"] = None
+        with torch.no_grad(), restored_random_state(), suppress(Exception):  # a single example
+            before = dict(_copy_tensors_beside_parameters(module))
+            if before:
+                module(subject.x.clone())
+            after = dict(_copy_tensors_beside_parameters(module))
+            changed = {
+                n for n, v in before.items() if n in after and not torch.equal(v, after[n])
+            }
+            subject.cache["training batch"] = TrainingBatch(module, [*before], changed)
+    return subject.cache["training batch"]
+
+
+def find_stuck_running_statistics(subject: AuditSubject) -> list[str]:
+    """Return the modules whose running statistics a batch in training mode does not change."""
+    batch = _observe_training_batch(subject)
+    return [
+        name.rpartition(".")[0]
+        for name in (batch.kept if batch else ())
+        if name.endswith("running_var") and name not in batch.changed
+    ]
 
 
 def _is_restored_by_state_dict(subject: AuditSubject, trained: nn.Module) -> bool:
@@ -712,7 +875,7 @@ def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
     """Find normalizers along the wrong axis for the layers beside them, and odd gains."""
     is_one_example = bool((subject.x == subject.x[:1]).all())
     by_channel: dict[int, str] = {}
-    width, steps, zeros = [], [], []
+    width, steps, over_time, zeros = [], [], [], []
     for call, maker in subject.trace.calls_and_their_input_makers():
         if any(call.module.children()) or not call.inputs or not call.outputs:
             continue
@@ -721,6 +884,9 @@ def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
         by_last = isinstance(module, nn.LayerNorm | nn.RMSNorm) and is_known_norm(module)
         if by_last and of_pixels and a.dim() == 4 and len(module.normalized_shape) == 1:
             width += [call.name] if maker.outputs[0].shape == a.shape else []
+        if by_last and a.dim() == 3 and maker and isinstance(maker.module, nn.Linear):
+            # the last axis of a transposed tensor is not the one whose values lie in a row
+            over_time += [call.name] if a.stride(1) < a.stride(2) else []
         if isinstance(module, TorchNorm | nn.GroupNorm) and a.dim() == 3:
             by_channel |= dict.fromkeys(call.output_storages, call.name)
         if isinstance(module, nn.Linear) and a.dim() == 3 and a.is_contiguous():
@@ -734,6 +900,7 @@ def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
                 zeros.append(f"{call.name} ({int(silent.sum())} of {len(silent)})")
     yield make_finding("norm-over-width", width)
     yield make_finding("norm-over-steps", steps)
+    yield make_finding("norm-over-time", over_time)
     yield make_finding("channels-of-zeros", zeros)
     signs = [
         name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lnlab.analysis.activations import NonlinearityOrNormCall, count_dead_units, is_known_norm
+from lnlab.analysis.inputs import GIVEN
 from lnlab.analysis.magnitudes import max_abs, relative_max_change
 from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
@@ -33,6 +35,7 @@ from lnlab.auditing.finding import (
     three_digits,
 )
 from lnlab.auditing.norms import NormGroup, eps_of, find_norms
+from lnlab.auditing.signals import find_stuck_running_statistics
 from lnlab.auditing.subject import (
     AuditSubject,
     CallTrace,
@@ -203,28 +206,44 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
 def _missing_or_small_eps_finding(norms: NormGroup) -> Finding | None:
     """No eps at all, or one so small that a constant example has a steep gradient."""
     words = norms.found_properties.get("eps", "")
+    square = _square_below_root(norms)
+    values = {"square": square, "constant": "0" if square == "mean square" else "equal"}
     if words == "none":
-        nan = _is_nan_at_constant_input(norms.first_calls[0])
+        nan = _is_nan_at_constant_input(norms.first_calls[0], float(square == "variance"))
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")
-        return make_finding(
-            "eps-missing", norms.module_names, severity, norm=norms.class_name, result=result
-        )
+        values |= {"norm": norms.class_name, "result": result}
+        return make_finding("eps-missing", norms.module_names, severity, **values)
     eps = float(words.split()[0]) if words[:1].isdigit() else 1.0
     if eps >= STEEP:
         return None
     factor = three_digits(1 / eps if "sigma" in words else eps**-0.5)
-    in_half = "0" if eps < 3e-8 else "hardly there"
-    values = {"eps": three_digits(eps), "factor": factor, "in_half": in_half}
+    # torch's norms, and others that say so, compute in float32 what they are given in float16
+    report = norms.report
+    keeps_eps = report is None or report.computes_float64_in_float32
+    is_lost = eps < 3e-8 and not keeps_eps and not is_known_norm(norms.first_module)
+    values |= {
+        "eps": three_digits(eps),
+        "usual": words.partition(", ")[2] or "where 1e-5 is usual",
+        "factor": factor,
+        "in_half": ", and in float16 this eps is 0" if is_lost else "",
+    }
     return make_finding("eps-small", norms.module_names, **values)
 
 
-def _is_nan_at_constant_input(call: ModuleCall) -> bool:
+def _square_below_root(norms: NormGroup) -> str:
+    """Return "variance" or "mean square", what normalizers take the root of."""
+    divisor = norms.report.divisor if norms.report else None
+    about_mean = divisor is None or divisor.is_variance_about_mean
+    return "variance" if about_mean else "mean square"
+
+
+def _is_nan_at_constant_input(call: ModuleCall, constant: float) -> bool:
     """Return True if a constant input comes out as NaN or infinite."""
     x = call.inputs[0]
     module = frozen_copy_without_hooks(call.module).to(x.dtype).train()
     with torch.no_grad(), restored_random_state():
         try:
-            return not bool(module(torch.ones_like(x)).isfinite().all())
+            return not bool(module(torch.full_like(x, constant)).isfinite().all())
         except Exception:  # a user's module may raise anything
             return False
 
@@ -236,7 +255,12 @@ def _dominant_eps_finding(groups: list[NormGroup]) -> Finding | None:
     names = [name for name, share in shares.items() if share > 0]
     worst = max(shares.values(), default=0.0)
     severity, share = (RISK, f"{worst:.0%}") if worst > 0.01 else (FACT, "1%")
-    return make_finding("eps-decides", names, severity, share=share)
+    squares = dict.fromkeys(
+        _square_below_root(norms) for norms, call in calls if call.name in names
+    )
+    return make_finding(
+        "eps-decides", names, severity, share=share, square=" or ".join(squares)
+    )
 
 
 def _share_of_variances_below_eps(norms: NormGroup, call: ModuleCall) -> float:
@@ -245,7 +269,8 @@ def _share_of_variances_below_eps(norms: NormGroup, call: ModuleCall) -> float:
     if report is None or report.kind == NOTHING or report.over is None or not eps > 0:
         return 0.0
     a, axes = report.over.unflatten_split_axis(call.inputs[0]), report.over.axes_after_split
-    square = a.square().mean(axes) if report.kind == "RMSNorm" else a.var(axes, correction=0)
+    is_variance = _square_below_root(norms) == "variance"
+    square = a.var(axes, correction=0) if is_variance else a.square().mean(axes)
     return float((square < eps).double().mean())
 
 
@@ -501,7 +526,9 @@ def _idle_findings(
     for severity, is_used in ((FAULT, True), (RISK, False)):
         names = [name for name in unused if (name in used) is is_used]
         has = count_in_words(len(names), "parameter has", "parameters have")
-        yield make_finding("parameter-unused", names, severity, parameters=has)
+        computed = ", although something is computed with them" if is_used else ""
+        values = {"parameters": has, "computed": computed}
+        yield make_finding("parameter-unused", names, severity, **values)
     numbers, several = (
         count_in_words(sum(biases.values()), "number"),
         count_in_words(len(biases), "bias", "biases"),
@@ -528,7 +555,7 @@ def check_dependent_examples(subject: AuditSubject) -> Findings:
         raise CannotCheck("the input has one example.")
     calls = _last_calls(subject.trace_with_statistics("running"))
     # to other inputs, masks say, each example has its own
-    has_one_input = not any(n.startswith("_given_") for n, _ in subject.module.named_buffers())
+    has_one_input = not any(n.startswith(GIVEN) for n, _ in subject.module.named_buffers())
     changes: dict[str, float] = {}
     by_index = 0.0
     for n in CASES_TRIED:
@@ -586,14 +613,10 @@ by a third or more, one time in three."""
 
 def check_dead_units(subject: AuditSubject) -> Findings:
     """Find units in front of an f that is flat in all examples of the input."""
-    activations = [
-        a
-        for a in subject.outputs_and_activations().nonlinearity_and_norm_calls
-        if a.is_flat is not None
-    ]
+    activations = list(_nonlinearities_by_place(subject))
     if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
-    values = {a.name: _count_values_per_unit(a) for a in reversed(activations)}
+    values = {a.name: _count_values_per_unit(a) for a in activations}
     dead = count_dead_units(activations)
     subject.keep_table(
         [
@@ -609,6 +632,27 @@ def check_dead_units(subject: AuditSubject) -> Findings:
     where = [f"{name} ({n} of {units})" for name, (n, units) in some.items()]
     severity = RISK if least >= FEW_EXAMPLES and n >= 0.25 * units else FACT
     yield make_finding("units-dead", where, severity, dead=n, units=units, least=least)
+
+
+def _nonlinearities_by_place(subject: AuditSubject) -> Iterator[NonlinearityOrNormCall]:
+    """Yield the calls of nonlinearities whose flat places are known, each with its own name.
+
+    Those of a module that is called again and again, a recurrent cell, are one: its units are
+    dead if they are so in each call. Of several in one forward method each is numbered.
+    """
+    module_calls = Counter(call.name for call in subject.trace.calls)
+    by_name: dict[str, list[NonlinearityOrNormCall]] = {}
+    for a in subject.outputs_and_activations().nonlinearity_and_norm_calls:
+        if a.is_flat is not None:
+            by_name.setdefault(a.name, []).append(a)
+    for name, same in by_name.items():
+        module = name.rpartition(": ")[0]
+        flat = [a.is_flat for a in same if a.is_flat is not None]
+        if len(same) == module_calls[module] and len({v.shape[1:] for v in flat}) == 1:
+            yield same[0]._replace(is_flat=torch.cat(flat))
+        else:
+            numbered = enumerate(same, 1)
+            yield from (a._replace(name=f"{name}, call {n}") for n, a in numbered)
 
 
 def _count_values_per_unit(activation: NonlinearityOrNormCall) -> int:
@@ -639,20 +683,25 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
         if id(call.module) in norms and hasattr(call.module, "running_var")
     ]
     rows = [row for row in map(_running_statistics_row, calls) if row]
+    in_training = {call.name for call in calls if call.is_training}
+    # that no batch changes them is said once, by the check of both modes
+    stuck = find_stuck_running_statistics(subject)
+    followed = [row for row in rows if row["where"] not in stuck]
     gap = relative_max_change(
         subject.outputs_and_activations("running").y, subject.outputs_and_activations("batch").y
     )
     subject.keep_table(rows, f"evaluation differs by {gap:.2g}.")
-    least = min((row["values a unit"] for row in rows), default=0)
-    few = [row["where"] for row in rows if row["values a unit"] < FEW_EXAMPLES]
+    used = [row for row in rows if row["where"] in in_training]
+    least = min((row["values a unit"] for row in used), default=0)
+    few = [row["where"] for row in used if row["values a unit"] < FEW_EXAMPLES]
     yield make_finding("statistics-of-few", few, least=least)
-    fresh = [row["where"] for row in rows if row["as at the start"]]
+    fresh = [row["where"] for row in followed if row["as at the start"]]
     if math.isfinite(gap):
         yield make_finding("running-statistics-fresh", fresh, gap=gap)
-    factors = {row["where"]: row["variance off by a factor"] for row in rows}
+    factors = {row["where"]: row["variance off by a factor"] for row in followed}
     stale = [
         row["where"]
-        for row in rows
+        for row in followed
         if not row["as at the start"]
         and (row["mean off by (sigma)"] > APART or factors[row["where"]] > math.exp(APART))
     ]

@@ -1,8 +1,4 @@
-"""A user's module with its input and its loss, ready for the checks.
-
-Every analysis takes a module that is called with one tensor. A module of several inputs becomes
-one: on a copy, the first floating point tensor is left open, and the others are fixed.
-"""
+"""A user's module with its input and its loss, ready for the checks."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -20,6 +16,15 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
+from lnlab.analysis.inputs import (
+    Call,
+    copy_with_one_input,
+    list_floating_tensors,
+    list_tensors,
+    map_tensors,
+    name_tensors,
+    wrap_forward,
+)
 from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
     ModuleCopy,
@@ -27,73 +32,12 @@ from lnlab.analysis.module_copy import (
     check_model,
     check_type,
     deepcopy_with_rebound_closures,
-    frozen_copy_without_hooks,
     uncompiled_module,
 )
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import CannotCheck, CheckTable
 from lnlab.training.random_state import default_dtype
-
-# The inputs of one call, and the tensors in them.
-
-
-class Call:
-    """The inputs of one call: ``module(*args, **kwargs)``."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.args, self.kwargs = args, kwargs
-
-    @classmethod
-    def from_inputs(cls, inputs: Any) -> Call:
-        """A tensor or a dataclass is the one input, a tuple or list all of them in order, a
-        mapping all of them by keyword."""
-        if isinstance(inputs, Call):
-            return inputs
-        if isinstance(inputs, Mapping):
-            return cls(**inputs)
-        plain = isinstance(inputs, tuple | list) and not hasattr(inputs, "_fields")
-        return cls(*inputs) if plain else cls(inputs)
-
-
-def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
-    """Return ``tree`` with every tensor changed: in tuples, lists, mappings, dataclasses."""
-    if isinstance(tree, Tensor):
-        return change(tree)
-    if isinstance(tree, Mapping):
-        return {key: map_tensors(value, change) for key, value in tree.items()}
-    if isinstance(tree, tuple | list):
-        values = [map_tensors(value, change) for value in tree]
-        return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
-    if is_dataclass(tree) and not isinstance(tree, type):
-        names = [field.name for field in fields(tree) if field.init]
-        return replace(tree, **{n: map_tensors(getattr(tree, n), change) for n in names})
-    return tree
-
-
-def list_tensors(tree: Any) -> list[Tensor]:
-    """Return every tensor of a tree, in order."""
-    tensors: list[Tensor] = []
-    map_tensors(tree, lambda tensor: tensors.append(tensor) or tensor)
-    return tensors
-
-
-def list_floating_tensors(tree: Any) -> list[Tensor]:
-    """Return the floating point tensors of a tree, in order."""
-    return [tensor for tensor in list_tensors(tree) if tensor.is_floating_point()]
-
-
-def raise_if_empty_or_nan(inputs: Any) -> None:
-    """Raise ValueError where a tensor of the inputs is empty or holds NaN.
-
-    Infinities are allowed: masks are made of them.
-    """
-    for v in list_tensors(inputs):
-        if not v.numel() or bool(v.isnan().any()):
-            wrong = "holds NaN" if v.numel() else "has no numbers"
-            raise ValueError(
-                f"an input of shape {tuple(v.shape)} {wrong}: give examples that are numbers."
-            )
 
 
 @contextmanager
@@ -126,6 +70,7 @@ class ModuleCall:
         outputs: the tensors it returned, likewise.
         input_storages: the memory of each input, by a number; views share it.
         output_storages: that of each output.
+        is_training: whether it was in training mode.
     """
 
     name: str
@@ -134,6 +79,7 @@ class ModuleCall:
     outputs: tuple[Tensor, ...]
     input_storages: tuple[int, ...]
     output_storages: tuple[int, ...]
+    is_training: bool
 
 
 def parameter_storages(module: nn.Module) -> set[int]:
@@ -208,7 +154,8 @@ class CallTrace(TorchFunctionMode):
             inputs, outputs = (tuple(v.clone() for v in each) for each in both)
             # not data_ptr(), which is 0 on a pretended device
             memory = [tuple(v.untyped_storage()._cdata for v in each) for each in both]
-        self.calls.append(ModuleCall(self._stack.pop(), module, inputs, outputs, *memory))
+        name, mode = self._stack.pop(), module.training
+        self.calls.append(ModuleCall(name, module, inputs, outputs, *memory, mode))
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         first = args[0] if args else None
@@ -251,51 +198,7 @@ class RaiseIfOriginalIsUsed(TorchFunctionMode):
         return func(*args, **kwargs or {})
 
 
-# Copies of a module: of one input, of one precision, without dropout, without zeros.
-
-
-def copy_with_one_input(module: nn.Module, call: Call) -> tuple[nn.Module, Tensor]:
-    """Return a copy of ``module`` that is called with one tensor, and that tensor.
-
-    The open one is the first floating point tensor of ``call``, or the first tensor. The
-    others are buffers of the copy, so that a change of precision reaches them. Modules and
-    parameters keep their names.
-
-    Raises:
-        TypeError: where the call has no tensor.
-        ValueError: where the module cannot be copied, or a tensor is empty or holds NaN.
-    """
-    parameters = uncompiled_module(module).named_parameters()
-    trained = {name for name, p in parameters if p.requires_grad}
-    copy = frozen_copy_without_hooks(module)
-    for name, p in copy.named_parameters():
-        p.requires_grad_(name in trained)
-    given = list_tensors((call.args, call.kwargs))
-    if not given:
-        raise TypeError(
-            f"the input of {type(copy).__name__} holds no tensor: give what it is called with, "
-            "numbers and arrays as torch.as_tensor(x)."
-        )
-    raise_if_empty_or_nan(given)
-    if len(given) == 1 and len(call.args) == 1 and isinstance(call.args[0], Tensor):
-        return copy, given[0].detach().clone()
-    open_index = next((i for i, v in enumerate(given) if v.is_floating_point()), 0)
-    for i, tensor in enumerate(given):
-        if i != open_index:
-            copy.register_buffer(f"_given_{i}", tensor.detach().clone(), persistent=False)
-
-    def forward(self: nn.Module, old: Callable, x: Tensor) -> Any:
-        order = iter(range(len(given)))
-
-        def input_or_buffer(_: Tensor) -> Tensor:
-            i = next(order)
-            return x if i == open_index else self.get_buffer(f"_given_{i}")
-
-        args, kwargs = map_tensors((call.args, call.kwargs), input_or_buffer)
-        return old(*args, **kwargs)
-
-    wrap_forward(copy, forward)
-    return copy, given[open_index].detach().clone()
+# Copies of a module: of one precision, without dropout, without zeros.
 
 
 def with_default_dtype_of_parameters(module: nn.Module) -> nn.Module:
@@ -313,28 +216,6 @@ def with_default_dtype_of_parameters(module: nn.Module) -> nn.Module:
 
     wrap_forward(copy, forward)
     return copy
-
-
-def wrap_forward(module: nn.Module, wrapper: Callable) -> None:
-    """Give ``module`` a subclass of its class, of the same name, with another forward.
-
-    Args:
-        module: changed in place.
-        wrapper: a function of the module, its old forward, and the inputs.
-    """
-    base = type(module)
-    old = base.forward
-    if isinstance(module, torch.fx.GraphModule):  # it would make a class of its own again
-        base = nn.Module
-    of_instance = "forward" in vars(module)  # which would go before that of the class
-    if of_instance:
-        module.instance_forward = vars(module).pop("forward")
-
-    def new_forward(self: nn.Module, *args: Any) -> Any:
-        inner = self.instance_forward if of_instance else partial(old, self)
-        return wrapper(self, inner, *args)
-
-    module.__class__ = type(type(module).__name__, (base,), {"forward": new_forward})
 
 
 HALF = "the module computes in half precision, whatever it is given."
@@ -520,6 +401,7 @@ class AuditSubject:
         original: a copy that is called with ``x`` alone, with its dropout.
         trainable: whether each parameter is trained.
         x: the open input.
+        input_names: the argument that each tensor of the input belongs to.
         dropout: the modules whose dropout was set to 0.
         trains: whether it can be evaluated in training mode.
         noise: those that stay in evaluation, as they draw random numbers in training.
@@ -545,7 +427,9 @@ class AuditSubject:
         self.given = uncompiled_module(model)
         self.name = type(self.given).__name__
         self.trainable = {name: p.requires_grad for name, p in self.given.named_parameters()}
-        self.original, self.x = copy_with_one_input(model, Call.from_inputs(inputs))
+        call = Call.from_inputs(inputs)
+        self.original, self.x = copy_with_one_input(model, call)
+        self.input_names = name_tensors(self.given, call)
         self.original.train(self.given.training)
         self.module = deepcopy_with_rebound_closures(self.original, share_parameters=True)
         self.dropout = turn_dropout_off(self.module)

@@ -6,7 +6,9 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
+from lnlab.analysis.inputs import Call
 from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.nn import Conv2d, DyT, LayerNorm, Linear
 from lnlab.nn.table1 import ROWS, BatchNormStatisticsSource, LayerKind
@@ -237,3 +239,26 @@ def test_it_prints_escapes_names_and_draws():
     assert "&lt;img src=x&gt;" in report._repr_html_()
     assert set(report.to_frame()["mode"]) == {"train", "running", "recomputed"}
     assert len(report.plot().data) == 2  # of shifts there is one size, and no curve
+
+
+@pytest.mark.parametrize("form", [tuple, dict, Call])
+def test_a_module_of_several_inputs_has_the_invariances_of_the_first(form):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(5, 6, bias=False)
+
+        def forward(self, index, x, scale):
+            return F.layer_norm(self.layer(x), (6,), eps=0.0) * scale + index
+
+    index, x, scale = torch.arange(4)[:, None], torch.randn(4, 5), torch.rand(4, 1)
+    inputs = {
+        tuple: (index, x, scale),
+        dict: {"index": index, "x": x, "scale": scale},
+        Call: Call(index, x, scale=scale),
+    }[form]
+    report = check_invariances(Scaled(), inputs)
+    assert report.input_shape == (4, 5)
+    exact = {(v.where, v.column) for v in report.invariances if v.grade is Grade.EXACT}
+    assert {("layer.weight", 1), ("layer.weight", 2), ("x", 4), ("x", 6)} <= exact
+    assert ("x", 5) not in exact

@@ -174,6 +174,6 @@ def test_weights_are_matrices_and_kernels_but_those_of_normalizers_and_embedding
 
 @pytest.mark.parametrize("several", [(torch.ones(2, 3),) * 2, {"x": torch.ones(2, 3)}])
 def test_who_gives_several_inputs_is_told_how_to(several):
-    for analysis in (loss_landscape, lnlab.check_invariances):
+    for analysis in (loss_landscape, extreme_eigenvalues):
         with pytest.raises(TypeError, match=r"give the input .* as a tensor.*several inputs"):
             analysis(nn.Linear(3, 2), several)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import lnlab.nn
 from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.analysis.objective import Objective
-from lnlab.auditing import RULES, Severity, audit, explain
+from lnlab.auditing import RULES, Call, Severity, audit, explain
 from lnlab.auditing.finding import EXAMPLE, three_digits
 from lnlab.nn import BatchNorm, LayerNorm
 from lnlab.training.random_state import default_dtype
@@ -102,6 +102,7 @@ OTHER_SEVERITY = {"eps-missing": FAULT, "outlier-channel": RISK}
 
 PLACES = {
     "normalizers": "1",
+    "norm-over-time": "1",
     "statistics over examples": "1",
     "independent examples": "1",
     "mu and sigma in the backward pass": "1",
@@ -302,6 +303,213 @@ def test_padding_in_statistics_is_found_in_a_module_of_one_length():
     x[:8, 3:] = 0
     (found,) = (f for f in audit(WithPositions(), x).findings if f.id == "LN903")
     assert found.where == "norm"
+
+
+class Reader(nn.Module):
+    """A batch norm over steps that a layer made, and what the last or all steps hold.
+
+    The units are along axis 1 of the norm's input, or the last; or all steps are in a row.
+    """
+
+    def __init__(self, first, norm, layout="units first", masks=False):
+        super().__init__()
+        self.first, self.norm, self.readout = first, norm, nn.Linear(6, 2)
+        self.layout, self.masks = layout, masks
+
+    def forward(self, x):
+        h = torch.relu(self.first(x))
+        if self.layout == "units first":
+            h = self.norm(h.transpose(1, 2)).transpose(1, 2)
+        elif self.layout == "rows":
+            h = self.norm(h.flatten(0, 1)).view_as(h)
+        else:
+            h = self.norm(h)
+        if not self.masks:
+            return self.readout(h.mean(1))
+        real = (x != 0).view(len(x), x.shape[1], -1).any(-1, keepdim=True)
+        return self.readout((h * real).sum(1) / real.sum(1))
+
+
+PADDED, IDS = torch.randn(16, 5, 6), torch.randint(1, 9, (16, 5))
+PADDED[:8, 3:], IDS[:8, 3:] = 0, 0
+
+
+@pytest.mark.parametrize(
+    ("net", "x", "rules"),
+    [
+        # whatever the layer makes of the padding, a bias say
+        (Reader(nn.Linear(6, 6), nn.BatchNorm1d(6)), PADDED, ["LN902", "LN903"]),
+        (Reader(nn.Linear(6, 6), nn.BatchNorm1d(6), masks=True), PADDED, ["LN903"]),
+        (Reader(nn.Linear(6, 6), nn.BatchNorm1d(6), "rows", masks=True), PADDED, ["LN903"]),
+        (Reader(nn.Linear(6, 6), nn.BatchNorm1d(5), "steps first"), PADDED, ["LN903"]),
+        (Reader(nn.Linear(6, 6), nn.LayerNorm(6), "units last", masks=True), PADDED, []),
+        (
+            Reader(nn.Embedding(9, 6, padding_idx=0), nn.BatchNorm1d(6), masks=True),
+            IDS,
+            ["LN903"],
+        ),
+        (
+            Reader(nn.Embedding(9, 6, padding_idx=0), nn.LayerNorm(6), "units last"),
+            IDS,
+            ["LN902"],
+        ),
+        # without padding_idx, 0 is a word
+        (Reader(nn.Embedding(9, 6), nn.BatchNorm1d(6)), IDS, []),
+    ],
+)
+def test_padding_is_found_in_sequences_and_in_token_ids(net, x, rules):
+    found = audit(net, x, only=["inputs"]).findings
+    assert [f.id for f in found] == rules
+    assert all("20% of the" in f.message for f in found)
+
+
+def test_dead_units_are_no_padding():
+    net = Reader(nn.Linear(6, 6), nn.BatchNorm1d(5), "steps first").to(PADDED.dtype)
+    net.first.bias.data[:3] = -50.0
+    (found,) = audit(net, PADDED, only=["statistics-of-padding"]).findings
+    assert found.message.startswith("20% of the values")
+
+
+class FrozenBatchNorm(nn.BatchNorm1d):
+    """Its statistics are constants in both modes."""
+
+    def train(self, mode=True):
+        return super().train(False)
+
+
+def test_constant_statistics_take_nothing_of_a_gradient():
+    net, x = behind_linear(FrozenBatchNorm(6)), torch.randn(64, 6)
+    check = "mu and sigma in the backward pass"
+    report = audit(net, x, only=check)
+    assert list(report.table(check)["left"]) == [1.0]
+    assert not report.findings
+    both = audit(nn.Sequential(*net, *behind_linear(nn.LayerNorm(6))), x, only=check)
+    (found,) = both.findings
+    assert found.where == "3"
+    assert f"sigma takes {both.table(check)['taken by sigma'].iloc[1]:.1%}" in found.message
+
+
+@pytest.mark.parametrize("norm", [FrozenBatchNorm, lambda n: nn.BatchNorm1d(n, momentum=0.0)])
+@pytest.mark.parametrize("shift", [0.0, 5.0])
+def test_statistics_that_never_change_are_told_once(norm, shift):
+    net = behind_linear(norm(6)).train()
+    net[1].running_mean.add_(shift)
+    found = audit(net, torch.randn(64, 6), only=["LN3"]).findings
+    assert [f.rule for f in found] == ["running-statistics-stuck"]
+
+
+def test_constant_statistics_are_not_those_of_few():
+    few = torch.randn(4, 6)
+    assert not findings((behind_linear(FrozenBatchNorm(6)), few), only="statistics-of-few")
+    assert findings((behind_linear(nn.BatchNorm1d(6)), few), only="statistics-of-few")
+
+
+@pytest.mark.parametrize(("factor", "advice"), [(1, "nothing: "), (1e4, "look at the curve")])
+def test_the_advice_on_a_spread_of_gradients_fits_the_spread(factor, advice):
+    net = linear(4)
+    net[3].weight.data *= factor
+    (found,) = findings(net, only="gradient-spread")
+    assert found.advice.startswith(advice)
+    assert found.advice.count(";") == 0
+
+
+class Masked(nn.Module):
+    """A module of a mask and lengths, of which it may read one."""
+
+    def __init__(self, reads):
+        super().__init__()
+        self.layer, self.reads = nn.Linear(6, 6), reads
+
+    def forward(self, x, mask, *, lengths=None):
+        if self.reads == "mask":
+            x = x * mask[..., None]
+        elif self.reads == "lengths":
+            x = x / lengths[:, None, None]
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("reads", ["mask", "lengths", ""])
+def test_an_input_that_nothing_reads_is_named(reads):
+    mask = torch.arange(5) < torch.arange(16)[:, None] % 5 + 1
+    call = Call(torch.randn(16, 5, 6), mask, lengths=mask.sum(1))
+    found = audit(Masked(reads), call, only="input-ignored").findings
+    names = [name for name in ("mask", "lengths") if name != reads]
+    assert [f.where for f in found] == [", ".join(names)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_eps_of_torchs_rms_norm_is_that_of_its_precision(dtype):
+    net, x = behind_linear(nn.RMSNorm(6)).to(dtype), torch.randn(16, 6, dtype=dtype)
+    (found,) = findings((net, x), only="eps-small")
+    name = str(dtype).removeprefix("torch.")
+    assert found.message == f"eps is {torch.finfo(dtype).eps:.1e}, torch's default in {name}"
+    assert "mean square are 0" in found.meaning
+    assert "float16" not in found.meaning  # torch computes in float32 then
+    mine = module(lambda x: x / (x.square().mean(-1, keepdim=True) + 1e-8).sqrt())
+    (found,) = findings(behind_linear(mine), only="eps-small")
+    assert "in float16 this eps is 0" in found.meaning
+
+
+def test_an_rms_norm_without_eps_is_nan_at_zeros_alone():
+    net = behind_linear(module(lambda x: x / x.square().mean(-1, keepdim=True).sqrt()))
+    (found,) = findings(net, only="eps-missing")
+    assert found.severity is FAULT
+    assert "mean square are 0, they are divided by 0: the output is NaN" in found.meaning
+
+
+class FilterResponseNorm(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(1, channels, 1, 1))
+
+    def forward(self, x):
+        return self.gain * x / (x.square().mean((2, 3), keepdim=True) + 1e-6).sqrt()
+
+
+def test_a_norm_whose_gain_has_axes_of_size_1_is_found():
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), FilterResponseNorm(8))
+    report = audit(net, torch.randn(16, 3, 8, 8), only=["normalizers"])
+    assert list(report.table("normalizers")["is"]) == ["InstanceNorm"]
+    assert [f.message for f in report.findings] == [
+        "FilterResponseNorm: mean kept, not removed"
+    ]
+
+
+class TwoBranches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(6, 6), nn.Linear(6, 6)
+        nn.init.constant_(self.other.bias, -100.0)
+
+    def forward(self, x):
+        return torch.relu(self.one(x)) + torch.relu(self.other(x))
+
+
+class Cell(nn.Module):
+    """Units that are dead in one time step each, and one that is in all."""
+
+    def forward(self, x, t):
+        shut = torch.zeros(6)
+        shut[[t, 5]] = -100.0
+        return torch.relu(x + shut)
+
+
+class Steps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = Cell()
+
+    def forward(self, x):
+        for t in range(4):
+            x = self.cell(x, t) + 1
+        return x
+
+
+def test_calls_of_a_nonlinearity_are_told_apart_and_time_steps_are_not():
+    (found,) = findings(TwoBranches(), only="dead units")
+    assert (found.rule, found.where) == ("layer-dead", "relu, call 2")
+    (found,) = findings(Steps(), only="dead units")
+    assert (found.rule, found.where) == ("units-dead", "cell: relu (1 of 6)")
 
 
 def test_a_loss_in_the_place_of_targets_is_refused():
