@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.thoughts import summary, table, timed
-from lnlab.kernels.compilation import call_library
+from lnlab.kernels.compilation import call_library_or_raise
 from lnlab.papers.draw import Experiment
 from lnlab.papers.draw.kernels import FusedDRAW
 from lnlab.training import stack
@@ -96,11 +96,11 @@ def floor(experiment: Experiment) -> Callable[[], object]:
     slopes = [torch.empty_like(p) for p in parameters]
     dcanvas = torch.zeros_like(x)
     drawing = of.problem([x, noise, *parameters], {"dcanvas": dcanvas})
-    saved = torch.zeros(call_library(of.lib, "saved_bytes", drawing), dtype=torch.uint8)
+    saved = torch.zeros(call_library_or_raise(of.lib, "saved_bytes", drawing), dtype=torch.uint8)
     drawing.saved = saved.data_ptr()
     drawing.grads[:] = [p.data_ptr() for p in slopes]
     alive = x, noise, dcanvas, parameters, slopes, saved  # as long as the pointers to them
-    return lambda alive=alive: call_library(of.lib, "floor_of", drawing)
+    return lambda alive=alive: call_library_or_raise(of.lib, "floor_of", drawing)
 
 
 def products(step: Callable[[], None]) -> Callable[[], None]:

@@ -230,7 +230,9 @@ def train_mnist(plan: Plan, limit: float) -> dict[str, Any]:
                 "units": list(run.config["units"]),
                 "updates": run.result["updates"],
                 "training_seconds": round(run.result["seconds"], 1),
-                "test_errors": [round(row["test_error"], 4) for row in run.last_rows()],
+                "test_errors": [
+                    round(row["test_error"], 4) for row in run.rows_of_last_update()
+                ],
             }
     return figures
 

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.thoughts import summary, table, timed
 from lnlab.kernels import fuse
-from lnlab.kernels.compilation import call_library
+from lnlab.kernels.compilation import call_library_or_raise
 from lnlab.papers.handwriting import Experiment
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
 from lnlab.papers.handwriting.kernels import FusedHandwriting
@@ -126,8 +126,8 @@ def floor(net: FusedHandwriting) -> Callable[[], object]:
     parameters = [p.detach() for p in net.loop_parameters()]
     slopes = [torch.empty_like(p) for p in parameters]
     problem = loop.problem([x, *start, *parameters], {})
-    saved = torch.zeros(call_library(loop.lib, "saved_bytes", problem), dtype=torch.uint8)
+    saved = torch.zeros(call_library_or_raise(loop.lib, "saved_bytes", problem), dtype=torch.uint8)
     problem.saved = saved.data_ptr()
     problem.grads[:] = [p.data_ptr() for p in slopes]
     tensors = x, start, parameters, slopes, saved  # live as long as the pointers to them
-    return lambda tensors=tensors: call_library(loop.lib, "floor_of", problem)
+    return lambda tensors=tensors: call_library_or_raise(loop.lib, "floor_of", problem)

@@ -25,7 +25,7 @@ from benchmarks import _device
 from benchmarks._device import SIZES
 from lnlab.figures.style import BLUE, GREY, INK, OTHERS, TEMPLATE, add_footnote, shade_or_tint
 from lnlab.kernels import fuse
-from lnlab.kernels.compilation import call_library, l2_bytes_per_thread, library
+from lnlab.kernels.compilation import call_library_or_raise, l2_bytes_per_thread, library
 from lnlab.kernels.fused_cells import cell_kernel_arguments_or_none
 from lnlab.kernels.recurrent import RecurrentLoop
 from lnlab.nn import Cell
@@ -140,7 +140,7 @@ def kernel(name: str, cell: nn.Module, x: Tensor, train: bool) -> Callable[[], i
     grads = {"dW_h": torch.empty(1)} if train else {}
     problem = loop.problem(inputs, grads)
     # the tensors live as long as the pointers to them
-    return lambda kept=(inputs, grads): call_library(lib, name, problem)
+    return lambda kept=(inputs, grads): call_library_or_raise(lib, name, problem)
 
 
 def long(T: int) -> dict:

@@ -30,7 +30,7 @@ def repository_url() -> str:
         return tomllib.load(file)["tool"]["lnlab"]["repository"]
 
 
-def folder_in_checkout(name: str) -> Path:
+def folder_in_checkout_or_cwd(name: str) -> Path:
     """Return the folder ``runs`` or ``results`` of the checkout.
 
     Where lnlab is installed without its checkout, that of the working directory.

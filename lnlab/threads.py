@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 @contextmanager
-def one_thread(*work: Any) -> Iterator[None]:
+def one_thread(*unless_large: Any) -> Iterator[None]:
     """Let torch compute in one thread, unless the work is large; restore the number after.
 
     Threads share each operation and wait for each other at its end. In a small network an
@@ -24,11 +24,11 @@ def one_thread(*work: Any) -> Iterator[None]:
     cores, every operation waits until the scheduler gives that core back, milliseconds later.
 
     Args:
-        work: what is computed on: models, tensors, or objects with a ``module``. If one of
-            them is large (:data:`LARGE`), the number of threads stays as it is.
+        unless_large: what is computed on: models, tensors, or objects with a ``module``. If
+            one of them is large (:data:`LARGE`), the number of threads stays as it is.
     """
     before = torch.get_num_threads()
-    if before == 1 or any(map(is_worth_threads, work)):
+    if before == 1 or any(map(is_worth_threads, unless_large)):
         yield
         return
     torch.set_num_threads(1)
@@ -38,7 +38,7 @@ def one_thread(*work: Any) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def in_one_thread(function: Callable[P, R]) -> Callable[P, R]:
+def in_one_thread_if_small(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function to compute as in :func:`one_thread`, by the size of its arguments."""
 
     @wraps(function)
@@ -49,8 +49,9 @@ def in_one_thread(function: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-def is_worth_threads(work: Any) -> bool:
+def is_worth_threads(model_or_tensor: Any) -> bool:
     """Return True if a model or a tensor is so large that threads are worth their waiting."""
+    work = model_or_tensor
     if isinstance(work, Tensor):
         return work.numel() > LARGE
     module = work if isinstance(work, nn.Module) else getattr(work, "module", None)

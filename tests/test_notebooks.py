@@ -16,8 +16,8 @@ from torch import nn
 
 import lnlab
 from lnlab.book.html import markdown_to_html
-from lnlab.book.notebooks import list_notebooks, read_parameter_texts
-from lnlab.book.run import resolve_parameters
+from lnlab.book.notebooks import list_notebooks, read_parameter_defaults_as_text
+from lnlab.book.run import fill_missing_parameters
 
 PANEL = re.compile(
     r"\bpanels?\.(attention|distributions|drawing|geometry|invariance|landscape|order|over_depth|"
@@ -100,7 +100,8 @@ def test_one_cell_of_parameters(path):
     (cell,) = tagged(path)
     targets = [t for node in nodes(cell) if isinstance(node, ast.Assign) for t in node.targets]
     assigned = [ast.unparse(target) for target in targets]
-    assert assigned == list(read_parameter_texts(path)), "papermill must see every parameter"
+    seen = list(read_parameter_defaults_as_text(path))
+    assert assigned == seen, "papermill must see every parameter"
     if "budget" in assigned:
         assert "LNLAB_BUDGET" in cell.source, "the tests set it to smoke"
 
@@ -154,12 +155,13 @@ def test_each_section_with_code_asserts_something(path):
 
 @every_notebook
 def test_experiments_share_their_headings_and_parameters(path):
+    defaults = read_parameter_defaults_as_text(path)
     if "Watch it train" in headings(path):
         assert headings(path) == HEADINGS
-        assert {"budget", "seeds", "device", "data"} <= set(read_parameter_texts(path))
-    assert read_parameter_texts(path).get("device", '"auto"') == '"auto"'
+        assert {"budget", "seeds", "device", "data"} <= set(defaults)
+    assert defaults.get("device", '"auto"') == '"auto"'
     on_the_cpu = {"00", "01", "02", "03", "07", "18"}  # as docs/notebooks.md says
-    assert ("device" in read_parameter_texts(path)) == (path.stem[:2] not in on_the_cpu)
+    assert ("device" in defaults) == (path.stem[:2] not in on_the_cpu)
 
 
 @pytest.mark.gpu
@@ -189,8 +191,8 @@ def test_a_run_says_which_device_was_chosen(monkeypatch):
     monkeypatch.setattr(torch, "empty", lambda *_, device: None)  # which tries the device
     for there, chosen in ((True, "cuda"), (False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert resolve_parameters(path, {})["device"] == chosen
-    assert resolve_parameters(path, {"device": "cuda:1"})["device"] == "cuda:1"
+        assert fill_missing_parameters(path, {})["device"] == chosen
+    assert fill_missing_parameters(path, {"device": "cuda:1"})["device"] == "cuda:1"
 
 
 def shows(cell):

@@ -50,9 +50,9 @@ class NonlinearityOrNormCall(NamedTuple):
     """One nonlinearity or normalizer in one evaluation."""
 
     name: str  # the module and the function
-    a: Tensor  # what goes into f, or comes out of a normalizer
+    f_input_or_norm_output: Tensor
     h: Tensor | None  # the output of f; None for a normalizer
-    # where f does not respond to a small change of ``a``; None for a normalizer
+    # where f does not respond to a small change of its input; None for a normalizer
     is_flat: Tensor | None
 
 
@@ -122,7 +122,7 @@ class ActivationRecorder(TorchFunctionMode):
                     self._prefix_module_path(type(module).__name__), output.clone(), None, None
                 )
             self.activations.append(activation)
-            self._norm_output = output, activation.a
+            self._norm_output = output, activation.f_input_or_norm_output
         self._stack.pop()
 
 

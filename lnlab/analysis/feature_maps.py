@@ -16,15 +16,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lnlab.analysis.module_copy import check_input, check_names, frozen_copy_without_hooks
-from lnlab.analysis.result import AnalysisResult, Frame, make_frame
-from lnlab.threads import in_one_thread
+from lnlab.analysis.module_copy import (
+    check_names,
+    check_nonempty_tensor,
+    frozen_copy_without_hooks,
+)
+from lnlab.analysis.result import AnalysisResult, DataFrame, make_frame
+from lnlab.threads import in_one_thread_if_small
 
 EXAMPLES = 250
 """The number of examples in memory at a time."""
 
 
 ValuePerUnitAndPosition = Tensor  # over the examples (H, height, width)
+UnitAveragedMap = Tensor  # the mean over the units (height, width)
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class PositionStatistics(AnalysisResult):
     pre_activation_mean: ValuePerUnitAndPosition  # of ``a``, before anything normalizes it
     pre_activation_std: ValuePerUnitAndPosition  # of the same, 1/B
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per unit and position."""
         index = torch.cartesian_prod(*(torch.arange(n) for n in self.active_fraction.shape))
         columns = dict(zip(("unit", "row", "column"), index.T.numpy(), strict=True))
@@ -56,7 +61,7 @@ class BorderContrast(NamedTuple):
     border_shift: float
 
 
-@in_one_thread
+@in_one_thread_if_small
 def map_statistics(
     model: nn.Module, x: Tensor, *, layers: Sequence[str]
 ) -> dict[str, PositionStatistics]:
@@ -91,26 +96,29 @@ def map_statistics(
     return statistics
 
 
-def border_contrast(maps: PositionStatistics) -> BorderContrast:
+def border_contrast(statistics: PositionStatistics) -> BorderContrast:
     """Return the border of a map (H, height, width) beside its middle."""
-    height, width = maps.active_fraction.shape[1:]
+    height, width = statistics.active_fraction.shape[1:]
     if min(height, width) < 4:
         raise ValueError(f"a map of {height} x {width} has no middle: its sides are below 4.")
-    middle = torch.zeros(height, width, dtype=torch.bool, device=maps.active_fraction.device)
+    device = statistics.active_fraction.device
+    middle = torch.zeros(height, width, dtype=torch.bool, device=device)
     middle[height // 4 : height - height // 4, width // 4 : width - width // 4] = True
     ring = torch.ones_like(middle)
     ring[1:-1, 1:-1] = False
     (mean_r, var_r), (mean_m, var_m) = (
-        _pooled_mean_and_variance(maps, where) for where in (ring, middle)
+        _pooled_mean_and_variance(statistics, where) for where in (ring, middle)
     )
     pooled = ((var_r + var_m) / 2).sqrt()
     # Cohen's d with var = (var_ring + var_middle) / 2; a unit that never changes has none
     apart = torch.where(pooled > 0, (mean_r - mean_m).abs() / pooled, 0.0)
-    on = [float(maps.active_fraction[:, where].mean()) for where in (ring, middle)]
+    on = [float(statistics.active_fraction[:, where].mean()) for where in (ring, middle)]
     return BorderContrast(on[0], on[1], float(apart.mean()))
 
 
-def unit_averaged_standardized_maps(maps: PositionStatistics) -> dict[str, Tensor]:
+def standardized_map_per_statistic(
+    statistics: PositionStatistics,
+) -> dict[str, UnitAveragedMap]:
     """Return a map (height, width) of each statistic, the mean over the units, dimensionless.
 
     - ``active_fraction``: the fraction of examples in which a unit is on.
@@ -118,28 +126,31 @@ def unit_averaged_standardized_maps(maps: PositionStatistics) -> dict[str, Tenso
       map, in deviations of the unit.
     - ``pre_activation_std``: that of ``a`` here, as a multiple of the unit's over the map.
     """
-    everywhere = torch.ones_like(maps.active_fraction[0], dtype=torch.bool)
+    everywhere = torch.ones_like(statistics.active_fraction[0], dtype=torch.bool)
     mean, var = (
-        statistic[:, None, None] for statistic in _pooled_mean_and_variance(maps, everywhere)
+        each[:, None, None] for each in _pooled_mean_and_variance(statistics, everywhere)
     )
     size = torch.where(var > 0, var.sqrt(), 1.0)
     shares = (
-        maps.active_fraction,
-        (maps.pre_activation_mean - mean).abs() / size,
-        maps.pre_activation_std / size,
+        statistics.active_fraction,
+        (statistics.pre_activation_mean - mean).abs() / size,
+        statistics.pre_activation_std / size,
     )
-    return {name: share.mean(0) for name, share in zip(vars(maps), shares, strict=True)}
+    names = vars(statistics)
+    return {name: share.mean(0) for name, share in zip(names, shares, strict=True)}
 
 
-def _pooled_mean_and_variance(maps: PositionStatistics, where: Tensor) -> tuple[Tensor, Tensor]:
+def _pooled_mean_and_variance(
+    statistics: PositionStatistics, where: Tensor
+) -> tuple[Tensor, Tensor]:
     """Return mean and variance (H,) of ``a`` over the examples and some positions."""
-    mean = maps.pre_activation_mean[:, where].mean(1)
+    mean = statistics.pre_activation_mean[:, where].mean(1)
     # the variance of all values: that within a position, and that of the positions' means
-    between = (maps.pre_activation_mean[:, where] - mean[:, None]).square()
-    return mean, (maps.pre_activation_std[:, where].square() + between).mean(1)
+    between = (statistics.pre_activation_mean[:, where] - mean[:, None]).square()
+    return mean, (statistics.pre_activation_std[:, where].square() + between).mean(1)
 
 
-@in_one_thread
+@in_one_thread_if_small
 def mean_abs_unit_contributions(
     model: nn.Module,
     x: Tensor,
@@ -183,7 +194,7 @@ def coefficient_of_variation(shares: Tensor) -> float:
 
 
 def _float64_copy_after_checking_x(model: nn.Module, x: Tensor) -> nn.Module:
-    check_input(x)
+    check_nonempty_tensor(x)
     return frozen_copy_without_hooks(model).double().eval()
 
 

@@ -31,16 +31,16 @@ from lnlab.analysis.module_copy import (
 )
 from lnlab.analysis.objective import Objective, float32_if_half_precision
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.nn import (
     AffineNormalizer,
     BatchNormalizer,
     Identity,
+    MuSigma,
     NormLayer,
     StatisticsMode,
-    Stats,
 )
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 # Distributions P(y | x) of an output, as the exponential families of a linear model: Ba et al.
 # (2016), eq. 10 and 11, in terms of the natural parameters h = a + b (..., H). With
@@ -111,7 +111,7 @@ ROWS = 64
 ParametersPerUnit = Tensor
 """The parameters of a :class:`GLM` (H, K), a row for each unit: w_i, b_i and, if any, g_i."""
 
-
+InputsOfExamples = Tensor  # (B, D), a row for each example
 BiasesOrNoneForZeros = Tensor | None
 GainsOrNoneForOnes = Tensor | None
 
@@ -124,7 +124,7 @@ class GLM:
     """
 
     W: Tensor  # weights (H, D), one row a unit
-    x: Tensor  # inputs (B, D)
+    x: InputsOfExamples
     norm: NormLayer = Identity  # makes the normalizer; only its rule for (mu, sigma) is used
     family: ExponentialFamily = BERNOULLI  # the distribution of the outputs
     b: BiasesOrNoneForZeros = None  # (H,)
@@ -141,10 +141,10 @@ class GLM:
     @property
     def is_unnormalized(self) -> bool:
         """True if nothing normalizes: the standard model of eq. 12."""
-        return isinstance(self._normalizer, Identity)
+        return isinstance(self._normalizer_for_statistics, Identity)
 
     @cached_property
-    def _normalizer(self) -> AffineNormalizer | Identity:
+    def _normalizer_for_statistics(self) -> AffineNormalizer | Identity:
         norm = self.norm(len(self.W)).to(self.W)
         if not isinstance(norm, AffineNormalizer | Identity):
             raise TypeError(
@@ -156,11 +156,11 @@ class GLM:
         norm.eps = self.eps
         return norm
 
-    def stats(self, W: Tensor) -> Stats:
+    def stats(self, W: Tensor) -> MuSigma:
         """Return (mu, sigma) of the pre-activations that weights ``W`` make, each (B, H)."""
         a = self.x @ W.T
-        mu, sigma = self._normalizer.stats(a, W)
-        return Stats(mu.expand_as(a), sigma.expand_as(a))
+        mu, sigma = self._normalizer_for_statistics.stats(a, W)
+        return MuSigma(mu.expand_as(a), sigma.expand_as(a))
 
     @property
     def a(self) -> Tensor:
@@ -194,7 +194,7 @@ class GLM:
         return torch.column_stack([self.W, b] if self.is_unnormalized else [self.W, b, g])
 
 
-@in_one_thread
+@in_one_thread_if_small
 def fisher_metric(glm: GLM) -> Tensor:
     r"""Return the Fisher metric (H, K, H, K), eq. 9: exact.
 
@@ -251,7 +251,7 @@ def actual_divergence(glm: GLM, delta: Tensor) -> float:
     return float(glm.family.kl(glm.h, glm.natural_parameters(glm.theta + delta)).mean())
 
 
-class Eq13Error(NamedTuple):
+class Eq13FisherError(NamedTuple):
     """The distance of eq. 13 from the metric; all 0 where it is exact."""
 
     # the relative error of the block of a unit with itself, a mean over the units
@@ -261,7 +261,7 @@ class Eq13Error(NamedTuple):
     relative_cross_block_size: float
 
 
-def error_of_eq_13(glm: GLM) -> Eq13Error:
+def error_of_eq_13(glm: GLM) -> Eq13FisherError:
     """Return the distance of eq. 13 from the metric, for a model with independent outputs.
 
     NaN where a block of the metric is 0, as of layer norm over two units, which are -1 and 1.
@@ -273,7 +273,7 @@ def error_of_eq_13(glm: GLM) -> Eq13Error:
     sizes = vector_norm(exact[:, :D, :, :D], (1, 3))  # (H, H)
     diagonal = sizes.diagonal().mean()
     cross = (sizes.sum() - sizes.trace()) / (H * (H - 1))
-    return Eq13Error(float(error.mean()), float(cross / diagonal))
+    return Eq13FisherError(float(error.mean()), float(cross / diagonal))
 
 
 def gain_metric(glm: GLM) -> Tensor:
@@ -344,7 +344,7 @@ class FisherInformation(Objective, AnalysisResult):
             total += v * product(v) / draws
         return {name: float(total[indices].sum()) for name, indices in self.slices().items()}
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per parameter: its name, its size and the trace of its block of F."""
         sizes = [shape.numel() for shape in self.shapes]
         traces = self.traces().values()

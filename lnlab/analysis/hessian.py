@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.progress import progress as bar
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ExtremeEigenvalues(AnalysisResult):
             "products": self.product_count,
         }
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return a row per eigenvalue: which ("largest", "smallest"), eigenvalue and error."""
         largest = zip(self.largest.tolist(), self.largest_errors.tolist(), strict=True)
         rows = [*(("largest", *row) for row in largest)]
@@ -87,7 +87,7 @@ class HessianTrace(AnalysisResult):
     def _lines_above_table(self) -> list[str]:
         return [f"trace of the Hessian: {self.mean:.3g} ± {self.standard_error:.2g}"]
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per draw."""
         return make_frame({"trace": self.estimates.numpy()})
 
@@ -135,7 +135,7 @@ class HessianSpectrum(AnalysisResult):
         mean = f"mean eigenvalue: {self.mean:.3g} ± {self.standard_error:.2g}"
         return [f"{mean}; {self.negative_fraction:.1%} of the eigenvalues are below 0"]
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per node: its draw, its eigenvalue and its weight."""
         draws, K = self.nodes.shape
         columns = {
@@ -161,7 +161,7 @@ def _standard_error(values: Tensor) -> float:
     return float(values.std()) / len(values) ** 0.5 if len(values) > 1 else float("nan")
 
 
-@in_one_thread
+@in_one_thread_if_small
 def extreme_eigenvalues(
     model: nn.Module | Objective,
     x: Tensor | None = None,
@@ -203,10 +203,10 @@ def extreme_eigenvalues(
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
     w = objective.start if w is None else w
-    start = _random_vector(objective, seed, 0) if start is None else start
+    start = _gaussian_vector(objective, seed, 0) if start is None else start
     space = KrylovSpace(start, min(steps, len(start)))
     # the outermost come first: among all p(H) v are those of a p that is large at an end alone
-    iterations = space.extend(_checked_hessian_product(objective, w))
+    iterations = space.extend(_finite_checked_hessian_product(objective, w))
     for _ in bar(iterations, steps, "eigenvalues", shown=progress):
         values, _, errors = space.ritz_values_coefficients_and_errors()
         outermost = torch.cat([errors[-count:], errors[:1]])
@@ -224,7 +224,7 @@ def extreme_eigenvalues(
     )
 
 
-@in_one_thread
+@in_one_thread_if_small
 def hessian_trace(
     model: nn.Module | Objective,
     x: Tensor | None = None,
@@ -250,17 +250,17 @@ def hessian_trace(
         >>> print(trace.mean, trace.standard_error)
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    product, values = _checked_hessian_product(objective, w), []
+    product, values = _finite_checked_hessian_product(objective, w), []
     for number in bar(range(draws), draws, "trace", shown=progress):
         # E[v vᵀ] is the identity, so that E[vᵀ H v] = tr H (Hutchinson 1990). Signs, not normal
         # numbers: as v_i² is always 1, the diagonal of H comes out exactly, and only what is
         # off it makes the draws differ.
-        v = _random_vector(objective, seed, number).sign()
+        v = _gaussian_vector(objective, seed, number).sign()
         values.append(float(v @ product(v)))
     return HessianTrace(torch.tensor(values, dtype=torch.float64))
 
 
-@in_one_thread
+@in_one_thread_if_small
 def hessian_spectrum(
     model: nn.Module | Objective,
     x: Tensor | None = None,
@@ -285,10 +285,10 @@ def hessian_spectrum(
         >>> lnlab.hessian_spectrum(net, x, y, F.cross_entropy).plot()
     """
     objective = as_objective(model, x, y, loss_fn, bn_stats)
-    product = _checked_hessian_product(objective, w)
+    product = _finite_checked_hessian_product(objective, w)
     nodes, weights = [], []
     for number in bar(range(draws), draws, "spectrum", shown=progress):
-        v = _random_vector(objective, seed, number)
+        v = _gaussian_vector(objective, seed, number)
         space = KrylovSpace(v, min(steps, len(v)))
         for _ in space.extend(product):
             pass
@@ -322,7 +322,7 @@ class KrylovSpace:
             alpha, size = float(v @ Hv), max(size, float(vector_norm(Hv)))
             beta, after = self._orthogonal_part(Hv, k + 1)
             if beta <= tiny * size:
-                another = normal(0, (0, k + 1), len(v)).to(v)  # no stream of _random_vector
+                another = normal(0, (0, k + 1), len(v)).to(v)  # no stream of _gaussian_vector
                 beta, (_, after) = 0.0, self._orthogonal_part(another, k + 1)
             if k + 1 < len(self.basis):
                 self.basis[k + 1] = after
@@ -352,7 +352,7 @@ class KrylovSpace:
         return values, vectors, beta[-1] * vectors[-1].abs() + rounding
 
 
-def _checked_hessian_product(
+def _finite_checked_hessian_product(
     objective: Objective, w: Tensor | None
 ) -> Callable[[Tensor], Tensor]:
     """Return the map v to H v at w, which raises if that is not finite."""
@@ -369,5 +369,5 @@ def _checked_hessian_product(
     return product
 
 
-def _random_vector(objective: Objective, seed: int, number: int) -> Tensor:
+def _gaussian_vector(objective: Objective, seed: int, number: int) -> Tensor:
     return normal(seed, number, len(objective.start)).to(objective.start)

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.objective import Loss, Objective, as_objective
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.threads import in_one_thread, one_thread
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
+from lnlab.threads import in_one_thread_if_small, one_thread
 
 PARAMETRIZATION = ".parametrizations."
 """The part of a name by which torch marks what it makes a weight of: its length, say."""
@@ -45,7 +45,7 @@ class LayerShift(NamedTuple):
 class LayerShifts(list[LayerShift], AnalysisResult):
     """The shift of every layer, from the first that is called to the last."""
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return a row per layer: first parameter, distance, relative distance and cosine."""
         return make_frame(list(self), columns=list(LayerShift._fields))
 
@@ -101,7 +101,7 @@ def _order_of_first_calls(objective: Objective) -> dict[str, int]:
     return calls
 
 
-@in_one_thread
+@in_one_thread_if_small
 def covariate_shift(
     model: nn.Module | Objective,
     x: Tensor | None = None,

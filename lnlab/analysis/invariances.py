@@ -33,19 +33,19 @@ from lnlab.analysis.module_copy import (
     SelectOutput,
     Weight,
     as_list,
-    check_input,
-    find_batch_norms,
+    check_nonempty_tensor,
+    find_norms_with_running_statistics,
     find_weights,
     first_tensor,
     uncompiled_module,
 )
 from lnlab.analysis.normalized_layer import check_finite
 from lnlab.analysis.random import normal, uniform
-from lnlab.analysis.result import Figure, Frame, TextResult, make_frame
+from lnlab.analysis.result import DataFrame, Figure, TextResult, make_frame
 from lnlab.nn import Conv2d
-from lnlab.nn.table1 import TRANSFORMATIONS, LayerInputs, Transformation
+from lnlab.nn.table1 import TRANSFORMATIONS, LayerInputs, OneBasedTable1Column, Transformation
 from lnlab.progress import progress as bar
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 # The result: invariances, and how they are read.
 
@@ -59,17 +59,13 @@ class Grade(Enum):
     NOT_JUDGED = "not judged"
 
 
-Table1Column = int
-"""The number of a column of Table 1 or of its extension: of a transformation."""
-
-
 @dataclass(frozen=True)
 class Invariance:
     """One transformation at one place of the module, in one mode."""
 
     where: str  # "x" or the name of a weight
     # the transformation's number, 1 to 10, or 11, independence of other examples
-    column: Table1Column
+    column: OneBasedTable1Column
     transformation_name: str  # in words
     formula: str  # the same in the paper's letters
     # "train", "running" or "recomputed", by the statistics of batch normalization, or
@@ -80,7 +76,7 @@ class Invariance:
     grade: Grade
     # the grade of what goes into f and comes out of normalizers; NOT_JUDGED if there is none of
     # these, or none that can be seen
-    inside_grade: Grade
+    activations_grade: Grade
     defect: float  # max|y' - y| / max|y| at delta = 3.7, or for a shift as large as its target
     # the delta below which the invariance is gone: with eps inside the root, where
     # delta² var = eps
@@ -154,10 +150,10 @@ class InvarianceReport(TextResult):
     reasons_not_tried: dict[str, str]  # why a mode or change could not be tried
     unwrapped_columns = (1,)
 
-    def to_frame(self) -> Frame:
-        """Return one row per invariance: where, column, mode, grade, inside_grade, ..."""
+    def to_frame(self) -> DataFrame:
+        """Return one row per invariance: where, column, mode, grade, activations_grade, ..."""
         grades = (
-            {"grade": v.grade.value, "inside_grade": v.inside_grade.value}
+            {"grade": v.grade.value, "activations_grade": v.activations_grade.value}
             for v in self.invariances
         )
         rows = [asdict(v) | g for v, g in zip(self.invariances, grades, strict=True)]
@@ -182,7 +178,8 @@ class InvarianceReport(TextResult):
         """Return groups of invariances that differ in name and size alone."""
         groups: dict[tuple, list[Invariance]] = {}
         for v in self.invariances:
-            key = v.where == "x", v.column, v.mode, v.grade, v.inside_grade, v.exact_without
+            grades = v.grade, v.activations_grade
+            key = v.where == "x", v.column, v.mode, *grades, v.exact_without
             groups.setdefault(key, []).append(v)
         return groups.values()
 
@@ -194,7 +191,7 @@ class InvarianceReport(TextResult):
             first = alike[0]
             formula = f"{first.column:2d}  {first.formula}"
             where, words = _format_places(alike), _format_grade_and_defects(alike)
-            rows.append([where, formula, first.mode, words, first.inside_grade.value])
+            rows.append([where, formula, first.mode, words, first.activations_grade.value])
         return rows
 
     def _html_above_figure(self) -> str:
@@ -276,7 +273,7 @@ class Change:
             return InputAndWeightOverrides(
                 x,
                 pre_activation_changes={
-                    weight.owner: partial(self._shift_per_example_or_unit, delta)
+                    weight.owner: partial(self._add_example_or_unit_shift, delta)
                 },
             )
         W = module.parameters[weight.name].data.movedim(weight.unit_axis, 0)
@@ -291,7 +288,7 @@ class Change:
             x, {weight.name: W.movedim(0, weight.unit_axis).contiguous()}
         )
 
-    def _shift_per_example_or_unit(self, relative_size: float, a: Tensor) -> Tensor:
+    def _add_example_or_unit_shift(self, relative_size: float, a: Tensor) -> Tensor:
         # column 7: one number an example, the same for all its units; column 8: one a unit
         axis = 0 if self.transformation.column == 7 else self.feature_axis % a.dim()
         c = _random_shift(a, relative_size, a.shape[axis])
@@ -362,9 +359,9 @@ ROUNDINGS = 8
 class DefectsAtDelta(NamedTuple):
     """The defects that one delta made."""
 
-    delta: float  # the scale, or the size of a shift
+    factor_or_shift_size: float  # delta
     output_defect: float  # the defect of the outputs
-    largest_inside_defect: float  # the largest defect inside
+    largest_activation_defect: float  # the largest defect inside
     # whether the last activation that changed goes into an f which is flat
     is_hidden_by_flat_unit: bool
 
@@ -400,7 +397,7 @@ class InvarianceTester:
         off = module.run(self._overrides_off_by_one_rounding())
         rounding = max(
             relative_max_change(off.y, y),
-            self._largest_defect_inside(off),
+            self._largest_activation_defect(off),
             key=_nan_as_infinity,
         )
         limit = min(self.exact**0.5, VISIBLE)
@@ -439,7 +436,8 @@ class InvarianceTester:
             )
         )
         return (
-            not torch.equal(changed.y, self.base.y) or self._largest_defect_inside(changed) != 0
+            not torch.equal(changed.y, self.base.y)
+            or self._largest_activation_defect(changed) != 0
         )
 
     def test(self, change: Change, mode_label: str) -> Invariance:
@@ -452,12 +450,15 @@ class InvarianceTester:
         elif not usual.output_defect < VISIBLE:  # not `>=`: NaN is a break, too
             deltas = AFTER_A_BREAK if scales else ()
         points = [usual, *(self._defects_at(change, delta) for delta in deltas)]
-        outputs = self._grade({p.delta: p.output_defect for p in points}, scales)
-        inside = self._grade({p.delta: p.largest_inside_defect for p in points}, scales)
+        outputs = self._grade({p.factor_or_shift_size: p.output_defect for p in points}, scales)
+        inside = self._grade(
+            {p.factor_or_shift_size: p.largest_activation_defect for p in points}, scales
+        )
         changed = [
             p
             for p in points
-            if p.largest_inside_defect > self._rounding_limit(p.delta, not scales)
+            if p.largest_activation_defect
+            > self._rounding_limit(p.factor_or_shift_size, not scales)
         ]
         # Nothing came out, but something moved inside, and the f behind the last of it was
         # flat: what dead units hide says nothing about the normalizer.
@@ -474,13 +475,15 @@ class InvarianceTester:
             T.formula,
             mode_label,
             grade=Grade.NOT_JUDGED if hidden else outputs,
-            inside_grade=inside if self.base.nonlinearity_and_norm_calls else Grade.NOT_JUDGED,
+            activations_grade=inside
+            if self.base.nonlinearity_and_norm_calls
+            else Grade.NOT_JUDGED,
             defect=usual.output_defect,
             knee_delta=self._find_knee(change, points)
             if outputs is Grade.APPROXIMATE
             else math.nan,
             exact_without="",
-            curve=tuple(sorted((p.delta, p.output_defect) for p in points)),
+            curve=tuple(sorted((p.factor_or_shift_size, p.output_defect) for p in points)),
         )
 
     def _rounding_limit(self, delta: float, is_shift: bool) -> float:
@@ -498,7 +501,7 @@ class InvarianceTester:
         if change.compares_first_example_only:
             changed, base = _first_example_only(changed), _first_example_only(base)
         outputs = relative_max_change(changed.y, base.y)
-        inside = self._largest_defect_inside(changed, base)
+        inside = self._largest_activation_defect(changed, base)
         hidden = not inside <= self.exact and self._is_hidden_by_flat_unit(
             changed.nonlinearity_and_norm_calls, base.nonlinearity_and_norm_calls
         )
@@ -508,18 +511,22 @@ class InvarianceTester:
         """Return the defect of the outputs at one delta."""
         return self._defects_at(change, delta).output_defect
 
-    def _largest_defect_inside(
+    def _largest_activation_defect(
         self, now: Observation, before: Observation | None = None
     ) -> float:
         """Return the largest defect of an activation; infinite if there are others now."""
         before = before or self.base
         if len(now.nonlinearity_and_norm_calls) != len(before.nonlinearity_and_norm_calls):
             return math.inf
-        defects = (
-            relative_max_change(new.a, old.a) if new.a.shape == old.a.shape else math.inf
+        pairs = (
+            (new.f_input_or_norm_output, old.f_input_or_norm_output)
             for new, old in zip(
                 now.nonlinearity_and_norm_calls, before.nonlinearity_and_norm_calls, strict=True
             )
+        )
+        defects = (
+            relative_max_change(new, old) if new.shape == old.shape else math.inf
+            for new, old in pairs
         )
         return max(defects, key=_nan_as_infinity, default=0.0)
 
@@ -528,9 +535,10 @@ class InvarianceTester:
     ) -> bool:
         """Return True if the last one that changed goes into an f which is flat."""
         for new, old in reversed(list(zip(now, before, strict=False))):
-            if new.a.shape != old.a.shape:
+            values, old_values = new.f_input_or_norm_output, old.f_input_or_norm_output
+            if values.shape != old_values.shape:
                 continue
-            if not relative_max_change(new.a, old.a) <= self.exact:
+            if not relative_max_change(values, old_values) <= self.exact:
                 if new.h is None or old.h is None:
                     return False
                 return relative_max_change(new.h, old.h) <= self.exact
@@ -541,11 +549,15 @@ class InvarianceTester:
         # With eps inside the root a scale delta leaves y / sqrt(1 + eps / (delta² var)): at
         # delta² var = eps the output has come down to 1/sqrt(2) of itself.
         far = 1 - 0.5**0.5
-        gone = [p.delta for p in points if p.delta < 1 and not p.output_defect < far]
+        gone = [
+            p.factor_or_shift_size
+            for p in points
+            if p.factor_or_shift_size < 1 and not p.output_defect < far
+        ]
         if not change.transformation.is_scaling or not gone:
             return math.nan
         low = max(gone)
-        high = min(p.delta for p in points if p.delta > low)
+        high = min(p.factor_or_shift_size for p in points if p.factor_or_shift_size > low)
         # halving the interval in logarithms: to a 4,096th of it
         for _ in range(12):
             middle = (low * high) ** 0.5
@@ -556,7 +568,8 @@ class InvarianceTester:
 
 def _first_example_only(observation: Observation) -> Observation:
     calls = [
-        call._replace(a=call.a[:1], h=None) for call in observation.nonlinearity_and_norm_calls
+        call._replace(f_input_or_norm_output=call.f_input_or_norm_output[:1], h=None)
+        for call in observation.nonlinearity_and_norm_calls
     ]
     return observation._replace(y=observation.y[:1], nonlinearity_and_norm_calls=calls)
 
@@ -568,13 +581,13 @@ MODES = {"train": "batch", "running": "running", "recomputed": "recomputed"}
 """The modes of a module with batch normalization, and the statistics that it takes in each."""
 
 
-@in_one_thread
+@in_one_thread_if_small
 def check_invariances(
     model: nn.Module,
     x: Any,
     *,
     weights: Collection[str] | str | None = None,
-    columns: Collection[Table1Column] | Table1Column | None = None,
+    columns: Collection[OneBasedTable1Column] | OneBasedTable1Column | None = None,
     select_output: SelectOutput = first_tensor,
     dtype: torch.dtype = torch.float64,
     modes: Collection[str] | str | None = None,
@@ -734,7 +747,7 @@ def _is_exact_at_three_deltas(tester: InvarianceTester, change: Change) -> bool:
 
 
 def _check_arguments(x: Tensor, columns: Collection[int], dtype: torch.dtype) -> None:
-    check_input(x)
+    check_nonempty_tensor(x)
     if unknown := set(columns) - set(COLUMNS):
         names = ", ".join(f"{T.column} ({T.name})" for T in COLUMNS.values())
         raise ValueError(f"there are no columns {sorted(unknown)}: choose from {names}.")
@@ -753,7 +766,7 @@ def _bn_stats_per_tried_mode(
     model: nn.Module, x: Tensor, select_output: SelectOutput
 ) -> dict[str, str]:
     """Return the modes in which a model is tried, with the statistics that it takes in each."""
-    if find_batch_norms(model):
+    if find_norms_with_running_statistics(model):
         return MODES
     evaluation, training = (
         InvarianceTester(

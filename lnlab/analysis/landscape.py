@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.objective import Loss, Objective, as_objective
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.progress import progress as bar
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 TINY = 1e-10
 """Added to the length of a random row by Li et al.'s code."""
@@ -66,7 +66,7 @@ class LossLandscape(AnalysisResult):
             numbers["centre - loss of the training"] = difference or 0.0
         return numbers
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per point: its coordinates and its loss."""
         axes = torch.meshgrid(*self.coordinates, indexing="ij")
         columns = {f"direction {i}": axis.flatten() for i, axis in enumerate(axes, start=1)}
@@ -83,7 +83,9 @@ class LossLandscape(AnalysisResult):
         made_on = f"{self.example_count} examples"
         if len(self.coordinates) == 2:
             return landscape.loss_surfaces({"": self}, made_on=made_on)
-        return landscape.loss_bands({"": {"loss": [self]}}, x="along the line", made_on=made_on)
+        return landscape.loss_lines_and_bands(
+            {"": {"loss": [self]}}, x="along the line", made_on=made_on
+        )
 
 
 def loss_landscape(
@@ -183,7 +185,7 @@ def linear_interpolation(
     return evaluate_grid(objective, (end - objective.start)[None], [at], progress=progress)
 
 
-@in_one_thread
+@in_one_thread_if_small
 @torch.no_grad()
 def evaluate_grid(
     objective: Objective, directions: Tensor, at: Sequence[Tensor], *, progress: bool = False
@@ -211,7 +213,7 @@ def evaluate_grid(
     )
 
 
-@in_one_thread
+@in_one_thread_if_small
 def random_filter_normalized_directions(
     objective: Objective, count: int, *, seed: int = 0
 ) -> Tensor:

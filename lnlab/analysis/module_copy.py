@@ -52,7 +52,7 @@ def check_model(model: Any) -> None:
     check_type("model", model, nn.Module, "a torch.nn.Module")
 
 
-def check_input(x: Any) -> None:
+def check_nonempty_tensor(x: Any) -> None:
     """Raise TypeError or ValueError unless ``x`` (B, ...) is a tensor with an example."""
     hint = "the input of the model as a tensor, torch.as_tensor(...)"
     if isinstance(x, tuple | Mapping):
@@ -103,11 +103,7 @@ class SavedBuffers:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self._saved = [
-            (m, {name: b if b is None else b.clone() for name, b in m._buffers.items()})
-            for m in module.modules()
-            if m._buffers
-        ]
+        self._saved = [(m, _clone_buffers(m._buffers)) for m in module.modules() if m._buffers]
         self._attributes = [(m, _class_specific_attributes(m)) for m in module.modules()]
 
     def __enter__(self) -> Self:
@@ -116,19 +112,21 @@ class SavedBuffers:
     def __exit__(self, *_: object) -> None:
         # whole buffers, as statistics of each time step grow while a sequence is read
         for module, buffers in self._saved:
-            module._buffers.update(
-                {k: b if b is None else b.clone() for k, b in buffers.items()}
-            )
+            module._buffers.update(_clone_buffers(buffers))
         for module, attributes in self._attributes:
             for name in _class_specific_attributes(module).keys() - attributes.keys():
                 del vars(module)[name]
-            vars(module).update(_copy_containers(attributes))
+            vars(module).update(_shallow_copy_containers(attributes))
 
     def copy_to(self, other: nn.Module) -> None:
-        """Give ``other``, a copy of the module, the saved buffers."""
+        """Copy the saved buffers into ``other``, a copy of the module."""
         modules = (m for m in other.modules() if m._buffers)
         for module, (_, buffers) in zip(modules, self._saved, strict=True):
-            module._buffers.update(buffers)
+            module._buffers.update(_clone_buffers(buffers))
+
+
+def _clone_buffers(buffers: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
+    return {name: b if b is None else b.clone() for name, b in buffers.items()}
 
 
 CONTAINERS = list, dict, set
@@ -138,10 +136,11 @@ OF_TORCH = frozenset(vars(nn.Module()))
 
 def _class_specific_attributes(module: nn.Module) -> dict[str, Any]:
     """Return the attributes of a module's own class, containers copied."""
-    return _copy_containers({n: v for n, v in vars(module).items() if n not in OF_TORCH})
+    attributes = {n: v for n, v in vars(module).items() if n not in OF_TORCH}
+    return _shallow_copy_containers(attributes)
 
 
-def _copy_containers(values: dict[str, Any]) -> dict[str, Any]:
+def _shallow_copy_containers(values: dict[str, Any]) -> dict[str, Any]:
     return {n: shallow_copy(v) if isinstance(v, CONTAINERS) else v for n, v in values.items()}
 
 
@@ -227,7 +226,7 @@ def uncompiled_module(model: nn.Module) -> nn.Module:
     return getattr(model, "_orig_mod", model)
 
 
-def find_batch_norms(module: nn.Module) -> list[nn.Module]:
+def find_norms_with_running_statistics(module: nn.Module) -> list[nn.Module]:
     """Return the normalizers in ``module`` that keep running statistics over examples."""
     return [
         m
@@ -239,7 +238,8 @@ def find_batch_norms(module: nn.Module) -> list[nn.Module]:
 
 @torch.no_grad()
 def recompute_bn_stats(module: nn.Module, x: Any) -> None:
-    """Replace all running statistics by those of ``x``; leave ``module`` in evaluation mode."""
+    """Replace all running statistics by those of ``x``; its training mode does not change."""
+    modes = [(m, m.training) for m in module.modules()]
     module.eval()
     # BatchLayerNorm keeps averages over updates instead of a population: start them again
     mixtures = [m for m in module.modules() if isinstance(m, BatchLayerNorm)]
@@ -251,6 +251,8 @@ def recompute_bn_stats(module: nn.Module, x: Any) -> None:
             module(x)
     module.eval()
     recompute_statistics(module, [x])
+    for m, mode in modes:
+        m.training = mode
 
 
 # Weights: the matrices and kernels of a module.
@@ -345,7 +347,7 @@ class ModuleCopy:
         bn_stats: str = "running",
         select_output: SelectOutput = first_tensor,
     ) -> None:
-        check_input(x)
+        check_nonempty_tensor(x)
         check_bn_stats(bn_stats)
         hint = "a function from what the model returns to a tensor"
         check_type("select_output", select_output, Callable, hint)
@@ -455,7 +457,7 @@ class ModuleCopy:
         Zeros, which hide what is in front of them, become ones.
         """
 
-        def perturb(values: Tensor) -> Tensor:
+        def perturb_by_linspace(values: Tensor) -> Tensor:
             if not values.is_floating_point():
                 return values
             shares = relative_size * torch.linspace(-1, 1, values.numel(), dtype=values.dtype)
@@ -464,7 +466,8 @@ class ModuleCopy:
             return values * (1 + shares.view_as(values))
 
         return InputAndWeightOverrides(
-            perturb(self.x), {n: perturb(p.data) for n, p in self.parameters.items()}
+            perturb_by_linspace(self.x),
+            {n: perturb_by_linspace(p.data) for n, p in self.parameters.items()},
         )
 
     def copy_without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":

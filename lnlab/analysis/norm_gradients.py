@@ -32,7 +32,7 @@ from lnlab.analysis.module_copy import (
     frozen_copy_without_hooks,
 )
 from lnlab.analysis.objective import Loss, Objective, as_objective
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.nn import (
     AffineNormalizer,
     BatchNorm,
@@ -42,7 +42,7 @@ from lnlab.nn import (
     StatisticsMode,
     at_least_float32,
 )
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 
 def as_affine_norm(norm: nn.Module, spatial_axis_count: int = 0) -> AffineNormalizer:
@@ -93,7 +93,7 @@ class GradientParts(NamedTuple):
         """The whole gradient dL/da (*examples, H)."""
         return self.direct + self.through_mu + self.through_sigma
 
-    def with_statistics_detached(self) -> dict[str, Tensor]:
+    def gradient_by_detached_statistics(self) -> dict[str, Tensor]:
         """Return dL/da (*examples, H) with nothing, sigma, mu, or both constant."""
         return {
             "nothing": self.total,
@@ -103,7 +103,7 @@ class GradientParts(NamedTuple):
         }
 
 
-@in_one_thread
+@in_one_thread_if_small
 def gradient_parts(
     norm: nn.Module, a: Tensor, grad_h: Tensor, W: Tensor | None = None, t: int | None = None
 ) -> GradientParts:
@@ -132,7 +132,7 @@ def gradient_parts(
     return GradientParts(direct, with_mu - direct, with_sigma - direct)
 
 
-class NormCall(NamedTuple):
+class NormCallWithGradient(NamedTuple):
     """One call of a normalizer inside a model, with the gradient by its output."""
 
     norm: nn.Module  # a copy of it, with the statistics that it had then
@@ -146,10 +146,10 @@ class NormCall(NamedTuple):
         return gradient_parts(self.norm, self.a, self.grad_h, *self.other_args)
 
 
-@in_one_thread
+@in_one_thread_if_small
 def record_norm_calls(
     objective: Objective, names: Collection[str], *, call_index: int = 0
-) -> dict[str, NormCall]:
+) -> dict[str, NormCallWithGradient]:
     """Return one call of each normalizer, by its name as ``named_modules`` gives it.
 
     The loss is evaluated at the model's own parameters, and ``call_index`` counts the calls of
@@ -184,14 +184,14 @@ def record_norm_calls(
         if grad_h is not None:
             norm = frozen_copy_without_hooks(modules[name])
             buffers.copy_to(norm)
-            found[name] = NormCall(norm, a.detach(), grad_h, tuple(rest))
+            found[name] = NormCallWithGradient(norm, a.detach(), grad_h, tuple(rest))
     return found
 
 
 class GradientNorms(dict[str, float], AnalysisResult):
     """The Frobenius norm of the gradient of every parameter, by name."""
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per parameter."""
         return make_frame(list(self.items()), columns=["parameter", "gradient"])
 

@@ -26,14 +26,14 @@ from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
     ModuleCopy,
     SelectOutput,
-    check_input,
     check_model,
+    check_nonempty_tensor,
     default_rms_eps,
     first_tensor,
 )
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import Frame, TextResult, make_frame
-from lnlab.threads import in_one_thread
+from lnlab.analysis.result import DataFrame, TextResult, make_frame
+from lnlab.threads import in_one_thread_if_small
 
 # The module as a black box.
 
@@ -65,11 +65,11 @@ class BlackBox:
         """Return half of y(x) - y(-x), x (B, ...): what is left without the bias."""
         return (self(x, **weights) - self(-x, **weights)) / 2
 
-    def constant_parameter(self, name: str, value: float) -> Tensor:
+    def constant_like_parameter(self, name: str, value: float) -> Tensor:
         """Return a parameter's shape full of ``value``."""
         return torch.full_like(self.module.parameters[name].data, value)
 
-    def random_parameter(self, name: str) -> Tensor:
+    def random_like_parameter(self, name: str) -> Tensor:
         """Return a parameter's shape of random numbers above 1.5."""
         p = self.module.parameters[name].data
         return (1.5 + normal(5, 0, p.numel()).abs().view_as(p)).to(p)
@@ -131,30 +131,31 @@ def find_extents_along_axis(
     """Return the extents of at most so many inputs x (B, ...) along an axis by position."""
     middle = [n // 2 for n in x.shape]
     positions = range(0, x.shape[axis], -(-x.shape[axis] // max_positions))
-    at = {p: (*middle[:axis], p, *middle[axis + 1 :]) for p in positions}
-    return {position: find_extent(box, x, index) for position, index in at.items()}
+    indices = {p: (*middle[:axis], p, *middle[axis + 1 :]) for p in positions}
+    return {position: find_extent(box, x, index) for position, index in indices.items()}
 
 
 def find_extent(
-    box: BlackBox, x: Tensor, at: tuple[int, ...] | None = None
+    box: BlackBox, x: Tensor, changed_index: tuple[int, ...] | None = None
 ) -> StatisticExtent | None:
     """Return the outputs that a change of one input of x (B, ...) reaches, if they are one.
 
-    ``at`` is the index of that input; None: the middle.
+    ``changed_index`` is that of the input; None: the middle.
     """
-    at = tuple(n // 2 for n in x.shape) if at is None else at
+    if changed_index is None:
+        changed_index = tuple(n // 2 for n in x.shape)
     y = box(x)
     reached = torch.zeros_like(y, dtype=torch.bool)
     # all values that share a statistic with the one that is changed, and no other: changed
     # twice, as one of thousands of outputs may stay the same by chance
     for step in (5.0, -3.0):
         changed = x.clone()
-        changed[at] += step
+        changed[changed_index] += step
         reached |= (box(changed) - y).abs() > SAME * float(y.abs().max())
     if not bool(reached.any()):
-        reached[at] = True  # pointwise, and flat there, as a ReLU below 0
+        reached[changed_index] = True  # pointwise, and flat there, as a ReLU below 0
     lines = [
-        reached[tuple(slice(None) if i == a else n for i, n in enumerate(at))]
+        reached[tuple(slice(None) if i == a else n for i, n in enumerate(changed_index))]
         for a in range(x.dim())
     ]
     # a statistic runs over a box of axes: what is reached must be the product of its lines
@@ -199,11 +200,13 @@ def find_roles_and_reset_affine(box: BlackBox, x: Tensor) -> list[ParameterRole]
     names = list(box.module.parameters)
     gains = {name: gain for name in names if (gain := _gain_role(box, x, name))}
     for name, gain in gains.items():
-        box.weights[name] = box.constant_parameter(name, 2.0 if gain.role == "gain" else 1.0)
+        box.weights[name] = box.constant_like_parameter(
+            name, 2.0 if gain.role == "gain" else 1.0
+        )
     roles = [gains.get(name) or _bias_or_other_role(box, x, name) for name in names]
     for role in roles:
         if role.role not in ("inside", "unused"):
-            box.weights[role.name] = box.constant_parameter(
+            box.weights[role.name] = box.constant_like_parameter(
                 role.name, float(role.role == "gain")
             )
     return roles
@@ -211,11 +214,11 @@ def find_roles_and_reset_affine(box: BlackBox, x: Tensor) -> list[ParameterRole]
 
 def _gain_role(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     """Return the role if it is a factor of what is left without the bias, whatever x."""
-    zero, one = box.constant_parameter(name, 0.0), box.constant_parameter(name, 1.0)
+    zero, one = box.constant_like_parameter(name, 0.0), box.constant_like_parameter(name, 1.0)
     # y = gain * n(x) + bias and n(-x) = -n(x): the odd part is gain * n(x), and its ratio to
     # that of a gain of 1 is the gain, whatever x. What acts before the statistics changes n,
     # and with it the ratio. Ratios are compared crosswise, as n(x) may be near 0.
-    elsewhere, random = 2 * x.flip(0) + 1, {name: box.random_parameter(name)}
+    elsewhere, random = 2 * x.flip(0) + 1, {name: box.random_like_parameter(name)}
     odd, odd_elsewhere = (box.odd_part(each, **{name: one}) for each in (x, elsewhere))
     scaled, scaled_elsewhere = (box.odd_part(each, **random) for each in (x, elsewhere))
     same_ratio = _are_close(scaled * odd_elsewhere, scaled_elsewhere * odd, box.close)
@@ -233,14 +236,15 @@ def _gain_role(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
 
 def _bias_or_other_role(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
     """Return the role of a summand, after the gain or before it; gains are 2 by now."""
-    random, zero = {name: box.random_parameter(name)}, {name: box.constant_parameter(name, 0.0)}
+    random = {name: box.random_like_parameter(name)}
+    zero = {name: box.constant_like_parameter(name, 0.0)}
     step, elsewhere = box(x, **random) - box(x, **zero), 2 * x.flip(0) + 1
     if not float(step.abs().max()):
         return ParameterRole(name, "unused")
     if not _are_close(box(elsewhere, **random) - box(elsewhere, **zero), step, box.close):
         return ParameterRole(name, "inside")
     # after the gain a bias of 1 adds 1; before it, a gain of 2 makes it 2
-    by_one = box(x, **{name: box.constant_parameter(name, 1.0)}) - box(x, **zero)
+    by_one = box(x, **{name: box.constant_like_parameter(name, 1.0)}) - box(x, **zero)
     last = _are_close(by_one, torch.ones_like(by_one), box.close)
     role = "bias" if last else "bias, times the gain"
     return ParameterRole(name, role, _varying_axes(step, box.close))
@@ -523,7 +527,7 @@ class NormPropertyReport(TextResult):
             if p.differs_from_torch
         ]
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per property."""
         return make_frame(self.properties)
 
@@ -547,7 +551,7 @@ EXAMPLES = 8
 """At least so many examples are made up: statistics of one or two values say nothing."""
 
 
-@in_one_thread
+@in_one_thread_if_small
 def identify_norm(
     model: nn.Module, x: Tensor | None = None, *, select_output: SelectOutput = first_tensor
 ) -> NormPropertyReport:
@@ -574,7 +578,7 @@ def identify_norm(
     """
     check_model(model)
     if x is not None:
-        check_input(x)
+        check_nonempty_tensor(x)
         if x.dim() < 2:
             raise ValueError(
                 f"x has shape {tuple(x.shape)}: give examples along the first axis."
@@ -670,7 +674,7 @@ def find_statistics_extent_or_objections(
     """Return the extent of all statistics on z (B, ...), or None and what there is instead."""
     # with all parameters away from 0: behind a gain of 0 nothing can be seen
     training.weights = {
-        name: training.random_parameter(name) for name in training.module.parameters
+        name: training.random_like_parameter(name) for name in training.module.parameters
     }
     over = find_extent(training, z)
     along = {axis: find_extents_along_axis(training, z, axis) for axis in range(1, z.dim())}
@@ -686,7 +690,7 @@ def find_statistics_extent_or_objections(
         if len({*extents.values()}) > 1
     ]
     if (differing or over is None or over.size == 1) and (
-        clips := find_large_input_batch_extent(training, z)
+        clips := batch_extent_at_large_values(training, z)
     ):
         axes = _format_axes(clips.axes)
         found = f"of the batch ({axes}), with clips: only if inputs are large"
@@ -702,7 +706,7 @@ def find_statistics_extent_or_objections(
     return over, ()
 
 
-def find_large_input_batch_extent(box: BlackBox, x: Tensor) -> StatisticExtent | None:
+def batch_extent_at_large_values(box: BlackBox, x: Tensor) -> StatisticExtent | None:
     """Return the extent over examples x (B, ...) that only large inputs have, if there is one.
 
     Batch renormalization takes its running statistics until the batch's are far from them.

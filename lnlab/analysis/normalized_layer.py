@@ -18,18 +18,19 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import EXACT, relative_max_change
 from lnlab.analysis.module_copy import SavedBuffers, recompute_bn_stats
 from lnlab.analysis.random import normal, uniform
-from lnlab.analysis.result import AnalysisResult, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, make_frame
 from lnlab.nn import Normalizer, SpectralNorm
 from lnlab.nn.table1 import (
     ROWS,
     TRANSFORMATIONS,
     BatchNormStatisticsSource,
+    DenseOrConv,
     LayerInputs,
-    LayerKind,
+    OneBasedTable1Column,
     TableRow,
     Transformation,
 )
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 DELTA = 3.7
 """The scale by which a table is measured: nothing special, such as a power of two."""
@@ -42,7 +43,7 @@ def random_layer_inputs(
     units: int = 12,
     inputs: int = 7,
     examples: int = 8,
-    place: LayerKind = LayerKind.DENSE,
+    place: DenseOrConv = DenseOrConv.DENSE,
     *,
     seed: int = 0,
 ) -> LayerInputs:
@@ -58,11 +59,11 @@ def random_layer_inputs(
         W=normal(seed, 0, units, inputs, *window),
         x=normal(seed, 1, examples, inputs, *pixels),
         added_to_a=torch.zeros((), dtype=torch.float64),
-        padding=1 if place is LayerKind.PADDED else 0,
+        padding=1 if place is DenseOrConv.PADDED else 0,
     )
 
 
-def random_shift_vector(layer_inputs: LayerInputs, *, seed: int = 0) -> Tensor:
+def random_vector_for_any_shift(layer_inputs: LayerInputs, *, seed: int = 0) -> Tensor:
     """Return a standard normal vector (N,), long enough for every shift of ``layer_inputs``."""
     longest = max(
         len(layer_inputs.x),
@@ -149,7 +150,7 @@ class NormalizedLayer:
             if population is not None:
                 recompute_bn_stats(_NormCalledWithLayerInputs(self.norm), population)
             self.norm.train(statistics is BatchNormStatisticsSource.BATCH)
-            a = layer_inputs.pre_activations(self.norm)
+            a = layer_inputs.unnormalized_pre_activations(self.norm)
             if self.row.batch_size is None:
                 return self.norm(a, layer_inputs.W, 0)
             # mini-batches: what mixes examples mixes those of one batch alone
@@ -162,10 +163,10 @@ class NormalizedLayer:
         """Return max|y' - y| / max|y| for one change; NaN if y' holds one.
 
         ``delta`` is the scale, for a transformation that scales, and ``shift`` what the others
-        cut theirs from (N,); None: :func:`random_shift_vector`.
+        cut theirs from (N,); None: :func:`random_vector_for_any_shift`.
         """
         shift = (
-            random_shift_vector(self.layer_inputs)
+            random_vector_for_any_shift(self.layer_inputs)
             if shift is None
             else shift.to(self.layer_inputs.x.dtype)
         )
@@ -236,7 +237,7 @@ class MeasuredCell(NamedTuple):
     """One cell of a table of invariances: the claim, and what was measured."""
 
     row: str  # of the table: which normalizer, in what place
-    column: int  # the number of the transformation
+    column: OneBasedTable1Column  # the number of the transformation
     transformation_name: str  # the transformation in words
     is_claimed_invariant: bool
     defect: float
@@ -249,13 +250,13 @@ class MeasuredTable(AnalysisResult):
 
     cells: tuple[MeasuredCell, ...]
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per cell."""
         columns = ["row", "column", "name", "claimed", "defect", "agrees"]
         return make_frame(self.cells, columns=columns)
 
 
-@in_one_thread
+@in_one_thread_if_small
 def measure_table1(
     rows: Mapping[str, TableRow] = ROWS, *, eps: float = 0.0, seed: int = 0
 ) -> MeasuredTable:
@@ -268,7 +269,7 @@ def measure_table1(
     for name, row in rows.items():
         layer_inputs = random_layer_inputs(place=row.layer_kind, seed=seed)
         layer = NormalizedLayer(row, layer_inputs, eps=eps, seed=seed)
-        shift = random_shift_vector(layer_inputs, seed=seed)
+        shift = random_vector_for_any_shift(layer_inputs, seed=seed)
         defects = [(T.column, T.name, layer.defect(T, DELTA, shift)) for T in TRANSFORMATIONS]
         defects.append((11, "independence of the other examples", layer.batch_dependence()))
         if row.invariance_letters[11] != "-":

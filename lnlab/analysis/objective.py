@@ -14,17 +14,17 @@ from lnlab.analysis.module_copy import (
     SavedBuffers,
     as_list,
     check_bn_stats,
-    check_input,
     check_model,
     check_names,
+    check_nonempty_tensor,
     check_type,
-    find_batch_norms,
+    find_norms_with_running_statistics,
     frozen_copy_without_hooks,
     recompute_bn_stats,
     set_default_rms_eps,
     uncompiled_module,
 )
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 Loss = Callable[..., Tensor]
 """A loss: from what a model returns, and y, to a scalar."""
@@ -54,7 +54,7 @@ class Objective:
         >>> value, gradient = objective.gradient(objective.start)
     """
 
-    @in_one_thread
+    @in_one_thread_if_small
     def __init__(
         self,
         model: nn.Module,
@@ -67,7 +67,7 @@ class Objective:
         dtype: torch.dtype | None = None,
     ) -> None:
         model = uncompiled_module(model)
-        check_input(x)
+        check_nonempty_tensor(x)
         check_type("loss_fn", loss_fn, Callable, "a function of the model's output and y")
         assert loss_fn is not None
         self.bn_stats, self.loss_fn = _require_bn_stats(model, bn_stats), loss_fn
@@ -155,19 +155,19 @@ class Objective:
         check_names("parameter of the other model", self.names, parameters)
         return self.flatten([parameters[name] for name in self.names]).to(self.start)
 
-    @in_one_thread
+    @in_one_thread_if_small
     def value(self, w: Tensor | None = None) -> float:
         """Return L(w), at the model's own parameters by default."""
         with torch.no_grad():
             return float(self(self.start if w is None else w))
 
-    @in_one_thread
+    @in_one_thread_if_small
     def gradient(self, w: Tensor | None = None) -> tuple[float, Tensor]:
         """Return L(w) and its gradient (P,)."""
         _, loss, grad = self._w_loss_and_gradient(w)
         return float(loss.detach()), grad
 
-    @in_one_thread
+    @in_one_thread_if_small
     def hessian_product(self, w: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """Return the map v to H v at w, of v (P,) or several as (P, K).
 
@@ -186,7 +186,7 @@ class Objective:
         if _is_differentiable_only_once(grad):
             raise ValueError(once)
 
-        @in_one_thread
+        @in_one_thread_if_small
         def product(v: Tensor) -> Tensor:
             if v.dim() == 2:
                 return torch.stack([product(column) for column in v.T], dim=1)
@@ -324,7 +324,7 @@ def float32_if_half_precision(module: nn.Module) -> torch.dtype | None:
 def _require_bn_stats(model: nn.Module, bn_stats: str | None) -> str | None:
     """Return the source of statistics over examples; models with such need one."""
     if bn_stats is None:
-        if find_batch_norms(model):
+        if find_norms_with_running_statistics(model):
             raise ValueError(
                 f"{type(model).__name__} has batch normalization: choose whose statistics it "
                 'takes, bn_stats="batch" (those of x, as in training), "running" (as in '

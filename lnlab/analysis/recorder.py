@@ -24,7 +24,7 @@ from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
 from lnlab.analysis.module_copy import as_list, check_model, check_names, uncompiled_module
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.nn import at_least_float32
 
 # A tensor in a few numbers: its distribution, and what its examples and units have in common.
@@ -320,24 +320,22 @@ class Recorder(HookContext, AnalysisResult):
         assert parameter.grad is not None
         self._add_summary(key, parameter.grad.detach())
 
-    def _add_summary(self, key: Key, tensor: Tensor, at: int | None = None) -> None:
+    def _add_summary(self, key: Key, tensor: Tensor, step: int | None = None) -> None:
         if is_batchedtensor(tensor):
             raise ValueError(
                 "a stack of models hides its numbers: record one of model.unstack()."
             )
-        step = self.step if at is None else at
+        step = self.step if step is None else step
         head = {"step": step, "name": key[0], "what": key[1], "call": key[2]}
         self._rows[key].append(
-            head
-            | tensor_statistics(tensor)
-            | self._compute_requested_statistics(key, tensor, step)
+            head | tensor_statistics(tensor) | self._compute_extra_statistics(key, tensor, step)
         )
         if len(self._rows[key]) > self.max_rows:
             self.every *= 2
             for other, rows in self._rows.items():
                 self._rows[other] = [row for row in rows if row["step"] % self.every == 0]
 
-    def _compute_requested_statistics(self, key: Key, tensor: Tensor, step: int) -> Row:
+    def _compute_extra_statistics(self, key: Key, tensor: Tensor, step: int) -> Row:
         """Return the numbers that ``what`` asks for beside the summary."""
         if not self.what & set(EXTRA) or not tensor.numel():
             return {}
@@ -360,7 +358,7 @@ class Recorder(HookContext, AnalysisResult):
         for rows in self._rows.values():
             yield from rows
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return a row per summary.
 
         Columns: step, name, what, call (of a module that is called several times), count, mean,

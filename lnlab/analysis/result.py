@@ -10,17 +10,17 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pandas import DataFrame as Frame
+    from pandas import DataFrame
     from plotly.graph_objects import Figure
 else:  # neither is imported before a result is looked at
-    Frame = Figure = Any
+    DataFrame = Figure = Any
 
 
-def make_frame(data: Any, columns: Sequence[str] | None = None) -> Frame:
+def make_frame(data: Any, columns: Sequence[str] | None = None) -> DataFrame:
     """Return a data frame of columns by name, or of rows."""
-    from pandas import DataFrame
+    import pandas as pd
 
-    return DataFrame(data, columns=columns)  # type: ignore[arg-type]
+    return pd.DataFrame(data, columns=columns)  # type: ignore[arg-type]
 
 
 WIDTH = 100
@@ -35,7 +35,7 @@ class AnalysisResult:
         # a terminal shows the repr: the table, and not the fields that @dataclass would show
         cls.__repr__ = AnalysisResult.__repr__
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return the numbers as a table; each result has its own."""
         raise NotImplementedError
 
@@ -83,9 +83,9 @@ class AnalysisResult:
         """
         path = Path(path)
         if path.suffix == ".html":
-            from lnlab.figures.page import write_page
+            from lnlab.figures.page import write_page_and_plotly_js
 
-            write_page(self.plot(), path, self._html_above_figure())
+            write_page_and_plotly_js(self.plot(), path, self._html_above_figure())
         elif path.suffix == ".csv":
             self.to_frame().to_csv(path, index=False)
         elif path.suffix == ".json":

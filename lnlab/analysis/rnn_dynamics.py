@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lnlab.analysis.magnitudes import root_mean_square
-from lnlab.analysis.module_copy import check_input, check_type
+from lnlab.analysis.module_copy import check_nonempty_tensor, check_type
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.nn import Cell, GroupNorm, Identity
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RecurrentDynamics(AnalysisResult):
         T = len(self.relative_gradient_rms)
         return float(self.relative_gradient_rms[0] ** (1 / (T - 1))) if T > 1 else 1.0
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per time step."""
         columns = {
             "pre_activations": self.pre_activation_rms,
@@ -63,7 +63,7 @@ def states_from_initial_on(cell: Cell, x: Tensor) -> list[tuple[Tensor, ...]]:
     return states
 
 
-@in_one_thread
+@in_one_thread_if_small
 @torch.enable_grad()
 def measure_rnn_dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> RecurrentDynamics:
     """Return the sizes of pre-activations, hidden states and gradients at every step of ``x``.
@@ -72,7 +72,7 @@ def measure_rnn_dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> RecurrentDy
     h.
     """
     check_type("cell", cell, nn.Module, "a cell of lnlab.nn")
-    check_input(x)
+    check_nonempty_tensor(x)
     states = states_from_initial_on(cell, x)
     h = torch.stack([state[0] for state in states])  # (T + 1, B, H)
     # of r · h_T, whose gradient by s_t is rᵀ dh_T/ds_t: a random mixture of the Jacobian's rows

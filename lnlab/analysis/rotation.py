@@ -22,7 +22,7 @@ from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
 from lnlab.analysis.module_copy import check_model, check_names, check_type
 from lnlab.analysis.recorder import HookContext
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 
 WHOLE, ROWS, NONE = "whole", "rows", "none"
 """The part of a parameter that may be re-scaled alone: all of it, any of its rows, nothing."""
@@ -171,7 +171,7 @@ class RotationRecorder(HookContext, AnalysisResult):
             self._rows.append({**head, **turn, "expected": expected})
         self._before.clear()
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return a row per step and parameter.
 
         Columns: step, name, invariant ("whole", "rows" or "none"), rate (eta), angle (radians,

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import vector_norm
 from lnlab.analysis.module_copy import check_type
 from lnlab.analysis.objective import Loss, Objective, as_objective
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
-from lnlab.threads import in_one_thread
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
+from lnlab.threads import in_one_thread_if_small
 
 STEPS = 8
 """The number of steps along the gradient that are tried."""
@@ -79,7 +79,7 @@ class GradientSmoothness(AnalysisResult):
         step = self.summary()["relative_step"]
         return [f"effective smoothness: {self.beta:.3g}, of steps up to {step:.1%} of ||w||"]
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per step: eta, the loss there, the distance of its gradient from g."""
         columns = {"eta": self.eta, "loss": self.losses, "distance": self.gradient_distances}
         return make_frame({name: v.double().numpy() for name, v in columns.items()})
@@ -108,7 +108,7 @@ def log_spaced_step_sizes(
     return learning_rate * torch.logspace(*ends, STEPS, dtype=torch.float64)
 
 
-@in_one_thread
+@in_one_thread_if_small
 def gradient_smoothness(
     model: nn.Module | Objective,
     x: Tensor | None = None,

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from lnlab.analysis.result import AnalysisResult, Figure, Frame, make_frame
+from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.auditing import learning, signals, structure
 from lnlab.auditing.finding import (
     RULES,
@@ -20,11 +20,11 @@ from lnlab.auditing.finding import (
     Finding,
     Findings,
     Severity,
-    select_rules,
+    select_rule_names,
 )
 from lnlab.auditing.subject import AuditSubject, Loss
 from lnlab.progress import progress as progress_bar
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "registration": signals.check_registration_and_duplicates,
@@ -81,11 +81,11 @@ class Audit(AnalysisResult):
         """
         return [f for f in self.findings if f.severity is Severity(severity)]
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per finding: check, id, rule, severity, where, message, ..."""
         return make_frame([f.row() for f in self.findings], list(Finding.__annotations__))
 
-    def table(self, check: str) -> Frame:
+    def table(self, check: str) -> DataFrame:
         """Return the numbers behind one check.
 
         Raises:
@@ -157,7 +157,7 @@ class Audit(AnalysisResult):
         return "\n".join(self._lines_above_table())
 
     def _repr_html_(self) -> str:
-        table = self.to_frame().drop(columns="claim").to_html(index=False, border=0)
+        table = self.to_frame().drop(columns="paper_url").to_html(index=False, border=0)
         # the texts begin on the left: JupyterLab has cells end on the right
         left = 'style="text-align: left"'
         table = table.replace("<td>", f"<td {left}>").replace("<th>", f"<th {left}>")
@@ -176,7 +176,7 @@ class Audit(AnalysisResult):
         return write_page(self, Path(path)) if page else super().save(path)
 
 
-@in_one_thread
+@in_one_thread_if_small
 def audit(
     model: nn.Module,
     x: Any,
@@ -222,7 +222,7 @@ def audit(
     """
     if callable(y):
         raise TypeError("y is a function: give the targets as y, or the loss as loss_fn=.")
-    rules = (set(RULES) if only is None else select_rules(only)) - select_rules(skip)
+    rules = (set(RULES) if only is None else select_rule_names(only)) - select_rule_names(skip)
     wanted = {RULES[rule]["check"] for rule in rules}
     names = [name for name in CHECKS if name in wanted]
     start = time.perf_counter()
@@ -266,7 +266,9 @@ def _describe_subject(subject: AuditSubject) -> str:
     if subject.is_random:
         dropout += ", random numbers are drawn in evaluation, too"
     size = f"{parameters:,} parameters in {dtype}"
-    if subject.output_precision is not (subject.float64_if_possible or subject.dtype):
-        inside = str(subject.output_precision).removeprefix("torch.")
+    if subject.float64_copy_output_precision is not (
+        subject.float64_if_possible or subject.dtype
+    ):
+        inside = str(subject.float64_copy_output_precision).removeprefix("torch.")
         size += f", computed in {inside} whatever the input is"
     return f"{size}, input {tuple(subject.x.shape)}, {mode}{dropout}."

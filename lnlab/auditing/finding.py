@@ -44,7 +44,7 @@ class Finding:
         message: what was measured, with its numbers.
         meaning: what that means, in one sentence.
         advice: what to do about it, in one sentence.
-        claim: the address of the paper that says so; "" where none does.
+        paper_url: the address of the paper that says so; "" where none does.
     """
 
     check: str
@@ -55,7 +55,7 @@ class Finding:
     message: str
     meaning: str
     advice: str
-    claim: str
+    paper_url: str
 
     def __str__(self) -> str:
         where = f": {self.where}" if self.where else ""
@@ -76,7 +76,7 @@ RULES: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
 )
 """The rules of an audit, by name: id, check, severity, message, meaning, advice, example and,
-of some, the claim of a paper."""
+of some, the URL of a paper."""
 
 EXAMPLE = """\
 import lnlab
@@ -88,7 +88,7 @@ from torch.nn import functional as F
 """The imports of every example."""
 
 
-def select_rules(rules_or_checks: Collection[str] | str) -> set[str]:
+def select_rule_names(rules_or_checks: Collection[str] | str) -> set[str]:
     """Return the names of rules, each given by its id, the start of ids, its name or its check.
 
     Raises:
@@ -122,13 +122,13 @@ def explain(rule: str) -> str:
         ValueError: if there is none.
     """
     texts = []
-    for name in sorted(select_rules(rule), key=lambda name: RULES[name]["id"]):
+    for name in sorted(select_rule_names(rule), key=lambda name: RULES[name]["id"]):
         table = RULES[name]
         lines = [f"{table['id']} {name} ({table['severity']}; check: {table['check']})", ""]
         meaning, advice = (re.sub("{.*?}", "...", table[key]) for key in ("meaning", "advice"))
         lines += [f"  means  {meaning}", f"  do     {advice}"]
-        if "claim" in table:
-            lines.append(f"  see    {table['claim']}")
+        if "paper_url" in table:
+            lines.append(f"  see    {table['paper_url']}")
         if "example" in table:
             loss = ", loss_fn=loss_fn" * ("loss_fn" in table["example"])
             loss = ", y, loss_fn" if re.search(r"^(x, )?y\b", table["example"], re.M) else loss
@@ -155,7 +155,7 @@ def make_finding(
     """
     if where is not None and not where:
         return None
-    texts = {"message": "{message}", "claim": ""} | RULES[rule]
+    texts = {"message": "{message}", "paper_url": ""} | RULES[rule]
     message, meaning, advice = (
         texts[key].format(**values) for key in ("message", "meaning", "advice")
     )
@@ -168,7 +168,7 @@ def make_finding(
         message,
         meaning,
         advice,
-        texts["claim"],
+        texts["paper_url"],
     )
 
 
@@ -202,8 +202,8 @@ def list_names(names: Collection[str], max_names: int = 3, separator: str = ", "
     return f"{separator.join(names[:max_names])} and {rest} others"
 
 
-def count_in_words(number: int, singular: str, plural: str = "") -> str:
-    """Return a number of things in words: "1 weight", "3 weights"."""
+def count_with_noun(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 weight", "3 weights"."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 

@@ -14,13 +14,19 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from lnlab.analysis.hessian import extreme_eigenvalues
 from lnlab.analysis.internal_covariate_shift import group_names_with_preceding_weight
-from lnlab.analysis.invariances import USUAL, Change, Table1Column, is_convolution, list_changes
+from lnlab.analysis.invariances import (
+    USUAL,
+    Change,
+    OneBasedTable1Column,
+    is_convolution,
+    list_changes,
+)
 from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square, vector_norm
 from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
     ModuleCopy,
     Weight,
-    find_batch_norms,
+    find_norms_with_running_statistics,
     find_weights,
 )
 from lnlab.analysis.norm_gradients import (
@@ -35,7 +41,7 @@ from lnlab.auditing.finding import (
     CannotCheck,
     Findings,
     Severity,
-    count_in_words,
+    count_with_noun,
     make_finding,
     three_digits,
 )
@@ -84,8 +90,8 @@ class InvariancesByWeight(NamedTuple):
         without_eps: whether every eps was 0.
     """
 
-    columns: dict[str, set[Table1Column]]
-    tried: set[tuple[str, Table1Column]]
+    columns: dict[str, set[OneBasedTable1Column]]
+    tried: set[tuple[str, OneBasedTable1Column]]
     without_eps: bool
 
 
@@ -114,7 +120,7 @@ def check_weight_invariances(subject: AuditSubject) -> Findings:
             names,
             up_to=", up to eps" if without_eps and column == 1 else "",
             some=len(names),
-            weights=count_in_words(sum((name, column) in tried for name in holds), "weight"),
+            weights=count_with_noun(sum((name, column) in tried for name in holds), "weight"),
             formula=FORMULAS[column],
         )
 
@@ -128,7 +134,7 @@ def find_weight_invariances(subject: AuditSubject) -> InvariancesByWeight:
     if "invariances" in subject.cache:
         return subject.cache["invariances"]
     subject.require_float64()
-    if subject.output_precision is torch.bfloat16:
+    if subject.float64_copy_output_precision is torch.bfloat16:
         raise CannotCheck(HALF)
     weights = find_weights(subject.module)
     if not weights:
@@ -143,23 +149,23 @@ def find_weight_invariances(subject: AuditSubject) -> InvariancesByWeight:
             evaluated, base = without_eps, seen
     if not bool(base.y.isfinite().all()):
         raise CannotCheck("the outputs hold NaN or an infinity before any change.")
-    tolerance = RIGHT_ANGLE[subject.output_precision]
+    tolerance = RIGHT_ANGLE[subject.float64_copy_output_precision]
     zeros = all_zero_non_bias_names(subject.module)
     possible = {
         name: {column for column, cosine in columns.items() if cosine <= tolerance}
-        for name, columns in _gradient_cosines_by_column(evaluated, weights).items()
+        for name, columns in _gradient_change_cosines_by_column(evaluated, weights).items()
         if name not in zeros
     }
     changes = {
         (change.where, change.transformation.column): change
         for change in list_changes(weights.values(), evaluated, base.called_modules)
     }
-    holds: dict[str, set[Table1Column]] = {name: set() for name in possible}
+    holds: dict[str, set[OneBasedTable1Column]] = {name: set() for name in possible}
 
-    def add_changes_without_effect(pairs: Iterable[tuple[str, Table1Column]]) -> None:
+    def add_changes_without_effect(pairs: Iterable[tuple[str, OneBasedTable1Column]]) -> None:
         chosen = {pair: changes[pair] for pair in pairs if pair in changes}
         for name, column in _changes_without_effect(
-            evaluated, base.y, chosen, subject.output_precision
+            evaluated, base.y, chosen, subject.float64_copy_output_precision
         ):
             holds[name] |= {3, 1} if column == 3 else {column}
 
@@ -178,27 +184,27 @@ def find_weight_invariances(subject: AuditSubject) -> InvariancesByWeight:
     return subject.cache["invariances"]
 
 
-def _gradient_cosines_by_column(
+def _gradient_change_cosines_by_column(
     evaluated: ModuleCopy, weights: dict[str, Weight]
-) -> dict[str, dict[Table1Column, float]]:
+) -> dict[str, dict[OneBasedTable1Column, float]]:
     """Return the largest cosine between the gradient and the changes of each column.
 
     The gradient is that of a random function of the outputs; weights that have none are left
     out.
     """
-    cosines: dict[str, dict[Table1Column, float]] = {name: {} for name in weights}
+    cosines: dict[str, dict[OneBasedTable1Column, float]] = {name: {} for name in weights}
 
     def record_gradient_of(weight: Weight, a: Tensor) -> Tensor:
         if a.requires_grad and a.dim() > 1:
-            a.register_hook(partial(add_cosines, weight))
+            a.register_hook(partial(keep_largest_shift_cosines, weight))
         return a
 
-    def add_cosines(weight: Weight, grad_a: Tensor) -> None:
+    def keep_largest_shift_cosines(weight: Weight, grad_a: Tensor) -> None:
         image = is_convolution(evaluated.module.get_submodule(weight.owner))
         of_units = grad_a.movedim(1 if image else -1, 0)
         for column, g in ((7, grad_a), (8, of_units)):
             g = g.flatten(1)
-            cosine = _largest_cosine(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
+            cosine = _max_product_over_max_length(g.sum(1), g.norm(dim=1) * g.shape[1] ** 0.5)
             cosines[weight.name][column] = max(cosine, cosines[weight.name].get(column, 0.0))
 
     shifts = {
@@ -217,14 +223,14 @@ def _gradient_cosines_by_column(
         )
         along, lengths = torch.linalg.vecdot(g, W), g.norm(dim=1) * W.norm(dim=1)
         cosines[name] |= {
-            1: _largest_cosine(along.sum(), g.norm() * W.norm()),
-            2: _largest_cosine(g.sum(0), g.norm(dim=0) * len(g) ** 0.5),
-            3: _largest_cosine(along, lengths),
+            1: _max_product_over_max_length(along.sum(), g.norm() * W.norm()),
+            2: _max_product_over_max_length(g.sum(0), g.norm(dim=0) * len(g) ** 0.5),
+            3: _max_product_over_max_length(along, lengths),
         }
     return {name: columns for name, columns in cosines.items() if bool(grads[name].any())}
 
 
-def _largest_cosine(products: Tensor, lengths: Tensor) -> float:
+def _max_product_over_max_length(products: Tensor, lengths: Tensor) -> float:
     """Return the largest product in units of the largest length; infinite where that is 0."""
     largest = float(lengths.max())
     return float(products.abs().max()) / largest if largest else math.inf
@@ -233,9 +239,9 @@ def _largest_cosine(products: Tensor, lengths: Tensor) -> float:
 def _changes_without_effect(
     evaluated: ModuleCopy,
     y: Tensor,
-    changes: dict[tuple[str, Table1Column], Change],
+    changes: dict[tuple[str, OneBasedTable1Column], Change],
     precision: torch.dtype,
-) -> list[tuple[str, Table1Column]]:
+) -> list[tuple[str, OneBasedTable1Column]]:
     """Return the changes that leave the outputs y (B, ...) as they are, made all at once.
 
     Where the outputs move, each half is tried by itself.
@@ -298,7 +304,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
     values = [row["effective rate / rate"] for row in rows]
     least, most = three_digits(min(values)), three_digits(max(values))
     factors = least if least == most else f"{least} to {most}"
-    weights = count_in_words(len(rows), "weight")
+    weights = count_with_noun(len(rows), "weight")
     yield make_finding("effective-rate", names, weights=weights, factors=factors)
     for kind in (ROWS, WHOLE):
         of_kind = rates.get(kind, {"": 1.0})
@@ -338,7 +344,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     rows = [
         _activation_row(call)
         for call in subject.trace.calls
-        if _is_leaf_with_batched_output(call) and call.name not in constant
+        if _is_leaf_with_matrix_output(call) and call.name not in constant
     ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
@@ -349,7 +355,9 @@ def check_activations(subject: AuditSubject) -> Findings:
     few = (row for row in rows if 0 < row["outliers"] <= FEW_OUTLIERS * row["units"])
     if outliers := [row for row in few if row["of"] > 3]:
         worst = max(outliers, key=lambda row: row["outlier"])
-        where = [f"{r['where']} ({count_in_words(r['outliers'], 'channel')})" for r in outliers]
+        where = [
+            f"{r['where']} ({count_with_noun(r['outliers'], 'channel')})" for r in outliers
+        ]
         severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
         values = {"part": worst["where"], "times": three_digits(worst["outlier"])}
         yield make_finding("outlier-channel", where, severity, **values)
@@ -367,7 +375,8 @@ def check_activations(subject: AuditSubject) -> Findings:
     for activation in subject.outputs_and_activations().nonlinearity_and_norm_calls:
         f = activation.name.rpartition(": ")[2]
         if f in FLAT and activation.h is not None:
-            share = float((activation.a.abs() > FLAT[f]).double().mean())
+            f_input = activation.f_input_or_norm_output
+            share = float((f_input.abs() > FLAT[f]).double().mean())
             saturated += [f"{activation.name} ({share:.0%})"] if share > SATURATED else []
     yield make_finding("saturated", saturated)
 
@@ -390,7 +399,7 @@ def _modules_with_constant_output(subject: AuditSubject) -> set[str]:
     }
 
 
-def _is_leaf_with_batched_output(call: ModuleCall) -> bool:
+def _is_leaf_with_matrix_output(call: ModuleCall) -> bool:
     """Return True if a module without submodules made a matrix it had not been given."""
     if any(call.module.children()) or isinstance(call.module, _DropoutNd | nn.Identity):
         return False
@@ -428,7 +437,7 @@ FEW_LAYERS = 4
 def check_gradients(subject: AuditSubject) -> Findings:
     """Measure ||dL/dW|| and ||dL/dW||/||W|| of every layer, from the first called on."""
     objective = subject.objective
-    norms = _gradient_norms(subject)
+    norms = _gradient_norms_rounding_as_zero(subject)
     sizes = {n: float(vector_norm(w)) for n, w in objective.unflatten(objective.start).items()}
     names = [name for name in group_names_with_preceding_weight(objective) if name in norms]
     if not names:
@@ -450,10 +459,10 @@ def check_gradients(subject: AuditSubject) -> Findings:
     yield make_finding("gradient-not-finite", infinite)
     if len(trained) < FEW_LAYERS or infinite:
         return
-    trend, where = _log_last_over_first_gradient(trained)
-    factor = math.exp(min(abs(trend), 700.0))
+    growth, where = _last_over_first_gradient_norm(trained)
+    factor = max(growth, 1 / growth)
     if factor > STEEP:
-        change, effect = ("grows", "less") if trend > 0 else ("shrinks", "more")
+        change, effect = ("grows", "less") if growth > 1 else ("shrinks", "more")
         values = {"change": change, "effect": effect, "factor": three_digits(factor)}
         yield make_finding("gradient-steep", [where], **values)
     largest = max(trained, key=trained.__getitem__)
@@ -465,7 +474,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     yield make_finding("gradient-spread", where, **values)
 
 
-def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
+def _gradient_norms_rounding_as_zero(subject: AuditSubject) -> dict[str, float]:
     """Return the norm of each gradient, 0 where it is rounding: of what cancels.
 
     That is another one after a step that changes nothing else.
@@ -480,8 +489,8 @@ def _gradient_norms(subject: AuditSubject) -> dict[str, float]:
     return norms
 
 
-def _log_last_over_first_gradient(gradient_norms: dict[str, float]) -> tuple[float, str]:
-    """Return the logarithm of the last gradient over the first, and their names.
+def _last_over_first_gradient_norm(gradient_norms: dict[str, float]) -> tuple[float, str]:
+    """Return the last gradient over the first, a geometric mean, and their names.
 
     Layers of one kind are compared, as those of queries have smaller gradients than others:
     the mean of each kind, of the first and the last quarter of its layers.
@@ -498,7 +507,8 @@ def _log_last_over_first_gradient(gradient_norms: dict[str, float]) -> tuple[flo
         )
         trends.append((sum(logs[-quarter:]) - sum(logs[:quarter])) / quarter)
     layers = [name for name in gradient_norms if any(name in names for names in groups)]
-    return sum(trends) / len(trends), f"{layers[0]} to {layers[-1]}"
+    log_ratio = min(max(sum(trends) / len(trends), -700.0), 700.0)  # exp(710) overflows
+    return math.exp(log_ratio), f"{layers[0]} to {layers[-1]}"
 
 
 # The effect of the derivatives of mu and sigma on the gradient (Xu et al. 2019, section 3).
@@ -628,7 +638,8 @@ def check_curvature(subject: AuditSubject) -> Findings:
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     least, most = PRODUCTS
-    seconds = 4 * subject.estimated_evaluation_seconds + 4e-8 * len(subject.objective.start)
+    seconds = 4 * subject.evaluation_seconds_from_operation_count
+    seconds += 4e-8 * len(subject.objective.start)
     subject.free_memory()  # the products need the memory
     steps = max(least, min(most, int(PRODUCT_SECONDS / seconds)))
     # few products get further from the gradient than from a random direction
@@ -668,9 +679,13 @@ def check_precision(subject: AuditSubject) -> Findings:
     subject.require_float64()
     if subject.is_random:
         raise CannotCheck(RANDOM)
-    if subject.output_precision is torch.bfloat16:
+    if subject.float64_copy_output_precision is torch.bfloat16:
         raise CannotCheck(HALF)
-    norms = [n for n in find_batch_norms(subject.module) if hasattr(n, "running_var")]
+    norms = [
+        n
+        for n in find_norms_with_running_statistics(subject.module)
+        if hasattr(n, "running_var")
+    ]
     if norms and all(
         not n.running_mean.any() and bool((n.running_var == 1).all()) for n in norms
     ):

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.norm_identity import NOTHING, Divisor, NormPropertyReport, identify_norm
 from lnlab.analysis.random import normal
-from lnlab.analysis.result import Frame, TextResult, make_frame
-from lnlab.auditing.norms import copy_without_activations
+from lnlab.analysis.result import DataFrame, TextResult, make_frame
+from lnlab.auditing.norms import copy_without_activations_if_any
 
 WIDTH = 64
 """The number of features with which a class is built."""
@@ -114,7 +114,7 @@ class PackageNormSurvey(TextResult):
 
     unwrapped_columns = (0,)
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row per class."""
         return make_frame(self.classes).assign(package=f"{self.package} {self.version}")
 
@@ -221,7 +221,7 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
     layers = [type(m).__name__ for m in module.modules() if isinstance(m, LAYERS)]
     if layers:
         return NormClass(name, "not a normalizer", f"contains {layers[0]}")
-    complete, module = module, copy_without_activations(module)
+    complete, module = module, copy_without_activations_if_any(module)
     choices = [module]
     if gated := "gate" in inspect.signature(module.forward).parameters:
         choices = [NormWithConstantGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]

@@ -80,7 +80,7 @@ def find_norms(subject: AuditSubject) -> list[NormGroup]:
             if _may_be_norm(call) and parameters.isdisjoint(call.input_storages):
                 groups.setdefault(_group_key(call), []).append(call)
         norms = [_identify_group(tuple(calls)) for calls in groups.values()]
-        subject.cache["norms"] = [each for each in norms if _is_norm_group(each)]
+        subject.cache["norms"] = [each for each in norms if _is_named_or_found_norm(each)]
     return subject.cache["norms"]
 
 
@@ -117,11 +117,11 @@ def _group_key(call: ModuleCall) -> Any:
 def _identify_group(calls: tuple[ModuleCall, ...]) -> NormGroup:
     """Find out what normalizers of one group compute, from the first of them."""
     whole: tuple[int, ...] = calls[0].inputs[0].shape
-    module = copy_without_activations(calls[0].module)
+    module = copy_without_activations_if_any(calls[0].module)
     if isinstance(module, TorchNorm) and is_known_norm(module) and whole[1] > FEW_CHANNELS:
         module, whole = _with_few_channels(module), (whole[0], FEW_CHANNELS, *whole[2:])
     failure_reason = ""
-    for shape in _input_shapes_to_try(whole):
+    for shape in _shortened_then_full_input_shapes(whole):
         try:
             with restored_random_state():
                 report = identify_norm(module, torch.zeros(shape))
@@ -144,7 +144,7 @@ def _with_few_channels(module: nn.Module) -> nn.Module:
     return module
 
 
-def copy_without_activations(module: nn.Module) -> nn.Module:
+def copy_without_activations_if_any(module: nn.Module) -> nn.Module:
     """Return a normalizer without what it holds beside itself, an activation or a dropout.
 
     Some hold what follows them, as timm's BatchNormAct2d.
@@ -160,7 +160,9 @@ def copy_without_activations(module: nn.Module) -> nn.Module:
     return module
 
 
-def _input_shapes_to_try(input_shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _shortened_then_full_input_shapes(
+    input_shape: tuple[int, ...],
+) -> Iterator[tuple[int, ...]]:
     """Yield shapes of inputs to try a normalizer on: smaller ones first, the given one last."""
     examples, *rest = input_shape
     if len(rest) > 1:
@@ -169,7 +171,7 @@ def _input_shapes_to_try(input_shape: tuple[int, ...]) -> Iterator[tuple[int, ..
     yield tuple(input_shape)
 
 
-def _is_norm_group(norms: NormGroup) -> bool:
+def _is_named_or_found_norm(norms: NormGroup) -> bool:
     """Return True for what is called a normalizer, and for what turned out to be one."""
     if is_norm_by_class(norms.first_module):
         return True

@@ -49,7 +49,7 @@ def make_section(data: CheckTable) -> dict[str, Any]:
     Each cell is its text and the length of its bar in per cent, 0 where it has none.
     """
     columns = list(dict.fromkeys(key for row in data.rows for key in row))
-    bars, ends = log_bar_lengths_and_axis(
+    bars, ends = log_bar_percentages_and_axis(
         [row[data.plotted_column] for row in data.rows] if data.plotted_column else []
     )
     rows = [
@@ -74,7 +74,7 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
-def log_bar_lengths_and_axis(numbers: Sequence[float]) -> tuple[list[float], str]:
+def log_bar_percentages_and_axis(numbers: Sequence[float]) -> tuple[list[float], str]:
     """Return the lengths in per cent of bars on a logarithmic axis, and the axis in words.
 
     What has no logarithm has no bar. The axis has whole decades: a spread of a few per cent is

@@ -30,7 +30,7 @@ from lnlab.auditing.finding import (
     Finding,
     Findings,
     Severity,
-    count_in_words,
+    count_with_noun,
     make_finding,
     three_digits,
 )
@@ -80,7 +80,7 @@ class OperationRecorder(TorchFunctionMode):
     def enter_module(self, name: str, *_: object) -> None:
         self._stack.append(name)
 
-    def leave_module(self, module: nn.Module, args: Any, output: Any) -> None:
+    def record_output_and_leave_module(self, module: nn.Module, args: Any, output: Any) -> None:
         name, made = self._stack.pop(), list_tensors(output)[:1]
         self.mark_as_used(output)
         if made and made[0].is_floating_point() and name not in self.sizes:
@@ -101,18 +101,18 @@ class OperationRecorder(TorchFunctionMode):
         if self.in_loss:
             self._record_loss_inputs(name, operands)
         elif name in ("add", "iadd", "radd") and len(operands) == 2:
-            self._record_sum(*operands)
+            self._record_rms_of_summands(*operands)
         elif name in ("mul", "imul", "rmul") and len(operands) == 2:
             gains = [v for v in operands if self._is_vector_of_parameter(v)]
             if any(bool((v == v.flatten()[0]).all()) for v in gains):
                 self._layer_scaled.append(result)  # one that starts small on purpose
             self.is_curved |= not any(isinstance(v, nn.Parameter) for v in operands)
         elif name == "softmax" and operands and result.dim() > 2:
-            self._record_largest_attention_weight(result)
+            self._record_mean_max_attention_weight(result)
         elif name == "scaled_dot_product_attention":
             with torch._C.DisableTorchFunction():
                 weights = torch._scaled_dot_product_attention_math(*args, **kwargs)[1]
-            self._record_largest_attention_weight(weights)
+            self._record_mean_max_attention_weight(weights)
         if func in NONLINEARITIES and not self.in_loss and result is not args[0]:
             self.unused[id(result)] = result, self._stack[-1]
         self.is_curved |= func in NONLINEARITIES or any(
@@ -124,7 +124,7 @@ class OperationRecorder(TorchFunctionMode):
         memory = v.untyped_storage()._cdata
         return memory in self._parameters and v.numel() == max(v.shape, default=1)
 
-    def _record_sum(self, one: Tensor, other: Tensor) -> None:
+    def _record_rms_of_summands(self, one: Tensor, other: Tensor) -> None:
         alike = one.shape[-2:] == other.shape[-2:] and min(one.dim(), other.dim()) > 1
         # a mask has two values
         masks = any(v.flatten()[:1000].unique().numel() < 3 for v in (one, other))
@@ -134,7 +134,7 @@ class OperationRecorder(TorchFunctionMode):
                 sizes = float(root_mean_square(one)), float(root_mean_square(other))
                 self.sums.append((self._stack[-1], *sizes))
 
-    def _record_largest_attention_weight(self, weights: Tensor) -> None:
+    def _record_mean_max_attention_weight(self, weights: Tensor) -> None:
         with torch._C.DisableTorchFunction():
             rows = weights.amax(-1)[(weights > 0).sum(-1) >= 4]
             if rows.numel():
@@ -163,7 +163,9 @@ def record_operations(subject: AuditSubject) -> OperationRecorder:
             subject.trains
         )
         seen = OperationRecorder(module)
-        recording = hook_all_modules(module, seen.enter_module, seen.leave_module)
+        recording = hook_all_modules(
+            module, seen.enter_module, seen.record_output_and_leave_module
+        )
         with torch.no_grad(), restored_random_state(), recording, seen:
             output = module(subject.x.clone())
             seen.mark_as_used(output)
@@ -492,7 +494,7 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
     objective = nonzero.objective
     w = objective.start
     subject.require_float64()
-    if w.dtype != torch.float64 or subject.output_precision != torch.float64:
+    if w.dtype != torch.float64 or subject.float64_copy_output_precision != torch.float64:
         why = "is large" if w.dtype != torch.float64 else "computes in a lower one inside"
         raise CannotCheck(f"finite differences need float64, and the module {why}.")
     slices = objective.slices()
@@ -590,7 +592,7 @@ def check_registration_and_duplicates(subject: AuditSubject) -> Findings:
             f"{owner_name}.{key}".strip("."), value, known
         )
     ]
-    parts = count_in_words(len(unregistered), "part")
+    parts = count_with_noun(len(unregistered), "part")
     yield make_finding("parameter-unregistered", unregistered, parts=parts)
     names: dict[int, list[str]] = {}
     for name, each in model.named_modules(remove_duplicate=False):
@@ -601,7 +603,7 @@ def check_registration_and_duplicates(subject: AuditSubject) -> Findings:
         if not any(_are_all_inside(same, others) for others in repeated):
             yield make_finding("module-repeated", same, names=len(same))
     equal = list(_duplicate_weight_names(model, subject.trainable))
-    yield make_finding("weights-equal", equal, weights=count_in_words(len(equal), "weight"))
+    yield make_finding("weights-equal", equal, weights=count_with_noun(len(equal), "weight"))
     rows = [
         f"{owner}.{name}".strip(".")
         for owner, each in model.named_modules()
@@ -612,7 +614,7 @@ def check_registration_and_duplicates(subject: AuditSubject) -> Findings:
     yield make_finding("units-equal", rows)
     frozen = [name for name, is_trained in subject.trainable.items() if not is_trained]
     if len(frozen) < len(subject.trainable):
-        parameters = f"{count_in_words(len(frozen), 'parameter')} of {len(subject.trainable)}"
+        parameters = f"{count_with_noun(len(frozen), 'parameter')} of {len(subject.trainable)}"
         yield make_finding("parameter-frozen", frozen, parameters=parameters)
 
 
@@ -675,7 +677,7 @@ def check_train_and_eval_modes(subject: AuditSubject) -> Findings:
     closed = [
         f"{name}.bias"
         for name, each in subject.module.named_modules()
-        if isinstance(each, nn.LSTM | nn.GRU) and _has_saturated_gate(each)
+        if isinstance(each, nn.LSTM | nn.GRU) and _has_gate_saturated_by_bias(each)
     ]
     yield make_finding("gate-saturated", closed)
 
@@ -726,10 +728,10 @@ def _dropout_findings(subject: AuditSubject) -> Findings:
     made = [makers.get(memory) for memory in whole.output_storages] if is_one else []
     yield make_finding("dropout-before-batch-norm", before)
     yield make_finding("dropout-at-end", [name for name in made if name in dropped])
-    yield make_finding("dropout-unscaled", list(_mean_changing_dropouts(subject)))
+    yield make_finding("dropout-unscaled", list(_describe_unscaled_dropouts(subject)))
 
 
-def _mean_changing_dropouts(subject: AuditSubject) -> Iterator[str]:
+def _describe_unscaled_dropouts(subject: AuditSubject) -> Iterator[str]:
     """Yield the parts that drop something and do not keep its mean."""
     for call in subject.first_calls:
         module = call.module
@@ -807,10 +809,10 @@ def _observe_training_batch(subject: AuditSubject) -> TrainingBatch | None:
         module = deepcopy_with_rebound_closures(subject.module, share_parameters=True).train()
         subject.cache["training batch"] = None
         with torch.no_grad(), restored_random_state(), suppress(Exception):  # a single example
-            before = dict(_copy_tensors_beside_parameters(module))
+            before = dict(_clones_of_nonparameter_tensors(module))
             if before:
                 module(subject.x.clone())
-            after = dict(_copy_tensors_beside_parameters(module))
+            after = dict(_clones_of_nonparameter_tensors(module))
             changed = {
                 n for n, v in before.items() if n in after and not torch.equal(v, after[n])
             }
@@ -839,7 +841,7 @@ def _is_restored_by_state_dict(subject: AuditSubject, trained: nn.Module) -> boo
     return torch.equal(*outputs)
 
 
-def _copy_tensors_beside_parameters(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def _clones_of_nonparameter_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors that a module keeps beside its parameters, copied."""
     for owner_name, owner in module.named_modules():
         for key, value in {**owner._buffers, **vars(owner)}.items():
@@ -859,7 +861,7 @@ def _batch_statistics_differ(inputs: list[Tensor]) -> bool:
     return float(shift.median()) > 1 or float(ratio.median()) > 2
 
 
-def _has_saturated_gate(rnn: nn.RNNBase) -> bool:
+def _has_gate_saturated_by_bias(rnn: nn.RNNBase) -> bool:
     """Return True if the median bias of a gate is beyond 10, where a sigmoid is 0 or 1."""
     if not rnn.bias:
         return False

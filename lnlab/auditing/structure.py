@@ -19,7 +19,7 @@ from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
     ModuleCopy,
     deepcopy_with_rebound_closures,
-    find_batch_norms,
+    find_norms_with_running_statistics,
     frozen_copy_without_hooks,
 )
 from lnlab.analysis.norm_identity import NOTHING, ROLES
@@ -29,7 +29,7 @@ from lnlab.auditing.finding import (
     Finding,
     Findings,
     Severity,
-    count_in_words,
+    count_with_noun,
     list_names,
     make_finding,
     three_digits,
@@ -85,7 +85,7 @@ def check_normalizers(subject: AuditSubject) -> Findings:
     """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
     subject.keep_table([_norm_row(norms) for norms in groups])
-    alone = [f for norms in groups for f in _class_name_and_eps_findings(norms)]
+    alone = [f for norms in groups for f in _misleading_name_and_eps_findings(norms)]
     yield from _merge_findings(
         [*alone, *(f for norms in groups for f in _torch_difference_findings(norms))]
     )
@@ -117,7 +117,7 @@ def _norm_row(norms: NormGroup) -> dict:
     }
 
 
-def _class_name_and_eps_findings(norms: NormGroup) -> Findings:
+def _misleading_name_and_eps_findings(norms: NormGroup) -> Findings:
     """A name that promises another operator, and an eps that is missing or small."""
     if norms.report is None:
         return
@@ -345,7 +345,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
         zeros = all_zero_non_bias_names(subject.module) if waiting else []
-        parameters = count_in_words(
+        parameters = count_with_noun(
             waiting, "parameter in front of these has", "parameters in front of these have"
         )
         yield make_finding("branch-of-zeros", zeros, parameters=parameters)
@@ -371,7 +371,7 @@ def _cut_gradient_finding(
         masks
     )
     cut = [name for name in masks if name not in without]
-    parameters = count_in_words(len(cut), "parameter has", "parameters have")
+    parameters = count_with_noun(len(cut), "parameter has", "parameters have")
     return make_finding("gradient-cut", cut, parameters=parameters)
 
 
@@ -414,7 +414,7 @@ class ParameterEffectTest:
     Args:
         subject: says what is rounding.
         evaluated: a copy.
-        tries: a random state each, and the size of the change in units of the parameter's own.
+        tries: a random seed each, and the size of the change in units of the parameter's own.
         x: the input; None: that of the copy.
     """
 
@@ -459,20 +459,18 @@ class ParameterEffectTest:
 
     def _have_effect(self, masks: dict[str, Tensor]) -> bool:
         """Return True if the outputs move when the masked numbers are replaced."""
-        for draw, (state, _) in enumerate(self.tries):
-            if state not in self.unchanged:
-                self.unchanged[state] = self._run_from_random_state(state, {})
-            changed = self._run_from_random_state(
-                state, self._perturb_masked_numbers(masks, draw)
-            )
+        for draw, (seed, _) in enumerate(self.tries):
+            if seed not in self.unchanged:
+                self.unchanged[seed] = self._run_with_seed(seed, {})
+            changed = self._run_with_seed(seed, self._perturb_masked_numbers(masks, draw))
             if self.subject.is_more_than_rounding(
-                relative_max_change(changed, self.unchanged[state])
+                relative_max_change(changed, self.unchanged[seed])
             ):
                 return True
         return False
 
-    def _run_from_random_state(self, state: int, weights: dict[str, Tensor]) -> Tensor:
-        with restored_random_state(state):
+    def _run_with_seed(self, seed: int, weights: dict[str, Tensor]) -> Tensor:
+        with restored_random_state(seed):
             return self.evaluated.run(InputAndWeightOverrides(self.x, weights)).y
 
     def _perturb_masked_numbers(self, masks: dict[str, Tensor], draw: int) -> dict[str, Tensor]:
@@ -525,13 +523,13 @@ def _idle_findings(
     used = {name for name, p in parameters if p.untyped_storage()._cdata in trace.used}
     for severity, is_used in ((FAULT, True), (RISK, False)):
         names = [name for name in unused if (name in used) is is_used]
-        has = count_in_words(len(names), "parameter has", "parameters have")
+        has = count_with_noun(len(names), "parameter has", "parameters have")
         computed = ", although something is computed with them" if is_used else ""
         values = {"parameters": has, "computed": computed}
         yield make_finding("parameter-unused", names, severity, **values)
     numbers, several = (
-        count_in_words(sum(biases.values()), "number"),
-        count_in_words(len(biases), "bias", "biases"),
+        count_with_noun(sum(biases.values()), "number"),
+        count_with_noun(len(biases), "bias", "biases"),
     )
     has = "has" if numbers == "1 number" else "have"
     yield make_finding("bias-without-effect", biases, biases=f"{numbers} of {several} {has}")
@@ -672,11 +670,11 @@ sigmas), or whose variance is larger or smaller by this power of e."""
 
 def check_running_statistics(subject: AuditSubject) -> Findings:
     """Find how far running statistics are from those of this input, and what it costs."""
-    if not find_batch_norms(subject.module):
+    if not find_norms_with_running_statistics(subject.module):
         raise CannotCheck("no part remembers statistics over examples.")
     if subject.bn_stats != "batch":
         raise CannotCheck("the module cannot be evaluated as in training on this input.")
-    norms = {id(module) for module in find_batch_norms(subject.trace.module)}
+    norms = {id(module) for module in find_norms_with_running_statistics(subject.trace.module)}
     calls = [
         call
         for call in subject.first_calls

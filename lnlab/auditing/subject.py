@@ -264,7 +264,9 @@ def turn_off_removable_noise(
         base = type(modules[name])
         modules[name].__class__ = type(base.__name__, (base,), {"train": _train_children_only})
         modules[name].training = False
-    left = (find_random_modules(module, x) or set()) if random_modules else set()
+    left = (
+        (find_modules_drawing_random_numbers(module, x) or set()) if random_modules else set()
+    )
     for name in random_modules & left:
         modules[name].__class__ = type(modules[name]).__base__
         modules[name].training = module.training
@@ -277,7 +279,7 @@ def _train_children_only(self: nn.Module, mode: bool = True) -> nn.Module:
     return self
 
 
-def find_random_modules(module: nn.Module, x: Tensor) -> set[str] | None:
+def find_modules_drawing_random_numbers(module: nn.Module, x: Tensor) -> set[str] | None:
     """Return the names of the modules that draw random numbers themselves in training mode.
 
     None where it cannot be evaluated in that mode.
@@ -306,18 +308,18 @@ def evaluate_noting_random_modules(
 
     last = random_state()
 
-    def add_module_if_it_drew(*_: object) -> None:
+    def add_innermost_module_if_it_drew() -> None:
         nonlocal last
         if (now := random_state()) != last:
             random_modules.add(stack[-1])
             last = now
 
     def enter(name: str, *_: object) -> None:
-        add_module_if_it_drew()
+        add_innermost_module_if_it_drew()
         stack.append(name)
 
     def leave(*_: object) -> None:
-        add_module_if_it_drew()
+        add_innermost_module_if_it_drew()
         stack.pop()
 
     with hook_all_modules(module, enter, leave):
@@ -449,7 +451,7 @@ class AuditSubject:
                 hint = " (a dictionary is given by keyword: for one argument, give Call(x))"
             raise ValueError(f"{self.name} does not take the input: {error}{hint}") from error
         if not self.module.training:
-            random_modules = find_random_modules(self.module, self.x)
+            random_modules = find_modules_drawing_random_numbers(self.module, self.x)
         self.trains = random_modules is not None
         self.noise, self.is_random = turn_off_removable_noise(
             self.module, random_modules or set(), self.x
@@ -546,21 +548,21 @@ class AuditSubject:
             raise CannotCheck(f"the module cannot be evaluated in float64: {self._not_wide}")
 
     @cached_property
-    def output_precision(self) -> torch.dtype:
+    def float64_copy_output_precision(self) -> torch.dtype:
         """The precision of :meth:`float64_copy_if_possible`'s outputs; some cast inputs."""
         if self.float64_if_possible and not self.trace.lowers:
             return torch.float64
-        return self.measured_output_precision
+        return self.float64_copy_measured_precision
 
     @cached_property
-    def measured_output_precision(self) -> torch.dtype:
+    def float64_copy_measured_precision(self) -> torch.dtype:
         """The same, found by small steps: what cancels inside leaves fewer digits."""
         return self.float64_copy_if_possible().effective_output_dtype
 
     @property
     def rounding_threshold(self) -> float:
         """The relative change of outputs that rounding alone makes at most."""
-        return ROUNDING.get(self.output_precision, ROUNDING[torch.bfloat16])
+        return ROUNDING.get(self.float64_copy_output_precision, ROUNDING[torch.bfloat16])
 
     def is_more_than_rounding(self, change: float) -> bool:
         """Return True if a relative change of outputs is no rounding."""
@@ -568,7 +570,7 @@ class AuditSubject:
             self.rounding_threshold < change <= ROUNDING[torch.float32]
         ):  # of what cancels it may be
             return change > ROUNDING.get(
-                self.measured_output_precision, ROUNDING[torch.bfloat16]
+                self.float64_copy_measured_precision, ROUNDING[torch.bfloat16]
             )
         return not change <= self.rounding_threshold
 
@@ -592,7 +594,7 @@ class AuditSubject:
         why = ""
         for dtype in (
             (torch.float64, None)
-            if self.estimated_evaluation_seconds < SLOW
+            if self.evaluation_seconds_from_operation_count < SLOW
             else (None, torch.float64)
         ):
             for bn_stats in ("batch", "running"):
@@ -628,7 +630,7 @@ class AuditSubject:
         names = all_zero_non_bias_names(self.module) + layer_scale_names(self.module)
         if not names:
             return self
-        _ = self.bn_stats, self.output_precision  # found out once, for both
+        _ = self.bn_stats, self.float64_copy_output_precision  # found out once, for both
         other = copy(self)
         other.module = deepcopy_with_rebound_closures(self.module, share_parameters=True)
         for stream, name in enumerate(names):
@@ -682,9 +684,9 @@ class AuditSubject:
         """Free the memory of copies and traces, which are made again where they are needed."""
         _ = (
             self.float64_if_possible,
-            self.output_precision,
+            self.float64_copy_output_precision,
             self.bn_stats,
-            self.estimated_evaluation_seconds,
+            self.evaluation_seconds_from_operation_count,
         )
         for name in (
             "_float64_copy_if_possible",
@@ -697,7 +699,7 @@ class AuditSubject:
         self.cache.clear()
 
     @cached_property
-    def estimated_evaluation_seconds(self) -> float:
+    def evaluation_seconds_from_operation_count(self) -> float:
         """About how long an evaluation in float64 takes on one core, by what is called.
 
         It is estimated, not measured: what an audit tries must not depend on other work of the

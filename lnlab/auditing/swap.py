@@ -22,8 +22,8 @@ from torch.nn.modules.batchnorm import _NormBase as TorchBatchOrInstanceNorm
 from lnlab.analysis.inputs import Call
 from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.module_copy import check_type, uncompiled_module
-from lnlab.analysis.result import Frame, TextResult, make_frame
-from lnlab.auditing.finding import count_in_words
+from lnlab.analysis.result import DataFrame, TextResult, make_frame
+from lnlab.auditing.finding import count_with_noun
 from lnlab.auditing.subject import AuditSubject
 from lnlab.nn import Normalizer
 
@@ -272,7 +272,7 @@ class SwapPlan(TextResult):
         before, after = self.parameter_counts
         change = self.output_change
         outputs = "" if change is None else f"; outputs move by {change:.2g}"
-        parts = count_in_words(len(self.replacements), "part")
+        parts = count_with_noun(len(self.replacements), "part")
         return f"{parts} exchanged; parameters {before:,} → {after:,}{outputs}"
 
     def _lines_above_table(self) -> list[str]:
@@ -290,7 +290,7 @@ class SwapPlan(TextResult):
             rows.append((module_name, e.old_repr, e.new_repr, kept, lost, fresh))
         return rows
 
-    def to_frame(self) -> Frame:
+    def to_frame(self) -> DataFrame:
         """Return one row for each module that is swapped."""
         header, *rows = self._header_and_rows()
         return make_frame(rows, header)

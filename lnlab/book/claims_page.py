@@ -50,7 +50,7 @@ def meanings_of_terms_in(text: str) -> dict[str, str]:
     return terms
 
 
-def explain_verdict(record: Mapping[str, Any]) -> str:
+def explain_verdict_word_and_size(record: Mapping[str, Any]) -> str:
     """Return what the word of a statement means, and its size."""
     sizes = {"small": "but small", "open": "size uncertain"}
     word = record["word"]
@@ -111,7 +111,7 @@ def explain_certainty(record: Mapping[str, Any]) -> str:
     declared = f"it was declared before its runs, in commit {record['declared']}"
     if " " in record["declared"]:
         declared = "it was declared after its runs (exploratory, so without q)"
-    text = f"{explain_verdict(record)}; {declared}"
+    text = f"{explain_verdict_word_and_size(record)}; {declared}"
     if rejected := describe_null_hypothesis(record):
         text += f"; q = {record['q']:.2g} (false discovery rate) for the test that {rejected}"
         text += ", for the first result above" * record["several"]
@@ -141,7 +141,7 @@ def group_settings_by_question(record: Mapping[str, Any]) -> dict[str, list[Mapp
     return of
 
 
-def describe_setting(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+def describe_nearness_and_seeds(setting: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     """Return how near a setting is, its seeds and n, and what differs from those above it."""
     near = setting["nearness"]
     if near == record["nearness"] and not setting.get("headline"):
@@ -230,7 +230,7 @@ def claims_html(records: Sequence[Mapping[str, Any]], *, controls: bool = True) 
     }
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     functions = (
-        commands_by_setting, css_classes, describe_setting, details_by_label,
+        commands_by_setting, css_classes, describe_nearness_and_seeds, details_by_label,
         format_three_significant_digits, interval_svg, describe_null_hypothesis,
         titled_groups_of_settings,
     )  # fmt: skip

@@ -446,20 +446,20 @@ def write_notebook_pages(
 
 
 def write_page(
-    path: Path, template: str, published: Collection[str] = (), **values: Any
+    page_path: Path, template_name: str, published: Collection[str] = (), **values: Any
 ) -> None:
     """Make a page of a template; notebooks without a page are named in it, not linked.
 
     Args:
         published: the names of the notebooks that have a page beside it.
     """
-    page = TEMPLATES.get_template(template).render(version=lnlab.__version__, **values)
+    page = TEMPLATES.get_template(template_name).render(version=lnlab.__version__, **values)
     page = re.sub(
         r'<a href="(\d\d_\w+)\.html[^"]*"[^>]*>(.*?)</a>',
         lambda link: link[0] if link[1] in published else link[2],
         page,
     )
-    write_file(path, page.encode())
+    write_file(page_path, page.encode())
 
 
 def read_embedded_assets() -> dict[str, str]:

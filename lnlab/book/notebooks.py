@@ -62,7 +62,7 @@ def parse_literal_or_text(text: str) -> Any:
     return list(literal) if isinstance(literal, tuple) else literal
 
 
-def read_parameter_texts(path: Path) -> dict[str, str]:
+def read_parameter_defaults_as_text(path: Path) -> dict[str, str]:
     """Return the parameters of a notebook and their defaults as text, one a line."""
     return dict(re.findall(r"(?m)^(\w+) = (.+?)(?: *#.*)?$", _parameters_cell_source(path)))
 
@@ -77,7 +77,7 @@ def read_parameter_defaults(
         environ: variables of the environment, from which some take their defaults.
     """
     values: dict[str, Any] = {}
-    for name, text in read_parameter_texts(path).items():
+    for name, text in read_parameter_defaults_as_text(path).items():
         variable = re.fullmatch(FROM_ENVIRONMENT, text)
         values[name] = (
             (environ or {}).get(*variable.groups()) if variable else parse_literal_or_text(text)
@@ -111,7 +111,7 @@ def select_parameters_per_notebook(
     wanted: dict[str, Any], paths: list[Path]
 ) -> dict[Path, dict[str, Any]]:
     """Return for each notebook those of the wanted parameters that it has."""
-    known = {path: read_parameter_texts(path) for path in paths}
+    known = {path: read_parameter_defaults_as_text(path) for path in paths}
     for name in wanted:
         if not any(name in defaults for defaults in known.values()):
             existing = "\n".join(f"  {path.stem}: {', '.join(known[path])}" for path in paths)

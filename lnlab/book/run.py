@@ -40,7 +40,7 @@ ResolvedParameters = dict[str, Any]
 """All parameters of a notebook: values that were wanted, and its own of the others."""
 
 
-def resolve_parameters(path: Path, wanted: dict[str, Any]) -> ResolvedParameters:
+def fill_missing_parameters(path: Path, wanted: dict[str, Any]) -> ResolvedParameters:
     """Return all parameters of a notebook that is run with ``wanted``, its own of the others;
     the device "auto" is the one that is chosen."""
     values = read_parameter_defaults(path, os.environ) | wanted
@@ -153,7 +153,7 @@ papermill_engines.register("lnlab", NotebookKeepingEngine)
 
 
 @dataclass(frozen=True)
-class LineWriter:
+class StdoutLineForwarder:
     """A file that papermill writes a notebook's standard output to: it passes lines on."""
 
     notebook_name: str
@@ -180,19 +180,23 @@ def describe_last_begun_cell(notebook: nbformat.NotebookNode) -> str | None:
     return begun[-1] if begun else None
 
 
-def describe_failure(error: Exception, timeout: int | None) -> str:
+def describe_failure(error: Exception, cell_timeout: int | None) -> str:
     """Return one line that says what went wrong, for a reader of the notebook."""
     if isinstance(error, PapermillExecutionError):
         return f"{error.ename}: {error.evalue}"
     if isinstance(error, CellTimeoutError):
-        return f"The cell took longer than {timeout} s (lnlab run --timeout allows more)."
+        return f"The cell took longer than {cell_timeout} s (lnlab run --timeout allows more)."
     if isinstance(error, DeadKernelError):
         return "The kernel died: killed, out of memory, or a crash in compiled code."
     return f"{type(error).__name__}: {error}"
 
 
 def run_notebook(
-    path: Path, out: Path, wanted: dict[str, Any], timeout: int | None, listener: Listener
+    path: Path,
+    out: Path,
+    wanted: dict[str, Any],
+    cell_timeout: int | None,
+    listener: Listener,
 ) -> NotebookRun:
     """Execute one notebook into ``out/NAME.ipynb``, or ``NAME.failed.ipynb``.
 
@@ -203,7 +207,7 @@ def run_notebook(
         path: of the notebook.
         out: an existing folder.
         wanted: values for its parameters.
-        timeout: seconds that one cell may take; None: any.
+        cell_timeout: seconds that one cell may take; None: any.
         listener: called with the name and each line that the notebook prints.
     """
     start, error = time.monotonic(), None
@@ -223,8 +227,8 @@ def run_notebook(
                 # what it would log (a reply cut off by the timeout) the outcome says in words
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
                 progress_bar=False,
-                execution_timeout=timeout,
-                stdout_file=LineWriter(path.stem, listener),
+                execution_timeout=cell_timeout,
+                stdout_file=StdoutLineForwarder(path.stem, listener),
                 # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
                 store_widget_state=False,
                 # the working directory: papermill's own `cwd` moves the whole process
@@ -234,13 +238,13 @@ def run_notebook(
         error = problem
     notebook = executed[0] if executed else nbformat.read(path, as_version=4)
     notebook = remove_error_markers(notebook)
-    settings = resolve_parameters(path, wanted)
+    settings = fill_missing_parameters(path, wanted)
     outcome = NotebookRun(
         name=path.stem,
         seconds=round(time.monotonic() - start, 1),
         parameters=settings,
         at=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
-        error=error and describe_failure(error, timeout),
+        error=error and describe_failure(error, cell_timeout),
         place=describe_last_begun_cell(notebook) if error else None,
         hardware=describe_hardware(settings.get("device", "cpu")),
         data=describe_data(path, settings),
@@ -258,14 +262,14 @@ def run_notebooks(
     out: Path,
     *,
     jobs: int,
-    timeout: int | None,
+    cell_timeout: int | None,
     listener: Listener = lambda name, line: None,
 ) -> Iterator[NotebookRun]:
     """Execute notebooks, ``jobs`` at a time, and yield their outcomes as they come."""
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
     pool = ThreadPoolExecutor(jobs)
     pending = {
-        pool.submit(run_notebook, path, out, values, timeout, listener)
+        pool.submit(run_notebook, path, out, values, cell_timeout, listener)
         for path, values in wanted.items()
     }
     while pending:

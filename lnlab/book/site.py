@@ -37,7 +37,7 @@ def build_site(
         sources: every notebook of the workbook.
         notebook_run_folder: where ``lnlab run`` left notebooks and pages.
         out: the folder; what is in it of these names is replaced.
-        content: as :func:`first_page` takes it.
+        content: as :func:`write_index_claims_and_playground` takes it.
     """
     known, ran = read_all_and_finished_chapters(sources, notebook_run_folder)
     if not ran:
@@ -49,7 +49,7 @@ def build_site(
         shutil.copyfile(notebook_run_folder / f"{one.page_file}", out / f"{one.page_file}")
     write_shared_files(out)
     write_file(out / ".nojekyll", b"")  # GitHub Pages serves files as they are
-    return write_first_page(sources, notebook_run_folder, out, **content)
+    return write_index_claims_and_playground(sources, notebook_run_folder, out, **content)
 
 
 def list_omitted_pages(sources: Sequence[Path], notebook_run_folder: Path) -> list[str]:
@@ -77,7 +77,7 @@ def read_all_and_finished_chapters(
     ]
 
 
-def write_first_page(
+def write_index_claims_and_playground(
     sources: Sequence[Path],
     notebook_run_folder: Path,
     out: Path,

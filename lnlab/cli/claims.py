@@ -15,7 +15,7 @@ MOST_IDS = 8
 """The most ids that an error names."""
 
 
-class ClaimsGroup(click.Group):
+class GroupWithGlossary(click.Group):
     """Commands whose help ends with the meaning of the words."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -31,12 +31,17 @@ class ClaimsGroup(click.Group):
                 formatter.write_dl([*meanings.items()], col_max=16)
 
 
-@click.group(cls=ClaimsGroup, invoke_without_command=True)
+@click.group(cls=GroupWithGlossary, invoke_without_command=True)
 @click.option("--paper", default="", help="Only statements of papers with this in their name.")
-@click.option("--word", default="", help="Only this word: supported, contradicted, mixed, ...")
+@click.option(
+    "--word",
+    "verdict_word",
+    default="",
+    help="Only this word: supported, contradicted, mixed, ...",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 @click.pass_context
-def claims(context: click.Context, paper: str, word: str, as_json: bool) -> None:
+def claims(context: click.Context, paper: str, verdict_word: str, as_json: bool) -> None:
     """List the statements of the papers: word, effect; `claims show ID` has the rest."""
     if context.invoked_subcommand:
         return
@@ -44,7 +49,7 @@ def claims(context: click.Context, paper: str, word: str, as_json: bool) -> None
     from lnlab.papers import claims
 
     of_paper = select_records(claims.claims(), "paper", paper)
-    chosen = claims.Claims(select_records(of_paper, "word", word))
+    chosen = claims.Claims(select_records(of_paper, "word", verdict_word))
     if as_json:
         records = [{name: one.get(name) for name in COLUMNS} for one in chosen]
         click.echo(json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False))

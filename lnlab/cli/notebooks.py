@@ -43,7 +43,8 @@ def list_notebooks(names: tuple[str, ...]) -> None:
             lines = book.read_parameter_lines(path, os.environ)
             click.echo("\n    ".join([f"{number}  {title}", *lines]))
         else:
-            click.echo(f"{number}  {title:<40} {'  '.join(book.read_parameter_texts(path))}")
+            parameter_names = "  ".join(book.read_parameter_defaults_as_text(path))
+            click.echo(f"{number}  {title:<40} {parameter_names}")
 
 
 @click.command("run")
@@ -86,7 +87,7 @@ def run_and_publish(
     if out.resolve() == (paths.checkout_folder() / "notebooks").resolve():
         raise ValueError(f"--out {out}: executed notebooks would replace those in git")
     notebooks = notebooks_of_checkout()
-    every = (book.read_parameter_texts(path).items() for path in notebooks)
+    every = (book.read_parameter_defaults_as_text(path).items() for path in notebooks)
     defaults = {
         name: book.parse_literal_or_text(text) for items in every for name, text in items
     }
@@ -109,7 +110,7 @@ def run_and_publish(
     from joblib import cpu_count
 
     from lnlab.book.html import write_notebook_pages  # late, as it takes time
-    from lnlab.book.site import write_first_page
+    from lnlab.book.site import write_index_claims_and_playground
 
     # the kernels of notebooks start with these
     os.environ["LNLAB_HEADLESS"] = "1"
@@ -126,7 +127,9 @@ def run_and_publish(
         outcomes = run_with_progress_bar(wanted, out, jobs or cpu_count(), timeout or longest)
         embedded = [one.name for one in outcomes if embed and not one.error]
         write_notebook_pages(notebooks, out, self_contained_names=embedded)
-        index = write_first_page(notebooks, out, out, **collect_first_page_content())
+        index = write_index_claims_and_playground(
+            notebooks, out, out, **collect_first_page_content()
+        )
     finally:
         for one, handler in handlers.items():
             signal.signal(one, handler)
@@ -216,7 +219,7 @@ def run_with_progress_bar(
             bar.set_postfix_str(f"{name.split('_')[0]}: {line[:60]}")
 
         for outcome in run_notebooks(
-            wanted, out, jobs=jobs, timeout=timeout, listener=show_last_line
+            wanted, out, jobs=jobs, cell_timeout=timeout, listener=show_last_line
         ):
             bar.set_postfix_str("", refresh=False)
             bar.write(str(outcome))

@@ -26,8 +26,8 @@ def list_runs(root: Path | None) -> None:
     from lnlab.training import runs
 
     own_runs, kept_runs = (
-        root or paths.folder_in_checkout("runs"),
-        paths.folder_in_checkout("results"),
+        root or paths.folder_in_checkout_or_cwd("runs"),
+        paths.folder_in_checkout_or_cwd("results"),
     )
     for title, folder in (("Your own runs", own_runs), ("Kept in git", kept_runs)):
         found = runs.read(folder)
@@ -65,7 +65,7 @@ def compare_runs(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
     frame = pd.DataFrame(
         {"key": run.key, "task": run.task, "done": run.done, **run.config, **row}
         for run in runs
-        for row in run.last_rows()
+        for row in run.rows_of_last_update()
     )
     click.echo(frame.to_csv(index=False), nl=False)
 
@@ -83,7 +83,7 @@ def resume_run(key: str, data: str | None, root: Path | None) -> None:
         print_run(run)
         return
     kind = find_experiment(run.task)
-    task = kind.from_config(run.config, **({"data": data} if data else {}))
+    task = kind.from_config_ignoring_unknown(run.config, **({"data": data} if data else {}))
     where = {"device": run.config["device"], "precision": run.config["precision"]}
     print_run(train(task, root=run.folder.parents[1], **where))
 
@@ -96,7 +96,7 @@ def remove_runs(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
     """Remove runs with all that they left; what is kept in results/ is git's."""
     from lnlab.training import runs
 
-    own_runs = runs.read(root or paths.folder_in_checkout("runs"))
+    own_runs = runs.read(root or paths.folder_in_checkout_or_cwd("runs"))
     for run in [find_run_by_key(own_runs, key) for key in keys]:
         if yes or click.confirm(f"Remove {run.folder} ({describe_progress(run)})?"):
             runs.remove(run)
@@ -113,7 +113,7 @@ def copy_run_to_results(key: str, root: Path | None) -> None:
     click.echo(
         runs.keep(
             find_run_by_key(read_kept_and_local_runs(root), key),
-            paths.folder_in_checkout("results"),
+            paths.folder_in_checkout_or_cwd("results"),
         ).folder
     )
 
@@ -123,7 +123,10 @@ def read_kept_and_local_runs(root: Path | None) -> "list[Run]":
     from lnlab.training import runs
 
     return runs.read(
-        [paths.folder_in_checkout("results"), root or paths.folder_in_checkout("runs")]
+        [
+            paths.folder_in_checkout_or_cwd("results"),
+            root or paths.folder_in_checkout_or_cwd("runs"),
+        ]
     )
 
 

@@ -40,7 +40,7 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
             "number": format_final_main_metric(run),
             "data": run.data.get("name"),
             **{
-                name: format_setting_for_command_line(name, run.config.get(name, "-"))
+                name: format_value_for_command_line(name, run.config.get(name, "-"))
                 for name in settings
             },
         }
@@ -52,7 +52,7 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
     return text
 
 
-def format_setting_for_command_line(name: str, value: Any) -> str:
+def format_value_for_command_line(name: str, value: Any) -> str:
     """Return the value of a setting as the command line takes it."""
     if isinstance(value, list | tuple):
         return format_seeds(value) if name == "seeds" else ",".join(map(str, value))
@@ -72,7 +72,8 @@ def format_final_main_metric(run: "Run") -> str:
     It is the metric that chose the weights that count, where there is one, else the last of
     its experiment's, else the loss.
     """
-    rows, metrics = run.last_rows(), run.result.get("main_metrics", ()) if run.done else ()
+    rows = run.rows_of_last_update()
+    metrics = run.result.get("main_metrics", ()) if run.done else ()
     for name in [run.config.get("best_metric"), *reversed(metrics), "loss"]:
         values = [row[name] for row in rows if row.get(name) is not None]
         if values:
@@ -87,7 +88,7 @@ def describe_progress(run: "Run") -> str:
         outcomes = run.result.get("outcomes", {}).values()
         diverged = sum(one["outcome"] == "diverged" for one in outcomes)
         return f"done, {diverged} of {len(outcomes)} diverged" if diverged else "done"
-    update = max((row["update"] for row in run.last_rows()), default=0)
+    update = max((row["update"] for row in run.rows_of_last_update()), default=0)
     ago = round(time.time() - (run.folder / "metrics.jsonl").stat().st_mtime)
     return f"at update {update}, {ago} s ago"
 

@@ -10,7 +10,7 @@ import click
 
 from lnlab import paths
 from lnlab.book.notebooks import parse_literal_or_text as parse_literal
-from lnlab.cli.tables import format_runs_table, format_setting_for_command_line, print_run
+from lnlab.cli.tables import format_runs_table, format_value_for_command_line, print_run
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
 
@@ -55,7 +55,7 @@ def describe_experiment_fields(experiment: "type[Experiment]") -> list[tuple[str
     budgets, descriptions = experiment.budgets(), []
     for field in experiment_fields(experiment).values():
         values = {
-            name: format_setting_for_command_line(field.name, getattr(task, field.name))
+            name: format_value_for_command_line(field.name, getattr(task, field.name))
             for name, task in budgets.items()
         }
         text = "; ".join(f"{name}: {value}" for name, value in values.items())
@@ -156,7 +156,9 @@ def train(
 
     settings += (f"data={data}",) if data else ()
     task = experiment.budget(budget, **parse_settings(experiment, settings))
-    print_run(training.train(task, root=root or paths.folder_in_checkout("runs"), **options))
+    print_run(
+        training.train(task, root=root or paths.folder_in_checkout_or_cwd("runs"), **options)
+    )
 
 
 @click.command(cls=ExperimentHelpCommand)
@@ -202,7 +204,7 @@ def sweep(
     shared = [f"{name}={text}" for name, text in given.items() if text is not None]
     axes |= {name: [value] for name, value in parse_settings(experiment, shared).items()}
     tasks = grid(experiment, budget, axes)
-    run_and_print_sweep(tasks, root=root or paths.folder_in_checkout("runs"), **options)
+    run_and_print_sweep(tasks, root=root or paths.folder_in_checkout_or_cwd("runs"), **options)
 
 
 def run_and_print_sweep(tasks: list[Any], *, root: Path, device: str, **options: Any) -> None:

@@ -118,7 +118,7 @@ def cached_call(function: Callable[..., Any], *args: Any) -> Any:
         TypeError: if an argument or a value that is read is not so plain that its text tells it
             from others, or the result is neither a table nor tensors.
     """
-    from lnlab.threads import in_one_thread
+    from lnlab.threads import in_one_thread_if_small
 
     key = "\n".join(
         [
@@ -126,7 +126,7 @@ def cached_call(function: Callable[..., Any], *args: Any) -> Any:
             *_function_sources_and_globals(function, set()),
         ]
     )
-    compute = in_one_thread(function)
+    compute = in_one_thread_if_small(function)
     arrays = cache_arrays("call", key, lambda: _table_or_tensors_to_arrays(compute(*args)))
     return _arrays_to_table_or_tensors(arrays)
 

@@ -48,7 +48,7 @@ class Source:
             ``synthetic`` (made by a program) or ``own`` (a user's files).
         offers: the kind of examples it has.
         options: the options of :func:`lnlab.data.load` for it, each with what it does.
-        mirror_urls: folders that hold ``files``, tried in order.
+        mirror_folder_urls: folders that hold ``files``, tried in order.
         checksum: the ``Dataset.checksum`` that loading must give; empty where it depends on
             options or files.
     """
@@ -60,7 +60,7 @@ class Source:
     citation: str
     offers: ExampleKind
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    mirror_urls: tuple[str, ...] = ()
+    mirror_folder_urls: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     checksum: str = ""
 
@@ -77,7 +77,11 @@ class Source:
         """
         path = path or data_folder() / self.name
         if not path.exists():
-            way = f"run `lnlab data fetch {self.name}`, or" if self.mirror_urls else how_to_get
+            way = (
+                f"run `lnlab data fetch {self.name}`, or"
+                if self.mirror_folder_urls
+                else how_to_get
+            )
             raise FileNotFoundError(
                 f"{self.name} is not in {path}: {way} name the place of its files: "
                 f"{self.name}=PATH"
@@ -90,7 +94,7 @@ def list_sources() -> tuple[Source, ...]:
     """Return all sources, as ``sources.toml`` beside this module lists them."""
     tables = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
     for table in tables.values():
-        table["mirror_urls"] = tuple(table.get("mirror_urls", ()))
+        table["mirror_folder_urls"] = tuple(table.get("mirror_folder_urls", ()))
         table["files"] = tuple(File(**file) for file in table.get("files", ()))
     return tuple(Source(name, **table) for name, table in tables.items())
 
@@ -100,14 +104,16 @@ def sources_offering(offers: ExampleKind) -> tuple[Source, ...]:
     return tuple(source for source in list_sources() if source.offers == offers)
 
 
-def find_source(name: str, sources: Iterable[Source], options: Iterable[str] = ()) -> Source:
+def find_source(
+    name: str, sources: Iterable[Source], given_options: Iterable[str] = ()
+) -> Source:
     """Return the source called ``name``; the first one is also called ``embedded``."""
     by_name = {source.name: source for source in sources}
     by_name = {"embedded": next(iter(by_name.values()))} | by_name
     if name not in by_name:
         raise ValueError(f"unknown data {name!r}: choose from {', '.join(by_name)}")
     source = by_name[name]
-    if unknown := sorted({*options} - {*source.options}):
+    if unknown := sorted({*given_options} - {*source.options}):
         known = ", ".join(source.options) or "none"
         raise ValueError(f"{source.name} has no option {', '.join(unknown)}: it has {known}.")
     return source

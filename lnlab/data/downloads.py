@@ -38,7 +38,7 @@ def fetch(source: Source, folder: Path | None = None, *, progress: bool = True) 
     import pooch
     from requests import RequestException
 
-    if not source.mirror_urls:
+    if not source.mirror_folder_urls:
         raise ValueError(f"{source.name} is {source.kind}: it has no files to download")
     folder = folder or data_folder() / source.name
     pooch.get_logger().setLevel("WARNING")
@@ -53,9 +53,9 @@ def fetch(source: Source, folder: Path | None = None, *, progress: bool = True) 
                 for file in source.files:
                     target = folder / file.name
                     if not (target.is_file() and pooch.file_hash(target) == file.sha256):
-                        _fetch_file(file, source.mirror_urls, unfinished, progress).replace(
-                            target
-                        )
+                        _fetch_file(
+                            file, source.mirror_folder_urls, unfinished, progress
+                        ).replace(target)
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True)
     except (ConnectionError, RequestException):
@@ -92,7 +92,7 @@ def _fetch_file(file: File, mirrors: tuple[str, ...], folder: Path, progress: bo
     raise ConnectionError(" ".join(f"cannot fetch {file.name}: {reasons}".split()))
 
 
-def unpack(archive: Path) -> Path:
+def unpack_into_data_folder(archive: Path) -> Path:
     """Return the folder with the files of a .tar.gz, unpacked when it is first asked for.
 
     The folder lies in ``data_folder()``, is called by the archive's SHA-256, and is complete

@@ -20,7 +20,7 @@ import numpy as np
 from lnlab.data import shapes
 from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Note, Source, Split, require_files, sources_offering
-from lnlab.data.downloads import unpack
+from lnlab.data.downloads import unpack_into_data_folder
 from lnlab.data.shapes import Pixels
 
 SOURCES = sources_offering("images")
@@ -155,11 +155,11 @@ def load(
     path = source.locate(path)
     names, white = (), 255
     if source is CIFAR10:
-        files, names = find_cifar10(path), CIFAR10_NAMES
+        files, names = find_or_unpack_cifar10(path), CIFAR10_NAMES
         read = partial(read_cifar10, files, max_train)
     elif source is MNIST_BINARY:
         files = find_files(source, path, (file.name for file in source.files))
-        read, names, white = partial(read_mnist_binary, files, max_train), ("digit",), 1
+        read, names, white = partial(read_binarized_mnist, files, max_train), ("digit",), 1
     else:
         files = find_files(source, path, MNIST_FILES["train"] + MNIST_FILES["test"])
         read = partial(read_and_check_idx_files, files, source)
@@ -179,7 +179,9 @@ def find_files(source: Source, folder: Path, names: Iterable[str]) -> dict[str, 
     for name in names:
         packed, plain = folder / f"{name}.gz", folder / name
         if not packed.is_file() and not plain.is_file():
-            fetch = f": run `lnlab data fetch {source.name}`" if source.mirror_urls else ""
+            fetch = (
+                f": run `lnlab data fetch {source.name}`" if source.mirror_folder_urls else ""
+            )
             raise FileNotFoundError(
                 f"{source.name}: there is no {name}.gz and no {name} in {folder}{fetch}"
             )
@@ -287,13 +289,13 @@ BATCH, VALID = 10_000, 5_000
 """Pictures in a file, and how many training pictures, the last ones, validate."""
 
 
-def find_cifar10(path: Path) -> dict[str, Path]:
+def find_or_unpack_cifar10(path: Path) -> dict[str, Path]:
     """Return the six files; ``path`` is the archive, its folder, or the folder of either."""
     archive = path / CIFAR10.files[0].name
     if archive.is_file() and not (path / CIFAR10_FOLDER).is_dir():
         path = archive
     if path.is_file():
-        path = unpack(path)
+        path = unpack_into_data_folder(path)
     folder = path / CIFAR10_FOLDER if (path / CIFAR10_FOLDER).is_dir() else path
     require_files(CIFAR10, folder, [*CIFAR10_MD5])
     return {name: folder / name for name in CIFAR10_MD5}
@@ -370,7 +372,9 @@ DARK, STEEP = 0.33, 3.0
 """The ink at which grey begins, and how fast it gets lighter: edges of half a pixel."""
 
 
-def read_mnist_binary(files: Mapping[str, Path], max_train: int | None) -> tuple[Pixels, Note]:
+def read_binarized_mnist(
+    files: Mapping[str, Path], max_train: int | None
+) -> tuple[Pixels, Note]:
     """Read the official pictures, all labelled 0; the note says how many train if not all."""
     pixels = {}
     for split, file in zip(("train", "valid", "test"), MNIST_BINARY.files, strict=True):

@@ -21,7 +21,7 @@ from lnlab.figures.style import (
     escape,
     legend_rank,
     line_styles,
-    linear_axis_type_and_ticks,
+    linear_axis_avoiding_fractional_ticks,
     log_axis,
 )
 
@@ -67,7 +67,7 @@ def line_chart(
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
     every = [curve for panel in panels.values() for curve in panel.values()]
     figure.update_xaxes(
-        (log_axis if log_x else linear_axis_type_and_ticks)(at for at, _ in every)
+        (log_axis if log_x else linear_axis_avoiding_fractional_ticks)(at for at, _ in every)
     )
     heights = (values for _, values in every)
     figure.update_yaxes(log_axis(heights) if log_y else {"type": "linear"})
@@ -78,7 +78,7 @@ def line_chart(
             at, values = np.asarray(at), np.asarray(values)
             shown = at > 0 if log_x else np.full(at.shape, True)
             line_style = styles[name] | (PREDICTED if name in predicted else {})
-            traces = mean_and_band_traces(name, at[shown], values[..., shown], line_style)
+            traces = mean_and_range_traces(name, at[shown], values[..., shown], line_style)
             if name in dots:
                 traces[-1].mode = "markers"
             figure.add_traces(traces, 1, column)
@@ -99,7 +99,7 @@ def line_chart(
     return add_footnote(figure.update_layout(height=460), f"{made_on}.{note}")
 
 
-def mean_and_band_traces(
+def mean_and_range_traces(
     name: str, x: np.ndarray, y: np.ndarray, line_style: Mapping[str, Any]
 ) -> list[go.Scatter]:
     """Return the trace of y (K,) over x (K,); of seeds (S, K) a band of all, and the mean."""

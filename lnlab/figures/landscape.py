@@ -64,7 +64,7 @@ def title_with_subtitle(title: str, subtitle: str) -> str:
     return f"{escape(title)}<br><sup>{escape(subtitle)}</sup>"
 
 
-def loss_bands(
+def loss_lines_and_bands(
     panels: Mapping[str, Mapping[str, Sequence[Landscape]]], *, x: str, made_on: str
 ) -> go.Figure:
     """Draw lines through a minimum in several directions, and a band that holds them.
@@ -149,13 +149,14 @@ def loss_surfaces(panels: Mapping[str, Landscape], *, made_on: str) -> go.Figure
 
 
 def loss_surface_trace(
-    landscape: Landscape, log10_loss_limits: tuple[float, float]
+    landscape: Landscape, log10_loss_color_limits: tuple[float, float]
 ) -> go.Surface:
     """Return a plane of losses as a surface, coloured by its height."""
     return go.Surface(
         **surface_coordinates_and_log_losses(landscape), name="losses", colorscale=SIZES,
         showscale=False,
-        cmin=log10_loss_limits[0], cmax=log10_loss_limits[1], hovertemplate=HOVER,
+        cmin=log10_loss_color_limits[0], cmax=log10_loss_color_limits[1],
+        hovertemplate=HOVER,
         contours={"z": {"show": True, "usecolormap": True, "size": 0.2}},
     )  # fmt: skip
 

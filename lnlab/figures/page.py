@@ -21,7 +21,7 @@ HEAD = """<meta name="viewport" content="width=device-width, initial-scale=1">
 """
 
 
-def write_page(figure: go.Figure, path: Path, html_above: str = "") -> None:
+def write_page_and_plotly_js(figure: go.Figure, path: Path, html_above: str = "") -> None:
     """Write a figure as a page; ``plotly.min.js`` beside it serves all pages of the folder.
 
     Args:

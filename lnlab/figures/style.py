@@ -63,7 +63,7 @@ def log_axis(values: Iterable[Any]) -> dict[str, Any]:
     return axis | {"dtick": "D2" if high - low < 2 else max(1, round((high - low) / 8))}
 
 
-def linear_axis_type_and_ticks(values: Iterable[Any]) -> dict[str, Any]:
+def linear_axis_avoiding_fractional_ticks(values: Iterable[Any]) -> dict[str, Any]:
     """Return a linear axis for ``values``, labelled at each of a few whole numbers.
 
     Left alone, plotly has an epoch 1.5.
@@ -270,7 +270,7 @@ def add_title(
         min_caption_lines: lines that there is room for, if more than the caption has.
     """
     layout: Any = figure.layout
-    room = ROOM + LINE * max(min_caption_lines, count_caption_lines(caption))
+    room = ROOM + LINE * max(min_caption_lines, count_wrapped_caption_lines(caption))
     return figure.update_layout(
         title=title_with_caption(text, caption),
         meta=(layout.meta or {}) | {"caption": escape(caption), "above": room},
@@ -298,7 +298,7 @@ def title_with_caption(text: str, caption: str = "") -> dict[str, Any]:
     }
 
 
-def count_caption_lines(caption: str) -> int:
+def count_wrapped_caption_lines(caption: str) -> int:
     """Return the number of lines that a caption takes."""
     return len(wrap(caption, WIDTH))
 

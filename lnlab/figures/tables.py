@@ -125,12 +125,12 @@ def picture_rows(examples: np.ndarray, *, rows: Sequence[str], made_on: str) -> 
 PAIRS = ("TT", "TF", "FT", "FF")
 """The sources of mean and deviation, in this order. T: population; F: current batch."""
 
-MeansAndIntervalEnds = tuple[np.ndarray, np.ndarray, np.ndarray]
+MeanAndIntervalPerConfiguration = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Means, lower and upper ends of their intervals, each (16,), in the order TTTT to FFFF."""
 
 
 def configuration_heatmaps(
-    panels: Mapping[str, MeansAndIntervalEnds],
+    panels: Mapping[str, MeanAndIntervalPerConfiguration],
     *,
     value: str,
     made_on: str,

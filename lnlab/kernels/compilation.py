@@ -107,7 +107,7 @@ def build_library(folder: Path, kernels: KernelLibrary = RECURRENCE) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(dir=folder)
     except OSError:  # read-only: for this process only
-        target = Path(_temporary_process_folder().name) / target.name
+        target = Path(_one_temporary_folder_per_process().name) / target.name
         temporary = tempfile.TemporaryDirectory(dir=target.parent)
     with temporary:
         built = compile_into(Path(temporary.name) / target.name, command, kernels)
@@ -196,7 +196,7 @@ def compile_into(target: Path, command: list[str], kernels: KernelLibrary) -> Pa
 
 
 @functools.cache
-def _temporary_process_folder() -> tempfile.TemporaryDirectory:
+def _one_temporary_folder_per_process() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="lnlab-")
 
 
@@ -210,7 +210,7 @@ def declare_library_functions(lib: ctypes.CDLL, problem: type[ctypes.Structure])
     return lib
 
 
-def call_library(lib: ctypes.CDLL, name: str, problem: Any) -> int:
+def call_library_or_raise(lib: ctypes.CDLL, name: str, problem: Any) -> int:
     """Call a function of a library by name; return its result, bytes or 0."""
     result = getattr(lib, name)(ctypes.byref(problem))
     if result < 0:

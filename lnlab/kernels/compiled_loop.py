@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lnlab.kernels.compilation import KernelLibrary, call_library, library
+from lnlab.kernels.compilation import KernelLibrary, call_library_or_raise, library
 from lnlab.kernels.fused_cells import (
     CellKernelArguments,
     CellKind,
@@ -84,7 +84,7 @@ class CompiledLoop:
 
     def _problem_with_sizes(
         self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
-    ) -> Any:
+    ) -> ctypes.Structure:
         """Return the C structure with its sizes alone."""
         raise NotImplementedError
 
@@ -102,7 +102,7 @@ class CompiledLoop:
         self.needs_backward = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
         return LoopFunction.apply(self, *tensors)
 
-    def problem(self, tensors: Sequence[Tensor], others: Tensors) -> Any:
+    def problem(self, tensors: Sequence[Tensor], others: Tensors) -> ctypes.Structure:
         """Return the C structure for inputs and parameters (...), and other tensors by name.
 
         The tensors must outlive it.
@@ -130,12 +130,12 @@ class LoopFunction(torch.autograd.Function):
         if loop.needs_backward:
             # what the backward pass needs lies in memory of the library's own
             ctx.saved = PooledMemoryBlock(
-                loop.lib, call_library(loop.lib, "saved_bytes", problem)
+                loop.lib, call_library_or_raise(loop.lib, "saved_bytes", problem)
             )
             problem.saved = ctx.saved.address
             ctx.loop, ctx.names = loop, tuple(outputs)
             ctx.save_for_backward(*(outputs[name] for name in loop.saved_outputs), *tensors)
-        call_library(loop.lib, "forward", problem)
+        call_library_or_raise(loop.lib, "forward", problem)
         ctx.mark_non_differentiable(*others.values())
         return *outputs.values(), *others.values()
 
@@ -158,7 +158,7 @@ class LoopFunction(torch.autograd.Function):
         problem.saved = ctx.saved.address
         if of_parameters:
             problem.grads[:] = [a.data_ptr() for a in of_parameters]
-        call_library(loop.lib, "backward", problem)
+        call_library_or_raise(loop.lib, "backward", problem)
         return None, *of_inputs, *of_parameters
 
 

@@ -73,7 +73,7 @@ def unroll(
     if dropout_mask is not None and (lib is None or dropout_mask.requires_grad):
         return reference.unroll(*given)
     if lib is None and fused is not None and fused.is_unnormalized:
-        return unroll_torch_layer(cell, x.to(dtype), state, lengths, reverse)
+        return run_torch_lstm_or_gru(cell, x.to(dtype), state, lengths, reverse)
     if lib is None:
         if fused is None or not has_triton_program(
             fused.cell_kind, cell.hidden_size, x.device, dtype
@@ -83,7 +83,7 @@ def unroll(
 
         lengths = None if lengths is None else lengths.to(x.device)
         return unroll_triton(cell, fused, x, state, lengths, reverse)
-    moments = StepMoments(cell, x, lengths) if over_examples else None
+    moments = BatchNormMomentsPerStep(cell, x, lengths) if over_examples else None
     fused = fused or lstm_kernel_arguments(cell, CellKind.BATCH_LSTM)  # pyright: ignore[reportArgumentType]
     products = len(x) * x.shape[1] * len(cell.W_h) * (cell.input_size + cell.hidden_size)
     # a second thread changes no byte, and for little work costs more than it saves
@@ -116,7 +116,7 @@ class RecurrentLoop(CompiledLoop):
     reverse: bool = False
     lengths: Tensor | None = None  # of the sequences (B,), int64, not shared with the caller
     dropout_mask: Tensor | None = None  # factors (B, H) of h
-    moments: "StepMoments | None" = None  # statistics over examples, for batch norm
+    moments: "BatchNormMomentsPerStep | None" = None  # statistics over examples, for batch norm
 
     @property
     def inputs(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -184,7 +184,7 @@ def is_fusible_batch_norm_lstm(cell: Cell) -> bool:
     )
 
 
-class StepMoments:
+class BatchNormMomentsPerStep:
     """Mean and variance over the examples of each step, which the kernel writes or reads.
 
     The norms of the cell choose between the batch's statistics and running ones; in training
@@ -219,11 +219,11 @@ class StepMoments:
                 continue
             mean, var = own.unbind(1)
             m = self.n[self.n > 1].to(var)[:, None]  # of one example there is no variance
-            _update_average_over_steps_(norm, norm.running_mean, mean)
-            _update_average_over_steps_(norm, norm.running_var, var[: len(m)] * (m / (m - 1)))
+            _update_average_step_by_step_(norm, norm.running_mean, mean)
+            _update_average_step_by_step_(norm, norm.running_var, var[: len(m)] * (m / (m - 1)))
 
 
-def _update_average_over_steps_(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
+def _update_average_step_by_step_(norm: BatchNorm, running: Tensor, new: Tensor) -> None:
     """Update ``running`` by the statistics ``new`` (steps, H) of one step after the other."""
     if isinstance(norm, RecurrentBatchNorm):  # a row a step
         update_running_average_(running[: len(new)], new, norm.momentum)
@@ -239,12 +239,14 @@ def _update_average_over_steps_(norm: BatchNorm, running: Tensor, new: Tensor) -
 # than the reference loop.
 
 
-def unroll_torch_layer(
+def run_torch_lstm_or_gru(
     cell: Cell, x: Tensor, state: State, lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, State]:
     """Return every h (T, B, H) and the last state, as :func:`lnlab.nn.recurrent.unroll`."""
     if reverse:
-        y, last = unroll_torch_layer(cell, reverse_sequences(x, lengths), state, lengths, False)
+        y, last = run_torch_lstm_or_gru(
+            cell, reverse_sequences(x, lengths), state, lengths, False
+        )
         return reverse_sequences(y, lengths), last
     W = [parameter for parameter in cell.parameters_to_torch() if parameter is not None]
     if lengths is None or bool((lengths == len(x)).all()):
@@ -286,11 +288,11 @@ def has_triton_program(
     most ``MAX_UNITS`` units; not those that normalize c alone.
     """
     known = cell_kind is not CellKind.DRAW and units <= MAX_UNITS
-    return known and device.type == "cuda" and dtype == torch.float32 and has_triton()
+    return known and device.type == "cuda" and dtype == torch.float32 and has_triton_or_warn()
 
 
 @functools.cache
-def has_triton() -> bool:
+def has_triton_or_warn() -> bool:
     """Return True if Triton is installed; warn once (:class:`NoKernelWarning`) if not."""
     if importlib.util.find_spec("triton"):
         return True

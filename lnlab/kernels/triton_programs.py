@@ -134,11 +134,11 @@ class SequencePass:
         y, last = A.new_empty(*A.shape[:2], self.W_h.shape[1]), [s.clone() for s in self.first]
         out = self.stats, y, *last
         if self.cell_kind is CellKind.RNN:
-            program, arguments, eps = rnn_step, (A, P, *out, *rest), eps[:1]
+            program, arguments, eps = rnn_step_forward, (A, P, *out, *rest), eps[:1]
         elif self.cell_kind in GRUS:
-            program, arguments = gru_step, (A, P, *out, *self.first, *rest)
+            program, arguments = gru_step_forward, (A, P, *out, *self.first, *rest)
         else:
-            program, arguments = lstm_step, (A, P, C, *out, self.first[1], *rest)
+            program, arguments = lstm_step_forward, (A, P, C, *out, self.first[1], *rest)
         W = self.W_h.t()
         for t, h in enumerate([self.first[0], *y.unbind(0)[:-1]]):
             torch.mm(h, W, out=P[t])
@@ -148,7 +148,8 @@ class SequencePass:
     def launch_step(self, step_program: Any, *arguments: Any) -> None:
         """Launch the program of one time step, once for each example."""
         B, H = self.first[0].shape
-        flag = {"KEEPS": self.cell_kind is CellKind.GRU_KEEPS} if self.cell_kind in GRUS else {}
+        keeps = self.cell_kind is CellKind.GRU_KEEPS
+        flag = {"OPEN_GATE_KEEPS": keeps} if self.cell_kind in GRUS else {}
         step_program[(B,)](
             *arguments, RAGGED=self.lengths is not None, **flag, **launch_settings(H)
         )
@@ -265,7 +266,7 @@ def store_gates(p, i, m, H, f, w, o, g):
 
 
 @triton.jit
-def sum_gate_units(f, w, o, g):
+def sum_over_gates_and_units(f, w, o, g):
     """The sum over all units of the four gates."""
     return tl.sum(f) + tl.sum(w) + tl.sum(o) + tl.sum(g)
 
@@ -286,7 +287,7 @@ def is_inside(lengths, example, t, RAGGED: tl.constexpr):
 
 
 @triton.jit
-def lstm_step(
+def lstm_step_forward(
     A, P, C, stats, y, last, c_last, c_first, g_h, g_c, b_c, lengths,
     t, B, eps_h, eps_c,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
@@ -298,10 +299,10 @@ def lstm_step(
     m = i < H
     going = is_inside(lengths, example, t, RAGGED)
     p_f, p_i, p_o, p_g = load_four_gates(P + row * 4 * H, i, m, H)
-    mu_h = sum_gate_units(p_f, p_i, p_o, p_g) / (4 * H)
+    mu_h = sum_over_gates_and_units(p_f, p_i, p_o, p_g) / (4 * H)
     p_f, p_i = tl.where(m, p_f - mu_h, 0.0), tl.where(m, p_i - mu_h, 0.0)
     p_o, p_g = tl.where(m, p_o - mu_h, 0.0), tl.where(m, p_g - mu_h, 0.0)
-    squares = sum_gate_units(p_f * p_f, p_i * p_i, p_o * p_o, p_g * p_g)
+    squares = sum_over_gates_and_units(p_f * p_f, p_i * p_i, p_o * p_o, p_g * p_g)
     r_h = 1.0 / tl.sqrt(squares / (4 * H) + eps_h)
     g_f, g_i, g_o, g_g = load_four_gates(g_h, i, m, H)
     p_f, p_i = p_f * r_h * g_f, p_i * r_h * g_i
@@ -328,7 +329,7 @@ def lstm_step_backward(
     t, B,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """The backward pass of one step of :func:`lstm_step`.
+    """The backward pass of one step of :func:`lstm_step_forward`.
 
     It reads and writes dh and dc (B, H), the grads of the state behind the step and then,
     of h without its share by way of P, before it; dN (T, B, H) is the slope of LN(c).
@@ -368,8 +369,8 @@ def lstm_step_backward(
     store_gates(dA + row * 4 * H, i, m, H, d_f, d_i, d_o, d_g)
     d_f, d_i, d_o, d_g = d_f * g_f, d_i * g_i, d_o * g_o, d_g * g_g
     # LN_1 of eq. 20 runs over the four gates at once: so do both means of `norm_backward`
-    mean = sum_gate_units(d_f, d_i, d_o, d_g) / (4 * H)
-    slant = sum_gate_units(d_f * n_f, d_i * n_i, d_o * n_o, d_g * n_g) / (4 * H)
+    mean = sum_over_gates_and_units(d_f, d_i, d_o, d_g) / (4 * H)
+    slant = sum_over_gates_and_units(d_f * n_f, d_i * n_i, d_o * n_o, d_g * n_g) / (4 * H)
     store_gates(
         dP + row * 4 * H, i, m, H,
         norm_backward(d_f, n_f, mean, slant, r), norm_backward(d_i, n_i, mean, slant, r),
@@ -380,12 +381,12 @@ def lstm_step_backward(
 
 
 @triton.jit
-def gru_step(
+def gru_step_forward(
     A, P, stats, y, last, first, g_h, g_U, b_U, lengths,
     t, B, eps_h, eps_U,
-    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, OPEN_GATE_KEEPS: tl.constexpr,
 ):  # fmt: skip
-    """Eq. 26 to 28; with KEEPS an open gate z keeps what there is."""
+    """Eq. 26 to 28; with OPEN_GATE_KEEPS an open gate z keeps what there is."""
     example = tl.program_id(0).to(tl.int64)
     row = t * B + example
     i = tl.arange(0, BLOCK)
@@ -405,7 +406,7 @@ def gru_step(
     old = tl.load(first + example * H + i, m & (t == 0), 0.0)
     old += tl.load(y + (row - B) * H + i, m & (t > 0), 0.0)
     # eq. 28, (1 - z) h + z ĥ, with one product
-    h = new + z * (old - new) if KEEPS else old + z * (new - old)
+    h = new + z * (old - new) if OPEN_GATE_KEEPS else old + z * (new - old)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
     tl.store(last + example * H + i, h, m & going)
     save_stats(stats, row, mu_h, r_h, mu_U, r_U, going)
@@ -415,9 +416,9 @@ def gru_step(
 def gru_step_backward(
     A, P, stats, y, dy, dh, first, dA, dP, dN, g_h, g_U, b_U, lengths,
     t, B,
-    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, KEEPS: tl.constexpr,
+    H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr, OPEN_GATE_KEEPS: tl.constexpr,
 ):  # fmt: skip
-    """The backward pass of one step of :func:`gru_step`; dN is the slope of LN(U h)."""
+    """The backward pass of one step of :func:`gru_step_forward`; dN is the slope of LN(U h)."""
     example = tl.program_id(0).to(tl.int64)
     row = t * B + example
     i = tl.arange(0, BLOCK)
@@ -439,9 +440,9 @@ def gru_step_backward(
     slope = tl.load(dh + example * H + i, m, 0.0)
     d = tl.where(going, slope + tl.load(dy + row * H + i, m, 0.0), 0.0)
     # h_t is linear in z, in ĥ and in h_(t-1), whose share by way of P is added later
-    d_z = (d * (old - new) if KEEPS else d * (new - old)) * z * (1.0 - z)
-    d_new = (d * (1.0 - z) if KEEPS else d * z) * (1.0 - new * new)
-    d_old = d * z if KEEPS else d * (1.0 - z)
+    d_z = (d * (old - new) if OPEN_GATE_KEEPS else d * (new - old)) * z * (1.0 - z)
+    d_new = (d * (1.0 - z) if OPEN_GATE_KEEPS else d * z) * (1.0 - new * new)
+    d_old = d * z if OPEN_GATE_KEEPS else d * (1.0 - z)
     d_r, d_u = d_new * u * r * (1.0 - r), d_new * r
     tl.store(dN + row * H + i, d_u, m)
     q = dA + row * 3 * H
@@ -460,7 +461,7 @@ def gru_step_backward(
 
 
 @triton.jit
-def rnn_step(
+def rnn_step_forward(
     A, P, stats, y, last, g, b, lengths,
     t, B, eps,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
@@ -486,7 +487,7 @@ def rnn_step_backward(
     t, B,
     H: tl.constexpr, BLOCK: tl.constexpr, RAGGED: tl.constexpr,
 ):  # fmt: skip
-    """The backward pass of one step of :func:`rnn_step`; dN is the slope of LN(a)."""
+    """The backward pass of one step of :func:`rnn_step_forward`; dN is the slope of LN(a)."""
     example = tl.program_id(0).to(tl.int64)
     row = t * B + example
     i = tl.arange(0, BLOCK)

@@ -57,8 +57,8 @@ from lnlab.nn.linear import Conv2d, Linear, NormLayer
 from lnlab.nn.normalizer import (
     AffineNormalizer,
     Identity,
+    MuSigma,
     Normalizer,
-    Stats,
     at_least_float32,
     inside_root,
     outside_root,

@@ -13,7 +13,7 @@ from enum import Enum
 import torch
 from torch import Tensor, nn
 
-from lnlab.nn.normalizer import AffineNormalizer, Root, Stats, at_least_float32, inside_root
+from lnlab.nn.normalizer import AffineNormalizer, MuSigma, Root, at_least_float32, inside_root
 
 
 class StatisticsMode(Enum):
@@ -123,7 +123,7 @@ class BatchNorm(BatchNormalizer):
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("running_var", torch.ones(num_features))
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         if not self.uses_batch:
             mu, var = (at_least_float32(statistic) for statistic in self.running_stats(t))
         else:
@@ -132,7 +132,7 @@ class BatchNorm(BatchNormalizer):
             if self.training:
                 self.update_running_stats(mu.detach(), var.detach(), m, t)
             var = self.apply_correction_option(var, m)
-        return Stats(self.broadcast_units(mu), self.broadcast_units(self.sigma(var)))
+        return MuSigma(self.broadcast_units(mu), self.broadcast_units(self.sigma(var)))
 
     def running_stats(self, t: int | None) -> tuple[Tensor, Tensor]:
         """Return the running mean and variance, each (H,)."""
@@ -209,7 +209,7 @@ class GhostBatchNorm(BatchNorm):
         super().__init__(units, **settings)
         self.ghost = ghost
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         if not self.uses_batch:
             return super().stats(a, W, t)
         examples = a.flatten(0, a.dim() - 2 - self.space)  # (m, H, *space)
@@ -220,7 +220,7 @@ class GhostBatchNorm(BatchNorm):
             mu.append(stats.mu.expand(len(ghost), *stats.mu.shape))
             sigma.append(stats.sigma.expand(len(ghost), *stats.sigma.shape))
         shape = (*a.shape[: a.dim() - 1 - self.space], *mu[0].shape[1:])
-        return Stats(torch.cat(mu).reshape(shape), torch.cat(sigma).reshape(shape))
+        return MuSigma(torch.cat(mu).reshape(shape), torch.cat(sigma).reshape(shape))
 
 
 class BatchRenorm(BatchNormalizer):
@@ -258,7 +258,7 @@ class BatchRenorm(BatchNormalizer):
         self.register_buffer("running_mean", torch.zeros(units))
         self.register_buffer("running_sigma", torch.ones(units))
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         # With r and d as they are when no clip is reached, (a - mu_B)/sigma_B r + d is
         # (a - mu)/sigma, the running statistics: only the gradient goes through the batch.
         # A copy: running statistics may change before the backward pass divides by them.
@@ -272,7 +272,7 @@ class BatchRenorm(BatchNormalizer):
             mu, sigma = mu_B - d * sigma_B / r, sigma_B / r
             if self.training:
                 self.update_running_stats(mu_B.detach(), var.detach(), m, t)
-        return Stats(self.broadcast_units(mu), self.broadcast_units(sigma))
+        return MuSigma(self.broadcast_units(mu), self.broadcast_units(sigma))
 
     def update_running_stats(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
         sigma = self.sigma(self.apply_correction_option(var, m))

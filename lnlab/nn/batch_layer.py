@@ -22,7 +22,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from lnlab.nn.normalizer import Normalizer, Stats, at_least_float32
+from lnlab.nn.normalizer import MuSigma, Normalizer, at_least_float32
 
 
 class PopulationStatistics(nn.Module):
@@ -94,28 +94,28 @@ class BatchLayerNormVariant:
     eps: float  # inside the root of both standard deviations
     # whether a sigma that evaluation takes from the batch is about the mu in use, which may be
     # the population's (eq. 19, 21), or about the batch's own (the code).
-    variance_about_used_mu: bool
+    eval_variance_about_used_mu: bool
     # whether the population sigma is the root of the averaged variance times m/(m-1) (the code)
     # or m/(m-1) times the averaged sigma (eq. 19, 21).
-    averages_variance_over_batches: bool
+    averages_variance_not_sigma: bool
     # whether population feature statistics are kept for each position in the batch (the code:
     # an average over unrelated examples, and m is then fixed) or once
     per_batch_position: bool
     # whether the population's sigmas have the factor m/(m-1) at all; both do, of the features
     # too, where it corrects nothing, and at m = 1 it is infinite
-    bessel_corrected: bool = True
+    population_sigma_bessel_corrected: bool = True
 
 
 PAPER = BatchLayerNormVariant(
     eps=1e-4,
-    variance_about_used_mu=True,
-    averages_variance_over_batches=False,
+    eval_variance_about_used_mu=True,
+    averages_variance_not_sigma=False,
     per_batch_position=False,
 )
 CODE = BatchLayerNormVariant(
     eps=1e-3,
-    variance_about_used_mu=False,
-    averages_variance_over_batches=True,
+    eval_variance_about_used_mu=False,
+    averages_variance_not_sigma=True,
     per_batch_position=True,
 )
 
@@ -131,7 +131,9 @@ def has_finite_sigmas(
 ) -> bool:
     """Return False if m/(m-1) makes a configuration infinite: 12 of 16 at m = 1."""
     _, sigma_B, _, sigma_F = configuration
-    return not (m == 1 and variant.bessel_corrected and "T" in (sigma_B, sigma_F))
+    return not (
+        m == 1 and variant.population_sigma_bessel_corrected and "T" in (sigma_B, sigma_F)
+    )
 
 
 Terms = Literal["both", "examples", "features"]
@@ -196,7 +198,7 @@ class BatchLayerNorm(Normalizer):
         self.terms, self.root_d = terms, root_d
 
     @property
-    def output_divisor(self) -> float:
+    def sqrt_units_or_one(self) -> float:
         """The root of d, by which eq. 16 divides, or 1."""
         return self.units**0.5 if self.root_d else 1.0
 
@@ -234,12 +236,15 @@ class BatchLayerNorm(Normalizer):
         x_F = (a_ - mu_F) / sigma_F
         # Eq. 16 as printed, the sum of two standardized terms. As one (a - mu)/sigma its mu
         # could be far outside of the data (w_F < 0 past m = 1/eps), and cancel in float32.
-        x = (w_B * x_B + w_F * x_F) / self.output_divisor
+        x = (w_B * x_B + w_F * x_F) / self.sqrt_units_or_one
         return (self.broadcast_units(self.g) * x + self.broadcast_units(self.b)).to(a.dtype)
 
-    def _population_flags(self) -> list[bool]:
-        """Return True for each of the four that comes from the population: none in training."""
-        return [letter == "T" and not self.training for letter in self.population]
+    def _population_flags(self) -> tuple[bool, bool, bool, bool]:
+        """Return whether mu_B, sigma_B, mu_F, sigma_F are the population's; not in training."""
+        mu_B, sigma_B, mu_F, sigma_F = [
+            letter == "T" and not self.training for letter in self.population
+        ]
+        return mu_B, sigma_B, mu_F, sigma_F
 
     def _stats_over_axis(
         self,
@@ -248,7 +253,7 @@ class BatchLayerNorm(Normalizer):
         population: PopulationStatistics,
         use_population_mu: bool,
         use_population_sigma: bool,
-    ) -> Stats:
+    ) -> MuSigma:
         """Return (mu, sigma) over one axis, each from the batch or from the population.
 
         Over the examples, eq. 10, 11, 18 and 19, they are (1, H, *space); over the units, eq.
@@ -263,27 +268,27 @@ class BatchLayerNorm(Normalizer):
         # batch. About which mu that sigma is taken is where paper and code part.
         if use_population_mu:
             mu, _ = population.get_checked_averages(batch_mu)
-            if self.variant.variance_about_used_mu:
+            if self.variant.eval_variance_about_used_mu:
                 var = (a - mu).square().mean(axis, keepdim=True)
         if not use_population_sigma:
-            return Stats(mu, (var + self.eps).sqrt())
+            return MuSigma(mu, (var + self.eps).sqrt())
         _, spread = population.get_checked_averages(batch_mu)
         factor = self._checked_bessel_factor(self.m or len(a))
-        if self.variant.averages_variance_over_batches:
+        if self.variant.averages_variance_not_sigma:
             # spread is the averaged variance here, and the averaged sigma below: the mean of
             # roots is smaller than the root of the mean (Jensen), so that the two differ
-            return Stats(mu, (factor * spread + self.eps).sqrt())
-        return Stats(mu, factor * spread)
+            return MuSigma(mu, (factor * spread + self.eps).sqrt())
+        return MuSigma(mu, factor * spread)
 
     def _checked_bessel_factor(self, m: int) -> float:
         """Return the m/(m-1) of eq. 19 and 21, or 1 in a variant without it."""
-        if not self.variant.bessel_corrected:
+        if not self.variant.population_sigma_bessel_corrected:
             return 1.0
         if m == 1:
             raise ValueError(
                 "m is 1: the population's sigma has the factor m/(m-1), which is infinite. "
                 "Take both sigmas from the batch (TFTF, TFFF, FFTF or FFFF), or leave the "
-                "factor out (replace(CODE, bessel_corrected=False))."
+                "factor out (replace(CODE, population_sigma_bessel_corrected=False))."
             )
         return m / (m - 1)
 
@@ -295,7 +300,7 @@ class BatchLayerNorm(Normalizer):
         batch_size = self.m or len(self.over_features.mu) or examples
         if self.variant.per_batch_position and examples != batch_size:
             return  # the code drops the last, smaller batch
-        spread = var if self.variant.averages_variance_over_batches else (var + self.eps).sqrt()
+        spread = var if self.variant.averages_variance_not_sigma else (var + self.eps).sqrt()
         if population is self.over_features and not self.variant.per_batch_position:
             # one statistic for all: the examples at one position of the batch are unrelated
             mu, spread = mu.mean(0, keepdim=True), spread.mean(0, keepdim=True)

@@ -47,7 +47,7 @@ class CellInit:
     Whether layer normalization helps depends on it: compare initializations, not only norms.
 
     Args:
-        weight: fills the weights of a gate.
+        input_and_recurrent_weights: fills the weights of a gate in W_x, and in W_h.
         recurrent_norm_gain: g of the normalizer of ``W_h h``; None leaves what the normalizer
             chose (1 in the paper, 0.1 in Cooijmans et al., 2016). With inputs and weights
             of unit scale, 0.1 to 0.3 keeps LN(W_h h) from dominating the input.
@@ -57,7 +57,7 @@ class CellInit:
             reader's ``learn_h0``). The derivative of LN at an all-zero h is 1/sqrt(eps).
     """
 
-    weight: InitGate = init_like_authors_
+    input_and_recurrent_weights: InitGate = init_like_authors_
     recurrent_norm_gain: float | None = None
     forget_bias: float = 0.0
     bias: InitGate | None = None
@@ -153,7 +153,7 @@ class Cell(nn.Module, ABC):
         """Initialize weights and biases by ``initial``; learned states are 0."""
         for W in (self.W_x, self.W_h):
             for gate in W.split(self.hidden_size):
-                self.initial.weight(gate)
+                self.initial.input_and_recurrent_weights(gate)
         for name, parameter in self.named_parameters(recurse=False):
             if name.startswith("b"):
                 for gate in parameter.split(self.hidden_size):
@@ -317,7 +317,7 @@ class LSTMCell(TwoProductCell):
         >>> state = cell(x, cell.initial_state(x))
     """
 
-    identity_matrix: Tensor
+    identity_weight_for_norm_c: Tensor
     gates, states = 4, 2
     torch_gate_order = 1, 0, 3, 2  # (f, i, o, g) here, (i, f, g, o) there
 
@@ -338,7 +338,9 @@ class LSTMCell(TwoProductCell):
         self.norm_c = make_norm(norm_layer, hidden_size)
         self.cell_state = CarriedCellState(cell_state)
         # c is its own pre-activation: rules that read weights read c = I c
-        self.register_buffer("identity_matrix", torch.eye(hidden_size), persistent=False)
+        self.register_buffer(
+            "identity_weight_for_norm_c", torch.eye(hidden_size), persistent=False
+        )
         if initial.forget_bias and self.own_or_norm_bias is None:
             raise ValueError(
                 "there is no b to hold the forget_bias: give bias=BiasPlacement.ONCE."
@@ -348,7 +350,7 @@ class LSTMCell(TwoProductCell):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        self.norm_c.initialize_from_weights(self.identity_matrix)
+        self.norm_c.initialize_from_weights(self.identity_weight_for_norm_c)
         if self.own_or_norm_bias is not None and self.initial.forget_bias:
             self.own_or_norm_bias[: self.hidden_size] = self.initial.forget_bias
 
@@ -366,7 +368,7 @@ class LSTMCell(TwoProductCell):
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         # eq. 22: LN in h alone. With CarriedCellState.NORMALIZED c is rescaled to the size of
         # LN_3's gain at every step, and is no longer a sum over time.
-        normalized = self.norm_c(c, self.identity_matrix, t)
+        normalized = self.norm_c(c, self.identity_weight_for_norm_c, t)
         h = o.sigmoid() * normalized.tanh()
         return h, c if self.cell_state is CarriedCellState.RAW else normalized
 

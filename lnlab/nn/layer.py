@@ -9,7 +9,7 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from lnlab.nn.normalizer import AffineNormalizer, Root, Stats, inside_root
+from lnlab.nn.normalizer import AffineNormalizer, MuSigma, Root, inside_root
 
 
 def moments(a: Tensor, axes: tuple[int, ...], correction: int = 0) -> tuple[Tensor, Tensor]:
@@ -81,10 +81,10 @@ class LayerNorm(AffineNormalizer):
         super().__init__(units, eps=eps, root=root, affine=affine, bias=bias, space=space)
         self.correction, self.per_position = correction, per_position
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         axes = (self.unit_axis,) if self.per_position else self.unit_and_spatial_axes
         mu, var = moments(a, axes, self.correction)
-        return Stats(mu, self.sigma(var))
+        return MuSigma(mu, self.sigma(var))
 
     def extra_repr(self) -> str:
         correction = f", correction={self.correction}" if self.correction else ""
@@ -125,10 +125,10 @@ class RMSNorm(AffineNormalizer):
         units, affine = get_single_axis_size(normalized_shape), elementwise_affine
         super().__init__(units, eps=eps, root=root, affine=affine, bias=bias, space=space)
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         # no mean is subtracted, so nothing can cancel
         mean_square = a.square().mean(self.unit_and_spatial_axes, keepdim=True)
-        return Stats(a.new_zeros(()), self.sigma(mean_square))
+        return MuSigma(a.new_zeros(()), self.sigma(mean_square))
 
 
 class ScaleNorm(AffineNormalizer):
@@ -146,9 +146,9 @@ class ScaleNorm(AffineNormalizer):
         # sqrt(H) / ||a|| is 1 over the root mean square of a: it starts as RMSNorm does
         self.g = nn.Parameter(torch.tensor(float(units) ** 0.5))
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         norm = torch.linalg.vector_norm(a, dim=self.unit_and_spatial_axes, keepdim=True)
-        return Stats(a.new_zeros(()), norm.clamp(min=self.eps))
+        return MuSigma(a.new_zeros(()), norm.clamp(min=self.eps))
 
 
 class GroupNorm(AffineNormalizer):
@@ -181,13 +181,13 @@ class GroupNorm(AffineNormalizer):
             )
         self.num_groups = num_groups
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         group_size = self.units // self.num_groups
         grouped = a.unflatten(self.unit_axis, (self.num_groups, group_size))
         mu, var = moments(
             grouped, self.unit_and_spatial_axes
         )  # of one group: its units and space
-        return Stats(self._repeat_for_units(mu), self._repeat_for_units(self.sigma(var)))
+        return MuSigma(self._repeat_for_units(mu), self._repeat_for_units(self.sigma(var)))
 
     def _repeat_for_units(self, statistic: Tensor) -> Tensor:
         """(*examples, groups, 1, *1) to (*examples, H, *1): each unit has its group's value."""
@@ -217,6 +217,6 @@ class InstanceNorm(AffineNormalizer):
         if space < 1:
             raise ValueError("InstanceNorm normalizes over space: give space=1 or more.")
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         mu, var = moments(a, tuple(range(-self.space, 0)))
-        return Stats(mu, self.sigma(var))
+        return MuSigma(mu, self.sigma(var))

@@ -59,7 +59,7 @@ class LayerWithNorm(nn.Module, ABC):
         self.norm.initialize_from_weights(self.W)
 
     @abstractmethod
-    def pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
+    def unnormalized_pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
         """Return ``a`` (B, H) of x (B, D), with ``W`` (H, D) in place of the layer's own."""
 
     def forward(self, x: Tensor, t: int | None = None) -> Tensor:
@@ -67,7 +67,7 @@ class LayerWithNorm(nn.Module, ABC):
         # effective_weight(W) is what multiplies x (weight standardization changes it), and W
         # itself goes along for rules whose sigma is that of the weights (weight norm)
         norm, W = self.norm, self.W
-        return norm(self.pre_activations(x, norm.effective_weight(W)), W, t)
+        return norm(self.unnormalized_pre_activations(x, norm.effective_weight(W)), W, t)
 
     def torch_state_dict(self) -> dict[str, Tensor]:
         """Return W and b_inside (H,) under torch's names, ``weight`` and ``bias``."""
@@ -115,7 +115,7 @@ class Linear(LayerWithNorm):
     ) -> None:
         super().__init__((out_features, in_features), norm_layer, bias=bias)
 
-    def pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
+    def unnormalized_pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
         if W.dim() == 2:
             # eq. 1: a_i = w_i · x, and b inside a only if asked for
             return F.linear(x, W, self.b_inside)
@@ -163,7 +163,7 @@ class Conv2d(LayerWithNorm):
         self.stride, self.padding, self.dilation = stride, padding, dilation
         self.padding_mode = padding_mode
 
-    def pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
+    def unnormalized_pre_activations(self, x: Tensor, W: Tensor) -> Tensor:
         padding = self.padding
         if padding and self.padding_mode != "zeros":
             # conv2d itself pads with zeros only

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Stats(NamedTuple):
+class MuSigma(NamedTuple):
     """mu and sigma of eq. 5, in any shape that broadcasts against ``a``."""
 
     mu: Tensor
@@ -141,7 +141,7 @@ class AffineNormalizer(Normalizer):
         >>> class MedianNorm(lnlab.nn.AffineNormalizer):
         ...     def stats(self, a, W=None, t=None):
         ...         mu = a.median(-1, keepdim=True).values
-        ...         return lnlab.nn.Stats(mu, (a - mu).abs().median(-1, keepdim=True).values)
+        ...         return lnlab.nn.MuSigma(mu, (a - mu).abs().median(-1, keepdim=True).values)
         ...
         >>> h = MedianNorm(16)(torch.randn(4, 16))
     """
@@ -165,7 +165,7 @@ class AffineNormalizer(Normalizer):
         self.b = nn.Parameter(torch.zeros(units)) if affine and bias else None
 
     @abstractmethod
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         """Return (mu, sigma) of ``a`` (*examples, H, *space), at least in float32.
 
         Each broadcasts against ``a``: () or (H, *1) where all examples share it,
@@ -226,8 +226,8 @@ class Identity(Normalizer):
         self.check_input(a)
         return a
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
-        return Stats(a.new_zeros(()), a.new_ones(()))
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
+        return MuSigma(a.new_zeros(()), a.new_ones(()))
 
     def torch_state_dict(self) -> dict[str, Tensor]:
         return {}

@@ -24,22 +24,22 @@ def true_indices(mask: Tensor, device: torch.device) -> Tensor:
     return mask.flatten().nonzero().squeeze(1).to(device)
 
 
-def pad_and_stack(batches: Sequence[Tensor], integer_fill: int) -> Tensor:
+def pad_and_stack(batch_per_seed: Sequence[Tensor], integer_fill: int) -> Tensor:
     """Stack batches (B, n, ...) of S seeds as (S, B, N, ...), padded to the longest N.
 
     Floating-point numbers are padded with 0, whole numbers with ``integer_fill``; batches
     (B,) are only stacked.
     """
-    first = batches[0]
+    first = batch_per_seed[0]
     if first.dim() == 1:
-        return torch.stack(list(batches))
-    longest = max(batch.shape[1] for batch in batches)
+        return torch.stack(list(batch_per_seed))
+    longest = max(batch.shape[1] for batch in batch_per_seed)
     # padding is not read: 0 keeps arithmetic on it finite
     stacked = first.new_full(
-        (len(batches), len(first), longest, *first.shape[2:]),
+        (len(batch_per_seed), len(first), longest, *first.shape[2:]),
         0 if first.is_floating_point() else integer_fill,
     )
-    for row, batch in zip(stacked, batches, strict=True):
+    for row, batch in zip(stacked, batch_per_seed, strict=True):
         row[:, : batch.shape[1]] = batch
     return stacked
 

@@ -37,7 +37,7 @@ class LayerInputs:
     added_to_a: Tensor  # added to the pre-activations, broadcast: 0, or a bias inside a
     padding: int = 0  # zeros around the picture
 
-    def pre_activations(self, norm: Normalizer) -> Tensor:
+    def unnormalized_pre_activations(self, norm: Normalizer) -> Tensor:
         """Return ``a`` (B, H, *space), with the weights that ``norm`` multiplies by."""
         W = norm.effective_weight(self.W)
         if self.x.dim() == 2:
@@ -46,18 +46,22 @@ class LayerInputs:
 
     def output(self, norm: Normalizer) -> Tensor:
         """Return the normalized pre-activations (B, H): f could hide a change."""
-        return norm(self.pre_activations(norm), self.W, 0)
+        return norm(self.unnormalized_pre_activations(norm), self.W, 0)
 
     def broadcast_along(self, v: Tensor, axis: int) -> Tensor:
         """Reshape v (N,) to ``axis`` of x (0 examples, 1 inputs or units), to broadcast."""
         return v.reshape(tuple(-1 if i == axis else 1 for i in range(self.x.dim())))
 
 
+OneBasedTable1Column = int
+"""The number of a column of Table 1 or of its extension: of a transformation."""
+
+
 @dataclass(frozen=True)
 class Transformation:
     """One column: a change of the inputs by a scale ``delta`` or by a ``shift``."""
 
-    column: int  # its number here; 1 to 6 are the columns of Table 1, in its order
+    column: OneBasedTable1Column  # 1 to 6 are the columns of Table 1, in its order
     name: str  # in the paper's words where it has some
     formula: str  # the same, in its letters
     # from the inputs and delta, or one long vector from which shifts of any shape are cut
@@ -158,7 +162,7 @@ class BatchNormStatisticsSource(Enum):
     RECOMPUTED = "recomputed: of the population after the change"
 
 
-class LayerKind(Enum):
+class DenseOrConv(Enum):
     """The kind of layer that is normalized."""
 
     DENSE = "dense"
@@ -168,7 +172,7 @@ class LayerKind(Enum):
     @property
     def spatial_axis_count(self) -> int:
         """The number of spatial axes of x."""
-        return 0 if self is LayerKind.DENSE else 2
+        return 0 if self is DenseOrConv.DENSE else 2
 
 
 @dataclass(frozen=True)
@@ -182,12 +186,14 @@ class TableRow:
     reason: str  # in one line
     # the source of statistics over examples
     statistics_source: BatchNormStatisticsSource = BatchNormStatisticsSource.BATCH
-    layer_kind: LayerKind = LayerKind.DENSE  # the layer that is normalized
+    layer_kind: DenseOrConv = DenseOrConv.DENSE  # the layer that is normalized
     # what else a letter needs, by column
-    conditions_by_column: dict[int, str] = field(default_factory=dict, hash=False)
+    conditions_by_column: dict[OneBasedTable1Column, str] = field(
+        default_factory=dict, hash=False
+    )
     # whether delta < 0 flips the sign of the output before b is added; else the output is not
     # even the same up to its sign
-    negative_delta_flips_sign: bool = True
+    negative_delta_only_flips_sign: bool = True
     batch_size: int | None = None  # how many examples are normalized together; None: all
 
     def make_norm(self, units: int, eps: float = 0.0) -> Normalizer:
@@ -197,7 +203,7 @@ class TableRow:
         norm.eps = eps
         return norm
 
-    def claims_invariance(self, column: int) -> bool:
+    def claims_invariance(self, column: OneBasedTable1Column) -> bool:
         """Return True if column 1 to 12 is claimed to change nothing."""
         return self.invariance_letters[column - 1] == "Y"
 
@@ -205,7 +211,7 @@ class TableRow:
 _BATCH, _LAYER = "YNYYYNNYNNNN", "YYNYNYYNNNYY"
 _WHOLE = dict.fromkeys((4, 5), "the whole population changes, not the batch alone")
 _PADDING = "zero padding stays 0 where the data are shifted"
-_CONVOLUTION = LayerKind.CONVOLUTION
+_CONVOLUTION = DenseOrConv.CONVOLUTION
 
 ROWS: dict[str, TableRow] = {
     "none": TableRow(NORMS["none"], "NNNNNNNNNNYY", "the identity"),
@@ -241,7 +247,7 @@ ROWS: dict[str, TableRow] = {
         partial(BatchRenorm, r_max=1.0, d_max=0.0), _BATCH, "batch norm"
     ),
     "ada": TableRow(
-        NORMS["ada"], _LAYER, "a function of LN(a)", negative_delta_flips_sign=False
+        NORMS["ada"], _LAYER, "a function of LN(a)", negative_delta_only_flips_sign=False
     ),
     "weight standardization": TableRow(
         NORMS["weight standardization"], "YNYNNNNNYYYY", "each wᵢ centred and scaled"
@@ -252,7 +258,7 @@ ROWS: dict[str, TableRow] = {
     ),
     "dyt": TableRow(NORMS["dyt"], "NNNNNNNNNNYY", "no statistics"),
     "derf": TableRow(
-        NORMS["derf"], "NNNNNNNNNNYY", "no statistics", negative_delta_flips_sign=False
+        NORMS["derf"], "NNNNNNNNNNYY", "no statistics", negative_delta_only_flips_sign=False
     ),
     "recurrent batch": TableRow(
         NORMS["recurrent batch"], _BATCH, "batch norm, at each time step by itself"
@@ -285,13 +291,15 @@ ROWS: dict[str, TableRow] = {
         layer_kind=_CONVOLUTION, conditions_by_column=dict.fromkeys((5, 9), "no zero padding"),
     ),
     "instance, padded": TableRow(
-        InstanceNorm, "YNYYNYYYNNYY", _PADDING, layer_kind=LayerKind.PADDED
+        InstanceNorm, "YNYYNYYYNNYY", _PADDING, layer_kind=DenseOrConv.PADDED
     ),
     "batch, convolution": TableRow(
         BatchNorm, _BATCH, "as dense, over space too", layer_kind=_CONVOLUTION,
         conditions_by_column={5: "no zero padding"},
     ),
-    "batch, padded": TableRow(BatchNorm, "YNYYNNNYNNNN", _PADDING, layer_kind=LayerKind.PADDED),
+    "batch, padded": TableRow(
+        BatchNorm, "YNYYNNNYNNNN", _PADDING, layer_kind=DenseOrConv.PADDED
+    ),
 }  # fmt: skip
 
 TABLE_1 = {name: ROWS[name].invariance_letters[:6] for name in ("batch", "weight", "layer")}

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 from lnlab.nn.batch import BatchNorm
 from lnlab.nn.normalizer import (
     AffineNormalizer,
+    MuSigma,
     Normalizer,
     Root,
-    Stats,
     at_least_float32,
     inside_root,
 )
@@ -61,9 +61,9 @@ class WeightNorm(DividedByRowNorm):
     def __init__(self, units: int, *, affine: bool = True, space: int = 0) -> None:
         super().__init__(units, eps=0.0, affine=affine, space=space)
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         # eq. 5 is then g_i (w_i · x) / ||w_i|| + b_i: their w = g v/||v||, our W being their v
-        return Stats(a.new_zeros(()), self.row_norms(W))
+        return MuSigma(a.new_zeros(()), self.row_norms(W))
 
 
 class MeanOnlyBatchNorm(DividedByRowNorm, BatchNorm):
@@ -77,9 +77,9 @@ class MeanOnlyBatchNorm(DividedByRowNorm, BatchNorm):
         >>> h = layer(torch.randn(4, 8))
     """
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         # mu over the batch removes what W adds to all examples; sigma needs no statistic of a
-        return Stats(super().stats(a, W, t).mu, self.row_norms(W))
+        return MuSigma(super().stats(a, W, t).mu, self.row_norms(W))
 
 
 class WeightStandardization(Normalizer):
@@ -168,7 +168,7 @@ class SpectralNorm(AffineNormalizer):
         u = F.normalize(torch.randn(units, generator=generator, device="cpu"), dim=0)
         self.register_buffer("u", u.to(torch.get_default_device()))
 
-    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> Stats:
+    def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         w = flatten_weight_rows(W, self)
         if self.training:
             self.run_power_iteration(w, self.iterations)
@@ -176,7 +176,7 @@ class SpectralNorm(AffineNormalizer):
         # largest singular value once the iteration has converged
         u = F.normalize(self.u.to(w.dtype), dim=0, eps=self.eps)
         v = F.normalize(w.detach().T @ u, dim=0, eps=self.eps)
-        return Stats(a.new_zeros(()), u @ (w @ v))
+        return MuSigma(a.new_zeros(()), u @ (w @ v))
 
     @torch.no_grad()
     def run_power_iteration(self, w: Tensor, iterations: int) -> None:

@@ -21,7 +21,7 @@ Options = Mapping[str, Any] | Iterable[Any]
 """The choices of a control: a mapping from labels to values, or values shown as they are."""
 
 
-class MultipleChoice(ipywidgets.HBox):
+class MultiSelectButtons(ipywidgets.HBox):
     """Buttons of which up to ``max_chosen`` are pressed; ``value`` has them in that order."""
 
     value = traitlets.Tuple()
@@ -144,7 +144,7 @@ def control_values_by_label(
         values = values or possible_slider_values(control)
         others = [each for each in values if abs(each / value - 1) > 0.01]
         return {format_three_digits(each): each for each in sorted([*others, value])}
-    if isinstance(control, ipywidgets.Combobox | MultipleChoice):
+    if isinstance(control, ipywidgets.Combobox | MultiSelectButtons):
         texts = dict.fromkeys((value, *(values or control.options)))
         return {text if isinstance(text, str) else " · ".join(text): text for text in texts}
     return dict(control.options)
@@ -157,7 +157,7 @@ def format_three_digits(value: float) -> str:
 
 def check_control_value(name: str, value: Any, control: Any) -> None:
     """Raise ValueError unless a control can have a value."""
-    if isinstance(control, MultipleChoice):
+    if isinstance(control, MultiSelectButtons):
         control._validate_choice({"value": value})
     elif hasattr(control, "min"):
         every = possible_slider_values(control)

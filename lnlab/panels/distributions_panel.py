@@ -21,8 +21,8 @@ from lnlab.figures.style import (
     subplot_title,
     trace,
 )
-from lnlab.panels.controls import MultipleChoice, check_option, dropdown, options_slider
-from lnlab.panels.panel import Panel
+from lnlab.panels.controls import MultiSelectButtons, check_option, dropdown, options_slider
+from lnlab.panels.panel import FirstIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
 WHAT = {"activations": "inputs of the activation f", "gradients": "gradient w.r.t. inputs of f"}
@@ -40,10 +40,10 @@ QuantilesByArm = Mapping[str, pd.DataFrame]
 class DistributionsPanelSettings:
     """Recorded nets at one moment."""
 
-    net: str | None = None  # which of the recorded kinds; None is the first
+    net: FirstIfNone[str] = None  # which of the recorded kinds
     arms: tuple[str, ...] = ()  # of that net, at most four; none: the first four
     quantity: str = "activations"  # or gradients
-    step: int | None = None  # one of those that were recorded; None is the first
+    step: FirstIfNone[int] = None  # one of those that were recorded
 
 
 def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
@@ -92,7 +92,7 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
         ]
         return 1.05 * max(edges, default=0.0) or 1.0
 
-    def draw(settings: DistributionsPanelSettings) -> TitledFigure:
+    def draw_layer_quantiles(settings: DistributionsPanelSettings) -> TitledFigure:
         shown = quantiles_by_arm(settings.net, settings.arms, settings.quantity, settings.step)
         title = f"{settings.net}: {WHAT[settings.quantity]}, step {settings.step}"
         figure = distributions_over_layers_figure(
@@ -121,7 +121,7 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
     initial = replace(initial, arms=tuple(initial.arms or [*frames[net]][:SLOTS]))
     all_arms = dict.fromkeys(arm for arms in frames.values() for arm in arms)
     controls = {
-        "arms": MultipleChoice("normalizers", all_arms, SLOTS),
+        "arms": MultiSelectButtons("normalizers", all_arms, SLOTS),
         "step": options_slider("step", steps),
         "net": dropdown("net", frames.keys()),
         "quantity": dropdown("shown", {words: name for name, words in WHAT.items()}),
@@ -144,7 +144,7 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
         "for each normalizer"
     )
     return Panel(
-        initial, controls, draw, alt={"distributions": alt}, notebook="15",
+        initial, controls, draw_layer_quantiles, alt={"distributions": alt}, notebook="15",
         on_page=["step", "net", "quantity"], suggestions=suggestions,
     )  # fmt: skip
 

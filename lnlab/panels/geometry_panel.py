@@ -24,7 +24,7 @@ from lnlab.figures.style import (
     widen_exponent_range_to_values,
 )
 from lnlab.nn import NORMS, NormLayer
-from lnlab.panels.controls import MultipleChoice, dropdown, log_slider, options_slider
+from lnlab.panels.controls import MultiSelectButtons, dropdown, log_slider, options_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
@@ -119,12 +119,12 @@ class CurveWithMarker(NamedTuple):
 class GeometryCurves(NamedTuple):
     """The three curves that the panel shows of one normalizer."""
 
-    weight_curvature: CurveWithMarker  # along a step of W, over the scale of W
-    gain_curvature: CurveWithMarker  # along a step of the gains, over the scale of x
-    eq_13_error_by_unit_count: CurveWithMarker  # over the units
+    weight_curvature_by_weight_scale: CurveWithMarker  # along a step of W
+    gain_curvature_by_input_scale: CurveWithMarker  # along a step of the gains
+    eq_13_fisher_error_by_units: CurveWithMarker  # over the units
 
 
-def curvature_and_error_curves(
+def curvature_and_eq_13_error_curves(
     normalizer: str, settings: GeometryPanelSettings
 ) -> GeometryCurves:
     """Return the curves of a normalizer over the scales of W and x, and over the units."""
@@ -145,7 +145,9 @@ def curvature_and_error_curves(
 
 def draw(settings: GeometryPanelSettings) -> TitledFigure:
     """Return three subplots on logarithmic axes, a line and a dot for each normalizer."""
-    curves = {name: curvature_and_error_curves(name, settings) for name in settings.normalizers}
+    curves = {
+        name: curvature_and_eq_13_error_curves(name, settings) for name in settings.normalizers
+    }
     title = (
         f"{settings.output_family} outputs; "
         f"H = {settings.units} units, W multiplied by {settings.weight_scale:.3g}; "
@@ -228,7 +230,7 @@ def geometry(**settings: Any) -> Panel:
         >>> panel = lnlab.panels.geometry(weight_scale=5.0)
     """
     controls = {
-        "normalizers": MultipleChoice("normalizers", NORMALIZERS, max_chosen=SLOTS),
+        "normalizers": MultiSelectButtons("normalizers", NORMALIZERS, max_chosen=SLOTS),
         "weight_scale": log_slider("W times", -1, 1),
         "input_scale": log_slider("x times", -1, 1),
         "units": options_slider("units H", UNITS),

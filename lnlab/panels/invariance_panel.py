@@ -15,7 +15,7 @@ from lnlab.analysis.normalized_layer import (
     NormalizedLayer,
     cast,
     random_layer_inputs,
-    random_shift_vector,
+    random_vector_for_any_shift,
 )
 from lnlab.figures.style import (
     GREY,
@@ -38,15 +38,16 @@ from lnlab.nn.table1 import (
     ROWS,
     TRANSFORMATIONS,
     BatchNormStatisticsSource,
+    DenseOrConv,
     LayerInputs,
-    LayerKind,
+    OneBasedTable1Column,
     TableRow,
     Transformation,
     rescaled_output_ratio,
 )
 from lnlab.panels.controls import (
     MODES,
-    MultipleChoice,
+    MultiSelectButtons,
     dropdown,
     format_three_digits,
     log_slider,
@@ -62,7 +63,7 @@ UNITS, INPUTS, EXAMPLES, MOST = 64, 16, 128, 4
 DENSE = [
     name
     for name, row in ROWS.items()
-    if row.layer_kind is LayerKind.DENSE and row.batch_size is None
+    if row.layer_kind is DenseOrConv.DENSE and row.batch_size is None
 ]
 # Frozen and recomputed statistics are a control of their own.
 NORMALIZERS = {
@@ -137,7 +138,7 @@ class InvariancePanelSettings:
     """A transformation, and the layers that it is tried on."""
 
     normalizers: tuple[str, ...] = PAPER  # at most four rows of Table 1 and its extension
-    transformation: int = 1  # the column, 1 to 10
+    transformation: OneBasedTable1Column = 1  # 1 to 10
     delta: float = 2.51  # the factor, or the multiple of a fixed vector that is added
     delta_sign: int = 1  # of delta, 1 or -1
     eps: float = 1e-5  # of every normalizer that has one
@@ -152,8 +153,8 @@ class InvariancePanelSettings:
         return TRANSFORMATIONS[self.transformation - 1]
 
     @property
-    def signed_delta(self) -> float:
-        """Delta with its sign."""
+    def signed_factor_or_shift(self) -> float:
+        """Delta, the factor or the size of the shift, with its sign."""
         return self.delta_sign * self.delta
 
     @property
@@ -175,7 +176,7 @@ def fixed_weights_and_inputs(dtype: torch.dtype, batch_size: int) -> LayerInputs
 @cache
 def fixed_random_shift(dtype: torch.dtype) -> torch.Tensor:
     """Return the vector that shifts are multiples of."""
-    return random_shift_vector(fixed_weights_and_inputs(dtype, EXAMPLES))
+    return random_vector_for_any_shift(fixed_weights_and_inputs(dtype, EXAMPLES))
 
 
 @lru_cache(maxsize=128)
@@ -215,29 +216,33 @@ def uses_batch_statistics(row: TableRow) -> bool:
 
 
 @lru_cache(maxsize=20_000)
-def invariance_defect(layer: NormalizedLayer, column: int, signed_delta: float) -> float:
+def invariance_defect(
+    layer: NormalizedLayer, column: int, signed_factor_or_shift: float
+) -> float:
     """Return the defect of a layer: :mod:`lnlab.analysis.normalized_layer`."""
-    shift = signed_delta * fixed_random_shift(layer.layer_inputs.x.dtype)
-    return layer.defect(TRANSFORMATIONS[column - 1], signed_delta, shift)
+    shift = signed_factor_or_shift * fixed_random_shift(layer.layer_inputs.x.dtype)
+    return layer.defect(TRANSFORMATIONS[column - 1], signed_factor_or_shift, shift)
 
 
 @lru_cache(maxsize=64)
 def before_and_after_traces(
-    layer: NormalizedLayer, column: int, signed_delta: float
+    layer: NormalizedLayer, column: int, signed_factor_or_shift: float
 ) -> dict[str, dict[str, Any]]:
     """Return the histograms of a layer's outputs before and after a change, and strings.
 
     Of a change of one unit or one example only that unit or example is drawn.
     """
     touched: Any = {3: (slice(None), 0), 6: (0,)}.get(column, ())
-    vector = signed_delta * fixed_random_shift(layer.layer_inputs.x.dtype)
-    y = layer.output(TRANSFORMATIONS[column - 1](layer.layer_inputs, signed_delta, vector))
+    vector = signed_factor_or_shift * fixed_random_shift(layer.layer_inputs.x.dtype)
+    y = layer.output(
+        TRANSFORMATIONS[column - 1](layer.layer_inputs, signed_factor_or_shift, vector)
+    )
     before, after = (v[touched].flatten().double().numpy() for v in (layer.y, y))
     limit = output_axis_limit(layer.row)
     (x, first), (_, second) = histogram_outline(before, limit), histogram_outline(after, limit)
     peak = first.max() or 1.0  # so that a picture of few values is as high
     change = relative_max_change(y, layer.y)
-    limit_of_rounding = rounding_limit(layer.row, column, signed_delta, y.dtype)
+    limit_of_rounding = rounding_limit(layer.row, column, signed_factor_or_shift, y.dtype)
     words = (
         "unchanged"
         if change < limit_of_rounding
@@ -296,7 +301,7 @@ def defects_predicted_from_eps(eps: float) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def table_defects(
-    signed_delta: float, eps: float, dtype: torch.dtype, batch_size: int
+    signed_factor_or_shift: float, eps: float, dtype: torch.dtype, batch_size: int
 ) -> np.ndarray:
     """Return the defects of Table 1 and its extension, rows with statistics of their own."""
     rows = [
@@ -305,7 +310,10 @@ def table_defects(
     ]
     columns = range(1, len(TRANSFORMATIONS) + 1)
     return np.array(
-        [[invariance_defect(row, column, signed_delta) for column in columns] for row in rows]
+        [
+            [invariance_defect(row, column, signed_factor_or_shift) for column in columns]
+            for row in rows
+        ]
     )
 
 
@@ -318,15 +326,18 @@ def draw(
     """Show the outputs before and after a change, and say how far each has moved."""
     of, formula = layers_by_name(settings, rows), settings.selected_transformation.formula
     defects = {
-        name: invariance_defect(it, settings.transformation, settings.signed_delta)
+        name: invariance_defect(it, settings.transformation, settings.signed_factor_or_shift)
         for name, it in of.items()
     }
     is_scaling = settings.selected_transformation.is_scaling
-    by = f"{'δ =' if is_scaling else 'a shift of'} {settings.signed_delta:g}"
+    by = f"{'δ =' if is_scaling else 'a shift of'} {settings.signed_factor_or_shift:g}"
     changes, much_rounding = [], False
     for name, moved in defects.items():
         limit = rounding_limit(
-            rows[name], settings.transformation, settings.signed_delta, settings.torch_dtype
+            rows[name],
+            settings.transformation,
+            settings.signed_factor_or_shift,
+            settings.torch_dtype,
         )
         much_rounding |= EXACT[settings.torch_dtype] <= moved < limit
         words = describe_output_change(moved, limit)
@@ -353,7 +364,7 @@ def draw_table_and_title(
     settings: InvariancePanelSettings, rows: Mapping[str, TableRow]
 ) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
-    by = f"δ = shift = {format_three_digits(settings.signed_delta)}"
+    by = f"δ = shift = {format_three_digits(settings.signed_factor_or_shift)}"
     title = f"Invariances in Table 1 and its extension, {by}: {describe_conditions(settings)}"
     return defect_table_figure(settings, rows), title
 
@@ -364,7 +375,7 @@ def describe_conditions(settings: InvariancePanelSettings) -> str:
 
 
 def rounding_limit(
-    row: TableRow, column: int, signed_delta: float, dtype: torch.dtype
+    row: TableRow, column: int, signed_factor_or_shift: float, dtype: torch.dtype
 ) -> float:
     """Return the defect below which outputs count as unchanged, but for rounding.
 
@@ -374,7 +385,7 @@ def rounding_limit(
     """
     if TRANSFORMATIONS[column - 1].is_scaling or row.invariance_letters[column - 1] == "N":
         return EXACT[dtype]
-    return EXACT[dtype] * max(1.0, abs(signed_delta))
+    return EXACT[dtype] * max(1.0, abs(signed_factor_or_shift))
 
 
 def describe_output_change(defect: float, limit: float) -> str:
@@ -413,7 +424,7 @@ def before_after_and_sweep_figure(
     for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
         limit = output_axis_limit(every[name].row)
         drawn = before_and_after_traces(
-            every[name], settings.transformation, settings.signed_delta
+            every[name], settings.transformation, settings.signed_factor_or_shift
         )
         looks = {
             "before": {"line": {"width": 0}, "fill": "tozeroy", "fillcolor": "#CBD0D8"},
@@ -467,13 +478,19 @@ def delta_sweep_traces(
     styles, column = line_styles(layers), settings.transformation
     data = [trace(
         "scatter", "now", SWEPT, mode="lines", line={"color": INK, "width": 1},
-        x=np.array([abs(settings.signed_delta)] * 2), y=np.array([FLOOR / 10, CEILING * 10]),
+        x=np.array([abs(settings.signed_factor_or_shift)] * 2),
+        y=np.array([FLOOR / 10, CEILING * 10]),
         hoverinfo="skip",
     )]  # fmt: skip
     for slot, (name, it) in enumerate(layers.items(), start=1):
-        amounts = np.copysign(SWEEP, settings.signed_delta).tolist()
+        amounts = np.copysign(SWEEP, settings.signed_factor_or_shift).tolist()
         y = clip_to_axis(
-            np.array([invariance_defect(it, column, signed_delta) for signed_delta in amounts])
+            np.array(
+                [
+                    invariance_defect(it, column, signed_factor_or_shift)
+                    for signed_factor_or_shift in amounts
+                ]
+            )
         )
         data.append(trace(
             "scatter", f"defect {slot}", SWEPT, x=SWEEP, y=y, mode="lines", line=styles[name],
@@ -501,7 +518,7 @@ def delta_sweep_traces(
     ))  # fmt: skip
     data.append(trace(
         "scatter", "here", SWEPT, mode="markers", hoverinfo="skip",
-        x=np.full(len(layers), abs(settings.signed_delta)),
+        x=np.full(len(layers), abs(settings.signed_factor_or_shift)),
         y=clip_to_axis(np.array([*defects.values()])),
         marker={"size": 11, "color": [styles[name]["color"] for name in layers]},
     ))  # fmt: skip
@@ -543,7 +560,7 @@ def defect_table_figure(
     """
     places = [*range(len(TABLE))]
     defects = table_defects(
-        settings.signed_delta, settings.eps, settings.torch_dtype, settings.batch_size
+        settings.signed_factor_or_shift, settings.eps, settings.torch_dtype, settings.batch_size
     )
     with np.errstate(divide="ignore"):
         z = np.clip(np.log10(defects), -17, None)
@@ -552,7 +569,9 @@ def defect_table_figure(
             defect_cell_text(
                 it,
                 ROWS[name].claims_invariance(column),
-                rounding_limit(ROWS[name], column, settings.signed_delta, settings.torch_dtype),
+                rounding_limit(
+                    ROWS[name], column, settings.signed_factor_or_shift, settings.torch_dtype
+                ),
             )
             for column, it in enumerate(row, 1)
         ]
@@ -656,7 +675,7 @@ def invariance(
     delta_sign = ipywidgets.ToggleButtons(options=[("δ > 0", 1), ("δ < 0", -1)])
     delta_sign.style.button_width = "60px"
     controls = {
-        "normalizers": MultipleChoice("normalizers", rows, MOST),
+        "normalizers": MultiSelectButtons("normalizers", rows, MOST),
         "transformation": dropdown("change", changes),
         "delta": delta,
         "delta_sign": delta_sign,
@@ -695,7 +714,7 @@ def hide_all_but_delta(panel: Panel, delta: ipywidgets.FloatLogSlider) -> None:
     panel.add_class("lnlab-alone")
     more = ipywidgets.ToggleButton(description="More", layout={"width": "90px"})
 
-    def toggle_other_controls(_: object) -> None:
+    def toggle_other_controls(_press_of_more: object) -> None:
         (panel.remove_class if more.value else panel.add_class)("lnlab-alone")
         more.description = "Less" if more.value else "More"
         panel.footer.num_answers += 1  # the page waits for one after every press of a button

@@ -39,7 +39,7 @@ from lnlab.figures.style import (
 )
 from lnlab.nn import BatchNormalizer
 from lnlab.panels.controls import MODES, dropdown, log_slider, options_slider
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import FirstIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
 BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
@@ -70,7 +70,7 @@ HEIGHTS = float(np.log10(LOWEST)), float(np.log10(HIGHEST))
 class LandscapePanelSettings:
     """A trained network, and in which way one looks at the loss around it."""
 
-    network: str | None = None  # the name of the network; None is the first
+    network: FirstIfNone[str] = None  # the name of the network
     statistics_source: Literal["batch", "frozen", "recomputed"] = "batch"  # of batch norm
     weight_scale: float = (
         1.0  # what the weights of the hidden layers are multiplied by; 0.1 to 10
@@ -202,7 +202,7 @@ def landscape(
         sentence = (
             f"Loss at the re-scaled weights w: {middle} nats (at the trained weights, in "
             f"evaluation mode: {end}). Largest loss on the five random lines through w: "
-            f"{largest} nats. {describe_losses_off_axis(lines)}"
+            f"{largest} nats. {describe_losses_outside_axis_range(lines)}"
         )
         return TitledFigure(figure, describe_settings(settings), sentence.strip())
 
@@ -283,7 +283,7 @@ def plane_figure(surface: LossLandscape, uses_batch_statistics: bool) -> Figure:
         surface,
         "a plane through the weights w",
         uses_batch_statistics,
-        describe_losses_off_axis([surface]),
+        describe_losses_outside_axis_range([surface]),
     )
     layout = base_layout(470, 8, 8, 44, 8) | {
         "scene": scene_layout(HEIGHTS),
@@ -306,7 +306,7 @@ def title_with_statistics_source(
     return text_annotation(text, 0, 1, 4, size=12) | {"align": "left"}
 
 
-def describe_losses_off_axis(surfaces: Sequence[LossLandscape]) -> str:
+def describe_losses_outside_axis_range(surfaces: Sequence[LossLandscape]) -> str:
     """Return a sentence that says which losses lie outside the axis; empty where none do."""
     losses = np.concatenate([np.asarray(each.losses).ravel() for each in surfaces])
     ends = {

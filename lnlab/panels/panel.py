@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anywidget
 import ipywidgets
@@ -21,9 +21,14 @@ from lnlab.figures.style import add_title
 from lnlab.panels.controls import check_control_value, control_values_by_label
 from lnlab.panels.live_plot import LivePlot, to_plotly_dict
 from lnlab.panels.playable import Figure, PageControl, TitledFigure, figure_with_page_controls
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 
 HERE = Path(__file__).parent
+T = TypeVar("T")
+FirstIfNone = T | None
+"""A setting of a panel that takes the first value of its control if it is None."""
+LastIfNone = T | None
+"""A setting of a panel that takes the last value of its control if it is None."""
 LEAST_WIDTH = 700
 """The least width of a plot in pixels: it fits beside the file browser of a JupyterLab in a
 window of 1280 pixels."""
@@ -83,7 +88,7 @@ class Panel(ipywidgets.VBox):
         ValueError: if a control cannot have the value of its field.
     """
 
-    @in_one_thread
+    @in_one_thread_if_small
     def __init__(
         self,
         settings: Any,
@@ -118,7 +123,7 @@ class Panel(ipywidgets.VBox):
         }
         self.reasons = {name: ipywidgets.Label() for name in self._locks}
         arrangement = ipywidgets.VBox(
-            [*self._suggestion_buttons(), self._arrange_controls(controls)]
+            [*self._suggestion_box_if_any(), self._arrange_controls(controls)]
         )
         arrangement.add_class("lnlab-controls")
         super().__init__(children=[arrangement, self.footer, *self.plots.values()])
@@ -129,8 +134,8 @@ class Panel(ipywidgets.VBox):
             control.observe(self._on_control_changed, "value")
         self.footer.on_msg(self._on_page_message)
 
-    def _suggestion_buttons(self) -> list[ipywidgets.VBox]:
-        """Return a button for each suggestion, which applies its settings."""
+    def _suggestion_box_if_any(self) -> list[ipywidgets.VBox]:
+        """Return a box of buttons, one for each suggestion, which applies its settings."""
         buttons = []
         for text, settings in self.suggestions.items():
             button = ipywidgets.Button(description=text)
@@ -181,7 +186,7 @@ class Panel(ipywidgets.VBox):
             plot.reset_camera()
 
     @property
-    def notebook_command(self) -> str:
+    def notebook_shell_command(self) -> str:
         """The command that runs the notebook with these settings; empty if none takes them."""
         if not self.notebook:
             return ""
@@ -217,7 +222,7 @@ class Panel(ipywidgets.VBox):
                 self.footer.error = f"{type(error).__name__}: {error}"
             self.footer.num_answers += 1
 
-    @in_one_thread
+    @in_one_thread_if_small
     @torch.no_grad()
     def _redraw(self) -> None:
         self._last = self.settings
@@ -227,12 +232,12 @@ class Panel(ipywidgets.VBox):
         figure, _, sentence = self._draw(self._last)
         self.plots[self.name].update_figure(figure)
         with self.footer.hold_sync():
-            self.footer.sentence, self.footer.command = sentence, self.notebook_command
+            self.footer.sentence, self.footer.command = sentence, self.notebook_shell_command
             self.footer.error = ""
         if not self._on_a_page:
             self._redraw_deferred_plots()
 
-    @in_one_thread
+    @in_one_thread_if_small
     @torch.no_grad()
     def _redraw_deferred_plots(self) -> None:
         for name, make in self._deferred.items():
@@ -256,7 +261,7 @@ class Panel(ipywidgets.VBox):
             for name in self._on_page
         }
 
-    @in_one_thread
+    @in_one_thread_if_small
     def static_figures(self, with_controls: bool) -> list[go.Figure]:
         """Return the figures of the present settings, with controls if ``with_controls``."""
         with self._lock, torch.no_grad():

@@ -10,7 +10,12 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 
-from lnlab.figures.style import add_title, count_caption_lines, escape, title_with_caption
+from lnlab.figures.style import (
+    add_title,
+    count_wrapped_caption_lines,
+    escape,
+    title_with_caption,
+)
 
 Figure = Mapping[str, Any]
 """A plotly figure as a plain mapping with its traces (``data``) and its ``layout``."""
@@ -71,7 +76,7 @@ def figure_with_page_controls(
             those of the frame that has most.
         suggestions: things to try, as texts with the combination of stops of each.
     """
-    longest = max(count_caption_lines(frame.sentence) for frame in frames.values())
+    longest = max(count_wrapped_caption_lines(frame.sentence) for frame in frames.values())
     padded = dict(
         zip(
             frames, pad_to_same_traces([frame.figure for frame in frames.values()]), strict=True

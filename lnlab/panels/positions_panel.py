@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lnlab.analysis.feature_maps import (
     PositionStatistics,
     border_contrast,
-    unit_averaged_standardized_maps,
+    standardized_map_per_statistic,
 )
 from lnlab.figures.style import (
     QUIET,
@@ -27,7 +27,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import FirstIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 
 LABELS = {
@@ -59,10 +59,10 @@ StatisticsByLayer = Mapping[str, PositionStatistics]
 class PositionsPanelSettings:
     """One of the maps; None is the first there is."""
 
-    norm: str | None = None  # the arm
-    padding: str | None = None  # what stands around the maps
-    training_stage: str | None = None  # before or after the training
-    layer: str | None = None  # which convolution
+    norm: FirstIfNone[str] = None  # the arm
+    padding: FirstIfNone[str] = None  # what stands around the maps
+    training_stage: FirstIfNone[str] = None  # before or after the training
+    layer: FirstIfNone[str] = None  # which convolution
 
 
 def positions(
@@ -97,7 +97,7 @@ def positions(
     arrays = {
         key: {
             WORDS[name]: array.numpy()
-            for name, array in unit_averaged_standardized_maps(of).items()
+            for name, array in standardized_map_per_statistic(of).items()
         }
         for key, of in maps.items()
     }

@@ -25,7 +25,7 @@ from lnlab.figures.style import (
 )
 from lnlab.kernels import fuse
 from lnlab.nn import NORMS, BatchNorm, Cell, CellInit, GRUCell, LSTMCell, NormLayer, RNNCell
-from lnlab.panels.controls import MultipleChoice, dropdown, log_slider, options_slider
+from lnlab.panels.controls import MultiSelectButtons, dropdown, log_slider, options_slider
 from lnlab.panels.panel import LEAST_WIDTH, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.training.random_state import default_dtype
@@ -217,7 +217,7 @@ def recurrence(**settings: Any) -> Panel:
         >>> panel = lnlab.panels.recurrence(cell="LSTM", gain=0.1)
     """
     controls = {
-        "normalizers": MultipleChoice("normalizers", NORMALIZERS, SLOTS),
+        "normalizers": MultiSelectButtons("normalizers", NORMALIZERS, SLOTS),
         "cell": dropdown(
             "cell", {f"{name}   {equation}": name for name, (equation, _) in CELLS.items()}
         ),

@@ -132,7 +132,7 @@ def measure_shift_and_smoothness(net: nn.Module, x: Tensor, y: Tensor) -> dict[s
     lengths = torch.stack([layer.W.detach().norm() for layer in layers[:-1]])
     return {
         "gradient_angle": mean_covariate_shift_angle_radians(loss, after),
-        "mean_shift": standardized_unit_mean_shift(loss, after),
+        "mean_shift": layer_standardized_unit_mean_shift(loss, after),
         "gradient_change": relative_gradient_change(loss),
         "weight_norm": float(lengths.log().mean().exp()),
     }
@@ -168,7 +168,7 @@ def relative_gradient_change(loss: Objective) -> float:
     return float((g - loss.gradient(after)[1]).norm() / g.norm())
 
 
-def standardized_unit_mean_shift(loss: Objective, parameters_after: Tensor) -> float:
+def layer_standardized_unit_mean_shift(loss: Objective, parameters_after: Tensor) -> float:
     """Return |mu' - mu| / sigma of the hidden units, a mean.
 
     mu is a unit's mean over the examples behind its normalizer, before the step and at the

@@ -79,7 +79,7 @@ PADDINGS: dict[str, Mapping[str, Any] | None] = {
 """The border of images and feature maps; with "none" they shrink."""
 
 
-def rows_to_scaled_images(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def rows_to_zero_centred_images(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return images (B, channels, height, width) of rows (B, D), pixels 0 to 1 as -2 to 2.
 
     The zeros of a padded border are then a medium grey.
@@ -110,7 +110,7 @@ class ConvNet(nn.Module):
         ]
 
 
-def make_convolution(
+def make_convolution_with_norm(
     in_channels: int,
     out_channels: int,
     kernel_size: int,
@@ -121,16 +121,16 @@ def make_convolution(
     """Return a convolution; with padding, it keeps the size of a map but for the stride."""
     border = PADDINGS[padding]
     settings = {} if border is None else {"padding": kernel_size // 2, **border}
-    settings["bias"] = _needs_bias(norm, out_channels)
+    settings["bias"] = _normalizes_nothing(norm, out_channels)
     return Conv2d(in_channels, out_channels, kernel_size, norm, stride=stride, **settings)
 
 
-def make_dense_layer(inputs: int, units: int, norm: NormLayer) -> Linear:
+def make_linear_with_norm(inputs: int, units: int, norm: NormLayer) -> Linear:
     """Return a dense hidden layer."""
-    return Linear(inputs, units, norm, bias=_needs_bias(norm, units))
+    return Linear(inputs, units, norm, bias=_normalizes_nothing(norm, units))
 
 
-def _needs_bias(norm: NormLayer, units: int) -> bool:
+def _normalizes_nothing(norm: NormLayer, units: int) -> bool:
     """Return True if nothing normalizes: a normalizer has a bias already."""
     return isinstance(norm(units), Identity)
 
@@ -150,14 +150,14 @@ class LeNet(ConvNet):
         shrinkage = 0 if PADDINGS[padding] is not None else 4
         height, width = (((side - shrinkage) // 2 - shrinkage) // 2 for side in shape[-2:])
         channels = shape[0] if len(shape) == 3 else 1
-        self.first = make_convolution(channels, 6, 5, arm.convolutions, padding)
-        self.second = make_convolution(6, 16, 5, arm.convolutions, padding)
-        self.third = make_dense_layer(16 * height * width, 120, arm.dense)
-        self.fourth = make_dense_layer(120, 84, arm.dense)
+        self.first = make_convolution_with_norm(channels, 6, 5, arm.convolutions, padding)
+        self.second = make_convolution_with_norm(6, 16, 5, arm.convolutions, padding)
+        self.third = make_linear_with_norm(16 * height * width, 120, arm.dense)
+        self.fourth = make_linear_with_norm(120, 84, arm.dense)
         self.logits = Linear(84, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = F.max_pool2d(F.relu(self.first(rows_to_scaled_images(x, self.shape))), 2)
+        h = F.max_pool2d(F.relu(self.first(rows_to_zero_centred_images(x, self.shape))), 2)
         h = F.max_pool2d(F.relu(self.second(h)), 2)
         h = F.relu(self.fourth(F.relu(self.third(h.flatten(1)))))
         return self.logits(h)
@@ -173,8 +173,8 @@ class ResidualBlock(nn.Module):
     def __init__(self, inputs: int, units: int, norm: NormLayer, padding: str) -> None:
         super().__init__()
         self.stride = 1 if inputs == units else 2
-        self.first = make_convolution(inputs, units, 3, norm, padding, self.stride)
-        self.second = make_convolution(units, units, 3, norm, padding)
+        self.first = make_convolution_with_norm(inputs, units, 3, norm, padding, self.stride)
+        self.second = make_convolution_with_norm(units, units, 3, norm, padding)
         # without padding, the first output position reads the input around this one
         self.start = 0 if PADDINGS[padding] is not None else 1 + self.stride
         self.new_units = units - inputs
@@ -200,13 +200,13 @@ class ResNet8(ConvNet):
     ) -> None:
         super().__init__(shape)
         channels, norm = shape[0] if len(shape) == 3 else 1, arm.convolutions
-        self.stem = make_convolution(channels, 16, 3, norm, padding)
+        self.stem = make_convolution_with_norm(channels, 16, 3, norm, padding)
         sizes = (16, 16), (16, 32), (32, 64)
         self.blocks = nn.Sequential(*(ResidualBlock(D, H, norm, padding) for D, H in sizes))
         self.logits = Linear(64, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = self.blocks(F.relu(self.stem(rows_to_scaled_images(x, self.shape))))
+        h = self.blocks(F.relu(self.stem(rows_to_zero_centred_images(x, self.shape))))
         return self.logits(h.mean((2, 3)))
 
 
@@ -263,7 +263,7 @@ class Experiment(Classification):
 
     def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return 0 and the last update of every epoch."""
-        return self.every_n_updates(updates_per_epoch, updates_per_epoch)
+        return self.updates_divisible_by(updates_per_epoch, updates_per_epoch)
 
     def light_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return log-spaced updates of the first epoch, and then every half epoch."""

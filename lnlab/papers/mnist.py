@@ -19,7 +19,7 @@ from lnlab.papers.classification import (
     MetricsPerSeed,
     measure_shift_and_smoothness,
 )
-from lnlab.threads import in_one_thread
+from lnlab.threads import in_one_thread_if_small
 from lnlab.training import Batches, Evaluation, setting
 from lnlab.training.experiment import collate_rows
 from lnlab.training.optim import SGD, Adam
@@ -128,7 +128,7 @@ class Experiment(Classification):
         """Return those of every classification, and every ``eval_every`` updates."""
         points = super().full_evaluation_updates(updates_per_epoch)
         further = (
-            self.every_n_updates(self.eval_every, updates_per_epoch)
+            self.updates_divisible_by(self.eval_every, updates_per_epoch)
             if self.eval_every
             else set()
         )
@@ -156,7 +156,7 @@ class Experiment(Classification):
 
 
 @cache
-@in_one_thread
+@in_one_thread_if_small
 def train_landscape_networks() -> tuple[dict[str, nn.Module], Tensor, Tensor]:
     """Train five small networks for the landscape panel of notebook 16, once per process.
 

@@ -51,7 +51,7 @@ def cell_init(config: Any, norm: NormLayer) -> CellInit:
     return initial if norm is Identity else replace(initial, recurrent_norm_gain=config.gain)
 
 
-def fused_copy_with_compiled_loop(
+def fused_net_sharing_tensors(
     net: Net, reference_class: type[Net], compiled_class: type[Net]
 ) -> Net:
     """Return ``net`` again, with its tensors: fused, and its own loop compiled.

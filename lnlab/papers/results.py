@@ -19,6 +19,9 @@ Measure = Callable[[pd.DataFrame], float]
 Arms = dict[str, dict[int, Run]]
 """Finished runs that differ in normalizer and seed alone: by name, then by seed."""
 
+RunBySeed = Mapping[int, Run]
+"""The finished run that contains each seed."""
+
 XAndValuesPerSeed = tuple[np.ndarray, np.ndarray]
 """A curve: x (K,), and the values (S, K) of S seeds."""
 
@@ -29,12 +32,12 @@ TIMES = ("seconds", "cpu_seconds")  # metrics that seeds trained side by side sh
 
 def read_runs(experiment_name: str) -> list[Run]:
     """Return the runs of an experiment that were trained in this checkout."""
-    return read(paths.folder_in_checkout("runs"), experiment_name)
+    return read(paths.folder_in_checkout_or_cwd("runs"), experiment_name)
 
 
 def read_kept_runs(experiment_name: str) -> list[Run]:
     """Return the runs of an experiment that come with the checkout."""
-    return read(paths.folder_in_checkout("results"), experiment_name)
+    return read(paths.folder_in_checkout_or_cwd("results"), experiment_name)
 
 
 def mean_over_updates(metric: str) -> Measure:
@@ -61,7 +64,7 @@ def log_of_measure(measure: Measure) -> Measure:
     return lambda metrics: float(np.log(measure(metrics)))
 
 
-def values_by_seed(runs: Mapping[int, Run], measure: Measure) -> dict[int, float]:
+def values_by_seed(runs: RunBySeed, measure: Measure) -> dict[int, float]:
     """Return one number for each seed, read from the metrics of its run."""
     frames = {run: run.evaluations() for run in set(runs.values())}
     return {seed: measure(rows_of_seed(frames[run], seed)) for seed, run in runs.items()}
@@ -99,11 +102,14 @@ def group_comparable_runs(
     sets: dict[str, Arms] = defaultdict(lambda: defaultdict(dict))
     done = (run for run in runs if run.task == experiment.name and run.done)
 
-    def is_exact_and_seed_count(run: Run) -> tuple[bool, int]:
-        return not has_extra_measurements(run, experiment), len(run.config["seeds"])
-
     # of a seed, the last run counts
-    for run in sorted(done, key=is_exact_and_seed_count):
+    for run in sorted(
+        done,
+        key=lambda run: (
+            not measured_more_than_asked(run, experiment),
+            len(run.config["seeds"]),
+        ),
+    ):
         config = experiment.config_with_defaults(run.config)
         if any(config[name] != wanted[name] for name in same_as_task):
             continue
@@ -128,7 +134,7 @@ def _measurement_only_field_names(experiment: Experiment) -> list[str]:
     return [name for name, field in fields.items() if field.constraints.get("measured")]
 
 
-def has_extra_measurements(run: Run, experiment: Experiment) -> bool:
+def measured_more_than_asked(run: Run, experiment: Experiment) -> bool:
     """Return True if a run measured more than a task asks for."""
     config = experiment.config_with_defaults(run.config)
     fields = _measurement_only_field_names(experiment)
@@ -153,7 +159,7 @@ def select_runs(
 
     def count_exact_and_all_runs(arms: Arms) -> tuple[int, int]:
         runs = [run for by_seed in arms.values() for run in by_seed.values()]
-        return sum(not has_extra_measurements(run, experiment) for run in runs), len(runs)
+        return sum(not measured_more_than_asked(run, experiment) for run in runs), len(runs)
 
     return max(sets, key=count_exact_and_all_runs, default={})
 

@@ -36,6 +36,7 @@ from lnlab.papers.order_embeddings.evaluate import chance_retrieval_metrics
 from lnlab.papers.results import (
     Arms,
     Measure,
+    RunBySeed,
     XAndValuesPerSeed,
     confidence_interval,
     curves_by_arm,
@@ -57,14 +58,12 @@ SEEDS = tuple(range(100, 105))
 BOTH = ("none", "layer")
 
 
-def values_of_seeds(runs: Mapping[int, Run], measure: Measure) -> list[float]:
+def values_of_seeds(runs: RunBySeed, measure: Measure) -> list[float]:
     """Return one number for each seed."""
     return [*values_by_seed(runs, measure).values()]
 
 
-def rounded_mean_of_seeds(
-    runs: Mapping[int, Run], measure: Measure, decimals: int = 3
-) -> float:
+def rounded_mean_of_seeds(runs: RunBySeed, measure: Measure, decimals: int = 3) -> float:
     """Return the mean of a number over seeds, rounded."""
     return round(float(np.mean(values_of_seeds(runs, measure))), decimals)
 
@@ -89,7 +88,7 @@ def arms_of_setting(runs: Sequence[Run], claim: str, setting: str) -> Arms:
     }
 
 
-def convolution_arms_by_training_loss(arms: Arms) -> pd.DataFrame:
+def convolution_arms_by_learning_speed(arms: Arms) -> pd.DataFrame:
     """Return a row for each arm, the fastest first: means over seeds, and the ratio to BN.
 
     ``over batch norm`` is the interval (95 %, each by itself) of the ratio of the mean training
@@ -197,7 +196,7 @@ def attentive_reader_figure_2(
     return pd.DataFrame(table).T
 
 
-def lowest_smoothed_error_percent(runs: Mapping[int, Run], metric: str) -> dict[int, float]:
+def lowest_smoothed_error_percent(runs: RunBySeed, metric: str) -> dict[int, float]:
     """Return the minimum of a smoothed error, in per cent, by seed."""
     return values_by_seed(
         runs, lambda frame: 100 * minimum_of_nonincreasing_trend(frame, metric)
@@ -226,7 +225,7 @@ def select_none_and_layer_arms(runs: Sequence[Run], task: Experiment) -> Arms:
     return arms if {*BOTH} <= arms.keys() else {}
 
 
-def describe_run_length(arms: Arms) -> str:
+def describe_run_length_and_seeds(arms: Arms) -> str:
     """Return the length of runs in updates and epochs, and the number of seeds, in words."""
     runs = arms["layer"]
     last = next(iter(runs.values())).metrics().iloc[-1]
@@ -296,13 +295,13 @@ def score_at_evaluation(
     )
 
 
-def mean_to_three_significant_digits(runs: Mapping[int, Run], measure: Measure) -> float:
+def mean_to_three_significant_digits(runs: RunBySeed, measure: Measure) -> float:
     """Return the mean of a number over seeds, to three significant digits."""
     return float(f"{np.mean(values_of_seeds(runs, measure)):.3g}")
 
 
 def format_mean_score_at_start_and_end(
-    runs: Mapping[int, Run], metric: str, classifier_C: float
+    runs: RunBySeed, metric: str, classifier_C: float
 ) -> str:
     """Return the mean of a score before the first update and at the end.
 
@@ -415,7 +414,7 @@ COMPARED = tuple(range(100, 110))  # seeds that are compared at the published ra
 
 
 def configuration_means_and_intervals(
-    runs: Mapping[int, Run], metric: str
+    runs: RunBySeed, metric: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return means over seeds of a metric in each configuration, and their intervals' ends.
 

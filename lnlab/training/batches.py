@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from lnlab.nn.padding import pad_and_stack
-from lnlab.training.random_state import generator_seeded_by, move_to_device
+from lnlab.training.random_state import generator_seeded_by_hash, move_to_device
 
-AHEAD = 2**24
+GATHER_BYTES = 2**24
 """Bytes of examples that are gathered at once: 16 MiB."""
 
 
@@ -54,18 +54,18 @@ class Batches:
         used = order[:, : len(self) * self.size]
         chosen = used.unflatten(1, (len(self), self.size)).transpose(0, 1)
         chosen = chosen.to(self._leaves[0].device)
-        for indices in chosen[start:].split(self._batches_ahead()):
+        for indices in chosen[start:].split(self._batches_per_gather()):
             for batch in zip(*(leaf[indices] for leaf in self._leaves), strict=True):
                 yield tree_unflatten(batch, self._tree)
 
     def _shuffle_examples(self, seed: int, epoch: int) -> Tensor:
-        order = generator_seeded_by(f"order of seed {seed} in epoch {epoch}")
+        order = generator_seeded_by_hash(f"order of seed {seed} in epoch {epoch}")
         return torch.randperm(self.count, generator=order)
 
-    def _batches_ahead(self) -> int:
+    def _batches_per_gather(self) -> int:
         example = sum(leaf[0].nbytes for leaf in self._leaves)
         batch = len(self.seeds) * self.size * example
-        return max(1, AHEAD // max(1, batch))
+        return max(1, GATHER_BYTES // max(1, batch))
 
 
 # Batches of examples of like length.
@@ -119,7 +119,7 @@ class BucketedBatches:
             yield move_to_device(batch, self.device)
 
     def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
-        random = generator_seeded_by(f"order of seed {seed} in epoch {epoch}")
+        random = generator_seeded_by_hash(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.lengths), generator=random).tolist()
         pools = [
             order[k : k + POOL * self.size] for k in range(0, len(order), POOL * self.size)

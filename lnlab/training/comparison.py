@@ -23,7 +23,7 @@ from lnlab.threads import one_thread
 from lnlab.training.batches import Batches
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import (
-    RunRandomState,
+    IsolatedTorchRandomState,
     move_to_device,
     read_device,
     seed_torch_temporarily,
@@ -232,10 +232,10 @@ def compare(
     return NormComparison(by_norm, tuple(seeds[: len(finished)]), chosen, device.type)
 
 
-def _best_rates(grid: Iterable[tuple[str, float]], losses: Tensor) -> dict[str, float]:
+def _best_rates(grid: Iterable[tuple[str, float]], final_losses: Tensor) -> dict[str, float]:
     """Return the rate of each norm whose final loss is lowest."""
     best: dict[str, tuple[float, float]] = {}
-    for (name, rate), loss in zip(grid, losses.tolist(), strict=True):
+    for (name, rate), loss in zip(grid, final_losses.tolist(), strict=True):
         if math.isfinite(loss) and (name not in best or loss < best[name][0]):
             best[name] = loss, rate
     if missing := [name for name, _ in grid if name not in best]:
@@ -255,7 +255,7 @@ def _train(
     weight = next(models[0].parameters())
     optimizers = [optimizer(m.parameters(), lr=r) for m, r in zip(models, rates, strict=True)]
     # dropout draws the same in all models
-    noises = [RunRandomState(f"noise of seed {seed}", weight.device) for _ in models]
+    noises = [IsolatedTorchRandomState(f"noise of seed {seed}", weight.device) for _ in models]
     for batch in batches:
         x, y = move_to_device(batch, weight.device, weight.dtype)
         keywords = x if isinstance(x, Mapping) else {}
@@ -301,7 +301,7 @@ def _require_x_and_y(data: Any) -> tuple[Any, Any]:
 
 
 def _endless_loader_batches(loader: Any, seed: int) -> Iterator[tuple[Any, Any]]:
-    order = RunRandomState(
+    order = IsolatedTorchRandomState(
         f"order of seed {seed}", CPU
     )  # a loader shuffles by torch's generator
     while True:

@@ -339,7 +339,7 @@ class Experiment(metaclass=CallableWithPreset):
         return json.loads(json.dumps(fields)) | config
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], **changes: Any) -> Self:
+    def from_config_ignoring_unknown(cls, config: Mapping[str, Any], **changes: Any) -> Self:
         """Return the experiment of a run's configuration, with ``changes``.
 
         What an experiment no longer has, and what is of the machine alone, is left out.
@@ -364,13 +364,16 @@ class Experiment(metaclass=CallableWithPreset):
         """
 
     def load_model(self, weights: Mapping[str, Tensor], dataset: Any, seed: int) -> Any:
-        """Return the model of one seed with the weights of a run (each of its own shape)."""
+        """Return the model of one seed with the weights of a run (each of its own shape).
+
+        It is in evaluation mode.
+        """
         model = self.model(seed, dataset)
         of_seed = f"{seed}."
         model.load_state_dict(
             {n.removeprefix(of_seed): w for n, w in weights.items() if n.startswith(of_seed)}
         )
-        return model
+        return model.eval()
 
     def fuse(self, model: nn.Module) -> nn.Module:
         """Return :func:`lnlab.fuse` of a model without its warnings, if ``fused`` is set."""
@@ -411,15 +414,17 @@ class Experiment(metaclass=CallableWithPreset):
 
     def full_evaluation_updates(self, updates_per_epoch: int) -> Collection[int]:
         """Return updates after which all is measured; the last update always is one of them."""
-        return self.every_n_updates(self.eval_every or updates_per_epoch, updates_per_epoch)
+        return self.updates_divisible_by(
+            self.eval_every or updates_per_epoch, updates_per_epoch
+        )
 
     def light_evaluation_updates(self, updates_per_epoch: int) -> Collection[int]:
         """Return further updates, after which only what costs little is measured."""
         return ()
 
-    def every_n_updates(self, updates: int, updates_per_epoch: int) -> set[int]:
-        """Return 0 and every so many updates after it, to the end of the run."""
-        return set(range(0, self.num_updates(updates_per_epoch) + 1, updates))
+    def updates_divisible_by(self, n: int, updates_per_epoch: int) -> set[int]:
+        """Return 0 and every ``n``-th update after it, to the end of the run."""
+        return set(range(0, self.num_updates(updates_per_epoch) + 1, n))
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL

@@ -70,14 +70,16 @@ def move_to_device(tree: Any, device: torch.device, dtype: torch.dtype | None = 
     return tree_map(move, tree, is_leaf=lambda leaf: hasattr(leaf, "on_cpu"))
 
 
-def generator_seeded_by(purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
+def generator_seeded_by_hash(
+    purpose: str, device: torch.device | str = "cpu"
+) -> torch.Generator:
     """Return a generator for a purpose, "order of seed 0 in epoch 3", unlike all others."""
     digest = hashlib.sha256(purpose.encode()).digest()
     # 63 bits: the largest seed that every device takes
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
-class RunRandomState:
+class IsolatedTorchRandomState:
     """Torch's random numbers (dropout, sampling), lent to a run.
 
     Inside ``with noise:`` torch's generators go on from where the last such block left them;
@@ -94,7 +96,8 @@ class RunRandomState:
             index = torch.cuda.current_device() if device.index is None else device.index
             self._generators.append(torch.cuda.default_generators[index])
         self.state = [
-            generator_seeded_by(purpose, lent.device).get_state() for lent in self._generators
+            generator_seeded_by_hash(purpose, lent.device).get_state()
+            for lent in self._generators
         ]
 
     def __enter__(self) -> None:

@@ -28,7 +28,7 @@ import subprocess
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from operator import methodcaller
@@ -350,7 +350,7 @@ class Run:
 
         return pd.DataFrame(self.rows())
 
-    def last_rows(self) -> list[dict[str, Any]]:
+    def rows_of_last_update(self) -> list[dict[str, Any]]:
         """Return the last row of each seed, of the last logged update."""
         rows = self.rows()
         last = [row for row in rows if row.get("update") == rows[-1].get("update")]
@@ -402,7 +402,7 @@ class Run:
         with self._explaining_read_errors(RESULT):
             return json.loads((self.folder / RESULT).read_bytes())
 
-    def _explaining_read_errors(self, name: str) -> Any:
+    def _explaining_read_errors(self, name: str) -> AbstractContextManager[None]:
         return _explaining_read_errors(
             self.folder / name, f"Delete {self.folder} to start again."
         )

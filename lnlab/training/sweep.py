@@ -25,7 +25,7 @@ DEATHS = 3
 
 
 @dataclass(frozen=True)
-class SweepOutcome:
+class SweepRunOutcome:
     """The end of one run of a sweep."""
 
     experiment: Experiment  # its configuration
@@ -54,7 +54,7 @@ def sweep(
     jobs: int | None = None,
     cluster: str | None = None,
     **settings: Any,
-) -> Iterator[SweepOutcome]:
+) -> Iterator[SweepRunOutcome]:
     """Train all experiments to their ends, and yield the outcome of each as it comes.
 
     Finished runs are not trained again, others continue from their checkpoints, and runs that
@@ -99,12 +99,12 @@ def sweep(
                 deaths += 1
                 if alone:
                     reason = f"{type(error).__name__}: its process died"
-                    yield SweepOutcome(pending.pop(chosen[0]), error=reason)
+                    yield SweepRunOutcome(pending.pop(chosen[0]), error=reason)
 
 
 def _train_unless_locked(
     number: int, experiment: Experiment, parent: int, settings: Mapping[str, Any]
-) -> tuple[int, SweepOutcome | None]:
+) -> tuple[int, SweepRunOutcome | None]:
     """Train one experiment to its end; None if another process is at it."""
     if os.getppid() == parent:  # the workers of a cluster have another
         _force_exit_with_parent(parent)
@@ -114,8 +114,8 @@ def _train_unless_locked(
         time.sleep(WAIT)
         return number, None
     except Exception as error:
-        return number, SweepOutcome(experiment, f"{type(error).__name__}: {error}")
-    return number, SweepOutcome(experiment, new_updates=updates)
+        return number, SweepRunOutcome(experiment, f"{type(error).__name__}: {error}")
+    return number, SweepRunOutcome(experiment, new_updates=updates)
 
 
 @cache

@@ -15,10 +15,10 @@ from torch.utils._pytree import tree_map_only
 
 from lnlab import paths
 from lnlab.progress import progress
-from lnlab.threads import in_one_thread, one_thread
+from lnlab.threads import in_one_thread_if_small, one_thread
 from lnlab.training.experiment import BatchSource, Evaluation, Experiment, plan_evaluations
 from lnlab.training.random_state import (
-    RunRandomState,
+    IsolatedTorchRandomState,
     default_dtype,
     move_to_device,
     read_device,
@@ -69,7 +69,7 @@ class Trainer:
         self.optimizer = experiment.optimizer(self.model.parameters())
         self.learning_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.batches = experiment.training_batches(dataset, device, dtype)
-        self.noise = RunRandomState(f"noise of seeds {experiment.seeds}", device)
+        self.noise = IsolatedTorchRandomState(f"noise of seeds {experiment.seeds}", device)
         self.best = BestWeights(experiment, self.model) if experiment.best_metric else None
         self.diverged: dict[int, int] = {}
         self.step = Step(0, 0.0, torch.full((len(experiment.seeds),), math.nan), 0.0, 0.0)
@@ -213,7 +213,7 @@ class Trainer:
             best = state["best"]
             self.best.state = tree_map_only(Tensor, lambda w: w.to(self.device), best)
 
-    def save_results(self) -> None:
+    def save_weights_and_result(self) -> None:
         """Write the weights, by ``<seed>.<name>``, and the result of the run."""
         outcomes, weights = {}, {}
         models = self.model.unstack()
@@ -271,15 +271,16 @@ class BestWeights:
                 self._keep_current_weights(index)
         self.model.load_state_dict(self.state["weights"])
 
-    def _keep_current_weights(self, index: int) -> None:
+    def _keep_current_weights(self, model_index: int) -> None:
         """Keep the weights that one model has now, a slice of a stack of several."""
-        which = index if self.model.count > 1 else ...
+        which = model_index if self.model.count > 1 else ...
         for name, weights in self.model.state_dict().items():
             self.state["weights"][name][which] = weights[which]
 
-    def report(self, index: int) -> dict[str, Any]:
+    def report(self, model_index: int) -> dict[str, Any]:
         """Return the entry in a result: metric, value, and the update it was measured after."""
-        value, update = self.state["values"][index], self.state["updates"][index]
+        value = self.state["values"][model_index]
+        update = self.state["updates"][model_index]
         return {"metric": self.metric, "value": value, "update": update}
 
 
@@ -396,13 +397,13 @@ def train_steps(
     """
     device, dataset = read_device(device), experiment.dataset()
     config, data = _run_identity(experiment, dataset, device, precision)
-    root = paths.folder_in_checkout("runs") if root is None else Path(root)
+    root = paths.folder_in_checkout_or_cwd("runs") if root is None else Path(root)
     # of any size: how sums are cut among threads shows in their last bits
     with one_thread(), Run.open(experiment.name, config, data, root, device) as run:
         if not run.done:
             trainer = Trainer(experiment, dataset, run, device, precision, save_every)
             yield from trainer
-            trainer.save_results()
+            trainer.save_weights_and_result()
     return run
 
 
@@ -422,7 +423,9 @@ def find_run(
     config, data = _run_identity(
         experiment, experiment.dataset(), read_device(device), precision
     )
-    return Run.find(experiment.name, config, data, root or paths.folder_in_checkout("runs"))
+    return Run.find(
+        experiment.name, config, data, root or paths.folder_in_checkout_or_cwd("runs")
+    )
 
 
 class RunIdentity(NamedTuple):
@@ -505,7 +508,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
             module.training = mode
 
 
-@in_one_thread
+@in_one_thread_if_small
 def evaluate(
     model: nn.Module, x: Tensor, y: Tensor, loss: Loss, *, batch_size: int = 1000
 ) -> dict[str, list[float]]:

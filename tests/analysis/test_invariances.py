@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from lnlab.analysis.inputs import Call
 from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.nn import Conv2d, DyT, LayerNorm, Linear
-from lnlab.nn.table1 import ROWS, BatchNormStatisticsSource, LayerKind
+from lnlab.nn.table1 import ROWS, BatchNormStatisticsSource, DenseOrConv
 
 D, H, B = 7, 12, 8
 MODE = {
@@ -68,11 +68,11 @@ def test_torchs_normalizers_get_their_rows(norm, row, mode):
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.batch_size is None])
 def test_our_layers_get_their_rows(name):
     row = ROWS[name]
-    if row.layer_kind is LayerKind.DENSE:
+    if row.layer_kind is DenseOrConv.DENSE:
         layer, x = Linear(D, H, row.norm_factory), torch.randn(B, D)
     else:
         norm = partial(row.norm_factory, space=2)
-        padding = 1 if row.layer_kind is LayerKind.PADDED else 0
+        padding = 1 if row.layer_kind is DenseOrConv.PADDED else 0
         layer, x = Conv2d(D, H, 3, norm, padding=padding), torch.randn(B, D, 6, 6)
     if name == "recurrent batch":
         layer = AtStep0(layer)
@@ -138,7 +138,7 @@ def test_shut_units_are_seen_whatever_shuts_them(f):
 
     report = check_invariances(Net(), torch.randn(B, D), columns=[2])
     (v,) = (v for v in report.invariances if v.where == "dense.weight")
-    assert (v.grade, v.inside_grade) == (Grade.NOT_JUDGED, Grade.BROKEN)
+    assert (v.grade, v.activations_grade) == (Grade.NOT_JUDGED, Grade.BROKEN)
     assert "12 of 12 units are shut (constant) for all examples, at" in str(report)
     assert list(report.dead_and_all_units.values()) == [(H, H)]
 

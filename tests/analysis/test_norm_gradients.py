@@ -50,7 +50,7 @@ def test_parts_are_missing_where_statistics_are_constant(what, norm, randomize):
     class Detached(norm):
         def stats(self, a, W=None, t=None):
             stats = super().stats(a)._asdict().items()
-            return lnlab.nn.Stats(*(s.detach() if name in what else s for name, s in stats))
+            return lnlab.nn.MuSigma(*(s.detach() if name in what else s for name, s in stats))
 
     detached = randomize(Detached(H))
     plain = norm(H)
@@ -58,7 +58,7 @@ def test_parts_are_missing_where_statistics_are_constant(what, norm, randomize):
     a, r = torch.randn(2, B, H)
     (grad_h,) = torch.autograd.grad(detached(a.requires_grad_()), a, r)
     torch.testing.assert_close(
-        grad_h, gradient_parts(plain, a, r).with_statistics_detached()[what]
+        grad_h, gradient_parts(plain, a, r).gradient_by_detached_statistics()[what]
     )
 
 

@@ -16,7 +16,7 @@ from lnlab.nn import (
     GroupNorm,
     InstanceNorm,
     LayerNorm,
-    Stats,
+    MuSigma,
 )
 
 H = 16
@@ -229,7 +229,7 @@ def test_what_is_no_normalizer_of_torch_is_named_none(module):
 
 class Median(LayerNorm):
     def stats(self, a, W=None, t=None):
-        return Stats(a.new_zeros(()), self.sigma(a.square().median(-1, keepdim=True).values))
+        return MuSigma(a.new_zeros(()), self.sigma(a.square().median(-1, keepdim=True).values))
 
 
 def test_a_rule_that_picks_an_input_by_its_size_has_no_regular_extent():

@@ -11,7 +11,7 @@ from lnlab.analysis.normalized_layer import (
     cast,
     measure_table1,
     random_layer_inputs,
-    random_shift_vector,
+    random_vector_for_any_shift,
 )
 from lnlab.nn.table1 import ROWS, TRANSFORMATIONS
 
@@ -30,7 +30,7 @@ def test_float32_has_the_sizes_that_float64_has(exponent):
 
 def test_defect_is_the_largest_change_over_the_largest_output():
     given = random_layer_inputs(3, 2, 4)
-    a, shift = given.x @ given.W.T, random_shift_vector(given)
+    a, shift = given.x @ given.W.T, random_vector_for_any_shift(given)
     change = given.x @ (given.W + shift[:2]).T - a
     none = NormalizedLayer(ROWS["none"], given)
     expected = float(change.abs().max() / a.abs().max())

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lnlab.auditing import Severity, audit
-from lnlab.auditing.report import log_bar_lengths_and_axis
+from lnlab.auditing.report import log_bar_percentages_and_axis
 
 TAG = "<img src=x onerror=alert`1`>"
 
@@ -70,5 +70,5 @@ def test_numbers_and_curve_of_a_check_or_why_there_are_none(report):
 
 
 def test_bars_are_on_a_logarithmic_axis_of_whole_decades():
-    lengths, axis = log_bar_lengths_and_axis([0.01, 0.1, 0.0, 1.0, math.inf])
+    lengths, axis = log_bar_percentages_and_axis([0.01, 0.1, 0.0, 1.0, math.inf])
     assert (lengths, axis) == ([1, 33.3, 0, 66.7, 0], "from 0.01 to 10")

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from lnlab import paths
-from lnlab.book.notebooks import list_notebooks, read_parameter_texts
+from lnlab.book.notebooks import list_notebooks, read_parameter_defaults_as_text
 from lnlab.book.run import check_data, describe_data, describe_hardware
 
 NOTEBOOKS = list_notebooks(paths.checkout_folder() / "notebooks")
-WITH_DATA = [path for path in NOTEBOOKS if "data" in read_parameter_texts(path)]
+WITH_DATA = [path for path in NOTEBOOKS if "data" in read_parameter_defaults_as_text(path)]
 
 
 @pytest.mark.parametrize("path", WITH_DATA, ids=lambda p: p.stem)
@@ -35,4 +35,5 @@ def test_a_gpu_is_named_before_the_processor(monkeypatch):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_parameters_are_those_that_papermill_sees(path):
     seen = papermill.inspect_notebook(path)
-    assert read_parameter_texts(path) == {name: one["default"] for name, one in seen.items()}
+    defaults = {name: one["default"] for name, one in seen.items()}
+    assert read_parameter_defaults_as_text(path) == defaults

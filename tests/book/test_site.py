@@ -17,7 +17,7 @@ from lnlab.book.site import (
     first_figure,
     list_omitted_pages,
     norms_page_html,
-    write_first_page,
+    write_index_claims_and_playground,
 )
 from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
@@ -86,7 +86,7 @@ def test_the_first_page_has_playground_findings_and_tracks_with_pictures(ran, tm
 
 def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
     sources, build = ran
-    page = write_first_page(sources, build, build, **CONTENT).read_text()
+    page = write_index_claims_and_playground(sources, build, build, **CONTENT).read_text()
     of_site = build_site(sources, build, tmp_path / "site", **CONTENT).read_text()
     (others,) = re.findall(r"(?s)<p>Not here: .*?</p>\n", page)
     assert page.replace(others, "") == of_site

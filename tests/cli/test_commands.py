@@ -67,7 +67,7 @@ def test_sweep_trains_every_combination_and_shows_them(root):
     trained = {(run.config["norm"], tuple(run.config["units"])) for run in runs}
     assert trained == {(norm, units) for norm in ("none", "layer") for units in ((8, 8), (4,))}
     for run in runs:
-        error = sum(row["test_error"] for row in run.last_rows()) / 2
+        error = sum(row["test_error"] for row in run.rows_of_last_update()) / 2
         units = ",".join(map(str, run.config["units"]))
         row = rf"{run.key} +mnist +{run.config['norm']} .*test_error {error:.4g} .* {units} *$"
         assert re.search(f"(?m)^ *{row}", output)

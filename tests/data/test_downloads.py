@@ -56,9 +56,16 @@ def send(content: bytes = CONTENT, status: int = 200, sent: int | None = None):
     return content, status, sent
 
 
-def source(*mirror_urls: str) -> Source:
+def source(*mirror_folder_urls: str) -> Source:
     return Source(
-        "numbers", "", "official", "none", "", "images", mirror_urls=mirror_urls, files=(FILE,)
+        "numbers",
+        "",
+        "official",
+        "none",
+        "",
+        "images",
+        mirror_folder_urls=mirror_folder_urls,
+        files=(FILE,),
     )
 
 
@@ -162,13 +169,13 @@ def test_an_archive_is_unpacked_once(tmp_path, monkeypatch):
     monkeypatch.setenv("LNLAB_DATA", str(tmp_path / "data"))
     path = tmp_path / "a.tar.gz"
     path.write_bytes(packed(member("folder", kind=tarfile.DIRTYPE), member("./c", b"c")))
-    folder = downloads.unpack(path)
+    folder = downloads.unpack_into_data_folder(path)
     assert tree(folder) == MEMBERS | {"c": b"c"}
     (folder / "c").write_bytes(b"changed")
-    assert downloads.unpack(path) == folder
+    assert downloads.unpack_into_data_folder(path) == folder
     assert tree(folder)["c"] == b"changed"
     path.write_bytes(packed())
-    assert tree(downloads.unpack(path)) == MEMBERS
+    assert tree(downloads.unpack_into_data_folder(path)) == MEMBERS
 
 
 HOSTILE = {
@@ -186,5 +193,5 @@ def test_a_hostile_archive_is_refused_and_nothing_is_left(kind, tmp_path, monkey
     path = tmp_path / "hostile.tar.gz"
     path.write_bytes(HOSTILE[kind](tmp_path))
     with pytest.raises(ValueError, match=r"hostile\.tar\.gz(:| is damaged)"):
-        downloads.unpack(path)
+        downloads.unpack_into_data_folder(path)
     assert not [name for name in tree(tmp_path) if not name.endswith((".lock", path.name))]

@@ -194,7 +194,7 @@ def test_the_archive_and_its_folder_are_the_same(small_batches, tmp_path, monkey
     assert torch.equal(cifar.train.x[:20], torch.tensor(batch.reshape(20, -1) / 255).float())
     md5 = {name: hashlib.md5((inner / name).read_bytes()) for name in images.CIFAR10_MD5}
     monkeypatch.setattr(images, "CIFAR10_MD5", {n: h.hexdigest() for n, h in md5.items()})
-    assert images.read_cifar10(images.find_cifar10(inner))[1] == ""
+    assert images.read_cifar10(images.find_or_unpack_cifar10(inner))[1] == ""
     (inner / "data_batch_4").unlink()
     with pytest.raises(FileNotFoundError, match=r"cifar10 is not whole in .*data_batch_4"):
         data.load(f"cifar10={inner}")
@@ -212,7 +212,7 @@ def test_lines_of_digits_are_pictures(tmp_path, monkeypatch):
         _ = data.load(f"mnist-binary={tmp_path}").train
     monkeypatch.setattr(images, "read_bytes", lambda path, sha256: path.read_bytes())
     files = {path.name: path for path in tmp_path.iterdir()}
-    pixels, note = images.read_mnist_binary(files, 2)
+    pixels, note = images.read_binarized_mnist(files, 2)
     assert [len(y) for _, y in pixels.values()] == [2, 3, 3]
     assert (pixels["test"][0].reshape(3, -1) == x).all()
     assert note == "2 pictures to train on"

@@ -120,7 +120,7 @@ def test_every_source_says_what_it_is_and_is_found_by_its_name():
         assert all(len(file.sha256) == 64 for file in source.files)
         archives = [file.name.endswith(".tar.gz") for file in source.files]
         assert [not file.content_sha256 for file in source.files] == archives
-        assert bool(source.mirror_urls) == bool(source.files)
+        assert bool(source.mirror_folder_urls) == bool(source.files)
     assert data.load("tales").source.offers == "text"
     assert data.load("embedded", "strokes").source.name == "pen"
 

@@ -62,7 +62,9 @@ FIGURES: dict[Any, Any] = {
     curves.smoothness_ribbons: lambda t: curves.smoothness_ribbons(
         {t: {t: (AT, SEEDS, SEEDS)}}, made_on=t
     ),
-    landscape.loss_bands: lambda t: landscape.loss_bands({t: {t: [plane(AT)]}}, x=t, made_on=t),
+    landscape.loss_lines_and_bands: lambda t: landscape.loss_lines_and_bands(
+        {t: {t: [plane(AT)]}}, x=t, made_on=t
+    ),
     landscape.path_on_plane: path_on_plane,
     landscape.loss_surfaces: lambda t: landscape.loss_surfaces({t: plane(AT, AT)}, made_on=t),
     style.add_footnote: lambda t: style.add_footnote(drawn(), t),

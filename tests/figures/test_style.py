@@ -15,7 +15,7 @@ from lnlab.figures.style import (
     OTHERS,
     legend_rank,
     line_styles,
-    linear_axis_type_and_ticks,
+    linear_axis_avoiding_fractional_ticks,
     log_axis,
     shade_or_tint,
     variant_base_name_or_empty,
@@ -130,5 +130,5 @@ def test_a_logarithmic_axis_has_few_labels(values, labels):
     ("values", "each"), [([[1, 2, 3], [5]], True), ([[0, 0.5, 1, 2]], False), ([], False)]
 )
 def test_a_few_whole_numbers_have_a_label_each(values, each):
-    axis = linear_axis_type_and_ticks(np.array(one, float) for one in values)
+    axis = linear_axis_avoiding_fractional_ticks(np.array(one, float) for one in values)
     assert axis == {"type": "linear"} | ({"dtick": 1} if each else {})

@@ -131,7 +131,7 @@ def test_values_and_every_gradient(name, size):
     some = torch.randint(0, T + 1, (B,))
     loops = [recurrent.unroll]
     if name in PLAIN and size in SIZES[:3]:
-        loops.append(recurrent.unroll_torch_layer)
+        loops.append(recurrent.run_torch_lstm_or_gru)
     for given in ((None, False), (None, True), (some, False), (some, True)):
         expected = everything(unroll, cell, x, state, *given)
         for loop in loops:

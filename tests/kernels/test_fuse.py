@@ -27,12 +27,12 @@ from lnlab.nn import (
     LayerNorm,
     Linear,
     LSTMCell,
+    MuSigma,
     ProductNormScope,
     RecurrentBatchNorm,
     RMSNorm,
     RNNCell,
     StatisticsMode,
-    Stats,
     UpdateGateConvention,
     WeightNorm,
     inside_root,
@@ -209,7 +209,7 @@ class AboutZero(LayerNorm):
 
     def stats(self, a, W=None, t=None):
         mu, sigma = super().stats(a, W, t)
-        return Stats(0 * mu, sigma)
+        return MuSigma(0 * mu, sigma)
 
 
 # over space there is none, and each of the three steps has statistics

@@ -53,7 +53,7 @@ def test_code_for_three_generations_of_gpus():
 
 def test_where_there_is_no_triton_it_says_so_once(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    recurrent.has_triton.cache_clear()
+    recurrent.has_triton_or_warn.cache_clear()
     given = CellKind.LSTM, 8, torch.device("cuda"), torch.float32
     try:
         with pytest.warns(NoKernelWarning, match=r"lnlab\[triton\]"):
@@ -62,4 +62,4 @@ def test_where_there_is_no_triton_it_says_so_once(monkeypatch):
             warnings.simplefilter("error")
             assert not recurrent.has_triton_program(*given)
     finally:
-        recurrent.has_triton.cache_clear()
+        recurrent.has_triton_or_warn.cache_clear()

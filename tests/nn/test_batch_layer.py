@@ -147,7 +147,7 @@ def test_one_case_allows_four_of_sixteen(variant):
         else:
             with pytest.raises(ValueError, match=r"m/\(m-1\), which is infinite"):
                 norm(x)
-    norm.variant = replace(variant, bessel_corrected=False)
+    norm.variant = replace(variant, population_sigma_bessel_corrected=False)
     assert norm(x).isfinite().all()
 
 

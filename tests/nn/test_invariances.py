@@ -9,7 +9,7 @@ from lnlab.analysis.normalized_layer import (
     NormalizedLayer,
     cast,
     random_layer_inputs,
-    random_shift_vector,
+    random_vector_for_any_shift,
 )
 from lnlab.nn.table1 import (
     ROWS,
@@ -121,10 +121,10 @@ def test_a_negative_delta_flips_the_sign(name, transformation):
     measured = layer(name)
     bias = bias_of(measured)
     changed = transformation(
-        measured.layer_inputs, -3.7, random_shift_vector(measured.layer_inputs)
+        measured.layer_inputs, -3.7, random_vector_for_any_shift(measured.layer_inputs)
     )
     y, flipped = measured.y - bias, measured.output(changed) - bias
-    if ROWS[name].negative_delta_flips_sign:
+    if ROWS[name].negative_delta_only_flips_sign:
         where = {3: np.s_[:, :1], 6: np.s_[:1]}.get(transformation.column, np.s_[:])
         expected = y.clone()
         expected[where] *= -1
@@ -152,7 +152,7 @@ VARIANCE_AXES = {
 @pytest.mark.parametrize("name", VARIANCE_AXES)
 def test_eps_ratio_is_exact(name):
     measured = layer(name, eps=EPS)
-    a = measured.layer_inputs.pre_activations(measured.norm)
+    a = measured.layer_inputs.unnormalized_pre_activations(measured.norm)
     var = a.var(VARIANCE_AXES[name], correction=0, keepdim=True)
     ratio = rescaled_output_ratio(var, EPS, DELTA).expand_as(a)
     bias = bias_of(measured)
@@ -161,7 +161,11 @@ def test_eps_ratio_is_exact(name):
             continue
         y = (
             measured.output(
-                T(measured.layer_inputs, DELTA, random_shift_vector(measured.layer_inputs))
+                T(
+                    measured.layer_inputs,
+                    DELTA,
+                    random_vector_for_any_shift(measured.layer_inputs),
+                )
             )
             - bias
         )
@@ -188,7 +192,9 @@ def test_yes_and_no_in_lower_precision(name, dtype):
         row, cast(random_layer_inputs(place=row.layer_kind), dtype), seed=0
     )
     for T in TRANSFORMATIONS:
-        moved = measured.defect(T, 3.7, 0.1 * random_shift_vector(measured.layer_inputs))
+        moved = measured.defect(
+            T, 3.7, 0.1 * random_vector_for_any_shift(measured.layer_inputs)
+        )
         if row.claims_invariance(T.column):
             assert moved < EXACT[dtype], T.name
         elif T.is_scaling:

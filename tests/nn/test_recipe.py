@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from lnlab.analysis.normalized_layer import measure_table1
-from lnlab.nn import NORMS, AffineNormalizer, Identity, Stats
+from lnlab.nn import NORMS, AffineNormalizer, Identity, MuSigma
 from lnlab.nn.table1 import ROWS, TableRow
 from lnlab.papers import mnist
 from lnlab.training import train_steps
@@ -16,7 +16,7 @@ class LargestNorm(AffineNormalizer):
     """mu = 0, sigma = max_i abs(a_i), over the units of a case."""
 
     def stats(self, a, W=None, t=None):
-        return Stats(mu=a.new_zeros(()), sigma=a.abs().amax(-1, keepdim=True))
+        return MuSigma(mu=a.new_zeros(()), sigma=a.abs().amax(-1, keepdim=True))
 
 
 def test_a_normalizer_of_the_recipe_is_found_everywhere(monkeypatch, tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lnlab.panels.controls import (
-    MultipleChoice,
+    MultiSelectButtons,
     control_values_by_label,
     dropdown,
     log_slider,
@@ -16,7 +16,7 @@ from lnlab.panels.controls import (
 
 @pytest.fixture
 def chips():
-    return MultipleChoice("normalizers", ["layer", "batch", "weight"], max_chosen=2)
+    return MultiSelectButtons("normalizers", ["layer", "batch", "weight"], max_chosen=2)
 
 
 def test_no_more_than_the_most_can_be_pressed(chips):

@@ -16,7 +16,7 @@ import torch
 
 from lnlab import panels
 from lnlab.book.notebooks import parse_literal_or_text
-from lnlab.panels.controls import MultipleChoice
+from lnlab.panels.controls import MultiSelectButtons
 from lnlab.panels.live_plot import is_equal
 from lnlab.panels.panel import Panel
 from lnlab.papers import order_embeddings
@@ -73,7 +73,7 @@ WRONG = [
 
 def another(control: Any) -> Any:
     """Return a value that a control does not have."""
-    if isinstance(control, MultipleChoice):
+    if isinstance(control, MultiSelectButtons):
         return tuple(control.buttons)[-1:] if len(control.value) == 1 else control.value[-1:]
     if isinstance(control, ipywidgets.Combobox):
         return next(text for text in control.options if text != control.value)

@@ -89,7 +89,7 @@ def test_alone_it_shows_delta_and_a_picture_until_more_is_asked_for():
 
 class Largest(lnlab.nn.AffineNormalizer):
     def stats(self, a, W=None, t=None):
-        return lnlab.nn.Stats(a.new_zeros(()), a.abs().amax(-1, keepdim=True))
+        return lnlab.nn.MuSigma(a.new_zeros(()), a.abs().amax(-1, keepdim=True))
 
 
 def test_a_users_normalizer_is_a_chip():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lnlab import panels
-from lnlab.analysis.feature_maps import border_contrast, unit_averaged_standardized_maps
+from lnlab.analysis.feature_maps import border_contrast, standardized_map_per_statistic
 from lnlab.analysis.fisher import FAMILIES, fisher_metric, gain_metric
 from lnlab.analysis.recorder import record
 from lnlab.panels import geometry_panel
@@ -179,7 +179,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
     measured = feature_maps()
     panel = panels.positions(measured)
     means = [
-        unit_averaged_standardized_maps(each)
+        standardized_map_per_statistic(each)
         for layers in measured.values()
         for each in layers.values()
     ]
@@ -187,7 +187,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
         for layer, statistics in layers.items():
             panel.settings = PositionsPanelSettings(norm, padding, time, layer)
             for slot, (name, expected) in enumerate(
-                unit_averaged_standardized_maps(statistics).items()
+                standardized_map_per_statistic(statistics).items()
             ):
                 np.testing.assert_array_equal(
                     current(panel, f"map {slot}", "z"), expected.numpy()

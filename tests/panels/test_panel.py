@@ -62,7 +62,7 @@ def send(panel, **message):
 
 @pytest.mark.parametrize("settings", [{}, {"delta": 2.5}, {"delta": 0.1, "name": "it's δ"}])
 def test_the_command_brings_the_state_back(settings):
-    words = shlex.split(panel(**settings).notebook_command)
+    words = shlex.split(panel(**settings).notebook_shell_command)
     assert words[:3] == ["lnlab", "run", "02"]
     given = parse_literal_or_text(words[5]) if settings else {}
     assert given == settings

@@ -10,11 +10,11 @@ import torch
 from lnlab.kernels.compilation import KernelLibrary, library
 from lnlab.nn import RMSNorm
 from lnlab.papers import draw, handwriting
-from lnlab.papers.draw.kernels import DRAWING, fused_copy_of_draw
+from lnlab.papers.draw.kernels import DRAWING, fused_draw_sharing_tensors
 from lnlab.papers.draw.model import ARMS, DRAW, MISTAKES
 from lnlab.papers.handwriting import kernels
 from lnlab.papers.handwriting.data import ALPHABETS, Alphabet
-from lnlab.papers.handwriting.kernels import WRITING, fused_copy_of_handwriting_net
+from lnlab.papers.handwriting.kernels import WRITING, fused_handwriting_net_sharing_tensors
 from lnlab.papers.handwriting.model import ARMS as WRITERS
 from lnlab.papers.handwriting.model import HandwritingNet, LineBatch
 
@@ -58,8 +58,8 @@ def make_writer(size, arm="layer", kind=HandwritingNet):
 
 
 class OtherDRAW(DRAW):
-    def _decode_and_write(self, z, state, t):
-        decoder, canvas, window = super()._decode_and_write(z, state, t)
+    def _decode_and_update_canvas(self, z, state, t):
+        decoder, canvas, window = super()._decode_and_update_canvas(z, state, t)
         return decoder, canvas + 1, window
 
 
@@ -87,7 +87,7 @@ SUBJECTS = {
     "draw": Subject(
         DRAWING,
         make_draw,
-        fused_copy_of_draw,
+        fused_draw_sharing_tensors,
         lambda net, x: net.make_loop_if_supported(),
         lambda net: net.encoder,
         OtherDRAW,
@@ -101,7 +101,7 @@ SUBJECTS = {
     "handwriting": Subject(
         WRITING,
         make_writer,
-        fused_copy_of_handwriting_net,
+        fused_handwriting_net_sharing_tensors,
         lambda net, batch: net.make_loop_if_supported(batch.char_ids),
         lambda net: net.lstms[0].cells[0],
         OtherWriter,
@@ -179,9 +179,9 @@ def test_mistakes_of_draw_are_those_of_the_reference(mistake):
     size = SUBJECTS["draw"].sizes[0]
     net, x = make_draw(size, mistake=mistake)
     x = torch.rand_like(x) if mistake == "grey" else x
-    values = run(fused_copy_of_draw(net), x)
+    values = run(fused_draw_sharing_tensors(net), x)
     assert_same(values, run(net, x))
-    correct = run(fused_copy_of_draw(make_draw(size)[0]), x)["output 1"]
+    correct = run(fused_draw_sharing_tensors(make_draw(size)[0]), x)["output 1"]
     differs = bool((values["output 1"] - correct).abs().max() > 1e-3)
     assert differs == (mistake in ("grid", "kl", "noise"))
 
@@ -191,7 +191,7 @@ def test_a_drawing_is_that_of_the_reference(size):
     net, x = make_draw(size)
     noise = torch.randn(net.glimpses, len(x), net.latent_size).double()
     with torch.no_grad():
-        values, expected = fused_copy_of_draw(net).draw(x, noise), net.draw(x, noise)
+        values, expected = fused_draw_sharing_tensors(net).draw(x, noise), net.draw(x, noise)
     for ours, theirs in zip(
         [*values[:4], *values.read_windows, *values.write_windows],
         [*expected[:4], *expected.read_windows, *expected.write_windows],
@@ -208,7 +208,7 @@ def test_lines_are_continued_with_window_components_of_any_size(offset):
     net.move.b_inside[:6] = offset  # alpha and beta
     expected, values = (
         dict(enumerate([y, phi, end.kappa, end.w]))
-        for each in (net, fused_copy_of_handwriting_net(net))
+        for each in (net, fused_handwriting_net_sharing_tensors(net))
         for y, phi, end in [each.advance(batch.x, batch.char_ids, memory)]
     )
     assert_same(values, expected)

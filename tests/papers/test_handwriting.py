@@ -140,7 +140,7 @@ def test_weights_of_another_alphabet_are_refused():
 def test_padding_changes_neither_outputs_nor_losses():
     dataset, task = SMOKE.dataset(), replace(SMOKE, max_output_grad=0.0)
     lines, net = BatchableLines(dataset, "train"), SMOKE.model(0, dataset)
-    order = sorted(range(len(lines)), key=lines.lengths.__getitem__)
+    order = sorted(range(len(lines)), key=lines.num_steps_per_line.__getitem__)
     ends = [order[0], order[-1]]
     both, (points, lengths) = lines.batch(ends)
     T = int(lengths[0])

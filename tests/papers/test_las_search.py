@@ -47,7 +47,7 @@ def test_a_wide_search_finds_the_best_of_all():
         assert hypothesis.has_end_symbol
         assert tuple(hypothesis.units) == max(scores, key=scores.get)
         assert hypothesis.log_p_per_unit == pytest.approx(scores[tuple(hypothesis.units)])
-        assert hypothesis.alpha.shape == (len(hypothesis.units) + 1, 6)
+        assert hypothesis.alpha_per_unit.shape == (len(hypothesis.units) + 1, 6)
 
 
 def test_batched_search_is_that_of_each_alone_and_may_be_cut():
@@ -103,7 +103,7 @@ def test_utterances_that_have_ended_are_left_out_and_keep_their_place(faulty):
         assert math.isnan(best[1].log_p_per_unit)
     else:
         assert decoder.batches == [4, 4, 4, 2, 2, 2]  # one of four waits for another
-        assert [hypothesis.alpha[0].item() for hypothesis in best] == [5, 1, 9, 2]
+        assert [hypothesis.alpha_per_unit[0].item() for hypothesis in best] == [5, 1, 9, 2]
 
 
 def test_attention_is_measured_beside_an_alignment():

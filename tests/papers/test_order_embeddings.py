@@ -242,7 +242,7 @@ def test_a_perfect_model_is_first_and_a_blind_one_is_chance():
 def test_the_order_of_captions_is_their_violation_pair_by_pair():
     dataset = SMOKE.dataset()
     model = SMOKE.model(0, dataset)
-    metrics = evaluate.entailment_metrics(model, dataset)
+    metrics = evaluate.entailment_violation_metrics(model, dataset)
     violations, right = [], []
     for pair in dataset.entailing_and_entailed_captions:
         special, general = evaluate.embed_captions(model, pair, dataset.vocabulary)

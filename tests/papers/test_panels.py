@@ -26,9 +26,9 @@ from lnlab.papers.skip_thoughts import panel as thoughts_panel
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer import panel as transformer_panel
-from lnlab.papers.transformer.model import NormAndPlacement, Transformer
+from lnlab.papers.transformer.model import NormAndPlacement, TransformerLanguageModel
 from lnlab.training import train, train_steps
-from lnlab.training.random_state import default_dtype, generator_seeded_by
+from lnlab.training.random_state import default_dtype, generator_seeded_by_hash
 from lnlab.training.runs import read
 from tests.panels.given import digits, drawer, questions, reader, untrained
 from tests.papers.test_skip_thoughts import SMALL
@@ -142,7 +142,8 @@ def test_the_nearest_pictures_are_those_of_least_violation(search):
     nearest = result.violation_per_test_picture[result.nearest_pictures].tolist()
     assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
     assert np.array_equal(
-        result.truth_per_test_picture, search.dataset.truth_per_test_image(state.caption)
+        result.truth_per_test_picture,
+        search.dataset.truth_per_generated_test_image(state.caption),
     )
 
 
@@ -239,8 +240,8 @@ def one_draw(place, kind, depth, draw):
     start = transformer_panel.initialize_networks(place, kind, depth)
     size = start.weights["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
     size = *size, transformer_panel.WIDTH, transformer_panel.HEADS
-    model = Transformer(*size, NormAndPlacement(place, NORMS[kind]), fused=False)
-    model.initialize_(lambda name: generator_seeded_by(f"{name} of draw {draw}"))
+    model = TransformerLanguageModel(*size, NormAndPlacement(place, NORMS[kind]), fused=False)
+    model.initialize_(lambda name: generator_seeded_by_hash(f"{name} of draw {draw}"))
     return model.double(), start.x[draw], start.y[draw]
 
 
@@ -334,7 +335,7 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
     writing_panel.save_writers(runs, tmp_path / "hands.safetensors")
     again = writing_panel.load_included_writers(tmp_path / "hands.safetensors")
     assert again.shared_updates == writers.shared_updates == (2,)
-    assert again.deviation_floor == smoke.std_floor
+    assert again.std_floor == smoke.std_floor
     assert (
         "lnlab train handwriting --budget notebook --set norm=none"
         in again.commands_that_trained_models
@@ -342,7 +343,7 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.offset_scale[1], writers.offset_scale[1])
     x = LineBatch(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
     for arm in arms:
-        one, other = writers.models[arm][2], again.models[arm][2]
+        one, other = (each.models_by_arm_and_update[arm][2] for each in (writers, again))
         with torch.no_grad():
             torch.testing.assert_close(one(x), other(x), rtol=0.02, atol=0.02)  # float16
 
@@ -350,12 +351,12 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
 def test_the_models_that_come_with_lnlab_need_no_data(monkeypatch):
     monkeypatch.setattr("lnlab.papers.handwriting.experiment.load", None)
     writers = writing_panel.load_included_writers()
-    assert set(writers.models) == {"none", "layer"}
+    assert set(writers.models_by_arm_and_update) == {"none", "layer"}
     assert writers.commands_that_trained_models.count("lnlab train handwriting") == 2 * len(
         writers.shared_updates
     )
-    for arm in writers.models:
-        weights = writers.models[arm][writers.shared_updates[-1]].parameters()
+    for arm, models in writers.models_by_arm_and_update.items():
+        weights = models[writers.shared_updates[-1]].parameters()
         assert all(p.dtype == torch.float32 and p.isfinite().all() for p in weights)
         assert (
             len(writers.write(arm, writers.shared_updates[-1], "ox", sampling_bias=1.0).phi) > 4

@@ -172,7 +172,7 @@ def test_the_official_files_are_read_in_one_file_or_several(tmp_path):
     tasks = load_tasks(f"sentence-tasks={folder}")
     assert tuple(tasks) == NAMES == tasks.names
     sick = tasks["SICK"]
-    assert sick.sentences[5] == ["a", "trial", "dog", ",", "1"]
+    assert sick.first_sentences[5] == ["a", "trial", "dog", ",", "1"]
     assert sick.second_sentences[5] == ["the", "man", "is", "n't", "there"]
     assert sick.targets[4:8].tolist() == [1.5, 2.5, 3.5, 4.5]
     assert sick.split_or_fold_numbers.tolist() == [0] * 4 + [1] * 4 + [2] * 4
@@ -184,11 +184,11 @@ def test_the_official_files_are_read_in_one_file_or_several(tmp_path):
     }.items():
         task = tasks[name]
         assert task.targets.tolist() == [0] * 12 + [1] * 13
-        words = " ".join(task.sentences[14])
+        words = " ".join(task.first_sentences[14])
         assert words.startswith(accent), words
         assert words.endswith("2 , is n't it ?")
         assert {*task.split_or_fold_numbers.tolist()} == {*range(FOLDS)}
-    assert "plot.tok.gt9.5000" in tasks["SUBJ"].sentences[0]  # objective is class 0
+    assert "plot.tok.gt9.5000" in tasks["SUBJ"].first_sentences[0]  # objective is class 0
     checksum = tasks.checksum
     lines = ["sentence_A\tsentence_B\trelatedness_score\tSemEval_set"]
     for split, file in (("TRAIN", "train"), ("TRIAL", "trial"), ("TEST", "test_annotated")):

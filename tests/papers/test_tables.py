@@ -8,7 +8,7 @@ from lnlab.papers import tables
 from lnlab.papers.results import select_runs
 from lnlab.training.runs import read
 
-RESULTS = paths.folder_in_checkout("results")
+RESULTS = paths.folder_in_checkout_or_cwd("results")
 
 
 def mean_at_end(arms, arm, metric):
@@ -24,7 +24,7 @@ def test_all_arms_of_a_convolution_are_ranked():
     runs = read(RESULTS, "convolutions")
     best = "ResNet-8, batch 4, each at its best learning rate"
     arms = tables.arms_of_setting(runs, "ba2016-6.7-batch", best)
-    table = tables.convolution_arms_by_training_loss(arms)
+    table = tables.convolution_arms_by_learning_speed(arms)
     assert {*table.index} == {"batch", "none", "layer", "layer, per position", "group"}
     assert table["training NLL along the run"].is_monotonic_increasing
     error = mean_at_end(arms, "group", "test_error")

@@ -7,18 +7,18 @@ from torch.nn import functional as F
 
 from lnlab.analysis.rotation import record_rotation
 from lnlab.papers.transformer import Experiment, evaluate
-from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
+from lnlab.papers.transformer.model import ARMS, RotationTracker, TransformerLanguageModel
 from lnlab.training import Evaluation, stack, train_steps
-from lnlab.training.random_state import generator_seeded_by
+from lnlab.training.random_state import generator_seeded_by_hash
 
 V, T, D, HEADS, L = 11, 6, 8, 2, 2
 TALES = Experiment.budget("smoke").dataset()
 every_arm = pytest.mark.parametrize("arm", ARMS)
 
 
-def make_net(arm="pre", layers=L, *, seed=0, fused=True) -> Transformer:
-    net = Transformer(V, T, layers, D, HEADS, ARMS[arm], fused=fused).double()
-    net.initialize_(lambda name: generator_seeded_by(f"{name} {seed}"))
+def make_net(arm="pre", layers=L, *, seed=0, fused=True) -> TransformerLanguageModel:
+    net = TransformerLanguageModel(V, T, layers, D, HEADS, ARMS[arm], fused=fused).double()
+    net.initialize_(lambda name: generator_seeded_by_hash(f"{name} {seed}"))
     return net
 
 
@@ -140,7 +140,7 @@ def test_gradients_fall_with_depth_in_pre_ln_and_not_in_post_ln():
 
 def test_residual_streams_are_those_between_blocks():
     net, x = make_net(), text(3, T)
-    first, second, last = evaluate.residual_stream_per_layer(net, x)
+    first, second, last = evaluate.embedding_and_block_outputs(net, x)
     torch.testing.assert_close(net.blocks[0](first, T), second)
     torch.testing.assert_close(net(x), net.readout(net.top(last)).view(3, T, V))
     ones = torch.ones(4, D, dtype=torch.float64)

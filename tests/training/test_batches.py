@@ -32,7 +32,7 @@ def test_order_is_the_permutation_of_seed_and_epoch():
 def test_an_epoch_can_be_entered_anywhere(ahead, monkeypatch):
     made = Batches(x, y, 5, (1, 2))
     whole = list(made.batches_of_epoch(1))
-    monkeypatch.setattr(batches, "AHEAD", ahead)
+    monkeypatch.setattr(batches, "GATHER_BYTES", ahead)
     for start in (0, 3, 4):
         tail = list(made.batches_of_epoch(1, start))
         assert len(tail) == 4 - start

@@ -47,7 +47,7 @@ def test_the_same_norm_twice_is_the_plain_loop_and_differs_by_nothing():
     (model,) = comparison._paired_models(build, arms, 1, torch.device("cpu"))
     batches = comparison._endless_batches((X.double(), Y), 8, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    noise = comparison.RunRandomState("noise of seed 1", torch.device("cpu"))
+    noise = comparison.IsolatedTorchRandomState("noise of seed 1", torch.device("cpu"))
     for (x, y), loss in zip(batches, result.losses["a"][1], strict=False):
         with noise:  # of the dropout
             optimizer.zero_grad()

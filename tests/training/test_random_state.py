@@ -7,18 +7,18 @@ import torch
 from torch import Tensor
 
 from lnlab.training import random_state
-from lnlab.training.random_state import RunRandomState, move_to_device, read_device
+from lnlab.training.random_state import IsolatedTorchRandomState, move_to_device, read_device
 from tests.training.conftest import random_numbers
 
 
 def test_random_numbers_go_on_from_block_to_block():
-    noise, numbers = RunRandomState("test", torch.device("cpu")), []
+    noise, numbers = IsolatedTorchRandomState("test", torch.device("cpu")), []
     for _ in range(4):
         with noise:
             numbers.append(random_numbers())
         random_numbers()
     assert len({number for row in numbers for number in row}) == 8
-    again = RunRandomState("test", torch.device("cpu"))
+    again = IsolatedTorchRandomState("test", torch.device("cpu"))
     with again:
         assert random_numbers() == numbers[0]
     noise.state = again.state

@@ -62,7 +62,7 @@ def test_a_finished_run_says_what_it_was_under_the_hash_of_canonical_json(tmp_pa
     assert torch.equal(run.weights()["W"], torch.eye(3))
     columns = {"update": [1, 2], "seed": [0, 0], "nll": [1.0, 0.5]}
     assert run.metrics().to_dict("list") == columns
-    assert run.last_rows() == [{"update": 2, "seed": 0, "nll": 0.5}]
+    assert run.rows_of_last_update() == [{"update": 2, "seed": 0, "nll": 0.5}]
     check_pictures(run, [1, 2])
     assert not list(run.folder.glob("checkpoint.bin"))
 

@@ -15,9 +15,9 @@ from lnlab.nn import (
     GroupNorm,
     Identity,
     LayerNorm,
+    MuSigma,
     RecurrentBatchNorm,
     RMSNorm,
-    Stats,
 )
 from lnlab.nn.recurrent import LSTM
 from lnlab.papers.mnist import MLP
@@ -56,7 +56,7 @@ class Turned(LayerNorm):
     """Statistics over the cases: what LayerNorm says of stacking is not true of it."""
 
     def stats(self, a, W=None, t=None):
-        return Stats(a.mean(0), a.std(0))
+        return MuSigma(a.mean(0), a.std(0))
 
 
 def mlp(norm) -> nn.Module:

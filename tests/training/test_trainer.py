@@ -338,7 +338,7 @@ def test_the_best_weights_count_whichever_way_is_better(metric, seeds, tmp_path)
         np.testing.assert_array_equal(rows["valid"].astype(float), VALID[seed])
         twice = run.evaluations().query("seed == @seed")
         assert twice["update"].tolist() == [0, 1, 7, 21, 21]
-        assert [row["test"] for row in run.last_rows() if row["seed"] == seed] == [
+        assert [row["test"] for row in run.rows_of_last_update() if row["seed"] == seed] == [
             twice["test"].iloc[-1]
         ]
     for stop in (5, 21):

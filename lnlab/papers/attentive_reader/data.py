@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -160,7 +160,9 @@ def _book_questions(
                 yield _anonymize_question(name, passage, query, candidates)
 
 
-def candidate_names_and_words(book: Book, common_words: set[str]) -> dict[str, set[str]]:
+def candidate_names_and_words(
+    book: Book, common_words: set[str]
+) -> dict[Literal["name", "word"], set[str]]:
     """Return the names and the words of a book that may be answers, by the rule above."""
     counts = Counter(word for line in book for word in line)
     inside = Counter(

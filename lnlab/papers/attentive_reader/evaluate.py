@@ -30,7 +30,7 @@ class Answers(NamedTuple):
     shown_attention: list[Tensor]  # alpha of the first :data:`SHOWN`
     shown_candidate_probabilities: list[list[float]]  # of the candidates of these
 
-    def metrics(self, split: str, suffix: str = "") -> dict[str, float]:
+    def nll_and_error(self, split: str, suffix: str = "") -> dict[str, float]:
         """Return the nats a question and the fraction of wrong answers, by metric."""
         return {
             f"{split}_nll{suffix}": -float(self.log_p_right_answer.mean()),
@@ -116,13 +116,13 @@ def validation_and_test_metrics(
     batch_size = max(batch_size, BATCH)  # answers no longer depend on the others of their batch
     answers = answer_questions(net, valid, batch_size)
     values: dict[str, Any] = {
-        **answers.metrics("valid"),
-        **(by_batch or answers).metrics("valid", "_batch"),
+        **answers.nll_and_error("valid"),
+        **(by_batch or answers).nll_and_error("valid", "_batch"),
         **{f"attention {k}": alpha.half() for k, alpha in enumerate(answers.shown_attention)},
         "candidate_probabilities": answers.shown_candidate_probabilities,
     }
     if include_test:
-        values |= answer_questions(net, dataset.encoded_split("test"), batch_size).metrics(
-            "test"
-        )
+        values |= answer_questions(
+            net, dataset.encoded_split("test"), batch_size
+        ).nll_and_error("test")
     return values

@@ -25,7 +25,7 @@ from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
 from lnlab.training.random_state import (
-    generator_seeded_by,
+    generator_seeded_by_hash,
     move_to_device,
     seed_torch_temporarily,
 )
@@ -176,7 +176,9 @@ class EntityRenamingBatches(BucketedBatches):
         self, seed: int, epoch: int, update: int, batch_size: int
     ) -> Tensor:
         """Return a permutation of the entities for each question (B, E)."""
-        random = generator_seeded_by(f"names of seed {seed} in epoch {epoch}, update {update}")
+        random = generator_seeded_by_hash(
+            f"names of seed {seed} in epoch {epoch}, update {update}"
+        )
         return torch.rand(batch_size, len(self.entity_ids), generator=random).argsort(1)
 
 

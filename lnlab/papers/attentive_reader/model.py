@@ -60,7 +60,7 @@ class QuestionBatch(NamedTuple):
     on_cpu = ("passage_lengths", "query_lengths")
 
 
-def glorot_or_orthogonal_(W: Tensor) -> None:
+def glorot_or_small_orthogonal_(W: Tensor) -> None:
     """Draw weights as the published code does: U(-r, r), r^2 = 6 / (H + D + 1).
 
     Square weights are orthogonal, divided by 20.
@@ -72,19 +72,19 @@ def glorot_or_orthogonal_(W: Tensor) -> None:
         nn.init.uniform_(W, -bound, bound)
 
 
-def glorot_or_orthogonal_reseeded_(W: Tensor) -> None:
-    """Draw weights by :func:`glorot_or_orthogonal_` as the published code calls it.
+def glorot_or_small_orthogonal_reseeded_(W: Tensor) -> None:
+    """Draw weights by :func:`glorot_or_small_orthogonal_` as the published code calls it.
 
     Every call begins with the same random numbers, so that the four gates of an LSTM start with
     the same weights.
     """
     with seed_torch_temporarily(torch.initial_seed()):
-        glorot_or_orthogonal_(W)
+        glorot_or_small_orthogonal_(W)
 
 
 STARTS: dict[str, InitGate] = {
-    "published": glorot_or_orthogonal_reseeded_,
-    "paper": glorot_or_orthogonal_,
+    "published": glorot_or_small_orthogonal_reseeded_,
+    "paper": glorot_or_small_orthogonal_,
     "modern": init_variance_preserving_,
 }
 """Rules by which weights are drawn; "modern" is N(0, 1/fan-in), words N(0, 1)."""

@@ -21,7 +21,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import LastIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.attentive_reader.data import Question
 from lnlab.papers.pictures import read_first_seed_metrics_and_pictures
@@ -47,7 +47,7 @@ class ReadingPanelSettings:
     """One question at one moment of the training."""
 
     question: int = 0  # which one, from 0
-    update: int | None = None  # one at which attention was kept; None is the last
+    update: LastIfNone[int] = None  # one at which attention was kept
 
 
 def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: Any) -> Panel:

@@ -21,7 +21,7 @@ import numpy as np
 
 from lnlab.data.cache import Arrays, cache_arrays, hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_text, sort_by_hash, sources_offering
-from lnlab.data.downloads import unpack
+from lnlab.data.downloads import unpack_into_data_folder
 
 if TYPE_CHECKING:
     import torch
@@ -161,7 +161,7 @@ def load(
     files = archives[:1] if packed else sorted(folder.glob("t*/???/*.txt"))
     return ReviewDataset(
         source,
-        lambda: read_imdb(unpack(files[0]) / "aclImdb" if packed else folder),
+        lambda: read_imdb(unpack_into_data_folder(files[0]) / "aclImdb" if packed else folder),
         lambda: hash_file_stats(files),
         **sizes,
     )

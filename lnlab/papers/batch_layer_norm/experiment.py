@@ -23,9 +23,9 @@ from lnlab.papers.batch_layer_norm.model import (
     ARMS,
     NORM_POSITIONS,
     VARIANTS,
+    NormFactorySettings,
     ReviewReader,
     TanhLeNet,
-    TrainingSettingsForNorms,
     allocate_population_statistics_,
 )
 from lnlab.papers.classification import (
@@ -114,10 +114,10 @@ class BatchLayerNormExperiment(training.Experiment):
         """Return the NLL of each example (N,), and whether its class is correct (N,)."""
 
     def model(self, seed: int, dataset: Any) -> nn.Module:
-        setup = TrainingSettingsForNorms(
+        setup = NormFactorySettings(
             self.batch_size,
             max(1, self.train_size // self.batch_size),
-            replace(VARIANTS[self.variant], bessel_corrected=self.unbiased),
+            replace(VARIANTS[self.variant], population_sigma_bessel_corrected=self.unbiased),
         )
         with seed_torch_temporarily(seed):
             net = self.make_net(dataset, ARMS[self.norm](setup))
@@ -139,7 +139,7 @@ class BatchLayerNormExperiment(training.Experiment):
 
     def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return the last update of each epoch; as in the authors' code, not 0."""
-        return self.every_n_updates(updates_per_epoch, updates_per_epoch) - {0}
+        return self.updates_divisible_by(updates_per_epoch, updates_per_epoch) - {0}
 
     def evaluate(
         self, model: Any, dataset: Any, evaluation: Evaluation = Evaluation.FINAL
@@ -183,7 +183,7 @@ class BatchLayerNormExperiment(training.Experiment):
 SHIFT_BATCHES = 4  # batches in which the covariate shift is measured
 
 
-def mean_covariate_shift_angle_of_batches(
+def covariate_shift_radians_of_batches(
     model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]
 ) -> float:
     """Return the covariate shift of a small step in each of some batches, a mean in radians.
@@ -216,7 +216,7 @@ class ImageExperiment(BatchLayerNormExperiment):
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
     gradient_angle: bool = setting(False, measured=True)
-    """True: each evaluation includes :func:`mean_covariate_shift_angle_of_batches`."""
+    """True: each evaluation includes :func:`covariate_shift_radians_of_batches`."""
     norm_position: str = setting("after", choices=NORM_POSITIONS)
     """The position of the normalizers relative to tanh."""
 
@@ -257,7 +257,7 @@ class ImageExperiment(BatchLayerNormExperiment):
             ]
             train = dataset.train
             batches = (tensor[order].split(self.batch_size) for tensor in (train.x, train.y))
-            metrics["gradient_angle"] = mean_covariate_shift_angle_of_batches(
+            metrics["gradient_angle"] = covariate_shift_radians_of_batches(
                 model, zip(*batches, strict=True)
             )
         return metrics

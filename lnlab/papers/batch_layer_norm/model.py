@@ -36,7 +36,7 @@ VARIANTS: dict[str, BatchLayerNormVariant] = {"code": CODE, "paper": PAPER}
 
 
 @dataclass(frozen=True)
-class TrainingSettingsForNorms:
+class NormFactorySettings:
     """The settings of a training that its normalizers need."""
 
     batch_size: int  # the batch size
@@ -72,7 +72,7 @@ layer = partial(LayerNorm, eps=KERAS_EPS, per_position=True)
 
 def batch_layer_norm_factory(
     terms: Terms, root_d: bool
-) -> Callable[[TrainingSettingsForNorms], NormLayer]:
+) -> Callable[[NormFactorySettings], NormLayer]:
     """Return eq. 16 or one of its terms, with or without the square root of d."""
     return lambda setup: partial(
         BatchLayerNorm,
@@ -84,7 +84,7 @@ def batch_layer_norm_factory(
     )
 
 
-ARMS: dict[str, Callable[[TrainingSettingsForNorms], NormLayer]] = {
+ARMS: dict[str, Callable[[NormFactorySettings], NormLayer]] = {
     "batch": lambda _: KerasBatchNorm,
     "layer": lambda _: layer,
     "batch layer": batch_layer_norm_factory("both", True),
@@ -262,5 +262,5 @@ class ReviewReader(nn.Module):
         return unroll(cell, x)[0].transpose(0, 1)
 
     def draw_dropout_mask_like(self, x: Tensor) -> Tensor:
-        """Return factors in the shape of ``x``, 0 or 1/(1 - 0.2), of mean 1."""
-        return F.dropout(torch.ones_like(x), DROPOUT)
+        """Return factors like ``x``, 0 or 1/(1 - 0.2), of mean 1; ones in evaluation."""
+        return F.dropout(torch.ones_like(x), DROPOUT, self.training)

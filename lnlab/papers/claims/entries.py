@@ -93,8 +93,7 @@ NEAR = {
     "same data": "the paper's data, another protocol",
     "other data": "not data on which the paper tests this",
 }
-NearnessToPaper = Literal["paper", "same data", "other data"]
-"""Whose data and protocol a setting has: the keys of :data:`NEAR`."""
+"""Whose data and protocol a setting has, by its ``nearness``."""
 ClaimedRelation = Literal["less", "more", "equal", "not more"]
 """The relation of the first arm to the other that is claimed."""
 FieldGrid = Mapping[str, list[Any]]
@@ -113,7 +112,7 @@ class Comparison:
     """
 
     name: str
-    nearness: NearnessToPaper
+    nearness: Literal["paper", "same data", "other data"]
     arms: list[dict[str, Any]]
     measure: str | list[str]
     claimed_relation: ClaimedRelation = "less"
@@ -288,18 +287,13 @@ def _make_statement(file_name: str, paper: str, toml_entry: dict[str, Any]) -> S
 
 
 def _inherit_fields(common: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
+    if "arms" in setting:  # other arms have other side names
+        common = {k: v for k, v in common.items() if k != "side_names"}
     if "effects_of_unkept_runs" in setting:  # there are no runs to select
         common = {k: v for k, v in common.items() if k not in ("experiment", "common_config")}
-        return _inheritable_fields(common, setting) | dict(setting)
+        return {**common, **setting}
     runs = {**common.get("common_config", {}), **setting.get("common_config", {})}
-    return {**_inheritable_fields(common, setting), **setting, "common_config": runs}
-
-
-def _inheritable_fields(
-    common: Mapping[str, Any], setting: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what a setting inherits: other arms have other side names."""
-    return {k: v for k, v in common.items() if k != "side_names" or "arms" not in setting}
+    return {**common, **setting, "common_config": runs}
 
 
 def _make_comparison(statement_name: str, setting_fields: dict[str, Any]) -> Comparison:

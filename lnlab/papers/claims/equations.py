@@ -30,7 +30,7 @@ from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.normalized_layer import (
     NormalizedLayer,
     random_layer_inputs,
-    random_shift_vector,
+    random_vector_for_any_shift,
 )
 from lnlab.analysis.random import normal
 from lnlab.nn import (
@@ -49,12 +49,12 @@ from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.papers.claims.entries import Statement, load_statements, parse_call
 from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, FormulaOutcome
 from lnlab.papers.transformer.evaluate import (
+    embedding_and_block_outputs,
     mean_nll_per_character,
-    residual_stream_per_layer,
     stream_variances_and_W_2_gradient_norms,
 )
-from lnlab.papers.transformer.model import ARMS, Transformer
-from lnlab.training.random_state import default_dtype, generator_seeded_by
+from lnlab.papers.transformer.model import ARMS, TransformerLanguageModel
+from lnlab.training.random_state import default_dtype, generator_seeded_by_hash
 
 DRAWS = range(10)
 VISIBLE = 0.01
@@ -194,7 +194,7 @@ def composed_transformation_output_change(
 ) -> float:
     """Return the change of a layer's output by transformations, one after the other."""
     one = random_normalized_layer(norm_name, seed)
-    given, shift = one.layer_inputs, random_shift_vector(one.layer_inputs, seed=seed)
+    given, shift = one.layer_inputs, random_vector_for_any_shift(one.layer_inputs, seed=seed)
     for column in table_1_columns:
         given = TRANSFORMATIONS[column - 1](given, DELTA, shift)
     return relative_max_change(one.output(given), one.y)
@@ -314,7 +314,7 @@ def weight_change_effect_on_ln_inputs(seed: int) -> float:
     """Compare W LN(x) with delta W LN(x) and (W + 1 gamma^T) LN(x)."""
     given, norm = random_layer_inputs(H, D, B, seed=seed), ROWS["layer"].make_norm(D).double()
     plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
-    shift = random_shift_vector(given, seed=seed)
+    shift = random_vector_for_any_shift(given, seed=seed)
     return min(plain.defect(TRANSFORMATIONS[k - 1], DELTA, shift) for k in (1, 2))
 
 
@@ -432,15 +432,16 @@ def correlation_of_changes_after_relu(
     V, x = normal(seed, 2, UNITS, UNITS), normal(seed, 3, 500, D)
 
     def mean_abs_correlation(changes: Tensor) -> float:
-        table = torch.corrcoef((changes @ V.T).T).abs()
+        table = torch.corrcoef(changes.T).abs()
         return float((table.sum() - UNITS) / (UNITS * (UNITS - 1)))
 
     def correlation_after(nonlinearity: Callable[[Tensor], Tensor]) -> float:
-        return mean_abs_correlation(nonlinearity(x @ (W + dW).T) - nonlinearity(x @ W.T))
+        changes = nonlinearity(x @ (W + dW).T) - nonlinearity(x @ W.T)
+        return mean_abs_correlation(changes @ V.T)
 
     known = correlation_after(FUNCTIONS["relu"])
     if minus == "chance":
-        return known - mean_abs_correlation(normal(seed, 9, 500, UNITS))
+        return known - mean_abs_correlation(normal(seed, 9, 500, UNITS) @ V.T)
     return known - correlation_after(FUNCTIONS[minus]) if minus else known
 
 
@@ -477,16 +478,16 @@ def largest_difference_over_glms(
 def eq_8_divergence_error(seed: int) -> float:
     """Check KL[P(theta) || P(theta + delta)] = delta^T F delta/2, for steps of 0.001."""
 
-    def small_step(model: GLM) -> Tensor:
+    def small_random_step(model: GLM) -> Tensor:
         return 1e-3 * normal(0, 9, *model.theta.shape)
 
     def quadratic_divergence(model: GLM) -> Tensor:
         return torch.tensor(
-            fisher.predicted_divergence(fisher.fisher_metric(model), small_step(model))
+            fisher.predicted_divergence(fisher.fisher_metric(model), small_random_step(model))
         )
 
     def exact_divergence(model: GLM) -> Tensor:
-        return torch.tensor(fisher.actual_divergence(model, small_step(model)))
+        return torch.tensor(fisher.actual_divergence(model, small_random_step(model)))
 
     return largest_difference_over_glms(
         exact_divergence, quadratic_divergence, NORMS, ALL, seed
@@ -583,20 +584,20 @@ def eq_35_side_difference(seed: int, left_side: Literal["printed", "element"]) -
     w_i/||w_i|| and w_j/||w_j||.
     """
 
-    def fisher_along_unit_weights(model: GLM) -> Tensor:
+    def fisher_between_weight_directions(model: GLM) -> Tensor:
         w = model.W / model.W.norm(dim=1, keepdim=True)
         return torch.einsum(
             "ik,ikjl,jl->ij", w, fisher.fisher_metric(model)[:, :GLM_D, :, :GLM_D], w
         )
 
     def printed_left_side(model: GLM) -> Tensor:
-        F, lengths = fisher_along_unit_weights(model), model.W.norm(dim=1)
+        F, lengths = fisher_between_weight_directions(model), model.W.norm(dim=1)
         r = lengths[1] / lengths[0]
         return F[0, 0] + F[0, 1] + r * (F[1, 0] + F[1, 1])
 
     if left_side == "element":
         return largest_difference_over_glms(
-            fisher.gain_metric, fisher_along_unit_weights, ["none"], ALL, seed
+            fisher.gain_metric, fisher_between_weight_directions, ["none"], ALL, seed
         )
     return largest_difference_over_glms(
         lambda glm: fisher.gain_metric(glm)[0, 1], printed_left_side, ["none"], ALL, seed
@@ -792,11 +793,11 @@ def ziaee_eq_19_and_21_deviation_error(seed: int, numbers: Literal["m", "d"]) ->
     The worst m from 2 to 50; E[sigma] of n numbers is sqrt(2/n) Gamma(n/2)/Gamma((n - 1)/2).
     """
 
-    def deviation_error(m: int) -> float:
+    def std_estimate_error(m: int) -> float:
         n = m if numbers == "m" else H
         return abs(m / (m - 1) * sqrt(2 / n) * gamma(n / 2) / gamma((n - 1) / 2) - 1)
 
-    return max(map(deviation_error, range(2, 51)))
+    return max(map(std_estimate_error, range(2, 51)))
 
 
 @register_check
@@ -883,18 +884,20 @@ LAYERS, WIDTH = 32, 64
 
 def untrained_transformer_and_batch(
     seed: int, arm: str, layers: int = LAYERS, *, scaled_initialization: bool = False
-) -> tuple[Transformer, Tensor, Tensor]:
+) -> tuple[TransformerLanguageModel, Tensor, Tensor]:
     """Return a transformer before training, characters and the next ones (4, 16)."""
     with default_dtype(torch.float64):
-        net = Transformer(27, 16, layers, WIDTH, 4, ARMS[arm])
+        net = TransformerLanguageModel(27, 16, layers, WIDTH, 4, ARMS[arm])
     net.initialize_(
-        lambda name: generator_seeded_by(f"{name} of seed {seed}"),
+        lambda name: generator_seeded_by_hash(f"{name} of seed {seed}"),
         scaled_branches=scaled_initialization,
     )
     for norm in net.modules():
         if isinstance(norm, AffineNormalizer):
             norm.eps = 0.0
-    x, y = torch.randint(27, (2, 4, 16), generator=generator_seeded_by(f"characters {seed}"))
+    x, y = torch.randint(
+        27, (2, 4, 16), generator=generator_seeded_by_hash(f"characters {seed}")
+    )
     return net, x, y
 
 
@@ -903,7 +906,7 @@ def last_stream_variance(seed: int, arm: str, *, scaled_initialization: bool = F
     net, x, _ = untrained_transformer_and_batch(
         seed, arm, scaled_initialization=scaled_initialization
     )
-    return float(residual_stream_per_layer(net, x)[-1].var(1, correction=0).mean())
+    return float(embedding_and_block_outputs(net, x)[-1].var(1, correction=0).mean())
 
 
 @register_check
@@ -952,7 +955,7 @@ def skip_path_gradient_factor_per_layer(seed: int, arm: str) -> float:
     """
     net, x, _ = untrained_transformer_and_batch(seed, arm)
     logs = []
-    for block, h in zip(net.blocks, residual_stream_per_layer(net, x)[:-1], strict=True):
+    for block, h in zip(net.blocks, embedding_and_block_outputs(net, x)[:-1], strict=True):
         for branch in (block.attention, block.feed_forward):
             total = branch.alpha * h + branch.f(branch.before(h), x.shape[1])
             logs.append((branch.alpha / total.std(1, correction=0)).log().mean())
@@ -997,7 +1000,7 @@ def rms_norm_output_change_by_input_scale(seed: int) -> float:
 def largest_radial_gradient_cosine(seed: int) -> float:
     """Return the part of the gradient of the last stream that lies along it."""
     net, x, y = untrained_transformer_and_batch(seed, "pre", 4)
-    stream = residual_stream_per_layer(net, x)[-1].requires_grad_()
+    stream = embedding_and_block_outputs(net, x)[-1].requires_grad_()
     with torch.enable_grad():
         (g,) = grad(mean_nll_per_character(net.readout(net.top(stream)), y.flatten()), stream)
     along = (stream * g).sum(1) / (stream.norm(dim=1) * g.norm(dim=1))

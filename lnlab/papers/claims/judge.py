@@ -60,12 +60,12 @@ class Decision:
     learned_counts: tuple[int, int] | None = None
 
     @property
-    def verdict_with_size(self) -> str:
+    def verdict_with_size_caveat(self) -> str:
         """The word with its size, unless that is large."""
-        return self.verdict_without_size + self.size_suffix
+        return self.verdict_without_size + self.size_caveat
 
     @property
-    def size_suffix(self) -> str:
+    def size_caveat(self) -> str:
         """A small or an uncertain size, in words that follow the word."""
         return {"small": ", but small", "open": ", size uncertain"}.get(self.size_class, "")
 

@@ -20,6 +20,12 @@ from lnlab.training.runs import Run
 OPERATIONAL = ("seeds", "device", "precision")
 """Fields of a configuration in which compared runs may differ beside arm and rate."""
 
+ArmsByPairs = np.ndarray
+"""A number for each arm and pair (arms, pairs)."""
+
+RunsToAverage = list[Run]
+"""The runs of one arm and seed, one for each combination of ``averaged_over``."""
+
 
 class RunSelector:
     """Finished runs of all experiments, selected by the fields of their configurations."""
@@ -93,7 +99,7 @@ class PairedRuns:
         self.comparison, self._runs = comparison, runs
 
     @cached_property
-    def runs_by_block_seed_and_arm(self) -> list[list[list[list[Run]]]]:
+    def runs_by_block_seed_and_arm(self) -> list[list[list[RunsToAverage]]]:
         """The runs by block, seed, arm and value of ``averaged_over``.
 
         Raises:
@@ -162,8 +168,8 @@ class PairedRuns:
                 raise ValueError(f"the runs differ in {name}: select them by it")
 
     @cached_property
-    def measurements_by_arm_and_pair(self) -> np.ndarray:
-        """The number of each arm (arms, pairs), by seed or block; logarithms of ratios."""
+    def log_or_scaled_measurements(self) -> ArmsByPairs:
+        """The number of each arm, by seed or block; its logarithm if ratios are compared."""
         comparison = self.comparison
         blocks = []
         for block in self.runs_by_block_seed_and_arm:
@@ -184,17 +190,17 @@ class PairedRuns:
         )
 
     def _metrics_by_arm(
-        self, runs_by_arm: list[list[Run]], seed: int
+        self, runs_by_arm: list[RunsToAverage], seed: int
     ) -> list[list[pd.DataFrame]]:
         return [[self._runs.metrics_of_seed(run, seed) for run in arm] for arm in runs_by_arm]
 
     @cached_property
-    def effect_per_pair(self) -> list[float]:
+    def pair_log_ratios_or_differences(self) -> list[float]:
         """The effect of each pair: a difference, or the logarithm of a ratio."""
         comparison = self.comparison
         if comparison.effects_of_unkept_runs:
             return list(comparison.effects_of_unkept_runs)
-        first, *others = self.measurements_by_arm_and_pair
+        first, *others = self.log_or_scaled_measurements
         if len(others) == 3:
             first, others = first - others[0], [others[1] - others[2]]
         elif len(others) > 1:
@@ -251,7 +257,10 @@ class PairedRuns:
         comparison, learned = self.comparison, self.learned_by_arm_and_seed
         if learned and not all(all(arm) for arm in learned):
             return judge_which_arm_learns(learned[0], learned[1])
-        values = [effect - self.null_log_ratio_or_difference for effect in self.effect_per_pair]
+        values = [
+            effect - self.null_log_ratio_or_difference
+            for effect in self.pair_log_ratios_or_differences
+        ]
         return judge_differences(
             values,
             self.log_ratio_or_difference_threshold,

@@ -36,7 +36,7 @@ from lnlab.papers.claims.judge import (
     holm_adjusted_p_by_p_value,
     is_mixed,
 )
-from lnlab.paths import folder_in_checkout
+from lnlab.paths import folder_in_checkout_or_cwd
 from lnlab.seeds import format_seeds
 from lnlab.training.runs import KEPT, write_file
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lnlab.training.experiment import Experiment
     from lnlab.training.runs import Run
 
-ROOT = folder_in_checkout("results")
+ROOT = folder_in_checkout_or_cwd("results")
 NAME = "claims.json"
 OVERLAP = (
     "The splits of the examples overlap, so the interval is wider than that of independent "
@@ -170,7 +170,9 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
     record["shown"] = _describe_headline_choice(headline, [one for one, _, _ in tested])
-    record["effect"] += wording.describe_deciding_bound(headline, decision, record["bound"])
+    record["effect"] += wording.describe_claimed_value_or_margin(
+        headline, decision, record["bound"]
+    )
     contrary = [
         one
         for one in others
@@ -303,7 +305,7 @@ def _judge_comparison(
     evidence = PairedRuns(comparison, runs)
     try:
         decision = evidence.decision
-        effects = evidence.effect_per_pair
+        effects = evidence.pair_log_ratios_or_differences
         command = (
             ""
             if comparison.effects_of_unkept_runs
@@ -317,9 +319,7 @@ def _judge_comparison(
             levels = (
                 ""
                 if decision.learned_counts
-                else wording.describe_arm_means(
-                    comparison, evidence.measurements_by_arm_and_pair
-                )
+                else wording.describe_arm_means(comparison, evidence.log_or_scaled_measurements)
             )
     except (ValueError, KeyError) as error:
         raise ValueError(f"{statement.id}, {comparison.name}: {error}") from error
@@ -332,12 +332,12 @@ def _judge_comparison(
         ends = decision.interval_low + expected, decision.interval_high + expected
     estimate = sum(effects) / len(effects)
     sign = -1 if comparison.claimed_relation in ("less", "not more") else 1
-    verdict = decision.verdict_with_size
+    verdict = decision.verdict_with_size_caveat
     if decision.verdict_without_size == NOT_TESTED:
         verdict = "not tested: nothing learned"
     elif comparison.nearness == "other data" and decision.verdict_without_size in OPPOSITE:
         verdict = (
-            f"{decision.verdict_without_size} on {comparison.data_name}{decision.size_suffix}"
+            f"{decision.verdict_without_size} on {comparison.data_name}{decision.size_caveat}"
         )
     effect = wording.describe_effect(comparison, estimate, ends)
     read = wording.describe_measure(comparison)
@@ -393,15 +393,15 @@ def format_training_commands(runs: "Iterable[Run]") -> str:
 
     seeds: dict[Any, list[int]] = {}
     for run in runs:  # runs that differ in their seeds alone are one
-        experiment = EXPERIMENTS[run.task].from_config(run.config)
+        experiment = EXPERIMENTS[run.task].from_config_ignoring_unknown(run.config)
         one = seeds.setdefault(replace(experiment, seeds=(0,)), [])
         one += [seed for seed in experiment.seeds if seed not in one]
     runs = [replace(one, seeds=tuple(numbers)) for one, numbers in seeds.items()]
     commands = [_training_command_words(one) for one in runs]
-    return format_grid_as_shell_loop(commands) or " && ".join(map(shlex.join, commands))
+    return shell_loop_if_grid(commands) or " && ".join(map(shlex.join, commands))
 
 
-def format_grid_as_shell_loop(commands: Sequence[Sequence[str]]) -> str:
+def shell_loop_if_grid(commands: Sequence[Sequence[str]]) -> str:
     """Return a shell loop that runs four or more commands, "" unless they make up a grid."""
     columns = [list(dict.fromkeys(words)) for words in zip(*commands, strict=False)]
     varied = [words for words in columns if len(words) > 1]

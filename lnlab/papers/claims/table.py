@@ -160,7 +160,7 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
     """
     from lnlab.book.claims_page import (
         commands_by_setting,
-        describe_setting,
+        describe_nearness_and_seeds,
         details_by_label,
         titled_groups_of_settings,
     )
@@ -183,7 +183,7 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
         elif others:
             lines = [fill(f"{title or 'Other settings'}:", width, subsequent_indent="  ")]
             for one in others:
-                text = f"- {one['name']} ({describe_setting(one, record)}): "
+                text = f"- {one['name']} ({describe_nearness_and_seeds(one, record)}): "
                 text += f"{one['effect']}; {one['verdict']}. {one['note']}"
                 lines.append(fill(text, width, initial_indent="  ", subsequent_indent="    "))
             blocks.append("\n".join(lines))

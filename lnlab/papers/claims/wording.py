@@ -110,7 +110,7 @@ def _words_for_less_and_more(unit: str) -> tuple[str, str]:
     return NATURAL.get(unit.partition(" ")[0], LOWER)
 
 
-def describe_deciding_bound(
+def describe_claimed_value_or_margin(
     comparison: Comparison, decision: Decision, smallest_relevant_effect: float
 ) -> str:
     """Return what a claim is held against in place of no effect, and a bound that decides."""

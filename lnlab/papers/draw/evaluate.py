@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lnlab.papers.draw.model import DRAW
-from lnlab.training.random_state import generator_seeded_by
+from lnlab.training.random_state import generator_seeded_by_hash
 
 BATCH = 500  # images that are evaluated at once
 SHOWN = 3  # validation images whose drawing is saved
@@ -35,7 +35,7 @@ def bound_terms(net: DRAW, x: Tensor) -> BoundTerms:
 
     The noise is the same at each call and for all models of the same T and Z.
     """
-    random, canvases, kls = generator_seeded_by("noise of the bound"), [], []
+    random, canvases, kls = generator_seeded_by_hash("noise of the bound"), [], []
     for batch in x.split(BATCH):
         drawing = net.draw(batch, net.sample_noise(batch, random))
         canvases.append(net.reconstruction_nats(batch, drawing.canvases[-1]).cpu())
@@ -54,7 +54,7 @@ def importance_weighted_nll(net: DRAW, x: Tensor, num_samples: int = DRAWS) -> T
     (Burda et al. 2016), closer for larger K = ``num_samples``; K = 1 is the bound. Each glimpse
     has its own noise and the correct density, whatever mistake the model was trained with.
     """
-    random, estimates = generator_seeded_by("noise of the weights"), []
+    random, estimates = generator_seeded_by_hash("noise of the weights"), []
     for batch in x.split(max(1, BATCH // num_samples)):
         repeated = batch.repeat_interleave(num_samples, 0)
         size = net.glimpses, len(repeated), net.latent_size
@@ -101,7 +101,7 @@ def canvases_windows_and_samples(net: DRAW, x: Tensor) -> dict[str, Tensor]:
         center x and y, the stride and the deviation of reading and writing; "dreams"
         (SAMPLES, height, width), samples from the prior. Pixels are 0 to 255.
     """
-    x, random = x[:SHOWN], generator_seeded_by("noise of the drawings")
+    x, random = x[:SHOWN], generator_seeded_by_hash("noise of the drawings")
     drawing = net.draw(x, net.sample_noise(x, random))
     z = net.sample_noise(x.new_empty(SAMPLES, 0), random)
     saved = saved_glimpse_indices(net.glimpses)

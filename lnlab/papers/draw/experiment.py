@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import Images, load
 from lnlab.papers.draw.evaluate import bound_metrics_and_pictures
-from lnlab.papers.draw.kernels import fused_copy_of_draw
+from lnlab.papers.draw.kernels import fused_draw_sharing_tensors
 from lnlab.papers.draw.model import (
     ARMS,
     DRAW,
@@ -68,7 +68,7 @@ class Experiment(training.Experiment):
         height, width = dataset.shape
         with seed_torch_temporarily(seed):
             net = DRAW(self, (height, width))
-        return fused_copy_of_draw(net) if self.fused else net
+        return fused_draw_sharing_tensors(net) if self.fused else net
 
     def loss(self, output: tuple[ReconstructionNats, KLNats], y: Tensor) -> LossPerSeed:
         """Return the bound in nats per image: terms (S, B) of canvas and KL to (S,)."""
@@ -82,7 +82,7 @@ class Experiment(training.Experiment):
 
     def light_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return every ``eval_every`` updates, at which the bound is measured."""
-        return self.every_n_updates(self.eval_every, updates_per_epoch)
+        return self.updates_divisible_by(self.eval_every, updates_per_epoch)
 
     def measure(self, net: Any, dataset: Images, evaluation: Evaluation) -> dict[str, Any]:
         test = evaluation is Evaluation.FINAL

@@ -27,7 +27,7 @@ from lnlab.papers.draw.model import (
     ReconstructionNats,
     window_from_linear_outputs,
 )
-from lnlab.papers.models import fused_copy_with_compiled_loop
+from lnlab.papers.models import fused_net_sharing_tensors
 
 
 class DrawProblem(ctypes.Structure):
@@ -175,6 +175,6 @@ class FusedDRAW(DRAW):
         return self.q, self.reader, self.writer
 
 
-def fused_copy_of_draw(net: DRAW) -> DRAW:
+def fused_draw_sharing_tensors(net: DRAW) -> DRAW:
     """Return ``net`` again, with its tensors: fused, and its loop compiled."""
-    return fused_copy_with_compiled_loop(net, DRAW, FusedDRAW)
+    return fused_net_sharing_tensors(net, DRAW, FusedDRAW)

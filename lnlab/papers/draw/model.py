@@ -224,7 +224,7 @@ class DRAW(nn.Module):
             encoder = self.encoder(torch.cat([r, state.decoder[0]], dim=-1), state.encoder, t)
             mean, log_sigma = self.q(encoder[0]).chunk(2, dim=-1)
             z = mean + log_sigma.exp() * epsilon
-            decoder, canvas, write = self._decode_and_write(z, state, t)
+            decoder, canvas, write = self._decode_and_update_canvas(z, state, t)
             state = DrawState(encoder, decoder, canvas)
             yield Glimpse(canvas, mean, log_sigma, z, read, write)
 
@@ -232,7 +232,7 @@ class DRAW(nn.Module):
         """Return canvases (T, B, D) and windows of writing, from z of the prior (T, B, Z)."""
         state, canvases, windows = self.initial_state(z[0]), [], []
         for t, z_t in enumerate(z):
-            decoder, canvas, write = self._decode_and_write(z_t, state, t)
+            decoder, canvas, write = self._decode_and_update_canvas(z_t, state, t)
             state = state._replace(decoder=decoder, canvas=canvas)
             canvases.append(canvas)
             windows.append(write)
@@ -264,7 +264,7 @@ class DRAW(nn.Module):
         )
         return window.intensity[..., None] * torch.cat([image, image - drawing], dim=-1)
 
-    def _decode_and_write(
+    def _decode_and_update_canvas(
         self, z: Tensor, state: DrawState, t: int
     ) -> tuple[State, Tensor, WindowParameters]:
         """Return the decoder's state after z (B, Z), the new canvas, and the window."""

@@ -19,7 +19,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import LastIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.draw.evaluate import saved_glimpse_indices
 from lnlab.papers.pictures import nearest_value, read_first_seed_metrics_and_pictures
@@ -44,8 +44,8 @@ class DrawingPanelSettings:
     """One picture after one of its glimpses, at one moment of the training."""
 
     picture: int = 0  # which one, from 0
-    glimpse: int | None = None  # how many there were; None is all
-    update: int | None = None  # one at which drawings were kept; None is the last
+    glimpse: LastIfNone[int] = None  # how many there were
+    update: LastIfNone[int] = None  # one at which drawings were kept
 
 
 class FilterGrid(NamedTuple):

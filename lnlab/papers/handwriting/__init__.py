@@ -16,7 +16,7 @@ __getattr__, __dir__ = lazy(
         "sample_points": ".model",
         "load_included_writers": ".panel",
         "offsets_to_strokes": ".pen",
-        "window_errors_in_characters": ".evaluate",
+        "window_peak_errors_in_characters": ".evaluate",
         "write": ".evaluate",
         "writing_figure": ".panel",
     },

@@ -13,7 +13,7 @@ import numpy as np
 
 from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Source, sort_by_hash, sources_offering
-from lnlab.data.downloads import unpack
+from lnlab.data.downloads import unpack_into_data_folder
 from lnlab.papers.handwriting import pen
 from lnlab.papers.handwriting.pen import (
     Line,
@@ -183,7 +183,7 @@ def read_unipen_and_count_omitted(path: Path) -> tuple[dict[str, list[Line]], in
 
     A hash of the names decides which writers validate and test.
     """
-    folder = path if path.is_dir() else find_unipen_folder(unpack(path))
+    folder = path if path.is_dir() else find_unipen_folder(unpack_into_data_folder(path))
     files = sorted((folder / "data" / "8").glob("*/*/*.dat")) if folder else []
     if folder is None or not files:
         raise ValueError(f"unipen: there are no lines, data/8/*/*/*.dat, in {path}.")

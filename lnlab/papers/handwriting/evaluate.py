@@ -46,7 +46,7 @@ class LineScores(NamedTuple):
 def score_lines(net: HandwritingNet, lines: BatchableLines, std_floor: float) -> LineScores:
     """Return the scores of a model on lines, in batches of similar length."""
     net.eval()
-    weight, steps = net.move.W, lines.lengths
+    weight, steps = net.move.W, lines.num_steps_per_line
     nats = torch.zeros(len(lines), dtype=torch.float64)
     errors: dict[int, np.ndarray] = {}
     windows: dict[int, Tensor] = {}
@@ -65,13 +65,13 @@ def score_lines(net: HandwritingNet, lines: BatchableLines, std_floor: float) ->
             if index < SHOWN:
                 windows[index] = window
             if line.char_index_per_point is not None:
-                errors[index] = window_errors_in_characters(window, line)
+                errors[index] = window_peak_errors_in_characters(window, line)
     known = np.concatenate([*errors.values()]) if errors else np.full(1, np.nan)
     shown = [windows[k] for k in sorted(windows)]
     return LineScores(nats, torch.tensor(steps), float(known.mean()), shown)
 
 
-def window_errors_in_characters(phi: Tensor, line: Line) -> np.ndarray:
+def window_peak_errors_in_characters(phi: Tensor, line: Line) -> np.ndarray:
     """Return the distances in characters from the window's peak to the true character (T,)."""
     assert line.char_index_per_point is not None
     return np.abs(phi.argmax(-1).numpy() - line.char_index_per_point[1:])

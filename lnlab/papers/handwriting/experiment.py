@@ -12,7 +12,7 @@ from lnlab.nn import CELL_INITS
 from lnlab.nn.padding import length_mask
 from lnlab.papers.handwriting.data import Alphabet, HandwritingDataset
 from lnlab.papers.handwriting.evaluate import metrics_windows_and_sampled_handwriting
-from lnlab.papers.handwriting.kernels import fused_copy_of_handwriting_net
+from lnlab.papers.handwriting.kernels import fused_handwriting_net_sharing_tensors
 from lnlab.papers.handwriting.model import (
     ARMS,
     BatchableLines,
@@ -91,7 +91,7 @@ class Experiment(training.Experiment):
         )
         with seed_torch_temporarily(seed):
             net = self.make_net(dataset.alphabet, pace)
-        return fused_copy_of_handwriting_net(net) if self.fused else net
+        return fused_handwriting_net_sharing_tensors(net) if self.fused else net
 
     def make_net(self, alphabet: Alphabet, pace: CharactersPerPoint) -> HandwritingNet:
         """Return the reference network; ``pace`` is in characters a point at the start."""
@@ -111,7 +111,12 @@ class Experiment(training.Experiment):
             return x._replace(x=x.x.to(dtype)), (points.to(dtype), lengths)
 
         return BucketedBatches(
-            lines.lengths, batch_in_dtype, self.batch_size, self.seeds, device, fill=-1
+            lines.num_steps_per_line,
+            batch_in_dtype,
+            self.batch_size,
+            self.seeds,
+            device,
+            fill=-1,
         )
 
     def loss(self, output: Tensor, y: Target) -> LossPerSeed:

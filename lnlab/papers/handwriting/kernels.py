@@ -25,7 +25,7 @@ from lnlab.kernels.fused_cells import (
     is_exactly,
 )
 from lnlab.papers.handwriting.model import HandwritingNet, WindowSequence, WriterState
-from lnlab.papers.models import fused_copy_with_compiled_loop
+from lnlab.papers.models import fused_net_sharing_tensors
 
 
 class WriteProblem(ctypes.Structure):
@@ -155,6 +155,6 @@ class FusedHandwriting(HandwritingNet):
         ]
 
 
-def fused_copy_of_handwriting_net(net: HandwritingNet) -> HandwritingNet:
+def fused_handwriting_net_sharing_tensors(net: HandwritingNet) -> HandwritingNet:
     """Return ``net`` again, with its tensors: fused, and its loop compiled."""
-    return fused_copy_with_compiled_loop(net, HandwritingNet, FusedHandwriting)
+    return fused_net_sharing_tensors(net, HandwritingNet, FusedHandwriting)

@@ -271,7 +271,7 @@ class BatchableLines:
         return len(self.lines)
 
     @property
-    def lengths(self) -> list[int]:
+    def num_steps_per_line(self) -> list[int]:
         """T of each line."""
         return [line.num_steps for line in self.lines]
 

@@ -30,7 +30,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import LABELLED, dropdown, options_slider, play_buttons
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import LastIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.handwriting.data import Alphabet, OffsetScale
 from lnlab.papers.handwriting.evaluate import WrittenLine, write
@@ -61,7 +61,7 @@ class WritingPanelSettings:
     text: str = "the lazy fox"
     # 0 draws from what a model holds likely; above, that becomes likelier
     sampling_bias: float = 1.0
-    update: int | None = None  # of the training, one with models; None is the last
+    update: LastIfNone[int] = None  # of the training, one with models
     style_line: int = NOBODY  # the number of a line in whose hand it is written; -1: nobody's
     percent_written: int = 100  # per cent of the points that are written
 
@@ -79,15 +79,17 @@ SHIPPED = Path(__file__).with_name("hands.safetensors")
 class WriterModels:
     """Models of several arms, that were trained on the same lines."""
 
-    models: Mapping[str, Mapping[int, HandwritingNet]]  # by arm, by the update
+    models_by_arm_and_update: Mapping[str, Mapping[int, HandwritingNet]]
     offset_scale: OffsetScale  # mean and deviation of the offsets, each (2,)
-    deviation_floor: float  # of the deviations
+    std_floor: float  # of the deviations
     commands_that_trained_models: str  # the commands that made the runs
 
     @property
     def shared_updates(self) -> tuple[int, ...]:
         """The updates after which every arm has a model."""
-        return tuple(sorted(set.intersection(*map(set, self.models.values()))))
+        return tuple(
+            sorted(set.intersection(*map(set, self.models_by_arm_and_update.values())))
+        )
 
     def write(
         self,
@@ -99,10 +101,10 @@ class WriterModels:
         style_line: Line | None = None,
     ) -> WrittenLine:
         """Write a text in the hand of an arm; see :func:`lnlab.papers.handwriting.write`."""
-        net = self.models[arm][update]
+        net = self.models_by_arm_and_update[arm][update]
         return write(
             net, text, self.offset_scale, bias=sampling_bias,
-            std_floor=self.deviation_floor, primer=style_line,
+            std_floor=self.std_floor, primer=style_line,
         )  # fmt: skip
 
 
@@ -116,7 +118,9 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
     models: dict[str, dict[int, HandwritingNet]] = {}
     commands_that_trained_models, floors, scales = [], set(), {}
     for run in runs:
-        task = Experiment.from_config(run.config, **({"data": data} if data else {}))
+        task = Experiment.from_config_ignoring_unknown(
+            run.config, **({"data": data} if data else {})
+        )
         dataset, seed = task.dataset(), task.seeds[0]
         metrics: Any = run.metrics()
         net: Any = task.load_model(run.weights(), dataset, seed)
@@ -147,16 +151,16 @@ def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
     writers = load_writers(runs)
     weights = {
         f"{arm}/{update}/{name}": value.half().contiguous()
-        for arm, models in writers.models.items()
+        for arm, models in writers.models_by_arm_and_update.items()
         for update, net in models.items()
         for name, value in net.named_parameters()
     }
-    some = next(iter(next(iter(writers.models.values())).values()))
+    some = next(iter(next(iter(writers.models_by_arm_and_update.values())).values()))
     metadata = {
         "configs": {str(run.config["norm"]): dict(run.config) for run in runs},
         "scale": [part.tolist() for part in writers.offset_scale],
         "alphabet": some.alphabet.characters,
-        "floor": writers.deviation_floor,
+        "floor": writers.std_floor,
         "made": writers.commands_that_trained_models,
     }
     save_file(weights, path, {"hands": json.dumps(metadata)})
@@ -169,7 +173,7 @@ def load_included_writers(path: Path = SHIPPED) -> WriterModels:
         metadata = json.loads(file.metadata()["hands"])
         names = sorted({tuple(key.split("/")[:2]) for key in file.keys()})  # noqa: SIM118
         for arm, update in names:
-            task = Experiment.from_config(metadata["configs"][arm])
+            task = Experiment.from_config_ignoring_unknown(metadata["configs"][arm])
             with torch.random.fork_rng(devices=[]), default_dtype(torch.float32):
                 net = task.make_net(Alphabet(metadata["alphabet"]), 0.1).eval()
             for name, value in net.named_parameters():
@@ -195,12 +199,12 @@ class InkedLine(NamedTuple):
     )
 
 
-def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) -> Panel:
+def writing(writers: WriterModels, style_lines: Sequence[Line] = (), **settings: Any) -> Panel:
     """Return the panel of a text, written point by point by each arm at each stage.
 
     Args:
         writers: the models.
-        lines: lines in whose writers' hands the models can go on.
+        style_lines: lines in whose writers' hands the models can go on.
         settings: initial fields of :class:`WritingPanelSettings`; Reset restores them.
     """
 
@@ -208,7 +212,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
     def write(
         arm: str, update: int, text: str, sampling_bias: float, style_line: int
     ) -> WrittenLine:
-        line = None if style_line == NOBODY else lines[style_line]
+        line = None if style_line == NOBODY else style_lines[style_line]
         return writers.write(arm, update, text, sampling_bias=sampling_bias, style_line=line)
 
     def draw(settings: WritingPanelSettings) -> TitledFigure:
@@ -218,7 +222,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
                 f"the text to write is {settings.text!r}: give 1 to {LONGEST} characters."
             )
         inked, answers = {}, []
-        for arm in writers.models:
+        for arm in writers.models_by_arm_and_update:
             ink = write(arm, settings.update, text, settings.sampling_bias, settings.style_line)
             points = f"{len(ink.phi)} points"
             cut = "" if ink.reached_end_of_text else ", stopped before the end of the text"
@@ -235,7 +239,7 @@ def writing(writers: WriterModels, lines: Sequence[Line] = (), **settings: Any) 
             partly_written_figure(text, inked, settings.percent_written / 100), title, sentence
         )
 
-    people = {f"{k + 1}: {line.text} ({line.writer})": k for k, line in enumerate(lines)}
+    people = {f"{k + 1}: {line.text} ({line.writer})": k for k, line in enumerate(style_lines)}
     pen = ipywidgets.IntSlider(description="pen, %", min=0, max=100, **LABELLED)
     controls = {
         "text": ipywidgets.Text(description="text", continuous_update=False, **LABELLED),

@@ -160,7 +160,7 @@ def _generator_from_text(text: str) -> np.random.Generator:
 def _make_line(name: str, text: str, writer: WriterStyle) -> Line:
     rng = _generator_from_text(f"line {name}")
     script = writer.font in ("scripts", "cursive")
-    strokes, char_indices = _join_strokes_and_label_corners(
+    strokes, char_indices = _join_strokes_with_char_indices(
         *_place_glyph_strokes(text, writer, rng), script
     )
     timed = [
@@ -196,7 +196,7 @@ def _place_glyph_strokes(
     return strokes, char_indices
 
 
-def _join_strokes_and_label_corners(
+def _join_strokes_with_char_indices(
     strokes: list[np.ndarray], char_of_stroke: list[int], is_script: bool
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Join the strokes that a script joins; return them and the character of each corner."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from lnlab.data.cache import hash_file_stats
 from lnlab.data.dataset import Dataset, Source, read_text, sources_offering
-from lnlab.data.downloads import unpack
+from lnlab.data.downloads import unpack_into_data_folder
 from lnlab.papers.las import synthesizer
 from lnlab.papers.las.recordings import (
     InMemoryFeatureCache,
@@ -63,10 +63,12 @@ class SpeechDataset(Dataset[tuple[Utterance, ...]]):
         units: tuple[str, ...],
         rate: int,
     ) -> None:
-        super().__init__(source, self._utterances_with_cache, key)
+        super().__init__(source, self._utterances_sharing_feature_cache, key)
         self._read_utterances, self.units, self.rate = read, units, rate
 
-    def _utterances_with_cache(self) -> tuple[Mapping[str, tuple[Utterance, ...]], Literal[""]]:
+    def _utterances_sharing_feature_cache(
+        self,
+    ) -> tuple[Mapping[str, tuple[Utterance, ...]], Literal[""]]:
         utterances = self._read_utterances()
         for split, examples in utterances.items():
             if not examples and split != "valid":
@@ -118,7 +120,7 @@ def load(
     path = source.locate(path, f"{HOW_TO_GET[source.name]} ({source.citation}), and")
 
     def read_utterances_by_split() -> Mapping[str, Sequence[Utterance]]:
-        folder = unpack(path) if path.is_file() else path
+        folder = unpack_into_data_folder(path) if path.is_file() else path
         if source is FSDD:
             return shrink_splits_in_proportion(
                 make_digit_strings(folder, held_out_speaker), max_train

@@ -16,6 +16,7 @@ from lnlab.papers.las.data import SpeechDataset
 from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch_and_unit_counts
 from lnlab.papers.las.recordings import HOP, Utterance
 from lnlab.papers.las.search import (
+    BestHypothesisPerUtterance,
     Hypothesis,
     attention_entropy,
     attention_monotonicity,
@@ -31,12 +32,12 @@ BATCH = 100  # utterances that are recognized at once
 SHOWN = 4  # test utterances whose attention is stored at each evaluation
 
 
-class Recognition(NamedTuple):
+class RecognizedUtterances(NamedTuple):
     """The loss, the attention and the transcripts of a model on some utterances."""
 
     nll_per_unit: float  # nats a unit
     teacher_forced_alphas: list[Tensor]  # of each utterance, the attention at the right units
-    hypotheses: list[Hypothesis]
+    hypotheses: BestHypothesisPerUtterance
 
 
 @torch.no_grad()
@@ -47,7 +48,7 @@ def evaluate_and_transcribe(
     *,
     width: int,
     max_length: int,
-) -> Recognition:
+) -> RecognizedUtterances:
     """Return the loss and the attention at the right units, and what the search finds.
 
     ``width`` and ``max_length`` are those of :func:`.search.beam_search`.
@@ -67,7 +68,7 @@ def evaluate_and_transcribe(
         hypotheses += beam_search(
             net.speller, annotations, len(numbers), width=width, max_length=max_length
         )
-    return Recognition(nll / count, alphas, hypotheses)
+    return RecognizedUtterances(nll / count, alphas, hypotheses)
 
 
 def recognition_and_attention_metrics(

@@ -18,7 +18,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import LastIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.search import attention_share_in_segments
@@ -42,7 +42,7 @@ class AttentionPanelSettings:
     """One example at one moment of the training."""
 
     example: int = 0  # which utterance, from 0
-    epoch: float | None = None  # one at which attention was kept; None is the last
+    epoch: LastIfNone[float] = None  # one at which attention was kept
 
 
 class AttentionMap(NamedTuple):
@@ -87,7 +87,7 @@ def attention(
             score = f"(error on the test set: {row.test_error:.0%})"
             maps[name] = AttentionMap(alpha, steps[name], score, share)
             answers.append(f"{name}: {shorten_units(row.hypotheses[settings.example])}")
-        words, units = spell_phones_as_quoted_words(utterance.units), " ".join(utterance.units)
+        words, units = quoted_words_from_phones(utterance.units), " ".join(utterance.units)
         spoken = f"{words} ({units})" if words else units
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
         text = f"Epoch {settings.epoch:g}. Spoken: {spoken}. Recognized: {'; '.join(answers)}."
@@ -96,7 +96,7 @@ def attention(
         )
 
     names = {
-        f"{k + 1}: {spell_phones_as_quoted_words(u.units)} {' '.join(u.units)}   ({u.name})": k
+        f"{k + 1}: {quoted_words_from_phones(u.units)} {' '.join(u.units)}   ({u.name})": k
         for k, u in enumerate(utterances)
     }
     controls = {
@@ -113,21 +113,21 @@ def attention(
     )  # fmt: skip
 
 
-def spell_phones_as_quoted_words(units: Sequence[str]) -> str:
+def quoted_words_from_phones(units: Sequence[str]) -> str:
     """Return the words that phones of the synthesised speech spell, in quotes; else nothing."""
-    words = split_phones_into_words(tuple(units))
+    words = words_from_phones_or_none(tuple(units))
     return f"“{' '.join(words)}”" if words else ""
 
 
-def split_phones_into_words(units: tuple[str, ...]) -> list[str] | None:
+def words_from_phones_or_none(units: tuple[str, ...]) -> list[str] | None:
     """Return the words whose phones, with pauses between them, are ``units``, if any are."""
     if not units:
         return []
     if units[0] == SILENCE:
-        return split_phones_into_words(units[1:])
+        return words_from_phones_or_none(units[1:])
     for end in range(1, len(units) + 1):
         word = WORD_OF.get(units[:end])
-        rest = split_phones_into_words(units[end:]) if word else None
+        rest = words_from_phones_or_none(units[end:]) if word else None
         if word and rest is not None:
             return [word, *rest]
     return None

@@ -17,7 +17,7 @@ class Hypothesis(NamedTuple):
 
     units: list[int]  # the indices of its units, without the end symbol
     log_p_per_unit: float  # its log probability divided by its length, the end symbol included
-    alpha: Tensor  # the attention at each unit and at the end symbol (U, T)
+    alpha_per_unit: Tensor  # the attention at each, and at the end symbol (U, T)
     has_end_symbol: bool  # whether it has the end symbol
 
 

@@ -34,15 +34,16 @@ SCENES, COCO, COCO_BOXES = SOURCES = sources_offering("captions")
 PER_IMAGE = 5  # captions of an image; more are left out
 CHUNK = 4096  # rows of features that are hashed at once: large files stay on disk
 
+FractionsOfImageSize = np.ndarray
+"""Positions in an image, as fractions of its width and height."""
+
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
     """The things in an image, each with the rectangle around it."""
 
     categories: np.ndarray  # the number of each thing's category (n,)
-    left_top_right_bottom: (
-        np.ndarray
-    )  # left, top, right, bottom (n, 4), fractions of width and height
+    left_top_right_bottom: FractionsOfImageSize  # of each box (n, 4)
 
     @property
     def centres(self) -> np.ndarray:
@@ -145,7 +146,7 @@ def read_coco_with_box_features(folder: Path, split_number: int) -> Splits:
         folder / "annotations" / "captions_val2017.json"
     )
     categories = read_coco_categories(folder)
-    boxes = _read_box_lines(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
+    boxes = _read_boxes_by_image(folder / "boxes" / "coco_val2017.txt", sizes, len(categories))
     order = sort_by_hash(boxes, split_number)
     if len(order) <= 2 * HELD_OUT:
         raise ValueError(f"{folder}: {len(order)} images, {2 * HELD_OUT} of them held out.")
@@ -193,7 +194,7 @@ def _read_coco_captions_and_sizes(
     return captions, sizes
 
 
-def _read_box_lines(
+def _read_boxes_by_image(
     path: Path,
     image_sizes: Mapping[str, tuple[int, int]],
     num_categories: int,
@@ -399,8 +400,10 @@ def random_scene(rng: random.Random) -> Boxes:
     return Boxes(np.array(categories), np.array(corners))
 
 
-def random_true_caption(rng: random.Random, scene: Boxes, generality: int) -> CaptionMeaning:
-    """Draw a true caption: the larger its index among those of a scene, the more general."""
+def random_true_caption(
+    rng: random.Random, scene: Boxes, mean_generalizations: int
+) -> CaptionMeaning:
+    """Draw a true caption, made more general up to twice ``mean_generalizations`` times."""
     first, second = rng.sample(range(len(scene.categories)), 2)
     offset = scene.centres[first] - scene.centres[second]
     relations = [
@@ -409,7 +412,7 @@ def random_true_caption(rng: random.Random, scene: Boxes, generality: int) -> Ca
     nouns = most_specific_nouns(scene)
     relation = rng.choice(relations) if relations else ""
     meaning = CaptionMeaning((nouns[first], nouns[second]), relation)
-    for _ in range(rng.randrange(2 * generality + 1)):
+    for _ in range(rng.randrange(2 * mean_generalizations + 1)):
         meaning = rng.choice([*meaning.one_step_generalizations()] or [meaning])
     return meaning
 
@@ -472,7 +475,7 @@ class Captions(Dataset[CaptionedImages]):
             pair for pair in dict.fromkeys(pairs) if known >= {*" ".join(pair).split()}
         )
 
-    def truth_per_test_image(self, caption: str) -> np.ndarray | None:
+    def truth_per_generated_test_image(self, caption: str) -> np.ndarray | None:
         """Return where a caption is true of a test image (N,); None if unknown."""
         if self.source is not SCENES:
             return None

@@ -165,7 +165,7 @@ def bag_of_words_baseline_metrics(dataset: Captions, fold_size: int = 1000) -> d
     )
 
 
-def entailment_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
+def entailment_violation_metrics(net: OrderEmbedding, dataset: Captions) -> dict[str, float]:
     """Return how well captions keep their known order; {} where none is known.
 
     ``entailment_violation``: the mean violation of pairs of which the second is true wherever
@@ -204,7 +204,7 @@ def retrieval_and_entailment_metrics(
     violation = violation_matrix_of(dataset.valid)[: PER_IMAGE * fold_size, :fold_size]
     metrics = mean_retrieval_metrics_over_folds(violation, "valid", fold_size)
     metrics["valid_recall"] = image_retrieval_recall_sum(metrics)
-    metrics |= entailment_metrics(net, dataset)
+    metrics |= entailment_violation_metrics(net, dataset)
     if include_test:
         metrics |= mean_retrieval_metrics_over_folds(
             violation_matrix_of(dataset.test), "test", fold_size

@@ -23,7 +23,7 @@ from lnlab.papers.order_embeddings.model import (
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
-from lnlab.training.random_state import generator_seeded_by, seed_torch_temporarily
+from lnlab.training.random_state import generator_seeded_by_hash, seed_torch_temporarily
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,12 @@ class Experiment(training.Experiment):
 
     def training_batches(
         self, dataset: Captions, device: torch.device = CPU, dtype: torch.dtype = torch.float32
-    ) -> "CaptionBatches":
+    ) -> "RandomCaptionPerImageBatches":
         """Return batches with each image once an epoch, and one of its captions at random."""
         images, size = dataset.train, self.batch_size
-        return CaptionBatches(images, dataset.vocabulary, size, self.seeds, device, dtype)
+        return RandomCaptionPerImageBatches(
+            images, dataset.vocabulary, size, self.seeds, device, dtype
+        )
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return adam(parameters, self.learning_rate, bias_correction=self.adam == "standard")
@@ -104,7 +106,7 @@ class Experiment(training.Experiment):
         )
 
 
-class CaptionBatches(BucketedBatches):
+class RandomCaptionPerImageBatches(BucketedBatches):
     """Every image once an epoch, in another order and with another caption for each seed.
 
     Both depend on (seed, epoch) alone, so that all arms of a comparison have the same. Features
@@ -151,7 +153,7 @@ class CaptionBatches(BucketedBatches):
 
     def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
         """Return the captions of each batch, by index."""
-        random = generator_seeded_by(f"order of seed {seed} in epoch {epoch}")
+        random = generator_seeded_by_hash(f"order of seed {seed} in epoch {epoch}")
         order = torch.randperm(len(self.lengths), generator=random)
         which = torch.randint(PER_IMAGE, (len(order),), generator=random)
         captions = (order * PER_IMAGE + which).split(self.size)

@@ -54,7 +54,7 @@ class OrderEmbedding(ModelOfOneVocabulary):
             nn.init.xavier_uniform_(self.W)
         else:
             nn.init.normal_(self.word)
-            CELL_INITS[config.initialisation].weight(self.W)
+            CELL_INITS[config.initialisation].input_and_recurrent_weights(self.W)
         norm = ARMS[config.norm]
         self.reader = GRU(
             embedding_size, hidden_size, norm_layer=norm, initial=cell_init(config, norm)

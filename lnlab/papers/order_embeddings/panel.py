@@ -24,7 +24,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown, text_box
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import FirstIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.order_embeddings import evaluate
 from lnlab.papers.order_embeddings.data import (
@@ -59,8 +59,8 @@ FIRST = 8
 class OrderPanelSettings:
     """A caption as one model reads it."""
 
-    caption: str | None = None  # in words; None: the first of the panel's own
-    net: str | None = None  # by name; None: the first
+    caption: FirstIfNone[str] = None  # in words; None: the first of the panel's own
+    net: FirstIfNone[str] = None  # by name
 
 
 class PictureObject(NamedTuple):
@@ -142,7 +142,7 @@ class CaptionSearch:
         )[0]
         nearest, true = (
             violations.argsort()[:SLOTS].tolist(),
-            dataset.truth_per_test_image(settings.caption),
+            dataset.truth_per_generated_test_image(settings.caption),
         )
         less, more, unknown = [], [], []
         if meaning:

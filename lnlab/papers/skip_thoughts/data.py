@@ -29,7 +29,7 @@ from lnlab.extras import explain_missing_extra
 from lnlab.papers.attentive_reader.data import CBT_FILES, read_cbt_books
 from lnlab.papers.skip_thoughts.model import SentenceTriples
 from lnlab.paths import data_folder
-from lnlab.training.random_state import generator_seeded_by
+from lnlab.training.random_state import generator_seeded_by_hash
 
 if TYPE_CHECKING:
     from lnlab.papers.skip_thoughts.downstream import SentenceTask
@@ -527,7 +527,7 @@ class EncodedBooks:
         counts = Counter(word for words, out in trained if not out for word in words)
         self.vocabulary = Vocabulary(frequent_words(counts)[: vocab_size - len(SPECIAL)])
         if shuffled:
-            rng = generator_seeded_by("sentences out of their order")
+            rng = generator_seeded_by_hash("sentences out of their order")
             order = torch.randperm(len(sentences), generator=rng)
             sentences = [sentences[index] for index in order.tolist()]
         self.sentences = sentences
@@ -564,7 +564,7 @@ class EncodedBooks:
         lines = "\n".join([self.books.checksum, *checksums])
         return hashlib.sha256(lines.encode()).hexdigest()
 
-    def sentence_text(self, index: int) -> str:
+    def unencoded_sentence_text(self, index: int) -> str:
         """Return a sentence as text."""
         return " ".join(self.sentences[index])
 

@@ -52,7 +52,7 @@ class SentenceTask:
 
     Attributes:
         name: of the task.
-        sentences: tokenized (N).
+        first_sentences: tokenized (N); of single sentences all.
         second_sentences: the second sentence of each pair (N); empty for single sentences.
         targets: float64 (N,): the relatedness of a pair, from 1 to 5; else the class, 0 or 1.
         split_or_fold_numbers: int64 (N,): of pairs :data:`TRAIN`, :data:`TRIAL` or
@@ -60,7 +60,7 @@ class SentenceTask:
     """
 
     name: str
-    sentences: Sentences
+    first_sentences: Sentences
     second_sentences: Sentences
     targets: np.ndarray
     split_or_fold_numbers: np.ndarray
@@ -76,7 +76,7 @@ class SentenceTask:
     @property
     def first_and_second_sentences(self) -> Sentences:
         """All sentences, the second ones of pairs behind the first ones."""
-        return [*self.sentences, *self.second_sentences]
+        return [*self.first_sentences, *self.second_sentences]
 
     @property
     def checksum(self) -> str:
@@ -124,9 +124,9 @@ def nested_fold_train_and_test_masks(task: SentenceTask) -> tuple[np.ndarray, np
 # order of events, what a negation denies, or whose feeling it is. Their words are nearly the
 # same as those of a paraphrase.
 
-Relation = Literal["same", "near", "turned", "other", "far"]
+RelatednessLevel = Literal["same", "near", "turned", "other", "far"]
 """The relation of a pair's second sentence to its first: the keys of :data:`SCORES`."""
-SCORES: dict[Relation, float] = {
+SCORES: dict[RelatednessLevel, float] = {
     "same": 5.0,
     "near": 3.5,
     "turned": 2.5,
@@ -134,7 +134,7 @@ SCORES: dict[Relation, float] = {
     "far": 1.0,
 }
 """The relatedness of two sentences, by how the second was made."""
-WEIGHTS: dict[Relation, int] = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
+WEIGHTS: dict[RelatednessLevel, int] = {"same": 3, "near": 1, "turned": 3, "other": 1, "far": 2}
 PAIRS = {TRAIN: 700, TRIAL: 200, TEST: 500}
 SINGLE = 600  # sentences of a task with classes; half of each class
 Pair = tuple[str, str]
@@ -164,7 +164,7 @@ def make_story_tasks() -> dict[str, SentenceTask]:
     return tasks
 
 
-def random_agent_recipient_pair(rng: Random, relation: Relation) -> Pair:
+def random_agent_recipient_pair(rng: Random, relation: RelatednessLevel) -> Pair:
     """Draw a pair about agent and recipient."""
     setup = random_story_setup(rng)
     event = next(event for event in _endless_random_events(rng, setup) if event.recipient)
@@ -183,7 +183,7 @@ def random_agent_recipient_pair(rng: Random, relation: Relation) -> Pair:
     return first, _random_sentence_on_other_event(rng, setup, relation, event)
 
 
-def random_event_order_pair(rng: Random, relation: Relation) -> Pair:
+def random_event_order_pair(rng: Random, relation: RelatednessLevel) -> Pair:
     """Draw a pair about the order of two events."""
     setup = random_story_setup(rng)
     first, second = random_events_of_one_agent(rng, setup)
@@ -198,7 +198,7 @@ def random_event_order_pair(rng: Random, relation: Relation) -> Pair:
     return sentence, _random_sentence_on_other_event(rng, setup, relation, first, second)
 
 
-def random_negation_scope_pair(rng: Random, relation: Relation) -> Pair:
+def random_negation_scope_pair(rng: Random, relation: RelatednessLevel) -> Pair:
     """Draw a pair about the scope of a negation: of the saying, or of the event."""
     setup = random_story_setup(rng)
     event, speaker = (
@@ -231,7 +231,7 @@ def _endless_random_events(rng: Random, setup: StorySetup) -> Iterator[Event]:
 
 
 def _random_sentence_on_other_event(
-    rng: Random, setup: StorySetup, relation: Relation, *events: Event
+    rng: Random, setup: StorySetup, relation: RelatednessLevel, *events: Event
 ) -> str:
     """Draw a sentence on another event: of the same people, or of others elsewhere."""
     if relation == "far":

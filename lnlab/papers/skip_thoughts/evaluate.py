@@ -382,18 +382,18 @@ def bag_of_words_scores_by_metric(books: EncodedBooks) -> dict[str, float]:
 
 
 def held_out_and_vector_metrics(
-    net: Any, books: EncodedBooks, evaluation: Evaluation, *, include_weights: bool
+    net: Any, books: EncodedBooks, evaluation: Evaluation, *, include_model_weights: bool
 ) -> dict[str, Any]:
     """Return the metrics of a model.
 
     A light evaluation has :func:`held_out_nats_per_word` alone; a full one also the scores of
-    its vectors, and with ``include_weights`` its weights.
+    its vectors, and with ``include_model_weights`` its weights.
     """
     values: dict[str, Any] = {"valid_nll": held_out_nats_per_word(net.eval(), books)}
     if evaluation is Evaluation.LIGHT:
         return values
     values |= downstream_scores_by_metric(net, books)
-    if include_weights:
+    if include_model_weights:
         values |= {f"{WEIGHTS}{n}": p.detach().half() for n, p in net.named_parameters()}
     return values
 

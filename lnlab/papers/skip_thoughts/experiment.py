@@ -19,7 +19,7 @@ from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SentenceTriples, 
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam
-from lnlab.training.random_state import generator_seeded_by, seed_torch_temporarily
+from lnlab.training.random_state import generator_seeded_by_hash, seed_torch_temporarily
 
 THEIR_RATE = 2e-4  # the rate of the authors' Adam, which ignores the 0.01 that it is given
 
@@ -110,17 +110,17 @@ class Experiment(training.Experiment):
 
     def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """After every ``downstream_every`` updates."""
-        return self.every_n_updates(self.downstream_every, updates_per_epoch)
+        return self.updates_divisible_by(self.downstream_every, updates_per_epoch)
 
     def light_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """After every ``eval_every`` updates."""
-        return self.every_n_updates(self.eval_every, updates_per_epoch)
+        return self.updates_divisible_by(self.eval_every, updates_per_epoch)
 
     def measure(
         self, net: Any, dataset: EncodedBooks, evaluation: Evaluation
     ) -> dict[str, Any]:
         metrics = held_out_and_vector_metrics(
-            net, dataset, evaluation, include_weights=self.snapshots
+            net, dataset, evaluation, include_model_weights=self.snapshots
         )
         if evaluation is Evaluation.FINAL:
             metrics |= bag_of_words_scores_by_metric(dataset)
@@ -171,7 +171,7 @@ class TripleBatches(BucketedBatches):
         ]
 
     def _draw_batch_indices(self, seed: int, epoch: int) -> list[list[int]]:
-        random = generator_seeded_by(f"order of seed {seed} in epoch {epoch}")
+        random = generator_seeded_by_hash(f"order of seed {seed} in epoch {epoch}")
         batches = {
             length: iter(rows[torch.randperm(len(rows), generator=random)].split(self.size))
             for length, rows in self.by_length.items()
@@ -179,6 +179,6 @@ class TripleBatches(BucketedBatches):
         lengths = self._sentence_length_per_batch()
         # one order of lengths for all seeds, whose batches become one tensor
         order = torch.randperm(
-            len(lengths), generator=generator_seeded_by(f"lengths of epoch {epoch}")
+            len(lengths), generator=generator_seeded_by_hash(f"lengths of epoch {epoch}")
         )
         return [next(batches[lengths[k]]).tolist() for k in order.tolist()]

@@ -66,7 +66,7 @@ class SkipThoughts(ModelOfOneVocabulary):
                 self.v.uniform_(-0.1, 0.1)
             else:
                 self.word.normal_()
-                CELL_INITS[config.initialisation].weight(self.v)
+                CELL_INITS[config.initialisation].input_and_recurrent_weights(self.v)
         norm = ARMS[config.norm]
         settings: Any = {"norm_layer": norm, "initial": cell_init(config, norm)}
         self.encoder, *decoders = (
@@ -176,7 +176,7 @@ def widen_decoder_for_sentence_vector(decoder: Any, **settings: Any) -> GRU:
     (narrow,), (cell,) = decoder.cells, wide.cells
     C = torch.empty(len(narrow.W_x), hidden_size)
     for gate in C.split(hidden_size):
-        narrow.initial.weight(gate)
+        narrow.initial.input_and_recurrent_weights(gate)
     cell.W_x.copy_(torch.cat([narrow.W_x, C], dim=1))
     cell.W_h.copy_(narrow.W_h)
     return wide

@@ -31,7 +31,7 @@ from lnlab.panels.controls import (
     options_slider,
     text_box,
 )
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import LastIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.pictures import nearest_value
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
@@ -57,7 +57,7 @@ class ThoughtsPanelSettings:
 
     sentence: str = ""  # in words; empty: the first of the book
     book: int = 0  # whose sentences are joined in their order, from 0
-    update: int | None = None  # one whose weights were kept; None is the last
+    update: LastIfNone[int] = None  # one whose weights were kept
 
 
 class SentenceView(NamedTuple):
@@ -73,12 +73,16 @@ class SentenceMap:
     """Held-out sentences in two dimensions, as several models see them while they learn.
 
     Args:
-        models: of the task ``skip_thoughts``, by name, then by update.
+        models_by_name_and_update: of the task ``skip_thoughts``.
         numbered: what they were trained on.
     """
 
-    def __init__(self, models: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks) -> None:
-        for name, moments in models.items():
+    def __init__(
+        self,
+        models_by_name_and_update: Mapping[str, Mapping[int, Any]],
+        numbered: EncodedBooks,
+    ) -> None:
+        for name, moments in models_by_name_and_update.items():
             if not moments:
                 raise ValueError(
                     f"the model {name} has no stored weights: train it with snapshots=True."
@@ -88,8 +92,8 @@ class SentenceMap:
                     f"the model {name} was trained with another vocabulary than that of the "
                     "data."
                 )
-        self.models, self.numbered = models, numbered
-        self.updates = sorted(next(iter(models.values())))
+        self.models, self.numbered = models_by_name_and_update, numbered
+        self.updates = sorted(next(iter(self.models.values())))
         passages = numbered.held_out_passages(LEAST)[:BOOKS]
         if not passages:
             raise ValueError(
@@ -97,7 +101,7 @@ class SentenceMap:
                 "row: give more sentences, or allow longer ones (max_length)."
             )
         self.texts = [
-            numbered.sentence_text(place) for passage in passages for place in passage
+            numbered.unencoded_sentence_text(place) for passage in passages for place in passage
         ]
         ends = accumulate(map(len, passages), initial=0)
         self.books = [range(*both) for both in pairwise(ends)]
@@ -166,16 +170,18 @@ def mean_and_widest_directions(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def thoughts(
-    models: Mapping[str, Mapping[int, Any]], numbered: EncodedBooks, **settings: Any
+    models_by_name_and_update: Mapping[str, Mapping[int, Any]],
+    numbered: EncodedBooks,
+    **settings: Any,
 ) -> Panel:
     """Return the panel of a sentence and its neighbours, by update of models.
 
     Args:
-        models: of the task ``skip_thoughts``, by name, then by update.
+        models_by_name_and_update: of the task ``skip_thoughts``.
         numbered: what they were trained on; its held-out sentences are shown.
         settings: initial fields of :class:`ThoughtsPanelSettings`; Reset restores them.
     """
-    held_out = SentenceMap(models, numbered)
+    held_out = SentenceMap(models_by_name_and_update, numbered)
     books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
     controls = {
         "sentence": text_box("sentence", held_out.texts), "book": dropdown("book", books),
@@ -190,10 +196,12 @@ def thoughts(
         book = held_out.books[settings.book]
         sentence = held_out.tokenize_text(settings.sentence) or held_out.texts[book[0]]
         seen = {
-            name: held_out.view_sentence(name, settings.update, sentence) for name in models
+            name: held_out.view_sentence(name, settings.update, sentence)
+            for name in held_out.models
         }
         title = f"“{sentence}” after update {settings.update}"
-        text = f"{title}. {describe_neighbours(held_out, sentence, book, seen)}"
+        found = describe_nearest_and_next_sentences(held_out, sentence, book, seen)
+        text = f"{title}. {found}"
         return TitledFigure(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
 
     alt = (
@@ -208,10 +216,10 @@ def thoughts(
     )  # fmt: skip
 
 
-def describe_neighbours(
+def describe_nearest_and_next_sentences(
     held_out: SentenceMap, sentence: str, book: range, seen: Mapping[str, SentenceView]
 ) -> str:
-    """Return which neighbour each net finds, and what it would let follow."""
+    """Return the nearest sentence and the predicted next one of each network, and the true."""
     parts = []
     unknown = [word for word in sentence.split() if word not in held_out.numbered.vocabulary]
     if unknown:

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from lnlab.analysis.norm_gradients import gradient_norms
 from lnlab.analysis.objective import Objective
-from lnlab.papers.transformer.model import Transformer
+from lnlab.papers.transformer.model import TransformerLanguageModel
 
 
 def mean_nll_per_character(logits: Tensor, y: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def W_2_gradient_norm_per_layer(loss: Objective) -> list[float]:
 
 
 @torch.no_grad()
-def residual_stream_per_layer(net: Transformer, x: Tensor) -> list[Tensor]:
+def embedding_and_block_outputs(net: TransformerLanguageModel, x: Tensor) -> list[Tensor]:
     """Return the inputs of the first block and the outputs of each block, each (B T, D)."""
     streams: list[Tensor] = []
 
@@ -45,7 +45,7 @@ def residual_stream_per_layer(net: Transformer, x: Tensor) -> list[Tensor]:
 
 
 def stream_variances_and_W_2_gradient_norms(
-    net: Transformer, x: Tensor, y: Tensor
+    net: TransformerLanguageModel, x: Tensor, y: Tensor
 ) -> tuple[list[float], list[float]]:
     """Return the variance of the stream before and after each block, and ||dL/dW_2|| by layer.
 
@@ -57,7 +57,7 @@ def stream_variances_and_W_2_gradient_norms(
     """
     weights = [block.feed_forward.f.W_2.W for block in net.blocks]
     gradients = torch.autograd.grad(mean_nll_per_character(net(x), y), weights)
-    variances = [h.var(1, correction=0).mean() for h in residual_stream_per_layer(net, x)]
+    variances = [h.var(1, correction=0).mean() for h in embedding_and_block_outputs(net, x)]
     return [float(v) for v in variances], [float(g.norm()) for g in gradients]
 
 

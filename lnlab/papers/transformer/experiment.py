@@ -16,15 +16,15 @@ from lnlab.data import Text, load
 from lnlab.data.dataset import Split
 from lnlab.papers.transformer.evaluate import (
     W_2_gradient_norm_per_layer,
+    embedding_and_block_outputs,
     largest_over_median_activation,
     nll_objective,
-    residual_stream_per_layer,
 )
-from lnlab.papers.transformer.model import ARMS, RotationTracker, Transformer
+from lnlab.papers.transformer.model import ARMS, RotationTracker, TransformerLanguageModel
 from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
 from lnlab.training.experiment import CPU, BatchSource, collate_rows
 from lnlab.training.optim import AdamW
-from lnlab.training.random_state import generator_seeded_by
+from lnlab.training.random_state import generator_seeded_by_hash
 
 EVAL_SIZE = 64
 """Examples of each split, the first ones, whose loss is measured during training."""
@@ -79,10 +79,11 @@ class Experiment(training.Experiment):
         """Return the network of one seed; matrices depend on the seed, their name and size."""
         V, D = len(dataset.vocabulary), self.units[0]
         size = V, self.context_length, self.layers, D, self.heads
-        net = Transformer(*size, ARMS[self.norm], fused=self.fused)
+        net = TransformerLanguageModel(*size, ARMS[self.norm], fused=self.fused)
         scaled = self.initialisation == "scaled"
         net.initialize_(
-            lambda name: generator_seeded_by(f"{name} of seed {seed}"), scaled_branches=scaled
+            lambda name: generator_seeded_by_hash(f"{name} of seed {seed}"),
+            scaled_branches=scaled,
         )
         if self.weight_decay:
             net.turned = RotationTracker(net)
@@ -138,7 +139,7 @@ class Experiment(training.Experiment):
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             metrics |= collate_rows(
                 [
-                    self._gradient_norms_and_activation_ratio(net, dataset)
+                    self._gradient_norms_and_largest_activation(net, dataset)
                     for net in model.unstack()
                 ]
             )
@@ -146,12 +147,14 @@ class Experiment(training.Experiment):
             self._log_rotation_over_equilibrium_angle(model) if self.weight_decay else {}
         )
 
-    def _gradient_norms_and_activation_ratio(self, net: Any, dataset: Text) -> dict[str, float]:
+    def _gradient_norms_and_largest_activation(
+        self, net: Any, dataset: Text
+    ) -> dict[str, float]:
         device, train = next(net.parameters()).device, dataset.train
         x, y = train.x[:STREAM_SIZE].to(device), train.y[:STREAM_SIZE].to(device)
         norms = W_2_gradient_norm_per_layer(nll_objective(net, x, y))
         net.eval()
-        largest = max(map(largest_over_median_activation, residual_stream_per_layer(net, x)))
+        largest = max(map(largest_over_median_activation, embedding_and_block_outputs(net, x)))
         metrics = {f"gradient_norm_{layer}": g for layer, g in enumerate(norms, start=1)}
         return metrics | {"largest_activation": largest}
 

@@ -24,16 +24,21 @@ from lnlab.figures.style import (
     widen_exponent_range_to_values,
 )
 from lnlab.nn import NORMS
-from lnlab.panels.controls import MultipleChoice, dropdown, options_slider
+from lnlab.panels.controls import MultiSelectButtons, dropdown, options_slider
 from lnlab.panels.panel import Panel
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.transformer.evaluate import (
     nll_objective,
     stream_variances_and_W_2_gradient_norms,
 )
-from lnlab.papers.transformer.model import ARMS, PLACES, NormAndPlacement, Transformer
+from lnlab.papers.transformer.model import (
+    ARMS,
+    PLACES,
+    NormAndPlacement,
+    TransformerLanguageModel,
+)
 from lnlab.training import cross_entropy, stack
-from lnlab.training.random_state import default_dtype, generator_seeded_by
+from lnlab.training.random_state import default_dtype, generator_seeded_by_hash
 
 KINDS = ("layer", "rms", "dyt", "none")
 DEPTHS = (1, 2, 4, 6, 8, 12)
@@ -76,12 +81,12 @@ def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialN
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
         nets = [
-            Transformer(*size, NormAndPlacement(norm_place, NORMS[norm_kind]))
+            TransformerLanguageModel(*size, NormAndPlacement(norm_place, NORMS[norm_kind]))
             for _ in range(DRAWS)
         ]
         for draw, net in enumerate(nets):
             net.initialize_(
-                lambda name, draw=draw: generator_seeded_by(f"{name} of draw {draw}")
+                lambda name, draw=draw: generator_seeded_by_hash(f"{name} of draw {draw}")
             )
     x, y = (v[:EXAMPLES].expand(DRAWS, EXAMPLES, CONTEXT) for v in (text.train.x, text.train.y))
     loss = nll_objective(stack(nets), x, y)
@@ -142,13 +147,13 @@ def draw_initial_gradients(settings: TransformerPanelSettings) -> TitledFigure:
     )
 
 
-def draw_loss_by_step_size(settings: TransformerPanelSettings) -> tuple[Figure, str]:
+def draw_loss_after_first_step(settings: TransformerPanelSettings) -> tuple[Figure, str]:
     """Show the losses after a first step, which take longer than a slider may."""
     losses = {
         norm_place: losses_by_first_step_size(norm_place, settings.norm_kind, settings.depth)
         for norm_place in settings.norm_places
     }
-    return loss_by_step_size_figure(losses), describe_network(settings)
+    return loss_after_first_step_figure(losses), describe_network(settings)
 
 
 def describe_network(settings: TransformerPanelSettings) -> str:
@@ -166,7 +171,7 @@ def transformer(**settings: Any) -> Panel:
     It starts with ``settings``, fields of :class:`TransformerPanelSettings`.
     """
     controls = {
-        "norm_places": MultipleChoice("places", PLACES, len(PLACES)),
+        "norm_places": MultiSelectButtons("places", PLACES, len(PLACES)),
         "depth": options_slider("layers L", DEPTHS),
         "norm_kind": dropdown("kind", KINDS),
     }
@@ -189,7 +194,7 @@ def transformer(**settings: Any) -> Panel:
     }
     return Panel(
         TransformerPanelSettings(**settings), controls, draw_initial_gradients, alt=alt,
-        deferred={"steps": draw_loss_by_step_size}, notebook="19",
+        deferred={"steps": draw_loss_after_first_step}, notebook="19",
         on_page=["depth"], suggestions=suggestions,
     )  # fmt: skip
 
@@ -214,9 +219,11 @@ def arm_variances_and_gradient_norms(
     """Return the variance of the stream from the embedding on, and ||dL/dW_2|| by layer."""
     text = load("embedded", "text", context=CONTEXT)
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
-        net = Transformer(len(text.vocabulary), CONTEXT, depth, 4 * WIDTH, HEADS, ARMS[arm])
+        net = TransformerLanguageModel(
+            len(text.vocabulary), CONTEXT, depth, 4 * WIDTH, HEADS, ARMS[arm]
+        )
         net.initialize_(
-            lambda name: generator_seeded_by(f"{name} of draw 0"), scaled_branches=scaled
+            lambda name: generator_seeded_by_hash(f"{name} of draw 0"), scaled_branches=scaled
         )
     with torch.enable_grad():
         return stream_variances_and_W_2_gradient_norms(
@@ -268,7 +275,7 @@ def over_depth(**settings: Any) -> Panel:
     It starts with ``settings``, fields of :class:`DepthPanelSettings`.
     """
     controls = {
-        "arms": MultipleChoice("arms", OVER_DEPTH, SLOTS),
+        "arms": MultiSelectButtons("arms", OVER_DEPTH, SLOTS),
         "depth": options_slider("layers L", DEEP),
         "initialisation": dropdown("initialization", ("equal", "scaled")),
     }
@@ -298,7 +305,7 @@ def gradient_norm_by_layer_figure(norms: ValuesByDraw) -> Figure:
     )  # fmt: skip
 
 
-def loss_by_step_size_figure(losses: ValuesByDraw) -> Figure:
+def loss_after_first_step_figure(losses: ValuesByDraw) -> Figure:
     """Return the losses (S, K) after a first step, in nats a character."""
     x = {
         "title": {"text": "learning rate η of the first step of Adam"}, "type": "log",

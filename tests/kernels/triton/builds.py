@@ -60,14 +60,16 @@ def resources(binary, folder):
 PROGRAMS = [
     *product(
         [
-            programs.lstm_step,
+            programs.lstm_step_forward,
             programs.lstm_step_backward,
-            programs.rnn_step,
+            programs.rnn_step_forward,
             programs.rnn_step_backward,
         ],
         [{}],
     ),
-    *product([programs.gru_step, programs.gru_step_backward], [{"KEEPS": False}]),
+    *product(
+        [programs.gru_step_forward, programs.gru_step_backward], [{"OPEN_GATE_KEEPS": False}]
+    ),
 ]
 
 

@@ -96,16 +96,19 @@ def test_runs_are_paired_by_seed(tmp_path, comparison):
         run_of(tmp_path, "layer", (0, 1), (1.0, 2.0)),
         run_of(tmp_path, "none", (1, 0), (4.0, 1.5)),
     ]
-    assert PairedRuns(comparison, RunSelector(runs)).effect_per_pair == [-0.5, -2.0]
+    effects = PairedRuns(comparison, RunSelector(runs)).pair_log_ratios_or_differences
+    assert effects == [-0.5, -2.0]
 
 
 def test_unpaired_seeds_and_other_differences_are_refused(tmp_path, comparison):
     layer = run_of(tmp_path, "layer", (0, 1), (1.0, 2.0))
     none = run_of(tmp_path, "none", (0,), (1.5,))
     with pytest.raises(ValueError, match=r"seed 1.*none; one is needed"):
-        _ = PairedRuns(comparison, RunSelector([layer, none])).effect_per_pair
+        _ = PairedRuns(comparison, RunSelector([layer, none])).pair_log_ratios_or_differences
     more = run_of(tmp_path, "none", (0, 1), (1.0, 2.0), batch_size=7)
     with pytest.raises(ValueError, match=r"seed 0.*one is needed"):
-        _ = PairedRuns(comparison, RunSelector([layer, none, more])).effect_per_pair
+        _ = PairedRuns(
+            comparison, RunSelector([layer, none, more])
+        ).pair_log_ratios_or_differences
     with pytest.raises(ValueError, match="differ in batch_size"):
-        _ = PairedRuns(comparison, RunSelector([layer, more])).effect_per_pair
+        _ = PairedRuns(comparison, RunSelector([layer, more])).pair_log_ratios_or_differences

@@ -8,7 +8,7 @@ import torch
 from torch.distributions import Bernoulli
 
 from lnlab.analysis import fisher
-from lnlab.nn import Identity, LayerNorm, RMSNorm, Stats
+from lnlab.nn import Identity, LayerNorm, MuSigma, RMSNorm
 from lnlab.nn.table1 import ROWS
 from lnlab.papers.claims import equations
 from lnlab.papers.claims.entries import Statement, load_statements
@@ -95,7 +95,7 @@ def plain(units, *args, **kwargs):
 
 def one_sigma(self, a, W, t=None):
     """Weight norm with one sigma for all units."""
-    return Stats(torch.zeros(len(W)), W.norm().expand(len(W)))
+    return MuSigma(torch.zeros(len(W)), W.norm().expand(len(W)))
 
 
 def weights(batch, features):

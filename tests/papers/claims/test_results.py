@@ -21,10 +21,10 @@ from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
 from lnlab.papers.claims.results import (
     ROOT,
-    format_grid_as_shell_loop,
     hash_claims_inputs,
     judge_statements,
     load_or_judge_records,
+    shell_loop_if_grid,
 )
 from lnlab.papers.claims.table import claims_markdown, explain_record
 from lnlab.papers.claims.wording import describe_effect
@@ -193,12 +193,12 @@ def test_a_grid_of_trainings_is_one_loop():
     commands = [
         [f"norm={a}", f"data={b}", "x"] for a in ("layer", "batch pooled") for b in "cd"
     ]
-    assert format_grid_as_shell_loop(commands) == (
+    assert shell_loop_if_grid(commands) == (
         "for norm in layer 'batch pooled'; do for data in c d; do "
         'norm="$norm" data="$data" x; done; done'
     )
-    assert not format_grid_as_shell_loop(commands[:3])
-    assert not format_grid_as_shell_loop([*commands[:3], ["norm=layer", "data=e", "x"]])
+    assert not shell_loop_if_grid(commands[:3])
+    assert not shell_loop_if_grid([*commands[:3], ["norm=layer", "data=e", "x"]])
 
 
 def comparison(**given):
