@@ -84,3 +84,29 @@ def test_what_is_public_says_what_it_is_and_its_shapes():
         for question in lacking(function)
     ]
     assert not asked
+
+
+def listed_attributes(docstring: str) -> Iterator[str]:
+    """The names before the colons of the section "Attributes:"."""
+    _, _, section = docstring.partition("\nAttributes:\n")
+    for line in section.split("\n\n")[0].splitlines():
+        if line.startswith("    ") and line[4] != " ":
+            yield from line.partition(":")[0].strip().split(", ")
+
+
+def identifiers(node: ast.ClassDef) -> set[str]:
+    """The names of fields, methods and attributes in the body of a class."""
+    attributes = ("attr", "id", "name")
+    return {getattr(n, a) for n in ast.walk(node) for a in attributes if hasattr(n, a)}
+
+
+def test_the_attributes_of_a_docstring_are_those_of_its_class():
+    seen, unknown = 0, []
+    for module in MODULES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.ClassDef):
+                names = {*listed_attributes(ast.get_docstring(node) or "")}
+                seen += len(names)
+                unknown += [f"{node.name}.{name}" for name in names - identifiers(node)]
+    assert seen > 100
+    assert not unknown

@@ -29,8 +29,11 @@ class Call:
 
     @classmethod
     def from_inputs(cls, inputs: Any) -> Call:
-        """A tensor or a dataclass is the one input, a tuple or list all of them in order, a
-        mapping all of them by keyword."""
+        """Return the call that has these inputs.
+
+        A tensor or a dataclass is the only input; a tuple or list has all of them in order,
+        a mapping all of them by keyword.
+        """
         if isinstance(inputs, Call):
             return inputs
         if isinstance(inputs, Mapping):

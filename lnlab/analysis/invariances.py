@@ -361,7 +361,7 @@ class DefectsAtDelta(NamedTuple):
 
     factor_or_shift_size: float  # delta
     output_defect: float  # the defect of the outputs
-    largest_activation_defect: float  # the largest defect inside
+    largest_activation_defect: float  # of what the module computes inside
     # whether the last activation that changed goes into an f which is flat
     is_hidden_by_flat_unit: bool
 

@@ -273,8 +273,8 @@ class Playground {
       run.set(settings);
       const now = measure(run);
       if (!["playing", "speed", "shown", "layer"].includes(name)) {
-        const drawn = this.history[this.history.length - 1].update;
-        this.history.push(...(drawn < run.updates ? [before, now] : [now])); // a jump has two ends
+        const newest = this.history[this.history.length - 1].update;
+        this.history.push(...(newest < run.updates ? [before, now] : [now])); // a jump has two ends
         this.say(sentence(run.state, name, before, now));
       }
       this.sync();

@@ -247,9 +247,9 @@ function fitToSheet(plot) {
   const { width, _subplots } = plot._fullLayout;
   const { below } = plot.dataset;
   const least = width >= below ? Number(below) : parseFloat(plot.style.minWidth);
-  const drawn = _subplots.gl3d.length ? width : Math.max(SHEET, least);
-  plot.style.zoom = Math.min(1, SHEET / drawn);
-  if (drawn !== width) Plotly.relayout(plot, { width: drawn });
+  const printed = _subplots.gl3d.length ? width : Math.max(SHEET, least);
+  plot.style.zoom = Math.min(1, SHEET / printed);
+  if (printed !== width) Plotly.relayout(plot, { width: printed });
 }
 
 function fitToScreen(plot) {

@@ -40,14 +40,14 @@ class Decision:
     """The outcome of a comparison.
 
     Attributes:
-        word: one of :data:`WORDS`.
-        size: of an effect that is there: "small" (within what matters), "large" (beyond it) or
-            "open".
-        estimate, low, high: the mean and its 95 % interval, in the unit of the values; None
-            where there is none.
-        p: of the test of the claim, two-sided for a direction; None without one.
-        n: the number of pairs.
-        shares: how many of the seeds of each arm learned, where not all did.
+        verdict_without_size: one of :data:`WORDS`.
+        size_class: of an effect that is there: "small" (within what matters), "large" (beyond
+            it) or "open".
+        estimate, interval_low, interval_high: the mean and its 95 % interval, in the unit of
+            the values; None where there is none.
+        p_value: of the test of the claim, two-sided for a direction; None without one.
+        num_pairs: the number of pairs.
+        learned_counts: how many of the seeds of each arm learned, where not all did.
     """
 
     verdict_without_size: str
