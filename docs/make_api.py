@@ -25,7 +25,7 @@ NAMES = {
     "lnlab.analysis.objective": ("Objective",),
     "lnlab.training": (
         *("Experiment", "train_steps", "find_run", "build_initial_models"),
-        *("fit", "evaluate", "cross_entropy", "Batches", "stack"),
+        *("fit", "evaluate", "cross_entropy_per_model", "Batches", "stack"),
     ),
     "lnlab.data": ("load", "sources", "fetch"),
     "lnlab.figures": (*("line_chart", "paired_differences", "matrices", "table"),),

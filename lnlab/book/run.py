@@ -75,7 +75,7 @@ def check_data(path: Path, spec: str) -> None:
     """
     experiment = find_experiment(path)
     try:
-        load(spec, experiment and experiment.example_kind)
+        load(spec, experiment and experiment.required_data_kind)
     except (ValueError, OSError) as error:
         raise ValueError(f"-p data {spec!r} for notebook {path.stem}: {error}") from None
 
@@ -92,7 +92,7 @@ def describe_data(path: Path, settings: ResolvedParameters) -> str:
         return ""
     try:
         spec = settings["data"] or experiment.budget(settings.get("budget", "")).data
-        source = load(spec, experiment.example_kind).source
+        source = load(spec, experiment.required_data_kind).source
     except (ValueError, OSError):
         return ""  # the run fails, and says why
     return f"{source.name} ({source.kind})"

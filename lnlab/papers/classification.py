@@ -16,7 +16,7 @@ from lnlab.analysis.internal_covariate_shift import covariate_shift
 from lnlab.analysis.objective import Objective
 from lnlab.data import Images, load
 from lnlab.data.dataset import Split
-from lnlab.training import Evaluation, cross_entropy, evaluate, setting
+from lnlab.training import Evaluation, cross_entropy_per_model, evaluate, setting
 from lnlab.training.experiment import LossPerSeed
 
 TRAIN_EVAL_SIZE = 5_000
@@ -58,16 +58,16 @@ class Classification(training.Experiment):
     """The number of training examples, the last ones, that are held out for validation, to
     choose a learning rate by. 0: none, as in the paper."""
 
-    example_kind = "images"
+    required_data_kind = "images"
     lower_is_better = ("train_nll", "test_nll", "test_error")
 
     def dataset(self) -> Images | DatasetWithReplacedSplits:
-        whole = load(self.data, self.example_kind)
+        whole = load(self.data, self.required_data_kind)
         return hold_out_validation(whole, self.valid_size) if self.valid_size else whole
 
     def loss(self, output: LogitsPerSeed, y: ClassesPerSeed) -> LossPerSeed:
         """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
-        return cross_entropy(output, y)
+        return cross_entropy_per_model(output, y)
 
     def full_evaluation_updates(self, updates_per_epoch: int) -> set[int]:
         """Return 0, log-spaced updates of the first epoch, and then every half epoch."""
@@ -100,7 +100,7 @@ def nll_and_error_per_seed(
     model: nn.Module, split: Split, count: int | None = None
 ) -> MetricsPerSeed:
     """Return ``nll`` and ``error`` of each model on the first ``count`` examples; None: all."""
-    return evaluate(model, split.x[:count], split.y[:count], cross_entropy)
+    return evaluate(model, split.x[:count], split.y[:count], cross_entropy_per_model)
 
 
 # The effects of a small step on a network: the step is computed, but not taken.

@@ -245,7 +245,7 @@ class Experiment(Classification):
             raise ValueError(
                 "valid_size: pictures have a validation set of their own, leave it."
             )
-        return load(self.data, self.example_kind, max_train=self.train_size)
+        return load(self.data, self.required_data_kind, max_train=self.train_size)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         net = NETS[self.architecture](

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lnlab.training.trainer import (
         Step,
         build_initial_models,
-        cross_entropy,
+        cross_entropy_per_model,
         evaluate,
         evaluation_mode,
         find_run,
@@ -36,7 +36,7 @@ __getattr__, __dir__ = lazy(
         "Stacked": ".stacking",
         "Step": ".trainer",
         "compare": ".comparison",
-        "cross_entropy": ".trainer",
+        "cross_entropy_per_model": ".trainer",
         "evaluate": ".trainer",
         "evaluation_mode": ".trainer",
         "find_run": ".trainer",

@@ -228,7 +228,7 @@ class Experiment(metaclass=CallableWithPreset):
 
     name: ClassVar[str]
     # what the data has to offer; None: anything
-    example_kind: ClassVar[ExampleKind | None] = None
+    required_data_kind: ClassVar[ExampleKind | None] = None
     lower_is_better: ClassVar[tuple[str, ...]] = ()
     higher_is_better: ClassVar[tuple[str, ...]] = ()
     # without annotations: an experiment that has them as fields gives them one

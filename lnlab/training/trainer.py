@@ -466,7 +466,7 @@ def fit(
         >>> models = lnlab.training.stack([net])
         >>> batches = lnlab.training.Batches(x, y, 8, seeds=[0])
         >>> optimizer = torch.optim.Adam(models.parameters())
-        >>> loss = lnlab.training.cross_entropy
+        >>> loss = lnlab.training.cross_entropy_per_model
         >>> losses = [*lnlab.training.fit(models, batches, loss, optimizer, epochs=1)]
     """
     model.train()
@@ -480,14 +480,14 @@ def fit(
             yield losses.detach()
 
 
-def cross_entropy(output: Tensor, y: Tensor) -> Tensor:
+def cross_entropy_per_model(output: Tensor, y: Tensor) -> Tensor:
     """Return the mean cross-entropy in nats of S models (S,).
 
     The scores are (S, B, classes), the true classes (S, B).
 
     Examples:
         >>> scores, classes = torch.randn(2, 32, 4), torch.zeros(2, 32).long()
-        >>> losses = lnlab.training.cross_entropy(scores, classes)  # of 2 models
+        >>> losses = lnlab.training.cross_entropy_per_model(scores, classes)  # of 2 models
     """
     if len(output) == 1:  # less to do for the gradient, least of all in a view
         return F.cross_entropy(output.squeeze(0), y.squeeze(0)).unsqueeze(0)

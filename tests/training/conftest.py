@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlab.training import Evaluation, Experiment, cross_entropy, evaluate
+from lnlab.training import Evaluation, Experiment, cross_entropy_per_model, evaluate
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Tiny(Experiment):
         )
 
     def loss(self, output, y):
-        return cross_entropy(output, y)
+        return cross_entropy_per_model(output, y)
 
     def optimizer(self, parameters):
         return torch.optim.Adam(parameters, lr=self.learning_rate)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from lnlab.training import (
     Batches,
-    cross_entropy,
+    cross_entropy_per_model,
     evaluate,
     evaluation_mode,
     find_run,
@@ -105,7 +105,7 @@ def test_fit_makes_an_update_when_its_losses_are_asked_for():
     model, data = stack([plain]), Tiny().dataset().train
     optimizers = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (model, plain)]
     batches = Batches(data.x, data.y, 4, (0,))
-    steps = fit(model.eval(), batches, cross_entropy, optimizers[0], epochs=2)
+    steps = fit(model.eval(), batches, cross_entropy_per_model, optimizers[0], epochs=2)
     for epoch in range(2):
         for x, y in batches.batches_of_epoch(epoch):
             optimizers[1].zero_grad()
@@ -270,7 +270,7 @@ class Stepping(Breaking):
     """Breaks weights in the very update before an evaluation; the loss was finite."""
 
     def loss(self, output, y):
-        return cross_entropy(output, y)
+        return cross_entropy_per_model(output, y)
 
     def optimizer(self, parameters):
         parameters = [*parameters]
@@ -365,7 +365,7 @@ def test_evaluate_is_the_mean_over_all_cases_and_leaves_no_trace():
     model.get_submodule("module.1").eval()  # frozen statistics stay frozen
     modes = [module.training for module in model.modules()]
     state = copy.deepcopy(model.state_dict())
-    metrics = evaluate(model, x, y, cross_entropy, batch_size=7)
+    metrics = evaluate(model, x, y, cross_entropy_per_model, batch_size=7)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     for index, one in enumerate(model.unstack()):
         output = one.eval()(x)

@@ -93,7 +93,7 @@ class Experiment(training.Experiment):
     eval_every: int = setting(1000, least=1)  # updates from one validation to the next
 
     name = "attentive_reader"
-    example_kind = "questions"
+    required_data_kind = "questions"
     lower_is_better = ("valid_nll", "valid_error")
 
     def dataset(self) -> QuestionDataset:
@@ -102,7 +102,7 @@ class Experiment(training.Experiment):
             "split": self.split,
             "max_train": self.train_size,
         }
-        return load(self.data, self.example_kind, **options)
+        return load(self.data, self.required_data_kind, **options)
 
     def model(self, seed: int, dataset: QuestionDataset) -> nn.Module:
         with seed_torch_temporarily(seed):

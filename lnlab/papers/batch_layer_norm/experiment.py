@@ -33,7 +33,7 @@ from lnlab.papers.classification import (
     gradient_and_stepped_parameters,
     mean_covariate_shift_angle_radians,
 )
-from lnlab.training import Batches, Evaluation, cross_entropy, setting
+from lnlab.training import Batches, Evaluation, cross_entropy_per_model, setting
 from lnlab.training.experiment import CPU, LossPerSeed, collate_rows
 from lnlab.training.optim import Adam
 from lnlab.training.random_state import move_to_device, seed_torch_temporarily
@@ -221,12 +221,12 @@ class ImageExperiment(BatchLayerNormExperiment):
     """The position of the normalizers relative to tanh."""
 
     name = "batch_layer_norm_images"
-    example_kind = "images"
+    required_data_kind = "images"
 
     def dataset(self) -> DatasetWithReplacedSplits:
         # generated images: only as many as are used; files: all, to have the same checksum
         generated = self.train_size if self.data == "shapes" else None
-        whole = load(self.data, self.example_kind, max_train=generated)
+        whole = load(self.data, self.required_data_kind, max_train=generated)
         x = whole.train.x[: self.train_size]
         mean, deviation = x.mean(0), x.std(0, correction=0)
 
@@ -242,7 +242,7 @@ class ImageExperiment(BatchLayerNormExperiment):
 
     def loss(self, output: Tensor, y: Tensor) -> LossPerSeed:
         """Return the NLL in nats of logits (S, B, classes) and classes (S, B): (S,)."""
-        return cross_entropy(output, y)
+        return cross_entropy_per_model(output, y)
 
     def losses_and_hits(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return F.cross_entropy(output, y, reduction="none"), output.argmax(-1) == y
@@ -288,11 +288,14 @@ class ReviewExperiment(BatchLayerNormExperiment):
     """The logit above which a review counts as good: 0.5 (a probability of 0.62) as coded."""
 
     name = "batch_layer_norm_reviews"
-    example_kind = "reviews"
+    required_data_kind = "reviews"
 
     def dataset(self) -> DatasetWithReplacedSplits:
         whole = load(
-            self.data, self.example_kind, max_length=self.max_length, vocab_size=self.vocab_size
+            self.data,
+            self.required_data_kind,
+            max_length=self.max_length,
+            vocab_size=self.vocab_size,
         )
         counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
         return take_first_examples(whole, counts, lambda x: x)

@@ -56,13 +56,13 @@ class Experiment(training.Experiment):
     """The number of full evaluations during training, which save drawings."""
 
     name = "draw"
-    example_kind = "images"
+    required_data_kind = "images"
     lower_is_better = ("valid_bound",)
 
     def dataset(self) -> Images:
         grey = self.mistake == "grey"
         options: Any = {"max_train": self.train_size, "grey": grey}
-        return check_drawable(load(self.data, self.example_kind, **options), grey)
+        return check_drawable(load(self.data, self.required_data_kind, **options), grey)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         height, width = dataset.shape

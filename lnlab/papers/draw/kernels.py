@@ -103,7 +103,7 @@ class FusedDRAW(DRAW):
         return library_for(DRAWING, self.first) is not None
 
     def forward(self, x: Tensor) -> tuple[ReconstructionNats, KLNats]:
-        loop = self.make_loop_if_supported() if self._is_supported_by_loop(x) else None
+        loop = self.make_loop_if_supported() if self._inputs_fit_compiled_loop(x) else None
         if loop is None:
             return super().forward(x)
         canvas, mean, log_sigma, *_ = loop([x, self.sample_noise(x)], self.loop_parameters())
@@ -112,7 +112,7 @@ class FusedDRAW(DRAW):
     def draw(self, x: Tensor, noise: Tensor) -> Drawing:
         takes = (
             not torch.is_grad_enabled()
-            and self._is_supported_by_loop(x)
+            and self._inputs_fit_compiled_loop(x)
             and noise.dtype == x.dtype
         )
         loop = self.make_loop_if_supported(return_every_glimpse=True) if takes else None
@@ -125,7 +125,7 @@ class FusedDRAW(DRAW):
         write = window_from_linear_outputs(writes, self.shape, self.write)
         return Drawing(canvases, mean, log_sigma, z, read, write)
 
-    def _is_supported_by_loop(self, x: Tensor) -> bool:
+    def _inputs_fit_compiled_loop(self, x: Tensor) -> bool:
         """Return True if the loop has a form for images x."""
         like = self.first
         same = (x.dtype, x.device) == (like.dtype, like.device)

@@ -67,7 +67,7 @@ class Experiment(training.Experiment):
     eval_every: int = setting(500, least=1)  # updates between evaluations
 
     name = "handwriting"
-    example_kind = "strokes"
+    required_data_kind = "strokes"
     lower_is_better = ("valid_nll",)
 
     @classmethod
@@ -83,7 +83,7 @@ class Experiment(training.Experiment):
         return cls.budget("paper", **{"data": "unipen", **settings, **changes})
 
     def dataset(self) -> HandwritingDataset:
-        return load(self.data, self.example_kind, max_train=self.max_lines)
+        return load(self.data, self.required_data_kind, max_train=self.max_lines)
 
     def model(self, seed: int, dataset: HandwritingDataset) -> nn.Module:
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(

@@ -99,13 +99,15 @@ class FusedHandwriting(HandwritingNet):
     def _run_window(self, x: Tensor, char_ids: Tensor, memory: WriterState) -> WindowSequence:
         loop = self.make_loop_if_supported(char_ids) if len(x) >= LEAST else None
         # texts are looked into only where there is a loop: not on a GPU
-        if loop is None or not self._is_supported_by_loop(x, char_ids, memory):
+        if loop is None or not self._inputs_fit_compiled_loop(x, char_ids, memory):
             return super()._run_window(x, char_ids, memory)
         inputs = [x, *memory.lstm_states[0], memory.kappa, memory.w]
         h, w, phi, c, kappa = loop(inputs, self.loop_parameters())
         return WindowSequence(h, w, phi, (h[-1], c), kappa)
 
-    def _is_supported_by_loop(self, x: Tensor, char_ids: Tensor, memory: WriterState) -> bool:
+    def _inputs_fit_compiled_loop(
+        self, x: Tensor, char_ids: Tensor, memory: WriterState
+    ) -> bool:
         """Return True if the loop has a form for points x (T, B, 3) of these texts."""
         W, start = self.move.W, self.initial_state(len(char_ids))
         states = zip(

@@ -83,13 +83,13 @@ class Experiment(training.Experiment):
     """True if errors are measured on the validation data, too."""
 
     name = "las"
-    example_kind = "speech"
+    required_data_kind = "speech"
     lower_is_better = ("test_nll", "test_error")
 
     def dataset(self) -> SpeechDataset:
         speech = load(
             self.data,
-            self.example_kind,
+            self.required_data_kind,
             max_train=self.train_size,
             held_out_speaker=self.held_out_speaker,
         )

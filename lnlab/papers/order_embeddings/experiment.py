@@ -67,11 +67,13 @@ class Experiment(training.Experiment):
     """R@1 + R@5 + R@10 of image retrieval, as the authors choose the model that is tested."""
 
     name = "order_embeddings"
-    example_kind = "captions"
+    required_data_kind = "captions"
     higher_is_better = ("valid_recall",)
 
     def dataset(self) -> Captions:
-        return load(self.data, self.example_kind, split=self.split, max_train=self.train_size)
+        return load(
+            self.data, self.required_data_kind, split=self.split, max_train=self.train_size
+        )
 
     def model(self, seed: int, dataset: Captions) -> nn.Module:
         with seed_torch_temporarily(seed):

@@ -71,7 +71,7 @@ class Experiment(training.Experiment):
     """True if weights are stored at each scoring of vectors, in half precision."""
 
     name = "skip_thoughts"
-    example_kind = "books"
+    required_data_kind = "books"
     lower_is_better = ("valid_nll",)
 
     def config(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Experiment(training.Experiment):
         return super().config() | {"downstream_tasks": self.downstream_tasks.split("=")[0]}
 
     def dataset(self) -> EncodedBooks:
-        books = load(self.data, self.example_kind, max_length=self.max_length - 1)
+        books = load(self.data, self.required_data_kind, max_length=self.max_length - 1)
         none = self.downstream_tasks == "none"
         tasks = {} if none else load(self.downstream_tasks, "tasks")
         size = self.vocab_size, self.max_sentences

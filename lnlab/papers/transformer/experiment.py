@@ -21,7 +21,7 @@ from lnlab.papers.transformer.evaluate import (
     nll_objective,
 )
 from lnlab.papers.transformer.model import ARMS, RotationTracker, TransformerLanguageModel
-from lnlab.training import Evaluation, Stacked, cross_entropy, evaluate, setting
+from lnlab.training import Evaluation, Stacked, cross_entropy_per_model, evaluate, setting
 from lnlab.training.experiment import CPU, BatchSource, collate_rows
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator_seeded_by_hash
@@ -68,12 +68,12 @@ class Experiment(training.Experiment):
     """The decoupled decay of matrices (AdamW). If it is not 0, rotations are measured."""
 
     name = "transformer"
-    example_kind = "text"
+    required_data_kind = "text"
     lower_is_better = ("train_nll", "valid_nll", "test_nll")
 
     def dataset(self) -> Text:
         """Load the text in windows of T characters."""
-        return load(self.data, self.example_kind, context=self.context_length)
+        return load(self.data, self.required_data_kind, context=self.context_length)
 
     def model(self, seed: int, dataset: Text) -> nn.Module:
         """Return the network of one seed; matrices depend on the seed, their name and size."""
@@ -91,7 +91,7 @@ class Experiment(training.Experiment):
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the NLL in nats per character of logits (S, B, T, V) and y (S, B, T): (S,)."""
-        return cross_entropy(output.flatten(1, 2), y.flatten(1))
+        return cross_entropy_per_model(output.flatten(1, 2), y.flatten(1))
 
     def training_batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32

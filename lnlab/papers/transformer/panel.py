@@ -37,7 +37,7 @@ from lnlab.papers.transformer.model import (
     NormAndPlacement,
     TransformerLanguageModel,
 )
-from lnlab.training import cross_entropy, stack
+from lnlab.training import cross_entropy_per_model, stack
 from lnlab.training.random_state import default_dtype, generator_seeded_by_hash
 
 KINDS = ("layer", "rms", "dyt", "none")
@@ -117,7 +117,7 @@ def losses_by_first_step_size(norm_place: str, norm_kind: str, depth: int) -> np
             for name, w in begin.weights.items()
         }
         logits = functional_call(begin.loss.module, stepped, (begin.x,))
-        losses.append(cross_entropy(logits.flatten(1, 2), begin.y.flatten(1)))
+        losses.append(cross_entropy_per_model(logits.flatten(1, 2), begin.y.flatten(1)))
     return torch.stack(losses, dim=1).detach().numpy()
 
 
