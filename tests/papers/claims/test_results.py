@@ -122,12 +122,12 @@ def test_nothing_learned_is_not_tested():
     learned = details_by_label(one)["Counted as having learned"]
     assert "a better score than a bag of words" in learned
     one = BY_ID["ba2016-6.4-bound"]
-    small_weights = one["settings"][1]
+    small_weights = one["settings"][0]
     assert small_weights["effect"] == (
         "2 of 5 networks learned with LN (5 to 85 %), 4 of 5 without normalization (28 to 99 %)"
     )
     told = details_by_label({**one, "shares": True})
-    assert told["The smallest effect that matters"].startswith("where all networks learned, ")
+    assert told["The smallest effect that matters"].startswith("Where all networks learned, ")
 
 
 def test_q_stands_only_where_a_test_rejects():
