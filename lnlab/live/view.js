@@ -178,6 +178,9 @@ class Playground {
       return make("span", { style: `--color: var(--${norm})` }, word("norms", norm));
     });
     this.find(".key").replaceChildren(...key);
+    for (const sentence of this.all(".norms span")) {
+      sentence.hidden = !state.norms.includes(sentence.dataset.norm ?? "");
+    }
     this.all(".column").forEach((column, i) => {
       column.querySelector(".swatch").style.background = `var(--${state.norms[i]})`;
       const select = column.querySelector("select");

@@ -90,8 +90,8 @@ SUGGESTIONS: dict[str, dict[str, Any]] = {
     "Change 3 scales one row of W: which of the three normalizers is invariant?": {
         "transformation": 3,
     },
-    "Normalizers layer, rms, group and scale: which of them agree in changes 1 to 7, set one "
-    "after another?": {
+    "Normalizers layer, rms, group and scale, changes 1 to 7, one after another: which two "
+    "pairs of normalizers are invariant to the same changes?": {
         "normalizers": ("layer", "rms", "group", "scale"),
     },
     "Change 1 with δ = -2.51: are batch, weight and layer norm still invariant?": {
@@ -401,7 +401,7 @@ def describe_output_change(defect: float, limit: float) -> str:
     if defect < 9.95:  # two digits of it are less than 1,000 %
         return f"changed by {format_number(100 * defect)} %"
     times = f"{float(f'{defect:.3g}'):,.0f}" if defect < 1e7 else format_number(defect)
-    return f"changed by × {times}"
+    return f"changed by {times} × the largest output"
 
 
 def before_after_and_sweep_figure(

@@ -232,11 +232,11 @@ def recurrence(**settings: Any) -> Panel:
         "W_x times 10: is the gradient with layer norm larger than with W_x times 1?": {
             "input_weight_scale": 10.0
         },
-        "W_h times 5 and W_x times 5: remember the gradient with layer norm": {
+        "W_h times 5 and W_x times 5: note the factor per step of layer norm in the text": {
             "recurrent_weight_scale": 5.0, "input_weight_scale": 5.0,
         },
-        "W_h times 2 and W_x times 2: is the gradient with layer norm the same as with both "
-        "at 5?": {
+        "W_h times 2 and W_x times 2: is the factor per step of layer norm the same as with "
+        "both at 5?": {
             "recurrent_weight_scale": 2.0, "input_weight_scale": 2.0,
         },
         "Gain g = 0.1, which Cooijmans et al. (2016) recommend for recurrent batch norm: do "
