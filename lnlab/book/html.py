@@ -28,6 +28,7 @@ from lnlab.book.notebooks import (
     read_title_and_first_paragraph,
     sort_beginners_first,
 )
+from lnlab.figures.style import side_by_side_domains
 from lnlab.live.bundle import MIME as PLAYGROUND
 from lnlab.live.bundle import playground_module_source, playground_placeholder_html
 from lnlab.training.runs import write_file
@@ -117,9 +118,10 @@ def terminal_text_to_html(lines: str) -> str:
 
 def figure_html(spec: dict[str, Any], element_id: str) -> str:
     """Return a plotly figure as its data and a place in which ``figures.js`` draws them."""
-    # inside a script only "</script" and "<!--" mean something: no "<" is left
+    spec = stack_subplots_on_phones(spec)
     layout = spec.get("layout", {})
     meta = layout.get("meta") or {}
+    # inside a script only "</script" and "<!--" mean something: no "<" is left
     data = json.dumps(spec).replace("<", "\\u003c")
     outside = sum(meta.get(part, 0) for part in ("above", "signature"))
     height = int(layout.get("height") or 450) - outside
@@ -137,6 +139,64 @@ def figure_html(spec: dict[str, Any], element_id: str) -> str:
 def is_footnote(annotation: dict[str, Any]) -> bool:
     """Return True for the annotation that is a figure's footnote."""
     return annotation.get("name") == "signature"
+
+
+def stack_subplots_on_phones(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a figure whose row of subplots is a column where the page is narrow.
+
+    A figure stays as it is if it has a layout for phones, if it states its width, or if its
+    subplots are not one row of curves or bars.
+    """
+    layout = spec.get("layout", {})
+    meta = layout.get("meta") or {}
+    suffixes = [name.removeprefix("xaxis") for name in layout if re.match(r"xaxis\d*$", name)]
+    is_row = {tuple(layout[f"yaxis{s}"].get("domain", (0, 1))) for s in suffixes} == {(0, 1)}
+    is_plain = {trace.get("type") for trace in spec.get("data", ())} <= {None, "scatter", "bar"}
+    if len(suffixes) < 2 or not (is_row and is_plain) or meta.keys() & {"narrow", "width"}:
+        return spec
+    height, count = int(layout.get("height") or 450), len(suffixes)
+    margin = {"t": 100, "b": 80} | (layout.get("margin") or {})
+    axes_height = height - margin["t"] - margin["b"]
+    added = round((0.85 * count - 1) * axes_height)
+    outside = sum(meta.get(part, 0) for part in ("above", "signature"))
+    rows = side_by_side_domains(count, 0.25 / count)[::-1]
+    narrow: dict[str, Any] = {"height": height + added - outside}
+    for suffix, row in zip(suffixes, rows, strict=True):
+        no_title = {} if suffix == suffixes[-1] else {"title": {"text": ""}}
+        narrow[f"xaxis{suffix}"] = {"domain": (0, 1)} | no_title
+        # a row has the title and the numbers of the first alone, if all have the same axis
+        title = layout[f"yaxis{suffix}"].get("title") or layout["yaxis"].get("title", {})
+        title = title | {"font": {"size": 14}}
+        row_height = (row[1] - row[0]) * (axes_height + added)
+        if _text_width_in_pixels(title) > row_height and suffix != suffixes[count // 2]:
+            title = {"text": ""}  # it is as long as several subplots: only in their middle
+        narrow[f"yaxis{suffix}"] = {"domain": row, "showticklabels": True, "title": title}
+    narrow["annotations"] = [
+        note | {"x": 0.5, "y": rows[_subplot_below(note, layout, suffixes)][1]}
+        if _is_subplot_title(note)
+        else note
+        for note in layout.get("annotations", ())
+        if not is_footnote(note)
+    ]
+    legend = layout.get("legend") or {}
+    if "y" in legend:  # as many pixels above the first subplot
+        shrunk = axes_height / (axes_height + added)
+        narrow["legend"] = legend | {"y": 1 + (legend["y"] - 1) * shrunk}
+    width = smallest_readable_width(spec | {"layout": layout | narrow})
+    narrow_meta = {"below": smallest_readable_width(spec), "layout": narrow}
+    return spec | {"layout": layout | {"meta": meta | {"narrow": narrow_meta, "width": width}}}
+
+
+def _is_subplot_title(note: dict[str, Any]) -> bool:
+    """Return True for an annotation in the middle above a subplot, as make_subplots puts it."""
+    place = [note.get(part) for part in ("xref", "yref", "y", "yanchor", "xanchor")]
+    return place == ["paper", "paper", 1, "bottom", "center"]
+
+
+def _subplot_below(note: dict[str, Any], layout: dict[str, Any], suffixes: list[str]) -> int:
+    """Return the index of the subplot whose middle is nearest to an annotation."""
+    middles = [sum(layout[f"xaxis{suffix}"]["domain"]) / 2 for suffix in suffixes]
+    return min(range(len(middles)), key=lambda index: abs(middles[index] - note["x"]))
 
 
 def smallest_readable_width(spec: dict[str, Any]) -> int:

@@ -17,10 +17,11 @@ from lnlab.book.html import (
     render_display,
     render_outputs,
     smallest_readable_width,
+    stack_subplots_on_phones,
     terminal_text_to_html,
 )
 from lnlab.book.html import figure_html as on_page
-from lnlab.figures.curves import paired_differences
+from lnlab.figures.curves import line_chart, paired_differences
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
@@ -115,6 +116,24 @@ def test_a_narrow_window_scrolls_a_figure_before_its_words_are_cut():
         smallest_readable_width({"data": [{"y": ["x" * 40]}], "layout": named})
         == 40 * 6.5 + 30 + 20 + 390
     )
+
+
+def test_on_a_phone_a_row_of_subplots_is_a_column():
+    curves = {"none": (np.arange(1, 9), np.arange(1, 9))}
+    figure = line_chart({"batch 128": curves, "batch 4": curves}, x="updates", y="loss" * 12)
+    spec = json.loads(str(figure.to_json()))
+    layout = stack_subplots_on_phones(spec)["layout"]
+    narrow = layout["meta"]["narrow"]["layout"]
+    assert narrow["xaxis"]["domain"] == narrow["xaxis2"]["domain"] == (0, 1)
+    (low, high), (low_2, high_2) = narrow["yaxis"]["domain"], narrow["yaxis2"]["domain"]
+    assert 0 <= low_2 < high_2 < low < high <= 1
+    titles = {note["text"]: note["y"] for note in narrow["annotations"]}
+    assert titles == {"batch 128": high, "batch 4": high_2}
+    assert narrow["yaxis"]["title"]["text"] == "" != narrow["yaxis2"]["title"]["text"]
+    assert narrow["height"] > layout["height"]
+    assert layout["meta"]["width"] < 390 <= layout["meta"]["narrow"]["below"]
+    one = json.loads(str(line_chart({"": curves}, x="updates", y="loss").to_json()))
+    assert stack_subplots_on_phones(one) == one
 
 
 def test_what_stands_below_a_figure_is_a_paragraph_and_makes_it_no_wider():
