@@ -51,11 +51,24 @@ def test_statements_are_filtered_sorted_and_folded_out_by_keyboard(page):
     assert page.locator(f"details[id='{best['id']}'] dl").is_visible()
 
 
+def test_a_search_finds_every_word_in_any_order(page):
+    found = []
+    for text in ("batch 128 MNIST", " mnist  BATCH 128"):
+        page.get_by_label("search").fill(text)
+        found.append(shown(page))
+    assert found[0] == found[1]
+    assert "ba2016-6.6-faster-128" in found[0]
+    assert len(found[0]) < len(claims()) / 2
+    page.get_by_label("search").fill("batch 128 nowhere")
+    assert not shown(page)
+
+
 def test_what_is_shown_is_downloaded(page, tmp_path):
-    page.locator("input[name=words]").fill("handwriting")
+    page.get_by_label("search").fill("handwriting")
+    assert f"{len(shown(page))} of {len(claims())} statements shown" in page.inner_text("form")
     for name in ("csv", "json"):
         with page.expect_download() as waiting:
-            page.locator(f"button[name={name}]").click()
+            page.get_by_role("button", name=f"Download shown ({name.upper()})").click()
         waiting.value.save_as(tmp_path / f"claims.{name}")
     records = json.loads((tmp_path / "claims.json").read_text())
     assert {record["id"] for record in records} == {*shown(page)}

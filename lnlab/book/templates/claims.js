@@ -19,10 +19,10 @@ for (const root of document.querySelectorAll(".lnlab-claims:not([data-ready])"))
 
   function update() {
     const wanted = ["paper", "theme", "word"].map((name) => [name, form.elements[name].value]);
-    const words = form.elements.words.value.toLowerCase();
+    const words = form.elements.search.value.toLowerCase().split(/\s+/);
     for (const row of rows) {
       row.hidden = wanted.some(([name, value]) => value && row.dataset[name] !== value)
-        || !row.textContent.toLowerCase().includes(words);
+        || !words.every((word) => row.textContent.toLowerCase().includes(word));
     }
     const key = KEYS[form.elements.sort.value];
     for (const section of sections) {
@@ -30,7 +30,7 @@ for (const root of document.querySelectorAll(".lnlab-claims:not([data-ready])"))
       own.sort((a, b) => key(a) - key(b) || a.place - b.place).forEach((row) => section.append(row));
       section.hidden = own.every((row) => row.hidden);
     }
-    form.querySelector("output").textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} statements`;
+    form.querySelector("output").textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} statements shown`;
   }
 
   function download(name, type, text) {
