@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import partial
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,6 +134,8 @@ LEGEND = (
     "It is taken at δ = 3.7; of an exact invariance it is the largest of all δ tried.",
     "inside: the grade of what goes into each f and comes out of each norm.",
 )
+KNEE = "knee δ: below it the change is larger than 0.29, as eps outweighs what it is added to."
+NONE_INSIDE = "inside, not judged: the module has no f and no norm, or none that can be seen."
 
 
 @dataclass(frozen=True)
@@ -198,11 +199,16 @@ class InvarianceReport(TextResult):
         # grades first: a narrow screen shows them
         header, *rows = [(row[3], *row[:3], row[4]) for row in self._header_and_rows()]
         table = make_frame(rows, columns=header).to_html(index=False, border=0)
-        legend = "<br>".join(map(escape, LEGEND))
-        return f'{self._html_lines_above_table()}<div class="wide">{table}</div><p>{legend}</p>'
+        above, below = self._html_lines_above_table(), self._html_lines_below_table()
+        return f'{above}<div class="wide">{table}</div>{below}'
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *LEGEND])
+    def _lines_below_table(self) -> Iterator[str]:
+        yield from LEGEND
+        _, *rows = self._header_and_rows()
+        if any("knee" in row[3] for row in rows):
+            yield KNEE
+        if any(row[4] == Grade.NOT_JUDGED.value for row in rows):
+            yield NONE_INSIDE
 
     def _lines_above_table(self) -> Iterator[str]:
         shape, number = ", ".join(map(str, self.input_shape)), len(self.invariances)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 
 import torch
@@ -546,6 +546,11 @@ class NormPropertyReport(TextResult):
         ]
         return [("", "found", "torch.nn"), *rows]
 
+    def _lines_below_table(self) -> Iterator[str]:
+        eps = [p.found for p in self.properties if p.name == "eps" and not p.differs_from_torch]
+        if eps and (self.differences or eps == ["none"]):
+            yield "eps: its place counts as a difference; its value, or having none, does not."
+
 
 EXAMPLES = 8
 """At least so many examples are made up: statistics of one or two values say nothing."""
@@ -564,8 +569,9 @@ def identify_norm(
 
     Args:
         model: the normalizer; its output has the shape of its input.
-        x: an input; only its shape is used, and its device if the module has no tensors. None
-            makes one up from the module's ``normalized_shape``, ``num_features``,
+        x: an input; only its shape is used, and its device if the module has no tensors. A
+            batch of fewer than 8 examples is enlarged to 8, and the report says so. None makes
+            an input up from the module's ``normalized_shape``, ``num_features``,
             ``num_channels`` or ``units``.
         select_output: returns, from the output of the module, the tensor to analyze.
 
@@ -606,7 +612,19 @@ def identify_norm(
             f"{type(model).__name__} makes {tuple(y.shape)} of {tuple(z.shape)}: identify_norm "
             "is for normalizers, which keep the shape; check_invariances takes any module."
         )
-    return _make_report(model, training, evaluation, z)
+    report = _make_report(model, training, evaluation, z)
+    if x is None or len(x) == len(z):
+        return report
+    return add_note_on_shape(report, f"batch enlarged from {len(x)} to {len(z)}")
+
+
+def add_note_on_shape(report: NormPropertyReport, note: str) -> NormPropertyReport:
+    """Return the report with a note behind the shape that statistics were found on."""
+    properties = (
+        replace(p, found=f"{p.found} ({note})") if p.name == "statistics over" else p
+        for p in report.properties
+    )
+    return replace(report, properties=tuple(properties))
 
 
 def _guess_input_shape(model: nn.Module, device: torch.device) -> tuple[int, ...]:

@@ -72,8 +72,7 @@ class AnalysisResult:
         return self._html_lines_above_table() + table
 
     def _html_lines_above_table(self) -> str:
-        lines = "<br>".join(escape(line) for line in self._lines_above_table() if line)
-        return f"<p>{lines}</p>" if lines else ""
+        return _html_paragraph(self._lines_above_table())
 
     def save(self, path: str | Path) -> Path:
         """Write the figure (``.html``) or the table (``.csv``, ``.json``) to a file.
@@ -95,6 +94,11 @@ class AnalysisResult:
         return path
 
 
+def _html_paragraph(lines: Iterable[str]) -> str:
+    text = "<br>".join(escape(line) for line in lines if line)
+    return f"<p>{text}</p>" if text else ""
+
+
 class TextResult(AnalysisResult):
     """A result in words: its table is printed whole, with cells that are wrapped."""
 
@@ -106,16 +110,23 @@ class TextResult(AnalysisResult):
         """Return the printed table, its header first."""
         raise NotImplementedError
 
+    def _lines_below_table(self) -> Iterable[str]:
+        """Return the explanations below the printed table."""
+        return ()
+
+    def _html_lines_below_table(self) -> str:
+        return _html_paragraph(self._lines_below_table())
+
     def __str__(self) -> str:
         table = format_text_table(
             self._header_and_rows(), unwrapped_columns=self.unwrapped_columns, width=self.width
         )
-        return "\n".join([*self._lines_above_table(), *table])
+        return "\n".join([*self._lines_above_table(), *table, *self._lines_below_table()])
 
     def _repr_html_(self) -> str:
         header, *rows = self._header_and_rows()
         table = make_frame(rows, columns=list(header)).to_html(index=False, border=0)
-        return self._html_lines_above_table() + table
+        return self._html_lines_above_table() + table + self._html_lines_below_table()
 
 
 NARROW = 11

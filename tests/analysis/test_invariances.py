@@ -241,6 +241,24 @@ def test_it_prints_escapes_names_and_draws():
     assert len(report.plot().data) == 2  # of shifts there is one size, and no curve
 
 
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (lambda: Linear(D, H, partial(LayerNorm, eps=1e-6)), "knee δ: below it"),
+        (lambda: nn.Linear(D, H), "inside, not judged: "),
+    ],
+)
+def test_words_of_its_table_are_explained_where_they_occur(layer, words):
+    report = check_invariances(layer(), torch.randn(B, D), columns=1)
+    other = check_invariances(nn.Sequential(nn.Linear(D, H), nn.Tanh()), torch.randn(B, D))
+    for explained, plain in (
+        (str(report), str(other)),
+        (report._repr_html_(), other._repr_html_()),
+    ):
+        assert words in explained
+        assert words not in plain
+
+
 @pytest.mark.parametrize("form", [tuple, dict, Call])
 def test_a_module_of_several_inputs_has_the_invariances_of_the_first(form):
     class Scaled(nn.Module):

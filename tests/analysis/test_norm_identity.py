@@ -275,6 +275,29 @@ def test_it_prints_what_it_found_and_escapes_names():
     assert "<script>" not in report._repr_html_()
 
 
+@pytest.mark.parametrize("batch", [1, 8])
+def test_an_enlarged_batch_is_said(batch):
+    report = identify_norm(nn.BatchNorm2d(4), torch.zeros(batch, 4, 6, 6))
+    text = found(report, "statistics over")
+    assert text.startswith("axes 0, 2, 3 of (8, 4, 6, 6): 288 values")
+    assert ("batch enlarged from 1 to 8" in text) == (batch == 1)
+
+
+@pytest.mark.parametrize(
+    ("normalized", "is_explained"),
+    [
+        (lambda x: (x - x.mean()) / (x.var(correction=0) + 1e-3).sqrt(), True),
+        (lambda x: centred(x) / var(x).sqrt(), True),  # it has no eps
+        (unbiased, False),  # whose eps is marked
+        (ln, False),
+    ],
+)
+def test_an_eps_that_does_not_count_is_explained(normalized, is_explained):
+    report = identify_norm(affine(normalized), torch.zeros(8, H))
+    for text in (str(report), report._repr_html_()):
+        assert ("eps: its place counts" in text) == is_explained
+
+
 def test_filter_response_norm_is_instance_norm_but_for_the_mean():
     def frn(x):
         return x / (x.square().mean((2, 3), keepdim=True) + 1e-6).sqrt()
