@@ -72,9 +72,11 @@ def as_affine_norm(norm: nn.Module, spatial_axis_count: int = 0) -> AffineNormal
             for name in ("running_mean", "running_var"):
                 same.register_buffer(name, norm.get_buffer(name))
     if same is None:
+        axes = len(norm.normalized_shape) if isinstance(norm, nn.LayerNorm | nn.RMSNorm) else 1
+        over = f" over {axes} axes" if axes > 1 else ""
         raise TypeError(
-            f"{type(norm).__name__} is no rule for (mu, sigma): give one of lnlab.nn, or "
-            "torch's LayerNorm or RMSNorm over one axis, BatchNorm or GroupNorm."
+            f"{type(norm).__name__}{over} is not supported here: only the norms of lnlab.nn, "
+            "and torch's BatchNorm, GroupNorm, and LayerNorm or RMSNorm over one axis."
         )
     parameters = dict(norm.named_parameters())
     same.g, same.b = parameters.get("weight"), parameters.get("bias")

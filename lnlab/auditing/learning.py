@@ -369,8 +369,12 @@ def check_activations(subject: AuditSubject) -> Findings:
         last = alike[-1]["where"]
         most = max(row["cosine"] for row in rows if row["where"] == last)
         severity = RISK if last == rows[-1]["where"] and most > ALIKE_AT_END else FACT
+        values = {
+            "limit": f"{ALIKE:g}",
+            "unless": "nothing, unless training is slow: then " if severity is FACT else "",
+        }
         where = [row["where"] for row in alike]
-        yield make_finding("examples-alike", where, severity, limit=f"{ALIKE:g}")
+        yield make_finding("examples-alike", where, severity, **values)
     saturated = []
     for activation in subject.outputs_and_activations().nonlinearity_and_norm_calls:
         f = activation.name.rpartition(": ")[2]

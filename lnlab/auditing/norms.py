@@ -13,7 +13,13 @@ from torch.nn.modules.batchnorm import _NormBase as TorchNorm
 
 from lnlab.analysis.activations import NORMALIZERS, is_known_norm
 from lnlab.analysis.module_copy import EPS, frozen_copy_without_hooks
-from lnlab.analysis.norm_identity import NOTHING, NormPropertyReport, identify_norm
+from lnlab.analysis.norm_identity import (
+    EXAMPLES,
+    NOTHING,
+    NormPropertyReport,
+    add_note_on_shape,
+    identify_norm,
+)
 from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
@@ -116,15 +122,18 @@ def _group_key(call: ModuleCall) -> Any:
 
 def _identify_group(calls: tuple[ModuleCall, ...]) -> NormGroup:
     """Find out what normalizers of one group compute, from the first of them."""
-    whole: tuple[int, ...] = calls[0].inputs[0].shape
+    whole = given = tuple(calls[0].inputs[0].shape)
     module = copy_without_activations_if_any(calls[0].module)
     if isinstance(module, TorchNorm) and is_known_norm(module) and whole[1] > FEW_CHANNELS:
         module, whole = _with_few_channels(module), (whole[0], FEW_CHANNELS, *whole[2:])
     failure_reason = ""
     for shape in _shortened_then_full_input_shapes(whole):
+        shape = (max(EXAMPLES, shape[0]), *shape[1:])
         try:
             with restored_random_state():
                 report = identify_norm(module, torch.zeros(shape))
+            if shape != given:
+                report = add_note_on_shape(report, f"tried in place of {given}")
             few = [p.found for p in report.properties if "too few" in p.found]
             return NormGroup(calls, None if few else report, *few)
         except Exception as error:  # a user's module may raise anything

@@ -193,7 +193,7 @@ def check_loss(subject: AuditSubject) -> Findings:
         yield make_finding("loss-of-raw-logits", sum=three_digits(seen.sums_to))
     if seen.logits is not None:
         yield from _logit_findings(subject, *seen.logits)
-    yield _next_token_leak_finding(subject)
+    yield _next_step_leak_finding(subject)
 
 
 def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Findings:
@@ -244,26 +244,41 @@ def _loss_floor_of_bounded_logits(subject: AuditSubject, class_axis: int) -> flo
     return math.log1p((y.shape[class_axis] - 1) * math.exp(-ranges[1]))
 
 
-def _next_token_leak_finding(subject: AuditSubject) -> Finding | None:
-    """An output that sees the token which it is to tell, of inputs that are one step behind."""
+def _next_step_leak_finding(subject: AuditSubject) -> Finding | None:
+    """An output that sees the input which it is to tell, of inputs that are one step behind."""
     x, y = subject.x, subject.y
-    if not isinstance(y, Tensor) or y.is_floating_point() or y.shape != x.shape or x.dim() != 2:
+    if not isinstance(y, Tensor) or y.shape != x.shape or y.dtype != x.dtype:
         return None
-    steps = x.shape[1]
-    if steps < 3 or not torch.equal(y[:, :-1], x[:, 1:]):
+    if torch.equal(x, y):  # constant along the axis
         return None
+    axes = [
+        axis
+        for axis, steps in enumerate(x.shape)
+        if axis and steps > 2 and _is_one_step_ahead(y, x, axis)
+    ]
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    steps, evaluated = x.shape[axis], subject.float64_copy_if_possible("running")
     t = steps // 2
-    later = x.clone()
-    later[:, t:] = x[:, t:].flip(0) if len(x) > 1 else x[:, t:].flip(1)
+    first, last = evaluated.x.split((t, steps - t), axis)
+    later = torch.cat([first, last.flip(0 if len(x) > 1 else axis)], axis)
     before = subject.outputs_and_activations("running").y
-    after = subject.float64_copy_if_possible("running").run(InputAndWeightOverrides(later)).y
-    axes = [i for i, n in enumerate(before.shape) if i and n == steps]
+    after = evaluated.run(InputAndWeightOverrides(later)).y
+    if before.shape != x.shape:  # of tokens, which have classes: steps may lie elsewhere
+        axes = [i for i, n in enumerate(before.shape) if i and n == steps]
     if len(axes) != 1:
         return None
     change = relative_max_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
     if not subject.is_more_than_rounding(change):
         return None
     return make_finding("answer-leaks", change=three_digits(change))
+
+
+def _is_one_step_ahead(y: Tensor, x: Tensor, axis: int) -> bool:
+    """Return True if y is x one step later along an axis, as far as both go."""
+    steps = x.shape[axis] - 1
+    return torch.equal(y.narrow(axis, 0, steps), x.narrow(axis, 1, steps))
 
 
 # Inputs that nothing depends on, and gradients that are not those of the function.

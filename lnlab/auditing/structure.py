@@ -691,8 +691,22 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
     subject.keep_table(rows, f"evaluation differs by {gap:.2g}.")
     used = [row for row in rows if row["where"] in in_training]
     least = min((row["values a unit"] for row in used), default=0)
-    few = [row["where"] for row in used if row["values a unit"] < FEW_EXAMPLES]
-    yield make_finding("statistics-of-few", few, least=least)
+    given = dict(subject.given.named_modules())
+    # in training mode as given: the audit sets this mode itself
+    single = {
+        call.name
+        for call in calls
+        if len(subject.x) == len(call.inputs[0]) == 1
+        and call.name in given
+        and given[call.name].training
+    }
+    few = [
+        row["where"]
+        for row in used
+        if row["values a unit"] < FEW_EXAMPLES or row["where"] in single
+    ]
+    of_one = ", all of one example" if single else ""
+    yield make_finding("statistics-of-few", few, least=least, of_one=of_one)
     fresh = [row["where"] for row in followed if row["as at the start"]]
     if math.isfinite(gap):
         yield make_finding("running-statistics-fresh", fresh, gap=gap)

@@ -1,6 +1,7 @@
 """Every rule finds the mistake that it is for, names its place, and is silent without it."""
 
 import math
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -374,7 +375,7 @@ class FrozenBatchNorm(nn.BatchNorm1d):
     """Its statistics are constants in both modes."""
 
     def train(self, mode=True):
-        return super().train(False)
+        return nn.Module.train(self, False)
 
 
 def test_constant_statistics_take_nothing_of_a_gradient():
@@ -402,6 +403,92 @@ def test_constant_statistics_are_not_those_of_few():
     few = torch.randn(4, 6)
     assert not findings((behind_linear(FrozenBatchNorm(6)), few), only="statistics-of-few")
     assert findings((behind_linear(nn.BatchNorm1d(6)), few), only="statistics-of-few")
+
+
+class FrozenBatchNorm2d(nn.BatchNorm2d):
+    """The same of pictures."""
+
+    train = FrozenBatchNorm.train
+
+
+@pytest.mark.parametrize(
+    ("norm", "images", "train", "is_found"),
+    [
+        (nn.BatchNorm2d, 1, True, True),
+        (partial(BatchNorm, space=2), 1, True, True),
+        (nn.BatchNorm2d, 2, True, False),
+        (nn.BatchNorm2d, 1, False, False),
+        (FrozenBatchNorm2d, 1, True, False),
+        (lambda n: nn.BatchNorm2d(n).eval(), 1, None, False),
+        (partial(nn.GroupNorm, 1), 1, True, False),
+    ],
+)
+def test_batch_norm_of_one_example_is_a_risk(norm, images, train, is_found):
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), norm(8), nn.ReLU(), nn.Conv2d(8, 4, 3))
+    net = net if train is None else net.train(train)
+    found = findings((net, torch.randn(images, 3, 8, 8)), only="statistics-of-few")
+    few = ("1", "statistics of 36 values, all of one example")
+    assert [(f.where, f.message) for f in found] == [few] * is_found
+
+
+class CausalNet(nn.Sequential):
+    """A causal convolution over steps, and a norm behind it."""
+
+    axis = 1
+
+    def forward(self, x):
+        y = super().forward(F.pad(x.transpose(self.axis, 2), (2, 0)))
+        return y.transpose(self.axis, 2)
+
+
+@pytest.mark.parametrize("steps_last", [False, True])
+@pytest.mark.parametrize(
+    ("norm", "ahead", "is_found"),
+    [
+        (partial(nn.GroupNorm, 2), 1, True),
+        (nn.BatchNorm1d, 1, False),
+        (partial(nn.GroupNorm, 2), 0, False),  # an autoencoder
+    ],
+)
+def test_an_answer_that_leaks_in_regression_is_found(norm, ahead, is_found, steps_last):
+    net = CausalNet(nn.Conv1d(4, 8, 3), norm(8), nn.Conv1d(8, 4, 1))
+    x = torch.randn(16, 9, 4)
+    x, y = x[:, : 9 - ahead], x[:, ahead:]
+    if steps_last:
+        net.axis, x, y = 2, x.transpose(1, 2), y.transpose(1, 2)
+    found = findings((net, x, F.mse_loss, y), only="answer-leaks")
+    assert [f.message.partition(" by ")[0] for f in found] == (
+        ["outputs of earlier steps change"] * is_found
+    )
+
+
+def test_the_shape_of_the_input_of_a_norm_is_shown():
+    class LayerNormOverSteps(nn.LayerNorm):
+        def forward(self, x):
+            var, mean = torch.var_mean(x, 1, keepdim=True, correction=0)
+            return self.weight * (x - mean) / (var + 1e-5).sqrt() + self.bias
+
+    net = nn.Sequential(nn.Linear(16, 16), LayerNormOverSteps(16))
+    (found,) = findings((net, torch.randn(4, 7, 16)), only="norm-wrong-axes")
+    shown = "axis 1 of (8, 6, 16): 6 values (tried in place of (4, 7, 16)), not axis 2"
+    assert found.message.endswith(shown)
+    (found,) = findings((net, torch.randn(8, 6, 16)), only="norm-wrong-axes")
+    assert found.message.endswith("axis 1 of (8, 6, 16): 6 values, not axis 2")
+
+
+@pytest.mark.parametrize(("bias", "severity"), [(10.0, FACT), (50.0, RISK)])
+def test_sound_networks_are_advised_nothing_on_examples_that_are_alike(bias, severity):
+    net = linear()
+    nn.init.constant_(net[0].bias, bias)
+    (found,) = findings(net, only="examples-alike")
+    assert found.severity is severity
+    assert found.advice.startswith("nothing, unless") == (severity is FACT)
+
+
+def test_a_norm_over_two_axes_is_said_not_to_be_supported():
+    net, check = nn.Sequential(nn.Linear(6, 6), nn.LayerNorm((5, 6))), "gradient-of-statistics"
+    (why,) = audit(net, torch.randn(16, 5, 6), only=check).not_run.values()
+    assert why.startswith("LayerNorm over 2 axes is not supported here")
 
 
 @pytest.mark.parametrize(("factor", "advice"), [(1, "nothing: "), (1e4, "look at the curve")])
