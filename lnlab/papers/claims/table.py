@@ -1,5 +1,6 @@
 """The claims as :func:`lnlab.claims` gives them: a table, a figure, a page, an explanation."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 WIDTH = 100
+INTERVAL = re.compile(r"\([\d.]+[^()]* to [\d.]+[^()]*\)")
+"""An interval in brackets: "(21 to 32)", "(7 % lower to 8 % higher)"."""
 MARKDOWN_HEAD = """\
 # What became of the claims
 
 `lnlab claims judge` writes this page: for each statement of a paper what it says, the result, \
-the data and the setting of that result, and the place in the paper. `lnlab claims show ID` \
-prints the rest: quotation, other settings, commands. \
+the data and the setting of that result, and the place in the paper. `lnlab claims show ID \
+--all` prints the rest: quotation, all other settings, commands. \
+[commands.md](commands.md) says how to read the runs in Python. \
 [Notebook 18](../notebooks/18_claims.ipynb) shows the claims as a table and explains how they \
 are judged. Formulas are checked, unless stated otherwise, on ten random draws of weights and \
 inputs, in double precision."""
@@ -102,16 +106,18 @@ def claims_markdown(records: Sequence[Record]) -> str:
     """Return a page of claims in Markdown: an anchor and a line for each, by theme."""
     from lnlab.book.claims_page import LEGEND
 
+    findings = findings_markdown()
     themes: dict[str, list[Record]] = {}
     for one in records:
         themes.setdefault(one["theme"], []).append(one)
     blocks = [MARKDOWN_HEAD, LEGEND, f"{_count_words(records)}."]
     for theme, of_theme in themes.items():
-        blocks += [f"## {theme}", "\n".join(map(_describe_in_markdown, of_theme))]
+        lines = [_describe_in_markdown(one, findings) for one in of_theme]
+        blocks += [f"## {theme}", "\n".join(lines)]
     return "\n\n".join(blocks) + "\n"
 
 
-def _describe_in_markdown(record: Record) -> str:
+def _describe_in_markdown(record: Record, findings: str) -> str:
     word, effect = record["verdict"], record["effect"].rstrip(".")
     line = f'- <a id="{record["id"]}"></a>**{record["says"]}**<br>'
     line += f"*{word[0].upper()}{word[1:]}*: {effect}. "
@@ -120,7 +126,26 @@ def _describe_in_markdown(record: Record) -> str:
         line += f"Measured on {record['setting']} ({near}). "
     elif record["setting"] not in ("", DRAWN):
         line += f"Checked on {record['setting']}. "
-    return f"{line}{record['paper']}, {record['source']}, `{record['id']}`"
+    line += f"{record['paper']}, {record['source']}, `{record['id']}`"
+    for one in _settings_quoted_in_findings(record, findings):
+        question = f" ({one['asks']})" if one["asks"] else ""
+        line += f"<br>Also{question}: {one['effect']}; {one['verdict']}. "
+        line += f"Measured on {one['name']} (n = {one['n']})."
+    return line
+
+
+def _settings_quoted_in_findings(record: Record, findings: str) -> list[Record]:
+    """Return the settings whose interval a finding quotes and the statement's effect lacks."""
+    link = f"](#{record['id']})"
+    text = "\n".join(line for line in findings.splitlines() if link in line)
+    quoted: dict[str, Record] = {}  # by effect: the first setting of several alike
+    for one in record["settings"]:
+        number, interval = re.search(r"[\d.]+", one["effect"]), INTERVAL.search(one["effect"])
+        if number and interval and interval.group() not in record["effect"]:
+            pattern = rf"\b{number.group()} [^()]*{re.escape(interval.group())}"
+            if re.search(pattern, text):
+                quoted.setdefault(one["effect"], one)
+    return [*quoted.values()]
 
 
 def _count_words(records: Sequence[Record]) -> str:
@@ -149,7 +174,8 @@ def findings_markdown(claims_page: str = "") -> str:
     """Return the ten findings in Markdown, with links to the statements on a page."""
     text = (Path(__file__).parent / "findings.md").read_text(encoding="utf-8")
     errata = "docs/errata.md" if claims_page else "../docs/errata.md"
-    return text.replace("](#", f"]({claims_page}#").replace("](errata.md)", f"]({errata})")
+    text = text.replace("](#", f"]({claims_page}#").replace("](errata.md)", f"]({errata})")
+    return text.replace("](claims.md)", f"]({claims_page or '../docs/claims.md'})")
 
 
 def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool = True) -> str:

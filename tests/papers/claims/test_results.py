@@ -26,7 +26,7 @@ from lnlab.papers.claims.results import (
     load_or_judge_records,
     shell_loop_if_grid,
 )
-from lnlab.papers.claims.table import claims_markdown, explain_record
+from lnlab.papers.claims.table import INTERVAL, claims_markdown, explain_record
 from lnlab.papers.claims.wording import describe_effect
 
 RECORDS = load_or_judge_records()
@@ -254,13 +254,17 @@ def test_mixed_differs_from_contradicted_by_more_than_its_color():
 def test_every_number_of_a_finding_is_that_of_a_judged_setting():
     lines = findings_markdown().splitlines()
     assert len(lines) == 10
+    page = CLAIMS_PAGE.read_text(encoding="utf-8").splitlines()
     for line in lines:
         ids = re.findall(r"\]\(#([\w.-]+)\)", line)
         effects = [s["effect"] for id in ids for s in BY_ID[id]["settings"]]
-        intervals = re.findall(r"\([\d.]+ to [\d.]+\)", line)
+        listed = [row for row in page if any(f'<a id="{id}">' in row for id in ids)]
+        assert len(listed) == len(ids)
+        intervals = INTERVAL.findall(line)
         for one in intervals:
             numbers = [effect.split()[0] for effect in effects if one in effect]
             assert any(re.search(rf"\b{number} ", line) for number in numbers), (one, line)
+            assert any(one in row for row in listed), (one, line)
         assert intervals or "Table 1" in line
     words = Counter(one["word"] for one in RECORDS)
     counted = [words[name] for name in ("wrong as printed", "ambiguous")]
