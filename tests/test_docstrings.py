@@ -48,7 +48,7 @@ OVERRIDDEN = {
     "forward", "backward", "extra_repr", "state_dict", "load_state_dict",  # torch's
     "stats", "update_running_stats", "set_population_stats",
     "initialize_from_weights", "check_input",
-    "effective_weight", "sound", "unnormalized_pre_activations", "running_stats",
+    "effective_weight", "sound", "unnormalized_pre_activations", "running_mean_and_var",
     "reset_parameters", "parameters_from_torch", "parameters_to_torch", "torch_state_dict",
     "features",  # norms', cells' and recordings'
 }  # fmt: skip

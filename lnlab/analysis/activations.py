@@ -46,10 +46,13 @@ only if it clamps at 0; those inside nn.LSTM and nn.GRU are not seen."""
 _CLAMPS = {torch.clamp, torch.clamp_min, Tensor.clamp, Tensor.clamp_, Tensor.clamp_min}
 
 
+ModuleAndFunctionName = str
+
+
 class NonlinearityOrNormCall(NamedTuple):
     """One nonlinearity or normalizer in one evaluation."""
 
-    name: str  # the module and the function
+    name: ModuleAndFunctionName
     f_input_or_norm_output: Tensor
     h: Tensor | None  # the output of f; None for a normalizer
     # where f does not respond to a small change of its input; None for a normalizer

@@ -116,7 +116,7 @@ def border_contrast(statistics: PositionStatistics) -> BorderContrast:
     return BorderContrast(on[0], on[1], float(apart.mean()))
 
 
-def standardized_map_per_statistic(
+def dimensionless_map_per_statistic(
     statistics: PositionStatistics,
 ) -> dict[str, UnitAveragedMap]:
     """Return a map (height, width) of each statistic, the mean over the units, dimensionless.

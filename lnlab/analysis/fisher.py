@@ -222,14 +222,14 @@ def fisher_metric_eq_13(glm: GLM) -> Tensor:
     # derivatives, dh/dw = g/sigma chi, dh/db = 1 and dh/dg = (a - mu)/sigma: dh_i/dw_j of j
     # other than i, which shared statistics make, is not in it.
     sigma = glm.stats(glm.W).sigma
-    w = ((1.0 if glm.g is None else glm.g) / sigma).unsqueeze(-1) * chi(glm)
+    w = ((1.0 if glm.g is None else glm.g) / sigma).unsqueeze(-1) * chi_eq_14(glm)
     columns = [w, torch.ones_like(sigma).unsqueeze(-1)]
     columns += [] if glm.is_unnormalized else [glm.normalized.unsqueeze(-1)]
     own = torch.cat(columns, -1)  # (B, H, K)
     return torch.einsum("nij,nik,njl->ikjl", cov, own, own) / len(glm.x)
 
 
-def chi(glm: GLM) -> Tensor:
+def chi_eq_14(glm: GLM) -> Tensor:
     r"""Return chi (B, H, D), eq. 14: the part of x that changes the output of a unit.
 
     .. math:: \chi_i = x - \frac{\partial\mu_i}{\partial w_i}

@@ -320,16 +320,16 @@ class KrylovSpace:
             # H v_k = beta_(k-1) v_(k-1) + alpha_k v_k + beta_k v_(k+1): three terms, as H is
             # symmetric; what is left beyond the known ones is beta_k v_(k+1).
             alpha, size = float(v @ Hv), max(size, float(vector_norm(Hv)))
-            beta, after = self._orthogonal_part(Hv, k + 1)
+            beta, after = self._orthogonal_length_and_direction(Hv, k + 1)
             if beta <= tiny * size:
                 another = normal(0, (0, k + 1), len(v)).to(v)  # no stream of _gaussian_vector
-                beta, (_, after) = 0.0, self._orthogonal_part(another, k + 1)
+                beta, (_, after) = 0.0, self._orthogonal_length_and_direction(another, k + 1)
             if k + 1 < len(self.basis):
                 self.basis[k + 1] = after
             self.rows.append((alpha, beta))
             yield k
 
-    def _orthogonal_part(self, v: Tensor, k: int) -> tuple[float, Tensor]:
+    def _orthogonal_length_and_direction(self, v: Tensor, k: int) -> tuple[float, Tensor]:
         """Return length and direction of what is left of v outside of the first k."""
         known = self.basis[:k]
         for _ in range(2):  # once leaves rounding errors the size of v's

@@ -72,7 +72,7 @@ def list_floating_tensors(tree: Any) -> list[Tensor]:
     return [tensor for tensor in list_tensors(tree) if tensor.is_floating_point()]
 
 
-def name_tensors(module: nn.Module, call: Call) -> list[str]:
+def argument_name_per_tensor(module: nn.Module, call: Call) -> list[str]:
     """Return the name of the argument that each tensor of a call belongs to, in order."""
     parameters = inspect.signature(module.forward).parameters.values()
     known = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]

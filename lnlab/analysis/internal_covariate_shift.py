@@ -59,7 +59,7 @@ class LayerShifts(list[LayerShift], AnalysisResult):
         )
 
 
-def group_names_with_preceding_weight(objective: Objective) -> dict[str, list[str]]:
+def parameter_names_by_layer_weight(objective: Objective) -> dict[str, list[str]]:
     """Return the names of the parameters by layer, from the first layer to the last.
 
     A layer begins with a matrix or a kernel and has what is between it and the next: its bias,
@@ -123,7 +123,7 @@ def covariate_shift(
     slices = objective.slices()
     _, G = objective.gradient()
     w, shifts = objective.start.clone(), LayerShifts()
-    for first, names in group_names_with_preceding_weight(objective).items():
+    for first, names in parameter_names_by_layer_weight(objective).items():
         indices = torch.cat([torch.arange(slices[n].start, slices[n].stop) for n in names])
         indices = indices.to(w.device)
         # w holds W^(t+1) of all layers before this one, and W^(t) from it on: G'_i

@@ -31,7 +31,7 @@ from lnlab.analysis.module_copy import (
     Observation,
     SelectOutput,
     Weight,
-    as_list,
+    as_list_even_if_single,
     check_nonempty_tensor,
     find_norms_with_running_statistics,
     find_weights,
@@ -42,7 +42,13 @@ from lnlab.analysis.normalized_layer import check_finite
 from lnlab.analysis.random import normal, uniform
 from lnlab.analysis.result import DataFrame, Figure, TextResult, make_frame
 from lnlab.nn import Conv2d
-from lnlab.nn.table1 import TRANSFORMATIONS, LayerInputs, OneBasedTable1Column, Transformation
+from lnlab.nn.table1 import (
+    TRANSFORMATIONS,
+    LayerInputs,
+    OneBasedExtendedTable1Column,
+    Transformation,
+    UnicodeFormula,
+)
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread_if_small
 
@@ -58,18 +64,29 @@ class Grade(Enum):
     NOT_JUDGED = "not judged"
 
 
+InputOrWeightName = str
+DeltaBelowWhichBroken = float
+
+
+XOrWeightName = str
+
+
+ModeByStatisticsSource = str
+""""train", "running" or "recomputed", or "evaluation" without batch normalization."""
+
+
 @dataclass(frozen=True)
 class Invariance:
     """One transformation at one place of the module, in one mode."""
 
-    where: str  # "x" or the name of a weight
+    where: InputOrWeightName  # "x" or the name of a weight
     # the transformation's number, 1 to 10, or 11, independence of other examples
-    column: OneBasedTable1Column
+    column: OneBasedExtendedTable1Column
     transformation_name: str  # in words
-    formula: str  # the same in the paper's letters
+    formula: UnicodeFormula  # the same in the paper's letters
     # "train", "running" or "recomputed", by the statistics of batch normalization, or
     # "evaluation" for a module without any
-    mode: str
+    mode: ModeByStatisticsSource
     # of the outputs; NOT_JUDGED if they are constant only because what moved inside went into
     # units that do not respond
     grade: Grade
@@ -79,7 +96,7 @@ class Invariance:
     defect: float  # max|y' - y| / max|y| at delta = 3.7, or for a shift as large as its target
     # the delta below which the invariance is gone: with eps inside the root, where
     # delta² var = eps
-    knee_delta: float
+    knee_delta: DeltaBelowWhichBroken
     # what must be 0 for it to be exact, if that suffices: "eps", "bias inside" (the bias of the
     # layers that make pre-activations), or both
     exact_without: str
@@ -241,9 +258,9 @@ COLUMNS = {T.column: T for T in (*TRANSFORMATIONS, OTHERS)}
 class Change:
     """One transformation at one place."""
 
-    where: str  # "x", or the name of a weight
+    where: InputOrWeightName  # "x", or the name of a weight
     transformation: Transformation  # the column
-    weight: Weight | None = None  # None at the input
+    changed_weight: Weight | None = None  # None at the input
     feature_axis: int = -1  # of the inputs in x, or of the units in pre-activations
 
     @property
@@ -261,7 +278,7 @@ class Change:
 
         ``delta`` is the scale, or the size of a shift, 1 being that of what is shifted.
         """
-        T, x, weight = self.transformation, module.x, self.weight
+        T, x, weight = self.transformation, module.x, self.changed_weight
         if T is OTHERS:
             # in another order alone they would have the same mean and variance, and BatchNorm
             # would not notice
@@ -593,7 +610,9 @@ def check_invariances(
     x: Any,
     *,
     weights: Collection[str] | str | None = None,
-    columns: Collection[OneBasedTable1Column] | OneBasedTable1Column | None = None,
+    columns: Collection[OneBasedExtendedTable1Column]
+    | OneBasedExtendedTable1Column
+    | None = None,
     select_output: SelectOutput = first_tensor,
     dtype: torch.dtype = torch.float64,
     modes: Collection[str] | str | None = None,
@@ -654,11 +673,13 @@ def check_invariances(
     model = uncompiled_module(model)
     if not isinstance(x, Tensor):
         model, x = copy_with_one_input(model, Call.from_inputs(x))
-    columns = [*COLUMNS] if columns is None else as_list(columns, int)
+    columns = [*COLUMNS] if columns is None else as_list_even_if_single(columns, int)
     _check_arguments(x, columns, dtype)
-    chosen = find_weights(model, None if weights is None else as_list(weights, str))
+    chosen = find_weights(
+        model, None if weights is None else as_list_even_if_single(weights, str)
+    )
     has = _bn_stats_per_tried_mode(model, x, select_output)
-    wanted = [*has] if modes is None else as_list(modes, str)
+    wanted = [*has] if modes is None else as_list_even_if_single(modes, str)
     if not set(wanted) & set(has) or set(wanted) - {*MODES, "evaluation"}:
         raise ValueError(f"modes is {wanted}: the model has {[*has]}.")
     found: list[Invariance] = []

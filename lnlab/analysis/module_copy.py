@@ -78,9 +78,9 @@ def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None
         raise ValueError(f"no {what} is called {sorted(missing)}: there are {choice}.")
 
 
-def as_list(value: Any, kind: type | tuple[type, ...]) -> list:
-    """Return ``value`` as a list; a single ``kind`` is a list of one."""
-    return [value] if isinstance(value, kind) else list(value)
+def as_list_even_if_single(value: Any, single_type: type | tuple[type, ...]) -> list:
+    """Return ``value`` as a list; a single ``single_type`` is a list of one."""
+    return [value] if isinstance(value, single_type) else list(value)
 
 
 def first_tensor(output: Any) -> Tensor:

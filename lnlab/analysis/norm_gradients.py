@@ -83,6 +83,9 @@ def as_affine_norm(norm: nn.Module, spatial_axis_count: int = 0) -> AffineNormal
     return same.train(norm.training)
 
 
+DetachedStatistics = str  # "nothing", "sigma", "mu" or "mu and sigma"
+
+
 class GradientParts(NamedTuple):
     """The summands of a gradient dL/da, each of the shape of ``a``."""
 
@@ -95,7 +98,7 @@ class GradientParts(NamedTuple):
         """The whole gradient dL/da (*examples, H)."""
         return self.direct + self.through_mu + self.through_sigma
 
-    def gradient_by_detached_statistics(self) -> dict[str, Tensor]:
+    def grad_a_by_detached_statistics(self) -> dict[DetachedStatistics, Tensor]:
         """Return dL/da (*examples, H) with nothing, sigma, mu, or both constant."""
         return {
             "nothing": self.total,

@@ -125,7 +125,7 @@ IRREGULAR = "of no regular set of inputs"
 """The words for values that are no :class:`StatisticExtent`."""
 
 
-def find_extents_along_axis(
+def find_extent_by_axis_position(
     box: BlackBox, x: Tensor, axis: int, *, max_positions: int = 64
 ) -> dict[int, StatisticExtent | None]:
     """Return the extents of at most so many inputs x (B, ...) along an axis by position."""
@@ -695,7 +695,9 @@ def find_statistics_extent_or_objections(
         name: training.random_like_parameter(name) for name in training.module.parameters
     }
     over = find_extent(training, z)
-    along = {axis: find_extents_along_axis(training, z, axis) for axis in range(1, z.dim())}
+    along = {
+        axis: find_extent_by_axis_position(training, z, axis) for axis in range(1, z.dim())
+    }
     training.weights = {}
     differing = [
         NormProperty(
@@ -708,7 +710,7 @@ def find_statistics_extent_or_objections(
         if len({*extents.values()}) > 1
     ]
     if (differing or over is None or over.size == 1) and (
-        clips := batch_extent_at_large_values(training, z)
+        clips := batch_extent_when_input_scaled_up(training, z)
     ):
         axes = _format_axes(clips.axes)
         found = f"of the batch ({axes}), with clips: only if inputs are large"
@@ -724,13 +726,13 @@ def find_statistics_extent_or_objections(
     return over, ()
 
 
-def batch_extent_at_large_values(box: BlackBox, x: Tensor) -> StatisticExtent | None:
+def batch_extent_when_input_scaled_up(box: BlackBox, x: Tensor) -> StatisticExtent | None:
     """Return the extent over examples x (B, ...) that only large inputs have, if there is one.
 
     Batch renormalization takes its running statistics until the batch's are far from them.
     """
     # a few of thousands of outputs may stay the same by chance; a median is reached by few
-    extents = list(find_extents_along_axis(box, 1e4 * x, 1, max_positions=8).values())
+    extents = list(find_extent_by_axis_position(box, 1e4 * x, 1, max_positions=8).values())
     extent = max(extents, key=extents.count)
     regular = extents.count(extent) >= 0.75 * len(extents)
     return extent if regular and extent is not None and 0 in extent.axes else None

@@ -26,7 +26,7 @@ from lnlab.nn.table1 import (
     BatchNormStatisticsSource,
     DenseOrConv,
     LayerInputs,
-    OneBasedTable1Column,
+    OneBasedExtendedTable1Column,
     TableRow,
     Transformation,
 )
@@ -151,10 +151,10 @@ class NormalizedLayer:
                 recompute_bn_stats(_NormCalledWithLayerInputs(self.norm), population)
             self.norm.train(statistics is BatchNormStatisticsSource.BATCH)
             a = layer_inputs.unnormalized_pre_activations(self.norm)
-            if self.row.batch_size is None:
+            if self.row.examples_normalized_together is None:
                 return self.norm(a, layer_inputs.W, 0)
             # mini-batches: what mixes examples mixes those of one batch alone
-            batches = a.split(self.row.batch_size)
+            batches = a.split(self.row.examples_normalized_together)
             return torch.cat([self.norm(batch, layer_inputs.W, 0) for batch in batches])
 
     def defect(
@@ -237,7 +237,7 @@ class MeasuredCell(NamedTuple):
     """One cell of a table of invariances: the claim, and what was measured."""
 
     row: str  # of the table: which normalizer, in what place
-    column: OneBasedTable1Column  # the number of the transformation
+    column: OneBasedExtendedTable1Column  # the number of the transformation
     transformation_name: str  # the transformation in words
     is_claimed_invariant: bool
     defect: float
@@ -272,7 +272,7 @@ def measure_table1(
         shift = random_vector_for_any_shift(layer_inputs, seed=seed)
         defects = [(T.column, T.name, layer.defect(T, DELTA, shift)) for T in TRANSFORMATIONS]
         defects.append((11, "independence of the other examples", layer.batch_dependence()))
-        if row.invariance_letters[11] != "-":
+        if row.yes_no_letter_per_column[11] != "-":
             defects.append((12, "training = evaluation", layer.train_eval_gap()))
         for column, what, defect in defects:
             claimed = row.claims_invariance(column)

@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
 
 from lnlab.analysis.module_copy import (
     SavedBuffers,
-    as_list,
+    as_list_even_if_single,
     check_bn_stats,
     check_model,
     check_names,
@@ -349,7 +349,7 @@ def _varied_parameter_names(
         trained = {name for name, p in model.named_parameters() if p.requires_grad}
         names = [name for name in parameters if name in trained]
     else:
-        wanted = set(as_list(params, str))
+        wanted = set(as_list_even_if_single(params, str))
         check_names("parameter", wanted, parameters)
         names = [name for name in parameters if name in wanted]
     if not names:

@@ -23,7 +23,12 @@ from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
 
-from lnlab.analysis.module_copy import as_list, check_model, check_names, uncompiled_module
+from lnlab.analysis.module_copy import (
+    as_list_even_if_single,
+    check_model,
+    check_names,
+    uncompiled_module,
+)
 from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.nn import at_least_float32
 
@@ -195,7 +200,7 @@ def record(
             "compiled modules run without hooks: record the module that was given to "
             "torch.compile, and train that one while it is recorded."
         )
-    what, extra = as_list(what, str), as_list(extra, str)
+    what, extra = as_list_even_if_single(what, str), as_list_even_if_single(extra, str)
     for name, given, known in (("what", what, WHAT), ("extra", extra, EXTRA)):
         if set(given) - set(known) or not what:
             raise ValueError(f"{name} is {sorted(given)}: choose from {', '.join(known)}.")
@@ -213,7 +218,7 @@ def choose_modules(model: nn.Module, modules: Modules) -> dict[str, nn.Module]:
     elif callable(modules) and not isinstance(modules, type):
         chosen = {name: m for name, m in known.items() if modules(name, m)}
     else:
-        wanted = as_list(modules, (str, type))
+        wanted = as_list_even_if_single(modules, (str, type))
         names = {name for name in wanted if isinstance(name, str)}
         classes = tuple(kind for kind in wanted if isinstance(kind, type))
         check_names("module", names, known)
@@ -310,11 +315,11 @@ class Recorder(HookContext, AnalysisResult):
     def _make_gradient_hook(self, key: Key) -> Callable[[Tensor], None]:
         step = self.step
 
-        def hook(gradient: Tensor) -> None:
+        def add_gradient_summary(gradient: Tensor) -> None:
             if self._hooks:  # nothing of a backward pass that begins after leaving
                 self._add_summary(key, gradient.detach(), step)
 
-        return hook
+        return add_gradient_summary
 
     def _add_parameter_gradient(self, key: Key, parameter: nn.Parameter) -> None:
         assert parameter.grad is not None
@@ -328,14 +333,14 @@ class Recorder(HookContext, AnalysisResult):
         step = self.step if step is None else step
         head = {"step": step, "name": key[0], "what": key[1], "call": key[2]}
         self._rows[key].append(
-            head | tensor_statistics(tensor) | self._compute_extra_statistics(key, tensor, step)
+            head | tensor_statistics(tensor) | self._chosen_extra_statistics(key, tensor, step)
         )
         if len(self._rows[key]) > self.max_rows:
             self.every *= 2
             for other, rows in self._rows.items():
                 self._rows[other] = [row for row in rows if row["step"] % self.every == 0]
 
-    def _compute_extra_statistics(self, key: Key, tensor: Tensor, step: int) -> Row:
+    def _chosen_extra_statistics(self, key: Key, tensor: Tensor, step: int) -> Row:
         """Return the numbers that ``what`` asks for beside the summary."""
         if not self.what & set(EXTRA) or not tensor.numel():
             return {}

@@ -65,7 +65,7 @@ def states_from_initial_on(cell: Cell, x: Tensor) -> list[tuple[Tensor, ...]]:
 
 @in_one_thread_if_small
 @torch.enable_grad()
-def measure_rnn_dynamics(cell: Cell, x: Tensor, *, seed: int = 0) -> RecurrentDynamics:
+def measure_rms_per_time_step(cell: Cell, x: Tensor, *, seed: int = 0) -> RecurrentDynamics:
     """Return the sizes of pre-activations, hidden states and gradients at every step of ``x``.
 
     x is (T, B, D), with at least one step; ``seed`` is that of the random function of the last

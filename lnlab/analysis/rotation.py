@@ -27,8 +27,12 @@ from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 WHOLE, ROWS, NONE = "whole", "rows", "none"
 """The part of a parameter that may be re-scaled alone: all of it, any of its rows, nothing."""
 
+WholeOrRows = str
 
-def scale_invariant_weights(model: nn.Module, x: Tensor, **settings: Any) -> dict[str, str]:
+
+def scale_invariant_weights(
+    model: nn.Module, x: Tensor, **settings: Any
+) -> dict[str, WholeOrRows]:
     """Return the weights whose scale does not change the output of ``model``, by name.
 
     The value is "whole" if only a factor for the whole weight leaves the output unchanged, and

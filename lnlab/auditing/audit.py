@@ -30,7 +30,7 @@ CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "registration": signals.check_registration_and_duplicates,
     "scales": signals.check_weight_and_branch_sizes,
     "statistics over examples": structure.check_running_statistics,
-    "loss": signals.check_loss,
+    "loss": signals.check_loss_inputs,
     "modes": signals.check_train_and_eval_modes,
     "normalizers": structure.check_normalizers,
     "layout": signals.check_norm_axes_and_gains,
@@ -56,7 +56,7 @@ class Audit(AnalysisResult):
     """The findings about one module, the most severe first; prints as a page of text.
 
     Attributes:
-        module: the name of its class.
+        module_class_name: the name of its class.
         about: its size, its input and how it was evaluated, in a sentence.
         findings: sorted by severity, then in the order of the checks.
         data: the numbers behind each check that ran, by the name of the check.
@@ -64,7 +64,7 @@ class Audit(AnalysisResult):
         seconds: how long the audit took.
     """
 
-    module: str
+    module_class_name: str
     about: str
     findings: tuple[Finding, ...]
     data: Mapping[str, CheckTable]
@@ -121,7 +121,7 @@ class Audit(AnalysisResult):
         """Return the audit as JSON; numbers that are not finite become null."""
         return json.dumps(
             {
-                "module": self.module,
+                "module": self.module_class_name,
                 "about": self.about,
                 "findings": [f.row() for f in self.findings],
                 "tables": {
@@ -150,7 +150,7 @@ class Audit(AnalysisResult):
 
     def _lines_above_table(self) -> list[str]:
         not_run = [f"not run: {check}: {why}" for check, why in self.not_run.items()]
-        return [f"{self.module}: {self.summary()}", self.about, *not_run]
+        return [f"{self.module_class_name}: {self.summary()}", self.about, *not_run]
 
     def summary_with_checks_not_run(self) -> str:
         """Return the number of findings, how the module was evaluated, and what did not run."""

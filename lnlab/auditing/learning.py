@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from lnlab.analysis.hessian import extreme_eigenvalues
-from lnlab.analysis.internal_covariate_shift import group_names_with_preceding_weight
+from lnlab.analysis.internal_covariate_shift import parameter_names_by_layer_weight
 from lnlab.analysis.invariances import (
     USUAL,
     Change,
-    OneBasedTable1Column,
+    OneBasedExtendedTable1Column,
     is_convolution,
     list_changes,
 )
@@ -90,8 +90,8 @@ class InvariancesByWeight(NamedTuple):
         without_eps: whether every eps was 0.
     """
 
-    columns: dict[str, set[OneBasedTable1Column]]
-    tried: set[tuple[str, OneBasedTable1Column]]
+    columns: dict[str, set[OneBasedExtendedTable1Column]]
+    tried: set[tuple[str, OneBasedExtendedTable1Column]]
     without_eps: bool
 
 
@@ -153,18 +153,20 @@ def find_weight_invariances(subject: AuditSubject) -> InvariancesByWeight:
     zeros = all_zero_non_bias_names(subject.module)
     possible = {
         name: {column for column, cosine in columns.items() if cosine <= tolerance}
-        for name, columns in _gradient_change_cosines_by_column(evaluated, weights).items()
+        for name, columns in _cosines_of_gradient_with_changes(evaluated, weights).items()
         if name not in zeros
     }
     changes = {
         (change.where, change.transformation.column): change
         for change in list_changes(weights.values(), evaluated, base.called_modules)
     }
-    holds: dict[str, set[OneBasedTable1Column]] = {name: set() for name in possible}
+    holds: dict[str, set[OneBasedExtendedTable1Column]] = {name: set() for name in possible}
 
-    def add_changes_without_effect(pairs: Iterable[tuple[str, OneBasedTable1Column]]) -> None:
+    def add_changes_without_effect(
+        pairs: Iterable[tuple[str, OneBasedExtendedTable1Column]],
+    ) -> None:
         chosen = {pair: changes[pair] for pair in pairs if pair in changes}
-        for name, column in _changes_without_effect(
+        for name, column in _changes_without_output_effect(
             evaluated, base.y, chosen, subject.float64_copy_output_precision
         ):
             holds[name] |= {3, 1} if column == 3 else {column}
@@ -184,15 +186,17 @@ def find_weight_invariances(subject: AuditSubject) -> InvariancesByWeight:
     return subject.cache["invariances"]
 
 
-def _gradient_change_cosines_by_column(
+def _cosines_of_gradient_with_changes(
     evaluated: ModuleCopy, weights: dict[str, Weight]
-) -> dict[str, dict[OneBasedTable1Column, float]]:
+) -> dict[str, dict[OneBasedExtendedTable1Column, float]]:
     """Return the largest cosine between the gradient and the changes of each column.
 
     The gradient is that of a random function of the outputs; weights that have none are left
     out.
     """
-    cosines: dict[str, dict[OneBasedTable1Column, float]] = {name: {} for name in weights}
+    cosines: dict[str, dict[OneBasedExtendedTable1Column, float]] = {
+        name: {} for name in weights
+    }
 
     def record_gradient_of(weight: Weight, a: Tensor) -> Tensor:
         if a.requires_grad and a.dim() > 1:
@@ -236,12 +240,12 @@ def _max_product_over_max_length(products: Tensor, lengths: Tensor) -> float:
     return float(products.abs().max()) / largest if largest else math.inf
 
 
-def _changes_without_effect(
+def _changes_without_output_effect(
     evaluated: ModuleCopy,
     y: Tensor,
-    changes: dict[tuple[str, OneBasedTable1Column], Change],
+    changes: dict[tuple[str, OneBasedExtendedTable1Column], Change],
     precision: torch.dtype,
-) -> list[tuple[str, OneBasedTable1Column]]:
+) -> list[tuple[str, OneBasedExtendedTable1Column]]:
     """Return the changes that leave the outputs y (B, ...) as they are, made all at once.
 
     Where the outputs move, each half is tried by itself.
@@ -267,7 +271,7 @@ def _changes_without_effect(
     return [
         pair
         for part in halves
-        for pair in _changes_without_effect(evaluated, y, dict(part), precision)
+        for pair in _changes_without_output_effect(evaluated, y, dict(part), precision)
     ]
 
 
@@ -342,7 +346,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     """Measure size, outliers, stable rank and mean cosine of what each module makes."""
     constant = _modules_with_constant_output(subject)
     rows = [
-        _activation_row(call)
+        _leaf_output_statistics_row(call)
         for call in subject.trace.calls
         if _is_leaf_with_matrix_output(call) and call.name not in constant
     ]
@@ -411,7 +415,7 @@ def _is_leaf_with_matrix_output(call: ModuleCall) -> bool:
     return made is not None and made.is_floating_point() and made.dim() > 1
 
 
-def _activation_row(call: ModuleCall) -> dict:
+def _leaf_output_statistics_row(call: ModuleCall) -> dict:
     A = as_examples_by_units(call.outputs[0])
     finite = bool(A.isfinite().all())
     channels = root_mean_square(A, 0)
@@ -443,7 +447,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     objective = subject.objective
     norms = _gradient_norms_rounding_as_zero(subject)
     sizes = {n: float(vector_norm(w)) for n, w in objective.unflatten(objective.start).items()}
-    names = [name for name in group_names_with_preceding_weight(objective) if name in norms]
+    names = [name for name in parameter_names_by_layer_weight(objective) if name in norms]
     if not names:
         raise CannotCheck("no parameter is trained.")
     rows = [
@@ -644,7 +648,7 @@ def check_curvature(subject: AuditSubject) -> Findings:
     least, most = PRODUCTS
     seconds = 4 * subject.evaluation_seconds_from_operation_count
     seconds += 4e-8 * len(subject.objective.start)
-    subject.free_memory()  # the products need the memory
+    subject.drop_copies_and_traces()  # the products need the memory
     steps = max(least, min(most, int(PRODUCT_SECONDS / seconds)))
     # few products get further from the gradient than from a random direction
     start = subject.loss_gradient if steps < 10 and bool(subject.loss_gradient.any()) else None

@@ -63,6 +63,9 @@ ARGUMENTS = {
 """A value for each argument of a constructor, by patterns of names, the first that fits."""
 
 STATUSES = ("identified", "another form", "other input", "not built", "not a normalizer")
+NormClassStatus = Literal[
+    "identified", "another form", "other input", "not built", "not a normalizer"
+]
 
 LAYERS = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.RNNBase, nn.MultiheadAttention)
 
@@ -86,7 +89,7 @@ class NormClass:
     """
 
     name: str
-    status: str
+    status: NormClassStatus
     computes: str
     gain: str = ""
     eps: str = ""

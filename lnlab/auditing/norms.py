@@ -86,7 +86,7 @@ def find_norms(subject: AuditSubject) -> list[NormGroup]:
             if _may_be_norm(call) and parameters.isdisjoint(call.input_storages):
                 groups.setdefault(_group_key(call), []).append(call)
         norms = [_identify_group(tuple(calls)) for calls in groups.values()]
-        subject.cache["norms"] = [each for each in norms if _is_named_or_found_norm(each)]
+        subject.cache["norms"] = [each for each in norms if _is_norm_by_class_or_report(each)]
     return subject.cache["norms"]
 
 
@@ -180,7 +180,7 @@ def _shortened_then_full_input_shapes(
     yield tuple(input_shape)
 
 
-def _is_named_or_found_norm(norms: NormGroup) -> bool:
+def _is_norm_by_class_or_report(norms: NormGroup) -> bool:
     """Return True for what is called a normalizer, and for what turned out to be one."""
     if is_norm_by_class(norms.first_module):
         return True

@@ -30,7 +30,7 @@ def write_page(audit: "Audit", path: Path) -> Path:
     )
     style = files("lnlab.book").joinpath("templates/page.css").read_text(encoding="utf-8")
     page = templates.get_template("report.html").render(
-        title=f"Audit of {audit.module}",
+        title=f"Audit of {audit.module_class_name}",
         # the font of formulas, of which a report has none, is no file of its folder
         style=style.replace(', url("STIXTwoMath-Regular.ttf")', ""),
         about=[audit.summary(), audit.about],

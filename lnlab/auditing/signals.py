@@ -182,7 +182,7 @@ LOW = 0.02
 """A loss that cannot go below this, whatever the weights, is worth a finding."""
 
 
-def check_loss(subject: AuditSubject) -> Findings:
+def check_loss_inputs(subject: AuditSubject) -> Findings:
     """Look at what the loss receives: its size, its range, its shape, and the answers in x."""
     if not subject.has_loss:
         raise CannotCheck("no loss was given.")
@@ -192,11 +192,11 @@ def check_loss(subject: AuditSubject) -> Findings:
     if abs(seen.sums_to - 1) > 0.01:
         yield make_finding("loss-of-raw-logits", sum=three_digits(seen.sums_to))
     if seen.logits is not None:
-        yield from _logit_findings(subject, *seen.logits)
+        yield from _classification_loss_findings(subject, *seen.logits)
     yield _next_step_leak_finding(subject)
 
 
-def _logit_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Findings:
+def _classification_loss_findings(subject: AuditSubject, logits: Tensor, y: Tensor) -> Findings:
     axis = 1 if logits.dim() > 1 else 0
     classes = logits.shape[axis]
     if classes < 2 or not bool(logits.isfinite().all()):
@@ -387,23 +387,23 @@ def _other_values(given: Tensor) -> Tensor:
     return given.flip(-1) if torch.equal(other, given) else other
 
 
-class Padding(NamedTuple):
+class SequenceEndPadding(NamedTuple):
     """The steps at the ends of the sequences in ``x`` that are no part of them.
 
     Attributes:
-        steps: which steps of which example, True where one is padding (B, T).
+        is_padding_step: which steps of which example, True where one is padding (B, T).
         axis: the axis of ``x`` along which the steps are.
         filler: the value that they have.
         words: what they are, in words.
     """
 
-    steps: Tensor
+    is_padding_step: Tensor
     axis: int
     filler: float
     words: str
 
 
-def _find_padding(subject: AuditSubject) -> Padding | None:
+def _find_padding(subject: AuditSubject) -> SequenceEndPadding | None:
     """Return the padding of ``x``: steps of zeros, or of the padding_idx of an embedding.
 
     None unless sequences end in it, and begin with something else.
@@ -427,7 +427,7 @@ def _find_padding(subject: AuditSubject) -> Padding | None:
     steps = is_filler.flip(1).int().cummin(1).values.flip(1).bool()
     if bool(steps[:, 0].any()) or float(steps.double().mean()) < 0.05:
         return None
-    return Padding(steps, axis, filler, words)
+    return SequenceEndPadding(steps, axis, filler, words)
 
 
 def _padding_findings(subject: AuditSubject) -> Findings:
@@ -456,7 +456,7 @@ def _padding_findings(subject: AuditSubject) -> Findings:
         )
     )
     shares = {
-        call.name: _share_of_padding(before[call.name], after[call.name], steps)
+        call.name: _padded_share_of_norm_input(before[call.name], after[call.name], steps)
         for call in subject.first_calls
         if call.name in before
         and call.name in after
@@ -477,7 +477,7 @@ def _takes_statistics_over_steps(call: ModuleCall) -> bool:
     return isinstance(module, nn.GroupNorm)
 
 
-def _share_of_padding(before: ModuleCall, after: ModuleCall, steps: Tensor) -> float:
+def _padded_share_of_norm_input(before: ModuleCall, after: ModuleCall, steps: Tensor) -> float:
     """Return the share of a norm's input that is of padded steps (B, T).
 
     These are where steps lie along one of its axes, and the padded ones are 0 or change with
@@ -617,7 +617,7 @@ def check_registration_and_duplicates(subject: AuditSubject) -> Findings:
     for same in repeated:
         if not any(_are_all_inside(same, others) for others in repeated):
             yield make_finding("module-repeated", same, names=len(same))
-    equal = list(_duplicate_weight_names(model, subject.trainable))
+    equal = list(_later_equal_weight_names(model, subject.trainable))
     yield make_finding("weights-equal", equal, weights=count_with_noun(len(equal), "weight"))
     rows = [
         f"{owner}.{name}".strip(".")
@@ -657,7 +657,7 @@ def _unregistered_parameter_and_layer_names(
     ]
 
 
-def _duplicate_weight_names(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
+def _later_equal_weight_names(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:
     """Yield the names of weights with the same random numbers as an earlier one."""
     seen: dict[Any, Tensor] = {}
     layers = (*SUMMING, nn.RNNBase, nn.MultiheadAttention, nn.Embedding)
@@ -784,8 +784,9 @@ def _running_statistics_bookkeeping_findings(subject: AuditSubject) -> Findings:
     batch = _observe_training_batch(subject)
     if batch is None:
         return
-    unsaved = sorted(batch.changed - {n for n, _ in batch.trained.named_buffers()})
-    if unsaved and not _is_restored_by_state_dict(subject, batch.trained):
+    saved = {n for n, _ in batch.copy_after_batch.named_buffers()}
+    unsaved = sorted(batch.changed_nonparameter_names - saved)
+    if unsaved and not _is_restored_by_state_dict(subject, batch.copy_after_batch):
         yield make_finding("state-unsaved", unsaved)
     trained = {n.rpartition(".")[0] for n, p in subject.trainable.items() if p}
     stuck = [
@@ -804,21 +805,21 @@ def _running_statistics_bookkeeping_findings(subject: AuditSubject) -> Findings:
     )
 
 
-class TrainingBatch(NamedTuple):
+class TrainingBatchEffect(NamedTuple):
     """The effect of one batch in training mode on the tensors beside the parameters.
 
     Attributes:
-        trained: the copy that has seen it.
-        kept: the names of the tensors.
-        changed: of those, the ones that it changes.
+        copy_after_batch: the copy that has seen it.
+        nonparameter_names: those of all its tensors that are no parameters.
+        changed_nonparameter_names: of those, the ones that it changes.
     """
 
-    trained: nn.Module
-    kept: list[str]
-    changed: set[str]
+    copy_after_batch: nn.Module
+    nonparameter_names: list[str]
+    changed_nonparameter_names: set[str]
 
 
-def _observe_training_batch(subject: AuditSubject) -> TrainingBatch | None:
+def _observe_training_batch(subject: AuditSubject) -> TrainingBatchEffect | None:
     """Return what a batch does, found out once; None where none can be evaluated."""
     if "training batch" not in subject.cache:
         module = deepcopy_with_rebound_closures(subject.module, share_parameters=True).train()
@@ -831,7 +832,7 @@ def _observe_training_batch(subject: AuditSubject) -> TrainingBatch | None:
             changed = {
                 n for n, v in before.items() if n in after and not torch.equal(v, after[n])
             }
-            subject.cache["training batch"] = TrainingBatch(module, [*before], changed)
+            subject.cache["training batch"] = TrainingBatchEffect(module, [*before], changed)
     return subject.cache["training batch"]
 
 
@@ -840,8 +841,8 @@ def find_stuck_running_statistics(subject: AuditSubject) -> list[str]:
     batch = _observe_training_batch(subject)
     return [
         name.rpartition(".")[0]
-        for name in (batch.kept if batch else ())
-        if name.endswith("running_var") and name not in batch.changed
+        for name in (batch.nonparameter_names if batch else ())
+        if name.endswith("running_var") and name not in batch.changed_nonparameter_names
     ]
 
 

@@ -209,7 +209,7 @@ def _missing_or_small_eps_finding(norms: NormGroup) -> Finding | None:
     square = _square_below_root(norms)
     values = {"square": square, "constant": "0" if square == "mean square" else "equal"}
     if words == "none":
-        nan = _is_nan_at_constant_input(norms.first_calls[0], float(square == "variance"))
+        nan = _is_nonfinite_at_constant_input(norms.first_calls[0], float(square == "variance"))
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")
         values |= {"norm": norms.class_name, "result": result}
         return make_finding("eps-missing", norms.module_names, severity, **values)
@@ -237,7 +237,7 @@ def _square_below_root(norms: NormGroup) -> str:
     return "variance" if about_mean else "mean square"
 
 
-def _is_nan_at_constant_input(call: ModuleCall, constant: float) -> bool:
+def _is_nonfinite_at_constant_input(call: ModuleCall, constant: float) -> bool:
     """Return True if a constant input comes out as NaN or infinite."""
     x = call.inputs[0]
     module = frozen_copy_without_hooks(call.module).to(x.dtype).train()
@@ -305,7 +305,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.with_nonzero_weights
     grads = _gradients_of_random_projection(nonzero)
-    masks = _zero_gradient_masks(grads, subject.rounding_threshold)
+    masks = _zero_gradient_masks(grads, subject.relative_rounding_threshold)
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
@@ -340,7 +340,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     yield _cut_gradient_finding(subject, effects.evaluated, grads, idle)
     if nonzero is not subject:
         flat = _zero_gradient_masks(
-            _gradients_of_random_projection(subject), subject.rounding_threshold
+            _gradients_of_random_projection(subject), subject.relative_rounding_threshold
         )
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
@@ -389,7 +389,7 @@ def _gradients_of_random_projection(subject: AuditSubject) -> dict[str, Tensor]:
 
 
 def _zero_gradient_masks(
-    grads: dict[str, Tensor], rounding_threshold: float
+    grads: dict[str, Tensor], relative_rounding_threshold: float
 ) -> dict[str, Tensor]:
     """Return the places of each parameter where its gradient may be rounding, if it has some.
 
@@ -398,7 +398,7 @@ def _zero_gradient_masks(
     """
     sizes = {name: max_abs(g) for name, g in grads.items()}
     largest = max(sizes.values(), default=0.0)
-    small = max(SMALL_GRADIENT, rounding_threshold / 10)
+    small = max(SMALL_GRADIENT, relative_rounding_threshold / 10)
     limits = {name: small * max(size, 1e-6 * largest) for name, size in sizes.items()}
     flat = {
         name: g.abs() <= limits[name]
@@ -445,7 +445,7 @@ class ParameterEffectTest:
         if by_gradient and not self.subject.is_random:
             new = InputAndWeightOverrides(self.x, self._perturb_masked_numbers(masks, 0))
             grads = self.evaluated.gradients(random_scalar_projection, new)
-            flat = _zero_gradient_masks(grads, self.subject.rounding_threshold)
+            flat = _zero_gradient_masks(grads, self.subject.relative_rounding_threshold)
             rest = {n: m for n, m in masks.items() if n in flat and not (m & ~flat[n]).any()}
             if len(rest) < len(masks):
                 return self.parameters_without_effect(rest)

@@ -18,11 +18,11 @@ from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.inputs import (
     Call,
+    argument_name_per_tensor,
     copy_with_one_input,
     list_floating_tensors,
     list_tensors,
     map_tensors,
-    name_tensors,
     wrap_forward,
 )
 from lnlab.analysis.module_copy import (
@@ -431,7 +431,7 @@ class AuditSubject:
         self.trainable = {name: p.requires_grad for name, p in self.given.named_parameters()}
         call = Call.from_inputs(inputs)
         self.original, self.x = copy_with_one_input(model, call)
-        self.input_names = name_tensors(self.given, call)
+        self.input_names = argument_name_per_tensor(self.given, call)
         self.original.train(self.given.training)
         self.module = deepcopy_with_rebound_closures(self.original, share_parameters=True)
         self.dropout = turn_dropout_off(self.module)
@@ -473,10 +473,14 @@ class AuditSubject:
                 self.x, self.output, self.is_single = self.x[None], output, True
 
     def keep_table(
-        self, rows: Sequence[dict], note: str = "", curve: str = "", unit: str = ""
+        self,
+        rows: Sequence[dict],
+        table_note: str = "",
+        plotted_column: str = "",
+        curve_axis_label: str = "",
     ) -> None:
         """Keep the numbers behind the check that is running for the report."""
-        self.shown = CheckTable(rows, note, curve, unit)
+        self.shown = CheckTable(rows, table_note, plotted_column, curve_axis_label)
 
     def loss(self, output: Any, y: Any) -> Tensor:
         """Return the user's loss, or the one that stands in."""
@@ -560,19 +564,19 @@ class AuditSubject:
         return self.float64_copy_if_possible().effective_output_dtype
 
     @property
-    def rounding_threshold(self) -> float:
+    def relative_rounding_threshold(self) -> float:
         """The relative change of outputs that rounding alone makes at most."""
         return ROUNDING.get(self.float64_copy_output_precision, ROUNDING[torch.bfloat16])
 
     def is_more_than_rounding(self, change: float) -> bool:
         """Return True if a relative change of outputs is no rounding."""
         if (
-            self.rounding_threshold < change <= ROUNDING[torch.float32]
+            self.relative_rounding_threshold < change <= ROUNDING[torch.float32]
         ):  # of what cancels it may be
             return change > ROUNDING.get(
                 self.float64_copy_measured_precision, ROUNDING[torch.bfloat16]
             )
-        return not change <= self.rounding_threshold
+        return not change <= self.relative_rounding_threshold
 
     @cached_property
     def bn_stats(self) -> str:
@@ -680,7 +684,7 @@ class AuditSubject:
             raise CannotCheck("the module returns no floating point numbers.")
         return trace.seen
 
-    def free_memory(self) -> None:
+    def drop_copies_and_traces(self) -> None:
         """Free the memory of copies and traces, which are made again where they are needed."""
         _ = (
             self.float64_if_possible,

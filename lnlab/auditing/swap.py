@@ -233,11 +233,11 @@ class SwapPlan(TextResult):
     replacements: tuple[NormReplacement, ...]
     parameter_counts: tuple[int, int]
     output_change: float | None
-    _new: nn.Module
+    _new_model: nn.Module
 
     def make(self) -> nn.Module:
         """Return the new model: a copy with the replacements; values that fit are copied."""
-        return deepcopy(self._new)
+        return deepcopy(self._new_model)
 
     def state_dict(self, old: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return a state dict of the old module, a checkpoint, as one of the new.
@@ -254,7 +254,7 @@ class SwapPlan(TextResult):
             for new, source in e.copied_from.items()
         }
         made = {}
-        for name, value in self._new.state_dict().items():
+        for name, value in self._new_model.state_dict().items():
             source = sources.get(name, name)
             swapped = any(name.startswith(prefix) for prefix in prefixes)
             if swapped and name not in sources:

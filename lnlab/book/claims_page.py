@@ -166,7 +166,7 @@ def describe_seeds_and_pairs(record: Mapping[str, Any]) -> str:
     return f"{seeds}, whose mean counts for each of n = {n} {record['pairs']}"
 
 
-def commands_by_setting(record: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+def heading_and_commands_by_setting(record: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Return a heading, and the commands that repeat a statement, by setting.
 
     Where the runs of the setting shown first are not kept: those of the others of its question.
@@ -230,9 +230,9 @@ def claims_html(records: Sequence[Mapping[str, Any]], *, controls: bool = True) 
     }
     data = json.dumps([{name: one.get(name) for name in COLUMNS} for one in records])
     functions = (
-        commands_by_setting, css_classes, describe_nearness_and_seeds, details_by_label,
-        format_three_significant_digits, interval_svg, describe_null_hypothesis,
-        titled_groups_of_settings,
+        heading_and_commands_by_setting, css_classes, describe_nearness_and_seeds,
+        details_by_label, format_three_significant_digits, interval_svg,
+        describe_null_hypothesis, titled_groups_of_settings,
     )  # fmt: skip
     return TEMPLATES.get_template("claims.html").render(
         {function.__name__: function for function in functions},

@@ -363,7 +363,7 @@ class Chapter:
 
     Attributes:
         question: what the notebook asks, as HTML.
-        time_needed: how long it takes to run and to read, in words.
+        time_to_run_and_read: how long it takes to run and to read, in words.
         for_beginners: whether it is of the first track.
         run_outcome: how the run ended that its page shows.
         defaults_of_overridden_parameters: the default of each parameter that the run set
@@ -373,7 +373,7 @@ class Chapter:
     name: str
     title: str
     question: str
-    time_needed: str
+    time_to_run_and_read: str
     for_beginners: bool
     run_outcome: dict[str, Any] | None
     defaults_of_overridden_parameters: dict[str, Any]

@@ -41,16 +41,20 @@ def sort_beginners_first(paths: Sequence[Path]) -> list[Path]:
 def select_notebooks(names: Sequence[str], paths: list[Path]) -> list[Path]:
     """Return the notebooks named by number (``2`` or ``02``) or by name; all for no names."""
 
-    def is_named(name: str, path: Path) -> bool:
+    def has_name_or_number(name: str, path: Path) -> bool:
         number = path.stem.split("_")[0]
         by_number = name.isdecimal() and number.isdecimal() and int(name) == int(number)
         return by_number or name in (path.stem, path.name)
 
     for name in names:
-        if not any(is_named(name, path) for path in paths):
+        if not any(has_name_or_number(name, path) for path in paths):
             existing = ", ".join(path.stem for path in paths)
             raise ValueError(f"There is no notebook {name!r}. There are: {existing}")
-    return [path for path in paths if not names or any(is_named(name, path) for name in names)]
+    return [
+        path
+        for path in paths
+        if not names or any(has_name_or_number(name, path) for name in names)
+    ]
 
 
 def parse_literal_or_text(text: str) -> Any:

@@ -52,7 +52,7 @@ def build_site(
     return write_index_claims_and_playground(sources, notebook_run_folder, out, **content)
 
 
-def list_omitted_pages(sources: Sequence[Path], notebook_run_folder: Path) -> list[str]:
+def explain_omitted_pages(sources: Sequence[Path], notebook_run_folder: Path) -> list[str]:
     """Return what of a folder of runs is not in a site of it, and why."""
     known, ran = read_all_and_finished_chapters(sources, notebook_run_folder)
     omitted = [

@@ -153,7 +153,7 @@ def make_site(pages: Path, out: Path) -> None:
     content = collect_first_page_content()
     notebooks = notebooks_of_checkout()
     click.echo(f"site: {site.build_site(notebooks, pages, out, **content)}")
-    for reason in site.list_omitted_pages(notebooks, pages):
+    for reason in site.explain_omitted_pages(notebooks, pages):
         click.echo(f"not in it: {reason}")
 
 

@@ -39,10 +39,7 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
             "state": describe_progress(run),
             "number": format_final_main_metric(run),
             "data": run.data.get("name"),
-            **{
-                name: format_value_for_command_line(name, run.config.get(name, "-"))
-                for name in settings
-            },
+            **{name: option_value_text(name, run.config.get(name, "-")) for name in settings},
         }
         for run in latest
     ]
@@ -52,7 +49,7 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
     return text
 
 
-def format_value_for_command_line(name: str, value: Any) -> str:
+def option_value_text(name: str, value: Any) -> str:
     """Return the value of a setting as the command line takes it."""
     if isinstance(value, list | tuple):
         return format_seeds(value) if name == "seeds" else ",".join(map(str, value))

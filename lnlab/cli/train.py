@@ -10,7 +10,7 @@ import click
 
 from lnlab import paths
 from lnlab.book.notebooks import parse_literal_or_text as parse_literal
-from lnlab.cli.tables import format_runs_table, format_value_for_command_line, print_run
+from lnlab.cli.tables import format_runs_table, option_value_text, print_run
 from lnlab.papers import EXPERIMENTS
 from lnlab.seeds import read_seeds
 
@@ -55,7 +55,7 @@ def describe_experiment_fields(experiment: "type[Experiment]") -> list[tuple[str
     budgets, descriptions = experiment.budgets(), []
     for field in experiment_fields(experiment).values():
         values = {
-            name: format_value_for_command_line(field.name, getattr(task, field.name))
+            name: option_value_text(field.name, getattr(task, field.name))
             for name, task in budgets.items()
         }
         text = "; ".join(f"{name}: {value}" for name, value in values.items())

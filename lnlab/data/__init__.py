@@ -25,17 +25,17 @@ from lnlab.data.dataset import (
     list_sources,
 )
 from lnlab.data.images import Images
-from lnlab.data.text import Text
+from lnlab.data.text import CharacterWindows
 from lnlab.data.vocabulary import Vocabulary
 from lnlab.paths import data_folder
 
 __all__ = [
+    "CharacterWindows",
     "Dataset",
     "File",
     "Images",
     "Source",
     "Split",
-    "Text",
     "Vocabulary",
     "cached_call",
     "data_folder",

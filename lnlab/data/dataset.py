@@ -266,14 +266,16 @@ class Dataset(Generic[Part]):
     def _cached_checksum_and_note(self) -> Arrays:
         """The checksum and the note, stored on disk once the examples have been read."""
 
-        def checksum_and_note() -> Arrays:
+        def checksum_and_note_arrays() -> Arrays:
             note = self._splits_and_note[1]
             return {
                 "checksum": np.frombuffer(self._digest(), np.uint8),
                 "note": np.frombuffer(note.encode(), np.uint8),
             }
 
-        return cache_arrays("identity", f"{self.source.name} {self._key()}", checksum_and_note)
+        return cache_arrays(
+            "identity", f"{self.source.name} {self._key()}", checksum_and_note_arrays
+        )
 
     def _digest(self) -> bytes:
         """Return the SHA-256 of what was read."""

@@ -27,12 +27,15 @@ SOURCES = sources_offering("images")
 DIGITS, MNIST, IDX, SHAPES, CIFAR10, DIGITS_BINARY, MNIST_BINARY = SOURCES
 
 
+GreyOrRGBShape = tuple[int, ...]  # (height, width), or (3, height, width)
+
+
 class LoadedImages(NamedTuple):
     """Images that were read, and what is known of them."""
 
     splits: dict[str, Split]
-    note: str
-    shape: tuple[int, ...]
+    note: Note
+    shape: GreyOrRGBShape
     classes: int
     digest: bytes
 
@@ -65,7 +68,7 @@ class Images(Dataset[Split]):
         self._read_pixels, self._white, self._names = read_pixels, white, names
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> GreyOrRGBShape:
         """The shape of a row of ``x`` as a picture: (height, width), or (3, height, width)."""
         return self._loaded.shape
 

@@ -92,17 +92,17 @@ def _draw_block(split_number: int, block_number: int) -> tuple[np.ndarray, np.nd
     return draw_rgb_shapes(classes, generator), classes
 
 
-def draw_rgb_shapes(classes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Draw pictures (N, 3, 32, 32) uint8 of the shapes in ``classes`` (N,).
+def draw_rgb_shapes(labels: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Draw pictures (N, 3, 32, 32) uint8 of the shapes with ``labels`` (N,).
 
-    The random numbers do not depend on the classes.
+    The random numbers do not depend on the labels.
     """
-    n = len(classes)
+    n = len(labels)
     canvas = _draw_background(n, generator)
     for _ in range(CLUTTER):
         _paint(canvas, _random_bar_coverage(n, generator), _uniform(generator, 0, 1, (n, 3)))
-    inside = _random_shape_coverage(classes, generator)
-    _paint(canvas, inside, _contrasting_colours(canvas, generator))
+    inside = _random_shape_coverage(labels, generator)
+    _paint(canvas, inside, _contrasting_colour_per_canvas(canvas, generator))
     canvas += NOISE * generator.standard_normal(canvas.shape, np.float32)
     return np.rint(255 * canvas.clip(0, 1)).astype(np.uint8)
 
@@ -154,7 +154,9 @@ def _random_shape_coverage(classes: np.ndarray, generator: np.random.Generator) 
     return (radius * depth + 0.5).clip(0, 1)
 
 
-def _contrasting_colours(canvas: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _contrasting_colour_per_canvas(
+    canvas: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
     """Return the one of four random colours, (N, 3), farthest from the mean of the ground."""
     offered = _uniform(generator, 0, 1, (len(canvas), 4, 3))
     ground = canvas.mean((2, 3))[:, None]

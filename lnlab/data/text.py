@@ -76,7 +76,7 @@ PARTS = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
 """The splits of a text, in its order: 90, 5 and 5 %, as in char-rnn."""
 
 
-class Text(Dataset[Split]):
+class CharacterWindows(Dataset[Split]):
     """A text as windows of characters. The checksum is over its bytes in UTF-8.
 
     An example is ``x`` int64 (N, T), and ``y`` (N, T), the characters that follow. Examples do
@@ -146,7 +146,7 @@ class Text(Dataset[Split]):
         return hashlib.sha256(self.text.encode()).digest()
 
 
-def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text:
+def load(source: Source, path: Path | None = None, *, context: int = 64) -> CharacterWindows:
     """Return a text, to be predicted character by character.
 
     - ``tales``: 200,000 characters from a grammar, always the same.
@@ -160,12 +160,14 @@ def load(source: Source, path: Path | None = None, *, context: int = 64) -> Text
         context: T, the characters of an example.
     """
     if source is TALES:
-        return Text(source, lambda: make_tales(LENGTH), lambda: str(LENGTH), context=context)
+        return CharacterWindows(
+            source, lambda: make_tales(LENGTH), lambda: str(LENGTH), context=context
+        )
     if source is TXT and (path is None or path.is_dir()):
         raise ValueError(f"data 'txt' is {path}: name your file, txt=PATH.")
     file = source.locate(path)
     if source is SHAKESPEARE and file.is_dir():
         file = source.locate(file / source.files[0].name)
-    return Text(
+    return CharacterWindows(
         source, lambda: read_text(file), lambda: hash_file_stats([file]), context=context
     )

@@ -20,7 +20,7 @@ from lnlab.figures.style import (
     band,
     escape,
     legend_rank,
-    line_styles,
+    line_colors_and_widths,
     linear_axis_avoiding_fractional_ticks,
     log_axis,
 )
@@ -72,7 +72,7 @@ def line_chart(
     heights = (values for _, values in every)
     figure.update_yaxes(log_axis(heights) if log_y else {"type": "linear"})
     figure.update_xaxes(title_text=escape(x)).update_yaxes(title_text=escape(y), col=1)
-    styles = line_styles(name for panel in panels.values() for name in panel)
+    styles = line_colors_and_widths(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for name, (at, values) in panel.items():
             at, values = np.asarray(at), np.asarray(values)
@@ -196,7 +196,7 @@ def quantile_ribbons(frames: Mapping[str, pd.DataFrame], *, y: str = "") -> go.F
     titles = [escape(title) for title in frames]
     figure = make_subplots(1, len(frames), shared_yaxes=True, subplot_titles=titles)
     for column, (name, frame) in enumerate(frames.items(), start=1):
-        line_style = line_styles([name])[name]
+        line_style = line_colors_and_widths([name])[name]
         step = frame["step"].to_numpy()
         for (low, high), opacity in ((LIGHT, 0.18), (DARK, 0.35)):
             edges = frame[low].to_numpy(), frame[high].to_numpy()
@@ -233,7 +233,7 @@ def smoothness_ribbons(rows: Mapping[str, Mapping[str, Ribbon]], *, made_on: str
         len(rows), len(names), shared_xaxes=True, shared_yaxes=True,
         subplot_titles=[escape(name) for name in names], vertical_spacing=0.08,
     )  # fmt: skip
-    styles = line_styles(names)
+    styles = line_colors_and_widths(names)
     for row, (y, ribbons) in enumerate(rows.items(), start=1):
         for column, name in enumerate(names, start=1):
             (at, low, high), color = ribbons[name], styles[name]["color"]

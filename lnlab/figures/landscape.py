@@ -21,7 +21,7 @@ from lnlab.figures.style import (
     band,
     escape,
     legend_rank,
-    line_styles,
+    line_colors_and_widths,
     log_axis,
 )
 
@@ -81,7 +81,7 @@ def loss_lines_and_bands(
         for title, lines in every.items()
     ]
     figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=titles)
-    styles = line_styles(name for panel in panels.values() for name in panel)
+    styles = line_colors_and_widths(name for panel in panels.values() for name in panel)
     for column, panel in enumerate(panels.values(), start=1):
         for name, lines in panel.items():
             figure.add_traces(loss_lines_and_band_traces(name, lines, styles[name]), 1, column)

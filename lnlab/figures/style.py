@@ -170,7 +170,7 @@ def legend_rank(name: str) -> int:
     return 1 + 2 * order.index(base) + (name != base) if base else 1 + 2 * len(order)
 
 
-def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def line_colors_and_widths(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return colour and width of the line of each of the names in one figure.
 
     A normalizer has its own colour in every figure. Variants of one have its colour too, but
@@ -362,7 +362,7 @@ def text_annotation(
 
 def legend_annotation(names: Iterable[str], pixels_above: int) -> dict[str, Any]:
     """Return the names in the colours of their lines, in the order of every legend."""
-    styles = line_styles(names)
+    styles = line_colors_and_widths(names)
     text = " &nbsp; &nbsp; ".join(
         f"<span style='color:{styles[name]['color']}'>━━━ <b>{escape(name)}</b></span>"
         for name in sorted(styles, key=legend_rank)
@@ -428,9 +428,9 @@ def band(
     }  # fmt: skip
 
 
-def thinning_line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return :func:`line_styles`, each thinner than the one before, so that none is hidden."""
-    styles = line_styles(names)
+def thinning_line_colors_and_widths(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return :func:`line_colors_and_widths`, each thinner than the last: none is hidden."""
+    styles = line_colors_and_widths(names)
     return {
         name: look | {"width": 2 + 1.5 * (len(styles) - 1 - slot)}
         for slot, (name, look) in enumerate(styles.items())

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from torch import nn
 
-from lnlab.kernels.fused_cells import has_hooks, is_exactly
+from lnlab.kernels.fused_cells import has_hooks, is_unmodified
 from lnlab.kernels.normalizers import FUSED, has_torch_operator
 from lnlab.kernels.recurrent import is_fusible, unroll
 from lnlab.nn import Derf, DyT, Identity, Normalizer, RecurrentBatchNorm
@@ -78,9 +78,9 @@ def _fuse_one_or_yield_name(module: nn.Module) -> Iterator[str]:
     """Put the fast form of one module in its place, or yield the name of one without."""
     if isinstance(module, Normalizer):
         kind = type(module)
-        if is_exactly(module, *FUSED) and has_torch_operator(module):
+        if is_unmodified(module, *FUSED) and has_torch_operator(module):
             module.__class__ = FUSED[kind]
-        elif not is_exactly(module, *FUSED.values(), *NOTHING_TO_FUSE):
+        elif not is_unmodified(module, *FUSED.values(), *NOTHING_TO_FUSE):
             yield repr(module) if kind in FUSED else kind.__name__
     elif isinstance(module, Recurrent):
         if module.unroll not in (reference_unroll, unroll):

@@ -58,13 +58,15 @@ class KernelLibrary(NamedTuple):
     purpose: str  # what it computes, in words
     problem: type[ctypes.Structure]  # the argument of its functions
     # the folder of its sources, besides :data:`SOURCES`; None: only there
-    own_source_folder: Path | None = None
+    additional_source_folder: Path | None = None
 
     @property
     def source_folders(self) -> list[Path]:
         """The folders of its sources, the one with NAME.cpp first."""
         return (
-            [SOURCES] if self.own_source_folder is None else [self.own_source_folder, SOURCES]
+            [SOURCES]
+            if self.additional_source_folder is None
+            else [self.additional_source_folder, SOURCES]
         )
 
 

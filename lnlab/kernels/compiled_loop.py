@@ -13,7 +13,7 @@ from lnlab.kernels.fused_cells import (
     CellKernelArguments,
     CellKind,
     cell_kernel_arguments_or_none,
-    is_exactly,
+    is_unmodified,
     refuse_second_derivative,
 )
 from lnlab.nn import Identity, Linear, LSTMCell
@@ -82,7 +82,7 @@ class CompiledLoop:
     needs_backward: bool = field(default=False, init=False)
     """True if there will be a backward pass."""
 
-    def _problem_with_sizes(
+    def _c_struct_with_sizes(
         self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
     ) -> ctypes.Structure:
         """Return the C structure with its sizes alone."""
@@ -108,7 +108,7 @@ class CompiledLoop:
         The tensors must outlive it.
         """
         count = len(self.inputs)
-        problem = self._problem_with_sizes(tensors[:count], tensors[count:])
+        problem = self._c_struct_with_sizes(tensors[:count], tensors[count:])
         self.eps_array = (ctypes.c_double * len(self.eps))(*self.eps)  # outlives the call, too
         problem.eps = ctypes.addressof(self.eps_array)
         if parameters := [p.data_ptr() for p in tensors[count:]]:
@@ -170,7 +170,7 @@ def library_for(kernels: KernelLibrary, like: Tensor) -> ctypes.CDLL | None:
 
 def is_plain_linear_with_bias(layer: Linear) -> bool:
     """Return True if a layer is W x + b, without a norm and not a user's subclass."""
-    plain = is_exactly(layer, Linear) and is_exactly(layer.norm, Identity)
+    plain = is_unmodified(layer, Linear) and is_unmodified(layer.norm, Identity)
     return plain and layer.b_inside is not None
 
 

@@ -23,7 +23,7 @@ from lnlab.nn import (
     LayerNorm,
     LSTMCell,
     Normalizer,
-    ProductNormScope,
+    NormOfProductsOrSum,
     RNNCell,
     UpdateGateConvention,
     inside_root,
@@ -63,25 +63,27 @@ def cell_kernel_arguments_or_none(cell: Cell) -> CellKernelArguments | None:
     """Return the fast form of ``cell``; None if it has none, or hooks."""
     if has_hooks(cell):
         return None
-    if is_exactly(cell, LSTMCell):
+    if is_unmodified(cell, LSTMCell):
         cell_kind = _lstm_cell_kind(cell)
         return None if cell_kind is None else lstm_kernel_arguments(cell, cell_kind)
-    if is_exactly(cell, GRUCell):
+    if is_unmodified(cell, GRUCell):
         return _gru_kernel_arguments(cell)
-    return _rnn_kernel_arguments(cell) if is_exactly(cell, RNNCell) else None
+    return _rnn_kernel_arguments(cell) if is_unmodified(cell, RNNCell) else None
 
 
-def is_exactly(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
+def is_unmodified(module: object, *kinds: type[Kind]) -> TypeGuard[Kind]:
     """Return True if ``module`` is of one of these classes, with no method replaced.
 
     A subclass, a parametrization or ``module.forward = ...`` may compute anything.
     """
     kind = type(module)
-    return kind in kinds and vars(module).keys().isdisjoint(method_names(kind))
+    return kind in kinds and vars(module).keys().isdisjoint(
+        own_and_inherited_method_names(kind)
+    )
 
 
 @cache
-def method_names(kind: type) -> frozenset[str]:
+def own_and_inherited_method_names(kind: type) -> frozenset[str]:
     """Return the names of the callable attributes of a class."""
     return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
 
@@ -101,7 +103,7 @@ def is_plain_layer_norm(norm: Normalizer | None) -> bool:
     """Return True if ``norm`` is eq. 15 with default settings."""
     return (
         norm is not None
-        and is_exactly(norm, LayerNorm, FusedLayerNorm)
+        and is_unmodified(norm, LayerNorm, FusedLayerNorm)
         and norm.root is inside_root
         and not norm.correction
         and not norm.space
@@ -110,7 +112,7 @@ def is_plain_layer_norm(norm: Normalizer | None) -> bool:
 
 def are_identities(*norms: Normalizer | None) -> bool:
     """Return True if none of the norms changes anything."""
-    return all(norm is None or is_exactly(norm, Identity) for norm in norms)
+    return all(norm is None or is_unmodified(norm, Identity) for norm in norms)
 
 
 def _lstm_cell_kind(cell: LSTMCell) -> CellKind | None:
@@ -120,7 +122,7 @@ def _lstm_cell_kind(cell: LSTMCell) -> CellKind | None:
     if (
         not is_plain_layer_norm(cell.norm_c)
         or cell.cell_state is CarriedCellState.NORMALIZED
-        or has_inner_bias(cell)
+        or has_bias_inside_norm(cell)
     ):
         return None
     if are_identities(*gates):
@@ -163,10 +165,10 @@ def _gru_kernel_arguments(cell: GRUCell) -> CellKernelArguments | None:
 def _rnn_kernel_arguments(cell: RNNCell) -> CellKernelArguments | None:
     norm, W = cell.norm_h, cell.W_h
     if (
-        cell.norm_scope is not ProductNormScope.JOINT
+        cell.norm_scope is not NormOfProductsOrSum.JOINT
         or cell.f is not torch.tanh
         or not is_plain_layer_norm(norm)
-        or has_inner_bias(cell)
+        or has_bias_inside_norm(cell)
     ):
         return None
     b = bias_or_zeros(norm, W) if cell.b is None else bias_or_zeros(norm, W) + cell.b
@@ -175,7 +177,7 @@ def _rnn_kernel_arguments(cell: RNNCell) -> CellKernelArguments | None:
     )
 
 
-def has_inner_bias(cell: LSTMCell | RNNCell) -> bool:
+def has_bias_inside_norm(cell: LSTMCell | RNNCell) -> bool:
     """True if the cell's own b stands inside a normalizer, where the kernels have none."""
     return cell.bias in (BiasPlacement.TWICE, BiasPlacement.INSIDE)
 

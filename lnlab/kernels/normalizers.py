@@ -56,7 +56,7 @@ class FusedLayerNorm(LayerNorm):
             return F.layer_norm(a_, (self.units,), g, b, self.eps).to(a.dtype)
         if values_per_example(a, self.space) == 1:
             return super().forward(a, W, t)
-        h = F.group_norm(merge_batch_axes(a_, self.space), 1, g, b, self.eps)
+        h = F.group_norm(merge_axes_before_units(a_, self.space), 1, g, b, self.eps)
         return h.view(a.shape).to(a.dtype)
 
 
@@ -70,7 +70,9 @@ class FusedGroupNorm(GroupNorm):
         if values_per_example(a, self.space) == self.num_groups:
             return super().forward(a, W, t)
         a_, g, b = to_common_dtype(a, self.g, self.b)
-        h = F.group_norm(merge_batch_axes(a_, self.space), self.num_groups, g, b, self.eps)
+        h = F.group_norm(
+            merge_axes_before_units(a_, self.space), self.num_groups, g, b, self.eps
+        )
         return h.view(a.shape).to(a.dtype)
 
 
@@ -84,7 +86,7 @@ class FusedInstanceNorm(InstanceNorm):
         if values_per_example(a, self.space) == self.units or not a.numel():
             return super().forward(a, W, t)
         # of a bfloat16 torch would round the mean to bfloat16 too
-        examples = merge_batch_axes(at_least_float32(a), self.space)
+        examples = merge_axes_before_units(at_least_float32(a), self.space)
         a_, g, b = to_common_dtype(examples, self.g, self.b)
         h = F.instance_norm(a_, weight=g, bias=b, eps=self.eps)
         return h.view(a.shape).to(a.dtype)
@@ -115,7 +117,7 @@ class FusedBatchNorm(BatchNorm):
         if torch_batch_norm_fails(self, a):
             return super().forward(a, W, t)
         a_, g, b = to_common_dtype(
-            merge_batch_axes(at_least_float32(a), self.space), self.g, self.b
+            merge_axes_before_units(at_least_float32(a), self.space), self.g, self.b
         )
         # torch updates the statistics it is given: none where evaluation uses the batch
         running = self.training or not self.uses_batch
@@ -161,7 +163,7 @@ def values_per_example(a: Tensor, space: int) -> int:
     return a.shape[-1 - space :].numel()
 
 
-def merge_batch_axes(a: Tensor, space: int) -> Tensor:
+def merge_axes_before_units(a: Tensor, space: int) -> Tensor:
     """Reshape (*examples, H, *space) to (B, H, *space), with B = 1 without such an axis."""
     return a if a.dim() == 2 + space else a.reshape(-1, *a.shape[-1 - space :])
 

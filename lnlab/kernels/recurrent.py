@@ -21,9 +21,9 @@ from lnlab.kernels.compiled_loop import (
 from lnlab.kernels.fused_cells import (
     CellKind,
     cell_kernel_arguments_or_none,
+    has_bias_inside_norm,
     has_hooks,
-    has_inner_bias,
-    is_exactly,
+    is_unmodified,
     lstm_kernel_arguments,
 )
 from lnlab.kernels.normalizers import FusedBatchNorm
@@ -133,7 +133,7 @@ class RecurrentLoop(CompiledLoop):
             CellKind.BATCH_LSTM,
         )
 
-    def _problem_with_sizes(
+    def _c_struct_with_sizes(
         self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
     ) -> Problem:
         """Return the C structure with its sizes alone."""
@@ -165,11 +165,11 @@ BATCH_NORMS = BatchNorm, FusedBatchNorm, RecurrentBatchNorm
 
 def is_fusible_batch_norm_lstm(cell: Cell) -> bool:
     """Return True for eq. 20-22 with batch norm in all three places and no hooks."""
-    if has_hooks(cell) or not is_exactly(cell, LSTMCell):
+    if has_hooks(cell) or not is_unmodified(cell, LSTMCell):
         return False
     norms = (cell.norm_h, cell.norm_x, cell.norm_c)
     plain = all(
-        is_exactly(norm, *BATCH_NORMS)
+        is_unmodified(norm, *BATCH_NORMS)
         and norm.root is inside_root
         and not norm.correction
         and norm.eps > 0
@@ -180,7 +180,10 @@ def is_fusible_batch_norm_lstm(cell: Cell) -> bool:
     # a norm that is used twice would be updated in another order of steps
     apart = len(set(norms)) == len(norms)
     return (
-        plain and apart and cell.cell_state is CarriedCellState.RAW and not has_inner_bias(cell)
+        plain
+        and apart
+        and cell.cell_state is CarriedCellState.RAW
+        and not has_bias_inside_norm(cell)
     )
 
 
@@ -203,9 +206,9 @@ class BatchNormMomentsPerStep:
         self.all = cell.W_h.new_empty(steps, 2, sum(norm.units for norm in self.norms))
         """The mean and the biased variance of the units of all three."""
         for norm, own in self._norms_with_moments() if steps else ():
-            norm.running_stats(steps - 1)  # raises before anything is computed
+            norm.running_mean_and_var(steps - 1)  # raises before anything is computed
             if not norm.uses_batch:
-                rows = zip(*(norm.running_stats(t) for t in range(steps)), strict=True)
+                rows = zip(*(norm.running_mean_and_var(t) for t in range(steps)), strict=True)
                 own.copy_(torch.stack([torch.stack(row) for row in rows], dim=1))
 
     def _norms_with_moments(self) -> Iterator[tuple[BatchNorm, Tensor]]:

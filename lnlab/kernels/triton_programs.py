@@ -95,7 +95,7 @@ class TritonRecurrence(torch.autograd.Function):
     ):
         A, W_h, *others = (a.detach().contiguous() for a in inputs)
         with torch.autocast(A.device.type, enabled=False):
-            pass_ = SequencePass(fused, lengths, A, W_h, others[:-states], others[-states:])
+            pass_ = TritonLoop(fused, lengths, A, W_h, others[:-states], others[-states:])
             y, *last = pass_.forward()
         if keep:
             ctx.pass_ = pass_
@@ -110,7 +110,7 @@ class TritonRecurrence(torch.autograd.Function):
             return None, None, None, None, *ctx.pass_.backward(y, dy.contiguous(), dlast)
 
 
-class SequencePass:
+class TritonLoop:
     """One pass over a sequence: its inputs, and what it keeps for the backward pass."""
 
     def __init__(
@@ -231,7 +231,7 @@ def centred_and_mean(a, i, H):
 
 
 @triton.jit
-def normalize(a, i, H, eps):
+def normalized_mean_and_rstd(a, i, H, eps):
     """(a - mu) / sigma of H numbers, mu, and 1/sigma."""
     d, mu = centred_and_mean(a, i, H)
     r = 1.0 / tl.sqrt(tl.sum(d * d) / H + eps)
@@ -314,7 +314,7 @@ def lstm_step_forward(
     old = tl.load(c_first + example * H + i, m & (t == 0), 0.0)
     old += tl.load(C + (row - B) * H + i, m & (t > 0), 0.0)
     c = tl.where(going, f * old + w * g, old)
-    n, mu_c, r_c = normalize(c, i, H, eps_c)
+    n, mu_c, r_c = normalized_mean_and_rstd(c, i, H, eps_c)
     h = o * tanh(n * tl.load(g_c + i, m, 0.0) + tl.load(b_c + i, m, 0.0))
     tl.store(C + row * H + i, c, m)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)
@@ -400,7 +400,7 @@ def gru_step_forward(
     z = p_z * r_h * tl.load(g_h + i, m, 0.0) + tl.load(a + i, m, 0.0)
     r = p_r * r_h * tl.load(g_h + H + i, m, 0.0) + tl.load(a + H + i, m, 0.0)
     z, r = tl.sigmoid(z), tl.sigmoid(r)
-    n, mu_U, r_U = normalize(tl.load(p + 2 * H + i, m, 0.0), i, H, eps_U)
+    n, mu_U, r_U = normalized_mean_and_rstd(tl.load(p + 2 * H + i, m, 0.0), i, H, eps_U)
     u = n * tl.load(g_U + i, m, 0.0) + tl.load(b_U + i, m, 0.0)
     new = tanh(tl.load(a + 2 * H + i, m, 0.0) + r * u)
     old = tl.load(first + example * H + i, m & (t == 0), 0.0)
@@ -473,7 +473,7 @@ def rnn_step_forward(
     m = i < H
     going = is_inside(lengths, example, t, RAGGED)
     a = tl.load(A + row * H + i, m, 0.0) + tl.load(P + row * H + i, m, 0.0)
-    n, mu, r = normalize(a, i, H, eps)
+    n, mu, r = normalized_mean_and_rstd(a, i, H, eps)
     h = tanh(n * tl.load(g + i, m, 0.0) + tl.load(b + i, m, 0.0))
     tl.store(P + row * H + i, a, m)
     tl.store(y + row * H + i, tl.where(going, h, 0.0), m)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lnlab.live.examples import digits_as_text, points_by_dataset
+from lnlab.live.examples import digits_as_labels_and_letters, points_by_dataset
 
 MIME = "application/vnd.lnlab.playground+json"
 """The type of an output from which a page shows a playground without a kernel: its settings."""
@@ -18,7 +18,7 @@ SCRIPTS = ("engine.js", "experiments.js", "draw.js", "view.js")
 
 
 @cache
-def setting_defaults_and_limits() -> dict[str, dict[str, Any]]:
+def default_and_limits_by_setting() -> dict[str, dict[str, Any]]:
     """Return the settings by name: default, and what each can be."""
     return json.loads(read_asset("state.json"))
 
@@ -26,8 +26,8 @@ def setting_defaults_and_limits() -> dict[str, dict[str, Any]]:
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise ValueError unless every setting exists and has a value that it can have."""
     for name, value in settings.items():
-        if not (field := setting_defaults_and_limits().get(name)):
-            names = ", ".join(setting_defaults_and_limits())
+        if not (field := default_and_limits_by_setting().get(name)):
+            names = ", ".join(default_and_limits_by_setting())
             raise ValueError(f"no setting is called {name!r}: choose from {names}.")
         if name == "norms":
             right = len({*value}) == len(value) == 3 and {*value} <= {*field["choices"]}
@@ -51,10 +51,10 @@ def read_asset(name: str) -> str:
 def playground_module_source() -> str:
     """Return the playground as the source of one ES module, which needs nothing else."""
     constants = {
-        "FIELDS": setting_defaults_and_limits(),
+        "FIELDS": default_and_limits_by_setting(),
         "EXPERIMENTS": json.loads(read_asset("experiments.json")),
         "POINTS": points_by_dataset(),
-        "DIGITS": digits_as_text(),
+        "DIGITS": digits_as_labels_and_letters(),
         "TEMPLATE": read_asset("template.py"),
         "MARKUP": read_asset("markup.html"),
         "STYLE": read_asset("style.css"),

@@ -66,7 +66,7 @@ def points_by_dataset() -> dict[str, list[tuple[float, float]]]:
 
 
 @cache
-def digits_as_text() -> str:
+def digits_as_labels_and_letters() -> str:
     """Return 600 digits, 60 of each class: the label, then a letter a pixel, A to Q."""
     from sklearn.datasets import load_digits  # takes a second
 

@@ -6,14 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lnlab.live.examples import UniformGenerator, digits_as_text, points_by_dataset
+from lnlab.live.examples import (
+    UniformGenerator,
+    digits_as_labels_and_letters,
+    points_by_dataset,
+)
 from lnlab.nn import Identity, Linear, norm_by_name
 
 
 def training_examples(dataset: str) -> tuple[Tensor, Tensor]:
     """Return what is trained on: inputs (N, D) in float64 (x, y, 1 of a point), labels (N,)."""
     if dataset == "digits":
-        rows = [digits_as_text()[i : i + 65] for i in range(0, 65 * 500, 65)]
+        rows = [digits_as_labels_and_letters()[i : i + 65] for i in range(0, 65 * 500, 65)]
         pixels = [[ord(pixel) - ord("A") for pixel in row[1:]] for row in rows]
         x = torch.tensor(pixels, dtype=torch.float64) / 16
         return x, torch.tensor([int(row[0]) for row in rows])

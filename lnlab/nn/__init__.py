@@ -43,7 +43,7 @@ from lnlab.nn.cells import (
     CellInit,
     GRUCell,
     LSTMCell,
-    ProductNormScope,
+    NormOfProductsOrSum,
     RNNCell,
     State,
     UpdateGateConvention,

@@ -125,7 +125,9 @@ class BatchNorm(BatchNormalizer):
 
     def stats(self, a: Tensor, W: Tensor | None = None, t: int | None = None) -> MuSigma:
         if not self.uses_batch:
-            mu, var = (at_least_float32(statistic) for statistic in self.running_stats(t))
+            mu, var = (
+                at_least_float32(statistic) for statistic in self.running_mean_and_var(t)
+            )
         else:
             # eq. 2 of Ba et al. (2016): expectations over the data, estimated by the mini-batch
             mu, var, m = batch_moments(a, self.unit_axis)
@@ -134,19 +136,19 @@ class BatchNorm(BatchNormalizer):
             var = self.apply_correction_option(var, m)
         return MuSigma(self.broadcast_units(mu), self.broadcast_units(self.sigma(var)))
 
-    def running_stats(self, t: int | None) -> tuple[Tensor, Tensor]:
+    def running_mean_and_var(self, t: int | None) -> tuple[Tensor, Tensor]:
         """Return the running mean and variance, each (H,)."""
         return self.running_mean, self.running_var
 
     def update_running_stats(self, mu: Tensor, var: Tensor, m: int, t: int | None) -> None:
-        mean, variance = self.running_stats(t)
+        mean, variance = self.running_mean_and_var(t)
         update_running_average_(mean, mu, self.momentum)
         # Bessel: a batch of m varies about its own mean by (m-1)/m of the population's variance
         if m > 1:
             update_running_average_(variance, var * (m / (m - 1)), self.momentum)
 
     def set_population_stats(self, mu: Tensor, var: Tensor, t: int | None) -> None:
-        for running, statistic in zip(self.running_stats(t), (mu, var), strict=True):
+        for running, statistic in zip(self.running_mean_and_var(t), (mu, var), strict=True):
             running.copy_(statistic)
 
 
@@ -174,7 +176,7 @@ class RecurrentBatchNorm(BatchNorm):
         if self.g is not None:
             nn.init.constant_(self.g, gain)
 
-    def running_stats(self, t: int | None) -> tuple[Tensor, Tensor]:
+    def running_mean_and_var(self, t: int | None) -> tuple[Tensor, Tensor]:
         """Return the running mean and variance of step t, each (H,)."""
         if t is None or t < 0:
             raise ValueError(

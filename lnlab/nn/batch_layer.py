@@ -24,6 +24,8 @@ from torch import Tensor, nn
 
 from lnlab.nn.normalizer import MuSigma, Normalizer, at_least_float32
 
+FlagPerMuBSigmaBMuFSigmaF = tuple[bool, bool, bool, bool]
+
 
 class PopulationStatistics(nn.Module):
     """The unweighted mean over batches of mu and of a spread.
@@ -222,8 +224,8 @@ class BatchLayerNorm(Normalizer):
         self.check_input(a)
         a_ = at_least_float32(a)
         of_examples, of_features = (
-            self._population_flags()[:2],
-            self._population_flags()[2:],
+            self._is_from_population()[:2],
+            self._is_from_population()[2:],
         )
         mu_B, sigma_B = self._stats_over_axis(a_, 0, self.over_examples, *of_examples)
         mu_F, sigma_F = self._stats_over_axis(
@@ -239,7 +241,7 @@ class BatchLayerNorm(Normalizer):
         x = (w_B * x_B + w_F * x_F) / self.sqrt_units_or_one
         return (self.broadcast_units(self.g) * x + self.broadcast_units(self.b)).to(a.dtype)
 
-    def _population_flags(self) -> tuple[bool, bool, bool, bool]:
+    def _is_from_population(self) -> FlagPerMuBSigmaBMuFSigmaF:
         """Return whether mu_B, sigma_B, mu_F, sigma_F are the population's; not in training."""
         mu_B, sigma_B, mu_F, sigma_F = [
             letter == "T" and not self.training for letter in self.population
@@ -262,7 +264,7 @@ class BatchLayerNorm(Normalizer):
         # 1/m and 1/d, the biased variances of eq. 11 and 13
         var, mu = torch.var_mean(a, dim=axis, correction=0, keepdim=True)
         if self.training:
-            self._update_population(population, mu, var, len(a))
+            self._add_batch_to_population(population, mu, var, len(a))
         batch_mu = mu
         # The four questions are independent: a mu of the population may meet a sigma of the
         # batch. About which mu that sigma is taken is where paper and code part.
@@ -293,7 +295,7 @@ class BatchLayerNorm(Normalizer):
         return m / (m - 1)
 
     @torch.no_grad()
-    def _update_population(
+    def _add_batch_to_population(
         self, population: PopulationStatistics, mu: Tensor, var: Tensor, examples: int
     ) -> None:
         """Add mu and var, in the shapes of ``population``, of one batch to it."""

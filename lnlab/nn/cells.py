@@ -18,7 +18,7 @@ from lnlab.nn.normalizer import Identity, Normalizer, outside_root
 State = tuple[Tensor, ...]
 """(h,) of an RNN or a GRU, (h, c) of an LSTM: each (B, H)."""
 
-InitGate = Callable[[Tensor], object]
+GateInitializer = Callable[[Tensor], object]
 """Fills the weights (H, fan-in), or the bias (H,), of one gate in place."""
 
 
@@ -57,10 +57,10 @@ class CellInit:
             reader's ``learn_h0``). The derivative of LN at an all-zero h is 1/sqrt(eps).
     """
 
-    input_and_recurrent_weights: InitGate = init_like_authors_
+    input_and_recurrent_weights: GateInitializer = init_like_authors_
     recurrent_norm_gain: float | None = None
     forget_bias: float = 0.0
-    bias: InitGate | None = None
+    bias: GateInitializer | None = None
     learned_initial_state: bool = False
 
 
@@ -73,7 +73,7 @@ Those of dense layers are :data:`lnlab.nn.linear.DENSE_INITS`.
 """
 
 
-class ProductNormScope(Enum):
+class NormOfProductsOrSum(Enum):
     """The scope of normalization: the two products of a cell separately, or their sum."""
 
     SEPARATE = "LN(W_h h) + LN(W_x x)"
@@ -185,17 +185,17 @@ class TwoProductCell(Cell):
         input_size: int,
         hidden_size: int,
         norm_layer: NormLayer,
-        norm_scope: ProductNormScope,
+        norm_scope: NormOfProductsOrSum,
         bias: BiasPlacement | bool,
         initial: CellInit,
     ) -> None:
         super().__init__(input_size, hidden_size, initial)
         size = self.gates * hidden_size
-        self.norm_scope = ProductNormScope(norm_scope)
+        self.norm_scope = NormOfProductsOrSum(norm_scope)
         self.bias = BiasPlacement(bias)
         self.norm_h = make_norm(norm_layer, size)
         self.norm_x = (
-            make_norm(norm_layer, size) if norm_scope is ProductNormScope.SEPARATE else None
+            make_norm(norm_layer, size) if norm_scope is NormOfProductsOrSum.SEPARATE else None
         )
         self.b = nn.Parameter(torch.zeros(size)) if self.bias else None
 
@@ -280,7 +280,7 @@ class RNNCell(TwoProductCell):
         norm_layer: NormLayer = LayerNorm,
         *,
         nonlinearity: str | Callable[[Tensor], Tensor] = "tanh",
-        norm_scope: ProductNormScope = ProductNormScope.JOINT,
+        norm_scope: NormOfProductsOrSum = NormOfProductsOrSum.JOINT,
         bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
     ) -> None:
@@ -328,7 +328,7 @@ class LSTMCell(TwoProductCell):
         norm_layer: NormLayer = LayerNorm,
         *,
         gate_norm_layer: NormLayer | None = None,
-        norm_scope: ProductNormScope = ProductNormScope.SEPARATE,
+        norm_scope: NormOfProductsOrSum = NormOfProductsOrSum.SEPARATE,
         cell_state: CarriedCellState = CarriedCellState.RAW,
         bias: BiasPlacement | bool = BiasPlacement.ONCE,
         initial: CellInit = PAPER_INIT,
@@ -376,7 +376,7 @@ class LSTMCell(TwoProductCell):
 def _per_gate_norm_settings(eps: float) -> dict[str, Any]:
     """Return the settings of cells that normalize the product with [x, h] gate by gate."""
     gates, c = partial(GroupNorm, 4, eps=eps), partial(LayerNorm, eps=eps)
-    return {"norm_layer": c, "gate_norm_layer": gates, "norm_scope": ProductNormScope.JOINT}
+    return {"norm_layer": c, "gate_norm_layer": gates, "norm_scope": NormOfProductsOrSum.JOINT}
 
 
 OPEN_FORGET_GATES = replace(PAPER_INIT, forget_bias=1.0)

@@ -44,7 +44,7 @@ def pad_and_stack(batch_per_seed: Sequence[Tensor], integer_fill: int) -> Tensor
     return stacked
 
 
-def masked_cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor) -> Tensor:
+def mean_masked_cross_entropy(logits: Tensor, y: Tensor, lengths: Tensor) -> Tensor:
     """Return the cross entropy in nats of logits (B, U, V) and units y (B, U): a scalar.
 
     It is the mean over the first ``lengths`` (B,) units of each example; the rest is padding.

@@ -306,8 +306,8 @@ class RNN(Recurrent):
         nonlinearity: "tanh", "relu" or a function.
         bias: True, a b after the norm, or False; ``BiasPlacement.TWICE`` and ``INSIDE`` put one
             inside the norm.
-        norm_scope: ``ProductNormScope.JOINT``, LN(W_h h + W_x x), or ``SEPARATE``, LN of each
-            product.
+        norm_scope: ``NormOfProductsOrSum.JOINT``, LN(W_h h + W_x x), or ``SEPARATE``, LN of
+            each product.
         initial: the :class:`CellInit`.
 
     Examples:
@@ -344,7 +344,7 @@ class LSTM(Recurrent):
         gate_norm_layer: makes LN_1 and LN_2 of 4H units; None: ``norm_layer`` does.
         bias: where b is added: ``BiasPlacement.ONCE`` (True), after the norm; ``NONE`` (False);
             ``TWICE``, also inside LN(W_x x + b); ``INSIDE``, there alone.
-        norm_scope: ``ProductNormScope.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of
+        norm_scope: ``NormOfProductsOrSum.SEPARATE``, LN(W_h h) + LN(W_x x), or ``JOINT``, LN of
             the sum.
         cell_state: the next step\'s c: ``CarriedCellState.RAW``, c, or ``NORMALIZED``, LN(c).
         initial: the :class:`CellInit`.

@@ -53,17 +53,21 @@ class LayerInputs:
         return v.reshape(tuple(-1 if i == axis else 1 for i in range(self.x.dim())))
 
 
-OneBasedTable1Column = int
+WholeBatchIfNone = int | None
+"""How many examples are normalized together; None: all of the batch."""
+OneBasedExtendedTable1Column = int
 """The number of a column of Table 1 or of its extension: of a transformation."""
+UnicodeFormula = str
+""""X → δX", in Unicode, not in TeX."""
 
 
 @dataclass(frozen=True)
 class Transformation:
     """One column: a change of the inputs by a scale ``delta`` or by a ``shift``."""
 
-    column: OneBasedTable1Column  # 1 to 6 are the columns of Table 1, in its order
+    column: OneBasedExtendedTable1Column  # 1 to 6 are the columns of Table 1, in its order
     name: str  # in the paper's words where it has some
-    formula: str  # the same, in its letters
+    formula: UnicodeFormula  # the same, in its letters
     # from the inputs and delta, or one long vector from which shifts of any shape are cut
     change: Callable[[LayerInputs, Any], LayerInputs]
     is_scaling: bool  # whether it uses delta; the others use the shift
@@ -182,19 +186,19 @@ class TableRow:
     norm_factory: Callable[..., Normalizer]
     # twelve letters, Y or N (or - where the question makes no sense): columns 1 to 10 the
     # transformations, 11 independence of the other examples, 12 training = evaluation
-    invariance_letters: str
+    yes_no_letter_per_column: str
     reason: str  # in one line
     # the source of statistics over examples
     statistics_source: BatchNormStatisticsSource = BatchNormStatisticsSource.BATCH
     layer_kind: DenseOrConv = DenseOrConv.DENSE  # the layer that is normalized
     # what else a letter needs, by column
-    conditions_by_column: dict[OneBasedTable1Column, str] = field(
+    conditions_by_column: dict[OneBasedExtendedTable1Column, str] = field(
         default_factory=dict, hash=False
     )
     # whether delta < 0 flips the sign of the output before b is added; else the output is not
     # even the same up to its sign
     negative_delta_only_flips_sign: bool = True
-    batch_size: int | None = None  # how many examples are normalized together; None: all
+    examples_normalized_together: WholeBatchIfNone = None
 
     def make_norm(self, units: int, eps: float = 0.0) -> Normalizer:
         """Return the normalizer of ``units`` units in its kind of layer, with ``eps``."""
@@ -203,9 +207,9 @@ class TableRow:
         norm.eps = eps
         return norm
 
-    def claims_invariance(self, column: OneBasedTable1Column) -> bool:
+    def claims_invariance(self, column: OneBasedExtendedTable1Column) -> bool:
         """Return True if column 1 to 12 is claimed to change nothing."""
-        return self.invariance_letters[column - 1] == "Y"
+        return self.yes_no_letter_per_column[column - 1] == "Y"
 
 
 _BATCH, _LAYER = "YNYYYNNYNNNN", "YYNYNYYNNNYY"
@@ -272,7 +276,10 @@ ROWS: dict[str, TableRow] = {
         },
     ),
     "batch layer, m = 1": TableRow(
-        BatchLayerNorm, _LAYER, "one example at a time it is 0.9999 LN(a)/√d", batch_size=1
+        BatchLayerNorm,
+        _LAYER,
+        "one example at a time it is 0.9999 LN(a)/√d",
+        examples_normalized_together=1,
     ),
     "layer, convolution": TableRow(
         LayerNorm, "YNNYNYYNNNYY", "γ∗x varies over space: one mean cannot remove it",
@@ -302,7 +309,9 @@ ROWS: dict[str, TableRow] = {
     ),
 }  # fmt: skip
 
-TABLE_1 = {name: ROWS[name].invariance_letters[:6] for name in ("batch", "weight", "layer")}
+TABLE_1 = {
+    name: ROWS[name].yes_no_letter_per_column[:6] for name in ("batch", "weight", "layer")
+}
 """Table 1 of Ba et al. (2016): one letter for each of its six columns."""
 
 

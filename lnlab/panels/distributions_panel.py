@@ -15,7 +15,7 @@ from lnlab.figures.style import (
     base_layout,
     escape,
     format_number,
-    line_styles,
+    line_colors_and_widths,
     side_by_side_domains,
     subplot_axes,
     subplot_title,
@@ -179,7 +179,7 @@ def distributions_over_layers_figure(
         y_limit: the axis goes from minus this to this.
         y_title: what the quantiles are of, with its unit.
     """
-    styles, data, notes = line_styles(quantiles_by_arm), [], []
+    styles, data, notes = line_colors_and_widths(quantiles_by_arm), [], []
     layout = base_layout(400, 64, 12, 34, 46)
     if not quantiles_by_arm:
         layout |= subplot_axes(0, QUIET, QUIET)

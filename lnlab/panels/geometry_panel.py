@@ -19,7 +19,7 @@ from lnlab.figures.style import (
     side_by_side_domains,
     subplot_axes,
     subplot_title,
-    thinning_line_styles,
+    thinning_line_colors_and_widths,
     trace,
     widen_exponent_range_to_values,
 )
@@ -177,7 +177,7 @@ def draw(settings: GeometryPanelSettings) -> TitledFigure:
 
 def geometry_figure(curves: Mapping[str, GeometryCurves]) -> Figure:
     """Return the figure of cost curves; what is 0 is drawn at the foot, 1e-17."""
-    styles, data, notes = thinning_line_styles(curves), [], []
+    styles, data, notes = thinning_line_colors_and_widths(curves), [], []
     layout = base_layout(400, 60, 12, 62, 46)
     common = {"hovertemplate": "× %{x:.3g}: %{y:.3g}<extra></extra>"}
     for index, (subplot, (title, x, y)) in enumerate(PARTS.items()):

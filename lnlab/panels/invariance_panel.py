@@ -27,7 +27,7 @@ from lnlab.figures.style import (
     base_layout,
     escape,
     format_number,
-    line_styles,
+    line_colors_and_widths,
     side_by_side_domains,
     subplot_axes,
     subplot_title_above_axes,
@@ -40,7 +40,7 @@ from lnlab.nn.table1 import (
     BatchNormStatisticsSource,
     DenseOrConv,
     LayerInputs,
-    OneBasedTable1Column,
+    OneBasedExtendedTable1Column,
     TableRow,
     Transformation,
     rescaled_output_ratio,
@@ -63,7 +63,7 @@ UNITS, INPUTS, EXAMPLES, MOST = 64, 16, 128, 4
 DENSE = [
     name
     for name, row in ROWS.items()
-    if row.layer_kind is DenseOrConv.DENSE and row.batch_size is None
+    if row.layer_kind is DenseOrConv.DENSE and row.examples_normalized_together is None
 ]
 # Frozen and recomputed statistics are a control of their own.
 NORMALIZERS = {
@@ -138,7 +138,7 @@ class InvariancePanelSettings:
     """A transformation, and the layers that it is tried on."""
 
     normalizers: tuple[str, ...] = PAPER  # at most four rows of Table 1 and its extension
-    transformation: OneBasedTable1Column = 1  # 1 to 10
+    transformation: OneBasedExtendedTable1Column = 1  # 1 to 10
     delta: float = 2.51  # the factor, or the multiple of a fixed vector that is added
     delta_sign: int = 1  # of delta, 1 or -1
     eps: float = 1e-5  # of every normalizer that has one
@@ -293,7 +293,7 @@ def pre_activation_std() -> float:
 
 
 @lru_cache(maxsize=16)
-def defects_predicted_from_eps(eps: float) -> np.ndarray:
+def eps_defect_per_sweep_size(eps: float) -> np.ndarray:
     """Return the defects that eps causes at each size of the sweep."""
     var = torch.tensor(pre_activation_std() ** 2, dtype=torch.float64)
     return np.array([float(abs(rescaled_output_ratio(var, eps, size) - 1)) for size in SWEEP])
@@ -383,7 +383,10 @@ def rounding_limit(
     shift. A row that is known to change keeps the limit of small shifts: in bfloat16 a large
     one takes every digit.
     """
-    if TRANSFORMATIONS[column - 1].is_scaling or row.invariance_letters[column - 1] == "N":
+    if (
+        TRANSFORMATIONS[column - 1].is_scaling
+        or row.yes_no_letter_per_column[column - 1] == "N"
+    ):
         return EXACT[dtype]
     return EXACT[dtype] * max(1.0, abs(signed_factor_or_shift))
 
@@ -418,7 +421,7 @@ def before_after_and_sweep_figure(
         ROWS["none"], settings.eps, settings.torch_dtype, settings.batch_size
     )
     every = {"pre-activations a": given, **layers}
-    colors = [INK, *(look["color"] for look in line_styles(layers).values())]
+    colors = [INK, *(look["color"] for look in line_colors_and_widths(layers).values())]
     domains, data, notes = side_by_side_domains(len(every), 0.025), [], []
     layout = base_layout(488, 66, 16, 52, 48)
     for slot, (name, color) in enumerate(zip(every, colors, strict=True)):
@@ -475,7 +478,7 @@ def delta_sweep_traces(
     defects: Mapping[str, float],
 ) -> list[dict[str, Any]]:
     """Return the defects over the sizes of the change, and what eps is predicted to do."""
-    styles, column = line_styles(layers), settings.transformation
+    styles, column = line_colors_and_widths(layers), settings.transformation
     data = [trace(
         "scatter", "now", SWEPT, mode="lines", line={"color": INK, "width": 1},
         x=np.array([abs(settings.signed_factor_or_shift)] * 2),
@@ -499,7 +502,7 @@ def delta_sweep_traces(
     invariant = any(it.row.claims_invariance(column) for it in layers.values())
     predicted, knee = np.full(len(SWEEP), np.nan), np.nan
     if invariant and settings.selected_transformation.is_scaling and settings.eps > 0:
-        predicted = defects_predicted_from_eps(settings.eps)
+        predicted = eps_defect_per_sweep_size(settings.eps)
         knee = settings.eps**0.5 / pre_activation_std()
     # a line of its own height lower: beside the curves, which it would lie under
     words = "<br>predicted from ε" if not np.isnan(predicted).all() else ""
@@ -591,7 +594,7 @@ def defect_table_figure(
         other = settings.statistics_source != "batch" and uses_batch_statistics(rows[name])
         shown.append(f"{name}, {settings.statistics_source}" if other else name)
     labels = {name: escape(name) for name in TABLE}
-    for name, look in line_styles(shown).items():
+    for name, look in line_colors_and_widths(shown).items():
         if name in labels:
             labels[name] = f"<b><span style='color:{look['color']}'>{labels[name]}</span></b>"
     column = settings.transformation - 1

@@ -32,7 +32,7 @@ from lnlab.figures.style import (
     base_layout,
     escape,
     format_number,
-    line_styles,
+    line_colors_and_widths,
     log_axis,
     text_annotation,
     trace,
@@ -77,7 +77,7 @@ class LandscapePanelSettings:
     )
     # the lengths of the directions: "follow" W, by Li et al.'s filter normalization, or
     # "stay" as they were at size 1
-    direction_lengths: str = "follow"
+    direction_lengths: Literal["follow", "stay"] = "follow"
     extent: float = 1.0  # how far the plane goes, in lengths of the directions
     seed: int = 0  # of the directions
 
@@ -104,7 +104,7 @@ class RescalableNetworks:
         self.x, self.y = x, y
         self.objective = lru_cache(maxsize=16)(self._make_objective)
         self.losses_on_plane = lru_cache(maxsize=200)(self._losses_on_plane)
-        self.losses_along_random_lines = lru_cache(maxsize=500)(self._losses_along_random_lines)
+        self.landscape_per_random_line = lru_cache(maxsize=500)(self._landscape_per_random_line)
 
     def uses_batch_statistics(self, name: str) -> bool:
         """Return True for a network with statistics over examples."""
@@ -149,7 +149,7 @@ class RescalableNetworks:
     def _losses_on_plane(self, settings: LandscapePanelSettings) -> LossLandscape:
         return self.losses_on_grid(settings, self.sample_directions(settings, 2), ACROSS)
 
-    def _losses_along_random_lines(
+    def _landscape_per_random_line(
         self, settings: LandscapePanelSettings
     ) -> list[LossLandscape]:
         """Return the losses on five lines; the first is the plane's first direction."""
@@ -189,7 +189,7 @@ def landscape(
         return f"{weights}, {directions}, seed {settings.seed}"
 
     def draw(settings: LandscapePanelSettings) -> TitledFigure:
-        lines = trained.losses_along_random_lines(settings)
+        lines = trained.landscape_per_random_line(settings)
         depends = trained.uses_batch_statistics(settings.network)
         figure = lines_figure(lines, settings.network, depends)
         largest = max(float(line.losses.max()) for line in lines)
@@ -202,16 +202,16 @@ def landscape(
         sentence = (
             f"Loss at the re-scaled weights w: {middle} nats (at the trained weights, in "
             f"evaluation mode: {end}). Largest loss on the five random lines through w: "
-            f"{largest} nats. {describe_losses_outside_axis_range(lines)}"
+            f"{largest} nats. {describe_loss_ranges_outside_picture(lines)}"
         )
         return TitledFigure(figure, describe_settings(settings), sentence.strip())
 
     def draw_plane(settings: LandscapePanelSettings) -> tuple[Figure, str]:
         # 441 losses take longer than one step of a slider may
         depends = trained.uses_batch_statistics(settings.network)
-        return plane_figure(trained.losses_on_plane(settings), depends), describe_settings(
-            settings
-        )
+        return surface_figure_of_plane(
+            trained.losses_on_plane(settings), depends
+        ), describe_settings(settings)
 
     controls = {
         "network": dropdown("normalizer", networks.keys()),
@@ -247,7 +247,7 @@ def lines_figure(
     """Return the losses along lines through w, in the colour of a normalizer."""
     at = np.asarray(lines[0].coordinates[0])
     losses = np.stack([np.asarray(cut.losses) for cut in lines])
-    edge, color = float(np.abs(at).max()), line_styles([name])[name]["color"]
+    edge, color = float(np.abs(at).max()), line_colors_and_widths([name])[name]["color"]
     area = band(at, losses.min(0), losses.max(0), color, 0.15)
     data = [trace("scatter", "band", **area | {"line": {"color": color, "width": 0}})]
     for i, y in enumerate(losses):
@@ -277,13 +277,13 @@ def lines_figure(
     return {"data": data, "layout": layout}
 
 
-def plane_figure(surface: LossLandscape, uses_batch_statistics: bool) -> Figure:
+def surface_figure_of_plane(surface: LossLandscape, uses_batch_statistics: bool) -> Figure:
     """Return the losses on a plane through w, as a surface that can be turned."""
     title = title_with_statistics_source(
         surface,
         "a plane through the weights w",
         uses_batch_statistics,
-        describe_losses_outside_axis_range([surface]),
+        describe_loss_ranges_outside_picture([surface]),
     )
     layout = base_layout(470, 8, 8, 44, 8) | {
         "scene": scene_layout(HEIGHTS),
@@ -306,7 +306,7 @@ def title_with_statistics_source(
     return text_annotation(text, 0, 1, 4, size=12) | {"align": "left"}
 
 
-def describe_losses_outside_axis_range(surfaces: Sequence[LossLandscape]) -> str:
+def describe_loss_ranges_outside_picture(surfaces: Sequence[LossLandscape]) -> str:
     """Return a sentence that says which losses lie outside the axis; empty where none do."""
     losses = np.concatenate([np.asarray(each.losses).ravel() for each in surfaces])
     ends = {

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from lnlab.analysis.feature_maps import (
     PositionStatistics,
     border_contrast,
-    standardized_map_per_statistic,
+    dimensionless_map_per_statistic,
 )
 from lnlab.figures.style import (
     QUIET,
@@ -97,7 +97,7 @@ def positions(
     arrays = {
         key: {
             WORDS[name]: array.numpy()
-            for name, array in standardized_map_per_statistic(of).items()
+            for name, array in dimensionless_map_per_statistic(of).items()
         }
         for key, of in maps.items()
     }

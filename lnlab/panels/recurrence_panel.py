@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lnlab.analysis.random import normal
-from lnlab.analysis.rnn_dynamics import RecurrentDynamics, measure_rnn_dynamics
+from lnlab.analysis.rnn_dynamics import RecurrentDynamics, measure_rms_per_time_step
 from lnlab.figures.style import (
     EDGE,
     base_layout,
@@ -20,7 +20,7 @@ from lnlab.figures.style import (
     side_by_side_domains,
     subplot_axes,
     subplot_title_above_axes,
-    thinning_line_styles,
+    thinning_line_colors_and_widths,
     trace,
 )
 from lnlab.kernels import fuse
@@ -108,9 +108,9 @@ def dynamics_on_fixed_inputs(
     gain: float,
     steps: int,
 ) -> RecurrentDynamics:
-    """Return the dynamics (:func:`.measure_rnn_dynamics`) on inputs that are always equal."""
+    """Return :func:`.measure_rms_per_time_step` on inputs that are always equal."""
     x = normal(0, 5, max(STEPS), EXAMPLES, INPUTS)[:steps]
-    return measure_rnn_dynamics(
+    return measure_rms_per_time_step(
         make_cell(normalizer, cell, recurrent_weight_scale, input_weight_scale, gain), x
     )
 
@@ -177,7 +177,7 @@ def any_line_exceeds_its_axis(dynamics_of_net: RecurrentDynamics) -> bool:
 
 def recurrence_figure(dynamics_by_norm: Mapping[str, RecurrentDynamics]) -> Figure:
     """Return three subplots over the time steps: a line for each normalizer."""
-    styles, data, notes = thinning_line_styles(dynamics_by_norm), [], []
+    styles, data, notes = thinning_line_colors_and_widths(dynamics_by_norm), [], []
     narrow: dict[str, Any] = {"height": 660}
     layout = base_layout(400, 50, 12, 62, 46)
     steps = max((len(each.pre_activation_rms) for each in dynamics_by_norm.values()), default=1)

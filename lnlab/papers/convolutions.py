@@ -79,7 +79,7 @@ PADDINGS: dict[str, Mapping[str, Any] | None] = {
 """The border of images and feature maps; with "none" they shrink."""
 
 
-def rows_to_zero_centred_images(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def rows_to_images_minus_2_to_2(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return images (B, channels, height, width) of rows (B, D), pixels 0 to 1 as -2 to 2.
 
     The zeros of a padded border are then a medium grey.
@@ -157,7 +157,7 @@ class LeNet(ConvNet):
         self.logits = Linear(84, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = F.max_pool2d(F.relu(self.first(rows_to_zero_centred_images(x, self.shape))), 2)
+        h = F.max_pool2d(F.relu(self.first(rows_to_images_minus_2_to_2(x, self.shape))), 2)
         h = F.max_pool2d(F.relu(self.second(h)), 2)
         h = F.relu(self.fourth(F.relu(self.third(h.flatten(1)))))
         return self.logits(h)
@@ -206,7 +206,7 @@ class ResNet8(ConvNet):
         self.logits = Linear(64, classes, Identity, bias=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = self.blocks(F.relu(self.stem(rows_to_zero_centred_images(x, self.shape))))
+        h = self.blocks(F.relu(self.stem(rows_to_images_minus_2_to_2(x, self.shape))))
         return self.logits(h.mean((2, 3)))
 
 
@@ -217,6 +217,8 @@ EVAL_SIZE = 500
 end; fewer if ``test_size`` is."""
 UNIT_EVAL_SIZE = 250
 """Test examples for :func:`border_and_loss_contribution_metrics`; fewer if ``test_size`` is."""
+
+ImagesPerHeldOutSplit = int
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ class Experiment(Classification):
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int = 10
     learning_rate: float = 1e-3
-    test_size: int = setting(0, least=0)
+    test_size: ImagesPerHeldOutSplit = setting(0, least=0)
     """Test and validation images, the first ones, that are measured at the end; 0: all."""
     initialisation: str = setting("he", choices=DENSE_INITS)
     """"he" is N(0, 2/D), "torch" U(-1, 1)/sqrt(D), "authors" U(-0.1, 0.1)."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lnlab.data.vocabulary import Vocabulary
 from lnlab.kernels import fuse
-from lnlab.kernels.fused_cells import is_exactly
+from lnlab.kernels.fused_cells import is_unmodified
 from lnlab.nn import CELL_INITS, CellInit, Identity, Normalizer, NormLayer
 
 VocabularyDigest = Tensor  # in whole numbers (8,)
@@ -45,6 +45,9 @@ def _vocabulary_digest(vocabulary: Vocabulary) -> VocabularyDigest:
     return torch.tensor([int(digest[at : at + 8], 16) for at in range(0, 64, 8)])
 
 
+RecurrentNormGain = float  # the first g of the normalizers of W_h h
+
+
 def cell_init(config: Any, norm: NormLayer) -> CellInit:
     """Return an experiment's initialisation, with its gain of the normalizers of W_h h."""
     initial = CELL_INITS[config.initialisation]
@@ -59,7 +62,7 @@ def fused_net_sharing_tensors(
     A subclass of ``reference_class`` keeps its loop, with what :func:`lnlab.fuse` finds in it.
     """
     fused = fuse(net)
-    if is_exactly(fused, reference_class):
+    if is_unmodified(fused, reference_class):
         fused.__class__ = compiled_class
     return fused
 

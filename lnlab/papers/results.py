@@ -25,6 +25,11 @@ RunBySeed = Mapping[int, Run]
 XAndValuesPerSeed = tuple[np.ndarray, np.ndarray]
 """A curve: x (K,), and the values (S, K) of S seeds."""
 
+DifferencesAndInterval = tuple[tuple[float, ...], tuple[float, float]]
+"""The difference of two arms for each seed, and the 95 % interval of their mean."""
+
+PanelAndArmPair = str  # "panel: arm − other"
+
 BETWEEN_ARMS = ("norm", "seeds")  # fields that may differ between runs that are compared
 
 TIMES = ("seconds", "cpu_seconds")  # metrics that seeds trained side by side share
@@ -40,7 +45,7 @@ def read_kept_runs(experiment_name: str) -> list[Run]:
     return read(paths.folder_in_checkout_or_cwd("results"), experiment_name)
 
 
-def mean_over_updates(metric: str) -> Measure:
+def trapezoid_mean_over_updates(metric: str) -> Measure:
     """Return the mean of a metric over the updates of a run.
 
     The area under the learning curve: it is lower for what learns faster.
@@ -106,7 +111,7 @@ def group_comparable_runs(
     for run in sorted(
         done,
         key=lambda run: (
-            not measured_more_than_asked(run, experiment),
+            not has_unrequested_measurements(run, experiment),
             len(run.config["seeds"]),
         ),
     ):
@@ -134,7 +139,7 @@ def _measurement_only_field_names(experiment: Experiment) -> list[str]:
     return [name for name, field in fields.items() if field.constraints.get("measured")]
 
 
-def measured_more_than_asked(run: Run, experiment: Experiment) -> bool:
+def has_unrequested_measurements(run: Run, experiment: Experiment) -> bool:
     """Return True if a run measured more than a task asks for."""
     config = experiment.config_with_defaults(run.config)
     fields = _measurement_only_field_names(experiment)
@@ -159,7 +164,7 @@ def select_runs(
 
     def count_exact_and_all_runs(arms: Arms) -> tuple[int, int]:
         runs = [run for by_seed in arms.values() for run in by_seed.values()]
-        return sum(not measured_more_than_asked(run, experiment) for run in runs), len(runs)
+        return sum(not has_unrequested_measurements(run, experiment) for run in runs), len(runs)
 
     return max(sets, key=count_exact_and_all_runs, default={})
 
@@ -180,7 +185,7 @@ def select_seeds(arms: Arms, seeds: Container[int] | None) -> Arms:
     return {arm: by_seed for arm, by_seed in selected.items() if by_seed}
 
 
-def describe_provenance(arms: Arms) -> str:
+def describe_data_seeds_hardware(arms: Arms) -> str:
     """Describe the runs of a figure: the data and their kind, seeds, hardware."""
     runs = [run for by_seed in arms.values() for run in by_seed.values()]
     seeds = sorted({len(by_seed) for by_seed in arms.values()})
@@ -192,7 +197,7 @@ def describe_provenance(arms: Arms) -> str:
 
 def differences_and_interval(
     arms: Arms, arm: str, other: str, measure: Measure
-) -> tuple[tuple[float, ...], tuple[float, float]]:
+) -> DifferencesAndInterval:
     """Return the differences of two arms by seed, and the interval of their mean."""
     values = tuple(differences_by_seed(arms, arm, other, measure).values())
     return values, confidence_interval(values)
@@ -203,9 +208,9 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float]:
     return interval(values) if len(values) > 1 else (-np.inf, np.inf)
 
 
-def differences_of_arm_from_others(
+def differences_by_panel_and_other(
     panels: Mapping[str, Arms], arm: str, measure: Measure
-) -> dict[str, tuple[tuple[float, ...], tuple[float, float]]]:
+) -> dict[PanelAndArmPair, DifferencesAndInterval]:
     """Return :func:`differences_and_interval` of ``arm`` with every other, in every panel."""
     return {
         f"{name}: {arm} − {other}": differences_and_interval(arms, arm, other, measure)

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from lnlab.analysis.rnn_dynamics import measure_rnn_dynamics
+from lnlab.analysis.rnn_dynamics import measure_rms_per_time_step
 from lnlab.data import Images
 from lnlab.nn import (
     CELL_INITS,
@@ -26,7 +26,7 @@ from lnlab.nn import (
 )
 from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from lnlab.papers.classification import Classification, MetricsPerSeed
-from lnlab.papers.models import set_gains_
+from lnlab.papers.models import RecurrentNormGain, set_gains_
 from lnlab.training import Evaluation, setting
 from lnlab.training.random_state import seed_torch_temporarily
 
@@ -74,7 +74,7 @@ class DigitReader(nn.Module):
         """
         cell = deepcopy(self.layer.cells[0]).double().eval()
         x = self.split_into_steps(x).to(cell.W_h)
-        return measure_rnn_dynamics(cell, x).gradient_factor_per_step
+        return measure_rms_per_time_step(cell, x).gradient_factor_per_step
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Experiment(Classification):
     """One arm; each seed has the same initial W and the same batches in every arm."""
 
     norm: str = setting("layer", choices=ARMS)
-    gain: float = 1.0
+    gain: RecurrentNormGain = 1.0
     """The initial gain of the recurrent layer's normalizers: 1.0 in Ba et al. (2016), 0.1 in
     Cooijmans et al. (2016)."""
     initialisation: str = setting("paper", choices=CELL_INITS)

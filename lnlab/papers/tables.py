@@ -43,10 +43,10 @@ from lnlab.papers.results import (
     differences_by_seed,
     final_value,
     log_of_measure,
-    mean_over_updates,
     rows_of_seed,
     select_runs,
     select_runs_with_its_seeds,
+    trapezoid_mean_over_updates,
     values_by_seed,
 )
 from lnlab.papers.skip_thoughts.evaluate import NESTED
@@ -88,13 +88,13 @@ def arms_of_setting(runs: Sequence[Run], claim: str, setting: str) -> Arms:
     }
 
 
-def convolution_arms_by_learning_speed(arms: Arms) -> pd.DataFrame:
+def convolution_arms_by_mean_nll(arms: Arms) -> pd.DataFrame:
     """Return a row for each arm, the fastest first: means over seeds, and the ratio to BN.
 
     ``over batch norm`` is the interval (95 %, each by itself) of the ratio of the mean training
     loss along the run to that of batch norm: above 1 where batch norm is the faster one.
     """
-    loss, table = mean_over_updates("train_nll"), {}
+    loss, table = trapezoid_mean_over_updates("train_nll"), {}
     for arm, runs in arms.items():
         ratios = differences_by_seed(arms, arm, "batch", log_of_measure(loss)).values()
         low, high = np.exp(confidence_interval([*ratios]))
@@ -476,7 +476,7 @@ def values_over_learning_rates(
     return {arm: (np.array([*v]), np.array([*v.values()]).T) for arm, v in by_arm.items()}
 
 
-def losses_in_own_and_other_batches(arms: Arms, last_epochs: int = 5) -> pd.DataFrame:
+def training_losses_by_batch_composition(arms: Arms, last_epochs: int = 5) -> pd.DataFrame:
     """Return a row for each arm: training loss in the batches of the training and in others.
 
     Both over the last epochs and all seeds, in nats: of the last batch of each epoch, before

@@ -102,11 +102,11 @@ def adam(
     """Return Adam; without bias correction that of the two codes above."""
     optimizer = Adam(parameters, lr=lr, fused=True)
     if not bias_correction:
-        call_before_each_step(optimizer, undo_bias_correction_before_step_)
+        call_before_each_step(optimizer, undo_bias_correction_in_lr_)
     return optimizer
 
 
-def undo_bias_correction_before_step_(optimizer: Optimizer) -> None:
+def undo_bias_correction_in_lr_(optimizer: Optimizer) -> None:
     """Multiply the rates of an Adam's coming update by :func:`uncorrected_step_ratio`.
 
     Called before each update, when the rates are those of Adam. How many there were is counted

@@ -288,10 +288,10 @@ class Run:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        self.unlock()
 
-    def close(self) -> None:
-        """Unlock the run, so that other processes may write it; closing twice is allowed."""
+    def unlock(self) -> None:
+        """Let other processes write the run; unlocking it twice is allowed."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -309,12 +309,12 @@ class Run:
     @property
     def result(self) -> dict[str, Any]:
         """The result of a finished run: its duration, and the outcome of each seed."""
-        return self._result_record()["result"]
+        return self._read_result_record()["result"]
 
     @property
     def finish_time(self) -> str:
         """The time at which the run finished, in UTC; empty if it is unfinished or unknown."""
-        return self._result_record()["finished"] if self.done else ""
+        return self._read_result_record()["finished"] if self.done else ""
 
     def rows(self) -> list[dict[str, Any]]:
         """Return all logged rows; a row that is only partly written is left out."""
@@ -371,14 +371,14 @@ class Run:
 
         if not self.done:
             return {name: array.numpy() for name, array in self._arrays.items()}
-        has_pictures = PICTURES in self._result_record()["sha256"]
+        has_pictures = PICTURES in self._read_result_record()["sha256"]
         return load(self._read_checked(PICTURES)) if has_pictures else {}
 
     def weights(self) -> "dict[str, Tensor]":
         """Return the weights of the trained models, by name."""
         from safetensors.torch import load
 
-        self._result_record()
+        self._read_result_record()
         return load(self._read_checked(WEIGHTS))
 
     def record(self) -> dict[str, Any]:
@@ -388,14 +388,14 @@ class Run:
 
     def _read_checked(self, name: str) -> bytes:
         """Return the bytes of one of its files: of a finished run, those that it ended with."""
-        expected = self._result_record()["sha256"] if self.done else {}
+        expected = self._read_result_record()["sha256"] if self.done else {}
         with self._explaining_read_errors(name):
             content = (self.folder / name).read_bytes()
             if sha256(content) != expected.get(name, sha256(content)):
                 raise ValueError(f"{RESULT} has another SHA-256 for it")
             return content
 
-    def _result_record(self) -> dict[str, Any]:
+    def _read_result_record(self) -> dict[str, Any]:
         """Return what ``result.json`` holds."""
         if not self.done:
             raise ValueError(f"{self.folder} is not done: train it again to resume it.")
@@ -441,7 +441,7 @@ class Run:
         write_file(self.folder / CHECKPOINT, buffer.getvalue())
 
     def finish(self, result: Mapping[str, Any], weights: "Mapping[str, Tensor]") -> None:
-        """Save the weights and the result; the run is then finished and closed."""
+        """Save the weights and the result; the run is then finished and unlocked."""
         from safetensors.torch import save
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
@@ -458,7 +458,7 @@ class Run:
         }
         write_file(self.folder / RESULT, to_json(record))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
-        self.close()
+        self.unlock()
 
 
 # kept runs
@@ -481,7 +481,7 @@ class KeptRun(Run):
     def record(self) -> dict[str, Any]:
         return self._kept
 
-    _result_record = record
+    _read_result_record = record
 
     def rows(self) -> list[dict[str, Any]]:
         with _explaining_read_errors(self.folder, RESTORE):

@@ -85,7 +85,7 @@ class Trainer:
         saved = time.monotonic()
         model.train()
         if self.step.update == 0 and 0 in points:
-            self.evaluate(points[0])
+            self.evaluate_finally_restoring_best(points[0])
 
         while self.step.update < last and not all(self.has_diverged):
             began, cpu_began = time.perf_counter(), time.process_time()
@@ -123,7 +123,9 @@ class Trainer:
                     torch.accelerator.synchronize(self.device)
                 seconds = self.step.total_seconds + time.perf_counter() - began
                 self.step = self.step._replace(total_seconds=seconds)
-                self.evaluate(Evaluation.FINAL if all(self.has_diverged) else points[update])
+                self.evaluate_finally_restoring_best(
+                    Evaluation.FINAL if all(self.has_diverged) else points[update]
+                )
             if time.monotonic() - saved >= self.save_every:
                 self.save()
                 saved = time.monotonic()
@@ -151,7 +153,7 @@ class Trainer:
         """True for each seed that has diverged (S,)."""
         return [seed in self.diverged for seed in self.experiment.seeds]
 
-    def evaluate(self, evaluation: Evaluation) -> None:
+    def evaluate_finally_restoring_best(self, evaluation: Evaluation) -> None:
         """Measure and log; at the end, the selected weights, which the model then has."""
         skipped = self.has_diverged
         if self.best and evaluation is Evaluation.FINAL:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 import lnlab.nn
 from lnlab.analysis.internal_covariate_shift import (
     covariate_shift,
-    group_names_with_preceding_weight,
+    parameter_names_by_layer_weight,
 )
 from lnlab.analysis.objective import Objective
 from tests.analysis.models import three_layers
@@ -77,7 +77,7 @@ class Backwards(nn.Module):
 def test_layers_stand_in_the_order_of_their_calls():
     module, (x, y) = Backwards(), batch()
     found = objective(module, x, y)
-    assert list(group_names_with_preceding_weight(found)) == [
+    assert list(parameter_names_by_layer_weight(found)) == [
         "first.weight", "middle.in_proj_weight", "middle.out_proj.weight", "last.weight"
     ]  # fmt: skip
     moved = dict(stepped(module, x, y).named_parameters())

@@ -58,7 +58,7 @@ def test_parts_are_missing_where_statistics_are_constant(what, norm, randomize):
     a, r = torch.randn(2, B, H)
     (grad_h,) = torch.autograd.grad(detached(a.requires_grad_()), a, r)
     torch.testing.assert_close(
-        grad_h, gradient_parts(plain, a, r).gradient_by_detached_statistics()[what]
+        grad_h, gradient_parts(plain, a, r).grad_a_by_detached_statistics()[what]
     )
 
 

@@ -16,7 +16,7 @@ from lnlab.analysis.norm_gradients import gradient_norms
 from lnlab.analysis.normalized_layer import measure_table1
 from lnlab.analysis.objective import Objective
 from lnlab.analysis.result import format_text_table
-from lnlab.analysis.rnn_dynamics import measure_rnn_dynamics
+from lnlab.analysis.rnn_dynamics import measure_rms_per_time_step
 from lnlab.analysis.rotation import scale_invariant_weights
 from lnlab.nn.table1 import ROWS
 
@@ -66,7 +66,7 @@ def maps(d):
 
 def over_time(d):
     torch.manual_seed(0)
-    return measure_rnn_dynamics(lnlab.nn.GRUCell(3, 4).to(d), torch.randn(6, 2, 3).to(d))
+    return measure_rms_per_time_step(lnlab.nn.GRUCell(3, 4).to(d), torch.randn(6, 2, 3).to(d))
 
 
 def line(d):

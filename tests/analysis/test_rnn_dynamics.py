@@ -7,7 +7,7 @@ from lnlab.analysis.magnitudes import root_mean_square
 from lnlab.analysis.random import normal
 from lnlab.analysis.rnn_dynamics import (
     make_cells_with_weights,
-    measure_rnn_dynamics,
+    measure_rms_per_time_step,
     states_from_initial_on,
 )
 from lnlab.nn import MODERN_INIT, PUBLISHED_LSTMS, GRUCell, Identity, LSTMCell, RNNCell
@@ -26,7 +26,7 @@ def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
     Q = torch.linalg.qr(torch.randn(H, H)).Q
     with torch.no_grad():
         cell.W_h.copy_(1.5 * Q)
-    seen = measure_rnn_dynamics(cell, x)
+    seen = measure_rms_per_time_step(cell, x)
     expected = 1.5 ** torch.arange(T - 1, -1, -1.0)
     torch.testing.assert_close(seen.relative_gradient_rms, expected)
     assert seen.gradient_factor_per_step == pytest.approx(1.5)
@@ -35,7 +35,7 @@ def test_a_linear_net_multiplies_its_gradient_by_the_recurrent_weights():
 def test_summed_inputs_and_states_are_those_of_the_equation():
     cell = RNNCell(D, H, Identity, nonlinearity=torch.relu)
     x = torch.randn(T, B, D)
-    seen = measure_rnn_dynamics(cell, x)
+    seen = measure_rms_per_time_step(cell, x)
     h = x.new_zeros(B, H)
     for t in range(T):
         a = h @ cell.W_h.T + x[t] @ cell.W_x.T
@@ -49,7 +49,7 @@ def test_the_gradient_is_that_of_the_whole_state(make):
     """The state is set free at one step: what it does to the last h is the gradient there."""
     cell = make(D, H, initial=MODERN_INIT)
     x = torch.randn(T, B, D)
-    seen = measure_rnn_dynamics(cell, x, seed=3)
+    seen = measure_rms_per_time_step(cell, x, seed=3)
 
     def at(t):
         state = tuple(

@@ -14,8 +14,8 @@ from lnlab.auditing.norm_survey import read_stored_norm_survey
 from lnlab.book.html import PLOTLY, write_notebook_pages
 from lnlab.book.site import (
     build_site,
+    explain_omitted_pages,
     first_figure,
-    list_omitted_pages,
     norms_page_html,
     write_index_claims_and_playground,
 )
@@ -97,12 +97,12 @@ def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
 
 def test_it_is_said_what_of_a_run_a_site_leaves_out(ran):
     sources, build = ran
-    assert list_omitted_pages(sources, build) == [
+    assert explain_omitted_pages(sources, build) == [
         "18_second (it failed)",
         "19_third (it was not run)",
     ]
     (build / "handout").mkdir()
-    assert str(build / "handout") in list_omitted_pages(sources, build)[-1]
+    assert str(build / "handout") in explain_omitted_pages(sources, build)[-1]
 
 
 def test_the_first_page_says_where_to_begin_and_which_runs_are_only_tests(ran, tmp_path):

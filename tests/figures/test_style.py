@@ -14,7 +14,7 @@ from lnlab.figures.style import (
     NORMALIZERS,
     OTHERS,
     legend_rank,
-    line_styles,
+    line_colors_and_widths,
     linear_axis_avoiding_fractional_ticks,
     log_axis,
     shade_or_tint,
@@ -98,8 +98,11 @@ def test_a_variant_has_the_colour_of_its_normalizer_or_a_shade_of_it():
     assert base == "weight, mean-only batch"
     assert variant_base_name_or_empty("batch hidden") == "batch"
     assert variant_base_name_or_empty("layered") == ""
-    assert line_styles(["batch, frozen"])["batch, frozen"]["color"] == NORMALIZERS["batch"]
-    looks = line_styles(["batch, frozen", "layer", "batch", "batch, recomputed"])
+    assert (
+        line_colors_and_widths(["batch, frozen"])["batch, frozen"]["color"]
+        == NORMALIZERS["batch"]
+    )
+    looks = line_colors_and_widths(["batch, frozen", "layer", "batch", "batch, recomputed"])
     assert looks["batch"]["color"] == NORMALIZERS["batch"]
     assert len({look["color"] for look in looks.values()}) == 4
     assert looks["batch, recomputed"]["color"] not in NAMED.values()

@@ -20,7 +20,7 @@ from lnlab.nn import (
     Identity,
     LayerNorm,
     LSTMCell,
-    ProductNormScope,
+    NormOfProductsOrSum,
     RecurrentBatchNorm,
     RNNCell,
     StatisticsMode,
@@ -39,7 +39,9 @@ PLAIN = {
     "plain": partial(LSTMCell, norm_layer=Identity),
     "plain without b": partial(LSTMCell, norm_layer=Identity, bias=BiasPlacement.NONE),
     "plain, b inside": partial(LSTMCell, norm_layer=Identity, bias=BiasPlacement.INSIDE),
-    "plain, one sum": partial(LSTMCell, norm_layer=Identity, norm_scope=ProductNormScope.JOINT),
+    "plain, one sum": partial(
+        LSTMCell, norm_layer=Identity, norm_scope=NormOfProductsOrSum.JOINT
+    ),
     "plain GRU": partial(GRUCell, norm_layer=Identity),
     "plain GRU that keeps": partial(
         GRUCell, norm_layer=Identity, update_gate=UpdateGateConvention.KEEPS

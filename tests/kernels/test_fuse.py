@@ -28,7 +28,7 @@ from lnlab.nn import (
     Linear,
     LSTMCell,
     MuSigma,
-    ProductNormScope,
+    NormOfProductsOrSum,
     RecurrentBatchNorm,
     RMSNorm,
     RNNCell,
@@ -329,10 +329,10 @@ def combined(layer, fixed, **settings):
 
 PLAIN = {"norm_layer": Identity}
 OF_CELLS = [
-    *combined(RNN, {}, bias=BiasPlacement, norm_scope=ProductNormScope),
+    *combined(RNN, {}, bias=BiasPlacement, norm_scope=NormOfProductsOrSum),
     *combined(LSTM, {}, bias=BiasPlacement, cell_state=CarriedCellState),
     *combined(LSTM, {"gate_norm_layer": Identity}, bias=BiasPlacement),
-    *combined(LSTM, PLAIN, bias=BiasPlacement, norm_scope=ProductNormScope),
+    *combined(LSTM, PLAIN, bias=BiasPlacement, norm_scope=NormOfProductsOrSum),
     *combined(GRU, {}, bias=(False, True), update_gate=UpdateGateConvention),
     (RNN, {"nonlinearity": torch.relu}),
 ]

@@ -16,7 +16,7 @@ from lnlab.nn import (
     Identity,
     LayerNorm,
     LSTMCell,
-    ProductNormScope,
+    NormOfProductsOrSum,
     RecurrentBatchNorm,
     RMSNorm,
     RNNCell,
@@ -113,7 +113,7 @@ def test_initial_values():
 def test_the_recurrent_gain_is_that_of_every_norm_of_the_state():
     initial = CellInit(recurrent_norm_gain=0.2)
     gru = GRUCell(D, H, initial=initial)
-    rnn = RNNCell(D, H, norm_scope=ProductNormScope.SEPARATE, initial=initial)
+    rnn = RNNCell(D, H, norm_scope=NormOfProductsOrSum.SEPARATE, initial=initial)
     assert all((norm.g == 0.2).all() for norm in (gru.norm_h, gru.norm_U, rnn.norm_h))
     assert all((norm.g == 1).all() for norm in (gru.norm_x, gru.norm_W, rnn.norm_x))
 
@@ -148,7 +148,7 @@ def test_settings_that_cannot_be():
         (partial(RNNCell, D, H, initial=gain), "SEPARATE"),
         (
             partial(LSTMCell, D, H, norm_scope="JOINT"),
-            "'JOINT' is not a valid ProductNormScope",
+            "'JOINT' is not a valid NormOfProductsOrSum",
         ),
     ):
         with pytest.raises(ValueError, match=message):

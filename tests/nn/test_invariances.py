@@ -70,7 +70,7 @@ def test_every_cell_of_a_row(name):
         measured = layer(name, seed=seed)
         defects = {T.column: measured.defect(T, 3.7) for T in TRANSFORMATIONS}
         defects[11] = measured.batch_dependence()
-        if row.invariance_letters[11] != "-":
+        if row.yes_no_letter_per_column[11] != "-":
             defects[12] = measured.train_eval_gap()
         for column, defect in defects.items():
             assert defect < YES if row.claims_invariance(column) else defect > NO, column

@@ -2,7 +2,7 @@
 
 import torch
 
-from lnlab.nn.padding import masked_cross_entropy, pad_and_stack
+from lnlab.nn.padding import mean_masked_cross_entropy, pad_and_stack
 
 
 def test_seeds_of_different_lengths_lie_side_by_side():
@@ -20,4 +20,5 @@ def test_loss_is_a_mean_over_units_that_are_no_padding():
     logits, y = torch.randn(2, 4, 6), torch.randint(6, (2, 4))
     nll = -logits.log_softmax(-1).gather(2, y[..., None])[..., 0]
     expected = (nll[0].sum() + nll[1, 0]) / 5
-    torch.testing.assert_close(masked_cross_entropy(logits, y, torch.tensor([4, 1])), expected)
+    nats = mean_masked_cross_entropy(logits, y, torch.tensor([4, 1]))
+    torch.testing.assert_close(nats, expected)

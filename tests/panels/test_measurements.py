@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lnlab import panels
-from lnlab.analysis.feature_maps import border_contrast, standardized_map_per_statistic
+from lnlab.analysis.feature_maps import border_contrast, dimensionless_map_per_statistic
 from lnlab.analysis.fisher import FAMILIES, fisher_metric, gain_metric
 from lnlab.analysis.recorder import record
 from lnlab.panels import geometry_panel
@@ -123,7 +123,7 @@ def test_larger_weights_change_batch_norm_only_if_its_statistics_are_frozen():
 
 
 def test_the_plane_contains_the_first_line_and_the_lines_differ(networks):
-    line, other = networks.losses_along_random_lines(LandscapePanelSettings("layer"))[:2]
+    line, other = networks.landscape_per_random_line(LandscapePanelSettings("layer"))[:2]
     plane = networks.losses_on_plane(LandscapePanelSettings("layer"))
     across, along = plane.coordinates[0], line.coordinates[0]
     shared = np.isclose(across[:, None], along[None], atol=1e-12).nonzero()
@@ -179,7 +179,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
     measured = feature_maps()
     panel = panels.positions(measured)
     means = [
-        standardized_map_per_statistic(each)
+        dimensionless_map_per_statistic(each)
         for layers in measured.values()
         for each in layers.values()
     ]
@@ -187,7 +187,7 @@ def test_every_state_shows_its_maps_on_one_scale_of_colours():
         for layer, statistics in layers.items():
             panel.settings = PositionsPanelSettings(norm, padding, time, layer)
             for slot, (name, expected) in enumerate(
-                standardized_map_per_statistic(statistics).items()
+                dimensionless_map_per_statistic(statistics).items()
             ):
                 np.testing.assert_array_equal(
                     current(panel, f"map {slot}", "z"), expected.numpy()

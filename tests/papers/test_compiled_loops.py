@@ -204,12 +204,12 @@ def test_a_drawing_is_that_of_the_reference(size):
 @pytest.mark.parametrize("offset", [40.0, -800.0])
 def test_lines_are_continued_with_window_components_of_any_size(offset):
     net, batch = make_writer(SUBJECTS["handwriting"].sizes[0])
-    _, _, memory = net.advance(batch.x, batch.char_ids, net.initial_state(len(batch.x)))
+    _, _, memory = net.run_from_state(batch.x, batch.char_ids, net.initial_state(len(batch.x)))
     net.move.b_inside[:6] = offset  # alpha and beta
     expected, values = (
         dict(enumerate([y, phi, end.kappa, end.w]))
         for each in (net, fused_handwriting_net_sharing_tensors(net))
-        for y, phi, end in [each.advance(batch.x, batch.char_ids, memory)]
+        for y, phi, end in [each.run_from_state(batch.x, batch.char_ids, memory)]
     )
     assert_same(values, expected)
 

@@ -100,7 +100,7 @@ def test_the_network_is_its_formula_point_by_point(norm):
     net, batch = make_net(norm), make_batch()
     with torch.no_grad():
         net.move.W.mul_(20)  # or the window hardly depends on anything
-    y, phi, _ = net.advance(batch.x, batch.char_ids, net.initial_state(2))
+    y, phi, _ = net.run_from_state(batch.x, batch.char_ids, net.initial_state(2))
     for row, U in enumerate((4, 3)):
         c = torch.eye(len(ABC))[batch.char_ids[row, :U]]
         states = [[torch.zeros(1, H), torch.zeros(1, H)] for _ in net.lstms]
@@ -123,10 +123,10 @@ def test_the_network_is_its_formula_point_by_point(norm):
 
 def test_point_by_point_is_the_same_as_at_once():
     net, batch = make_net(), make_batch()
-    whole, windows, _ = net.advance(batch.x, batch.char_ids, net.initial_state(2))
+    whole, windows, _ = net.run_from_state(batch.x, batch.char_ids, net.initial_state(2))
     memory = net.initial_state(2)
     for t in range(7):
-        y, phi, memory = net.advance(batch.x[:, t : t + 1], batch.char_ids, memory)
+        y, phi, memory = net.run_from_state(batch.x[:, t : t + 1], batch.char_ids, memory)
         torch.testing.assert_close(y[:, 0], whole[:, t])
         torch.testing.assert_close(phi[:, 0], windows[:, t])
 

@@ -8,10 +8,10 @@ import torch
 
 from lnlab.kernels import fuse
 from lnlab.nn import PUBLISHED_LSTMS as CELLS
-from lnlab.nn.padding import masked_cross_entropy
+from lnlab.nn.padding import mean_masked_cross_entropy
 from lnlab.papers import las
 from lnlab.papers.las.evaluate import (
-    error_rates,
+    error_rates_and_reference_length,
     evaluate_and_transcribe,
     recognition_and_attention_metrics,
     value_quantiles_and_gradient_norm,
@@ -175,7 +175,7 @@ def test_validation_data_are_measured_as_test_data_are(corpus):
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
     batch, counts = make_batch_and_unit_counts(corpus.test, numbers, torch.float64)
     with torch.no_grad():
-        expected = masked_cross_entropy(net(batch), batch.units, counts)
+        expected = mean_masked_cross_entropy(net(batch), batch.units, counts)
     assert test["test_nll"] == pytest.approx(float(expected))
     _, alphas, _ = evaluate_and_transcribe(net, corpus.test, corpus.units, **limits)
     # two frames of 10 ms are one step
@@ -193,7 +193,7 @@ def test_errors_are_counted_as_by_hand():
     hypotheses = [
         Hypothesis(numbers, 0.0, torch.zeros(0), True) for numbers in ([0, 2], [1, 0])
     ]
-    counts = error_rates(right, hypotheses, ["a", "b", "c"])
+    counts = error_rates_and_reference_length(right, hypotheses, ["a", "b", "c"])
     assert counts["test_error"] == pytest.approx(2 / 4)  # b left out, b put in
     assert counts["test_error_with_end"] == pytest.approx(2 / 6)
     assert counts["deletions"] == counts["insertions"] == pytest.approx(1 / 4)
@@ -206,7 +206,7 @@ def test_steepness_is_the_gradient_and_quantiles_are_those_of_the_values(corpus,
     values = value_quantiles_and_gradient_norm(net, corpus)
     numbers = {unit: number for number, unit in enumerate(corpus.units)}
     batch, counts = make_batch_and_unit_counts(corpus.train[:16], numbers, torch.float64)
-    loss = masked_cross_entropy(net(batch), batch.units, counts)
+    loss = mean_masked_cross_entropy(net(batch), batch.units, counts)
     grads = torch.autograd.grad(loss, [*net.parameters()])
     norm_of_all = torch.cat([grad.flatten() for grad in grads]).norm()
     assert values["lipschitz"] == pytest.approx(float(norm_of_all), rel=1e-9)

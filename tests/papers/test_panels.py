@@ -126,7 +126,7 @@ def test_words_have_the_attention_that_was_kept_and_entities_have_colours():
 
 @pytest.fixture(scope="module")
 def search():
-    return order_panel.CaptionSearch(*untrained("order_embeddings"))
+    return order_panel.PictureAndCaptionSearch(*untrained("order_embeddings"))
 
 
 def test_the_nearest_pictures_are_those_of_least_violation(search):
@@ -143,7 +143,7 @@ def test_the_nearest_pictures_are_those_of_least_violation(search):
     assert nearest == sorted(nearest) == pytest.approx(sorted(expected)[:8], rel=1e-5)
     assert np.array_equal(
         result.truth_per_test_picture,
-        search.dataset.truth_per_generated_test_image(state.caption),
+        search.dataset.truth_per_test_image_if_generated(state.caption),
     )
 
 
@@ -259,10 +259,10 @@ def test_a_first_step_is_that_of_adam():
     model, x, y = one_draw("post", "layer", 1, 0)
     rate = transformer_panel.STEPS[4]
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, eps=0.0)
-    evaluate.mean_nll_per_character(model(x), y).backward()
+    evaluate.mean_nll_over_characters(model(x), y).backward()
     optimizer.step()
     with torch.no_grad():
-        loss = evaluate.mean_nll_per_character(model(x), y)
+        loss = evaluate.mean_nll_over_characters(model(x), y)
     # parameters without any gradient would be 0/0: there are none
     first = transformer_panel.losses_by_first_step_size("post", "layer", 1)
     assert first[0, 4] == pytest.approx(loss.item())

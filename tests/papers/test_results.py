@@ -12,14 +12,14 @@ from lnlab.papers.mnist import Experiment
 from lnlab.papers.results import (
     curves_by_arm,
     curves_by_panel,
-    describe_provenance,
+    describe_data_seeds_hardware,
     differences_and_interval,
+    differences_by_panel_and_other,
     differences_by_seed,
-    differences_of_arm_from_others,
     final_value,
-    mean_over_updates,
     select_runs,
     select_runs_with_its_seeds,
+    trapezoid_mean_over_updates,
     values_by_seed,
 )
 
@@ -39,8 +39,10 @@ def seeds(arms):
 
 def test_mean_along_is_the_area_under_the_curve():
     metrics = pd.DataFrame({"update": [0, 1, 3, 7], "nll": [4.0, 2.0, 0.0, 1.0]})
-    assert mean_over_updates("nll")(metrics) == pytest.approx((3 + 2 + 2) / 7, rel=1e-15)
-    assert mean_over_updates("nll")(metrics.assign(nll=5.0)) == 5.0
+    assert trapezoid_mean_over_updates("nll")(metrics) == pytest.approx(
+        (3 + 2 + 2) / 7, rel=1e-15
+    )
+    assert trapezoid_mean_over_updates("nll")(metrics.assign(nll=5.0)) == 5.0
     assert final_value("nll")(metrics) == 1
 
 
@@ -105,13 +107,13 @@ def test_trajectories_share_the_time_of_seeds_trained_together(made):
 def test_curves_and_comparisons_of_every_panel(made):
     arms = select_runs([*pair(made), made("rms", LOW)], LARGE)
     assert set(curves_by_panel({"one": arms}, "train_nll")["one"]) == {"layer", "batch", "rms"}
-    panels = differences_of_arm_from_others({"one": arms}, "layer", LAST)
+    panels = differences_by_panel_and_other({"one": arms}, "layer", LAST)
     assert set(panels) == {"one: layer − batch", "one: layer − rms"}
     values, ends = panels["one: layer − batch"]
     assert ends == interval(values)
-    assert describe_provenance(arms).startswith("official data: mnist; 3 seeds; ")
+    assert describe_data_seeds_hardware(arms).startswith("official data: mnist; 3 seeds; ")
     single = {arm: {0: by_seed[0]} for arm, by_seed in arms.items()}
-    assert describe_provenance(single).startswith("official data: mnist; 1 seed; ")
+    assert describe_data_seeds_hardware(single).startswith("official data: mnist; 1 seed; ")
 
 
 def test_fields_that_only_measure_do_not_tell_runs_apart(ran):

@@ -198,13 +198,13 @@ def test_scores_have_the_names_of_their_tasks(tmp_path, monkeypatch):
 def test_snapshots_are_the_models_at_each_moment(tmp_path):
     small = skip_thoughts.Experiment.budget("smoke", downstream_tasks="none")
     dataset, run = small.dataset(), train(small, root=tmp_path)
-    models = evaluate.load_snapshot_per_update(small, run, dataset)
+    models = evaluate.load_first_seed_snapshots(small, run, dataset)
     assert [*models] == [0, 3, 6]
     weights = run.weights()
     for name, p in models[6].named_parameters():
         assert torch.equal(p.float(), weights[f"0.{name}"].half().float())
     with pytest.raises(ValueError, match="stored no weights"):
-        evaluate.load_snapshot_per_update(
+        evaluate.load_first_seed_snapshots(
             small, SimpleNamespace(pictures=lambda seed: {0: {}}), dataset
         )
     config = replace(small, downstream_tasks="sentence-tasks=/somewhere").config()

@@ -24,7 +24,7 @@ def test_all_arms_of_a_convolution_are_ranked():
     runs = read(RESULTS, "convolutions")
     best = "ResNet-8, batch 4, each at its best learning rate"
     arms = tables.arms_of_setting(runs, "ba2016-6.7-batch", best)
-    table = tables.convolution_arms_by_learning_speed(arms)
+    table = tables.convolution_arms_by_mean_nll(arms)
     assert {*table.index} == {"batch", "none", "layer", "layer, per position", "group"}
     assert table["training NLL along the run"].is_monotonic_increasing
     error = mean_at_end(arms, "group", "test_error")
@@ -75,7 +75,7 @@ def test_batch_layer_normalization_stands_beside_its_logs():
     )
     assert (lows < means).all()
     assert (means < highs).all()
-    own = tables.losses_in_own_and_other_batches(arms)
+    own = tables.training_losses_by_batch_composition(arms)
     assert (own["own batches"] < own["other batches"]).loc["batch layer"]
 
 

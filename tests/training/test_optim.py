@@ -14,7 +14,7 @@ from lnlab.training.optim import (
     clip_grad_norm_per_tensor_,
     clip_like_attentive_reader_,
     uncorrected_step_ratio,
-    undo_bias_correction_before_step_,
+    undo_bias_correction_in_lr_,
 )
 
 SETTINGS = {
@@ -108,7 +108,7 @@ def test_adam_without_bias_correction_takes_the_published_steps():
     start, grads = torch.randn(5), [torch.randn(5) for _ in range(30)]
     p = nn.Parameter(start.clone())
     optimizer = torch.optim.Adam([p], lr=0.01, eps=0)
-    call_before_each_step(optimizer, undo_bias_correction_before_step_)
+    call_before_each_step(optimizer, undo_bias_correction_in_lr_)
     for grad in grads:
         optimizer.param_groups[0]["lr"] = 0.01  # as training sets it before each update
         p.grad = grad

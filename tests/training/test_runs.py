@@ -202,7 +202,7 @@ def test_a_checkpoint_that_is_torn_is_named_and_its_pickle_not_executed(tmp_path
 
 def test_runs_are_read_in_order_a_finished_one_first_and_damaged_ones_left_out(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
-    begin(first).close()
+    begin(first).unlock()
     runs = [finish(second), finish(first, norm="batch"), finish(first, "draw")]
     finish(second, norm="batch")
     (first / "mnist" / "not a run").mkdir()

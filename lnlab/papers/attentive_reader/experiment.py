@@ -46,7 +46,8 @@ CLIPS = {"published": clip_like_attentive_reader_, "standard": clip_grad_norm_}
 
 ClippingRule = str  # one of CLIPS
 PaddingRule = str  # one of PADDING
-AnswerSet = str  # the words among which the answer is
+CandidatesOrVocabulary = str  # the words among which the answer is
+OneHiddenSize = tuple[int, ...]  # a tuple of one, as other experiments have several
 SplitNumber = int  # the number of one of several divisions into train, valid and test
 
 
@@ -73,7 +74,9 @@ class Experiment(training.Experiment):
     """The rule by which gradients longer than ``max_grad_norm`` are clipped."""
     padding: PaddingRule = setting("apart", choices=PADDING)
     """The inputs behind the end of a sequence; all but "apart" enter batch statistics."""
-    answers: AnswerSet = setting("candidates", choices=("candidates", "vocabulary"))
+    answers: CandidatesOrVocabulary = setting(
+        "candidates", choices=("candidates", "vocabulary")
+    )
     """The words among which the model chooses; in the published code the whole vocabulary."""
     data: str = "cnn"  # ``cloze``, ``cnn=PATH`` or ``cbt=PATH``
     sentences: int = setting(4, least=0)
@@ -85,7 +88,7 @@ class Experiment(training.Experiment):
     batch_size: int = setting(64, least=2)
     epochs: int = 140
     learning_rate: float = 8e-5
-    units: tuple[int, ...] = setting((240,), least=1, count=1)
+    units: OneHiddenSize = setting((240,), least=1, count=1)
     """H, the size of both LSTMs, of the attention and of the layer before the answer."""
     embedding_size: int = setting(240, least=1)  # the size of a word vector
     dropout: float = setting(0.5, least=0)

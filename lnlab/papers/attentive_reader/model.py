@@ -28,7 +28,7 @@ from lnlab.training.random_state import seed_torch_temporarily
 if TYPE_CHECKING:
     from lnlab.papers.attentive_reader.experiment import Experiment
 
-InitGate = Callable[[Tensor], object]
+GateInitializer = Callable[[Tensor], object]
 MakeNorm = Callable[[int], NormLayer]  # makes a normalizer for a number of time steps
 
 
@@ -72,7 +72,7 @@ def glorot_or_small_orthogonal_(W: Tensor) -> None:
         nn.init.uniform_(W, -bound, bound)
 
 
-def glorot_or_small_orthogonal_reseeded_(W: Tensor) -> None:
+def glorot_or_small_orthogonal_same_seed_(W: Tensor) -> None:
     """Draw weights by :func:`glorot_or_small_orthogonal_` as the published code calls it.
 
     Every call begins with the same random numbers, so that the four gates of an LSTM start with
@@ -82,8 +82,8 @@ def glorot_or_small_orthogonal_reseeded_(W: Tensor) -> None:
         glorot_or_small_orthogonal_(W)
 
 
-STARTS: dict[str, InitGate] = {
-    "published": glorot_or_small_orthogonal_reseeded_,
+STARTS: dict[str, GateInitializer] = {
+    "published": glorot_or_small_orthogonal_same_seed_,
     "paper": glorot_or_small_orthogonal_,
     "modern": init_variance_preserving_,
 }

@@ -59,7 +59,7 @@ def take_first_examples(
     return DatasetWithReplacedSplits(dataset, **splits)
 
 
-class FixedOrderBatches(Batches):
+class BatchesShuffledOncePerSeed(Batches):
     """Batches whose order is drawn once per seed, for all epochs."""
 
     def order_in_every_epoch(self, seed: int) -> Tensor:
@@ -71,6 +71,7 @@ class FixedOrderBatches(Batches):
 
 
 VariantName = str  # one of VARIANTS
+FirstExamplesOrAllIfZero = int
 Logit = float
 
 
@@ -95,8 +96,10 @@ class BatchLayerNormExperiment(training.Experiment):
     unbiased: bool = True
     """True: the population's sigmas have the factor m/(m-1), which is infinite at m = 1."""
     train_size: int = setting(9_000, least=1)  # the number of training examples, the first ones
-    valid_size: int = setting(1_000, least=0)  # the number of validation examples; 0: all
-    test_size: int = setting(0, least=0)  # the number of test examples; 0: all, as published
+    # the number of validation examples; 0: all
+    valid_size: FirstExamplesOrAllIfZero = setting(1_000, least=0)
+    # the number of test examples; 0: all, as published
+    test_size: FirstExamplesOrAllIfZero = setting(0, least=0)
     best_metric: str = "valid_nll"
     seeds: tuple[int, ...] = (0, 1, 2)
 
@@ -129,10 +132,10 @@ class BatchLayerNormExperiment(training.Experiment):
 
     def training_batches(
         self, dataset: Any, device: torch.device = CPU, dtype: torch.dtype = torch.float32
-    ) -> FixedOrderBatches:
+    ) -> BatchesShuffledOncePerSeed:
         """Return the same batches in every epoch, in another order for each seed."""
         x, y = move_to_device((dataset.train.x, dataset.train.y), device, dtype)
-        return FixedOrderBatches(x, y, self.batch_size, self.seeds)
+        return BatchesShuffledOncePerSeed(x, y, self.batch_size, self.seeds)
 
     def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
         return Adam(parameters, lr=self.learning_rate, eps=1e-8, fused=True)
@@ -183,7 +186,7 @@ class BatchLayerNormExperiment(training.Experiment):
 SHIFT_BATCHES = 4  # batches in which the covariate shift is measured
 
 
-def covariate_shift_radians_of_batches(
+def mean_internal_covariate_shift_radians(
     model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]
 ) -> float:
     """Return the covariate shift of a small step in each of some batches, a mean in radians.
@@ -216,7 +219,7 @@ class ImageExperiment(BatchLayerNormExperiment):
     epochs: int = setting(15, least=1)
     learning_rate: float = 2e-3
     gradient_angle: bool = setting(False, measured=True)
-    """True: each evaluation includes :func:`covariate_shift_radians_of_batches`."""
+    """True: each evaluation includes :func:`mean_internal_covariate_shift_radians`."""
     norm_position: str = setting("after", choices=NORM_POSITIONS)
     """The position of the normalizers relative to tanh."""
 
@@ -257,7 +260,7 @@ class ImageExperiment(BatchLayerNormExperiment):
             ]
             train = dataset.train
             batches = (tensor[order].split(self.batch_size) for tensor in (train.x, train.y))
-            metrics["gradient_angle"] = covariate_shift_radians_of_batches(
+            metrics["gradient_angle"] = mean_internal_covariate_shift_radians(
                 model, zip(*batches, strict=True)
             )
         return metrics

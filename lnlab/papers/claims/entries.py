@@ -32,7 +32,7 @@ random weights and inputs.
 **Measured**: two arms are compared seed by seed, in one setting or several::
 
     arms = [{ norm = "layer" }, { norm = "batch" }]   # fields of the experiment
-    measure = "mean_over_updates(train_nll)"          # a function of measures.py
+    measure = "trapezoid_mean_over_updates(train_nll)"          # a function of measures.py
     claimed_relation = "less"        # of the first arm: less, more, equal, or not more
     effect_type = "ratio"            # shown in per cent; or "difference"
     smallest_relevant_effect = 0.10  # 10 %, or in the unit times difference_multiplier
@@ -98,6 +98,10 @@ ClaimedRelation = Literal["less", "more", "equal", "not more"]
 """The relation of the first arm to the other that is claimed."""
 FieldGrid = Mapping[str, list[Any]]
 """Values by field, every combination of which is taken."""
+RatePerArm = list[float]
+"""The learning rate of each arm; empty where the configurations have it."""
+ReadingWithCheck = dict[str, Any]
+"""A way to read an exact statement: what it says, its check, bound and unit."""
 AFTER = "after the runs"
 DRAWN = "ten random draws of weights and inputs, in double precision, with eps = 0"
 CALL = re.compile(r"(\w+)(?:\(([^()]*)\))?")
@@ -127,7 +131,7 @@ class Comparison:
     side_names: list[str] = field(default_factory=list)
     experiment: str = ""
     common_config: Mapping[str, Any] = field(default_factory=dict)
-    learning_rates: list[float] = field(default_factory=list)
+    learning_rates: RatePerArm = field(default_factory=list)
     learning_rates_tuned_on: Literal["validation", "training", ""] = ""
     seeds: tuple[int, ...]
     averaged_over: FieldGrid = field(default_factory=dict)
@@ -172,14 +176,14 @@ class Statement:
     outcome_if_correct: str = ""
     correction: str = ""
     checked_inputs: str = DRAWN
-    interpretations: list[dict[str, Any]] = field(default_factory=list)
+    interpretations: list[ReadingWithCheck] = field(default_factory=list)
     needed_to_test: str = ""
     note: str = ""
     appended_questions: list[str] = field(default_factory=list)
     settings: tuple[Comparison, ...] = ()
 
     @property
-    def all_interpretations(self) -> list[dict[str, Any]]:
+    def all_interpretations(self) -> list[ReadingWithCheck]:
         """Each way to read an exact statement: what it says, its check, bound and unit."""
         alone = {
             name: getattr(self, name)

@@ -47,10 +47,10 @@ from lnlab.nn import (
 from lnlab.nn.recurrent import unroll
 from lnlab.nn.table1 import ROWS, TABLE_1, TRANSFORMATIONS
 from lnlab.papers.claims.entries import Statement, load_statements, parse_call
-from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, FormulaOutcome
+from lnlab.papers.claims.judge import AMBIGUOUS, CORRECT, WRONG, FormulaVerdict
 from lnlab.papers.transformer.evaluate import (
     embedding_and_block_outputs,
-    mean_nll_per_character,
+    mean_nll_over_characters,
     stream_variances_and_W_2_gradient_norms,
 )
 from lnlab.papers.transformer.model import ARMS, TransformerLanguageModel
@@ -146,18 +146,18 @@ def _format_so_bound_stays_true(value: float, bound: str, unit: str | None) -> s
     return f"{float(rounded):.10g} {'%' if unit is None else unit}".rstrip()
 
 
-def judge_formula(claim: Statement) -> FormulaOutcome:
+def judge_formula(claim: Statement) -> FormulaVerdict:
     """Check a statement, in each way in which it can be read."""
     checked = [(one["says"], *check_interpretation(one)) for one in claim.all_interpretations]
     right = [says for says, holding, _ in checked if holding]
     wrong = [f"{says} ({number})" for says, holding, number in checked if not holding]
     if not wrong:
-        return FormulaOutcome(CORRECT, claim.outcome_if_correct or checked[0][2])
+        return FormulaVerdict(CORRECT, claim.outcome_if_correct or checked[0][2])
     if right:
         sentences = [f"Right {one}" for one in right] + [f"Wrong {one}" for one in wrong]
-        return FormulaOutcome(AMBIGUOUS, ". ".join(sentences))
+        return FormulaVerdict(AMBIGUOUS, ". ".join(sentences))
     text = "; ".join(number for _, _, number in checked)
-    return FormulaOutcome(
+    return FormulaVerdict(
         WRONG, f"{text}. Right: {claim.correction}" if claim.correction else text
     )
 
@@ -175,7 +175,7 @@ def standardize(a: Tensor, axis: int) -> Tensor:
     return (a - a.mean(axis, keepdim=True)) / a.std(axis, correction=0, keepdim=True)
 
 
-def relative_affine_fit_residual(y: Tensor, x: Tensor) -> float:
+def relative_max_affine_residual(y: Tensor, x: Tensor) -> float:
     """Return the part of y (N, H) that the best affine map of x (N, D) leaves, relative."""
     design = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
     return relative_max_change(design @ torch.linalg.lstsq(design, y).solution, y)
@@ -261,7 +261,7 @@ def wn_and_fixed_bn_nonlinearity(seed: int) -> float:
     def affine_residual(norm_name: str) -> float:
         one, x = random_normalized_layer(norm_name, seed), normal(seed, 4, 8 * B, D)
         y = [one.output(replace(one.layer_inputs, x=batch)) for batch in x.split(B)]
-        return relative_affine_fit_residual(torch.cat(y), x)
+        return relative_max_affine_residual(torch.cat(y), x)
 
     return max_forbidden_change_or_inf(
         [affine_residual("weight"), affine_residual("batch, frozen")],
@@ -420,7 +420,7 @@ def shared_growth_of_pre_activations_and_gradients(
 
 
 @register_check
-def correlation_of_changes_after_relu(
+def unit_change_correlation_after_relu(
     seed: int, minus: Literal["", "chance", "tanh"] = ""
 ) -> float:
     """Return the correlation of the changes behind a ReLU layer, over something.
@@ -495,7 +495,7 @@ def eq_8_divergence_error(seed: int) -> float:
 
 
 @register_check
-def eq_10_log_partition_error(seed: int, term: Literal["c", "eta"]) -> float:
+def eq_10_term_vs_log_partition(seed: int, term: Literal["c", "eta"]) -> float:
     """Check that c (0) or eta is log sum_y exp((a + b) y), of Bernoulli outputs."""
     h = normal(seed, 4, GLM_B, 1)
     value = 0 * h if term == "c" else BERNOULLI.log_partition(h).unsqueeze(1)
@@ -538,7 +538,7 @@ def doubled_weights_factor_error(
     """Check that F_ww, or the turn by a step, at 2 W is ``factor`` of that at W."""
     toward = normal(seed, 5, B * H)
 
-    def factor_error(norm_name: str) -> float:
+    def curvature_or_turn_error(norm_name: str) -> float:
         one = random_normalized_layer(norm_name, seed)
         norm, W, x = one.norm.train(), one.layer_inputs.W, one.layer_inputs.x
         J, J_2 = (
@@ -549,7 +549,7 @@ def doubled_weights_factor_error(
             return relative_max_change(J_2.T @ J_2, factor * J.T @ J)
         return relative_max_change(toward @ J_2 / 2, factor * toward @ J)  # of 2 W
 
-    return max_forbidden_change_or_inf(map(factor_error, TABLE_1))
+    return max_forbidden_change_or_inf(map(curvature_or_turn_error, TABLE_1))
 
 
 @register_check
@@ -733,7 +733,7 @@ def single_example_bln_ln_difference(seed: int, ln_factor: Literal["plain", "sca
 
 
 @register_check
-def bln_train_eval_difference(seed: int, configuration: str) -> float:
+def bln_train_eval_relative_change(seed: int, configuration: str) -> float:
     """Compare BLN in evaluation with BLN in training, after 100 batches of 25."""
     norm = BatchLayerNorm(H, M, population=configuration).double()
     for batch in range(100):
@@ -809,7 +809,7 @@ def bln_nonlinearity(seed: int, configurations: Literal["linear", "others"]) -> 
         for batch in range(20):
             norm(normal(seed, batch, M, H))
         x = normal(seed, 99, 4 * M, H)
-        return relative_affine_fit_residual(
+        return relative_max_affine_residual(
             torch.cat([norm.eval()(batch) for batch in x.split(M)]), x
         )
 
@@ -827,12 +827,14 @@ def bln_output_change_by_other_examples(seed: int, batch_size: int) -> float:
     return relative_max_change(norm(torch.cat([one[:1], other[1:]]))[:1], norm(one)[:1])
 
 
+TableCellWithValue = str  # "1A:E_B=T"
+
 BEST = {"1A": "TTFF", "1B": "FTFF", "2A": "FFTF", "2B": "FTFF"}
 """First rows of Tables 1 (pictures) and 2 (reviews), by 20 % (A) and all (B) of the data."""
 
 
 @register_check
-def count_cells_unlike_ziaee_tables(seed: int, *cells: str) -> float:
+def count_cells_unlike_ziaee_tables(seed: int, *cells: TableCellWithValue) -> float:
     """Count the cells of the first rows with another value than in "1A:E_B=T"."""
     columns = {"E_B": 0, "Std_B": 1, "E_F": 2, "Std_F": 3}
     wrong = 0
@@ -997,18 +999,18 @@ def rms_norm_output_change_by_input_scale(seed: int) -> float:
 
 
 @register_check
-def largest_radial_gradient_cosine(seed: int) -> float:
+def largest_stream_and_gradient_cosine(seed: int) -> float:
     """Return the part of the gradient of the last stream that lies along it."""
     net, x, y = untrained_transformer_and_batch(seed, "pre", 4)
     stream = embedding_and_block_outputs(net, x)[-1].requires_grad_()
     with torch.enable_grad():
-        (g,) = grad(mean_nll_per_character(net.readout(net.top(stream)), y.flatten()), stream)
+        (g,) = grad(mean_nll_over_characters(net.readout(net.top(stream)), y.flatten()), stream)
     along = (stream * g).sum(1) / (stream.norm(dim=1) * g.norm(dim=1))
     return float(along.abs().max())
 
 
 @register_check
-def largest_logit_change_by_rescaled_matrix(seed: int, arm: str, *letters: str) -> float:
+def largest_logit_change_rescaling_each_matrix(seed: int, arm: str, *letters: str) -> float:
     """Return the largest change of the logits if one matrix of layer 2 of 4 is divided by 4."""
     net, x, _ = untrained_transformer_and_batch(seed, arm, 4)
     before, changes = net(x), []

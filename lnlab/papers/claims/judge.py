@@ -7,7 +7,7 @@ narrower interval can only decide what was open, or call an effect small.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -28,11 +28,14 @@ PAIRS = 5
 LEVEL = 0.05
 
 
-class FormulaOutcome(NamedTuple):
+class FormulaVerdict(NamedTuple):
     """The outcome of checking a formula: correct, wrong as printed or ambiguous; and why."""
 
     verdict: str
     explanation: str
+
+
+LogRatioOrDifference = float
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Decision:
 
     Attributes:
         verdict_without_size: one of :data:`WORDS`.
-        size_class: of an effect that is there: "small" (within what matters), "large" (beyond
-            it) or "open".
+        effect_size_class: of an effect that is there: "small" (within what matters), "large"
+            (beyond it) or "open".
         estimate, interval_low, interval_high: the mean and its 95 % interval, in the unit of
             the values; None where there is none.
         p_value: of the test of the claim, two-sided for a direction; None without one.
@@ -51,23 +54,24 @@ class Decision:
     """
 
     verdict_without_size: str
-    size_class: str = ""
-    estimate: float | None = None
-    interval_low: float | None = None
-    interval_high: float | None = None
+    effect_size_class: Literal["", "small", "large", "open"] = ""
+    estimate: LogRatioOrDifference | None = None
+    interval_low: LogRatioOrDifference | None = None
+    interval_high: LogRatioOrDifference | None = None
     p_value: float | None = None
     num_pairs: int = 0
     learned_counts: tuple[int, int] | None = None
 
     @property
-    def verdict_with_size_caveat(self) -> str:
+    def verdict_with_effect_size_caveat(self) -> str:
         """The word with its size, unless that is large."""
-        return self.verdict_without_size + self.size_caveat
+        return self.verdict_without_size + self.effect_size_caveat
 
     @property
-    def size_caveat(self) -> str:
+    def effect_size_caveat(self) -> str:
         """A small or an uncertain size, in words that follow the word."""
-        return {"small": ", but small", "open": ", size uncertain"}.get(self.size_class, "")
+        words = {"small": ", but small", "open": ", size uncertain"}
+        return words.get(self.effect_size_class, "")
 
 
 def judge_differences(

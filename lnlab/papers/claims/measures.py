@@ -25,7 +25,9 @@ WORDS = "_words"
 """The ending of a downstream score that a bag of words has."""
 
 OF_ONE: dict[str, Callable[..., float]] = {}
-TOGETHER: dict[str, Callable[..., list[float]]] = {}
+ValuePerRun = list[float]
+
+TOGETHER: dict[str, Callable[..., ValuePerRun]] = {}
 OVER: dict[str, Callable[..., float]] = {}
 IN_WORDS: dict[str, str] = {}
 """Words for the reading of each measure, on the page; {1} is the second argument."""
@@ -91,7 +93,7 @@ def value_after_epochs(metrics: pd.DataFrame, metric: str, epochs: float) -> flo
     "the area under its curve over the updates (evaluations joined by straight lines), divided "
     "by their number"
 )
-def mean_over_updates(metrics: pd.DataFrame, metric: str) -> float:
+def trapezoid_mean_over_updates(metrics: pd.DataFrame, metric: str) -> float:
     """Return the mean of a metric over the updates: the area under the learning curve."""
     updates = metric_values_during_training(metrics, "update")
     return float(
@@ -252,12 +254,12 @@ def final_downstream_score(metrics: pd.DataFrame, metric: str) -> float:
     "of a linear classifier of the sentence vectors, averaged over training like an area, less "
     "that of the untrained network"
 )
-def mean_score_gain_over_untrained(
+def score_gain_averaged_over_updates(
     metrics: pd.DataFrame, metric: str, classifier_C: float = 0
 ) -> float:
     """Return the mean of a score along the run, less what it is before the first update."""
     rows = rows_with_downstream_score(metrics, metric, classifier_C)
-    return mean_over_updates(rows, metric) - initial_value(rows, metric)
+    return trapezoid_mean_over_updates(rows, metric) - initial_value(rows, metric)
 
 
 @of_one("the lead over a bag of words and over the untrained network")
@@ -314,26 +316,26 @@ def time_to_fall_to_level(
     return float(at[first - 1] + part * (at[first] - at[first - 1]))
 
 
-def geometric_mean_time_per_run(
-    frames: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, time_column: str
-) -> list[float]:
+def geomean_time_per_run(
+    frame_per_run: Sequence[pd.DataFrame], metric: str, levels: np.ndarray, time_column: str
+) -> ValuePerRun:
     """Return the geometric mean over levels of the time that each run takes."""
     logs = [
         [np.log1p(time_to_fall_to_level(frame, metric, x, time_column)) for x in levels]
-        for frame in frames
+        for frame in frame_per_run
     ]
     return [float(np.exp(np.mean(one))) for one in logs]
 
 
 def level_all_runs_reach(
-    frames: Sequence[pd.DataFrame], metric: str, remaining_share: float = 0.05
+    frame_per_run: Sequence[pd.DataFrame], metric: str, remaining_share: float = 0.05
 ) -> float:
     """Return a level that all runs reach: near the end of the one that ends highest.
 
     The end is the mean of the last quarter of a run; ``remaining_share`` of its fall stands
     above it.
     """
-    curves = [metric_values_during_training(frame, metric) for frame in frames]
+    curves = [metric_values_during_training(frame, metric) for frame in frame_per_run]
     end, start = max((curve[-max(1, len(curve) // 4) :].mean(), curve[0]) for curve in curves)
     return float(end + remaining_share * max(start - end, 0.0))
 
@@ -343,22 +345,25 @@ def level_all_runs_reach(
     "worse has made 95 % of its way to its end (the mean of its last quarter)"
 )
 def times_to_common_level(
-    frames: Sequence[pd.DataFrame], metric: str, time_column: str = "update"
-) -> list[float]:
+    frame_per_run: Sequence[pd.DataFrame], metric: str, time_column: str = "update"
+) -> ValuePerRun:
     """Return the time that each run takes to :func:`level_all_runs_reach`."""
-    return geometric_mean_time_per_run(
-        frames, metric, np.array([level_all_runs_reach(frames, metric)]), time_column
+    return geomean_time_per_run(
+        frame_per_run,
+        metric,
+        np.array([level_all_runs_reach(frame_per_run, metric)]),
+        time_column,
     )
 
 
-def levels_all_runs_reach(frames: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
+def levels_all_runs_reach(frame_per_run: Sequence[pd.DataFrame], metric: str) -> np.ndarray:
     """Return levels (:data:`LEVELS`,) that all runs reach, at equal distances, falling.
 
     The first is where the highest trend is after a tenth of the updates, the last where the
     highest one ends.
     """
     begins, ends = [], []
-    for frame in frames:
+    for frame in frame_per_run:
         at, trend = (
             metric_values_during_training(frame, "update"),
             fit_nonincreasing_trend(metric_values_during_training(frame, metric)),
@@ -369,12 +374,12 @@ def levels_all_runs_reach(frames: Sequence[pd.DataFrame], metric: str) -> np.nda
 
 
 @together("the geometric mean of those to 20 values that both sides reach")
-def mean_times_to_common_levels(
-    frames: Sequence[pd.DataFrame], metric: str, time_column: str = "update"
-) -> list[float]:
+def geomean_times_to_common_levels(
+    frame_per_run: Sequence[pd.DataFrame], metric: str, time_column: str = "update"
+) -> ValuePerRun:
     """Return the geometric mean of each run's times to :func:`levels_all_runs_reach`."""
-    return geometric_mean_time_per_run(
-        frames, metric, levels_all_runs_reach(frames, metric), time_column
+    return geomean_time_per_run(
+        frame_per_run, metric, levels_all_runs_reach(frame_per_run, metric), time_column
     )
 
 
@@ -382,15 +387,16 @@ def mean_times_to_common_levels(
     "the geometric mean of those to 20 values, from {1} nats to where the better side ends; "
     "a side that does not get there counts with its full training"
 )
-def mean_updates_to_levels_below(
-    frames: Sequence[pd.DataFrame], metric: str, start_level: float
-) -> list[float]:
+def geomean_updates_to_levels_below(
+    frame_per_run: Sequence[pd.DataFrame], metric: str, start_level: float
+) -> ValuePerRun:
     """Return the same for levels from ``start_level`` to where the lowest run ends."""
     end = min(
-        minimum_of_nonincreasing_trend(drop_best_model_row(frame), metric) for frame in frames
+        minimum_of_nonincreasing_trend(drop_best_model_row(frame), metric)
+        for frame in frame_per_run
     )
-    return geometric_mean_time_per_run(
-        frames, metric, np.linspace(start_level, end, LEVELS), "update"
+    return geomean_time_per_run(
+        frame_per_run, metric, np.linspace(start_level, end, LEVELS), "update"
     )
 
 

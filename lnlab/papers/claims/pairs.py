@@ -211,7 +211,7 @@ class PairedRuns:
         return [float(effect) for effect in effects]
 
     @cached_property
-    def null_log_ratio_or_difference(self) -> float:
+    def reference_log_ratio_or_difference(self) -> float:
         """The effect that the estimate is held against: 0 unless the entry says otherwise."""
         expect = self.comparison.reference_effect
         if expect is None:
@@ -258,7 +258,7 @@ class PairedRuns:
         if learned and not all(all(arm) for arm in learned):
             return judge_which_arm_learns(learned[0], learned[1])
         values = [
-            effect - self.null_log_ratio_or_difference
+            effect - self.reference_log_ratio_or_difference
             for effect in self.pair_log_ratios_or_differences
         ]
         return judge_differences(

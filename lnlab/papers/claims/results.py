@@ -324,7 +324,7 @@ def _judge_comparison(
     except (ValueError, KeyError) as error:
         raise ValueError(f"{statement.id}, {comparison.name}: {error}") from error
     expected, matters = (
-        evidence.null_log_ratio_or_difference,
+        evidence.reference_log_ratio_or_difference,
         evidence.log_ratio_or_difference_threshold,
     )
     ends = None
@@ -332,12 +332,13 @@ def _judge_comparison(
         ends = decision.interval_low + expected, decision.interval_high + expected
     estimate = sum(effects) / len(effects)
     sign = -1 if comparison.claimed_relation in ("less", "not more") else 1
-    verdict = decision.verdict_with_size_caveat
+    verdict = decision.verdict_with_effect_size_caveat
     if decision.verdict_without_size == NOT_TESTED:
         verdict = "not tested: nothing learned"
     elif comparison.nearness == "other data" and decision.verdict_without_size in OPPOSITE:
         verdict = (
-            f"{decision.verdict_without_size} on {comparison.data_name}{decision.size_caveat}"
+            f"{decision.verdict_without_size} on {comparison.data_name}"
+            f"{decision.effect_size_caveat}"
         )
     effect = wording.describe_effect(comparison, estimate, ends)
     read = wording.describe_measure(comparison)
@@ -355,7 +356,7 @@ def _judge_comparison(
     change = "% change of " if comparison.effect_type == "ratio" else ""
     record: Record = {
         "name": wording.name_setting(comparison), "word": decision.verdict_without_size,
-        "verdict": verdict, "size": decision.size_class, "effect": effect,
+        "verdict": verdict, "size": decision.effect_size_class, "effect": effect,
         "interval": ends and [wording.convert_to_percent_if_ratio(comparison,
         end) for end in ends],
         "unit": f"{change}{comparison.quantity_and_unit}", "axis": None,

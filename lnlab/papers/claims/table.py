@@ -61,7 +61,7 @@ class Claims(Sequence[Record]):
             lines.append(fill(one["says"], width, initial_indent="  ", subsequent_indent="  "))
             effect = f"→ {one['effect']}"
             lines.append(fill(effect, width, initial_indent="  ", subsequent_indent="    "))
-        return "\n".join([*lines, _count_words(self)])
+        return "\n".join([*lines, _describe_verdict_counts(self)])
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a row per statement, named by its id."""
@@ -110,7 +110,7 @@ def claims_markdown(records: Sequence[Record]) -> str:
     themes: dict[str, list[Record]] = {}
     for one in records:
         themes.setdefault(one["theme"], []).append(one)
-    blocks = [MARKDOWN_HEAD, LEGEND, f"{_count_words(records)}."]
+    blocks = [MARKDOWN_HEAD, LEGEND, f"{_describe_verdict_counts(records)}."]
     for theme, of_theme in themes.items():
         lines = [_describe_in_markdown(one, findings) for one in of_theme]
         blocks += [f"## {theme}", "\n".join(lines)]
@@ -148,7 +148,7 @@ def _settings_quoted_in_findings(record: Record, findings: str) -> list[Record]:
     return [*quoted.values()]
 
 
-def _count_words(records: Sequence[Record]) -> str:
+def _describe_verdict_counts(records: Sequence[Record]) -> str:
     counts = Counter(one["word"] for one in records)
     total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     return f"{len(records)} statements: {total}"
@@ -185,9 +185,9 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
         other_questions: whether settings that ask another question are listed, too.
     """
     from lnlab.book.claims_page import (
-        commands_by_setting,
         describe_nearness_and_seeds,
         details_by_label,
+        heading_and_commands_by_setting,
         titled_groups_of_settings,
     )
 
@@ -221,7 +221,7 @@ def explain_record(record: Record, width: int = WIDTH, *, other_questions: bool 
         blocks.append(fill(text, width, subsequent_indent="  "))
     if left_out:
         blocks.append(f"`--all` lists {left_out} more, which ask another question.")
-    heading, commands = commands_by_setting(record)
+    heading, commands = heading_and_commands_by_setting(record)
     if commands:
         lines = [fill(heading, width)]
         for name, command in commands.items():

@@ -88,22 +88,22 @@ def describe_effect(
         )
     less, more = _words_for_less_and_more(quantity)
 
-    def format_size(effect: float) -> str:
+    def format_abs(effect: float) -> str:
         value = 100 * math.expm1(effect) if comparison.effect_type == "ratio" else effect
         return f"{abs(value):.{comparison.decimals}f}"
 
     if not second:
-        text = f"{quantity}: {format_size(estimate)}{amount}"
-        return text + (f" ({' to '.join(map(format_size, interval))})" if interval else "")
-    text = f"{format_size(estimate)}{amount} {less if estimate < 0 else more} {quantity}"
+        text = f"{quantity}: {format_abs(estimate)}{amount}"
+        return text + (f" ({' to '.join(map(format_abs, interval))})" if interval else "")
+    text = f"{format_abs(estimate)}{amount} {less if estimate < 0 else more} {quantity}"
     text += f" {first} than {second}"
     if not interval:
         return text
     low, high = interval
     if low > 0 or high < 0:
-        return f"{text} ({' to '.join(sorted(map(format_size, interval), key=float))})"
+        return f"{text} ({' to '.join(sorted(map(format_abs, interval), key=float))})"
     amount = amount if comparison.effect_type == "ratio" else ""
-    return f"{text} ({format_size(low)}{amount} {less} to {format_size(high)}{amount} {more})"
+    return f"{text} ({format_abs(low)}{amount} {less} to {format_abs(high)}{amount} {more})"
 
 
 def _words_for_less_and_more(unit: str) -> tuple[str, str]:
@@ -143,7 +143,7 @@ def describe_claimed_value_or_margin(
         comparison.claimed_relation in ("equal", "not more")
         or decision.verdict_without_size == NO_DIFFERENCE
     )
-    if bounded or decision.size_class == "small":
+    if bounded or decision.effect_size_class == "small":
         return f"; smallest effect that matters: {_describe_smallest_effect(comparison)}"
     return ""
 

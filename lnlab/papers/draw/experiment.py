@@ -22,6 +22,7 @@ from lnlab.training.experiment import LossPerSeed
 from lnlab.training.random_state import seed_torch_temporarily
 
 ImplementationMistake = str  # one of MISTAKES
+NumberOfEvaluations = int
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Experiment(training.Experiment):
     read_size: int = setting(2, least=1)  # N of the window of reading
     write_size: int = setting(5, least=1)  # N of the window of writing
     eval_every: int = setting(390, least=1)  # updates from one validation to the next
-    drawings: int = setting(6, least=0)
+    drawings: NumberOfEvaluations = setting(6, least=0)
     """The number of full evaluations during training, which save drawings."""
 
     name = "draw"

@@ -17,7 +17,7 @@ from lnlab.kernels.compiled_loop import (
     require_bias,
     require_cell_kernel_arguments,
 )
-from lnlab.kernels.fused_cells import cell_kernel_arguments_or_none, has_hooks, is_exactly
+from lnlab.kernels.fused_cells import cell_kernel_arguments_or_none, has_hooks, is_unmodified
 from lnlab.nn import Linear
 from lnlab.papers.draw.model import (
     DRAW,
@@ -63,7 +63,7 @@ class DrawLoop(CompiledLoop):
     net: DRAW
     return_every_glimpse: bool  # True if the canvases and windows of all glimpses are wanted
 
-    def _problem_with_sizes(
+    def _c_struct_with_sizes(
         self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
     ) -> DrawProblem:
         """Return the C structure with its sizes alone."""
@@ -134,9 +134,9 @@ class FusedDRAW(DRAW):
     def make_loop_if_supported(self, return_every_glimpse: bool = False) -> DrawLoop | None:
         """Return the loop for this model; None if it has no form."""
         if (
-            not is_exactly(self, FusedDRAW)
+            not is_unmodified(self, FusedDRAW)
             or has_hooks(self)
-            or not all(map(is_plain_linear_with_bias, self._linear_layers))
+            or not all(map(is_plain_linear_with_bias, self._q_reader_and_writer))
         ):
             return None
         encoder, decoder = (
@@ -166,12 +166,14 @@ class FusedDRAW(DRAW):
             )
         ]
         of_maps = [
-            tensor for layer in self._linear_layers for tensor in (layer.W, require_bias(layer))
+            tensor
+            for layer in self._q_reader_and_writer
+            for tensor in (layer.W, require_bias(layer))
         ]
         return [*of_cells, *of_maps, self.first]
 
     @property
-    def _linear_layers(self) -> tuple[Linear, Linear, Linear]:
+    def _q_reader_and_writer(self) -> tuple[Linear, Linear, Linear]:
         return self.q, self.reader, self.writer
 
 

@@ -39,12 +39,15 @@ AROUND = 0.3
 """The margin around a picture, as a fraction of its side: windows extend beyond pictures."""
 
 
+OneBasedGlimpse = int
+
+
 @dataclass(frozen=True)
 class DrawingPanelSettings:
     """One picture after one of its glimpses, at one moment of the training."""
 
     picture: int = 0  # which one, from 0
-    glimpse: LastIfNone[int] = None  # how many there were
+    glimpse: LastIfNone[OneBasedGlimpse] = None  # how many there were
     update: LastIfNone[int] = None  # one at which drawings were kept
 
 
@@ -79,7 +82,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     pictures = pictures[: first[updates[0]]["canvas"].shape[1]]
 
     def draw(settings: DrawingPanelSettings) -> TitledFigure:
-        sketches, bounds, t = {}, [], glimpses.index(settings.glimpse)
+        text_and_traces_by_net, bounds, t = {}, [], glimpses.index(settings.glimpse)
         for name, metrics in rows.items():
             update = nearest_value(sorted(arrays[name]), settings.update)
             row: Any = metrics[metrics["update"] == update].iloc[-1]
@@ -90,7 +93,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             text = (
                 f"validation loss {row.valid_bound:.1f} nats, KL part {row.valid_kl:.1f} nats"
             )
-            sketches[name] = (
+            text_and_traces_by_net[name] = (
                 text,
                 {
                     "looked": pixel_trace(pictures[settings.picture]),
@@ -111,7 +114,8 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
             f"{'; '.join(bounds)}."
         )
         title = f"update {settings.update}, glimpse {settings.glimpse}"
-        return TitledFigure(drawing_figure(sketches), title, sentence)
+        figure = pictures_canvases_and_dreams_figure(text_and_traces_by_net)
+        return TitledFigure(figure, title, sentence)
 
     controls = {
         "glimpse": options_slider("glimpse", glimpses, start_at_last=True),
@@ -128,17 +132,19 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
     )  # fmt: skip
 
 
-def drawing_figure(sketches: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Figure:
+def pictures_canvases_and_dreams_figure(
+    text_and_traces_by_net: Mapping[str, tuple[str, Mapping[str, Any]]],
+) -> Figure:
     """Return the picture and where a net looks, its canvas and where it writes, and dreams.
 
     Args:
-        sketches: by net, what stands above its pictures, and their traces.
+        text_and_traces_by_net: by net, what stands above its pictures, and their traces.
     """
-    pixel_height = len(sketches) * (ROW + GAP) + HEAD
+    pixel_height = len(text_and_traces_by_net) * (ROW + GAP) + HEAD
     layout = base_layout(pixel_height + 30, 12, 12, 20, 10)
     data, notes, edges = [], [], []
     window = {"mode": "lines+markers", "hoverinfo": "skip"}
-    for slot, (name, (text, traces)) in enumerate(sketches.items()):
+    for slot, (name, (text, traces)) in enumerate(text_and_traces_by_net.items()):
         top = 1 - (HEAD + GAP - 26 + slot * (ROW + GAP)) / pixel_height
         y_domain = [max(0.0, top - ROW / pixel_height), top]
         notes.append(text_annotation(f"<b>{escape(name)}</b>  {escape(text)}", 0, top, 4))

@@ -130,7 +130,7 @@ def load(
         place, files = find_unipen_root_and_files(path)
         read = partial(read_unipen_and_count_omitted, place)
     else:
-        files = find_iam_files(path)
+        files = find_iam_lists_texts_strokes(path)
         read = partial(read_iam_and_count_omitted, path)
 
     def read_lines_and_note() -> tuple[Mapping[str, Sequence[Line]], str]:
@@ -258,7 +258,7 @@ STEP = 20.0
 """Units of the whiteboard in one of ours: about as far as the pen goes between two points."""
 
 
-def find_iam_files(folder: Path) -> list[Path]:
+def find_iam_lists_texts_strokes(folder: Path) -> list[Path]:
     """Return all files that are read: lists, texts and strokes."""
     lists = [_form_list_path(folder, name) for names in LISTS.values() for name in names]
     missing = [path for path in (*lists, folder / "lineStrokes") if not path.exists()]

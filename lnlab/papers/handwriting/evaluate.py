@@ -56,7 +56,7 @@ def score_lines(net: HandwritingNet, lines: BatchableLines, std_floor: float) ->
         batch, (points, lengths) = lines.batch(indices)
         x, points = batch.x.to(weight), points.to(weight)
         char_ids = batch.char_ids.to(weight.device)
-        y, phi, _ = net.advance(x, char_ids, net.initial_state(len(x)))
+        y, phi, _ = net.run_from_state(x, char_ids, net.initial_state(len(x)))
         loss = negative_log_likelihood(make_mixture(y, std_floor=std_floor), points)
         for row, index in enumerate(indices):
             line, T = lines.lines[index], int(lengths[row])
@@ -155,11 +155,11 @@ def write(
     state, x = net.initial_state(1), weight.new_zeros(1, 1, 3)
     if primer:
         read = standardize_offsets(primer.offsets, scale).to(weight)[None]
-        _, _, state = net.advance(read[:, :-1], characters, state)
+        _, _, state = net.run_from_state(read[:, :-1], characters, state)
         x = read[:, -1:]
     points, windows, ended = [], [], False
     for _ in range(min(max_points or PER_CHARACTER * len(text), PER_CHARACTER * len(text))):
-        y, phi, state = net.advance(x, characters, state)
+        y, phi, state = net.run_from_state(x, characters, state)
         window = phi[0, 0].cpu()
         ended = bool(window[-1] > window[:-1].max()) and bool(points)
         if ended:

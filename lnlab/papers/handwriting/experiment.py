@@ -22,6 +22,7 @@ from lnlab.papers.handwriting.model import (
     make_mixture,
     negative_log_likelihood,
 )
+from lnlab.papers.models import RecurrentNormGain
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.random_state import seed_torch_temporarily
@@ -39,7 +40,9 @@ class Experiment(training.Experiment):
     """
 
     norm: str = setting("layer", choices=ARMS)
-    gain: float = setting(1.0, least=0)  # the initial gain of the normalizers of W_h h
+    gain: RecurrentNormGain = setting(
+        1.0, least=0
+    )  # the initial gain of the normalizers of W_h h
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     data: str = "iam"  # ``pen`` (generated), ``unipen=PATH`` or ``iam=PATH``

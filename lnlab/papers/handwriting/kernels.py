@@ -22,7 +22,7 @@ from lnlab.kernels.fused_cells import (
     CellKind,
     cell_kernel_arguments_or_none,
     has_hooks,
-    is_exactly,
+    is_unmodified,
 )
 from lnlab.papers.handwriting.model import HandwritingNet, WindowSequence, WriterState
 from lnlab.papers.models import fused_net_sharing_tensors
@@ -62,7 +62,7 @@ class WindowLoop(CompiledLoop):
 
     char_ids: Tensor  # characters by number (B, U), below 0 where there is none; contiguous
 
-    def _problem_with_sizes(
+    def _c_struct_with_sizes(
         self, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
     ) -> WriteProblem:
         """Return the C structure with its sizes alone."""
@@ -130,7 +130,7 @@ class FusedHandwriting(HandwritingNet):
 
     def make_loop_if_supported(self, char_ids: Tensor) -> WindowLoop | None:
         """Return the loop for these texts (B, U); None if this model has no form."""
-        if not is_exactly(self, FusedHandwriting):
+        if not is_unmodified(self, FusedHandwriting):
             return None
         if has_hooks(self.move) or not is_plain_linear_with_bias(self.move):
             return None

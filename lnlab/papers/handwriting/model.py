@@ -199,9 +199,9 @@ class HandwritingNet(nn.Module):
 
     def forward(self, batch: LineBatch) -> Tensor:
         memory = self.initial_state(len(batch.x))
-        return self.advance(batch.x, batch.char_ids, memory)[0]
+        return self.run_from_state(batch.x, batch.char_ids, memory)[0]
 
-    def advance(
+    def run_from_state(
         self, x: Tensor, char_ids: Tensor, memory: WriterState
     ) -> tuple[MixtureOutputs, WindowWeights, WriterState]:
         """Return outputs y (B, T, 1 + 6 M), the window phi (B, T, U + 1), and the last state.

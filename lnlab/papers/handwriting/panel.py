@@ -193,7 +193,7 @@ class InkedLine(NamedTuple):
 
     strokes: Sequence[np.ndarray]  # the places of the pen, stroke by stroke, each (N, 2)
     phi: np.ndarray  # the weight of each character at each point (T, U)
-    caption: str  # what stands above it
+    text_above: str
     char_index_per_point: np.ndarray | None = (
         None  # the true character at each point (T,), where known
     )
@@ -302,7 +302,7 @@ def partly_written_figure(
                 line={"color": MARK, "width": 2, "shape": "hv"},
             ))  # fmt: skip
         top, block = 1 - slot / count, 1 / count
-        text = f"<b>{escape(name)}</b>  {escape(line.caption)}"
+        text = f"<b>{escape(name)}</b>  {escape(line.text_above)}"
         notes.append(text_annotation(text, 0, top - 0.02 * block) | {"yanchor": "top"})
         y = {
             "domain": [top - 0.49 * block, top - 0.12 * block], "range": [low[1], high[1]],

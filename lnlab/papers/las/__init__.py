@@ -10,7 +10,7 @@ __getattr__, __dir__ = lazy(
         "PerUnitNormOverPaddedTime": ".model",
         "make_batch_and_unit_counts": ".model",
         "value_quantiles_and_gradient_norm": ".evaluate",
-        "quantile_curves": ".evaluate",
+        "quantiles_by_update": ".evaluate",
         "spectrogram_figure": ".panel",
     },
 )

@@ -195,7 +195,7 @@ def list_timit(folder: Path) -> TranscriptsBySplit:
         if split not in splits:
             raise ValueError(f"{path}: expected TRAIN/DR1/SPEAKER/SENTENCE.PHN in {folder}.")
         if split == "train" or speaker in CORE_TEST.split():
-            splits[split].append(_read_timit_utterance(path, speaker))
+            splits[split].append(_read_timit_phones(path, speaker))
     if not splits["train"]:
         raise FileNotFoundError(f"timit: no TRAIN/DR*/SPEAKER/*.PHN in {folder}.")
     speakers = sorted({u.speaker for u in splits["train"]})
@@ -207,14 +207,14 @@ def list_timit(folder: Path) -> TranscriptsBySplit:
     }
 
 
-def _read_timit_utterance(path: Path, speaker: str) -> UncheckedUtterance:
+def _read_timit_phones(phn_path: Path, speaker: str) -> UncheckedUtterance:
     units, begins, ends = [], [], []
-    for number, line in enumerate(_read_text_lines(path), start=1):
+    for number, line in enumerate(_read_text_lines(phn_path), start=1):
         match = re.fullmatch(r"(\d+) (\d+) (\S+)", line)
         phone = match[3].lower() if match else ""
         if not match or phone not in FOLDED:
             raise ValueError(
-                f"{path}, line {number}: {line!r} is not BEGIN END PHONE of TIMIT."
+                f"{phn_path}, line {number}: {line!r} is not BEGIN END PHONE of TIMIT."
             )
         folded, begin, end = FOLDED[phone], int(match[1]), int(match[2])
         if folded == SILENCE and units[-1:] == [SILENCE]:
@@ -223,9 +223,9 @@ def _read_timit_utterance(path: Path, speaker: str) -> UncheckedUtterance:
             units.append(folded)
             begins.append(begin)
             ends.append(end)
-    sounds = [path.with_suffix(suffix) for suffix in (".WAV", ".wav", ".flac")]
+    sounds = [phn_path.with_suffix(suffix) for suffix in (".WAV", ".wav", ".flac")]
     return UncheckedUtterance(
-        name=f"{speaker}-{path.stem.lower()}",
+        name=f"{speaker}-{phn_path.stem.lower()}",
         speaker=speaker,
         units=tuple(units),
         path=next((sound for sound in sounds if sound.is_file()), sounds[0]),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lnlab.analysis.recorder import QUANTILES, record, tensor_statistics
 from lnlab.extras import explain_missing_extra
-from lnlab.nn.padding import masked_cross_entropy
+from lnlab.nn.padding import mean_masked_cross_entropy
 from lnlab.papers.las.data import SpeechDataset
 from lnlab.papers.las.model import ListenAttendSpell, SpeechBatch, make_batch_and_unit_counts
 from lnlab.papers.las.recordings import HOP, Utterance
@@ -32,7 +32,7 @@ BATCH = 100  # utterances that are recognized at once
 SHOWN = 4  # test utterances whose attention is stored at each evaluation
 
 
-class RecognizedUtterances(NamedTuple):
+class LossAttentionAndHypotheses(NamedTuple):
     """The loss, the attention and the transcripts of a model on some utterances."""
 
     nll_per_unit: float  # nats a unit
@@ -48,7 +48,7 @@ def evaluate_and_transcribe(
     *,
     width: int,
     max_length: int,
-) -> RecognizedUtterances:
+) -> LossAttentionAndHypotheses:
     """Return the loss and the attention at the right units, and what the search finds.
 
     ``width`` and ``max_length`` are those of :func:`.search.beam_search`.
@@ -62,13 +62,13 @@ def evaluate_and_transcribe(
         batch, counts = make_batch_and_unit_counts(chosen, numbers, weight.dtype, weight.device)
         annotations = net.listen(batch)
         logits, alpha = net.speller(annotations, batch.units)
-        nll += float(masked_cross_entropy(logits, batch.units, counts)) * int(counts.sum())
+        nll += float(mean_masked_cross_entropy(logits, batch.units, counts)) * int(counts.sum())
         count += int(counts.sum())
         alphas += [a[: len(u.units)].cpu() for u, a in zip(chosen, alpha, strict=True)]
         hypotheses += beam_search(
             net.speller, annotations, len(numbers), width=width, max_length=max_length
         )
-    return RecognizedUtterances(nll / count, alphas, hypotheses)
+    return LossAttentionAndHypotheses(nll / count, alphas, hypotheses)
 
 
 def recognition_and_attention_metrics(
@@ -81,7 +81,8 @@ def recognition_and_attention_metrics(
 ) -> dict[str, Any]:
     """Return the metrics of a model on the test utterances.
 
-    ``test_nll`` in nats a unit; the :func:`error_rates` of the search; of the attention at the
+    ``test_nll`` in nats a unit; the :func:`error_rates_and_reference_length` of the search;
+    of the attention at the
     right units ``alignment``, its part within 40 ms of the unit (NaN where the times of units
     are unknown), ``monotonicity`` and ``entropy`` in nats, means over utterances; pictures of
     it, ``attention 0`` and so on, for the first :data:`SHOWN`, and their ``hypotheses``. Then
@@ -99,7 +100,7 @@ def recognition_and_attention_metrics(
     ]
     values = {
         "test_nll": nll,
-        **error_rates(test, hypotheses, units),
+        **error_rates_and_reference_length(test, hypotheses, units),
         "alignment": float(torch.cat(masses).mean()) if masses else math.nan,
         "monotonicity": sum(map(attention_monotonicity, alphas)) / len(alphas),
         "entropy": float(torch.cat([attention_entropy(alpha) for alpha in alphas]).mean()),
@@ -111,11 +112,12 @@ def recognition_and_attention_metrics(
         valid = dataset.valid or ()
         recognized = evaluate_and_transcribe(net, valid, units, **limits)
         values["valid_nll"] = recognized.nll_per_unit
-        values["valid_error"] = error_rates(valid, recognized.hypotheses, units)["test_error"]
+        rates = error_rates_and_reference_length(valid, recognized.hypotheses, units)
+        values["valid_error"] = rates["test_error"]
     return values
 
 
-def error_rates(
+def error_rates_and_reference_length(
     utterances: Sequence[Utterance], hypotheses: Sequence[Hypothesis], units: Sequence[str]
 ) -> dict[str, float]:
     """Return the error rates over all utterances, counted by jiwer.
@@ -164,7 +166,7 @@ def value_quantiles_and_gradient_norm(net: Any, dataset: SpeechDataset) -> dict[
     utterances = dataset.train[:UTTERANCES]
     batch, counts = make_batch_and_unit_counts(utterances, numbers, weight.dtype, weight.device)
     with torch.enable_grad():
-        loss = masked_cross_entropy(net(batch), batch.units, counts)
+        loss = mean_masked_cross_entropy(net(batch), batch.units, counts)
         grads = torch.autograd.grad(loss, [*net.parameters()])
     return {
         "lipschitz": float(nn.utils.get_total_norm(grads)),
@@ -196,7 +198,7 @@ def signed_parameter_and_output_quantiles(
     }
 
 
-def quantile_curves(metrics: "pd.DataFrame", parameter_or_layer: str) -> "pd.DataFrame":
+def quantiles_by_update(metrics: "pd.DataFrame", parameter_or_layer: str) -> "pd.DataFrame":
     """Return the quantiles of a parameter or layer by update, from the rows of one seed."""
     import pandas as pd
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import load
 from lnlab.nn import CELL_INITS
-from lnlab.nn.padding import masked_cross_entropy
+from lnlab.nn.padding import mean_masked_cross_entropy
 from lnlab.papers.las.data import SpeechDataset
 from lnlab.papers.las.evaluate import recognition_and_attention_metrics
 from lnlab.papers.las.model import (
@@ -22,6 +22,7 @@ from lnlab.papers.las.model import (
     Speller,
     make_batch_and_unit_counts,
 )
+from lnlab.papers.models import RecurrentNormGain
 from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU, LossPerSeed
 from lnlab.training.optim import Adam
@@ -29,6 +30,10 @@ from lnlab.training.random_state import seed_torch_temporarily
 
 NormalizedParts = str  # one of ARMS
 NormPlace = str  # one of ENCODER_NORMS
+FactorOverWholeTraining = float
+AreSpellerHAndCSwapped = bool
+ListenerAndSpellerSizes = tuple[int, ...]
+CharactersOrPhones = int
 
 
 @dataclass(frozen=True)
@@ -44,14 +49,14 @@ class Experiment(training.Experiment):
     encoder_norm: NormPlace = setting("cell", choices=ENCODER_NORMS)
     """The place of the listener's normalizers: the cells of its LSTMs, or their outputs over
     features or over time, as in the published code."""
-    swap_states: bool = False
+    swap_states: AreSpellerHAndCSwapped = False
     """True if the speller's h and c change places at each step, as in the published code."""
     published_cell: bool = False
     """True if a normalized speller has the cell of the published code; with ``swap_states`` it
     is that cell, mistake included."""
     initialisation: str = setting("modern", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
-    gain: float = 1.0  # the first gain of the normalizers of W_h h
+    gain: RecurrentNormGain = 1.0  # the first gain of the normalizers of W_h h
     batch_size: int = 16
     epochs: int = 12
     data: str = "embedded"
@@ -60,13 +65,13 @@ class Experiment(training.Experiment):
     """A speaker of ``fsdd`` whom only the test has; empty: all speakers are in all splits."""
     train_size: int = setting(0, least=0)
     """The largest number of utterances to train on; 0: all."""
-    units: tuple[int, ...] = setting((64, 128), least=1, count=2)
+    units: ListenerAndSpellerSizes = setting((64, 128), least=1, count=2)
     """The sizes of each direction of the listener's LSTMs, and of the speller's."""
     encoder_layers: int = setting(3, least=1)
     """LSTMs of the listener; before all but the last, time is halved."""
     decoder_layers: int = setting(1, least=1)  # LSTMs of the speller
     learning_rate: float = 2e-3
-    learning_rate_decay: float = setting(0.1, least=0)
+    learning_rate_decay: FactorOverWholeTraining = setting(0.1, least=0)
     """The factor by which the learning rate falls, exponentially, until the end."""
     max_grad_norm: float = setting(1.0, least=0)
     """Norm to which a gradient is clipped; the study's code clips each element to 1."""
@@ -77,7 +82,7 @@ class Experiment(training.Experiment):
     input_noise: float = setting(0.0, least=0)
     """Standard deviation of the noise on the features, whose own is 1."""
     beam_width: int = setting(1, least=1)  # width of the beam search; 1 is greedy
-    max_length: int = setting(100, least=1)
+    max_length: CharactersOrPhones = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
     validate: bool = setting(False, measured=True)
     """True if errors are measured on the validation data, too."""
@@ -141,7 +146,7 @@ class Experiment(training.Experiment):
         """Return the nats a unit of each model (S,), from logits (S, B, U, V)."""
         return torch.stack(
             [
-                masked_cross_entropy(logits, units, counts)
+                mean_masked_cross_entropy(logits, units, counts)
                 for logits, units, counts in zip(output, *y, strict=True)
             ]
         )

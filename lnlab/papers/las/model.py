@@ -18,7 +18,7 @@ from lnlab.nn import (
     LayerNorm,
     Linear,
     LSTMCell,
-    ProductNormScope,
+    NormOfProductsOrSum,
     State,
 )
 from lnlab.nn.padding import length_mask
@@ -40,7 +40,7 @@ ARMS: dict[str, tuple[bool, bool]] = {
 PUBLISHED: dict[str, Any] = {
     "norm_layer": partial(LayerNorm, elementwise_affine=False, eps=1e-3),
     "gate_norm_layer": partial(GroupNorm, 4, affine=False, eps=1e-3),
-    "norm_scope": ProductNormScope.JOINT,
+    "norm_scope": NormOfProductsOrSum.JOINT,
     "initial": replace(MODERN_INIT, forget_bias=1.0),
 }
 """The speller's cell in the study's published code, after hardmaru/supercell: each gate is
@@ -84,7 +84,7 @@ class Listener(nn.Module):
         """Return h (B, T', 2 H), 0 at padding, and its lengths (B,)."""
         h = x.transpose(0, 1)  # (T, B, D)
         if self.training and self.noise:
-            h = h + self.noise * torch.randn_like(h) * non_padding_mask(h, lengths)
+            h = h + self.noise * torch.randn_like(h) * time_first_non_padding_mask(h, lengths)
         last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
             if index < last:
@@ -92,12 +92,12 @@ class Listener(nn.Module):
             h, _ = layer(h, lengths=lengths)
             if self.after is not None:
                 h = self.after[index](h.transpose(0, 1)).transpose(0, 1)
-                h = h * non_padding_mask(h, lengths)
+                h = h * time_first_non_padding_mask(h, lengths)
             h = self.dropout(h)
         return h.transpose(0, 1), lengths
 
 
-def non_padding_mask(h: Tensor, lengths: Tensor) -> Tensor:
+def time_first_non_padding_mask(h: Tensor, lengths: Tensor) -> Tensor:
     """Return True for the steps of h (T, B, D) that are no padding (T, B, 1)."""
     return length_mask(lengths, len(h), h.device).T.unsqueeze(-1)
 

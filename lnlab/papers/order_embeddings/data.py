@@ -475,7 +475,7 @@ class Captions(Dataset[CaptionedImages]):
             pair for pair in dict.fromkeys(pairs) if known >= {*" ".join(pair).split()}
         )
 
-    def truth_per_generated_test_image(self, caption: str) -> np.ndarray | None:
+    def truth_per_test_image_if_generated(self, caption: str) -> np.ndarray | None:
         """Return where a caption is true of a test image (N,); None if unknown."""
         if self.source is not SCENES:
             return None

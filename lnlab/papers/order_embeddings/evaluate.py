@@ -139,7 +139,7 @@ def bag_of_words_baseline_metrics(dataset: Captions, fold_size: int = 1000) -> d
     def standardized_features(images: CaptionedImages) -> np.ndarray:
         return (images.features - mean) / std
 
-    def predicted_feature_cosine_distances(model: Ridge, images: CaptionedImages) -> Tensor:
+    def predicted_true_cosine_distance_matrix(model: Ridge, images: CaptionedImages) -> Tensor:
         predicted, true = (
             model.predict(words.transform(images.captions_in_image_order)),
             standardized_features(images),
@@ -156,12 +156,12 @@ def bag_of_words_baseline_metrics(dataset: Captions, fold_size: int = 1000) -> d
         models,
         key=lambda m: image_retrieval_recall_sum(
             mean_retrieval_metrics_over_folds(
-                predicted_feature_cosine_distances(m, valid), "valid", fold_size
+                predicted_true_cosine_distance_matrix(m, valid), "valid", fold_size
             )
         ),
     )
     return mean_retrieval_metrics_over_folds(
-        predicted_feature_cosine_distances(best, test), "test", fold_size
+        predicted_true_cosine_distance_matrix(best, test), "test", fold_size
     )
 
 

@@ -12,6 +12,7 @@ from lnlab import training
 from lnlab.data import Vocabulary, load
 from lnlab.data.vocabulary import END
 from lnlab.nn import CELL_INITS
+from lnlab.papers.models import RecurrentNormGain
 from lnlab.papers.order_embeddings.data import PER_IMAGE, CaptionedImages, Captions
 from lnlab.papers.order_embeddings.evaluate import retrieval_and_entailment_metrics
 from lnlab.papers.order_embeddings.model import (
@@ -24,6 +25,8 @@ from lnlab.training import BucketedBatches, Evaluation, setting
 from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
 from lnlab.training.random_state import generator_seeded_by_hash, seed_torch_temporarily
+
+MaxNormPerTensor = float
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Experiment(training.Experiment):
     norm: str = setting("layer", choices=ARMS)
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
-    gain: float = 1.0  # the first gain of the normalizers of W_h h
+    gain: RecurrentNormGain = 1.0  # the first gain of the normalizers of W_h h
     adam: str = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code, without bias correction: its first hundred
     updates are 3 to 6.6 times as long (:mod:`lnlab.training.optim`)."""
@@ -53,7 +56,7 @@ class Experiment(training.Experiment):
     batch_size: int = setting(128, least=2)
     epochs: int = 100
     learning_rate: float = 1e-3
-    max_grad_norm: float = setting(2.0, least=0)
+    max_grad_norm: MaxNormPerTensor = setting(2.0, least=0)
     """Norm to which the gradient of each tensor is clipped."""
     margin: float = setting(0.05, least=0)
     """The margin of the loss, between the violations of a true and of a false pair."""

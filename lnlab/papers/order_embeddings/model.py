@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ARMS: dict[str, NormLayer] = {"none": Identity, "layer": LayerNorm}
 """The normalizer of the GRU that reads captions; images are not normalized."""
 
+CaptionPoints = Tensor  # (B, H)
+ImagePoints = Tensor  # (B, H)
+
 
 class ImageCaptionPairs(NamedTuple):
     """Images, each with one of its captions."""
@@ -60,7 +63,7 @@ class OrderEmbedding(ModelOfOneVocabulary):
             embedding_size, hidden_size, norm_layer=norm, initial=cell_init(config, norm)
         )
 
-    def forward(self, pairs: ImageCaptionPairs) -> tuple[Tensor, Tensor]:
+    def forward(self, pairs: ImageCaptionPairs) -> tuple[CaptionPoints, ImagePoints]:
         captions = self.embed_captions(pairs.word_ids, pairs.caption_lengths)
         return captions, self.embed_images(pairs.features)
 

@@ -72,7 +72,7 @@ class PictureObject(NamedTuple):
     left_top_right_bottom: tuple[float, float, float, float]  # as fractions of sides
 
 
-class GeneralOrSpecificCaption(NamedTuple):
+class CaptionWithViolation(NamedTuple):
     """A caption above or below another, and the violation of the upper one by the lower one."""
 
     text: str
@@ -87,12 +87,12 @@ class CaptionSearchResult(NamedTuple):
     truth_per_test_picture: np.ndarray | None  # whether it is true (P,); None: unknown
     nearest_pictures: list[int]  # indices of the pictures of least violation
     objects_per_nearest_picture: list[list[PictureObject]]
-    more_general: list[GeneralOrSpecificCaption]  # captions that say less
-    more_specific: list[GeneralOrSpecificCaption]  # and more
+    more_general: list[CaptionWithViolation]  # captions that say less
+    more_specific: list[CaptionWithViolation]  # and more
     unknown_words: list[str]  # its words that the vocabulary does not have
 
 
-class CaptionSearch:
+class PictureAndCaptionSearch:
     """A search for the pictures and captions nearest to a caption, with trained models."""
 
     def __init__(self, models: Mapping[str, Any], dataset: Captions) -> None:
@@ -142,7 +142,7 @@ class CaptionSearch:
         )[0]
         nearest, true = (
             violations.argsort()[:SLOTS].tolist(),
-            dataset.truth_per_generated_test_image(settings.caption),
+            dataset.truth_per_test_image_if_generated(settings.caption),
         )
         less, more, unknown = [], [], []
         if meaning:
@@ -154,11 +154,11 @@ class CaptionSearch:
 
         def measure_violations(
             texts: Sequence[str], *, are_more_general: bool
-        ) -> list[GeneralOrSpecificCaption]:
+        ) -> list[CaptionWithViolation]:
             sign = -1 if are_more_general else 1
             points = self.embed_captions(settings.net, texts) if texts else []
             lengths = ((sign * (typed[0] - each)).relu().square().sum() for each in points)
-            return [*map(GeneralOrSpecificCaption, texts, map(float, lengths))]
+            return [*map(CaptionWithViolation, texts, map(float, lengths))]
 
         return CaptionSearchResult(
             settings.caption, violations.numpy().astype(float), true, nearest,
@@ -186,7 +186,7 @@ def order(
         notebook: number of the one whose parameter ``panel`` takes the settings; "": none.
         settings: initial fields of :class:`OrderPanelSettings`; Reset restores them.
     """
-    search = CaptionSearch(models, dataset)
+    search = PictureAndCaptionSearch(models, dataset)
 
     def draw(settings: OrderPanelSettings) -> TitledFigure:
         result = search.find_nearest(settings)
@@ -253,7 +253,7 @@ def order_figure(result: CaptionSearchResult) -> Figure:
             fill="toself" if color_name else "none",
             fillcolor=colour, line={"color": colour, "width": 1.5},
             **join_polygons(
-                picture_top_left(i) + object_outline(it)
+                picture_top_left_in_sides(i) + object_outline(it)
                 for i, it in objects
                 if it.color_name == color_name
             ),
@@ -277,7 +277,7 @@ def order_figure(result: CaptionSearchResult) -> Figure:
     )
     for name, colour, mine in parts:
         frames = [
-            picture_top_left(slot) + FRAME
+            picture_top_left_in_sides(slot) + FRAME
             for slot, it in enumerate(result.nearest_pictures)
             if mine[it]
         ]
@@ -307,10 +307,10 @@ def order_figure(result: CaptionSearchResult) -> Figure:
             y=sign * np.arange(1.0, len(neighbours) + 1),
             text=[escape(each.text) for each in neighbours],
         ))  # fmt: skip
-    return {"data": data, "layout": order_layout(result)}
+    return {"data": data, "layout": order_figure_plotly_layout(result)}
 
 
-def order_layout(result: CaptionSearchResult) -> dict[str, Any]:
+def order_figure_plotly_layout(result: CaptionSearchResult) -> dict[str, Any]:
     """Return the axes and the words of the figure."""
     neighbours = [*result.more_general, *result.more_specific]
     widest = max([0.01, *(each.violation_with_typed_caption for each in neighbours)])
@@ -355,7 +355,7 @@ def positioned_violation_and_object_texts(result: CaptionSearchResult) -> dict[s
     """Return the words below every picture, and in boxes of which only the kind is known."""
     places, texts = [], []
     for slot, picture in enumerate(result.nearest_pictures):
-        places.append(picture_top_left(slot) + np.array([0.5, 1.09]))
+        places.append(picture_top_left_in_sides(slot) + np.array([0.5, 1.09]))
         truth = ""
         if result.truth_per_test_picture is not None:
             truth = " true" if result.truth_per_test_picture[picture] else " not true"
@@ -366,7 +366,7 @@ def positioned_violation_and_object_texts(result: CaptionSearchResult) -> dict[s
             if not picture_object.shape:
                 left, top, right, bottom = picture_object.left_top_right_bottom
                 middle = np.array([(left + right) / 2, (top + bottom) / 2])
-                places.append(picture_top_left(slot) + middle)
+                places.append(picture_top_left_in_sides(slot) + middle)
                 texts.append(escape(picture_object.name))
     x, y = np.array(places).reshape(-1, 2).T
     return {"x": x, "y": y, "text": texts}
@@ -378,7 +378,7 @@ def box_area(picture_object: PictureObject) -> float:
     return (right - left) * (bottom - top)
 
 
-def picture_top_left(slot: int) -> np.ndarray:
+def picture_top_left_in_sides(slot: int) -> np.ndarray:
     """Return the top left of a picture (2,), in units of its side."""
     return np.array([1.1 * (slot % 4), 1.32 * (slot // 4)])
 

@@ -7,7 +7,7 @@ __getattr__, __dir__ = lazy(
     {
         "Experiment": ".experiment",
         "bag_of_words_scores_by_metric": ".evaluate",
-        "load_snapshot_per_update": ".evaluate",
+        "load_first_seed_snapshots": ".evaluate",
         "select_and_strip_suffix": ".evaluate",
     },
 )

@@ -142,16 +142,16 @@ def read_gutenberg_novel(file: Path) -> Sentences:
 COUNT = 5_000  # stories
 
 
-def _read_csv_rows(file_name: str) -> list[list[str]]:
+def _read_csv_body(file_name: str) -> list[list[str]]:
     with Path(__file__).with_name(file_name).open(encoding="utf-8") as file:
         return [*csv.reader(file)][1:]
 
 
 SUBJECTS: dict[str, dict[str, str]] = {}
 """The subjects of stories, their things, and the verbs for each."""
-for _subject, _thing, _verbs in _read_csv_rows("things.csv"):
+for _subject, _thing, _verbs in _read_csv_body("things.csv"):
     SUBJECTS.setdefault(_subject, {})[_thing] = _verbs
-FORMS = {past: (base, participle) for past, base, participle in _read_csv_rows("verbs.csv")}
+FORMS = {past: (base, participle) for past, base, participle in _read_csv_body("verbs.csv")}
 """The base and the participle of every verb in the past."""
 REACTIONS = {
     "helped": "thanked",
@@ -198,7 +198,7 @@ class Event:
         return f"so {self.agent} was busy with the {self.thing}"
 
     @property
-    def with_roles_swapped(self) -> "Event":
+    def with_agent_and_recipient_swapped(self) -> "Event":
         """The event with agent and recipient exchanged; without a recipient the same."""
         if not self.recipient:
             return self
@@ -268,7 +268,7 @@ def before_and_after_sentences(first: Event, second: Event) -> tuple[str, str]:
     )
 
 
-def negated_report_sentences(
+def negated_report_paraphrases(
     speaker: str, event: Event, *, speaker_denies: bool
 ) -> tuple[str, str]:
     """Return two sentences in which a speaker denies an event, or does not say that it was.
@@ -309,7 +309,7 @@ def tell_denial_or_silence(rng: Random, setup: StorySetup) -> Iterator[str]:
         rng.choice((setup.hero, setup.friend)),
     )
     denied = rng.random() >= 0.5
-    yield rng.choice(negated_report_sentences(speaker, event, speaker_denies=denied))
+    yield rng.choice(negated_report_paraphrases(speaker, event, speaker_denies=denied))
     if not denied:
         yield f"nobody heard of the {event.thing} , but it was true"
     else:

@@ -173,7 +173,7 @@ def random_agent_recipient_pair(rng: Random, relation: RelatednessLevel) -> Pair
     if relation == "same":
         return first, event.paraphrases[other]
     if relation == "turned":
-        return first, event.with_roles_swapped.paraphrases[other]
+        return first, event.with_agent_and_recipient_swapped.paraphrases[other]
     if relation == "near" and event.thing:
         things = [thing for thing in SUBJECTS[setup.place] if thing != event.thing]
         return first, replace(event, thing=rng.choice(things)).paraphrases[form]
@@ -206,7 +206,7 @@ def random_negation_scope_pair(rng: Random, relation: RelatednessLevel) -> Pair:
         rng.choice((setup.hero, setup.friend)),
     )
     forms = [
-        data.negated_report_sentences(speaker, event, speaker_denies=denied)
+        data.negated_report_paraphrases(speaker, event, speaker_denies=denied)
         for denied in (False, True)
     ]
     rng.shuffle(forms)

@@ -206,7 +206,7 @@ def score_frozen_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScore
     best = inner.sum(2).argmax(0)  # of equals the smallest C
     return VectorScores(
         _accuracies_by_C(outer.sum(1), task),
-        _percent_accuracy_dict(outer[best, range(FOLDS)].sum(), task),
+        _percent_under_accuracy_key(outer[best, range(FOLDS)].sum(), task),
     )
 
 
@@ -226,7 +226,7 @@ def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
         )
     total = np.sum(correct, axis=0)
     return VectorScores(
-        _accuracies_by_C(total, task), _percent_accuracy_dict(total.max(), task)
+        _accuracies_by_C(total, task), _percent_under_accuracy_key(total.max(), task)
     )
 
 
@@ -235,12 +235,12 @@ def _accuracies_by_C(
 ) -> dict[float, Mapping[str, float]]:
     """Return the scores by C, from numbers of correct examples (C,)."""
     return {
-        C: _percent_accuracy_dict(count, task)
+        C: _percent_under_accuracy_key(count, task)
         for C, count in zip(CS, correct_counts, strict=True)
     }
 
 
-def _percent_accuracy_dict(num_correct: float, task: SentenceTask) -> Mapping[str, float]:
+def _percent_under_accuracy_key(num_correct: float, task: SentenceTask) -> Mapping[str, float]:
     return {"accuracy": float(100 * num_correct / len(task))}
 
 
@@ -398,7 +398,7 @@ def held_out_and_vector_metrics(
     return values
 
 
-def load_snapshot_per_update(
+def load_first_seed_snapshots(
     experiment: "Experiment", run: "Run", books: EncodedBooks
 ) -> dict[int, nn.Module]:
     """Return the models of a run's first seed, by the updates at which weights were stored."""

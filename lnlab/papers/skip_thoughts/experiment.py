@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from lnlab import training
 from lnlab.data import load
 from lnlab.nn import CELL_INITS
+from lnlab.papers.models import RecurrentNormGain
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.skip_thoughts.evaluate import (
     bag_of_words_scores_by_metric,
@@ -21,7 +22,12 @@ from lnlab.training.experiment import CPU
 from lnlab.training.optim import adam
 from lnlab.training.random_state import generator_seeded_by_hash, seed_torch_temporarily
 
+WhenDecodersReadVector = str  # one of CONDITIONS
+UpdateCount = int
+
 THEIR_RATE = 2e-4  # the rate of the authors' Adam, which ignores the 0.01 that it is given
+
+TaskSourceOrNone = str  # the name of a source of tasks, with =PATH if it has files; or none
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,8 @@ class Experiment(training.Experiment):
     norm: str = setting("layer", choices=ARMS)
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
-    gain: float = 1.0  # the first gain of the normalizers of W_h h
-    condition: str = setting("start", choices=CONDITIONS)
+    gain: RecurrentNormGain = 1.0  # the first gain of the normalizers of W_h h
+    condition: WhenDecodersReadVector = setting("start", choices=CONDITIONS)
     """The use of a sentence's vector by the decoders: "start" as in the authors' code, "every
     step" as Kiros et al. (2015) write."""
     adam: str = setting("published", choices=("published", "standard"))
@@ -47,7 +53,7 @@ class Experiment(training.Experiment):
     (:mod:`lnlab.training.optim`)."""
     data: str = "bookcorpus"
     """``stories``, generated here, ``bookcorpus=PATH`` or ``novels=PATH``."""
-    downstream_tasks: str = "sentence-tasks"
+    downstream_tasks: TaskSourceOrNone = "sentence-tasks"
     """The tasks of the vectors: ``story-tasks``, ``sentence-tasks=PATH``, or ``none``."""
     max_sentences: int = setting(0, least=0)
     """The number of sentences to read, in whole books; 0: all."""
@@ -64,8 +70,8 @@ class Experiment(training.Experiment):
     vocab_size: int = setting(20_000, least=3)
     """V, the most frequent words, with the end and the unknown word."""
     max_length: int = setting(30, least=2)  # sentences of so many words or more are left out
-    eval_every: int = setting(1000, least=1)  # updates from one validation to the next
-    downstream_every: int = setting(50_000, least=1)
+    eval_every: UpdateCount = setting(1000, least=1)  # updates from one validation to the next
+    downstream_every: UpdateCount = setting(50_000, least=1)
     """Updates from one scoring of vectors to the next."""
     snapshots: bool = False
     """True if weights are stored at each scoring of vectors, in half precision."""
@@ -160,9 +166,9 @@ class TripleBatches(BucketedBatches):
 
     def __len__(self) -> int:
         """The number of updates in an epoch."""
-        return len(self._sentence_length_per_batch())
+        return len(self._batch_sentence_lengths_ascending())
 
-    def _sentence_length_per_batch(self) -> list[int]:
+    def _batch_sentence_lengths_ascending(self) -> list[int]:
         """Return the length of each batch of an epoch, the shortest first."""
         return [
             length
@@ -176,7 +182,7 @@ class TripleBatches(BucketedBatches):
             length: iter(rows[torch.randperm(len(rows), generator=random)].split(self.size))
             for length, rows in self.by_length.items()
         }
-        lengths = self._sentence_length_per_batch()
+        lengths = self._batch_sentence_lengths_ascending()
         # one order of lengths for all seeds, whose batches become one tensor
         order = torch.randperm(
             len(lengths), generator=generator_seeded_by_hash(f"lengths of epoch {epoch}")

@@ -9,14 +9,16 @@ from lnlab.analysis.objective import Objective
 from lnlab.papers.transformer.model import TransformerLanguageModel
 
 
-def mean_nll_per_character(logits: Tensor, y: Tensor) -> Tensor:
+def mean_nll_over_characters(logits: Tensor, y: Tensor) -> Tensor:
     """Return the NLL in nats per character of logits (B, T, V) and characters y (B, T)."""
     return F.cross_entropy(logits.flatten(0, -2), y.flatten())
 
 
 def nll_objective(net: nn.Module, x: Tensor, y: Tensor) -> Objective:
     """Return the loss of one network on examples x, y (B, T), in float64."""
-    return Objective(net, x, y, mean_nll_per_character, bn_stats="running", dtype=torch.float64)
+    return Objective(
+        net, x, y, mean_nll_over_characters, bn_stats="running", dtype=torch.float64
+    )
 
 
 def W_2_gradient_norm_per_layer(loss: Objective) -> list[float]:
@@ -56,7 +58,7 @@ def stream_variances_and_W_2_gradient_norms(
         x, y: Characters and the next ones (B, T).
     """
     weights = [block.feed_forward.f.W_2.W for block in net.blocks]
-    gradients = torch.autograd.grad(mean_nll_per_character(net(x), y), weights)
+    gradients = torch.autograd.grad(mean_nll_over_characters(net(x), y), weights)
     variances = [h.var(1, correction=0).mean() for h in embedding_and_block_outputs(net, x)]
     return [float(v) for v in variances], [float(g.norm()) for g in gradients]
 

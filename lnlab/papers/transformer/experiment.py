@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lnlab import training
 from lnlab.analysis.rotation import equilibrium_angle
-from lnlab.data import Text, load
+from lnlab.data import CharacterWindows, load
 from lnlab.data.dataset import Split
 from lnlab.papers.transformer.evaluate import (
     W_2_gradient_norm_per_layer,
@@ -26,10 +26,15 @@ from lnlab.training.experiment import CPU, BatchSource, collate_rows
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator_seeded_by_hash
 
+OneWidth = tuple[int, ...]  # a width alone
+ExampleCount = int  # of sequences, not of characters
+
 EVAL_SIZE = 64
 """Examples of each split, the first ones, whose loss is measured during training."""
 STREAM_SIZE = 16
 """Training examples whose gradients and residual streams are measured."""
+
+FractionOfUpdates = float
 
 
 @dataclass(frozen=True)
@@ -50,19 +55,19 @@ class Experiment(training.Experiment):
     learning_rate: float = 3e-3
     layers: int = setting(4, least=1)
     """L, each of attention and a feed-forward network."""
-    units: tuple[int, ...] = setting((64,), least=1, count=1)
+    units: OneWidth = setting((64,), least=1, count=1)
     """The width D; the feed-forward network has 4 D."""
     heads: int = setting(4, least=1)
     """The number of heads, which divides the width."""
     context_length: int = setting(64, least=1)
     """T, the characters of an example."""
-    warmup: float = setting(0.1, least=0)
+    warmup: FractionOfUpdates = setting(0.1, least=0)
     """The fraction of the updates in which the learning rate rises from 0 to its value."""
     initialisation: str = setting("equal", choices=("equal", "scaled"))
     """Scaled: the last matrix of each of the 2 L branches starts 1/sqrt(2 L) as large."""
-    train_size: int = setting(0, least=0)
+    train_size: ExampleCount = setting(0, least=0)
     """The first so many training examples are trained on; 0: all."""
-    eval_size: int = setting(512, least=1)
+    eval_size: ExampleCount = setting(512, least=1)
     """Examples of each split, the first ones, whose loss is measured at the end."""
     weight_decay: float = setting(0.0, least=0)
     """The decoupled decay of matrices (AdamW). If it is not 0, rotations are measured."""
@@ -71,11 +76,11 @@ class Experiment(training.Experiment):
     required_data_kind = "text"
     lower_is_better = ("train_nll", "valid_nll", "test_nll")
 
-    def dataset(self) -> Text:
+    def dataset(self) -> CharacterWindows:
         """Load the text in windows of T characters."""
         return load(self.data, self.required_data_kind, context=self.context_length)
 
-    def model(self, seed: int, dataset: Text) -> nn.Module:
+    def model(self, seed: int, dataset: CharacterWindows) -> nn.Module:
         """Return the network of one seed; matrices depend on the seed, their name and size."""
         V, D = len(dataset.vocabulary), self.units[0]
         size = V, self.context_length, self.layers, D, self.heads
@@ -120,7 +125,10 @@ class Experiment(training.Experiment):
         return {round(last * fifth / 5) for fifth in range(6)}
 
     def evaluate(
-        self, model: Any, dataset: Text, evaluation: Evaluation = Evaluation.FINAL
+        self,
+        model: Any,
+        dataset: CharacterWindows,
+        evaluation: Evaluation = Evaluation.FINAL,
     ) -> Mapping[str, list[float]]:
         """Return, per seed, the NLL of each split in nats per character.
 
@@ -139,7 +147,7 @@ class Experiment(training.Experiment):
         if evaluation in (Evaluation.INITIAL, Evaluation.FINAL):
             metrics |= collate_rows(
                 [
-                    self._gradient_norms_and_largest_activation(net, dataset)
+                    self._gradient_norms_and_largest_over_median(net, dataset)
                     for net in model.unstack()
                 ]
             )
@@ -147,8 +155,8 @@ class Experiment(training.Experiment):
             self._log_rotation_over_equilibrium_angle(model) if self.weight_decay else {}
         )
 
-    def _gradient_norms_and_largest_activation(
-        self, net: Any, dataset: Text
+    def _gradient_norms_and_largest_over_median(
+        self, net: Any, dataset: CharacterWindows
     ) -> dict[str, float]:
         device, train = next(net.parameters()).device, dataset.train
         x, y = train.x[:STREAM_SIZE].to(device), train.y[:STREAM_SIZE].to(device)

@@ -98,14 +98,14 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, T: int) -> Tensor:
         """Map x (*S, B T, D), B examples of T characters, to the same shape."""
         Q, K = (
-            self._move_heads_before_time(norm(self._flatten_heads_into_rows(W(x))), T)
+            self._move_heads_before_time(norm(self._split_rows_by_head(W(x))), T)
             for W, norm in ((self.W_Q, self.norm_Q), (self.W_K, self.norm_K))
         )
-        V = self._move_heads_before_time(self._flatten_heads_into_rows(self.W_V(x)), T)
+        V = self._move_heads_before_time(self._split_rows_by_head(self.W_V(x)), T)
         y = self.attend(Q, K, V).transpose(1, 2)
         return self.W_O(y.reshape(x.shape))
 
-    def _flatten_heads_into_rows(self, a: Tensor) -> Tensor:
+    def _split_rows_by_head(self, a: Tensor) -> Tensor:
         """Reshape (*S, N, D) to (*S, N heads, d): a row per head."""
         return a.unflatten(-1, (self.heads, -1)).flatten(-3, -2)
 

@@ -19,7 +19,7 @@ from lnlab.figures.style import (
     format_number,
     legend_annotation,
     log_axis,
-    thinning_line_styles,
+    thinning_line_colors_and_widths,
     trace,
     widen_exponent_range_to_values,
 )
@@ -60,11 +60,13 @@ SLOTS = 4
 LEAST = 0.3
 """The power of ten at which the loss axis begins: 2 nats, below all losses after one step."""
 
-ValuesByDraw = Mapping[str, np.ndarray]
+ValuesOfDrawsByName = Mapping[str, np.ndarray]
 """Values by name (S, K), a row for each random draw of the weights."""
+ValuesPerDrawAndLayer = np.ndarray
+"""Values (S, L), a row for each random draw of the weights."""
 
 
-class InitialNetworks(NamedTuple):
+class InitialNetworkDraws(NamedTuple):
     """Several draws of one net side by side, before the first update."""
 
     loss: Objective  # of all of them, a mean
@@ -75,7 +77,7 @@ class InitialNetworks(NamedTuple):
 
 
 @lru_cache(maxsize=100)
-def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialNetworks:
+def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialNetworkDraws:
     """Return the nets of a place, a kind and a depth; the same draws whatever is set."""
     text = load("embedded", "text", context=CONTEXT)
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
@@ -91,11 +93,13 @@ def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialN
     x, y = (v[:EXAMPLES].expand(DRAWS, EXAMPLES, CONTEXT) for v in (text.train.x, text.train.y))
     loss = nll_objective(stack(nets), x, y)
     slope = DRAWS * loss.gradient()[1]  # of the sum, so that each has its own
-    return InitialNetworks(loss, loss.unflatten(loss.start), loss.unflatten(slope), x, y)
+    return InitialNetworkDraws(loss, loss.unflatten(loss.start), loss.unflatten(slope), x, y)
 
 
 @lru_cache(maxsize=100)
-def initial_w2_gradient_norms(norm_place: str, norm_kind: str, depth: int) -> np.ndarray:
+def initial_w2_gradient_norms(
+    norm_place: str, norm_kind: str, depth: int
+) -> ValuesPerDrawAndLayer:
     """Return ||dL/dW_2|| of each layer, bottom first (draws, L)."""
     g = initialize_networks(norm_place, norm_kind, depth).gradients_by_parameter
     norms = [g[name].norm(dim=(-2, -1)) for name in g if name.endswith("W_2.W")]
@@ -292,7 +296,7 @@ def over_depth(**settings: Any) -> Panel:
     )  # fmt: skip
 
 
-def gradient_norm_by_layer_figure(norms: ValuesByDraw) -> Figure:
+def gradient_norm_by_layer_figure(norms: ValuesOfDrawsByName) -> Figure:
     """Return the norms of gradients by layer (S, L): lines are means, bands hold all draws."""
     layers = max((values.shape[1] for values in norms.values()), default=1)
     x = {
@@ -305,7 +309,7 @@ def gradient_norm_by_layer_figure(norms: ValuesByDraw) -> Figure:
     )  # fmt: skip
 
 
-def loss_after_first_step_figure(losses: ValuesByDraw) -> Figure:
+def loss_after_first_step_figure(losses: ValuesOfDrawsByName) -> Figure:
     """Return the losses (S, K) after a first step, in nats a character."""
     x = {
         "title": {"text": "learning rate η of the first step of Adam"}, "type": "log",
@@ -320,7 +324,7 @@ def loss_after_first_step_figure(losses: ValuesByDraw) -> Figure:
 
 def mean_and_range_figure(
     x_values: np.ndarray,
-    spread: ValuesByDraw,
+    spread: ValuesOfDrawsByName,
     hover_text: str,
     x_axis: Mapping[str, Any],
     y_powers: tuple[float, float],
@@ -330,7 +334,7 @@ def mean_and_range_figure(
 
     The axis of y is logarithmic, between two powers of ten.
     """
-    styles, data = thinning_line_styles(spread), []
+    styles, data = thinning_line_colors_and_widths(spread), []
     for slot, (name, every) in enumerate(spread.items()):
         values, color = np.clip(every, 10.0**-EDGE, 10.0**EDGE), styles[name]["color"]
         area = band(x_values, values.min(0), values.max(0), color)

@@ -68,7 +68,7 @@ def test_the_size_stands_beside_the_word():
         (0.001, NO_DIFFERENCE, ""),
     ):  # fmt: skip
         one = judge_differences(mean + shape, 0.1)
-        assert (one.verdict_with_size_caveat, one.size_class) == (verdict, size)
+        assert (one.verdict_with_effect_size_caveat, one.effect_size_class) == (verdict, size)
 
 
 def test_equality_is_two_one_sided_tests():

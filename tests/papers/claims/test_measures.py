@@ -64,7 +64,7 @@ def test_over_levels_is_the_ratio_of_times_at_each_of_them():
     assert (np.diff(levels) < 0).all()
     assert levels[0] == slow.bound[4]  # after a tenth of the updates
     assert levels[-1] == slow.bound.iloc[-1]
-    times = measures.mean_times_to_common_levels([fast, slow], "bound")
+    times = measures.geomean_times_to_common_levels([fast, slow], "bound")
     assert times[0] / times[1] == pytest.approx(0.5, abs=0.01)
 
 
@@ -74,7 +74,7 @@ def test_a_run_that_stays_on_a_plateau_is_not_the_faster_one():
         pd.DataFrame({"update": at, "bound": 206 - np.maximum(0.0, slope * (at - 200))})
         for slope in (0.0, 0.5)
     )
-    times = measures.mean_updates_to_levels_below([stuck, leaves], "bound", 201.0)
+    times = measures.geomean_updates_to_levels_below([stuck, leaves], "bound", 201.0)
     assert times[0] == pytest.approx(401)  # at its end, at every level; counted from 1
     assert 211 < times[1] < 401  # from 201 nats to 106, in a line
 
@@ -89,7 +89,7 @@ def test_the_last_row_of_the_best_model_is_no_moment_of_the_training():
         9.0,
         0.0,
     )
-    assert measures.mean_over_updates(metrics, "nll") == pytest.approx((3 + 2) / 3)
+    assert measures.trapezoid_mean_over_updates(metrics, "nll") == pytest.approx((3 + 2) / 3)
 
 
 def test_a_sum_until_a_tenth_does_not_depend_on_what_comes_later():

@@ -11,8 +11,8 @@ from markupsafe import escape
 from lnlab.book.claims_page import (
     MEANINGS,
     claims_html,
-    commands_by_setting,
     details_by_label,
+    heading_and_commands_by_setting,
     interval_svg,
     titled_groups_of_settings,
 )
@@ -80,7 +80,7 @@ def test_a_mixed_statement_names_both_settings(id):
 
 def test_settings_with_kept_runs_have_commands_where_the_one_shown_first_has_none():
     one = BY_ID["ba2016-6.7-batch"]
-    heading, commands = commands_by_setting(one)
+    heading, commands = heading_and_commands_by_setting(one)
     assert f"“{one['setting']}”, whose runs are not kept" in heading
     assert one["setting"] not in commands
     assert "CIFAR-10: ResNet-8, batch 128, one learning rate for all (0.001)" in commands
@@ -89,7 +89,7 @@ def test_settings_with_kept_runs_have_commands_where_the_one_shown_first_has_non
         assert command in shown
         assert str(escape(command.replace(" && ", " &&\n"))) in page
     handwriting = BY_ID["ba2016-6.5-faster"]
-    assert commands_by_setting(handwriting)[1] == {"": handwriting["command"]}
+    assert heading_and_commands_by_setting(handwriting)[1] == {"": handwriting["command"]}
     assert "whose runs" not in explain_record(BY_ID["benothman2018-4.3-lipschitz"])
 
 
