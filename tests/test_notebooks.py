@@ -20,7 +20,7 @@ from lnlab.book.notebooks import list_notebooks, read_parameter_defaults_as_text
 from lnlab.book.run import fill_missing_parameters
 
 PANEL = re.compile(
-    r"\bpanels?\.(attention|distributions|drawing|geometry|invariance|landscape|order|over_depth|"
+    r"\bpanels?\.(attention|distributions|drawing|geometry|invariance|landscape|order|stream_and_gradients_over_depth|"
     r"positions|reading|recurrence|thoughts|transformer|writing)\("
 )
 """The call of a panel."""

@@ -30,6 +30,7 @@ EXAMPLES = 250
 
 ValuePerUnitAndPosition = Tensor  # over the examples (H, height, width)
 UnitAveragedMap = Tensor  # the mean over the units (height, width)
+AbsoluteCohensD = float  # a difference of means in pooled deviations, without its sign
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class BorderContrast(NamedTuple):
     center_active: float
     # the difference of the means of ``a`` in ring and middle, in pooled deviations (Cohen's d,
     # without its sign), on average over units
-    border_shift: float
+    border_shift: AbsoluteCohensD
 
 
 @in_one_thread_if_small

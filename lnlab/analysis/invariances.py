@@ -111,7 +111,7 @@ class Invariance:
         return max((defect for _, defect in self.curve), key=_nan_as_infinity)
 
 
-def _format_places(alike: Sequence[Invariance]) -> str:
+def _first_place_and_others_count(alike: Sequence[Invariance]) -> str:
     others = len(alike) - 1
     more = f" and {others} other{'s' if others > 1 else ''}" if others else ""
     return alike[0].where + more
@@ -185,7 +185,9 @@ class InvarianceReport(TextResult):
         groups = [alike for alike in self._groups_of_equal_results() if alike[0].mode == mode]
         curves = [alike for alike in groups if len(alike[0].curve) > 1]
         lines = {
-            f"{_format_places(alike)}: {alike[0].formula}": tuple(np.array(alike[0].curve).T)
+            f"{_first_place_and_others_count(alike)}: {alike[0].formula}": tuple(
+                np.array(alike[0].curve).T
+            )
             for alike in curves or groups
         }
         return line_chart(
@@ -208,7 +210,10 @@ class InvarianceReport(TextResult):
         for alike in self._groups_of_equal_results():
             first = alike[0]
             formula = f"{first.column:2d}  {first.formula}"
-            where, words = _format_places(alike), _format_grade_and_defects(alike)
+            where, words = (
+                _first_place_and_others_count(alike),
+                _format_grade_and_defects(alike),
+            )
             rows.append([where, formula, first.mode, words, first.activations_grade.value])
         return rows
 
@@ -502,7 +507,7 @@ class InvarianceTester:
             if self.base.nonlinearity_and_norm_calls
             else Grade.NOT_JUDGED,
             defect=usual.output_defect,
-            knee_delta=self._find_knee(change, points)
+            knee_delta=self._knee_at_half_power(change, points)
             if outputs is Grade.APPROXIMATE
             else math.nan,
             exact_without="",
@@ -567,7 +572,7 @@ class InvarianceTester:
                 return relative_max_change(new.h, old.h) <= self.exact
         return False
 
-    def _find_knee(self, change: Change, points: list[DefectsAtDelta]) -> float:
+    def _knee_at_half_power(self, change: Change, points: list[DefectsAtDelta]) -> float:
         """Return the delta where the defect crosses 1 - 1/sqrt(2); NaN if it does not."""
         # With eps inside the root a scale delta leaves y / sqrt(1 + eps / (delta² var)): at
         # delta² var = eps the output has come down to 1/sqrt(2) of itself.

@@ -83,7 +83,7 @@ class LossLandscape(AnalysisResult):
         made_on = f"{self.example_count} examples"
         if len(self.coordinates) == 2:
             return landscape.loss_surfaces({"": self}, made_on=made_on)
-        return landscape.loss_lines_and_bands(
+        return landscape.loss_lines_and_range_bands(
             {"": {"loss": [self]}}, x="along the line", made_on=made_on
         )
 

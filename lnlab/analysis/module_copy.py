@@ -441,17 +441,18 @@ class ModuleCopy:
         if y.dtype is not torch.float64:
             return y.dtype
         off = 0.01  # numbers that were made in float32 lie on its grid: leave it
-        y = self.run(self._perturbed_overrides(off)).y
+        y = self.run(self._overrides_scaled_by_linspace(off)).y
         for step, dtype in ((1e-8, torch.float64), (1e-5, torch.float32)):
             up, down = (
-                self.run(self._perturbed_overrides(off + size)).y - y for size in (step, -step)
+                self.run(self._overrides_scaled_by_linspace(off + size)).y - y
+                for size in (step, -step)
             )
             if bool((up - down).any()) and vector_norm(up + down) < 0.1 * vector_norm(up):
                 return dtype
-        constant = torch.equal(self.run(self._perturbed_overrides(0.1)).y, y)
+        constant = torch.equal(self.run(self._overrides_scaled_by_linspace(0.1)).y, y)
         return y.dtype if constant else torch.bfloat16
 
-    def _perturbed_overrides(self, relative_size: float) -> InputAndWeightOverrides:
+    def _overrides_scaled_by_linspace(self, relative_size: float) -> InputAndWeightOverrides:
         """Return the input and the weights, each number changed by up to this share of it.
 
         Zeros, which hide what is in front of them, become ones.

@@ -59,7 +59,7 @@ def random_layer_inputs(
         W=normal(seed, 0, units, inputs, *window),
         x=normal(seed, 1, examples, inputs, *pixels),
         added_to_a=torch.zeros((), dtype=torch.float64),
-        padding=1 if place is DenseOrConv.PADDED else 0,
+        picture_padding=1 if place is DenseOrConv.PADDED else 0,
     )
 
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch._C._functorch import is_batchedtensor
 from torch.utils._pytree import tree_leaves
+from torch.utils.hooks import RemovableHandle
 
 from lnlab.analysis.module_copy import (
     as_list_even_if_single,
@@ -127,7 +128,7 @@ class HookContext:
     def __init__(self) -> None:
         self._hooks: list[Any] = []
 
-    def _register_hooks(self) -> Iterable[Any]:
+    def _register_hooks(self) -> Iterable[RemovableHandle]:
         """Register the hooks and yield their handles."""
         raise NotImplementedError
 
@@ -253,7 +254,7 @@ class Recorder(HookContext, AnalysisResult):
         self._differentiated: set[tuple[str, int]] = set()
         super().__init__()
 
-    def _register_hooks(self) -> Iterator[Any]:
+    def _register_hooks(self) -> Iterator[RemovableHandle]:
         yield self.model.register_forward_pre_hook(self._begin_step, prepend=True)
 
     @property

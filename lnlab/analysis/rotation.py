@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.analysis.magnitudes import root_mean_square, vector_norm
@@ -149,7 +150,7 @@ class RotationRecorder(HookContext, AnalysisResult):
         self._before: dict[str, Tensor] = {}
         super().__init__()
 
-    def _register_hooks(self) -> Iterator[Any]:
+    def _register_hooks(self) -> Iterator[RemovableHandle]:
         self._before.clear()  # of a step that an error ended
         yield self.optimizer.register_step_pre_hook(self._before_step)
         yield self.optimizer.register_step_post_hook(self._after_step)

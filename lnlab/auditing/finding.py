@@ -207,6 +207,6 @@ def count_with_noun(number: int, singular: str, plural: str = "") -> str:
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
-def three_digits(value: float) -> str:
+def three_significant_digits(value: float) -> str:
     """Return a number in three digits at most."""
     return f"{value:.3g}"

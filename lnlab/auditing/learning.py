@@ -43,7 +43,7 @@ from lnlab.auditing.finding import (
     Severity,
     count_with_noun,
     make_finding,
-    three_digits,
+    three_significant_digits,
 )
 from lnlab.auditing.norms import eps_of, find_norms
 from lnlab.auditing.subject import (
@@ -84,15 +84,15 @@ class InvariancesByWeight(NamedTuple):
     """The transformations of each weight that leave the outputs as they are.
 
     Attributes:
-        columns: of each weight by its name.
-        tried: weights and columns that could be tried. The pre-activations of a weight whose
-            module is not called, as in an attention, cannot be shifted.
-        without_eps: whether every eps was 0.
+        columns_by_weight: of each weight by its name.
+        tried_weights_and_columns: those that could be tried. The pre-activations of a
+            weight whose module is not called, as in an attention, cannot be shifted.
+        measured_with_eps_0: whether every eps was 0.
     """
 
-    columns: dict[str, set[OneBasedExtendedTable1Column]]
-    tried: set[tuple[str, OneBasedExtendedTable1Column]]
-    without_eps: bool
+    columns_by_weight: dict[str, set[OneBasedExtendedTable1Column]]
+    tried_weights_and_columns: set[tuple[str, OneBasedExtendedTable1Column]]
+    measured_with_eps_0: bool
 
 
 RIGHT_ANGLE = {torch.float64: 1e-8, torch.float32: 1e-5}
@@ -198,7 +198,7 @@ def _cosines_of_gradient_with_changes(
         name: {} for name in weights
     }
 
-    def record_gradient_of(weight: Weight, a: Tensor) -> Tensor:
+    def add_gradient_cosine_hook(weight: Weight, a: Tensor) -> Tensor:
         if a.requires_grad and a.dim() > 1:
             a.register_hook(partial(keep_largest_shift_cosines, weight))
         return a
@@ -212,7 +212,7 @@ def _cosines_of_gradient_with_changes(
             cosines[weight.name][column] = max(cosine, cosines[weight.name].get(column, 0.0))
 
     shifts = {
-        w.owner: partial(record_gradient_of, w)
+        w.owner: partial(add_gradient_cosine_hook, w)
         for w in weights.values()
         if w.makes_pre_activations
     }
@@ -286,7 +286,7 @@ RATES_APART = 30.0
 
 def check_effective_rates(subject: AuditSubject) -> Findings:
     """Measure length and effective learning rate of every scale-invariant weight."""
-    holds = find_weight_invariances(subject).columns
+    holds = find_weight_invariances(subject).columns_by_weight
     names = [name for name, columns in holds.items() if 1 in columns]
     if not names:
         raise CannotCheck("no weight was found whose scale changes nothing, eps aside.")
@@ -306,7 +306,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
     curve = "effective rate / rate" if len(rows) > 2 else ""
     subject.keep_table(rows, note, curve, "1 / ||w||²")
     values = [row["effective rate / rate"] for row in rows]
-    least, most = three_digits(min(values)), three_digits(max(values))
+    least, most = three_significant_digits(min(values)), three_significant_digits(max(values))
     factors = least if least == most else f"{least} to {most}"
     weights = count_with_noun(len(rows), "weight")
     yield make_finding("effective-rate", names, weights=weights, factors=factors)
@@ -314,7 +314,7 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
         of_kind = rates.get(kind, {"": 1.0})
         slow, fast = (pick(of_kind, key=of_kind.__getitem__) for pick in (min, max))
         if of_kind[fast] > RATES_APART * of_kind[slow]:
-            factor = three_digits(of_kind[fast] / of_kind[slow])
+            factor = three_significant_digits(of_kind[fast] / of_kind[slow])
             yield make_finding("effective-rates-apart", [f"{fast} and {slow}"], factor=factor)
 
 
@@ -363,7 +363,7 @@ def check_activations(subject: AuditSubject) -> Findings:
             f"{r['where']} ({count_with_noun(r['outliers'], 'channel')})" for r in outliers
         ]
         severity = RISK if worst["outlier"] > 5 * OUTLIER else FACT
-        values = {"part": worst["where"], "times": three_digits(worst["outlier"])}
+        values = {"part": worst["where"], "times": three_significant_digits(worst["outlier"])}
         yield make_finding("outlier-channel", where, severity, **values)
     X = as_examples_by_units(subject.x.double())
     inputs_are_alike = bool((X[:1] == X).all()) or mean_cosine_of_rows(X) > ALIKE
@@ -467,14 +467,18 @@ def check_gradients(subject: AuditSubject) -> Findings:
     yield make_finding("gradient-not-finite", infinite)
     if len(trained) < FEW_LAYERS or infinite:
         return
-    growth, where = _last_over_first_gradient_norm(trained)
+    growth, where = _last_over_first_and_layers(trained)
     factor = max(growth, 1 / growth)
     if factor > STEEP:
         change, effect = ("grows", "less") if growth > 1 else ("shrinks", "more")
-        values = {"change": change, "effect": effect, "factor": three_digits(factor)}
+        values = {
+            "change": change,
+            "effect": effect,
+            "factor": three_significant_digits(factor),
+        }
         yield make_finding("gradient-steep", [where], **values)
     largest = max(trained, key=trained.__getitem__)
-    ratio = three_digits(trained[largest] / min(trained.values()))
+    ratio = three_significant_digits(trained[largest] / min(trained.values()))
     where = [f"{largest} has the largest"]
     wide = trained[largest] > STEEP * min(trained.values())
     advice = "look at the curve of this check, or use Adam" if wide else "nothing"
@@ -497,7 +501,7 @@ def _gradient_norms_rounding_as_zero(subject: AuditSubject) -> dict[str, float]:
     return norms
 
 
-def _last_over_first_gradient_norm(gradient_norms: dict[str, float]) -> tuple[float, str]:
+def _last_over_first_and_layers(gradient_norms: dict[str, float]) -> tuple[float, str]:
     """Return the last gradient over the first, a geometric mean, and their names.
 
     Layers of one kind are compared, as those of queries have smaller gradients than others:
@@ -582,7 +586,9 @@ def check_gradient_taken_by_statistics(subject: AuditSubject) -> Findings:
     large = [name for name, factor in factors.items() if factor > AMPLIFIED]
     most = max(factors.values())
     severity = RISK if most > 10 * AMPLIFIED else FACT
-    yield make_finding("gradient-amplified", large, severity, times=three_digits(most))
+    yield make_finding(
+        "gradient-amplified", large, severity, times=three_significant_digits(most)
+    )
 
 
 def as_supported_norm_or_raise(
@@ -667,12 +673,14 @@ def check_curvature(subject: AuditSubject) -> Findings:
     yield make_finding(
         "curvature",
         [subject.name],
-        largest=three_digits(largest),
-        within=f"± {three_digits(100 * error)}%" if error >= 1e-4 else "± less than 0.01%",
-        smallest=three_digits(smallest),
-        rate=three_digits(row["critical_rate"]),
+        largest=three_significant_digits(largest),
+        within=f"± {three_significant_digits(100 * error)}%"
+        if error >= 1e-4
+        else "± less than 0.01%",
+        smallest=three_significant_digits(smallest),
+        rate=three_significant_digits(row["critical_rate"]),
         bends="; the loss bends down somewhere as well" if bends_down else "",
-        spherical=three_digits(row["scale_free"]),
+        spherical=three_significant_digits(row["scale_free"]),
     )
 
 

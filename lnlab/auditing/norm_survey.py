@@ -70,6 +70,9 @@ NormClassStatus = Literal[
 LAYERS = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.RNNBase, nn.MultiheadAttention)
 
 
+ShapeText = str  # "(8, 64, 6, 6)"
+
+
 @dataclass(frozen=True)
 class NormClass:
     """A class and what it computes.
@@ -96,7 +99,7 @@ class NormClass:
     float32: bool | None = None
     bfloat16_error: float | None = None
     transfers: str = ""
-    input: str = ""
+    input: ShapeText = ""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader
 
 import lnlab
-from lnlab.auditing.finding import CheckTable, three_digits
+from lnlab.auditing.finding import CheckTable, three_significant_digits
 
 if TYPE_CHECKING:
     from lnlab.auditing.audit import Audit
@@ -70,7 +70,7 @@ def make_section(data: CheckTable) -> dict[str, Any]:
 def format_value(value: Any) -> str:
     """Return a value as a reader wants it: three digits of a number, nothing for NaN."""
     if isinstance(value, float):
-        return "" if math.isnan(value) else three_digits(value)
+        return "" if math.isnan(value) else three_significant_digits(value)
     return str(value)
 
 

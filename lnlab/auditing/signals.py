@@ -32,7 +32,7 @@ from lnlab.auditing.finding import (
     Severity,
     count_with_noun,
     make_finding,
-    three_digits,
+    three_significant_digits,
 )
 from lnlab.auditing.norms import find_norms
 from lnlab.auditing.subject import (
@@ -80,7 +80,7 @@ class OperationRecorder(TorchFunctionMode):
     def enter_module(self, name: str, *_: object) -> None:
         self._stack.append(name)
 
-    def record_output_and_leave_module(self, module: nn.Module, args: Any, output: Any) -> None:
+    def record_rms_and_leave_module(self, module: nn.Module, args: Any, output: Any) -> None:
         name, made = self._stack.pop(), list_tensors(output)[:1]
         self.mark_as_used(output)
         if made and made[0].is_floating_point() and name not in self.sizes:
@@ -164,7 +164,7 @@ def record_operations(subject: AuditSubject) -> OperationRecorder:
         )
         seen = OperationRecorder(module)
         recording = hook_all_modules(
-            module, seen.enter_module, seen.record_output_and_leave_module
+            module, seen.enter_module, seen.record_rms_and_leave_module
         )
         with torch.no_grad(), restored_random_state(), recording, seen:
             output = module(subject.x.clone())
@@ -190,7 +190,7 @@ def check_loss_inputs(subject: AuditSubject) -> Findings:
     if seen.broadcast:
         yield make_finding("loss-broadcasts", shapes=seen.broadcast)
     if abs(seen.sums_to - 1) > 0.01:
-        yield make_finding("loss-of-raw-logits", sum=three_digits(seen.sums_to))
+        yield make_finding("loss-of-raw-logits", sum=three_significant_digits(seen.sums_to))
     if seen.logits is not None:
         yield from _classification_loss_findings(subject, *seen.logits)
     yield _next_step_leak_finding(subject)
@@ -205,7 +205,10 @@ def _classification_loss_findings(subject: AuditSubject, logits: Tensor, y: Tens
     chance = math.log(classes)
     subject.keep_table([{"loss": loss, "of a guess": chance, "classes": classes}])
     if loss > 2 * chance + 1:
-        values = {"loss": three_digits(loss), "chance": three_digits(chance)}
+        values = {
+            "loss": three_significant_digits(loss),
+            "chance": three_significant_digits(chance),
+        }
         yield make_finding("over-confident", classes=classes, **values)
     least = logits.amin()
     share = float((logits == least).double().mean())
@@ -215,7 +218,7 @@ def _classification_loss_findings(subject: AuditSubject, logits: Tensor, y: Tens
     if len(output) == 1 and not _ends_in_linear(subject):
         lowest = _loss_floor_of_bounded_logits(subject, axis)
         if lowest > LOW:
-            yield make_finding("logits-bounded", lowest=three_digits(lowest))
+            yield make_finding("logits-bounded", lowest=three_significant_digits(lowest))
 
 
 def _ends_in_linear(subject: AuditSubject) -> bool:
@@ -272,7 +275,7 @@ def _next_step_leak_finding(subject: AuditSubject) -> Finding | None:
     change = relative_max_change(*(v.narrow(axes[0], 0, t) for v in (after, before)))
     if not subject.is_more_than_rounding(change):
         return None
-    return make_finding("answer-leaks", change=three_digits(change))
+    return make_finding("answer-leaks", change=three_significant_digits(change))
 
 
 def _is_one_step_ahead(y: Tensor, x: Tensor, axis: int) -> bool:
@@ -552,7 +555,7 @@ def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
     sizes = {name: size for name, size in sizes.items() if size} or {"": 1.0}
     most, least = (pick(sizes, key=sizes.__getitem__) for pick in (max, min))
     if sizes[most] > APART * sizes[least]:
-        factor = three_digits(sizes[most] / sizes[least])
+        factor = three_significant_digits(sizes[most] / sizes[least])
         yield make_finding("weights-apart", [most, least], factor=factor)
     apart = {
         name: max(one, other) / min(one, other)
@@ -562,7 +565,7 @@ def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
     far = {name: ratio for name, ratio in apart.items() if ratio > 30}
     worst = max(far.values(), default=0.0)
     severity = RISK if worst > APART else FACT
-    yield make_finding("branches-apart", far, severity, factor=three_digits(worst))
+    yield make_finding("branches-apart", far, severity, factor=three_significant_digits(worst))
     yield _output_growth_or_shrinkage_finding(subject)
     saturated = [name for name, largest in seen.attention if largest > 0.95]
     if saturated and len(saturated) >= len(seen.attention) / 2:
@@ -587,7 +590,7 @@ def _output_growth_or_shrinkage_finding(subject: AuditSubject) -> Finding | None
                 steep[f"{first} to {last}"] = ratio
     worst = max(steep.values(), key=lambda ratio: abs(math.log(ratio)), default=1.0)
     change = "grows" if worst > 1 else "shrinks"
-    factor = three_digits(max(worst, 1 / worst))
+    factor = three_significant_digits(max(worst, 1 / worst))
     return make_finding("signal-steep", steep, change=change, factor=factor)
 
 
@@ -714,10 +717,11 @@ def _unrepeatable_evaluation_finding(subject: AuditSubject) -> Finding | None:
         again = evaluate(1)
     if not torch.equal(other, again):
         return make_finding(
-            "state-kept", change=three_digits(relative_max_change(again, other))
+            "state-kept", change=three_significant_digits(relative_max_change(again, other))
         )
     return make_finding(
-        "random-in-evaluation", change=three_digits(relative_max_change(other, first))
+        "random-in-evaluation",
+        change=three_significant_digits(relative_max_change(other, first)),
     )
 
 
@@ -770,7 +774,7 @@ def _describe_unscaled_dropouts(subject: AuditSubject) -> Iterator[str]:
         # the projection, as single numbers are noisy
         ratio = float((mean * plain).sum() / plain.square().sum())
         if not 0.67 < ratio < 1.5:
-            yield f"{call.name} ({three_digits(ratio)} times as large in training)"
+            yield f"{call.name} ({three_significant_digits(ratio)} times as large in training)"
 
 
 def _running_statistics_bookkeeping_findings(subject: AuditSubject) -> Findings:
@@ -781,7 +785,7 @@ def _running_statistics_bookkeeping_findings(subject: AuditSubject) -> Findings:
         if isinstance(each, TorchNorm) and each.momentum is not None and each.momentum > 0.9
     ]
     yield make_finding("momentum-large", last)
-    batch = _observe_training_batch(subject)
+    batch = _observe_training_batch_effect(subject)
     if batch is None:
         return
     saved = {n for n, _ in batch.copy_after_batch.named_buffers()}
@@ -819,7 +823,7 @@ class TrainingBatchEffect(NamedTuple):
     changed_nonparameter_names: set[str]
 
 
-def _observe_training_batch(subject: AuditSubject) -> TrainingBatchEffect | None:
+def _observe_training_batch_effect(subject: AuditSubject) -> TrainingBatchEffect | None:
     """Return what a batch does, found out once; None where none can be evaluated."""
     if "training batch" not in subject.cache:
         module = deepcopy_with_rebound_closures(subject.module, share_parameters=True).train()
@@ -838,7 +842,7 @@ def _observe_training_batch(subject: AuditSubject) -> TrainingBatchEffect | None
 
 def find_stuck_running_statistics(subject: AuditSubject) -> list[str]:
     """Return the modules whose running statistics a batch in training mode does not change."""
-    batch = _observe_training_batch(subject)
+    batch = _observe_training_batch_effect(subject)
     return [
         name.rpartition(".")[0]
         for name in (batch.nonparameter_names if batch else ())

@@ -32,7 +32,7 @@ from lnlab.auditing.finding import (
     count_with_noun,
     list_names,
     make_finding,
-    three_digits,
+    three_significant_digits,
 )
 from lnlab.auditing.norms import NormGroup, eps_of, find_norms
 from lnlab.auditing.signals import find_stuck_running_statistics
@@ -123,7 +123,7 @@ def _misleading_name_and_eps_findings(norms: NormGroup) -> Findings:
         return
     kind, promise, is_known = (
         norms.report.kind,
-        _operator_promised_by_name(norms),
+        _operator_promised_by_class_name(norms),
         is_known_norm(norms.first_module),
     )
     if kind != NOTHING:
@@ -149,7 +149,7 @@ def _misleading_name_and_eps_findings(norms: NormGroup) -> Findings:
         yield make_finding(rule, norms.module_names, None if promise else FACT, message=message)
 
 
-def _operator_promised_by_name(norms: NormGroup) -> str | None:
+def _operator_promised_by_class_name(norms: NormGroup) -> str | None:
     """Return the operator of torch.nn that the name of a class, or of a base, promises."""
     names = [
         kind.__name__.replace("_", "").lower() for kind in type(norms.first_module).__mro__
@@ -176,7 +176,7 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
     """The properties that are otherwise than in torch, each by itself."""
     if norms.report is None or norms.report.kind == NOTHING:
         return
-    promise = _operator_promised_by_name(norms)
+    promise = _operator_promised_by_class_name(norms)
     for f in norms.report.properties:
         if not f.differs_from_torch or f.name.startswith("differs"):
             continue
@@ -216,13 +216,13 @@ def _missing_or_small_eps_finding(norms: NormGroup) -> Finding | None:
     eps = float(words.split()[0]) if words[:1].isdigit() else 1.0
     if eps >= STEEP:
         return None
-    factor = three_digits(1 / eps if "sigma" in words else eps**-0.5)
+    factor = three_significant_digits(1 / eps if "sigma" in words else eps**-0.5)
     # torch's norms, and others that say so, compute in float32 what they are given in float16
     report = norms.report
     keeps_eps = report is None or report.computes_float64_in_float32
     is_lost = eps < 3e-8 and not keeps_eps and not is_known_norm(norms.first_module)
     values |= {
-        "eps": three_digits(eps),
+        "eps": three_significant_digits(eps),
         "usual": words.partition(", ")[2] or "where 1e-5 is usual",
         "factor": factor,
         "in_half": ", and in float16 this eps is 0" if is_lost else "",
@@ -611,7 +611,7 @@ by a third or more, one time in three."""
 
 def check_dead_units(subject: AuditSubject) -> Findings:
     """Find units in front of an f that is flat in all examples of the input."""
-    activations = list(_nonlinearities_by_place(subject))
+    activations = list(_nonlinearity_calls_merged_by_name(subject))
     if not activations:
         raise CannotCheck("no nonlinearity of torch is called where it can be seen.")
     values = {a.name: _count_values_per_unit(a) for a in activations}
@@ -632,7 +632,9 @@ def check_dead_units(subject: AuditSubject) -> Findings:
     yield make_finding("units-dead", where, severity, dead=n, units=units, least=least)
 
 
-def _nonlinearities_by_place(subject: AuditSubject) -> Iterator[NonlinearityOrNormCall]:
+def _nonlinearity_calls_merged_by_name(
+    subject: AuditSubject,
+) -> Iterator[NonlinearityOrNormCall]:
     """Yield the calls of nonlinearities whose flat places are known, each with its own name.
 
     Those of a module that is called again and again, a recurrent cell, are one: its units are
@@ -717,7 +719,7 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
         if not row["as at the start"]
         and (row["mean off by (sigma)"] > APART or factors[row["where"]] > math.exp(APART))
     ]
-    worst = three_digits(max(factors.values(), default=1.0))
+    worst = three_significant_digits(max(factors.values(), default=1.0))
     yield make_finding("running-statistics-stale", stale, worst=worst, gap=f"{gap:.0%}")
 
 

@@ -201,7 +201,7 @@ class RaiseIfOriginalIsUsed(TorchFunctionMode):
 # Copies of a module: of one precision, without dropout, without zeros.
 
 
-def with_default_dtype_of_parameters(module: nn.Module) -> nn.Module:
+def copy_with_matching_float64_default(module: nn.Module) -> nn.Module:
     """Return a copy whose default precision is float64 if its parameters are in float64.
 
     Many a forward makes numbers without naming a precision (frequencies of times), which are
@@ -349,7 +349,7 @@ def all_zero_non_bias_names(module: nn.Module) -> list[str]:
     return [name for name in names if not is_bias_name(name)]
 
 
-def layer_scale_names(module: nn.Module) -> list[str]:
+def layer_scale_parameter_names(module: nn.Module) -> list[str]:
     """Return the names of the vectors that are small and equal everywhere (CaiT's 1e-6).
 
     What they scale has an effect that rounding may hide.
@@ -523,7 +523,7 @@ class AuditSubject:
 
     @cached_property
     def _float64_copy_if_possible(self) -> ModuleCopy:
-        for change in (lambda module: module, with_default_dtype_of_parameters):
+        for change in (lambda module: module, copy_with_matching_float64_default):
             try:
                 module = change(self.module)
                 copy = ModuleCopy(
@@ -631,7 +631,7 @@ class AuditSubject:
 
         Rows of these weights have a length of about 1.
         """
-        names = all_zero_non_bias_names(self.module) + layer_scale_names(self.module)
+        names = all_zero_non_bias_names(self.module) + layer_scale_parameter_names(self.module)
         if not names:
             return self
         _ = self.bn_stats, self.float64_copy_output_precision  # found out once, for both

@@ -99,7 +99,7 @@ def details_by_label(record: Mapping[str, Any]) -> dict[str, str]:
     sentences = {
         label: _capitalize_and_end_with_period(text) for label, text in parts.items() if text
     }
-    all_settings = summarize_verdicts_by_question(record)
+    all_settings = describe_verdict_counts_by_question(record)
     first = {"Quotation": quote} | (
         {"All settings": f"{all_settings}."} if all_settings else {}
     )
@@ -118,7 +118,7 @@ def explain_certainty(record: Mapping[str, Any]) -> str:
     return f"{text}; {record['contrary']}" if "contrary" in record else text
 
 
-def summarize_verdicts_by_question(record: Mapping[str, Any]) -> str:
+def describe_verdict_counts_by_question(record: Mapping[str, Any]) -> str:
     """Return the words of all settings: "1 inconclusive; against BN: 2 supported"."""
     if len(record["settings"]) < 2:
         return ""

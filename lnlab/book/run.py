@@ -153,7 +153,7 @@ papermill_engines.register("lnlab", NotebookKeepingEngine)
 
 
 @dataclass(frozen=True)
-class StdoutLineForwarder:
+class StdoutLinesToListener:
     """A file that papermill writes a notebook's standard output to: it passes lines on."""
 
     notebook_name: str
@@ -228,7 +228,7 @@ def run_notebook(
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
                 progress_bar=False,
                 execution_timeout=cell_timeout,
-                stdout_file=StdoutLineForwarder(path.stem, listener),
+                stdout_file=StdoutLinesToListener(path.stem, listener),
                 # widget states make a notebook of 50 kB one of 5 MB, and no page needs them
                 store_widget_state=False,
                 # the working directory: papermill's own `cwd` moves the whole process

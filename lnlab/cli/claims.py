@@ -48,8 +48,8 @@ def claims(context: click.Context, paper: str, verdict_word: str, as_json: bool)
     from lnlab.book.claims_page import COLUMNS
     from lnlab.papers import claims
 
-    of_paper = select_records(claims.claims(), "paper", paper)
-    chosen = claims.Claims(select_records(of_paper, "word", verdict_word))
+    of_paper = select_records_containing(claims.claims(), "paper", paper)
+    chosen = claims.Claims(select_records_containing(of_paper, "word", verdict_word))
     if as_json:
         records = [{name: one.get(name) for name in COLUMNS} for one in chosen]
         click.echo(json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False))
@@ -57,7 +57,7 @@ def claims(context: click.Context, paper: str, verdict_word: str, as_json: bool)
         click.echo(chosen.text(get_terminal_size((WIDTH, 24)).columns))
 
 
-def select_records(
+def select_records_containing(
     records: Sequence[dict[str, Any]], field: str, text: str
 ) -> list[dict[str, Any]]:
     """Return the records with a text in a field, whatever its case."""

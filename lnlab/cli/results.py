@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lnlab import paths
-from lnlab.cli.tables import describe_progress, format_runs_table, print_run
+from lnlab.cli.tables import describe_completion_or_last_update, format_runs_table, print_run
 from lnlab.cli.train import find_experiment, root_option
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def remove_runs(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
 
     own_runs = runs.read(root or paths.folder_in_checkout_or_cwd("runs"))
     for run in [find_run_by_key(own_runs, key) for key in keys]:
-        if yes or click.confirm(f"Remove {run.folder} ({describe_progress(run)})?"):
+        if yes or click.confirm(
+            f"Remove {run.folder} ({describe_completion_or_last_update(run)})?"
+        ):
             runs.remove(run)
             click.echo(f"removed {run.folder}")
 

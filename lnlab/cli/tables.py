@@ -36,7 +36,7 @@ def format_runs_table(runs: "Sequence[Run]", settings: Sequence[str] = ()) -> st
             "task": run.task,
             "norm": run.config.get("norm", "-"),
             "finished": run.finish_time or "-",
-            "state": describe_progress(run),
+            "state": describe_completion_or_last_update(run),
             "number": format_final_main_metric(run),
             "data": run.data.get("name"),
             **{name: option_value_text(name, run.config.get(name, "-")) for name in settings},
@@ -78,7 +78,7 @@ def format_final_main_metric(run: "Run") -> str:
     return "-"
 
 
-def describe_progress(run: "Run") -> str:
+def describe_completion_or_last_update(run: "Run") -> str:
     """Return "done", with the number of seeds that diverged; of another run its update, and how
     long ago it wrote that."""
     if run.done:
@@ -92,7 +92,7 @@ def describe_progress(run: "Run") -> str:
 
 def print_run(run: "Run") -> None:
     """Print a run: its settings, data and machine, and the last row of each seed as columns."""
-    click.echo(f"{run.folder}  {describe_progress(run)}")
+    click.echo(f"{run.folder}  {describe_completion_or_last_update(run)}")
     for title, values in (("", run.config), ("data ", run.data), ("on ", run.environment)):
         for name, value in values.items():
             click.echo(f"  {title}{name}: {value}")

@@ -21,6 +21,8 @@ ExampleKind = Literal[
     "images", "speech", "text", "captions", "questions", "reviews", "strokes", "books", "tasks"
 ]
 Part = TypeVar("Part")
+DatasetChecksum = str
+"""That of the examples, not of the files that they are read from."""
 Note = str
 """A remark on what was done to the examples, said with every result; usually empty."""
 
@@ -62,7 +64,7 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     mirror_folder_urls: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
-    checksum: str = ""
+    checksum: DatasetChecksum = ""
 
     @property
     def size(self) -> int:

@@ -122,7 +122,7 @@ def unpack_into_data_folder(archive: Path) -> Path:
 def _extract(archive: Path, folder: Path) -> None:
     allowed = LARGEST_RATIO * archive.stat().st_size + 2**20
 
-    def checked(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+    def check_kind_and_total_size(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
         nonlocal allowed
         # the data filter lets links through that have led out of the folder (CVE-2025-4517)
         if not (member.isfile() or member.isdir()):
@@ -136,6 +136,6 @@ def _extract(archive: Path, folder: Path) -> None:
         return tarfile.data_filter(member, path)
 
     with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as members:
-        members.extractall(folder, filter=checked)
+        members.extractall(folder, filter=check_kind_and_total_size)
         while stream.read(2**20):  # to the end, where the checksum of the stream is
             pass

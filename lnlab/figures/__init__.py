@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "add_horizontal_line": ".curves",
-        "loss_lines_and_bands": ".landscape",
+        "loss_lines_and_range_bands": ".landscape",
         "configuration_heatmaps": ".tables",
         "line_chart": ".curves",
         "matrices": ".tables",

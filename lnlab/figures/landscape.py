@@ -64,7 +64,7 @@ def title_with_subtitle(title: str, subtitle: str) -> str:
     return f"{escape(title)}<br><sup>{escape(subtitle)}</sup>"
 
 
-def loss_lines_and_bands(
+def loss_lines_and_range_bands(
     panels: Mapping[str, Mapping[str, Sequence[Landscape]]], *, x: str, made_on: str
 ) -> go.Figure:
     """Draw lines through a minimum in several directions, and a band that holds them.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lnlab.nn.linear import Linear, NormLayer
 from lnlab.nn.normalizer import Identity
-from lnlab.nn.padding import length_mask, true_indices
+from lnlab.nn.padding import flat_true_indices, length_mask
 
 
 class Annotations(NamedTuple):
@@ -78,7 +78,7 @@ class Attention(nn.Module):
             return Annotations(h, self.key(h), valid_mask)
         # only steps that are no padding reach the normalizer, whose statistics over examples
         # would otherwise include padding
-        steps = true_indices(length_mask(lengths, h.shape[1]), h.device)
+        steps = flat_true_indices(length_mask(lengths, h.shape[1]), h.device)
         keys = self.key(h.flatten(0, 1)[steps])
         empty = keys.new_zeros(valid_mask.numel(), keys.shape[1])
         return Annotations(

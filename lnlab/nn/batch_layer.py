@@ -26,6 +26,8 @@ from lnlab.nn.normalizer import MuSigma, Normalizer, at_least_float32
 
 FlagPerMuBSigmaBMuFSigmaF = tuple[bool, bool, bool, bool]
 
+VarianceOrSigma = Tensor  # whichever of them the variant averages over batches
+
 
 class PopulationStatistics(nn.Module):
     """The unweighted mean over batches of mu and of a spread.
@@ -36,7 +38,7 @@ class PopulationStatistics(nn.Module):
 
     batches: Tensor
     mu: Tensor
-    spread: Tensor
+    spread: VarianceOrSigma
 
     def __init__(self, epoch: int | None = None) -> None:
         super().__init__()
@@ -46,7 +48,7 @@ class PopulationStatistics(nn.Module):
         self.register_buffer("spread", torch.zeros(0))
 
     @torch.no_grad()
-    def add_batch(self, mu: Tensor, spread: Tensor) -> None:
+    def add_batch(self, mu: Tensor, spread: VarianceOrSigma) -> None:
         """Add the statistics of one batch, both of one shape.
 
         Tensors are changed in place: a fused model shares them.
@@ -61,7 +63,7 @@ class PopulationStatistics(nn.Module):
         for mean, new in ((self.mu, mu), (self.spread, spread)):
             mean.copy_(torch.where(before == 0, new, mean + (new - mean) / (before + 1)))
 
-    def get_checked_averages(self, batch_mu: Tensor) -> tuple[Tensor, Tensor]:
+    def get_checked_averages(self, batch_mu: Tensor) -> tuple[Tensor, VarianceOrSigma]:
         """Return the averages of mu and spread for a batch of this mu, (1, H) or (B, 1)."""
         if not self.batches:
             raise RuntimeError(

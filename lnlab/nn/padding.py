@@ -16,7 +16,7 @@ def length_mask(lengths: Tensor, T: int, device: torch.device | None = None) -> 
     return torch.arange(T, device=lengths.device) < lengths[:, None]
 
 
-def true_indices(mask: Tensor, device: torch.device) -> Tensor:
+def flat_true_indices(mask: Tensor, device: torch.device) -> Tensor:
     """Return the indices (n,) of True in a flattened mask, on ``device``.
 
     They are computed where the mask is: on the CPU, nothing has to wait for the device.

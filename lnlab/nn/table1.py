@@ -35,14 +35,14 @@ class LayerInputs:
     W: Tensor  # weights (H, D), or (H, D, height, width) of a convolution
     x: Tensor  # inputs (B, D), or (B, D, height, width)
     added_to_a: Tensor  # added to the pre-activations, broadcast: 0, or a bias inside a
-    padding: int = 0  # zeros around the picture
+    picture_padding: int = 0  # zeros around the picture
 
     def unnormalized_pre_activations(self, norm: Normalizer) -> Tensor:
         """Return ``a`` (B, H, *space), with the weights that ``norm`` multiplies by."""
         W = norm.effective_weight(self.W)
         if self.x.dim() == 2:
             return F.linear(self.x, W) + self.added_to_a
-        return F.conv2d(self.x, W, padding=self.padding) + self.added_to_a
+        return F.conv2d(self.x, W, padding=self.picture_padding) + self.added_to_a
 
     def output(self, norm: Normalizer) -> Tensor:
         """Return the normalized pre-activations (B, H): f could hide a change."""

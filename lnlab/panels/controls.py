@@ -143,14 +143,16 @@ def control_values_by_label(
     if isinstance(control, ipywidgets.FloatLogSlider):
         values = values or possible_slider_values(control)
         others = [each for each in values if abs(each / value - 1) > 0.01]
-        return {format_three_digits(each): each for each in sorted([*others, value])}
+        return {
+            format_three_significant_digits(each): each for each in sorted([*others, value])
+        }
     if isinstance(control, ipywidgets.Combobox | MultiSelectButtons):
         texts = dict.fromkeys((value, *(values or control.options)))
         return {text if isinstance(text, str) else " · ".join(text): text for text in texts}
     return dict(control.options)
 
 
-def format_three_digits(value: float) -> str:
+def format_three_significant_digits(value: float) -> str:
     """Return a number rounded to three digits, written out: 10000 and 0.0001."""
     return np.format_float_positional(float(f"{value:.3g}"), trim="-")
 

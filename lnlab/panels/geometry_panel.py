@@ -76,7 +76,7 @@ class KLCurvatures(NamedTuple):
 
 
 @lru_cache(maxsize=20_000)
-def kl_curvatures(
+def weight_and_gain_kl_curvatures(
     normalizer: str, output_family: str, weight_scale: float, input_scale: float, units: int
 ) -> KLCurvatures:
     """Return the curvature of the KL divergence along a step of W and one of the gains.
@@ -124,15 +124,19 @@ class GeometryCurves(NamedTuple):
     eq_13_fisher_error_by_units: CurveWithMarker  # over the units
 
 
-def curvature_and_eq_13_error_curves(
+def curves_by_scales_and_units(
     normalizer: str, settings: GeometryPanelSettings
 ) -> GeometryCurves:
     """Return the curves of a normalizer over the scales of W and x, and over the units."""
     family, units = settings.output_family, settings.units
     w, x = settings.weight_scale, settings.input_scale
-    over_w = np.array([kl_curvatures(normalizer, family, c, x, units).weights for c in SIZES])
-    over_x = np.array([kl_curvatures(normalizer, family, w, c, units).gains for c in SIZES])
-    now = kl_curvatures(normalizer, family, w, x, units)
+    over_w = np.array(
+        [weight_and_gain_kl_curvatures(normalizer, family, c, x, units).weights for c in SIZES]
+    )
+    over_x = np.array(
+        [weight_and_gain_kl_curvatures(normalizer, family, w, c, units).gains for c in SIZES]
+    )
+    now = weight_and_gain_kl_curvatures(normalizer, family, w, x, units)
     errors = [own_block_error_of_eq_13(normalizer, family, count) for count in UNITS]
     return GeometryCurves(
         CurveWithMarker(SIZES, over_w, w, now.weights),
@@ -145,9 +149,7 @@ def curvature_and_eq_13_error_curves(
 
 def draw(settings: GeometryPanelSettings) -> TitledFigure:
     """Return three subplots on logarithmic axes, a line and a dot for each normalizer."""
-    curves = {
-        name: curvature_and_eq_13_error_curves(name, settings) for name in settings.normalizers
-    }
+    curves = {name: curves_by_scales_and_units(name, settings) for name in settings.normalizers}
     title = (
         f"{settings.output_family} outputs; "
         f"H = {settings.units} units, W multiplied by {settings.weight_scale:.3g}; "
@@ -158,7 +160,7 @@ def draw(settings: GeometryPanelSettings) -> TitledFigure:
         return TitledFigure(geometry_figure(curves), title, text)
     factors, errors = [], []
     for name, (turn, stretch, off) in curves.items():
-        turn_at_1, stretch_at_1 = kl_curvatures(
+        turn_at_1, stretch_at_1 = weight_and_gain_kl_curvatures(
             name, settings.output_family, 1.0, 1.0, settings.units
         )
         ratios = (

@@ -49,7 +49,7 @@ from lnlab.panels.controls import (
     MODES,
     MultiSelectButtons,
     dropdown,
-    format_three_digits,
+    format_three_significant_digits,
     log_slider,
     options_slider,
     play_buttons,
@@ -356,7 +356,7 @@ def draw(
             f"Choose a normalizer to see whether {formula} with {by} changes its outputs."
         )
     source = MODES[settings.statistics_source].value
-    title = f"{formula}: {describe_conditions(settings)}, statistics {source}"
+    title = f"{formula}: {describe_eps_precision_batch_size(settings)}, statistics {source}"
     return TitledFigure(before_after_and_sweep_figure(settings, of, defects), title, sentence)
 
 
@@ -364,12 +364,13 @@ def draw_table_and_title(
     settings: InvariancePanelSettings, rows: Mapping[str, TableRow]
 ) -> tuple[Figure, str]:
     """Show the table at a change: 200 cells take longer than one step of a slider may."""
-    by = f"δ = shift = {format_three_digits(settings.signed_factor_or_shift)}"
-    title = f"Invariances in Table 1 and its extension, {by}: {describe_conditions(settings)}"
+    by = f"δ = shift = {format_three_significant_digits(settings.signed_factor_or_shift)}"
+    where = describe_eps_precision_batch_size(settings)
+    title = f"Invariances in Table 1 and its extension, {by}: {where}"
     return defect_table_figure(settings, rows), title
 
 
-def describe_conditions(settings: InvariancePanelSettings) -> str:
+def describe_eps_precision_batch_size(settings: InvariancePanelSettings) -> str:
     """Return epsilon, the precision and the batch size in words."""
     return f"ε = {settings.eps:g}, precision {settings.dtype}, batch size {settings.batch_size}"
 

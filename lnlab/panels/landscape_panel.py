@@ -191,7 +191,7 @@ def landscape(
     def draw(settings: LandscapePanelSettings) -> TitledFigure:
         lines = trained.landscape_per_random_line(settings)
         depends = trained.uses_batch_statistics(settings.network)
-        figure = lines_figure(lines, settings.network, depends)
+        figure = loss_figure_of_random_lines(lines, settings.network, depends)
         largest = max(float(line.losses.max()) for line in lines)
         losses = (
             lines[0].centre_loss,
@@ -241,13 +241,13 @@ def landscape(
     )  # fmt: skip
 
 
-def lines_figure(
-    lines: Sequence[LossLandscape], name: str, uses_batch_statistics: bool
+def loss_figure_of_random_lines(
+    lines: Sequence[LossLandscape], network: str, uses_batch_statistics: bool
 ) -> Figure:
     """Return the losses along lines through w, in the colour of a normalizer."""
     at = np.asarray(lines[0].coordinates[0])
     losses = np.stack([np.asarray(cut.losses) for cut in lines])
-    edge, color = float(np.abs(at).max()), line_colors_and_widths([name])[name]["color"]
+    edge, color = float(np.abs(at).max()), line_colors_and_widths([network])[network]["color"]
     area = band(at, losses.min(0), losses.max(0), color, 0.15)
     data = [trace("scatter", "band", **area | {"line": {"color": color, "width": 0}})]
     for i, y in enumerate(losses):

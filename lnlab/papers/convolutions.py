@@ -121,16 +121,16 @@ def make_convolution_with_norm(
     """Return a convolution; with padding, it keeps the size of a map but for the stride."""
     border = PADDINGS[padding]
     settings = {} if border is None else {"padding": kernel_size // 2, **border}
-    settings["bias"] = _normalizes_nothing(norm, out_channels)
+    settings["bias"] = _makes_identity(norm, out_channels)
     return Conv2d(in_channels, out_channels, kernel_size, norm, stride=stride, **settings)
 
 
 def make_linear_with_norm(inputs: int, units: int, norm: NormLayer) -> Linear:
     """Return a dense hidden layer."""
-    return Linear(inputs, units, norm, bias=_normalizes_nothing(norm, units))
+    return Linear(inputs, units, norm, bias=_makes_identity(norm, units))
 
 
-def _normalizes_nothing(norm: NormLayer, units: int) -> bool:
+def _makes_identity(norm: NormLayer, units: int) -> bool:
     """Return True if nothing normalizes: a normalizer has a bias already."""
     return isinstance(norm(units), Identity)
 

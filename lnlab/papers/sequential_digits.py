@@ -28,6 +28,7 @@ from lnlab.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from lnlab.papers.classification import Classification, MetricsPerSeed
 from lnlab.papers.models import RecurrentNormGain, set_gains_
 from lnlab.training import Evaluation, setting
+from lnlab.training.experiment import OneHiddenSize
 from lnlab.training.random_state import seed_torch_temporarily
 
 ARMS: dict[str, Callable[[int], NormLayer]] = {
@@ -96,7 +97,7 @@ class Experiment(Classification):
     With 1, as in Cooijmans et al. (2016), the layer norm of W_x x in eq. 20 keeps only the
     sign of the pixel."""
     cell: str = setting("lstm", choices=CELLS)  # the cell of one time step
-    units: tuple[int, ...] = setting((48,), least=1, count=1)
+    units: OneHiddenSize = setting((48,), least=1, count=1)
     """The size of the one recurrent layer."""
     learning_rate: float = 3e-3
     gradient_factor: bool = setting(False, measured=True)

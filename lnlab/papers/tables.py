@@ -30,7 +30,7 @@ from lnlab.papers.claims.measures import (
     levels_all_runs_reach,
     minimum_of_nonincreasing_trend,
     rows_with_downstream_score,
-    time_to_fall_to_level,
+    time_to_level_or_end,
 )
 from lnlab.papers.order_embeddings.evaluate import chance_retrieval_metrics
 from lnlab.papers.results import (
@@ -344,10 +344,7 @@ def layer_over_none_times_by_bound(arms: Arms, clock: str = "update") -> pd.Data
         frames = [rows_of_seed(arms[arm][seed].metrics(), seed) for arm in ("layer", "none")]
         levels.append(levels_all_runs_reach(frames, bound))
         layer, none = (
-            [
-                np.log1p(time_to_fall_to_level(frame, bound, level, clock))
-                for level in levels[-1]
-            ]
+            [np.log1p(time_to_level_or_end(frame, bound, level, clock)) for level in levels[-1]]
             for frame in frames
         )
         logs.append(np.subtract(layer, none))
@@ -395,7 +392,7 @@ def las_study_table(arms: Arms) -> pd.DataFrame:
         frames = {arm: rows_of_seed(runs[seed].metrics(), seed) for arm, runs in arms.items()}
         level = level_all_runs_reach([*frames.values()], "test_error")
         for arm, frame in frames.items():
-            times[arm].append(time_to_fall_to_level(frame, "test_error", level))
+            times[arm].append(time_to_level_or_end(frame, "test_error", level))
     table["updates"] = pd.Series({arm: np.mean(t) for arm, t in times.items() if t})
     return table.join(study)
 

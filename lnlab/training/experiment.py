@@ -125,6 +125,7 @@ WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "
 CPU = torch.device("cpu")
 
 LossPerSeed = Tensor  # (S,)
+OneHiddenSize = tuple[int, ...]  # a tuple of one, as other experiments have several
 
 
 class BatchSource(Protocol):
@@ -442,8 +443,11 @@ class Experiment(metaclass=CallableWithPreset):
         raise NotImplementedError
 
 
+PresetsByExperimentAndBudget = dict[str, dict[str, dict[str, Any]]]
+
+
 @cache
-def _read_presets(module: str) -> dict[str, dict[str, dict[str, Any]]]:
+def _read_presets(module: str) -> PresetsByExperimentAndBudget:
     """Return the presets beside a module by experiment and budget; {} if there are none."""
     file = Path(getattr(sys.modules[module], "__file__", None) or "nowhere")
     path = file.with_name("presets.toml")

@@ -54,7 +54,7 @@ def clip_grad_norm_(optimizer: Optimizer, max_norm: float, models: int) -> None:
         grad.mul_(factor.view(-1, *(1,) * (grad.dim() - 1)))
 
 
-def clip_like_attentive_reader_(optimizer: Optimizer, max_norm: float, models: int) -> None:
+def clip_by_sqrt_of_norm_(optimizer: Optimizer, max_norm: float, models: int) -> None:
     """Scale gradients longer than ``max_norm`` to ``max_norm`` times the root of their norm.
 
     A mistake of the published attentive reader, which compares squares and then divides by
@@ -94,6 +94,9 @@ def uncorrected_step_ratio(t: int) -> float:
     beta1, beta2 = BETAS
     theirs = (1 - (1 - beta2) ** t) ** 0.5 / (1 - (1 - beta1) ** t)
     return theirs / ((1 - beta2**t) ** 0.5 / (1 - beta1**t))
+
+
+PublishedOrStandardAdam = str  # "published": without bias correction
 
 
 def adam(

@@ -33,7 +33,7 @@ from datetime import UTC, datetime
 from functools import cache
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from filelock import FileLock, Timeout
 
@@ -492,7 +492,7 @@ class KeptRun(Run):
         arrays = _read_arrays_of_kept_runs(self.folder.with_name(f"{self.task}{KEPT_PICTURES}"))
         return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
-    def weights(self) -> "dict[str, Tensor]":
+    def weights(self) -> NoReturn:
         raise FileNotFoundError(f"run {self.key} was kept in {self.folder} without weights.")
 
 

@@ -13,7 +13,7 @@ import lnlab.nn
 from lnlab.analysis.invariances import Grade, check_invariances
 from lnlab.analysis.objective import Objective
 from lnlab.auditing import RULES, Call, Severity, audit, explain
-from lnlab.auditing.finding import EXAMPLE, three_digits
+from lnlab.auditing.finding import EXAMPLE, three_significant_digits
 from lnlab.nn import BatchNorm, LayerNorm
 from lnlab.training.random_state import default_dtype
 
@@ -631,7 +631,10 @@ def test_rates_apart_are_compared_within_a_kind():
     net[4].weight.data *= 3_000  # as a whole invariant: of another kind
     (found,) = findings(net, only="effective-rates-apart")
     lengths = [net[k].weight.detach().square().sum(1).mean() for k in (0, 2)]
-    assert f"a factor of {three_digits(float(lengths[1] / lengths[0]))}" in found.message
+    assert (
+        f"a factor of {three_significant_digits(float(lengths[1] / lengths[0]))}"
+        in found.message
+    )
 
 
 def test_the_factor_of_gradients_is_that_of_the_ends():
@@ -643,7 +646,10 @@ def test_the_factor_of_gradients_is_that_of_the_ends():
     norms = report.table("gradients over depth")["gradient"].to_list()
     factor = math.sqrt(norms[6] * norms[7] / norms[0] / norms[1])
     assert found.where == "0.weight to 7.weight"
-    assert f"grows by a factor of {three_digits(factor)} from first to last" in found.message
+    assert (
+        f"grows by a factor of {three_significant_digits(factor)} from first to last"
+        in found.message
+    )
     assert "change less" in found.meaning
 
 

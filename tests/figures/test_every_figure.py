@@ -62,7 +62,7 @@ FIGURES: dict[Any, Any] = {
     curves.smoothness_ribbons: lambda t: curves.smoothness_ribbons(
         {t: {t: (AT, SEEDS, SEEDS)}}, made_on=t
     ),
-    landscape.loss_lines_and_bands: lambda t: landscape.loss_lines_and_bands(
+    landscape.loss_lines_and_range_bands: lambda t: landscape.loss_lines_and_range_bands(
         {t: {t: [plane(AT)]}}, x=t, made_on=t
     ),
     landscape.path_on_plane: path_on_plane,

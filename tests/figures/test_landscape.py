@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lnlab.figures.landscape import (
-    loss_lines_and_bands,
+    loss_lines_and_range_bands,
     loss_surfaces,
     path_on_plane,
 )
@@ -33,7 +33,7 @@ def notes(figure):
 
 
 def test_a_band_holds_every_line():
-    figure: Any = loss_lines_and_bands(
+    figure: Any = loss_lines_and_range_bands(
         {"here": {"layer": [line(), line(1.0), line(-0.2)]}}, x="α", made_on=""
     )
     band, *each = figure.data

@@ -28,14 +28,23 @@ from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, CaptionedImage
 from lnlab.papers.order_embeddings.model import OrderEmbedding
 from lnlab.papers.order_embeddings.panel import order
 from lnlab.papers.skip_thoughts.panel import thoughts
-from lnlab.papers.transformer.panel import over_depth, transformer
+from lnlab.papers.transformer.panel import stream_and_gradients_over_depth, transformer
 from lnlab.training.random_state import default_dtype
 from tests.panels import given
 from tests.papers.test_panels import line, untrained_models, untrained_writers
 from tests.unpacked import unpacked
 
 TAG = "<img/src=x/onerror=alert`1`>"
-PAPERS = (attention, drawing, order, over_depth, reading, thoughts, transformer, writing)
+PAPERS = (
+    attention,
+    drawing,
+    order,
+    stream_and_gradients_over_depth,
+    reading,
+    thoughts,
+    transformer,
+    writing,
+)
 FUNCTIONS = {name: getattr(panels, name) for name in dir(panels) if name != "read_settings"} | {
     function.__name__: function for function in PAPERS
 }
@@ -52,7 +61,7 @@ GIVEN = (
 START: dict[str, dict[str, Any]] = {
     "geometry": {"units": 8},
     "order": {"caption": "a star"},
-    "over_depth": {"depth": 4},
+    "stream_and_gradients_over_depth": {"depth": 4},
     "recurrence": {"steps": 25},
     "transformer": {"depth": 2},
     "writing": {"text": "fox"},

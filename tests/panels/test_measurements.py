@@ -35,7 +35,7 @@ def test_costs_are_the_curvatures_of_the_metric(name, family):
     state = (name, family, 0.5, 2.0, 4)
     glm = geometry_panel.random_glm(*state)
     gain = gain_metric(glm).sum() / 4
-    turn, stretch = geometry_panel.kl_curvatures(*state)
+    turn, stretch = geometry_panel.weight_and_gain_kl_curvatures(*state)
     # the step of 1e-4 is small, the divergence of what is nearly the same has 8 digits
     assert stretch == pytest.approx(float(gain), rel=1e-2)
     F = fisher_metric(glm)

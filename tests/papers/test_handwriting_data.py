@@ -45,9 +45,9 @@ def test_generated_lines_know_the_character_of_every_point():
     dataset = data.load("pen", "strokes")
     for line in dataset.train:
         letters = {index for index, letter in enumerate(line.text) if letter != " "}
-        assert {*line.char_index_per_point.tolist()} == letters
-        assert len(line.char_index_per_point) == len(line.offsets)
-        assert (np.diff(line.char_index_per_point) >= 0).all()  # from left to right
+        assert {*line.true_char_index_per_point.tolist()} == letters
+        assert len(line.true_char_index_per_point) == len(line.offsets)
+        assert (np.diff(line.true_char_index_per_point) >= 0).all()  # from left to right
         assert set(line.text) <= set(ALPHABETS["pen"])
     train, *others = ({line.writer for line in split} for split in
                       (dataset.train, dataset.valid, dataset.test))  # fmt: skip

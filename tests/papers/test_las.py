@@ -17,9 +17,9 @@ from lnlab.papers.las.evaluate import (
     value_quantiles_and_gradient_norm,
 )
 from lnlab.papers.las.model import (
+    InstanceNormOverPaddedTime,
     LayerNormOverFeatures,
     Listener,
-    PerUnitNormOverPaddedTime,
     Speller,
     make_batch_and_unit_counts,
 )
@@ -70,7 +70,7 @@ def test_the_listener_halves_time_and_padding_enters_nothing(layers, place, put)
 
 def test_normalizers_over_time_and_over_features():
     h = 3 + torch.randn(2, 50, H)
-    y = PerUnitNormOverPaddedTime(H)(h)
+    y = InstanceNormOverPaddedTime(H)(h)
     torch.testing.assert_close(y.mean(1), torch.zeros(2, H), rtol=0, atol=1e-12)
     torch.testing.assert_close(y.var(1, correction=0), torch.ones(2, H), rtol=1e-4, atol=0)
     y = LayerNormOverFeatures(H)(h)

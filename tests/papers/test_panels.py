@@ -264,7 +264,7 @@ def test_a_first_step_is_that_of_adam():
     with torch.no_grad():
         loss = evaluate.mean_nll_over_characters(model(x), y)
     # parameters without any gradient would be 0/0: there are none
-    first = transformer_panel.losses_by_first_step_size("post", "layer", 1)
+    first = transformer_panel.losses_after_step_by_size("post", "layer", 1)
     assert first[0, 4] == pytest.approx(loss.item())
 
 
@@ -340,7 +340,7 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
         "lnlab train handwriting --budget notebook --set norm=none"
         in again.commands_that_trained_models
     )
-    np.testing.assert_array_equal(again.offset_scale[1], writers.offset_scale[1])
+    np.testing.assert_array_equal(again.offset_mean_and_std[1], writers.offset_mean_and_std[1])
     x = LineBatch(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
     for arm in arms:
         one, other = (each.models_by_arm_and_update[arm][2] for each in (writers, again))

@@ -10,9 +10,9 @@ from torch import nn
 from lnlab.training import optim, stack
 from lnlab.training.optim import (
     call_before_each_step,
+    clip_by_sqrt_of_norm_,
     clip_grad_norm_,
     clip_grad_norm_per_tensor_,
-    clip_like_attentive_reader_,
     uncorrected_step_ratio,
     undo_bias_correction_in_lr_,
 )
@@ -70,7 +70,7 @@ def reader_scale(parameters, max_norm):
     [
         (clip_grad_norm_, nn.utils.clip_grad_norm_, False),
         (clip_grad_norm_per_tensor_, nn.utils.clip_grad_norm_, True),
-        (clip_like_attentive_reader_, reader_scale, False),
+        (clip_by_sqrt_of_norm_, reader_scale, False),
     ],
 )
 def test_gradients_are_clipped_model_by_model(clip, reference, each, count):

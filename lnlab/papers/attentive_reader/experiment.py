@@ -22,8 +22,8 @@ from lnlab.papers.attentive_reader.model import (
     QuestionBatch,
 )
 from lnlab.training import BucketedBatches, Evaluation, setting
-from lnlab.training.experiment import CPU, LossPerSeed
-from lnlab.training.optim import clip_grad_norm_, clip_like_attentive_reader_
+from lnlab.training.experiment import CPU, LossPerSeed, OneHiddenSize
+from lnlab.training.optim import clip_by_sqrt_of_norm_, clip_grad_norm_
 from lnlab.training.random_state import (
     generator_seeded_by_hash,
     move_to_device,
@@ -39,15 +39,15 @@ FIGURE_2: dict[str, dict[str, Any]] = {
 }
 """The five curves of Fig. 2: LSTM, BN-LSTM, BN-everywhere, LN with gains of 1 and of 0.1."""
 
-CLIPS = {"published": clip_like_attentive_reader_, "standard": clip_grad_norm_}
+CLIPS = {"published": clip_by_sqrt_of_norm_, "standard": clip_grad_norm_}
 """Rules by which long gradients are clipped; the published one is a mistake, see
-:func:`lnlab.training.optim.clip_like_attentive_reader_`."""
+:func:`lnlab.training.optim.clip_by_sqrt_of_norm_`."""
 
 
 ClippingRule = str  # one of CLIPS
 PaddingRule = str  # one of PADDING
+SentencesPerPassage = int
 CandidatesOrVocabulary = str  # the words among which the answer is
-OneHiddenSize = tuple[int, ...]  # a tuple of one, as other experiments have several
 SplitNumber = int  # the number of one of several divisions into train, valid and test
 
 
@@ -79,7 +79,7 @@ class Experiment(training.Experiment):
     )
     """The words among which the model chooses; in the published code the whole vocabulary."""
     data: str = "cnn"  # ``cloze``, ``cnn=PATH`` or ``cbt=PATH``
-    sentences: int = setting(4, least=0)
+    sentences: SentencesPerPassage = setting(4, least=0)
     """The number of sentences of a passage; 0: all, or, of books, 20."""
     split: SplitNumber = setting(0, least=0)
     """The number of a split of ``cbt``: decides which books train and which test."""

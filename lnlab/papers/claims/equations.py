@@ -78,7 +78,7 @@ def run_check_draws(check_call: str) -> list[float]:
         return [float(CHECKS[name](seed, *arguments)) for seed in DRAWS]
 
 
-def print_draws(statement_id: str) -> None:
+def print_check_value_per_draw(statement_id: str) -> None:
     """Print what each check of a statement asks, its bound, and the numbers of its draws."""
     (claim,) = (one for one in load_statements() if one.id == statement_id)
     print(claim.says)
@@ -310,7 +310,7 @@ def eq_6_and_7_ln_output_change(seed: int) -> float:
 
 
 @register_check
-def weight_change_effect_on_ln_inputs(seed: int) -> float:
+def weight_change_effect_behind_ln(seed: int) -> float:
     """Compare W LN(x) with delta W LN(x) and (W + 1 gamma^T) LN(x)."""
     given, norm = random_layer_inputs(H, D, B, seed=seed), ROWS["layer"].make_norm(D).double()
     plain = NormalizedLayer(ROWS["none"], replace(given, x=norm(given.x)))
@@ -743,7 +743,7 @@ def bln_train_eval_relative_change(seed: int, configuration: str) -> float:
 
 
 @register_check
-def bn_output_moment_error(
+def bn_moment_error_or_change(
     seed: int, moments: Literal["mean and variance", "skewness and kurtosis"]
 ) -> float:
     """Check mean 0, variance 1 of BN, or compare its other moments with those of a."""
@@ -787,7 +787,7 @@ def ziaee_eq_5_variance_error(seed: int) -> float:
 
 
 @register_check
-def ziaee_eq_19_and_21_deviation_error(seed: int, numbers: Literal["m", "d"]) -> float:
+def ziaee_eq_19_21_std_bias(seed: int, numbers: Literal["m", "d"]) -> float:
     """Check Std = m/(m - 1) E[sigma] of "m" normal numbers (eq. 19), or d = 12 (eq. 21).
 
     The worst m from 2 to 50; E[sigma] of n numbers is sqrt(2/n) Gamma(n/2)/Gamma((n - 1)/2).
@@ -918,7 +918,7 @@ def peri_ln_variance_growth_error(seed: int) -> float:
 
 
 @register_check
-def layernorm_scaling_variance_reduction(seed: int) -> float:
+def layernorm_scaling_relative_variance_reduction(seed: int) -> float:
     """Return by what part LayerNorm scaling makes the variance of pre-LN smaller."""
     return 1 - last_stream_variance(seed, "lns") / last_stream_variance(seed, "pre")
 

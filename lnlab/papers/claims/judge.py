@@ -28,10 +28,13 @@ PAIRS = 5
 LEVEL = 0.05
 
 
+CorrectWrongOrAmbiguous = str  # one of the three words
+
+
 class FormulaVerdict(NamedTuple):
     """The outcome of checking a formula: correct, wrong as printed or ambiguous; and why."""
 
-    verdict: str
+    verdict: CorrectWrongOrAmbiguous
     explanation: str
 
 

@@ -83,7 +83,7 @@ def initial_value(metrics: pd.DataFrame, metric: str) -> float:
 
 
 @of_one("read after {1} epochs")
-def value_after_epochs(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
+def first_value_after_epochs(metrics: pd.DataFrame, metric: str, epochs: float) -> float:
     """Return a metric at the first evaluation when so many epochs are over."""
     over = metrics["epoch"].to_numpy(float) >= epochs
     return float(metrics[metric].to_numpy(float)[over][0])
@@ -196,7 +196,7 @@ def initial_max_min_ratio_over_layers(metrics: pd.DataFrame, metric: str) -> flo
 
 
 @of_one("the value farthest from 1 after update {1}")
-def ratio_farthest_from_one(
+def ratio_or_change_farthest_from_one(
     metrics: pd.DataFrame, log_ratio_metric: str, start_update: int
 ) -> float:
     """Return the ratio farthest from 1: one from an update on, or the square of their change.
@@ -209,7 +209,7 @@ def ratio_farthest_from_one(
 
 
 @of_one("of the mean after update {1}")
-def abs_mean_from_update(metrics: pd.DataFrame, metric: str, start_update: int) -> float:
+def abs_of_mean_from_update(metrics: pd.DataFrame, metric: str, start_update: int) -> float:
     """Return the distance of the mean of a metric, from an update on, from 0."""
     return float(
         abs(metrics.loc[metrics["update"] >= start_update, metric].to_numpy(float).mean())
@@ -297,7 +297,7 @@ def mean_score_gain_after_59_percent(
 # falls with the number of evaluations, so that longer runs seem to converge later.
 
 
-def time_to_fall_to_level(
+def time_to_level_or_end(
     metrics: pd.DataFrame, metric: str, level: float, time_column: str = "update"
 ) -> float:
     """Return when the trend of a metric is first at a level; the end if it never is.
@@ -321,7 +321,7 @@ def geomean_time_per_run(
 ) -> ValuePerRun:
     """Return the geometric mean over levels of the time that each run takes."""
     logs = [
-        [np.log1p(time_to_fall_to_level(frame, metric, x, time_column)) for x in levels]
+        [np.log1p(time_to_level_or_end(frame, metric, x, time_column)) for x in levels]
         for frame in frame_per_run
     ]
     return [float(np.exp(np.mean(one))) for one in logs]

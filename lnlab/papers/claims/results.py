@@ -55,7 +55,7 @@ OVERLAP = (
 Record = dict[str, Any]
 
 
-def hash_claims_inputs(root: Path = ROOT) -> str:
+def hash_kept_runs_and_claims(root: Path = ROOT) -> str:
     """Return the hash of what the judged claims follow from."""
     here = Path(__file__).parent
     paths = [*root.glob(f"*{KEPT}"), *here.glob("*.toml"), *here.glob("*.py")]
@@ -79,7 +79,7 @@ def load_or_judge_records(root: Path = ROOT) -> list[Record]:
             raise ValueError(
                 f"{path} is damaged ({error}): `lnlab claims judge` writes it again."
             ) from error
-        if kept["source"] == hash_claims_inputs(root):
+        if kept["source"] == hash_kept_runs_and_claims(root):
             return kept["claims"]
     return judge_statements(root)
 
@@ -87,7 +87,7 @@ def load_or_judge_records(root: Path = ROOT) -> list[Record]:
 def judge_and_save_records(root: Path = ROOT) -> Path:
     """Judge all claims and keep the records beside the runs."""
     text = json.dumps(
-        {"source": hash_claims_inputs(root), "claims": judge_statements(root)},
+        {"source": hash_kept_runs_and_claims(root), "claims": judge_statements(root)},
         indent=1,
         ensure_ascii=False,
     )
@@ -135,7 +135,10 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
         from lnlab.papers.claims import equations
 
         word, effect = equations.judge_formula(statement)
-        code = f'from {equations.__name__} import print_draws; print_draws("{statement.id}")'
+        code = (
+            f"from {equations.__name__} import print_check_value_per_draw; "
+            f'print_check_value_per_draw("{statement.id}")'
+        )
         command = shlex.join(["python", "-c", code])
         if re.match("[a-z]{2}", effect):  # not a formula: "m/(m-1) times ..."
             effect = effect[0].upper() + effect[1:]

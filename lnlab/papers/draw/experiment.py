@@ -18,7 +18,7 @@ from lnlab.papers.draw.model import (
     ReconstructionNats,
 )
 from lnlab.training import Evaluation, setting
-from lnlab.training.experiment import LossPerSeed
+from lnlab.training.experiment import LossPerSeed, OneHiddenSize
 from lnlab.training.random_state import seed_torch_temporarily
 
 ImplementationMistake = str  # one of MISTAKES
@@ -48,7 +48,7 @@ class Experiment(training.Experiment):
     learning_rate: float = 1e-3
     max_grad_norm: float = setting(10.0, least=0)  # the norm to which gradients are clipped
     glimpses: int = setting(64, least=1)  # T
-    units: tuple[int, ...] = setting((256,), least=1, count=1)  # H, of both LSTMs
+    units: OneHiddenSize = setting((256,), least=1, count=1)  # H, of both LSTMs
     latent_size: int = setting(100, least=1)  # Z, the size of the latent variable of a glimpse
     read_size: int = setting(2, least=1)  # N of the window of reading
     write_size: int = setting(5, least=1)  # N of the window of writing

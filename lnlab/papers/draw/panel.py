@@ -51,11 +51,14 @@ class DrawingPanelSettings:
     update: LastIfNone[int] = None  # one at which drawings were kept
 
 
+PixelsCountedFrom1 = float
+
+
 class FilterGrid(NamedTuple):
     """The place of the N x N filters of a window, in pixels counted from 1."""
 
-    center_x: float
-    center_y: float
+    center_x: PixelsCountedFrom1
+    center_y: PixelsCountedFrom1
     stride: float  # from one filter to the next
     sigma: float  # the deviation of a filter
     filters_per_side: int  # N

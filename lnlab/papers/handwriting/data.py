@@ -64,7 +64,7 @@ class Alphabet:
         return [self._numbers.get(character, OTHER) for character in text]
 
 
-class OffsetScale(NamedTuple):
+class OffsetMeanAndStd(NamedTuple):
     """Mean and standard deviation of dx and dy over the training lines."""
 
     mean: np.ndarray  # (2,)
@@ -84,10 +84,10 @@ class HandwritingDataset(Dataset[Sequence[Line]]):
         return Alphabet(ALPHABETS[self.source.name])
 
     @cached_property
-    def scale(self) -> OffsetScale:
+    def scale(self) -> OffsetMeanAndStd:
         """Mean and standard deviation (2,) of dx and dy in training."""
         steps = np.concatenate([line.offsets[1:, :2] for line in self.train]).astype(float)
-        return OffsetScale(steps.mean(0), steps.std(0))
+        return OffsetMeanAndStd(steps.mean(0), steps.std(0))
 
     @cached_property
     def test_indices_of_unseen_texts(self) -> list[int]:
@@ -102,8 +102,8 @@ class HandwritingDataset(Dataset[Sequence[Line]]):
             for line in lines:
                 total.update(f"{line.name}\0{line.writer}\0{line.text}\0".encode())
                 total.update(line.offsets.astype("<f4").tobytes())
-                if line.char_index_per_point is not None:
-                    total.update(line.char_index_per_point.astype("<i2").tobytes())
+                if line.true_char_index_per_point is not None:
+                    total.update(line.true_char_index_per_point.astype("<i2").tobytes())
         return total.digest()
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ def load(
         files = find_iam_lists_texts_strokes(path)
         read = partial(read_iam_and_count_omitted, path)
 
-    def read_lines_and_note() -> tuple[Mapping[str, Sequence[Line]], str]:
+    def read_lines_and_omission_note() -> tuple[Mapping[str, Sequence[Line]], str]:
         splits, left_out = read()
         for split, lines in splits.items():
             if not lines:
@@ -142,7 +142,10 @@ def load(
         return splits | {"train": splits["train"][:max_train]}, note
 
     return HandwritingDataset(
-        source, read_lines_and_note, lambda: f"{max_train} {hash_file_stats(files)}", noted=True
+        source,
+        read_lines_and_omission_note,
+        lambda: f"{max_train} {hash_file_stats(files)}",
+        noted=True,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlab.papers.handwriting.data import OffsetScale
+from lnlab.papers.handwriting.data import OffsetMeanAndStd
 from lnlab.papers.handwriting.model import (
     BatchableLines,
     HandwritingNet,
@@ -64,7 +64,7 @@ def score_lines(net: HandwritingNet, lines: BatchableLines, std_floor: float) ->
             window = phi[row, :T, : len(line.text)].cpu()
             if index < SHOWN:
                 windows[index] = window
-            if line.char_index_per_point is not None:
+            if line.true_char_index_per_point is not None:
                 errors[index] = window_peak_errors_in_characters(window, line)
     known = np.concatenate([*errors.values()]) if errors else np.full(1, np.nan)
     shown = [windows[k] for k in sorted(windows)]
@@ -73,8 +73,8 @@ def score_lines(net: HandwritingNet, lines: BatchableLines, std_floor: float) ->
 
 def window_peak_errors_in_characters(phi: Tensor, line: Line) -> np.ndarray:
     """Return the distances in characters from the window's peak to the true character (T,)."""
-    assert line.char_index_per_point is not None
-    return np.abs(phi.argmax(-1).numpy() - line.char_index_per_point[1:])
+    assert line.true_char_index_per_point is not None
+    return np.abs(phi.argmax(-1).numpy() - line.true_char_index_per_point[1:])
 
 
 def metrics_windows_and_sampled_handwriting(
@@ -129,7 +129,7 @@ class WrittenLine(NamedTuple):
 def write(
     net: HandwritingNet,
     text: str,
-    scale: OffsetScale,
+    scale: OffsetMeanAndStd,
     *,
     bias: float = 0.0,
     seed: int = 0,

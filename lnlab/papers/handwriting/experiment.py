@@ -24,7 +24,7 @@ from lnlab.papers.handwriting.model import (
 )
 from lnlab.papers.models import RecurrentNormGain
 from lnlab.training import BucketedBatches, Evaluation, setting
-from lnlab.training.experiment import CPU, LossPerSeed
+from lnlab.training.experiment import CPU, LossPerSeed, OneHiddenSize
 from lnlab.training.random_state import seed_torch_temporarily
 
 CharactersPerPoint = float
@@ -53,7 +53,7 @@ class Experiment(training.Experiment):
     batch_size: int = setting(8, least=1)
     epochs: int = 30
     learning_rate: float = 1e-3  # Adam's default; the paper states none
-    units: tuple[int, ...] = setting((400,), least=1, count=1)  # H of each LSTM
+    units: OneHiddenSize = setting((400,), least=1, count=1)  # H of each LSTM
     layers: int = setting(3, least=1)  # the number of LSTMs; the lowest moves the window
     components: int = setting(20, least=1)  # M, the components of the mixture
     window_components: int = setting(10, least=1)  # K, the Gaussians of the window

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lnlab.nn import Identity, LayerNorm, Linear, NormLayer, State
 from lnlab.nn.recurrent import LSTM
-from lnlab.papers.handwriting.data import Alphabet, HandwritingDataset, OffsetScale
+from lnlab.papers.handwriting.data import Alphabet, HandwritingDataset, OffsetMeanAndStd
 from lnlab.papers.handwriting.pen import Line
 from lnlab.papers.models import cell_init
 
@@ -123,7 +123,7 @@ class WindowSequence(NamedTuple):
     h: Tensor  # of the LSTM (T, B, H)
     w: Tensor  # the window, a soft character (T, B, V)
     phi: Tensor  # how much of each character is seen, and of what is behind (T, B, U + 1)
-    last_state: State  # (h, c) of the LSTM in the end, each (B, H)
+    last_lstm_state: State  # (h, c) of the LSTM in the end, each (B, H)
     last_kappa: Tensor  # the positions of the window's components in the end (B, K)
 
 
@@ -258,9 +258,9 @@ class BatchableLines:
                 replace(
                     line,
                     offsets=line.offsets[: length + 1],
-                    char_index_per_point=None
-                    if line.char_index_per_point is None
-                    else line.char_index_per_point[: length + 1],
+                    true_char_index_per_point=None
+                    if line.true_char_index_per_point is None
+                    else line.true_char_index_per_point[: length + 1],
                 )
                 for line in lines
             ]
@@ -287,7 +287,7 @@ class BatchableLines:
         return LineBatch(whole[:, :-1] * inside, char_ids), (whole[:, 1:], lengths)
 
 
-def standardize_offsets(offsets: np.ndarray, scale: OffsetScale) -> Tensor:
+def standardize_offsets(offsets: np.ndarray, scale: OffsetMeanAndStd) -> Tensor:
     """Return offsets (T + 1, 3) minus their mean, over their deviation; the pen unchanged."""
     mean, deviation = scale
     steps = (offsets[:, :2] - mean) / deviation
@@ -295,7 +295,7 @@ def standardize_offsets(offsets: np.ndarray, scale: OffsetScale) -> Tensor:
     return torch.from_numpy(np.column_stack([steps, offsets[:, 2]])).float()
 
 
-def unstandardize_offsets(offsets: Tensor, scale: OffsetScale) -> np.ndarray:
+def unstandardize_offsets(offsets: Tensor, scale: OffsetMeanAndStd) -> np.ndarray:
     """Return standardized offsets (T, 3) times their deviation, plus their mean."""
     mean, deviation = scale
     values = offsets.double().cpu().numpy()

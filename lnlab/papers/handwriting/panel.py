@@ -32,7 +32,7 @@ from lnlab.figures.style import (
 from lnlab.panels.controls import LABELLED, dropdown, options_slider, play_buttons
 from lnlab.panels.panel import LastIfNone, Panel
 from lnlab.panels.playable import Figure, TitledFigure
-from lnlab.papers.handwriting.data import Alphabet, OffsetScale
+from lnlab.papers.handwriting.data import Alphabet, OffsetMeanAndStd
 from lnlab.papers.handwriting.evaluate import WrittenLine, write
 from lnlab.papers.handwriting.experiment import Experiment
 from lnlab.papers.handwriting.model import HandwritingNet
@@ -80,7 +80,7 @@ class WriterModels:
     """Models of several arms, that were trained on the same lines."""
 
     models_by_arm_and_update: Mapping[str, Mapping[int, HandwritingNet]]
-    offset_scale: OffsetScale  # mean and deviation of the offsets, each (2,)
+    offset_mean_and_std: OffsetMeanAndStd  # mean and deviation of the offsets, each (2,)
     std_floor: float  # of the deviations
     commands_that_trained_models: str  # the commands that made the runs
 
@@ -103,7 +103,7 @@ class WriterModels:
         """Write a text in the hand of an arm; see :func:`lnlab.papers.handwriting.write`."""
         net = self.models_by_arm_and_update[arm][update]
         return write(
-            net, text, self.offset_scale, bias=sampling_bias,
+            net, text, self.offset_mean_and_std, bias=sampling_bias,
             std_floor=self.std_floor, primer=style_line,
         )  # fmt: skip
 
@@ -158,7 +158,7 @@ def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:
     some = next(iter(next(iter(writers.models_by_arm_and_update.values())).values()))
     metadata = {
         "configs": {str(run.config["norm"]): dict(run.config) for run in runs},
-        "scale": [part.tolist() for part in writers.offset_scale],
+        "scale": [part.tolist() for part in writers.offset_mean_and_std],
         "alphabet": some.alphabet.characters,
         "floor": writers.std_floor,
         "made": writers.commands_that_trained_models,
@@ -181,7 +181,7 @@ def load_included_writers(path: Path = SHIPPED) -> WriterModels:
             models.setdefault(arm, {})[int(update)] = net
     mean, deviation = map(np.array, metadata["scale"])
     in_order = {arm: models[arm] for arm in ("none", "layer") if arm in models}
-    scale = OffsetScale(mean, deviation)
+    scale = OffsetMeanAndStd(mean, deviation)
     return WriterModels(in_order, scale, metadata["floor"], metadata["made"])
 
 
@@ -194,7 +194,7 @@ class InkedLine(NamedTuple):
     strokes: Sequence[np.ndarray]  # the places of the pen, stroke by stroke, each (N, 2)
     phi: np.ndarray  # the weight of each character at each point (T, U)
     text_above: str
-    char_index_per_point: np.ndarray | None = (
+    true_char_index_per_point: np.ndarray | None = (
         None  # the true character at each point (T,), where known
     )
 
@@ -295,10 +295,10 @@ def partly_written_figure(
             trace(kind, f"{what} {slot}", page + row, **look, **drawn[what])
             for what, (kind, row, look) in looks.items()
         ]
-        if line.char_index_per_point is not None:
+        if line.true_char_index_per_point is not None:
             data.append(trace(
                 "scatter", f"truth {slot}", below, x=np.arange(1.0, T + 1), mode="lines",
-                y=line.char_index_per_point.astype(float), hoverinfo="skip",
+                y=line.true_char_index_per_point.astype(float), hoverinfo="skip",
                 line={"color": MARK, "width": 2, "shape": "hv"},
             ))  # fmt: skip
         top, block = 1 - slot / count, 1 / count

@@ -29,7 +29,7 @@ class Line:
     writer: str
     text: str
     offsets: np.ndarray
-    char_index_per_point: np.ndarray | None = None  # the place in the text (T + 1,)
+    true_char_index_per_point: np.ndarray | None = None  # the place in the text (T + 1,)
 
     @property
     def num_steps(self) -> int:
@@ -89,11 +89,14 @@ SIZES = {"train": 2000, "valid": 200, "test": 200}  # lines of each split
 WRITERS = {"train": 40, "valid": 8, "test": 8}
 
 
+FontUnits = float
+
+
 class Glyph(NamedTuple):
     """A character of a font: its strokes, y upwards from the base line, and its width."""
 
     strokes: tuple[np.ndarray, ...]
-    width: float
+    width: FontUnits
 
 
 class WriterStyle(NamedTuple):

@@ -7,7 +7,7 @@ __getattr__, __dir__ = lazy(
     {
         "Experiment": ".experiment",
         "LayerNormOverFeatures": ".model",
-        "PerUnitNormOverPaddedTime": ".model",
+        "InstanceNormOverPaddedTime": ".model",
         "make_batch_and_unit_counts": ".model",
         "value_quantiles_and_gradient_norm": ".evaluate",
         "quantiles_by_update": ".evaluate",

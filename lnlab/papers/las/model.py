@@ -128,7 +128,7 @@ class LayerNormOverFeatures(ListenerOutputNorm):
         return nn.functional.layer_norm(h, h.shape[-1:], self.g, self.b, self.eps)
 
 
-class PerUnitNormOverPaddedTime(ListenerOutputNorm):
+class InstanceNormOverPaddedTime(ListenerOutputNorm):
     """Statistics of one unit over time, as the study's published code has in its listener.
 
     Its axes [1] of (B, T, H) are time, not features (commit 2d31ae8 of its repository), and
@@ -143,7 +143,7 @@ class PerUnitNormOverPaddedTime(ListenerOutputNorm):
 ENCODER_NORMS = {
     "cell": None,
     "features": LayerNormOverFeatures,
-    "time": PerUnitNormOverPaddedTime,
+    "time": InstanceNormOverPaddedTime,
 }
 """The places where the listener is normalized: its LSTMs, eq. 7-9 of the study, or outputs over
 features; over time, as the study's published code does."""

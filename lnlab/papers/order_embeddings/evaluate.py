@@ -120,7 +120,7 @@ def chance_retrieval_metrics(num_images: int) -> dict[str, float]:
     return metrics
 
 
-def bag_of_words_baseline_metrics(dataset: Captions, fold_size: int = 1000) -> dict[str, float]:
+def bag_of_words_ridge_metrics(dataset: Captions, fold_size: int = 1000) -> dict[str, float]:
     """Return the test metrics of ridge regression from a caption's set of words to features.
 
     Distances are by the cosine of standardised and predicted features. Validation selects the

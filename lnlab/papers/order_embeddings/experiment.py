@@ -22,8 +22,12 @@ from lnlab.papers.order_embeddings.model import (
     contrastive_loss,
 )
 from lnlab.training import BucketedBatches, Evaluation, setting
-from lnlab.training.experiment import CPU
-from lnlab.training.optim import adam, clip_grad_norm_per_tensor_
+from lnlab.training.experiment import CPU, LossPerSeed, OneHiddenSize
+from lnlab.training.optim import (
+    PublishedOrStandardAdam,
+    adam,
+    clip_grad_norm_per_tensor_,
+)
 from lnlab.training.random_state import generator_seeded_by_hash, seed_torch_temporarily
 
 MaxNormPerTensor = float
@@ -44,7 +48,7 @@ class Experiment(training.Experiment):
     initialisation: str = setting("paper", choices=CELL_INITS)
     """"paper" is U(-0.1, 0.1), square weights orthogonal; "modern" N(0, 1/fan-in)."""
     gain: RecurrentNormGain = 1.0  # the first gain of the normalizers of W_h h
-    adam: str = setting("published", choices=("published", "standard"))
+    adam: PublishedOrStandardAdam = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code, without bias correction: its first hundred
     updates are 3 to 6.6 times as long (:mod:`lnlab.training.optim`)."""
     normalize_captions: bool = True
@@ -60,7 +64,7 @@ class Experiment(training.Experiment):
     """Norm to which the gradient of each tensor is clipped."""
     margin: float = setting(0.05, least=0)
     """The margin of the loss, between the violations of a true and of a false pair."""
-    units: tuple[int, ...] = setting((1024,), least=1, count=1)
+    units: OneHiddenSize = setting((1024,), least=1, count=1)
     """H, the size of the GRU and of the space."""
     embedding_size: int = setting(300, least=1)  # the size of a word vector
     eval_every: int = setting(300, least=1)  # updates from one validation to the next
@@ -98,7 +102,7 @@ class Experiment(training.Experiment):
     def clip_(self, optimizer: torch.optim.Optimizer) -> None:
         clip_grad_norm_per_tensor_(optimizer, self.max_grad_norm, len(self.seeds))
 
-    def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
+    def loss(self, output: tuple[Tensor, Tensor], y: Tensor) -> LossPerSeed:
         """Return the summed hinge loss of each model (S,), from points (S, B, H)."""
         return torch.stack(
             [contrastive_loss(*points, self.margin) for points in zip(*output, y, strict=True)]

@@ -361,7 +361,7 @@ def positioned_violation_and_object_texts(result: CaptionSearchResult) -> dict[s
             truth = " true" if result.truth_per_test_picture[picture] else " not true"
         texts.append(f"{result.violation_per_test_picture[picture]:.3f}{truth}")
         for picture_object in sorted(
-            result.objects_per_nearest_picture[slot], key=box_area, reverse=True
+            result.objects_per_nearest_picture[slot], key=box_fraction_of_picture, reverse=True
         )[:NAMED]:
             if not picture_object.shape:
                 left, top, right, bottom = picture_object.left_top_right_bottom
@@ -372,7 +372,7 @@ def positioned_violation_and_object_texts(result: CaptionSearchResult) -> dict[s
     return {"x": x, "y": y, "text": texts}
 
 
-def box_area(picture_object: PictureObject) -> float:
+def box_fraction_of_picture(picture_object: PictureObject) -> float:
     """Return the part of a picture that the box of an object takes."""
     left, top, right, bottom = picture_object.left_top_right_bottom
     return (right - left) * (bottom - top)

@@ -34,8 +34,8 @@ from lnlab.training.random_state import generator_seeded_by_hash
 if TYPE_CHECKING:
     from lnlab.papers.skip_thoughts.downstream import SentenceTask
 
-Sentences = list[list[str]]  # the words of each sentence
-Library = dict[str, Sentences]  # books by title
+TokenizedSentences = list[list[str]]  # the words of each sentence
+Library = dict[str, TokenizedSentences]  # books by title
 
 STORIES, BOOKCORPUS, NOVELS = SOURCES = sources_offering("books")
 
@@ -66,7 +66,7 @@ def tokenize(sentence: str) -> list[str]:
     ]
 
 
-def split_into_tokenized_sentences(text: str) -> Sentences:
+def split_into_tokenized_sentences(text: str) -> TokenizedSentences:
     """Split a text into tokenized sentences; empty lines end paragraphs."""
     with explain_missing_extra():
         from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
@@ -80,8 +80,8 @@ def split_into_tokenized_sentences(text: str) -> Sentences:
 
 
 def load_or_tokenize(
-    cache_name: str, text: str, tokenize_text: Callable[[], Sentences]
-) -> Sentences:
+    cache_name: str, text: str, tokenize_text: Callable[[], TokenizedSentences]
+) -> TokenizedSentences:
     """Return the sentences into which ``tokenize_text`` cuts a text, once on this machine."""
     with explain_missing_extra():
         import nltk
@@ -99,7 +99,7 @@ def load_or_tokenize(
     return [line.split() for line in arrays["text"].tobytes().decode().split("\n")]
 
 
-def join_sentences_by_newlines(sentences: Sentences) -> str:
+def join_sentences_by_newlines(sentences: TokenizedSentences) -> str:
     """Join sentences to a text, a line each, words separated by spaces."""
     return "\n".join(" ".join(words) for words in sentences)
 
@@ -116,7 +116,7 @@ CREDITS = re.compile(r"\s*(?:Produced|Transcribed|E-text prepared)\b.*?\n\s*\n",
 ENCODING = re.compile(rb"^Character set encoding:\s*([\w-]+)", re.M)
 
 
-def read_gutenberg_novel(file: Path) -> Sentences:
+def read_gutenberg_novel(file: Path) -> TokenizedSentences:
     """Read the sentences of a novel of Project Gutenberg; cut once on this machine."""
     named = ENCODING.search(file.read_bytes())
     encodings = ["utf-8", *([named[1].decode()] if named else [])]
@@ -177,7 +177,7 @@ class Event:
 
     @property
     def paraphrases(self) -> tuple[str, ...]:
-        """Sentences of the same meaning."""
+        """Its sentences, all of the same meaning."""
         agent, verb, thing, recipient = self.agent, self.verb, self.thing, self.recipient
         if verb == "gave":
             return (
@@ -346,7 +346,7 @@ EPISODES = (
 )
 
 
-def make_stories(count: int, seed: int) -> list[Sentences]:
+def make_stories(count: int, seed: int) -> list[TokenizedSentences]:
     """Generate stories; a larger ``count`` gives the same ones and more."""
     rng = Random(f"stories {seed}")
     return [
@@ -395,7 +395,7 @@ class Books(Dataset[Library]):
         return self._checksum_verified_splits["books"]
 
     @property
-    def sentences_per_book(self) -> list[Sentences]:
+    def sentences_per_book(self) -> list[TokenizedSentences]:
         """The sentences of each book."""
         return [*self.sentences_by_title.values()]
 
@@ -472,7 +472,7 @@ def _find_text_files(source: Source, folder: Path, pattern: str) -> list[Path]:
     return files
 
 
-def _read_sentence_lines(file: Path) -> Sentences:
+def _read_sentence_lines(file: Path) -> TokenizedSentences:
     """Read the sentences of a file, a line each, without blank lines."""
     return [line.split() for line in read_text(file).lower().split("\n") if line.split()]
 
@@ -487,7 +487,7 @@ def _read_cbt_books_by_title(folder: Path) -> Library:
 # Books by number, with the sentences that are held out.
 
 STRETCH, EACH = 50, 20
-"""Sentences of a stretch, and stretches of which the last one is held out."""
+"""The sentences of a stretch, and stretches of which the last one is held out."""
 
 
 class EncodedBooks:
@@ -538,13 +538,13 @@ class EncodedBooks:
         self.word_ids = torch.tensor([*chain.from_iterable(rows)], dtype=torch.int32)
         self.begins = (self.lengths + 1).cumsum(0) - self.lengths - 1
 
-        def holds_three_in_a_row(mask: Tensor) -> Tensor:
+        def starts_of_three_in_a_row(mask: Tensor) -> Tensor:
             return mask[:-2] & mask[1:-1] & mask[2:]
 
         book = torch.bucketize(torch.arange(len(sentences)), ends, right=True)
-        whole = holds_three_in_a_row(self.lengths > 0) & (book[:-2] == book[2:])
+        whole = starts_of_three_in_a_row(self.lengths > 0) & (book[:-2] == book[2:])
         self.train, self.valid = (
-            (whole & holds_three_in_a_row(mask)).nonzero().squeeze(1) + 1
+            (whole & starts_of_three_in_a_row(mask)).nonzero().squeeze(1) + 1
             for mask in (~held_out, held_out)
         )
         for name, indices in (("train", self.train), ("validate", self.valid)):

@@ -29,8 +29,8 @@ from lnlab.papers.skip_thoughts.data import (
     SAD,
     SUBJECTS,
     Event,
-    Sentences,
     StorySetup,
+    TokenizedSentences,
     join_sentences_by_newlines,
     load_or_tokenize,
     random_event,
@@ -60,8 +60,8 @@ class SentenceTask:
     """
 
     name: str
-    first_sentences: Sentences
-    second_sentences: Sentences
+    first_sentences: TokenizedSentences
+    second_sentences: TokenizedSentences
     targets: np.ndarray
     split_or_fold_numbers: np.ndarray
 
@@ -74,7 +74,7 @@ class SentenceTask:
         return bool(self.second_sentences)
 
     @property
-    def first_and_second_sentences(self) -> Sentences:
+    def first_and_second_sentences(self) -> TokenizedSentences:
         """All sentences, the second ones of pairs behind the first ones."""
         return [*self.first_sentences, *self.second_sentences]
 
@@ -421,7 +421,7 @@ def _parse_sick_pairs(
     return table.itertuples(index=False, name=None)
 
 
-def _tokenize_lines(lines: Sequence[str]) -> Sentences:
+def _tokenize_lines(lines: Sequence[str]) -> TokenizedSentences:
     if not lines:
         return []
     return load_or_tokenize(

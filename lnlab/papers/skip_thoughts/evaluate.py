@@ -205,7 +205,7 @@ def score_frozen_vectors(task: SentenceTask, vectors: np.ndarray) -> VectorScore
     outer, inner = correct[:, :FOLDS], correct[:, FOLDS:].reshape(len(CS), FOLDS, FOLDS)
     best = inner.sum(2).argmax(0)  # of equals the smallest C
     return VectorScores(
-        _accuracies_by_C(outer.sum(1), task),
+        _percent_accuracies_by_C(outer.sum(1), task),
         _percent_under_accuracy_key(outer[best, range(FOLDS)].sum(), task),
     )
 
@@ -226,11 +226,11 @@ def score_baseline(task: SentenceTask, featurizer: Featurizer) -> VectorScores:
         )
     total = np.sum(correct, axis=0)
     return VectorScores(
-        _accuracies_by_C(total, task), _percent_under_accuracy_key(total.max(), task)
+        _percent_accuracies_by_C(total, task), _percent_under_accuracy_key(total.max(), task)
     )
 
 
-def _accuracies_by_C(
+def _percent_accuracies_by_C(
     correct_counts: np.ndarray, task: SentenceTask
 ) -> dict[float, Mapping[str, float]]:
     """Return the scores by C, from numbers of correct examples (C,)."""

@@ -18,8 +18,8 @@ from lnlab.papers.skip_thoughts.evaluate import (
 )
 from lnlab.papers.skip_thoughts.model import ARMS, CONDITIONS, SentenceTriples, SkipThoughts
 from lnlab.training import BucketedBatches, Evaluation, setting
-from lnlab.training.experiment import CPU
-from lnlab.training.optim import adam
+from lnlab.training.experiment import CPU, LossPerSeed, OneHiddenSize
+from lnlab.training.optim import PublishedOrStandardAdam, adam
 from lnlab.training.random_state import generator_seeded_by_hash, seed_torch_temporarily
 
 WhenDecodersReadVector = str  # one of CONDITIONS
@@ -47,7 +47,7 @@ class Experiment(training.Experiment):
     condition: WhenDecodersReadVector = setting("start", choices=CONDITIONS)
     """The use of a sentence's vector by the decoders: "start" as in the authors' code, "every
     step" as Kiros et al. (2015) write."""
-    adam: str = setting("published", choices=("published", "standard"))
+    adam: PublishedOrStandardAdam = setting("published", choices=("published", "standard"))
     """"published" is that of the authors' code: its rate is 0.0002 whatever ``learning_rate``
     is, and its first hundred updates are 3 to 6.6 times as long
     (:mod:`lnlab.training.optim`)."""
@@ -64,7 +64,7 @@ class Experiment(training.Experiment):
     learning_rate: float = THEIR_RATE
     max_grad_norm: float = setting(5.0, least=0)
     """Norm to which the gradient of the whole network is clipped."""
-    units: tuple[int, ...] = setting((2400,), least=1, count=1)
+    units: OneHiddenSize = setting((2400,), least=1, count=1)
     """H, the size of all three GRUs and of a sentence's vector."""
     embedding_size: int = setting(620, least=1)  # the size of a word vector
     vocab_size: int = setting(20_000, least=3)
@@ -110,7 +110,7 @@ class Experiment(training.Experiment):
         rate = self.learning_rate if standard else THEIR_RATE
         return adam(parameters, rate, bias_correction=standard)
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss(self, output: Tensor, y: Tensor) -> LossPerSeed:
         """Return the summed nats of both neighbours of each model (S,), from (S, 2)."""
         return output.sum(-1)
 

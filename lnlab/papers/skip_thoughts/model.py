@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
 from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
-from lnlab.nn.padding import length_mask, true_indices
+from lnlab.nn.padding import flat_true_indices, length_mask
 from lnlab.nn.recurrent import GRU
 from lnlab.papers.models import ModelOfOneVocabulary, cell_init
 
@@ -102,7 +102,7 @@ class SkipThoughts(ModelOfOneVocabulary):
         x = F.pad(F.embedding(word_ids[:, :-1].T, self.word), (0, 0, 0, 0, 1, 0))
         y, _ = self.run_decoder(decoder, x, h)
         # most of the cost is the output layer: padding is left out
-        indices = true_indices(length_mask(lengths, word_ids.shape[1]).T, y.device)
+        indices = flat_true_indices(length_mask(lengths, word_ids.shape[1]).T, y.device)
         states, targets = y.flatten(0, 1)[indices], word_ids.T.flatten()[indices]
         nats = [
             F.cross_entropy(self.word_logits(h), right, reduction="none")

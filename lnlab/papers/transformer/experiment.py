@@ -22,11 +22,16 @@ from lnlab.papers.transformer.evaluate import (
 )
 from lnlab.papers.transformer.model import ARMS, RotationTracker, TransformerLanguageModel
 from lnlab.training import Evaluation, Stacked, cross_entropy_per_model, evaluate, setting
-from lnlab.training.experiment import CPU, BatchSource, collate_rows
+from lnlab.training.experiment import (
+    CPU,
+    BatchSource,
+    LossPerSeed,
+    OneHiddenSize,
+    collate_rows,
+)
 from lnlab.training.optim import AdamW
 from lnlab.training.random_state import generator_seeded_by_hash
 
-OneWidth = tuple[int, ...]  # a width alone
 ExampleCount = int  # of sequences, not of characters
 
 EVAL_SIZE = 64
@@ -55,7 +60,7 @@ class Experiment(training.Experiment):
     learning_rate: float = 3e-3
     layers: int = setting(4, least=1)
     """L, each of attention and a feed-forward network."""
-    units: OneWidth = setting((64,), least=1, count=1)
+    units: OneHiddenSize = setting((64,), least=1, count=1)
     """The width D; the feed-forward network has 4 D."""
     heads: int = setting(4, least=1)
     """The number of heads, which divides the width."""
@@ -94,7 +99,7 @@ class Experiment(training.Experiment):
             net.turned = RotationTracker(net)
         return self.fuse(net)
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss(self, output: Tensor, y: Tensor) -> LossPerSeed:
         """Return the NLL in nats per character of logits (S, B, T, V) and y (S, B, T): (S,)."""
         return cross_entropy_per_model(output.flatten(1, 2), y.flatten(1))
 

@@ -63,7 +63,7 @@ Dehghani et al. (2023), 2.1: pre-LN, and layer norm of queries and keys; "lns" i
 scaling."""
 
 
-class NetworkDepthScale(Normalizer):
+class DepthScaleWithoutNorm(Normalizer):
     """A constant factor 1/sqrt(2 L), for the 2 L branches of a network without normalizers.
 
     The stream then grows by a factor that does not depend on the depth. Radford et al. (2019),
@@ -190,7 +190,7 @@ class Block(nn.Module):
                 for present in PLACES[arm.placement]
             ]
             if arm.norm_layer is Identity:
-                norms[1] = NetworkDepthScale(D, layers)
+                norms[1] = DepthScaleWithoutNorm(D, layers)
             return Residual(f, *norms, alpha=alpha, beta=beta)
 
         self.attention = make_residual_branch(

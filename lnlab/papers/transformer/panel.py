@@ -107,7 +107,7 @@ def initial_w2_gradient_norms(
 
 
 @lru_cache(maxsize=100)
-def losses_by_first_step_size(norm_place: str, norm_kind: str, depth: int) -> np.ndarray:
+def losses_after_step_by_size(norm_place: str, norm_kind: str, depth: int) -> np.ndarray:
     """Return the loss after a first step of Adam of each size, in nats (draws, K).
 
     Adam's first step moves every parameter by the learning rate, whatever its gradient:
@@ -154,7 +154,7 @@ def draw_initial_gradients(settings: TransformerPanelSettings) -> TitledFigure:
 def draw_loss_after_first_step(settings: TransformerPanelSettings) -> tuple[Figure, str]:
     """Show the losses after a first step, which take longer than a slider may."""
     losses = {
-        norm_place: losses_by_first_step_size(norm_place, settings.norm_kind, settings.depth)
+        norm_place: losses_after_step_by_size(norm_place, settings.norm_kind, settings.depth)
         for norm_place in settings.norm_places
     }
     return loss_after_first_step_figure(losses), describe_network(settings)
@@ -273,7 +273,7 @@ def _describe_networks(settings: DepthPanelSettings) -> str:
     return f"{settings.depth} layers before training, {settings.initialisation} initialization"
 
 
-def over_depth(**settings: Any) -> Panel:
+def stream_and_gradients_over_depth(**settings: Any) -> Panel:
     """Return the panel of the residual stream and of the gradients over depth.
 
     It starts with ``settings``, fields of :class:`DepthPanelSettings`.

@@ -25,14 +25,14 @@ def statement(**given):
 
 
 def test_the_command_of_an_exact_statement_names_its_numbers(capsys):
-    equations.print_draws("ba2016-table1")
+    equations.print_check_value_per_draw("ba2016-table1")
     first, batch, drawn, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("Table 1: under which of six changes")
     assert batch.startswith(
         "the row of batch norm: table_1_row_error(batch) is at most 1e-12 in"
     )
     assert len(drawn.split()) == 11
-    equations.print_draws("ba2016-5.2-half")
+    equations.print_check_value_per_draw("ba2016-5.2-half")
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith("Right: it becomes a quarter, also by the paper's eq. 13; what")
 

@@ -22,7 +22,7 @@ def curve(length, noise=0.0, time=TIME, seed=0, end=0.1):
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.03])
 def test_the_time_to_a_level_does_not_grow_with_noise_or_length(length, noise):
     found = [
-        measures.time_to_fall_to_level(curve(length, noise, seed=s), "nll", LEVEL)
+        measures.time_to_level_or_end(curve(length, noise, seed=s), "nll", LEVEL)
         for s in range(40)
     ]
     # a slope of .0053 an update there: noise of .03 moves a single curve by 6 updates
@@ -31,14 +31,14 @@ def test_the_time_to_a_level_does_not_grow_with_noise_or_length(length, noise):
 
 def test_a_level_is_reached_on_a_line_between_evaluations_or_at_the_end():
     frame = pd.DataFrame({"update": [0, 10], "nll": [1.0, 0.0], "cpu": [0.0, 4.0]})
-    assert measures.time_to_fall_to_level(frame, "nll", 0.25) == 7.5
-    assert measures.time_to_fall_to_level(frame, "nll", 0.25, time_column="cpu") == 3
-    assert measures.time_to_fall_to_level(frame, "nll", 2.0) == 0
-    assert measures.time_to_fall_to_level(curve(200, end=0.3), "nll", LEVEL) == 200
+    assert measures.time_to_level_or_end(frame, "nll", 0.25) == 7.5
+    assert measures.time_to_level_or_end(frame, "nll", 0.25, time_column="cpu") == 3
+    assert measures.time_to_level_or_end(frame, "nll", 2.0) == 0
+    assert measures.time_to_level_or_end(curve(200, end=0.3), "nll", LEVEL) == 200
     rising = pd.DataFrame({"update": [0, 5, 9], "nll": [1.0, 2.0, 3.0]})
-    assert measures.time_to_fall_to_level(rising, "nll", 0.9) == 9
+    assert measures.time_to_level_or_end(rising, "nll", 0.9) == 9
     assert (
-        measures.time_to_fall_to_level(rising, "-nll", -2.0) == 5
+        measures.time_to_level_or_end(rising, "-nll", -2.0) == 5
     )  # of a metric that rises, its negative
 
 

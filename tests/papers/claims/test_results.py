@@ -21,7 +21,7 @@ from lnlab.papers.claims.entries import AFTER, Comparison
 from lnlab.papers.claims.judge import WORDS
 from lnlab.papers.claims.results import (
     ROOT,
-    hash_claims_inputs,
+    hash_kept_runs_and_claims,
     judge_statements,
     load_or_judge_records,
     shell_loop_if_grid,
@@ -36,7 +36,7 @@ README = Path(__file__).parents[3] / "README.md"
 
 def test_the_kept_records_are_current():
     kept = json.loads((ROOT / "claims.json").read_text(encoding="utf-8"))
-    assert kept["source"] == hash_claims_inputs(), "run `lnlab claims judge`"
+    assert kept["source"] == hash_kept_runs_and_claims(), "run `lnlab claims judge`"
 
 
 @pytest.mark.slow
