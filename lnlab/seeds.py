@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-HOW = "write how many (3 is 0, 1, 2) or which (0,4 or '0 4' or 3-5; 4, for one)"
+HOW = "write how many (3: seeds 0, 1, 2) or which ('0,4' or '3-5'; one seed: '4,')"
 
 
 def read_seeds(value: Any) -> tuple[int, ...]:
@@ -27,7 +27,7 @@ def read_seeds(value: Any) -> tuple[int, ...]:
         whole = all(type(seed) is int and seed >= 0 for seed in seeds)
         if whole and len({*seeds}) == len(seeds):
             return tuple(seeds)
-    raise ValueError(f"seeds {value!r}: {HOW}, each once.")
+    raise ValueError(f"seeds {value!r}: {HOW}, no seed twice.")
 
 
 def _parse_seed_text(text: str) -> int | list[int] | None:

@@ -153,8 +153,8 @@ def make_site(pages: Path, out: Path) -> None:
     content = collect_first_page_content()
     notebooks = notebooks_of_checkout()
     click.echo(f"site: {site.build_site(notebooks, pages, out, **content)}")
-    for reason in site.explain_omitted_pages(notebooks, pages):
-        click.echo(f"not in it: {reason}")
+    if omitted := site.explain_omitted_pages(notebooks, pages):
+        click.echo(f"not in it: {', '.join(omitted)}")
 
 
 def collect_first_page_content() -> dict[str, Any]:

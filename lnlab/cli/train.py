@@ -74,8 +74,8 @@ def find_field_and_text(experiment: "type[Experiment]", setting: str) -> "tuple[
     fields = experiment_fields(experiment)
     name, equals, text = setting.partition("=")
     if not equals or name not in fields:
-        choice = ", ".join(fields)
-        raise ValueError(f"{setting!r}: write FIELD=VALUE, with a field of {choice}.")
+        problem = f"there is no field {name!r}" if equals else "write FIELD=VALUE"
+        raise ValueError(f"{setting!r}: {problem}; fields: {', '.join(fields)}.")
     return fields[name], text.strip()
 
 

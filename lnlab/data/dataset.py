@@ -113,7 +113,12 @@ def find_source(
     by_name = {source.name: source for source in sources}
     by_name = {"embedded": next(iter(by_name.values()))} | by_name
     if name not in by_name:
-        raise ValueError(f"unknown data {name!r}: choose from {', '.join(by_name)}")
+        of_other_kinds = {source.name: source.offers for source in list_sources()}
+        problem = f"unknown data {name!r}"
+        if name in of_other_kinds:
+            needed = by_name["embedded"].offers
+            problem = f"{name!r} is data of {of_other_kinds[name]}, not of {needed}"
+        raise ValueError(f"{problem}: choose from {', '.join(by_name)}")
     source = by_name[name]
     if unknown := sorted({*given_options} - {*source.options}):
         known = ", ".join(source.options) or "none"

@@ -22,7 +22,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import MultiSelectButtons, check_option, dropdown, options_slider
-from lnlab.panels.panel import FirstIfNone, Panel
+from lnlab.panels.panel import FirstIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 
 WHAT = {"activations": "inputs of the activation f", "gradients": "gradient w.r.t. inputs of f"}
@@ -113,7 +113,7 @@ def distributions(frames: RecordsByNetAndArm, **settings: Any) -> Panel:
             text = "Nothing was recorded for this network with these normalizers."
         return TitledFigure(figure, title, f"{title}. {text}")
 
-    initial = DistributionsPanelSettings(**settings)
+    initial = make_settings(DistributionsPanelSettings, settings)
     net = initial.net or next(iter(frames))
     check_option("net", net, frames)
     for arm in initial.arms:

@@ -25,7 +25,7 @@ from lnlab.figures.style import (
 )
 from lnlab.nn import NORMS, NormLayer
 from lnlab.panels.controls import MultiSelectButtons, dropdown, log_slider, options_slider
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 
 INPUTS, EXAMPLES, SLOTS = 6, 24, 4
@@ -257,6 +257,7 @@ def geometry(**settings: Any) -> Panel:
         "inputs x, and the error of equation 13 against the number of units H"
     )
     return Panel(
-        GeometryPanelSettings(**settings), controls, draw, alt={"geometry": alt}, notebook="03",
+        make_settings(GeometryPanelSettings, settings),
+        controls, draw, alt={"geometry": alt}, notebook="03",
         on_page=["weight_scale"], suggestions=suggestions,
     )  # fmt: skip

@@ -54,7 +54,7 @@ from lnlab.panels.controls import (
     options_slider,
     play_buttons,
 )
-from lnlab.panels.panel import LEAST_WIDTH, Panel
+from lnlab.panels.panel import LEAST_WIDTH, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 
 UNITS, INPUTS, EXAMPLES, MOST = 64, 16, 128, 4
@@ -701,7 +701,8 @@ def invariance(
     table = {} if only_delta else {"table": partial(draw_table_and_title, rows=rows)}
     on_page = ["delta", "transformation"] + ["normalizers"] * (not only_delta)
     panel = Panel(
-        InvariancePanelSettings(**settings), controls, partial(draw, rows=rows), alt=alt,
+        make_settings(InvariancePanelSettings, settings),
+        controls, partial(draw, rows=rows), alt=alt,
         deferred=table, notebook=notebook,
         suggestions=SUGGESTIONS if notebook == "02" and not only_delta else None,
         on_page=on_page, stops={"delta": STOPS, "normalizers": FAMILIES},

@@ -39,7 +39,7 @@ from lnlab.figures.style import (
 )
 from lnlab.nn import BatchNormalizer
 from lnlab.panels.controls import MODES, dropdown, log_slider, options_slider
-from lnlab.panels.panel import FirstIfNone, Panel
+from lnlab.panels.panel import FirstIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 
 BN_STATS = {"batch": "batch", "frozen": "running", "recomputed": "recomputed"}
@@ -235,7 +235,7 @@ def landscape(
         return "" if taken else "no effect: only batch norm uses statistics over examples"
 
     return Panel(
-        LandscapePanelSettings(**settings), controls, draw, alt=alt,
+        make_settings(LandscapePanelSettings, settings), controls, draw, alt=alt,
         deferred={"plane": draw_plane}, notebook="16", on_page=["statistics_source"],
         locks={"statistics_source": why_statistics_locked},
     )  # fmt: skip

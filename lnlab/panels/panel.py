@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anywidget
 import ipywidgets
@@ -320,6 +320,20 @@ class Panel(ipywidgets.VBox):
         # as an output of its own, the figure is there when a saved notebook is opened again,
         # whose widget is no more; beside the live one panel.css hides it
         return [(self._repr_mimebundle_() or {}) | text, stills[0]]
+
+
+def make_settings(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Return the settings of a panel with these values.
+
+    Raises:
+        ValueError: if the panel has no such setting; names those that it has.
+    """
+    known = [field.name for field in fields(cast(Any, kind))]
+    if unknown := sorted(values.keys() - {*known}):
+        raise ValueError(
+            f"the panel has no setting {', '.join(unknown)}; it has {', '.join(known)}."
+        )
+    return kind(**values)
 
 
 def fill_missing_settings(settings: Any, controls: Mapping[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown
-from lnlab.panels.panel import FirstIfNone, Panel
+from lnlab.panels.panel import FirstIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 
 LABELS = {
@@ -127,7 +127,7 @@ def positions(
         "its pre-activations there differ from those over the whole map"
     )
     return Panel(
-        PositionsPanelSettings(**settings),
+        make_settings(PositionsPanelSettings, settings),
         {field: dropdown(LABELS[field], options[field]) for field in LABELS}, draw,
         alt={"positions": alt}, notebook="05", on_page=[*LABELS],
     )  # fmt: skip

@@ -26,7 +26,7 @@ from lnlab.figures.style import (
 from lnlab.kernels import fuse
 from lnlab.nn import NORMS, BatchNorm, Cell, CellInit, GRUCell, LSTMCell, NormLayer, RNNCell
 from lnlab.panels.controls import MultiSelectButtons, dropdown, log_slider, options_slider
-from lnlab.panels.panel import LEAST_WIDTH, Panel
+from lnlab.panels.panel import LEAST_WIDTH, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.training.random_state import default_dtype
 
@@ -255,7 +255,7 @@ def recurrence(**settings: Any) -> Panel:
     )
     no_gain = "no effect: without a normalizer there is no gain"
     return Panel(
-        RecurrencePanelSettings(**settings), controls, draw,
+        make_settings(RecurrencePanelSettings, settings), controls, draw,
         alt={"recurrence": alt}, notebook="06",
         on_page=["recurrent_weight_scale", "input_weight_scale"],
         stops={"recurrent_weight_scale": STOPS, "input_weight_scale": STOPS[::2]},

@@ -26,7 +26,10 @@ def read_device(device: str | torch.device) -> torch.device:
         return torch.device(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"device {str(device)!r} cannot be used here: {reason}") from error
+        raise ValueError(
+            f"device {str(device)!r} cannot be used here; choose auto, cpu, cuda or cuda:N "
+            f"(docs/install.md has how to install torch for CUDA): {reason}"
+        ) from error
 
 
 @contextmanager

@@ -123,7 +123,10 @@ def test_help_lists_tasks_and_the_fields_of_one(root):
     ("arguments", "complaint"),
     [
         (["train", "mnist", "--budget", "huge"], r"'huge'.*smoke, notebook, paper"),
-        (["train", "mnist", "--set", "nrom=layer"], r"'nrom=layer'.* field of norm, seeds, "),
+        (
+            ["train", "mnist", "--set", "nrom=layer"],
+            r"'nrom=layer'.* there is no field 'nrom'; fields: norm, seeds, ",
+        ),
         (["train", "mnist", "--data", "mnist=/no/such/folder"], "/no/such/folder"),
         (["train", "mnist", "--device", "cuda:77"], "cuda:77"),
         (["sweep", "mnist", "--set", "epochs=1,many"], "epochs is 'many': give"),

@@ -38,7 +38,7 @@ def test_seeds_that_are_written_are_read_back(count):
 
 @pytest.mark.parametrize("text", ["", "0", "3.5", "0,5-3", "-1", "3 2-4"])
 def test_anything_else_is_refused_with_how_to_write_it(text):
-    with pytest.raises(ValueError, match=r"^seeds .*: write how many \(3 is 0, 1, 2\)"):
+    with pytest.raises(ValueError, match=r"^seeds .*: write how many \(3: seeds 0, 1, 2\)"):
         parse_parameter("seeds", text)
 
 

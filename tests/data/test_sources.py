@@ -130,6 +130,7 @@ def test_every_source_says_what_it_is_and_is_found_by_its_name():
     [
         ("embedded", "music", {}, "what is 'music': choose from images, speech, text"),
         ("cifar", None, {}, "unknown data 'cifar': choose from embedded, digits, mnist, idx"),
+        ("mnist", "text", {}, "'mnist' is data of images, not of text: choose from embedded"),
         ("mnist=", None, {}, "write embedded, NAME or NAME=PATH"),
         ("idx", None, {}, "idx=PATH"),
         ("digits=/tmp", None, {}, "digits=/tmp: digits is embedded, give no path"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lnlab.book.notebooks import parse_literal_or_text
-from lnlab.panels.panel import PLOTLY, Panel
+from lnlab.panels.panel import PLOTLY, Panel, make_settings
 from lnlab.panels.playable import TitledFigure
 from tests.unpacked import unpacked
 
@@ -156,3 +156,9 @@ def test_headless_it_leaves_figures_to_play_with_and_else_a_still_beside_the_wid
     assert (title["text"], title["subtitle"]["text"]) == ("delta 4", hint)
     assert not {WIDGET} & still.keys()
     assert "frames" not in still[PLOTLY]["layout"]["meta"]
+
+
+def test_an_unknown_setting_is_refused_with_those_that_there_are():
+    assert make_settings(State, {"delta": 2.0}) == State(2.0)
+    with pytest.raises(ValueError, match="no setting detla; it has delta, name"):
+        make_settings(State, {"detla": 2.0})

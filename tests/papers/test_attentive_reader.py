@@ -86,13 +86,12 @@ def test_books_give_questions_by_the_rule(tmp_path, monkeypatch):
     cbt = load(f"cbt={layouts.cbt(tmp_path)}", sentences=6)
     books = questions.read_cbt_books(tmp_path)
     titles = [
-        {q.source_name.split(",")[0] for q in split}
-        for split in (cbt.train, cbt.valid, cbt.test)
+        {q.name.split(",")[0] for q in split} for split in (cbt.train, cbt.valid, cbt.test)
     ]
     assert [*map(len, titles)] == [6, 2, 2]
     assert not titles[0] & titles[2]
     for question in (*cbt.train, *cbt.test):
-        title, line, kind = question.source_name.split(", ")
+        title, line, kind = question.name.split(", ")
         index = int(line.removeprefix("line ")) - 1
         passage = [word for line in books[title][index - 6 : index] for word in line]
         names = question.entity_names
@@ -106,7 +105,7 @@ def test_books_give_questions_by_the_rule(tmp_path, monkeypatch):
         plain = [names.get(w, w).lower() for w in question.passage.split()]
         assert plain == [w.lower() for w in passage]
     other = load(f"cbt={tmp_path}", split=1, sentences=6)
-    assert {q.source_name for q in other.test} != {q.source_name for q in cbt.test}
+    assert {q.name for q in other.test} != {q.name for q in cbt.test}
     first = tmp_path / questions.CBT_FILES[0]
     first.write_text("no title\n" + first.read_text())
     with pytest.raises(ValueError, match="line 1: expected _BOOK_TITLE_"):

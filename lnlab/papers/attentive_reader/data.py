@@ -38,7 +38,7 @@ ENTITY = re.compile(r"@entity(\d+)")
 class Question:
     """A passage, and a sentence with a missing word; words are separated by spaces."""
 
-    source_name: str  # the source of the question, for messages
+    name: str  # the source of the question, for messages
     sentences: tuple[str, ...]  # the passage
     query: str  # the sentence with BLANK in it
     candidates: tuple[str, ...]  # "@entity3" and so on, each once
@@ -413,7 +413,7 @@ class QuestionDataset(Dataset[Sequence[Question]]):
         for split, questions in self._splits.items():
             total.update(f"{split} {len(questions)}\n".encode())
             for q in questions:
-                lines = (q.source_name, *q.sentences, q.query, *q.candidates, q.answer)
+                lines = (q.name, *q.sentences, q.query, *q.candidates, q.answer)
                 total.update("\n".join(lines).encode() + b"\0")
         return total.digest()
 

@@ -21,7 +21,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
-from lnlab.panels.panel import LastIfNone, Panel
+from lnlab.panels.panel import LastIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.attentive_reader.data import Question
 from lnlab.papers.pictures import read_first_seed_metrics_and_pictures
@@ -100,7 +100,7 @@ def reading(runs: Mapping[str, Run], questions: Sequence[Question], **settings: 
         "the question; the words of entities are colored"
     )
     return Panel(
-        ReadingPanelSettings(**settings), controls, draw,
+        make_settings(ReadingPanelSettings, settings), controls, draw,
         alt={"reading": alt}, notebook="09", on_page=["update", "question"],
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
-from lnlab.panels.panel import LastIfNone, Panel
+from lnlab.panels.panel import LastIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.draw.evaluate import saved_glimpse_indices
 from lnlab.papers.pictures import nearest_value, read_first_seed_metrics_and_pictures
@@ -130,7 +130,7 @@ def drawing(runs: Mapping[str, Run], pictures: np.ndarray, **settings: Any) -> P
         "write window, and sixteen pictures that the network generates"
     )
     return Panel(
-        DrawingPanelSettings(**settings), controls, draw, alt={"drawing": alt},
+        make_settings(DrawingPanelSettings, settings), controls, draw, alt={"drawing": alt},
         notebook="11", on_page=[*controls],
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import LABELLED, dropdown, options_slider, play_buttons
-from lnlab.panels.panel import LastIfNone, Panel
+from lnlab.panels.panel import LastIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.handwriting.data import Alphabet, OffsetMeanAndStd
 from lnlab.papers.handwriting.evaluate import WrittenLine, write
@@ -254,7 +254,7 @@ def writing(writers: WriterModels, style_lines: Sequence[Line] = (), **settings:
         "each character of the text at each point of the pen"
     )
     return Panel(
-        WritingPanelSettings(**settings), controls, draw,
+        make_settings(WritingPanelSettings, settings), controls, draw,
         alt={"writing": alt}, notebook="12", on_page=["update", "sampling_bias"],
     )  # fmt: skip
 

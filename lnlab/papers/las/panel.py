@@ -18,7 +18,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown, options_slider
-from lnlab.panels.panel import LastIfNone, Panel
+from lnlab.panels.panel import LastIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.las.recordings import FILTERS, HOP, Utterance
 from lnlab.papers.las.search import attention_share_in_segments
@@ -108,7 +108,7 @@ def attention(
         "while it outputs each unit, with boxes at the times at which that unit was spoken"
     )
     return Panel(
-        AttentionPanelSettings(**settings), controls, draw,
+        make_settings(AttentionPanelSettings, settings), controls, draw,
         alt={"attention": alt}, notebook="13", on_page=["epoch", "example"],
     )  # fmt: skip
 

@@ -24,7 +24,7 @@ from lnlab.figures.style import (
     trace,
 )
 from lnlab.panels.controls import dropdown, text_box
-from lnlab.panels.panel import FirstIfNone, Panel
+from lnlab.panels.panel import FirstIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.order_embeddings import evaluate
 from lnlab.papers.order_embeddings.data import (
@@ -205,7 +205,8 @@ def order(
         "and more general and more specific captions with their order penalties"
     )
     return Panel(
-        OrderPanelSettings(**settings), controls, draw, alt={"order": alt}, notebook=notebook,
+        make_settings(OrderPanelSettings, settings),
+        controls, draw, alt={"order": alt}, notebook=notebook,
         on_page=["caption", "net"],
     )  # fmt: skip
 

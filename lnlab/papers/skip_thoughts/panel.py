@@ -31,7 +31,7 @@ from lnlab.panels.controls import (
     options_slider,
     text_box,
 )
-from lnlab.panels.panel import LastIfNone, Panel
+from lnlab.panels.panel import LastIfNone, Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.pictures import nearest_value
 from lnlab.papers.skip_thoughts.data import EncodedBooks, tokenize
@@ -187,7 +187,7 @@ def thoughts(
         "sentence": text_box("sentence", held_out.texts), "book": dropdown("book", books),
         "update": options_slider("update", held_out.updates, start_at_last=True),
     }  # fmt: skip
-    initial = ThoughtsPanelSettings(**settings)
+    initial = make_settings(ThoughtsPanelSettings, settings)
     check_control_value("book", initial.book, controls["book"])
     first = [held_out.texts[index] for index in held_out.books[initial.book]]
     start = held_out.tokenize_text(initial.sentence) or first[0]

@@ -25,7 +25,7 @@ from lnlab.figures.style import (
 )
 from lnlab.nn import NORMS
 from lnlab.panels.controls import MultiSelectButtons, dropdown, options_slider
-from lnlab.panels.panel import Panel
+from lnlab.panels.panel import Panel, make_settings
 from lnlab.panels.playable import Figure, TitledFigure
 from lnlab.papers.transformer.evaluate import (
     nll_objective,
@@ -197,7 +197,8 @@ def transformer(**settings: Any) -> Panel:
         "rate of that step, a line for each place of the normalizer",
     }
     return Panel(
-        TransformerPanelSettings(**settings), controls, draw_initial_gradients, alt=alt,
+        make_settings(TransformerPanelSettings, settings),
+        controls, draw_initial_gradients, alt=alt,
         deferred={"steps": draw_loss_after_first_step}, notebook="19",
         on_page=["depth"], suggestions=suggestions,
     )  # fmt: skip
@@ -290,7 +291,7 @@ def stream_and_gradients_over_depth(**settings: Any) -> Panel:
         "transformers before training, a line for each position of the norms",
     }
     return Panel(
-        DepthPanelSettings(**settings), controls, draw_stream_variance, alt=alt,
+        make_settings(DepthPanelSettings, settings), controls, draw_stream_variance, alt=alt,
         deferred={"gradients": draw_W_2_gradient_norms}, notebook="20",
         on_page=["depth", "initialisation"],
     )  # fmt: skip
