@@ -30,7 +30,7 @@ UNITS = 64, 128
 POINTS, CHARACTERS = 317, 12
 LINES: Any = SimpleNamespace(
     alphabet=Alphabet(ALPHABETS["unipen"]),
-    train=[SimpleNamespace(text="a" * CHARACTERS, num_steps=POINTS)],
+    train=[SimpleNamespace(text="a" * CHARACTERS, num_points_after_first=POINTS)],
 )
 
 

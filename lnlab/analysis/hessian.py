@@ -26,12 +26,14 @@ from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.progress import progress as bar
 from lnlab.threads import in_one_thread_if_small
 
+FallingEigenvalues = Tensor  # (K,)
+
 
 @dataclass(frozen=True)
 class ExtremeEigenvalues(AnalysisResult):
     """The largest eigenvalues of the Hessian, and the smallest one, with error bounds."""
 
-    largest: Tensor  # the K largest, falling (K,)
+    largest: FallingEigenvalues  # the K largest
     smallest: float  # often negative: the loss curves down there
     largest_errors: Tensor  # how far from each of ``largest`` an eigenvalue lies at most (K,)
     smallest_error: float

@@ -106,7 +106,7 @@ class StatisticExtent:
             a + (a >= self.split_axis) for a in self.axes
         )  # one axis more before these
 
-    def mean(self, x: Tensor) -> Tensor:
+    def expanded_mean(self, x: Tensor) -> Tensor:
         """Return the mean over the extent, in the shape of x (B, ...)."""
         grouped = self.unflatten_split_axis(x)
         return (
@@ -278,16 +278,19 @@ SCALES = (1e-30, *(10.0**k for k in range(-12, 3)), 1e6, 1e8)
 def find_divisor(box: BlackBox, x: Tensor, over: StatisticExtent) -> Divisor | None:
     """Return the law by which s (B, ...) grows with var; None if y is not of the form d / s."""
     outputs = {scale: box.odd_part(scale * x) for scale in SCALES}
-    mean = over.mean(x)
+    mean = over.expanded_mean(x)
     for centred in (True, False):
         d = x - mean if centred else x
         # by least squares in the extent of each statistic: y = d / s
-        s = {k: k * over.mean(d * d) / over.mean(d * y) for k, y in outputs.items()}
+        s = {
+            k: k * over.expanded_mean(d * d) / over.expanded_mean(d * y)
+            for k, y in outputs.items()
+        }
         if all(_are_close(k * d / s[k], y, 1e-6) for k, y in outputs.items()):
             # x - mean over the root of mean x², or x over that of the variance, are half-made
             # copies: tried if the form that belongs together does not fit
             for about_mean in (centred, not centred):
-                var = over.mean((x - mean).square() if about_mean else x.square())
+                var = over.expanded_mean((x - mean).square() if about_mean else x.square())
                 law = _fit_power_factor_eps_position(var, s)
                 if law is not None:
                     return Divisor(centred, about_mean, *law)
@@ -337,8 +340,8 @@ class TorchOperator:
     gain_axes: tuple[int, ...]  # along which its gain may vary
 
     def __call__(self, x: Tensor, eps: float) -> Tensor:
-        d = x if self.name == "RMSNorm" else x - self.over.mean(x)
-        return d / (self.over.mean(d.square()) + eps).sqrt()
+        d = x if self.name == "RMSNorm" else x - self.over.expanded_mean(x)
+        return d / (self.over.expanded_mean(d.square()) + eps).sqrt()
 
 
 def nearest_torch_operator(
@@ -428,7 +431,7 @@ def find_momentum_and_variance_estimator(
         module(batch)
         after, var = _read_running_stats(evaluate, x, divisor)
         # after = before + momentum (mean of the batch - before): momentum by least squares
-        towards, step = over.mean(batch) - before, after - before
+        towards, step = over.expanded_mean(batch) - before, after - before
         weight = float((step * towards).mean() / towards.square().mean())
         weights.append(
             weight if _are_close(before + weight * towards, after, 1e-6) else math.nan
@@ -460,7 +463,7 @@ def _name_variance_estimator(
     before: Tensor, after: Tensor, batch: Tensor, weight: float, over: StatisticExtent
 ) -> str:
     """Return which estimate of the batch's variance moved the running one."""
-    biased = over.mean((batch - over.mean(batch)).square())
+    biased = over.expanded_mean((batch - over.expanded_mean(batch)).square())
     unbiased = biased * (over.size / (over.size - 1))
     if not abs(weight) > 1e-9:
         return "unknown"

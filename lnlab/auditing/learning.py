@@ -348,7 +348,7 @@ def check_activations(subject: AuditSubject) -> Findings:
     rows = [
         _leaf_output_statistics_row(call)
         for call in subject.trace.calls
-        if _is_leaf_with_matrix_output(call) and call.name not in constant
+        if _is_leaf_with_multiaxis_output(call) and call.name not in constant
     ]
     if not rows:
         raise CannotCheck("no part makes a matrix of numbers.")
@@ -407,7 +407,7 @@ def _modules_with_constant_output(subject: AuditSubject) -> set[str]:
     }
 
 
-def _is_leaf_with_matrix_output(call: ModuleCall) -> bool:
+def _is_leaf_with_multiaxis_output(call: ModuleCall) -> bool:
     """Return True if a module without submodules made a matrix it had not been given."""
     if any(call.module.children()) or isinstance(call.module, _DropoutNd | nn.Identity):
         return False

@@ -29,7 +29,9 @@ from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.norm_identity import NOTHING, Divisor, NormPropertyReport, identify_norm
 from lnlab.analysis.random import normal
 from lnlab.analysis.result import DataFrame, TextResult, make_frame
-from lnlab.auditing.norms import copy_without_activations_if_any
+from lnlab.auditing.norms import copy_without_nonnorms_if_any
+
+StateDictTransfer = str  # "yes", "gain + 1", "no"; "" if not identified
 
 WIDTH = 64
 """The number of features with which a class is built."""
@@ -98,7 +100,7 @@ class NormClass:
     eps: str = ""
     float32: bool | None = None
     bfloat16_error: float | None = None
-    transfers: str = ""
+    transfers: StateDictTransfer = ""
     input: ShapeText = ""
 
 
@@ -227,7 +229,7 @@ def identify_module(name: str, module: nn.Module) -> NormClass:
     layers = [type(m).__name__ for m in module.modules() if isinstance(m, LAYERS)]
     if layers:
         return NormClass(name, "not a normalizer", f"contains {layers[0]}")
-    complete, module = module, copy_without_activations_if_any(module)
+    complete, module = module, copy_without_nonnorms_if_any(module)
     choices = [module]
     if gated := "gate" in inspect.signature(module.forward).parameters:
         choices = [NormWithConstantGate(module, gate) for gate in (SILU_IS_1, SIGMOID_IS_1)]

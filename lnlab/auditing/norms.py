@@ -123,7 +123,7 @@ def _group_key(call: ModuleCall) -> Any:
 def _identify_group(calls: tuple[ModuleCall, ...]) -> NormGroup:
     """Find out what normalizers of one group compute, from the first of them."""
     whole = given = tuple(calls[0].inputs[0].shape)
-    module = copy_without_activations_if_any(calls[0].module)
+    module = copy_without_nonnorms_if_any(calls[0].module)
     if isinstance(module, TorchNorm) and is_known_norm(module) and whole[1] > FEW_CHANNELS:
         module, whole = _with_few_channels(module), (whole[0], FEW_CHANNELS, *whole[2:])
     failure_reason = ""
@@ -153,7 +153,7 @@ def _with_few_channels(module: nn.Module) -> nn.Module:
     return module
 
 
-def copy_without_activations_if_any(module: nn.Module) -> nn.Module:
+def copy_without_nonnorms_if_any(module: nn.Module) -> nn.Module:
     """Return a normalizer without what it holds beside itself, an activation or a dropout.
 
     Some hold what follows them, as timm's BatchNormAct2d.

@@ -344,7 +344,7 @@ def swap(model: nn.Module, rules: Rules, x: Any = None) -> SwapPlan:
             new = made[id(old)]
     _disable_transformer_fast_path(new)
     sizes = [sum(p.numel() for p in each.parameters()) for each in (model, new)]
-    change = None if before is None else _output_change(before, new, x)
+    change = None if before is None else _relative_output_change(before, new, x)
     return SwapPlan(tuple(replacements), (sizes[0], sizes[1]), change, new)
 
 
@@ -424,7 +424,7 @@ def _disable_transformer_fast_path(model: nn.Module) -> None:
             module.use_nested_tensor = False
 
 
-def _output_change(before: AuditSubject, new: nn.Module, x: Any) -> float:
+def _relative_output_change(before: AuditSubject, new: nn.Module, x: Any) -> float:
     """Return the distance of the outputs of the new model from those of the old.
 
     Raises:

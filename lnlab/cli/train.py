@@ -63,7 +63,7 @@ def describe_experiment_fields(experiment: "type[Experiment]") -> list[tuple[str
             text = next(iter(values.values()))
         if choices := field.constraints.get("choices"):
             text += f" (of {', '.join(map(str, choices))})"
-        descriptions.append((f"{field.name}: {formatannotation(field.kind)}", text))
+        descriptions.append((f"{field.name}: {formatannotation(field.type_hint)}", text))
     return descriptions
 
 
@@ -91,7 +91,7 @@ def parse_sweep_axes(
     """Return the fields and values of ``FIELD=A,B,...``; ";" stands between tuples."""
     axes = {}
     for field, text in [find_field_and_text(experiment, setting) for setting in settings]:
-        separator = ";" if get_origin(field.kind) is tuple else ","
+        separator = ";" if get_origin(field.type_hint) is tuple else ","
         axes[field.name] = [
             parse_field_value(field, one.strip()) for one in text.split(separator)
         ]
@@ -102,8 +102,8 @@ def parse_field_value(field: "Field", text: str) -> Any:
     """Return the value of a field that a text stands for; a tuple is ``0,1,2``."""
     if field.name == "seeds":
         return read_seeds(text)
-    value = text if field.kind is str else parse_literal(text)
-    is_single = get_origin(field.kind) is tuple and not isinstance(value, list)
+    value = text if field.type_hint is str else parse_literal(text)
+    is_single = get_origin(field.type_hint) is tuple and not isinstance(value, list)
     return (value,) if is_single else value
 
 

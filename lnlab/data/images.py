@@ -408,14 +408,18 @@ def enlarge_and_augment_digits(
         random = np.random.default_rng([6, 4, number])
         chosen = random.permuted(np.tile(np.arange(first, end), views))
         chosen = chosen[:max_train] if split == "train" else chosen
-        levels = np.stack([_enlarge_and_rotate(x[index] / 16, random) for index in chosen])
+        levels = np.stack(
+            [_enlarge_with_random_affine(x[index] / 16, random) for index in chosen]
+        )
         levels = np.rint(255 * (STEEP * (levels - DARK)).clip(0, 1)).astype(np.uint8)
         binary = random.integers(255, size=levels.shape) < levels
         pixels[split] = levels if keep_grey_levels else binary.astype(np.uint8), y[chosen]
     return pixels
 
 
-def _enlarge_and_rotate(digit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _enlarge_with_random_affine(
+    digit: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
     """Return a digit at twice its size, turned about its middle, stretched and shifted."""
     from scipy import ndimage
 

@@ -127,7 +127,9 @@ class RescalableNetworks:
             bn_stats=BN_STATS[statistics_source], dtype=torch.float64,
         )  # fmt: skip
 
-    def sample_directions(self, settings: LandscapePanelSettings, count: int) -> Tensor:
+    def sample_filter_normalized_directions(
+        self, settings: LandscapePanelSettings, count: int
+    ) -> Tensor:
         """Return random directions (count, P), as long as the settings say."""
         weight_scale = settings.weight_scale if settings.direction_lengths == "follow" else 1.0
         # the mode makes no difference to them
@@ -147,13 +149,15 @@ class RescalableNetworks:
         return evaluate_grid(loss, directions, [at] * len(directions))
 
     def _losses_on_plane(self, settings: LandscapePanelSettings) -> LossLandscape:
-        return self.losses_on_grid(settings, self.sample_directions(settings, 2), ACROSS)
+        return self.losses_on_grid(
+            settings, self.sample_filter_normalized_directions(settings, 2), ACROSS
+        )
 
     def _landscape_per_random_line(
         self, settings: LandscapePanelSettings
     ) -> list[LossLandscape]:
         """Return the losses on five lines; the first is the plane's first direction."""
-        directions = self.sample_directions(settings, 5)
+        directions = self.sample_filter_normalized_directions(settings, 5)
         return [
             self.losses_on_grid(settings, direction[None], ALONG) for direction in directions
         ]

@@ -91,7 +91,7 @@ def rows_to_images_minus_2_to_2(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 class ConvNet(nn.Module):
     """A network from rows of pixels (B, D) to logits (B, classes)."""
 
-    layers_before_relu: ClassVar[tuple[str, ...]]
+    layer_names_before_relu: ClassVar[tuple[str, ...]]
     """The names of the layers that ReLU follows directly, from first to last."""
     # seeds come in turn: side by side, convolutions would be one with many groups, and take 1.5
     # times as long
@@ -102,10 +102,10 @@ class ConvNet(nn.Module):
         self.shape = shape
 
     def names_of_layers_before_relu(self, kind: type[LayerWithNorm]) -> list[str]:
-        """Return the names of the :attr:`layers_before_relu` of a kind."""
+        """Return the names of the :attr:`layer_names_before_relu` of a kind."""
         return [
             name
-            for name in self.layers_before_relu
+            for name in self.layer_names_before_relu
             if isinstance(self.get_submodule(name), kind)
         ]
 
@@ -141,7 +141,7 @@ class LeNet(ConvNet):
     6 and 16 kernels of 5 x 5, dense layers of 120 and 84 units, logits.
     """
 
-    layers_before_relu = ("first", "second", "third", "fourth")
+    layer_names_before_relu = ("first", "second", "third", "fourth")
 
     def __init__(
         self, shape: tuple[int, ...], classes: int, arm: ConvAndDenseNorms, padding: str
@@ -193,7 +193,7 @@ class ResNet8(ConvNet):
     3 x 3 kernels, blocks of 16, 32 and 64 units, their mean over the map, logits.
     """
 
-    layers_before_relu = ("stem", "blocks.0.first", "blocks.1.first", "blocks.2.first")
+    layer_names_before_relu = ("stem", "blocks.0.first", "blocks.1.first", "blocks.2.first")
 
     def __init__(
         self, shape: tuple[int, ...], classes: int, arm: ConvAndDenseNorms, padding: str

@@ -16,7 +16,7 @@ VocabularyDigest = Tensor  # in whole numbers (8,)
 Net = TypeVar("Net", bound=nn.Module)
 
 
-class ModelOfOneVocabulary(nn.Module):
+class VocabularyCheckedModel(nn.Module):
     """A model that refuses weights of another vocabulary."""
 
     alphabet: VocabularyDigest

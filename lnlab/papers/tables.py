@@ -410,7 +410,7 @@ TRIED = (97, 98, 99)  # seeds of every rate that was tried; the last one chose
 COMPARED = tuple(range(100, 110))  # seeds that are compared at the published rate
 
 
-def configuration_means_and_intervals(
+def configuration_means_lows_highs(
     runs: RunBySeed, metric: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return means over seeds of a metric in each configuration, and their intervals' ends.

@@ -60,7 +60,7 @@ class NormComparison(AnalysisResult):
     @property
     def final_losses(self) -> dict[str, Tensor]:
         """The mean loss over the last fifth of the updates (seeds,), by norm."""
-        return {name: mean_over_last_updates(losses) for name, losses in self.losses.items()}
+        return {name: mean_over_last_fifth(losses) for name, losses in self.losses.items()}
 
     def differences(self) -> dict[str, tuple[list[float], tuple[float, float]]]:
         """Return each norm's final losses minus the first norm's, and their 95 % interval.
@@ -120,7 +120,7 @@ class NormComparison(AnalysisResult):
         return paired_differences(rows, x="difference (negative is better)", made_on=made_on)
 
 
-def mean_over_last_updates(losses: Tensor) -> Tensor:
+def mean_over_last_fifth(losses: Tensor) -> Tensor:
     """Return the mean over the last fifth of the updates: (..., updates) to (...)."""
     return losses[..., -max(1, round(LAST * losses.shape[-1])) :].mean(-1)
 
@@ -215,7 +215,7 @@ def compare(
                 yield
             losses = torch.stack(rows, 1).double().cpu()  # (models, updates)
             if tuning:
-                chosen.update(_best_rates(grid, mean_over_last_updates(losses)))
+                chosen.update(_best_rates(grid, mean_over_last_fifth(losses)))
             else:
                 finished.append(losses)
 

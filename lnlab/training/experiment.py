@@ -61,7 +61,7 @@ class Field(NamedTuple):
     """A field as a class of experiments has it: name, type, default, and what it may be."""
 
     name: str
-    kind: Any
+    type_hint: Any
     default: Any
     constraints: Mapping[str, Any]
 
@@ -89,8 +89,8 @@ def convert_and_check(value: Any, field: Field) -> Any:
     Raises:
         ValueError: if it may not be that; names the field, and says what it may be.
     """
-    several = get_origin(field.kind) is tuple
-    kind = get_args(field.kind)[0] if several else field.kind
+    several = get_origin(field.type_hint) is tuple
+    kind = get_args(field.type_hint)[0] if several else field.type_hint
     choices, least, count = (
         field.constraints.get(name) for name in ("choices", "least", "count")
     )
@@ -323,7 +323,7 @@ class Experiment(metaclass=CallableWithPreset):
             raise ValueError(
                 f"{cls.name} has no field {name!r}: choose from {', '.join(known)}."
             )
-        if known[name].kind is bool:
+        if known[name].type_hint is bool:
             return (False, True)
         if choices := known[name].constraints.get("choices"):
             return choices

@@ -24,7 +24,12 @@ from lnlab.papers.attentive_reader.panel import reading
 from lnlab.papers.draw.panel import drawing
 from lnlab.papers.handwriting.panel import writing
 from lnlab.papers.las.panel import attention
-from lnlab.papers.order_embeddings.data import COCO_BOXES, Boxes, CaptionedImages, Captions
+from lnlab.papers.order_embeddings.data import (
+    COCO_BOXES,
+    CaptionedImages,
+    Captions,
+    CategoriesAndBoxes,
+)
 from lnlab.papers.order_embeddings.model import OrderEmbedding
 from lnlab.papers.order_embeddings.panel import order
 from lnlab.papers.skip_thoughts.panel import thoughts
@@ -199,7 +204,7 @@ def test_what_makes_no_sense_does_not_start(name, wrong, says):
 
 def photographs(text) -> tuple[dict[str, Any], Captions]:
     """A net that never learned, and pictures of which nobody knows what is true."""
-    boxes = Boxes(np.array([0]), np.array([[0.1, 0.1, 0.5, 0.5]]))
+    boxes = CategoriesAndBoxes(np.array([0]), np.array([[0.1, 0.1, 0.5, 0.5]]))
     vectors = np.random.default_rng(0).random((9, 4), np.float32)
     names = tuple(f"{text} {n}" for n in range(9))
     part = CaptionedImages(names, vectors, (text,) * 45, (boxes,) * 9)

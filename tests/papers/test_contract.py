@@ -41,7 +41,7 @@ FURTHER_FIELDS = {
 def fields_with_choices(kind):
     """The fields of an experiment that have a list to choose from."""
     choices = {
-        field.name: field.constraints.get("choices", (True, False) * (field.kind is bool))
+        field.name: field.constraints.get("choices", (True, False) * (field.type_hint is bool))
         for field in experiment_fields(kind).values()
     }
     return {name: None for name, values in choices.items() if len(values) > 1}

@@ -29,7 +29,7 @@ def test_every_network_classifies_with_every_arm_and_padding(name, arm, padding)
     net = make_net(name, arm, padding)
     assert net(torch.rand(3, 3 * 32 * 32)).shape == (3, 10)
     layers = net.names_of_layers_before_relu(Conv2d) + net.names_of_layers_before_relu(Linear)
-    assert layers == list(net.layers_before_relu)
+    assert layers == list(net.layer_names_before_relu)
     assert net.logits.b_inside is not None
 
 

@@ -68,7 +68,7 @@ def test_unipen_is_read_from_folder_and_archive_and_split_by_writer(tmp_path, mo
     assert dataset.name == "unipen"
     assert str(dataset).endswith("0 lines to test have a text that is trained on too")
     for line in dataset.train:
-        assert abs(line.num_steps - PER_CHARACTER * len(line.text)) <= 3
+        assert abs(line.num_points_after_first - PER_CHARACTER * len(line.text)) <= 3
         assert int(line.offsets[:, 2].sum()) == 2
 
 

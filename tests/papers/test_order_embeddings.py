@@ -13,7 +13,11 @@ from lnlab.data import Vocabulary
 from lnlab.papers import order_embeddings
 from lnlab.papers.order_embeddings import data as captions
 from lnlab.papers.order_embeddings import evaluate
-from lnlab.papers.order_embeddings.data import Boxes, is_true_of_scene, parse_caption
+from lnlab.papers.order_embeddings.data import (
+    CategoriesAndBoxes,
+    is_true_of_scene,
+    parse_caption,
+)
 from lnlab.papers.order_embeddings.model import (
     ImageCaptionPairs,
     OrderEmbedding,
@@ -66,7 +70,7 @@ def test_boxes_are_the_things_of_their_image(tmp_path, monkeypatch):
 
 
 def test_the_features_of_boxes_are_counts_areas_and_centres():
-    boxes = Boxes(np.array([1, 1]), np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5]]))
+    boxes = CategoriesAndBoxes(np.array([1, 1]), np.array([[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5]]))
     expected = [0, np.log(3), 0, 0, 0.5**0.5, 0, 0, 0, 0, 0, -0.5, 0]
     assert np.allclose(captions.image_features_from_boxes(boxes, 3), expected)
 
@@ -100,7 +104,7 @@ def test_truth_is_of_different_things_and_entailment_keeps_it():
     assert all(m.entails(wider) for m in true for wider in m.one_step_generalizations())
     corners = np.array([[0.1, 0.1, 0.4, 0.4], [0.6, 0.1, 0.7, 0.2]])
     kinds = [captions.CATEGORIES.index(name) for name in ("red heart", "blue square")]
-    scene = Boxes(np.array(kinds), corners)
+    scene = CategoriesAndBoxes(np.array(kinds), corners)
     for caption, expected in (
         ("a large red heart left of a small square", True),
         ("a cool polygon right of a curve", True),

@@ -26,7 +26,7 @@ from lnlab.papers.skip_thoughts import panel as thoughts_panel
 from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer import panel as transformer_panel
-from lnlab.papers.transformer.model import NormAndPlacement, TransformerLanguageModel
+from lnlab.papers.transformer.model import NormLayersAndPlacement, TransformerLanguageModel
 from lnlab.training import train, train_steps
 from lnlab.training.random_state import default_dtype, generator_seeded_by_hash
 from lnlab.training.runs import read
@@ -181,7 +181,7 @@ def untrained_models(*names, words=None):
 
 @pytest.fixture(scope="module")
 def sentences():
-    return thoughts_panel.SentenceMap(*untrained_models())
+    return thoughts_panel.HeldOutSentenceMaps(*untrained_models())
 
 
 def test_the_nearest_sentences_are_those_of_the_greatest_cosine(sentences):
@@ -240,7 +240,9 @@ def one_draw(place, kind, depth, draw):
     start = transformer_panel.initialize_networks(place, kind, depth)
     size = start.weights["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
     size = *size, transformer_panel.WIDTH, transformer_panel.HEADS
-    model = TransformerLanguageModel(*size, NormAndPlacement(place, NORMS[kind]), fused=False)
+    model = TransformerLanguageModel(
+        *size, NormLayersAndPlacement(place, NORMS[kind]), fused=False
+    )
     model.initialize_(lambda name: generator_seeded_by_hash(f"{name} of draw {draw}"))
     return model.double(), start.x[draw], start.y[draw]
 

@@ -70,7 +70,7 @@ def test_batch_layer_normalization_stands_beside_its_logs():
     table = tables.batch_layer_norm_table(arms, tables.IMAGES)
     chosen = mean_at_end(arms, "layer", "chosen_accuracy")
     assert table.loc["layer", "chosen"] == pytest.approx(chosen, abs=5e-4)
-    means, lows, highs = tables.configuration_means_and_intervals(
+    means, lows, highs = tables.configuration_means_lows_highs(
         arms["batch layer"], "test_accuracy"
     )
     assert (lows < means).all()

@@ -22,7 +22,7 @@ from lnlab.nn import (
 )
 from lnlab.nn.padding import length_mask
 from lnlab.nn.recurrent import LSTM
-from lnlab.papers.models import ModelOfOneVocabulary, set_gains_
+from lnlab.papers.models import VocabularyCheckedModel, set_gains_
 from lnlab.training.random_state import seed_torch_temporarily
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ first word, as in the published code; its end symbol. The last two change only t
 of batch norm."""
 
 
-class AttentiveReader(ModelOfOneVocabulary):
+class AttentiveReader(VocabularyCheckedModel):
     r"""Hermann et al. (2015), in one direction: a :class:`QuestionBatch` to logits (B, V).
 
     A passage is every h of its LSTM, y_t, a question the last h of another, u:

@@ -435,14 +435,14 @@ def unit_change_correlation_after_relu(
         table = torch.corrcoef(changes.T).abs()
         return float((table.sum() - UNITS) / (UNITS * (UNITS - 1)))
 
-    def correlation_after(nonlinearity: Callable[[Tensor], Tensor]) -> float:
+    def mean_abs_correlation_after(nonlinearity: Callable[[Tensor], Tensor]) -> float:
         changes = nonlinearity(x @ (W + dW).T) - nonlinearity(x @ W.T)
         return mean_abs_correlation(changes @ V.T)
 
-    known = correlation_after(FUNCTIONS["relu"])
+    known = mean_abs_correlation_after(FUNCTIONS["relu"])
     if minus == "chance":
         return known - mean_abs_correlation(normal(seed, 9, 500, UNITS) @ V.T)
-    return known - correlation_after(FUNCTIONS[minus]) if minus else known
+    return known - mean_abs_correlation_after(FUNCTIONS[minus]) if minus else known
 
 
 # --- Ba et al. (2016), section 5.2 and the supplement: the geometry of learning --------------
@@ -793,11 +793,11 @@ def ziaee_eq_19_21_std_bias(seed: int, numbers: Literal["m", "d"]) -> float:
     The worst m from 2 to 50; E[sigma] of n numbers is sqrt(2/n) Gamma(n/2)/Gamma((n - 1)/2).
     """
 
-    def std_estimate_error(m: int) -> float:
+    def relative_std_bias(m: int) -> float:
         n = m if numbers == "m" else H
         return abs(m / (m - 1) * sqrt(2 / n) * gamma(n / 2) / gamma((n - 1) / 2) - 1)
 
-    return max(map(std_estimate_error, range(2, 51)))
+    return max(map(relative_std_bias, range(2, 51)))
 
 
 @register_check

@@ -108,7 +108,7 @@ class HandwritingDataset(Dataset[Sequence[Line]]):
 
     def __str__(self) -> str:
         counts = ", ".join(f"{len(lines)} {split}" for split, lines in self._splits.items())
-        steps = np.mean([line.num_steps for line in self._splits["train"]])
+        steps = np.mean([line.num_points_after_first for line in self._splits["train"]])
         seen = len(self._splits["test"]) - len(self.test_indices_of_unseen_texts)
         return (
             f"{self.kind} data: {self.name}, lines: {counts}; {steps:.0f} points a line on "

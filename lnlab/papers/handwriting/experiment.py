@@ -90,7 +90,7 @@ class Experiment(training.Experiment):
 
     def model(self, seed: int, dataset: HandwritingDataset) -> nn.Module:
         pace = self.pace or sum(len(line.text) for line in dataset.train) / sum(
-            line.num_steps for line in dataset.train
+            line.num_points_after_first for line in dataset.train
         )
         with seed_torch_temporarily(seed):
             net = self.make_net(dataset.alphabet, pace)

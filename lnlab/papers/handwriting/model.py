@@ -273,7 +273,7 @@ class BatchableLines:
     @property
     def num_steps_per_line(self) -> list[int]:
         """T of each line."""
-        return [line.num_steps for line in self.lines]
+        return [line.num_points_after_first for line in self.lines]
 
     def batch(self, indices: Sequence[int]) -> tuple[LineBatch, Target]:
         """Return some of the lines, padded, and the points that follow."""

@@ -32,7 +32,7 @@ class Line:
     true_char_index_per_point: np.ndarray | None = None  # the place in the text (T + 1,)
 
     @property
-    def num_steps(self) -> int:
+    def num_points_after_first(self) -> int:
         """T, the number of points after the first."""
         return len(self.offsets) - 1
 
@@ -106,7 +106,7 @@ class WriterStyle(NamedTuple):
     font: str
     slant: float
     width_factor: float
-    spacing_factor: float
+    letter_advance_factor: float
     letter_deformations: dict[str, np.ndarray]
 
 
@@ -136,7 +136,7 @@ def make_writer_style(name: str) -> WriterStyle:
         font=str(rng.choice(FONTS)),
         slant=rng.normal(0.15, 0.2),
         width_factor=rng.uniform(0.8, 1.2),
-        spacing_factor=rng.uniform(0.85, 1.15),
+        letter_advance_factor=rng.uniform(0.85, 1.15),
         letter_deformations=deformations,
     )
 
@@ -195,7 +195,9 @@ def _place_glyph_strokes(
             across = x + writer.width_factor * bent[:, 0] + writer.slant * bent[:, 1]
             strokes.append(np.column_stack([across, bent[:, 1] + drift * across + rise[index]]))
             char_indices.append(index)
-        x += writer.width_factor * writer.spacing_factor * shape.width + rng.normal(0, 0.5)
+        x += writer.width_factor * writer.letter_advance_factor * shape.width + rng.normal(
+            0, 0.5
+        )
     return strokes, char_indices
 
 

@@ -29,6 +29,7 @@ from lnlab.training.optim import Adam
 from lnlab.training.random_state import seed_torch_temporarily
 
 NormalizedParts = str  # one of ARMS
+MeasuresValidationErrors = bool
 NormPlace = str  # one of ENCODER_NORMS
 FactorOverWholeTraining = float
 AreSpellerHAndCSwapped = bool
@@ -84,7 +85,7 @@ class Experiment(training.Experiment):
     beam_width: int = setting(1, least=1)  # width of the beam search; 1 is greedy
     max_length: CharactersOrPhones = setting(100, least=1)
     """Units after which a hypothesis is cut; 100 in the study."""
-    validate: bool = setting(False, measured=True)
+    validate: MeasuresValidationErrors = setting(False, measured=True)
     """True if errors are measured on the validation data, too."""
 
     name = "las"

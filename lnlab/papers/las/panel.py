@@ -92,7 +92,9 @@ def attention(
         title = f"{utterance.name}, {utterance.speaker}" + (words and f": {words}")
         text = f"Epoch {settings.epoch:g}. Spoken: {spoken}. Recognized: {'; '.join(answers)}."
         return TitledFigure(
-            attention_figure(utterance, maps, title), f"epoch {settings.epoch:g}", text
+            spectrogram_and_attention_figure(utterance, maps, title),
+            f"epoch {settings.epoch:g}",
+            text,
         )
 
     names = {
@@ -142,11 +144,11 @@ def shorten_units(units: Sequence[str]) -> str:
 
 def spectrogram_figure(utterance: Utterance) -> go.Figure:
     """Return the spectrogram of an utterance, with a line at the end of each unit."""
-    figure = go.Figure(attention_figure(utterance, {}, utterance.name))
+    figure = go.Figure(spectrogram_and_attention_figure(utterance, {}, utterance.name))
     return figure.update_layout(height=340, yaxis={"domain": [0, 1]})
 
 
-def attention_figure(
+def spectrogram_and_attention_figure(
     utterance: Utterance, maps: Mapping[str, AttentionMap], title: str
 ) -> Figure:
     """Return the spectrogram, and below it a heat map for each recognizer, two in a row.

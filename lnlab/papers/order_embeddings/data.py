@@ -39,7 +39,7 @@ FractionsOfImageSize = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Boxes:
+class CategoriesAndBoxes:
     """The things in an image, each with the rectangle around it."""
 
     categories: np.ndarray  # the number of each thing's category (n,)
@@ -51,7 +51,7 @@ class Boxes:
         return (self.left_top_right_bottom[:, :2] + self.left_top_right_bottom[:, 2:]) / 2
 
 
-def image_features_from_boxes(boxes: Boxes, num_categories: int) -> np.ndarray:
+def image_features_from_boxes(boxes: CategoriesAndBoxes, num_categories: int) -> np.ndarray:
     """Return the features of an image (4 * num_categories,), float32.
 
     Of each category log(1 + count), the root of the area of all boxes, and their mean centre,
@@ -79,7 +79,7 @@ class CaptionedImages:
     captions_in_image_order: tuple[
         str, ...
     ]  # (5 N,), image by image, words separated by spaces
-    boxes: tuple[Boxes, ...] = ()  # the things in each image, where they are known
+    boxes: tuple[CategoriesAndBoxes, ...] = ()  # the things in each image, where they are known
 
     def __len__(self) -> int:
         return len(self.image_names)
@@ -198,7 +198,7 @@ def _read_boxes_by_image(
     path: Path,
     image_sizes: Mapping[str, tuple[int, int]],
     num_categories: int,
-) -> dict[str, Boxes]:
+) -> dict[str, CategoriesAndBoxes]:
     """Return the boxes of each image that has any: lines of a name, and five numbers a box."""
     boxes = {}
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -216,7 +216,7 @@ def _read_boxes_by_image(
                 f"found {line[:60]!r}."
             )
         corners = rows[:, [1, 0, 3, 2]] / np.array(image_sizes[name] * 2)
-        boxes[name] = Boxes(rows[:, 4] - 1, corners)
+        boxes[name] = CategoriesAndBoxes(rows[:, 4] - 1, corners)
     return boxes
 
 
@@ -338,7 +338,7 @@ def _parse_noun(noun_words: list[str], caption: str) -> NounPhrase:
     return NounPhrase(**noun)
 
 
-def most_specific_nouns(scene: Boxes) -> list[NounPhrase]:
+def most_specific_nouns(scene: CategoriesAndBoxes) -> list[NounPhrase]:
     """Return the most special noun of each thing of a scene."""
     nouns = []
     for category, (left, top, right, bottom) in zip(
@@ -350,7 +350,7 @@ def most_specific_nouns(scene: Boxes) -> list[NounPhrase]:
     return nouns
 
 
-def is_true_of_scene(meaning: CaptionMeaning, scene: Boxes) -> bool:
+def is_true_of_scene(meaning: CaptionMeaning, scene: CategoriesAndBoxes) -> bool:
     """Return True if some things of a scene are what a meaning says of them."""
     full, centres = most_specific_nouns(scene), scene.centres
     for chosen in permutations(range(len(full)), len(meaning.nouns)):
@@ -388,7 +388,7 @@ def generate_captioned_scenes(
     return splits
 
 
-def random_scene(rng: random.Random) -> Boxes:
+def random_scene(rng: random.Random) -> CategoriesAndBoxes:
     """Draw a scene of two or three things, each in a cell of its own of a 3 x 3 grid."""
     count = rng.choice([2, 3])
     categories = [rng.randrange(len(CATEGORIES)) for _ in range(count)]
@@ -397,11 +397,11 @@ def random_scene(rng: random.Random) -> Boxes:
         side = rng.uniform(*SIZES[rng.choice([*SIZES])])
         x, y = ((at + 0.5 + rng.uniform(-0.04, 0.04)) / 3 for at in (cell % 3, cell // 3))
         corners.append([x - side / 2, y - side / 2, x + side / 2, y + side / 2])
-    return Boxes(np.array(categories), np.array(corners))
+    return CategoriesAndBoxes(np.array(categories), np.array(corners))
 
 
 def random_true_caption(
-    rng: random.Random, scene: Boxes, mean_generalizations: int
+    rng: random.Random, scene: CategoriesAndBoxes, mean_generalizations: int
 ) -> CaptionMeaning:
     """Draw a true caption, made more general up to twice ``mean_generalizations`` times."""
     first, second = rng.sample(range(len(scene.categories)), 2)

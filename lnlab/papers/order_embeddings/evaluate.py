@@ -74,7 +74,7 @@ def best_caption_and_image_ranks(violation_matrix: Tensor) -> tuple[Tensor, Tens
     )
 
 
-def recalls_and_mean_rank(ranks: Tensor, prefix: str) -> dict[str, float]:
+def percent_recalls_and_mean_rank(ranks: Tensor, prefix: str) -> dict[str, float]:
     """Return R@1, R@5 and R@10 in per cent, and the mean rank."""
     metrics = {f"{prefix}_r{K}": 100 * float((ranks <= K).double().mean()) for K in TOP_K}
     return metrics | {f"{prefix}_mean_rank": float(ranks.double().mean())}
@@ -96,8 +96,8 @@ def mean_retrieval_metrics_over_folds(
             violation_matrix[rows, start : start + fold_size]
         )
         folds.append(
-            recalls_and_mean_rank(of_images, f"{prefix}_caption")
-            | recalls_and_mean_rank(of_captions, f"{prefix}_image")
+            percent_recalls_and_mean_rank(of_images, f"{prefix}_caption")
+            | percent_recalls_and_mean_rank(of_captions, f"{prefix}_image")
         )
     return {name: float(np.mean([metrics[name] for metrics in folds])) for name in folds[0]}
 

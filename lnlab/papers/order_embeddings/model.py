@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from lnlab.data.vocabulary import Vocabulary
 from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.nn.recurrent import GRU
-from lnlab.papers.models import ModelOfOneVocabulary, cell_init
+from lnlab.papers.models import VocabularyCheckedModel, cell_init
 
 if TYPE_CHECKING:
     from lnlab.papers.order_embeddings.experiment import Experiment
@@ -30,7 +30,7 @@ class ImageCaptionPairs(NamedTuple):
     on_cpu = ("caption_lengths",)
 
 
-class OrderEmbedding(ModelOfOneVocabulary):
+class OrderEmbedding(VocabularyCheckedModel):
     """Vendrov et al. (2016): :class:`ImageCaptionPairs` to points (B, H), none negative.
 
     A caption is the last state of a GRU (Ba et al., 2016, eq. 26-28) over its words, an image

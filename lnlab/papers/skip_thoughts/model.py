@@ -11,7 +11,7 @@ from lnlab.data.vocabulary import END, UNKNOWN, Vocabulary
 from lnlab.nn import CELL_INITS, Identity, LayerNorm, NormLayer
 from lnlab.nn.padding import flat_true_indices, length_mask
 from lnlab.nn.recurrent import GRU
-from lnlab.papers.models import ModelOfOneVocabulary, cell_init
+from lnlab.papers.models import VocabularyCheckedModel, cell_init
 
 if TYPE_CHECKING:
     from lnlab.papers.skip_thoughts.experiment import Experiment
@@ -35,7 +35,10 @@ class SentenceTriples(NamedTuple):
     on_cpu = ("neighbour_lengths",)
 
 
-class SkipThoughts(ModelOfOneVocabulary):
+SummedNatsBeforeAndAfter = Tensor  # (2,): of the words of all neighbours on a side
+
+
+class SkipThoughts(VocabularyCheckedModel):
     r"""Kiros et al. (2015): :class:`SentenceTriples` to the nats of the neighbours, (2,).
 
     A sentence is the last state of a GRU over its words, :math:`h`. Each neighbour has its own
@@ -78,7 +81,7 @@ class SkipThoughts(ModelOfOneVocabulary):
             ]
         self.decoders = nn.ModuleList(decoders)
 
-    def forward(self, triples: SentenceTriples) -> Tensor:
+    def forward(self, triples: SentenceTriples) -> SummedNatsBeforeAndAfter:
         h = self.encode_equal_lengths(triples.middle)
         neighbours = (triples.before, triples.after)
         each = zip(self.decoders, neighbours, triples.neighbour_lengths.T, strict=True)

@@ -69,7 +69,7 @@ class SentenceView(NamedTuple):
     predicted_next: str  # the sentence that the model would let follow
 
 
-class SentenceMap:
+class HeldOutSentenceMaps:
     """Held-out sentences in two dimensions, as several models see them while they learn.
 
     Args:
@@ -181,7 +181,7 @@ def thoughts(
         numbered: what they were trained on; its held-out sentences are shown.
         settings: initial fields of :class:`ThoughtsPanelSettings`; Reset restores them.
     """
-    held_out = SentenceMap(models_by_name_and_update, numbered)
+    held_out = HeldOutSentenceMaps(models_by_name_and_update, numbered)
     books = {f"{k + 1}: {held_out.texts[book[0]]}": k for k, book in enumerate(held_out.books)}
     controls = {
         "sentence": text_box("sentence", held_out.texts), "book": dropdown("book", books),
@@ -200,7 +200,7 @@ def thoughts(
             for name in held_out.models
         }
         title = f"“{sentence}” after update {settings.update}"
-        found = describe_nearest_and_next_sentences(held_out, sentence, book, seen)
+        found = describe_nearest_and_predicted_next(held_out, sentence, book, seen)
         text = f"{title}. {found}"
         return TitledFigure(thoughts_figure(sentence, held_out.texts, book, seen), title, text)
 
@@ -216,8 +216,8 @@ def thoughts(
     )  # fmt: skip
 
 
-def describe_nearest_and_next_sentences(
-    held_out: SentenceMap, sentence: str, book: range, seen: Mapping[str, SentenceView]
+def describe_nearest_and_predicted_next(
+    held_out: HeldOutSentenceMaps, sentence: str, book: range, seen: Mapping[str, SentenceView]
 ) -> str:
     """Return the nearest sentence and the predicted next one of each network, and the true."""
     parts = []

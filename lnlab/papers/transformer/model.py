@@ -33,7 +33,7 @@ PLACES = {
 """True where there is a normalizer: before f, behind it, and after the sum."""
 
 
-class NormAndPlacement(NamedTuple):
+class NormLayersAndPlacement(NamedTuple):
     """A normalizer and its position."""
 
     placement: str  # one of :data:`PLACES`
@@ -47,16 +47,16 @@ class NormAndPlacement(NamedTuple):
 
 
 ARMS = {
-    "none": NormAndPlacement("pre", Identity),
-    "pre": NormAndPlacement("pre", LayerNorm),
-    "post": NormAndPlacement("post", LayerNorm),
-    "sandwich": NormAndPlacement("sandwich", LayerNorm),
-    "qk": NormAndPlacement("pre", LayerNorm, query_key_norm_layer=LayerNorm),
-    "rms": NormAndPlacement("pre", RMSNorm),
-    "dyt": NormAndPlacement("pre", DyT),
-    "derf": NormAndPlacement("pre", Derf),
-    "lns": NormAndPlacement("pre", LayerNorm, has_layernorm_scaling=True),
-    "keel": NormAndPlacement("keel", LayerNorm),
+    "none": NormLayersAndPlacement("pre", Identity),
+    "pre": NormLayersAndPlacement("pre", LayerNorm),
+    "post": NormLayersAndPlacement("post", LayerNorm),
+    "sandwich": NormLayersAndPlacement("sandwich", LayerNorm),
+    "qk": NormLayersAndPlacement("pre", LayerNorm, query_key_norm_layer=LayerNorm),
+    "rms": NormLayersAndPlacement("pre", RMSNorm),
+    "dyt": NormLayersAndPlacement("pre", DyT),
+    "derf": NormLayersAndPlacement("pre", Derf),
+    "lns": NormLayersAndPlacement("pre", LayerNorm, has_layernorm_scaling=True),
+    "keel": NormLayersAndPlacement("keel", LayerNorm),
 }
 """The arms: layer norm at several positions, and other normalizers at that of pre-LN. "qk" is
 Dehghani et al. (2023), 2.1: pre-LN, and layer norm of queries and keys; "lns" is LayerNorm
@@ -178,7 +178,14 @@ class Block(nn.Module):
     stacks = True
 
     def __init__(
-        self, D: int, heads: int, arm: NormAndPlacement, l: int, layers: int, *, fused: bool
+        self,
+        D: int,
+        heads: int,
+        arm: NormLayersAndPlacement,
+        l: int,
+        layers: int,
+        *,
+        fused: bool,
     ) -> None:
         super().__init__()
         alpha = 2.0 * layers if arm.placement == "keel" else 1.0
@@ -283,7 +290,7 @@ class TransformerLanguageModel(nn.Module):
         layers: int,
         D: int,
         heads: int,
-        arm: NormAndPlacement,
+        arm: NormLayersAndPlacement,
         *,
         fused: bool = True,
     ) -> None:

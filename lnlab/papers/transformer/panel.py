@@ -34,7 +34,7 @@ from lnlab.papers.transformer.evaluate import (
 from lnlab.papers.transformer.model import (
     ARMS,
     PLACES,
-    NormAndPlacement,
+    NormLayersAndPlacement,
     TransformerLanguageModel,
 )
 from lnlab.training import cross_entropy_per_model, stack
@@ -70,7 +70,9 @@ class InitialNetworkDraws(NamedTuple):
     """Several draws of one net side by side, before the first update."""
 
     loss: Objective  # of all of them, a mean
-    weights: dict[str, Tensor]  # their parameters by name, each with an axis of draws
+    weights_by_parameter: dict[
+        str, Tensor
+    ]  # their parameters by name, each with an axis of draws
     gradients_by_parameter: dict[str, Tensor]  # the gradient of the loss of each
     x: Tensor  # the examples, the same for all
     y: Tensor
@@ -83,7 +85,9 @@ def initialize_networks(norm_place: str, norm_kind: str, depth: int) -> InitialN
     size = len(text.vocabulary), CONTEXT, depth, WIDTH, HEADS
     with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
         nets = [
-            TransformerLanguageModel(*size, NormAndPlacement(norm_place, NORMS[norm_kind]))
+            TransformerLanguageModel(
+                *size, NormLayersAndPlacement(norm_place, NORMS[norm_kind])
+            )
             for _ in range(DRAWS)
         ]
         for draw, net in enumerate(nets):
@@ -118,7 +122,7 @@ def losses_after_step_by_size(norm_place: str, norm_kind: str, depth: int) -> np
     for eta in STEPS:
         stepped = {
             name: w - eta * begin.gradients_by_parameter[name].sign()
-            for name, w in begin.weights.items()
+            for name, w in begin.weights_by_parameter.items()
         }
         logits = functional_call(begin.loss.module, stepped, (begin.x,))
         losses.append(cross_entropy_per_model(logits.flatten(1, 2), begin.y.flatten(1)))
