@@ -54,7 +54,7 @@ class LayerInputs:
 
 
 WholeBatchIfNone = int | None
-"""How many examples are normalized together; None: all of the batch."""
+"""The number of examples normalized together; None: all of the batch."""
 OneBasedExtendedTable1Column = int
 """The number of a column of Table 1 or of its extension: of a transformation."""
 UnicodeFormula = str

@@ -65,7 +65,9 @@ def test_torchs_normalizers_get_their_rows(norm, row, mode):
 
 
 # The one-case-at-a-time row is no module; eps of WeightStandardization would be of no use here.
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.batch_size is None])
+@pytest.mark.parametrize(
+    "name", [name for name, row in ROWS.items() if row.examples_normalized_together is None]
+)
 def test_our_layers_get_their_rows(name):
     row = ROWS[name]
     if row.layer_kind is DenseOrConv.DENSE:

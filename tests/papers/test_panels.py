@@ -238,7 +238,11 @@ def test_the_sentence_says_what_the_models_say_and_what_is_typed_is_cut_into_wor
 def one_draw(place, kind, depth, draw):
     """Return one of the draws by itself, and its examples."""
     start = transformer_panel.initialize_networks(place, kind, depth)
-    size = start.weights["module.readout.W"].shape[1], transformer_panel.CONTEXT, depth
+    size = (
+        start.weights_by_parameter["module.readout.W"].shape[1],
+        transformer_panel.CONTEXT,
+        depth,
+    )
     size = *size, transformer_panel.WIDTH, transformer_panel.HEADS
     model = TransformerLanguageModel(
         *size, NormLayersAndPlacement(place, NORMS[kind]), fused=False
