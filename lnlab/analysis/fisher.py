@@ -132,7 +132,7 @@ class GLM:
     eps: float = 0.0  # of the normalizer; the paper's equations have none
 
     def __post_init__(self) -> None:
-        if not bool(self.current_natural_parameters.isfinite().all()):
+        if not bool(self.h.isfinite().all()):
             raise ValueError(
                 "the outputs are not finite: W, x, b or g hold NaN or an infinity, or sigma is "
                 "0, as of a single example under batch norm or a single unit under layer norm."
@@ -174,7 +174,7 @@ class GLM:
         return (self.a - mu) / sigma
 
     @property
-    def current_natural_parameters(self) -> Tensor:
+    def h(self) -> Tensor:
         """The natural parameters of the outputs (B, H)."""
         return self.natural_parameters(self.theta)
 
@@ -207,7 +207,7 @@ def fisher_metric(glm: GLM) -> Tensor:
     J = jacrev(glm.natural_parameters, chunk_size=ROWS)(theta).flatten(2)  # (B, H, H K)
     # The score of an exponential family is J' (y - E[y])/phi: its covariance given x is the
     # matrix under the mean of eq. 9, and the mean over examples stands for E_x.
-    scaled = glm.family.cov(glm.current_natural_parameters) / glm.family.phi**2 @ J
+    scaled = glm.family.cov(glm.h) / glm.family.phi**2 @ J
     F = J.flatten(0, 1).T @ scaled.flatten(0, 1) / len(glm.x)
     return F.reshape(theta.shape + theta.shape)
 
@@ -217,7 +217,7 @@ def fisher_metric_eq_13(glm: GLM) -> Tensor:
 
     As printed: the output of unit k depends on the parameters of unit k alone.
     """
-    cov = glm.family.cov(glm.current_natural_parameters) / glm.family.phi**2  # (B, H, H)
+    cov = glm.family.cov(glm.h) / glm.family.phi**2  # (B, H, H)
     # Block (i, j) is Cov[y_i, y_j | x]/phi² times the outer product of each unit's own
     # derivatives, dh/dw = g/sigma chi, dh/db = 1 and dh/dg = (a - mu)/sigma: dh_i/dw_j of j
     # other than i, which shared statistics make, is not in it.
@@ -249,7 +249,7 @@ def predicted_divergence(F: Tensor, delta: Tensor) -> float:
 def actual_divergence(glm: GLM, delta: Tensor) -> float:
     """Return the KL divergence (nats) of a step delta (H, K) from theta."""
     moved = glm.natural_parameters(glm.theta + delta)
-    return float(glm.family.kl(glm.current_natural_parameters, moved).mean())
+    return float(glm.family.kl(glm.h, moved).mean())
 
 
 class Eq13FisherError(NamedTuple):
@@ -285,7 +285,7 @@ def gain_metric(glm: GLM) -> Tensor:
     # Along a gain dh/dg = (a - mu)/sigma (eq. 33, 34); along the length of w_i, which a plain
     # model has in its place, a_i/||w_i|| (eq. 35): the first does not grow with W or x.
     h = glm.a / vector_norm(glm.W, 1).to(glm.W) if glm.is_unnormalized else glm.normalized
-    cov = glm.family.cov(glm.current_natural_parameters) / glm.family.phi**2
+    cov = glm.family.cov(glm.h) / glm.family.phi**2
     return torch.einsum("nij,ni,nj->ij", cov, h, h) / len(glm.x)
 
 
@@ -295,7 +295,7 @@ def gain_metric_eq_32(glm: GLM) -> Tensor:
     It is the exact one only where outputs are independent of each other and, given x, of the
     same covariance everywhere: of Gaussian outputs under batch norm; not of Bernoulli ones.
     """
-    return glm.family.cov(glm.current_natural_parameters).mean(0) / glm.family.phi**2
+    return glm.family.cov(glm.h).mean(0) / glm.family.phi**2
 
 
 # The Fisher metric of any network, by products with vectors.

@@ -64,7 +64,7 @@ def by_definition(model):
     theta, family = model.theta.requires_grad_(), model.family
     total: Any = 0.0
     with torch.no_grad():
-        all_outcomes = list(outcomes(family, model.current_natural_parameters))
+        all_outcomes = list(outcomes(family, model.h))
     for y, P in all_outcomes:
         for case in range(len(y)):
             h = model.natural_parameters(theta)[case]
