@@ -41,7 +41,10 @@ def build_site(
     """
     known, ran = read_all_and_finished_chapters(sources, notebook_run_folder)
     if not ran:
-        raise ValueError(f"{notebook_run_folder} has no page of a run: `lnlab run` makes them.")
+        raise ValueError(
+            f"{notebook_run_folder} has no page of a run that came to its end: `lnlab run` "
+            "makes them."
+        )
     if any((out / f"{one.name}.ipynb").exists() for one in known):
         raise ValueError(f"--out {out}: a run is there, whose pages a site would replace.")
     out.mkdir(parents=True, exist_ok=True)

@@ -136,7 +136,10 @@ def run_and_publish(
     for outcome in outcomes:
         if outcome.error and (out / f"{outcome.name}.ipynb").exists():
             click.echo(f"not replaced: {outcome.name}.html of an earlier run")
-    click.echo(f"pages: {index}")
+    if all(outcome.error for outcome in outcomes):
+        click.echo(f"no page is complete; {out} has the pages of the failed runs")
+    else:
+        click.echo(f"pages: {index}")
     for name in embedded:
         click.echo(f"in one file: {out / 'handout' / name}.html")
     if any(outcome.error for outcome in outcomes):

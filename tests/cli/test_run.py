@@ -97,6 +97,7 @@ def test_good_and_bad_notebooks_each_come_to_their_end(workbook):
     second = lnlab("run", "03_hangs.ipynb", *options, "--timeout", 3)
     printed = first.stdout + second.stdout
     assert (first.exit_code, second.exit_code) == (1, 1)
+    assert "no page is complete" in second.stdout
     assert re.search(r"(?m)^ran +01_good in [\d.]+ s$", printed)
     (line, figure) = outputs(out / "01_good.ipynb")
     folder = workbook / "notebooks"
