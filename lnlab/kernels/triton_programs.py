@@ -64,19 +64,19 @@ def input_terms_and_parameters(
     a = F.linear(x, cell.W_x)
     if fused.cell_kind is CellKind.LSTM:
         g_h, g_x, b, g_c, b_c = p.split([4 * H, 4 * H, 4 * H, H, H])
-        return torch_layer_norm(a, g_x, b, eps[1]), (g_h, g_c, b_c)
+        return layer_norm_over_last_axis(a, g_x, b, eps[1]), (g_h, g_c, b_c)
     if fused.cell_kind in GRUS:
         g_h, g_U, g_x, g_W, b, b_W, b_U = p.split([2 * H, H, 2 * H, H, 2 * H, H, H])
         zr, candidate = a.split([2 * H, H], -1)
         from_x = (
-            torch_layer_norm(zr, g_x, b, eps[1]),
-            torch_layer_norm(candidate, g_W, b_W, eps[3]),
+            layer_norm_over_last_axis(zr, g_x, b, eps[1]),
+            layer_norm_over_last_axis(candidate, g_W, b_W, eps[3]),
         )
         return torch.cat(from_x, -1), (g_h, g_U, b_U)
     return a, tuple(p.chunk(2))
 
 
-def torch_layer_norm(a: Tensor, g: Tensor, b: Tensor, eps: float) -> Tensor:
+def layer_norm_over_last_axis(a: Tensor, g: Tensor, b: Tensor, eps: float) -> Tensor:
     """Normalize a (..., n) over the last axis."""
     return F.layer_norm(a, a.shape[-1:], g, b, eps)
 

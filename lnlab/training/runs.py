@@ -247,7 +247,7 @@ class Run:
                 write_file(folder / CONFIG, to_json(record))  # last: readers find the run by it
             run = cls(folder)
             run._lock = lock
-            run._resume(now)
+            run._resume_if_same_environment(now)
             stack.pop_all()  # no error: the lock stays
             return run
 
@@ -262,7 +262,7 @@ class Run:
         runs = read_kept_runs(Path(root) / f"{task}{KEPT}")
         return next((run for run in runs if run.key == folder.name), None)
 
-    def _resume(self, current_environment: Mapping[str, Any]) -> None:
+    def _resume_if_same_environment(self, current_environment: Mapping[str, Any]) -> None:
         """Go on from the checkpoint, if there is one and it was made by this version."""
         import torch
 

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from lnlab.analysis.rotation import record_rotation
 from lnlab.papers.transformer import Experiment, evaluate
-from lnlab.papers.transformer.model import ARMS, RotationTracker, TransformerLanguageModel
+from lnlab.papers.transformer.model import ARMS, TransformerLanguageModel, WeightRotationTracker
 from lnlab.training import Evaluation, stack, train_steps
 from lnlab.training.random_state import generator_seeded_by_hash
 
@@ -104,7 +104,7 @@ def test_scaled_initialisation_divides_the_last_matrix_of_each_branch():
 
 def test_rotations_are_those_that_effective_learning_rate_sees():
     net = make_net("qk")
-    net.turned = RotationTracker(net)
+    net.turned = WeightRotationTracker(net)
     x, y = text(3, T), text(3, T)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.1)
     with record_rotation(net, optimizer, {}) as steps:
@@ -117,7 +117,7 @@ def test_rotations_are_those_that_effective_learning_rate_sees():
     for name, angle in net.turned.running_rms_rotation_angles().items():
         square = 0.0
         for step_angle in by_name[name]:
-            square += RotationTracker.MOMENTUM * (step_angle**2 - square)
+            square += WeightRotationTracker.MOMENTUM * (step_angle**2 - square)
         assert angle.item() == pytest.approx(square**0.5, rel=1e-6), name
     before = dict(net.turned.running_rms_rotation_angles())
     net.eval()(x)

@@ -20,7 +20,7 @@ from lnlab.papers.transformer.evaluate import (
     largest_over_median_activation,
     nll_objective,
 )
-from lnlab.papers.transformer.model import ARMS, RotationTracker, TransformerLanguageModel
+from lnlab.papers.transformer.model import ARMS, TransformerLanguageModel, WeightRotationTracker
 from lnlab.training import Evaluation, Stacked, cross_entropy_per_model, evaluate, setting
 from lnlab.training.experiment import (
     CPU,
@@ -96,7 +96,7 @@ class Experiment(training.Experiment):
             scaled_branches=scaled,
         )
         if self.weight_decay:
-            net.turned = RotationTracker(net)
+            net.turned = WeightRotationTracker(net)
         return self.fuse(net)
 
     def loss(self, output: Tensor, y: Tensor) -> LossPerSeed:

@@ -229,7 +229,7 @@ class Embedding(nn.Module):
         return (F.embedding(x, self.E.reshape(-1, D)) + positions).flatten(-3, -2)
 
 
-class RotationTracker(nn.Module):
+class WeightRotationTracker(nn.Module):
     """The running mean of the squared angle by which each matrix rotates per step.
 
     Calls in training mode update it, as they update running statistics; it is in buffers.
@@ -301,7 +301,7 @@ class TransformerLanguageModel(nn.Module):
         )
         self.top = Identity(D) if PLACES[arm.placement][2] else arm.norm_layer(D)
         self.readout = Linear(D, V)
-        self.turned: RotationTracker | None = None
+        self.turned: WeightRotationTracker | None = None
 
     def initialize_(
         self, generator: Callable[[str], torch.Generator], *, scaled_branches: bool = False
