@@ -68,9 +68,6 @@ InputOrWeightName = str
 DeltaBelowWhichBroken = float
 
 
-XOrWeightName = str
-
-
 ModeByStatisticsSource = str
 """"train", "running" or "recomputed", or "evaluation" without batch normalization."""
 
