@@ -150,7 +150,11 @@ def stack_subplots_on_phones(spec: dict[str, Any]) -> dict[str, Any]:
     layout = spec.get("layout", {})
     meta = layout.get("meta") or {}
     suffixes = [name.removeprefix("xaxis") for name in layout if re.match(r"xaxis\d*$", name)]
-    is_row = {tuple(layout[f"yaxis{s}"].get("domain", (0, 1))) for s in suffixes} == {(0, 1)}
+    x_axes = [layout[f"xaxis{suffix}"] for suffix in suffixes]
+    y_axes = [axis for name, axis in layout.items() if re.match(r"yaxis\d*$", name)]
+    has_pairs = all(f"yaxis{suffix}" in layout for suffix in suffixes)
+    has_pairs = has_pairs and len(y_axes) == len({tuple(x.get("domain", ())) for x in x_axes})
+    is_row = has_pairs and {tuple(y.get("domain", (0, 1))) for y in y_axes} == {(0, 1)}
     is_plain = {trace.get("type") for trace in spec.get("data", ())} <= {None, "scatter", "bar"}
     if len(suffixes) < 2 or not (is_row and is_plain) or meta.keys() & {"narrow", "width"}:
         return spec

@@ -134,6 +134,9 @@ def test_on_a_phone_a_row_of_subplots_is_a_column():
     assert layout["meta"]["width"] < 390 <= layout["meta"]["narrow"]["below"]
     one = json.loads(str(line_chart({"": curves}, x="updates", y="loss").to_json()))
     assert stack_subplots_on_phones(one) == one
+    for second in ({"overlaying": "x"}, {"domain": [0.5, 1]}):  # without a y axis of its own
+        two = one | {"layout": one["layout"] | {"xaxis2": second}}
+        assert stack_subplots_on_phones(two) == two
 
 
 def test_what_stands_below_a_figure_is_a_paragraph_and_makes_it_no_wider():
