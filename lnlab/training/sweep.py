@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from pathlib import Path
 from threading import Thread
@@ -82,10 +81,10 @@ def sweep(
             # with one job joblib would train in this process
             count = 2 if alone else jobs if cluster is None else -1
             options: dict[str, Any] = {"batch_size": 1, "return_as": "generator_unordered"}
-            calls = [
-                delayed(_train_unless_locked)(n, pending[n], os.getpid(), settings)
-                for n in chosen
-            ]
+            if cluster is None:
+                options |= {"backend": "loky", "initializer": _exit_with_parent}
+                options["initargs"] = (os.getpid(),)
+            calls = [delayed(_train_unless_locked)(n, pending[n], settings) for n in chosen]
             try:
                 running: Any = Parallel(count, **options)(calls)
                 with closing(running) as outcomes:
@@ -103,11 +102,9 @@ def sweep(
 
 
 def _train_unless_locked(
-    number: int, experiment: Experiment, parent: int, settings: Mapping[str, Any]
+    number: int, experiment: Experiment, settings: Mapping[str, Any]
 ) -> tuple[int, SweepRunOutcome | None]:
     """Train one experiment to its end; None if another process is at it."""
-    if os.getppid() == parent:  # the workers of a cluster have another
-        _force_exit_with_parent(parent)
     try:
         updates = sum(1 for _ in train_steps(experiment, **settings))
     except RunLockedError:
@@ -118,8 +115,7 @@ def _train_unless_locked(
     return number, SweepRunOutcome(experiment, new_updates=updates)
 
 
-@cache
-def _force_exit_with_parent(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """End this process when its parent has ended: joblib's would wait for work for minutes."""
 
     def poll_parent() -> None:
