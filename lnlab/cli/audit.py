@@ -36,7 +36,9 @@ def audit(
     fail_on: str,
     explain: str | None,
 ) -> None:
-    """Audit a module: FUNCTION returns the module, its input and, if you like, a loss.
+    """Audit a module of your own.
+
+    FUNCTION returns the module, its input and, if you like, a loss.
 
     The input is a tensor, a tuple of all inputs, a dictionary of all by name, or an
     lnlab.auditing.Call; the loss takes what the module returns. Findings are printed as they

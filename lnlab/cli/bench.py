@@ -14,7 +14,10 @@ from lnlab import paths
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not a table.")
 @click.option("--device", help="Where, for the benchmarks that can be elsewhere: cuda.")
 def run_benchmark(name: str, as_json: bool, device: str | None) -> None:
-    """Measure speed beside a named peer, on this machine; a wrong name lists what there is."""
+    """Measure speed beside a named peer, on this machine.
+
+    A wrong name lists what there is.
+    """
     folder = paths.checkout_folder() / "benchmarks"
     names = sorted(path.stem for path in folder.glob("[!_]*.py"))
     if name not in names:

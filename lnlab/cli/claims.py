@@ -42,7 +42,10 @@ class GroupWithGlossary(click.Group):
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 @click.pass_context
 def claims(context: click.Context, paper: str, verdict_word: str, as_json: bool) -> None:
-    """List the statements of the papers: word, effect; `claims show ID` has the rest."""
+    """List the statements of the papers, a word and an effect each.
+
+    `lnlab claims show ID` has the rest.
+    """
     if context.invoked_subcommand:
         return
     from lnlab.book.claims_page import COLUMNS
@@ -72,7 +75,10 @@ def select_records_containing(
 @click.argument("id")
 @click.option("--all", "every", is_flag=True, help="Also settings that ask another question.")
 def show_claim(id: str, every: bool) -> None:
-    """One statement in sentences: quotation, effect, other settings, command."""
+    """Show one statement in sentences.
+
+    Its quotation, effect, other settings and the command that trains the networks again.
+    """
     from lnlab.papers import claims
     from lnlab.papers.claims.table import explain_record
 
@@ -89,7 +95,10 @@ def show_claim(id: str, every: bool) -> None:
 
 @claims.command("judge")
 def judge_claims() -> None:
-    """Judge all statements by the kept runs, and keep that beside them; nothing is trained."""
+    """Judge all statements by the kept runs; nothing is trained.
+
+    What comes out is kept beside the runs.
+    """
     from lnlab.papers import claims
     from lnlab.papers.claims import results
 
@@ -102,7 +111,10 @@ def judge_claims() -> None:
 @claims.command("page")
 @click.argument("path", type=click.Path(path_type=Path), default=Path("claims.html"))
 def write_claims_page(path: Path) -> None:
-    """Write the page of the claims in one file; .md is a list, .csv and .json a table."""
+    """Write the page of the claims in one file.
+
+    A file that ends in .md is a list, in .csv or .json a table.
+    """
     from lnlab.papers import claims
 
     click.echo(claims.claims().save(path))

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 @click.group()
 def data() -> None:
-    """List the data sets, fetch one."""
+    """List and fetch data sets."""
 
 
 @data.command("list")
 def list_sources() -> None:
-    """List the sources of data: their kind, their size, where they lie, what they offer."""
+    """List the data sets.
+
+    Their kind and size, where they lie, and their options.
+    """
     from lnlab.data import data_folder, sources
 
     for source in sources():
@@ -37,9 +40,10 @@ def list_sources() -> None:
 @data.command("fetch")
 @click.argument("name")
 def fetch_dataset(name: str) -> None:
-    """Download a data set, verified; one that was interrupted starts again.
+    """Download a data set and verify it.
 
-    It goes to a folder of its name in $LNLAB_DATA, or else in data/ of the checkout.
+    It goes to a folder of its name in $LNLAB_DATA, or else in data/ of the checkout. A
+    download that was interrupted starts again.
     """
     from lnlab.data import data_folder, fetch, sources
 

@@ -10,7 +10,9 @@ import click
 @click.argument("package")
 @click.option("--out", type=click.Path(path_type=Path), help="A table: .csv, .json or .html.")
 def identify_norms(package: str, out: Path | None) -> None:
-    """Identify every normalizer of an installed PACKAGE (torch.nn) by what it computes.
+    """Identify the normalizers of an installed package.
+
+    PACKAGE is a name like torch.nn. Each is identified by what it computes.
 
     Every class whose name contains "norm" is imported, built on the CPU and given inputs: run
     this on packages that you trust. transformers takes about two minutes.

@@ -35,7 +35,10 @@ def notebooks_of_checkout() -> list[Path]:
 @click.command("list")
 @names_argument
 def list_notebooks(names: tuple[str, ...]) -> None:
-    """List the notebooks and their parameters; of those named, the values, too."""
+    """List the notebooks and their parameters.
+
+    Of those that are named, also the values.
+    """
     for path in book.select_notebooks(names, notebooks_of_checkout()):
         number = path.stem.split("_")[0]
         title, _ = book.read_title_and_first_paragraph(book.read_notebook(path))
@@ -79,7 +82,9 @@ def run_and_publish(
     times: bool,
     timeout: int | None,
 ) -> None:
-    """Execute notebooks headless, all of them or those named, and make a page of each.
+    """Execute notebooks headless, and make a page of each.
+
+    Without a name, all of them.
 
     One that fails, hangs or loses its kernel is kept as NAME.failed.ipynb; the others
     finish, and the exit code is 1.
@@ -150,7 +155,10 @@ def run_and_publish(
 @folder_option("--pages", default="build", help="The folder that `lnlab run` filled.")
 @folder_option("--out", default="site", help="The folder for a static host.")
 def make_site(pages: Path, out: Path) -> None:
-    """Make the site of what `lnlab run` left: a first page, and the pages of the notebooks."""
+    """Make a site of what `lnlab run` left.
+
+    It has a first page, and the pages of the notebooks.
+    """
     from lnlab.book import site
 
     content = collect_first_page_content()

@@ -18,7 +18,10 @@ import click
     help="Begin with a setting, as in -p dataset digits -p rate 0.1; may be repeated.",
 )  # fmt: skip
 def write_playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
-    """Write the playground as a page in one file, which opens anywhere."""
+    """Write the playground as a page in one file.
+
+    The page opens in any browser, without a network.
+    """
     from lnlab.book.notebooks import parse_literal_or_text
     from lnlab.live.bundle import check_settings, playground_page_html
 

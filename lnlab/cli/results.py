@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 @click.group()
 def results() -> None:
-    """List the runs, show, compare, resume, keep in git or remove them."""
+    """List, show, compare, resume, keep or remove runs."""
 
 
 @results.command("list")
 @root_option
 def list_runs(root: Path | None) -> None:
-    """List the runs, the latest first: your own in runs/, then those kept in results/."""
+    """List the runs, the latest first.
+
+    First your own in runs/, then those kept in results/.
+    """
     from lnlab.training import runs
 
     own_runs, kept_runs = (
@@ -50,9 +53,10 @@ def show_run(key: str, root: Path | None) -> None:
 @click.option("--csv", is_flag=True, help="Print comma-separated values.")
 @root_option
 def compare_runs(keys: tuple[str, ...], csv: bool, root: Path | None) -> None:
-    """Compare runs, all or those named, by key or task: where they differ, and what matters.
+    """Compare runs: where they differ, and what matters.
 
-    --csv has all settings and numbers, a line for each seed.
+    All of them, or those named by key or task. --csv has all settings and numbers, a line
+    for each seed.
     """
     import pandas as pd
 
@@ -93,7 +97,10 @@ def resume_run(key: str, data: str | None, root: Path | None) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @root_option
 def remove_runs(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
-    """Remove runs with all that they left; what is kept in results/ is git's."""
+    """Remove runs with all that they left.
+
+    What is kept in results/ is git's.
+    """
     from lnlab.training import runs
 
     own_runs = runs.read(root or paths.folder_in_checkout_or_cwd("runs"))
@@ -109,7 +116,10 @@ def remove_runs(keys: tuple[str, ...], yes: bool, root: Path | None) -> None:
 @click.argument("key")
 @root_option
 def copy_run_to_results(key: str, root: Path | None) -> None:
-    """Copy a finished run to results/, small: without checkpoint and weights."""
+    """Copy a finished run to results/, to keep it in git.
+
+    The copy is small: without checkpoint and weights.
+    """
     from lnlab.training import runs
 
     click.echo(

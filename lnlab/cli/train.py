@@ -147,8 +147,9 @@ def train(
     root: Path | None,
     **options: Any,
 ) -> None:
-    """Train one experiment; a run that was stopped goes on, one that is done is shown.
+    """Train one experiment.
 
+    A run that was stopped goes on, one that is done is shown.
     `lnlab train TASK --help` lists the fields of a task.
     """
     experiment = find_experiment(name)
@@ -189,7 +190,10 @@ def sweep(
     name: str, budget: str, arms: tuple[str, ...], norm: str | None, seeds: str | None,
     settings: tuple[str, ...], data: str | None, root: Path | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Train every combination of settings; what is done stays, what was begun goes on."""
+    """Train every combination of settings.
+
+    What is done stays, what was begun goes on.
+    """
     experiment = find_experiment(name)
     from lnlab.training.sweep import grid
 

@@ -119,6 +119,12 @@ def test_help_lists_tasks_and_the_fields_of_one(root):
     assert "mnist Permutation-invariant MNIST: Ba et al. (2016), section 6.6" in tasks
 
 
+@pytest.mark.parametrize("group", [[], ["claims"], ["data"], ["results"]])
+def test_help_shows_what_a_command_does_in_a_whole_sentence(group):
+    lines = lnlab(*group, "--help").output.partition("Commands:\n")[2].split("\n\n")[0]
+    assert not [line for line in lines.splitlines() if line.endswith("...")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
