@@ -912,7 +912,8 @@ def _compare_gradient(
         x = z.clone().requires_grad_()
         expected = torch.autograd.grad(operator(x, divisor.eps), x, slope)
         module = deepcopy(training.module.module)
-        output = torch.func.functional_call(module, training.weights, (x,), strict=False)
+        given = (x.clone(),)  # which may be written into
+        output = torch.func.functional_call(module, training.weights, given, strict=False)
         y = training.module.select_output(output)
         if not y.requires_grad:
             return _compare_texts("gradient", "none", right)

@@ -37,6 +37,7 @@ CHECKS: dict[str, Callable[[AuditSubject], Findings]] = {
     "activations": learning.check_activations,
     "dead units": structure.check_dead_units,
     "inputs": signals.check_ignored_inputs,
+    "backward pass": signals.check_backward_pass,
     "derivative": signals.check_wrong_derivative,
     "gradients over depth": learning.check_gradients,
     "parameters without effect": structure.check_idle_parameters,
@@ -135,14 +136,15 @@ class Audit(AnalysisResult):
         )
 
     def summary(self) -> str:
-        """Return the number of findings of each severity, in a sentence."""
+        """Return the numbers of findings of each severity and of checks, in a sentence."""
         counts = [
             f"{n} {s.word}{'s' * (n != 1)}"
             for s in Severity
             if (n := len(self.with_severity(s)))
         ]
         checks = f"{len(self.data)} checks in {self.seconds:.1f} s"
-        return f"{', '.join(counts) or 'nothing to say'}; {checks}"
+        not_run = f", {len(self.not_run)} could not run" if self.not_run else ""
+        return f"{', '.join(counts) or 'nothing to say'}; {checks}{not_run}"
 
     def __str__(self) -> str:
         findings = [line for f in self.findings for line in ("", str(f))]
@@ -252,7 +254,8 @@ def audit(
 
 def _first_line_of_message(error: Exception) -> str:
     """Return the first line of an error, in bounded length."""
-    return (str(error).strip().splitlines() or ["no reason was given"])[0][:300]
+    lines = str(error).strip().splitlines() or ["no reason was given"]
+    return lines[0].partition(" Hint:")[0][:300]  # torch's are long
 
 
 def _describe_subject(subject: AuditSubject) -> str:

@@ -20,6 +20,7 @@ from lnlab.analysis.norm_identity import (
     add_note_on_shape,
     identify_norm,
 )
+from lnlab.auditing.finding import count_with_noun
 from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
@@ -29,6 +30,9 @@ from lnlab.auditing.subject import (
 
 NORM_NAME = re.compile(r"norm(?!al_)|^ln\d*$|^bn\d*$", re.IGNORECASE)
 """Class names that promise a normalizer."""
+
+PROMISED_NORM = re.compile(r"norm(?!al(?!iz))", re.IGNORECASE)
+"""Class names that promise a normalizer, and no normal distribution."""
 
 SHORT_AXIS = 6
 """Axes that a normalizer does not insist on are cut to so many places: identify_norm looks at
@@ -90,6 +94,29 @@ def find_norms(subject: AuditSubject) -> list[NormGroup]:
     return subject.cache["norms"]
 
 
+def find_norms_of_several_tensors(subject: AuditSubject) -> list[tuple[ModuleCall, str]]:
+    """Return the calls of norms, by name, that no :class:`NormGroup` has, each with the reason.
+
+    A fused sum and layer norm, say, takes two tensors and returns two.
+    """
+    known = {name for norms in find_norms(subject) for name in norms.module_names}
+    parameters = parameter_storages(subject.trace.module)
+    return [
+        (call, _describe_tensor_counts(call))
+        for call in subject.first_calls
+        if call.name not in known
+        and PROMISED_NORM.search(type(call.module).__name__)
+        and not any(call.module.children())
+        and not any(p.squeeze().dim() > 1 for p in call.module.parameters())
+        and parameters.isdisjoint(call.input_storages)  # or it is a norm of a weight
+    ]
+
+
+def _describe_tensor_counts(call: ModuleCall) -> str:
+    taken = count_with_noun(len(call.inputs), "tensor")
+    return f"it takes {taken} and returns {len(call.outputs)}"
+
+
 def is_norm_by_class(module: nn.Module) -> bool:
     """Return True if a module is one of torch's or lnlab's, or its class promises one."""
     return isinstance(module, NORMALIZERS) or bool(NORM_NAME.search(type(module).__name__))
@@ -138,6 +165,8 @@ def _identify_group(calls: tuple[ModuleCall, ...]) -> NormGroup:
             return NormGroup(calls, None if few else report, *few)
         except Exception as error:  # a user's module may raise anything
             failure_reason = str(error)
+    if len(calls[0].inputs) > 1:
+        failure_reason = _describe_tensor_counts(calls[0])
     return NormGroup(calls, None, failure_reason)
 
 

@@ -34,7 +34,7 @@ from lnlab.auditing.finding import (
     make_finding,
     three_significant_digits,
 )
-from lnlab.auditing.norms import find_norms
+from lnlab.auditing.norms import find_norms, is_norm_by_class
 from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
@@ -49,6 +49,13 @@ FAULT, RISK, FACT = Severity
 
 FEW_EXAMPLES = 16
 """The values of a channel, of fewer of which nothing is said of all examples."""
+
+
+CURVED = (
+    *("exp", "expm1", "log", "log1p", "pow", "square", "sin", "cos", "atan", "erf", "abs"),
+    *("sign", "clamp", "where", "maximum", "minimum"),
+)
+"""Functions, beside those that are used as activations, whose graph is no straight line."""
 
 
 class OperationRecorder(TorchFunctionMode):
@@ -75,6 +82,7 @@ class OperationRecorder(TorchFunctionMode):
         self.logits: tuple[Tensor, Tensor] | None = None
         self._layer_scaled: list[Tensor] = []
         self._parameters = parameter_storages(module)
+        self._norms = {name for name, m in module.named_modules() if is_norm_by_class(m)}
         self._stack = [""]
 
     def enter_module(self, name: str, *_: object) -> None:
@@ -97,6 +105,7 @@ class OperationRecorder(TorchFunctionMode):
         result = func(*args, **kwargs)
         self.mark_as_used((args, kwargs))
         name = getattr(func, "__name__", "").strip("_")
+        is_in_norm = self._stack[-1] in self._norms
         operands = [v for v in args[:2] if isinstance(v, Tensor)]
         if self.in_loss:
             self._record_loss_inputs(name, operands)
@@ -106,7 +115,8 @@ class OperationRecorder(TorchFunctionMode):
             gains = [v for v in operands if self._is_vector_of_parameter(v)]
             if any(bool((v == v.flatten()[0]).all()) for v in gains):
                 self._layer_scaled.append(result)  # one that starts small on purpose
-            self.is_curved |= not any(isinstance(v, nn.Parameter) for v in operands)
+            weights = any(isinstance(v, nn.Parameter) for v in operands)
+            self.is_curved |= not weights and not is_in_norm
         elif name == "softmax" and operands and result.dim() > 2:
             self._record_mean_max_attention_weight(result)
         elif name == "scaled_dot_product_attention":
@@ -118,6 +128,7 @@ class OperationRecorder(TorchFunctionMode):
         self.is_curved |= func in NONLINEARITIES or any(
             word in name for word in ("softmax", "pool", "lstm", "gru", "rnn", "attention")
         )
+        self.is_curved |= name in CURVED and not is_in_norm
         return result
 
     def _is_vector_of_parameter(self, v: Tensor) -> bool:
@@ -503,6 +514,24 @@ def _padded_share_of_norm_input(before: ModuleCall, after: ModuleCall, steps: Te
 
 WRONG = 0.03
 """A relative difference above this between a gradient and finite differences is one."""
+
+
+def check_backward_pass(subject: AuditSubject) -> Findings:
+    """Run one backward pass as a training would: in training mode, with dropout."""
+    module = deepcopy_with_rebound_closures(subject.original, share_parameters=True)
+    module.train(subject.trains or subject.original.training)
+    try:
+        with torch.enable_grad(), restored_random_state():
+            loss = subject.loss(module(subject.x.clone()), subject.y)
+            if loss.requires_grad:
+                loss.backward()
+    except RuntimeError as error:
+        message = str(error).partition(" Hint:")[0].rstrip(".")
+        if "modified by an inplace operation" not in message and (
+            "in an in-place operation" not in message
+        ):
+            raise
+        yield make_finding("backward-fails", error=message)
 
 
 def check_wrong_derivative(subject: AuditSubject) -> Findings:

@@ -34,7 +34,12 @@ from lnlab.auditing.finding import (
     make_finding,
     three_significant_digits,
 )
-from lnlab.auditing.norms import NormGroup, eps_of, find_norms
+from lnlab.auditing.norms import (
+    NormGroup,
+    eps_of,
+    find_norms,
+    find_norms_of_several_tensors,
+)
 from lnlab.auditing.signals import find_stuck_running_statistics
 from lnlab.auditing.subject import (
     AuditSubject,
@@ -84,7 +89,14 @@ SILENT = 1e-3
 def check_normalizers(subject: AuditSubject) -> Findings:
     """Find the normalizers, and what of each differs from what its name promises."""
     groups = find_norms(subject)
-    subject.keep_table([_norm_row(norms) for norms in groups])
+    others = find_norms_of_several_tensors(subject)
+    subject.keep_table(
+        [
+            *(_norm_row(norms) for norms in groups),
+            *(_unidentified_norm_row(call, reason) for call, reason in others),
+        ]
+    )
+    yield from _not_identified_findings(groups, others)
     alone = [f for norms in groups for f in _misleading_name_and_eps_findings(norms)]
     yield from _merge_findings(
         [*alone, *(f for norms in groups for f in _torch_difference_findings(norms))]
@@ -100,8 +112,23 @@ def check_normalizers(subject: AuditSubject) -> Findings:
     for function, names in callers.items():
         norm = function.title().replace("_", "")
         yield make_finding("norm-as-function", names, function=function, norm=norm)
-    if not groups and not callers:
+    if not groups and not others and not callers:
         yield make_finding("no-norm", model=subject.name)
+
+
+def _not_identified_findings(
+    groups: list[NormGroup], others: list[tuple[ModuleCall, str]]
+) -> Findings:
+    """Yield what is a normalizer by its name alone, by class and reason."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for norms in groups:
+        if norms.report is None:
+            key = norms.class_name, norms.failure_reason
+            names.setdefault(key, []).extend(norms.module_names)
+    for call, reason in others:
+        names.setdefault((type(call.module).__name__, reason), []).append(call.name)
+    for (norm, reason), where in names.items():
+        yield make_finding("norm-not-identified", where, norm=norm, reason=reason)
 
 
 def _norm_row(norms: NormGroup) -> dict:
@@ -114,6 +141,18 @@ def _norm_row(norms: NormGroup) -> dict:
         "statistics over": properties.get("statistics over", properties.get("statistics", "")),
         "variance": properties.get("variance", properties.get("mean square", "")),
         "eps": properties.get("eps", ""),
+    }
+
+
+def _unidentified_norm_row(call: ModuleCall, reason: str) -> dict:
+    return {
+        "where": call.name,
+        "how many": 1,
+        "class": type(call.module).__name__,
+        "is": f"not found out: {reason}",
+        "statistics over": "",
+        "variance": "",
+        "eps": "",
     }
 
 

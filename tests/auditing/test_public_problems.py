@@ -226,6 +226,53 @@ def norm_of_weights():
     return nn.utils.parametrizations.spectral_norm(nn.Linear(8, 16))
 
 
+@problem("norm-not-identified", ("norm-not-identified", FACT, "norm"))
+def fused_sum_and_norm():
+    """As in vLLM and Apex: the audit said nothing of it, and did not say that it knew nothing."""
+    norm = module(lambda self, x, y: F.layer_norm(x + y, (8,)), "FusedAddLayerNorm")
+    return net(lambda self, x: self.out(self.norm(self.a(x), x).relu()), norm=norm)
+
+
+@problem("norm-not-identified")
+def norm_that_writes_into_its_input():
+    return behind(function(lambda x: F.layer_norm(x.sub_(x.mean(-1, True)), (8,)), "MyNorm"))
+
+
+@problem("backward pass", ("backward-fails", FAULT, ""))
+def sum_in_place_of_what_a_gradient_needs():
+    def forward(self, x):
+        h = self.a(x).exp()
+        h += x
+        return self.out(self.norm(h))
+
+    return net(forward)
+
+
+@problem("backward pass")
+def sum_in_place_of_what_no_gradient_needs():
+    def forward(self, x):
+        h = self.a(x)
+        h += x
+        return self.out(self.norm(h).relu_())
+
+    return net(forward)
+
+
+@problem("backward pass")
+def weights_that_are_not_trained():
+    return net(lambda self, x: self.out(self.a(x).exp_())).requires_grad_(False)
+
+
+@problem("no-activation")
+def exponential_between_layers():
+    return net(lambda self, x: self.out(self.a(x).exp()))
+
+
+@problem("no-activation", ("no-activation", RISK, ""))
+def norm_of_squares_between_layers():
+    return behind(CastingRMSNorm(8), nn.Linear(8, 3))
+
+
 @problem("normalizers")
 def norm_that_holds_a_norm():
     """As x-transformers' LayerNorm."""
