@@ -117,11 +117,12 @@ def make_cells_with_weights(
 
 def describe_lstm_variant(cell: Any) -> dict[str, str]:
     """Return how an LSTM cell reads the paper, in a few words for each choice."""
+    summed = "W_h h + W_x x" if cell.norm_x is None else "W_h h and W_x x"
     scopes = {Identity: "no gate", GroupNorm: "each gate by itself"}
     return {
         "LN runs over": scopes.get(type(cell.norm_h), "all gates at once"),
-        "of": "W_h h + W_x x" if cell.norm_x is None else "W_h h and W_x x",
-        "hands on": "LN(c)" if cell.cell_state.name == "NORMALIZED" else "c",
+        "of": "–" if isinstance(cell.norm_h, Identity) else summed,
+        "passes on": "LN(c)" if cell.cell_state.name == "NORMALIZED" else "c",
         "b": {0: "that of LN", 1: "once", 2: "twice", 3: "inside LN"}[int(cell.bias)],
         "forget bias": f"{cell.initial.forget_bias:g}",
         "eps": f"{cell.norm_c.eps:g}, {cell.norm_c.root.__name__.replace('_', ' the ')}",

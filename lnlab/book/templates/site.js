@@ -18,7 +18,9 @@ for (const thumbnail of document.querySelectorAll(".thumbnail")) {
     const t = (margin.t ?? 100) - above;
     const b = (margin.b ?? 80) - signature;
     const size = { width: WIDTH, height: height - above - signature, margin: { ...margin, t, b } };
-    await Plotly.newPlot(picture, data, { ...rest, ...size }, { staticPlot: true });
+    // a static plot shows no surface in three dimensions
+    const staticPlot = !Object.keys(rest).some((key) => key.startsWith("scene"));
+    await Plotly.newPlot(picture, data, { ...rest, ...size }, { staticPlot, displayModeBar: false });
     // the whole figure, in the middle, so that no word is cut off; of a long list its beginning
     const { clientWidth, clientHeight } = thumbnail;
     const widest = clientWidth / WIDTH;
