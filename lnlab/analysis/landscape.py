@@ -57,13 +57,13 @@ class LossLandscape(AnalysisResult):
             # If the scale of w does not matter, a short w looks sharp and a long one flat in
             # steps of the same length (Li et al., section 4): so in lengths of w.
             reach = float(at.abs().max()) * length / self.weight_norm
-            numbers[f"reach of direction {axis}, in lengths of w"] = reach
+            numbers[f"reach of direction {axis}, in norms of w"] = reach
         if self.seed is not None:
             numbers["seed of the directions"] = self.seed
         if training_loss is not None:
             # to the digits of a loss: a difference by rounding is none, and has no sign
             difference = round(self.centre_loss - training_loss, 6)
-            numbers["centre - loss of the training"] = difference or 0.0
+            numbers["loss at the centre - reported loss"] = difference or 0.0
         return numbers
 
     def to_frame(self) -> DataFrame:

@@ -94,12 +94,12 @@ def test_readout_answers_whether_the_plot_is_right():
     loss = objective(plain())
     drawn = loss_landscape(loss, points=5, extent=0.5, seed=4)
     answer = drawn.summary(training_loss=drawn.centre_loss + 0.25)
-    assert answer["centre - loss of the training"] == pytest.approx(-0.25)
+    assert answer["loss at the centre - reported loss"] == pytest.approx(-0.25)
     assert answer["statistics over examples"] == "batch"
     assert answer["largest loss on the grid"] == drawn.losses.max()
     assert (answer["seed of the directions"], answer["examples"]) == (4, 30)
     drawn = evaluate_grid(
         loss, random_filter_normalized_directions(loss, 1), [torch.linspace(-3, 1, 5)]
     )
-    reach = drawn.summary()["reach of direction 1, in lengths of w"]
+    reach = drawn.summary()["reach of direction 1, in norms of w"]
     assert reach == pytest.approx(3 * drawn.direction_norms[0] / drawn.weight_norm)
