@@ -37,7 +37,7 @@ class GroupWithGlossary(click.Group):
     "--word",
     "verdict_word",
     default="",
-    help="Only this word: supported, contradicted, mixed, ...",
+    help="Only this result: supported, contradicted, mixed, ...",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
 @click.pass_context

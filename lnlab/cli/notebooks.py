@@ -138,11 +138,12 @@ def run_and_publish(
     finally:
         for one, handler in handlers.items():
             signal.signal(one, handler)
-    for outcome in outcomes:
-        if outcome.error and (out / f"{outcome.name}.ipynb").exists():
-            click.echo(f"not replaced: {outcome.name}.html of an earlier run")
+    kept = [o.name for o in outcomes if o.error and (out / f"{o.name}.ipynb").exists()]
+    for name in kept:
+        click.echo(f"not replaced: {name}.html of an earlier run; see {name}.failed.ipynb")
     if all(outcome.error for outcome in outcomes):
-        click.echo(f"no page is complete; {out} has the pages of the failed runs")
+        if len(kept) < len(outcomes):
+            click.echo(f"no page is complete; {out} has the pages of the failed runs")
     else:
         click.echo(f"pages: {index}")
     for name in embedded:

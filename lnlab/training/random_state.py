@@ -25,7 +25,7 @@ def read_device(device: str | torch.device) -> torch.device:
         torch.empty(0, device=device)
         return torch.device(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0][:100]
         raise ValueError(
             f"device {str(device)!r} cannot be used here; choose auto, cpu, cuda or cuda:N "
             f"(docs/install.md has how to install torch for CUDA): {reason}"

@@ -157,18 +157,10 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
         tested, key=lambda one: statement.headline_sort_key(one[0])
     )
     others = [one for one in judged if one[0] is not headline]
-    rank = [*NEAR].index
-    same, rest = [], []
-    for s, d, _ in others:
-        # rates chosen in another way are always the same question
-        chosen = (
-            s.learning_rates_tuned_on
-            and headline.learning_rates_tuned_on
-            and s.learning_rates_tuned_on != headline.learning_rates_tuned_on
-        )
-        near = rank(s.nearness) <= rank(headline.nearness) or chosen
-        (same if near and not s.other_question else rest).append(d)
-    counted = [d for _, d, setting in others if d in same and not setting["older"]]
+    near = [one for one in others if _is_as_near(one[0], headline)]
+    same = [d for _, d, _ in near]
+    rest = [d for s, d, _ in others if not _is_as_near(s, headline)]
+    counted = [d for _, d, setting in near if not setting["older"]]
     every = [decision, *same, *rest]
     record |= {name: value for name, value in setting.items() if name != "name"}
     record["setting"], setting["headline"] = setting["name"], True
@@ -182,7 +174,7 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
         if one[1].verdict_without_size == OPPOSITE.get(decision.verdict_without_size)
         and not one[0].other_question
     ]
-    nearest = [one for one in contrary if one[1] in same]
+    nearest = [one for one in contrary if _is_as_near(one[0], headline)]
     if headline.effects_of_unkept_runs:
         record["effect"] += "; its runs are not kept"
     if is_mixed(decision, same, rest):
@@ -220,6 +212,17 @@ def _judge_statement(statement: Statement, runs: "RunSelector") -> Record:
             answer = f"{one['verdict']}, {one['effect']}"
         record["effect"] += f"; {name}: {answer}"
     return record
+
+
+def _is_as_near(one: Comparison, headline: Comparison) -> bool:
+    """Return True if a setting asks the headline's question, on data as near to the paper.
+
+    One whose learning rates were chosen in another way counts as near.
+    """
+    rates = one.learning_rates_tuned_on, headline.learning_rates_tuned_on
+    rank = [*NEAR].index
+    near = rank(one.nearness) <= rank(headline.nearness) or (all(rates) and len({*rates}) > 1)
+    return near and not one.other_question
 
 
 def _replaces_comparison_of_unkept_runs(new: Comparison, old: Comparison) -> bool:

@@ -151,9 +151,8 @@ def describe_claimed_value_or_margin(
 def explain_missing_verdict(comparison: Comparison, decision: Decision) -> str:
     """Return why there is no word, where there are too few pairs or no interval."""
     if decision.num_pairs < PAIRS:
-        return (
-            f"; only {decision.num_pairs} {comparison.pair_unit_name}, and a word needs {PAIRS}"
-        )
+        pairs = f"{decision.num_pairs} {comparison.pair_unit_name}"
+        return f"; only {pairs}, and a decision needs {PAIRS}"
     alone = decision.interval_low is None and not decision.learned_counts
     return "; no interval: all seeds have one number" if alone else ""
 
@@ -308,7 +307,7 @@ def explain_decision(
         return "there is no interval, as all seeds have one number"
     if decision.num_pairs < PAIRS:
         pairs = f"{decision.num_pairs} {comparison.pair_unit_name}"
-        return f"there are {pairs}, and a word needs {PAIRS}"
+        return f"there are {pairs}, and a decision needs {PAIRS}"
     where = {SUPPORTED: "all", CONTRADICTED: "no part"}.get(word, "a part, but not all,")
     if comparison.claimed_relation == "equal":
         return f"{where} of the 95 % interval counts as equal"

@@ -130,6 +130,19 @@ def test_nothing_learned_is_not_tested():
     assert told["The smallest effect that matters"].startswith("Where all networks learned, ")
 
 
+def test_no_more_other_settings_are_counted_than_ask_the_question():
+    counted = {}
+    for one in RECORDS:
+        others = [s for s in one["settings"] if not (s.get("headline") or s["asks"])]
+        tested = [s for s in others if s["word"] != "not tested"]
+        if found := re.search(r"of (\d+) other settings as near", one["effect"]):
+            counted[one["id"]] = int(found[1]), len(tested)
+    assert len(counted) > 5
+    assert all(number <= most for number, most in counted.values()), counted
+    # three more have equal shares of networks that learned, of another question
+    assert "the one other setting as near" in BY_ID["ba2016-6.3-table3"]["effect"]
+
+
 def test_q_stands_only_where_a_test_rejects():
     shown = {
         one["word"] for one in RECORDS if "q = " in details_by_label(one).get("How sure", "")
