@@ -146,6 +146,7 @@ def _nan_as_infinity(defect: float) -> float:
 LEGEND = (
     "number: the largest change of an output, over the largest output, max|y' - y| / max|y|.",
     "It is taken at δ = 3.7; of an exact invariance it is the largest of all δ tried.",
+    "One weight is changed at a time: two weights may have to change together (W_x and W_h).",
     "inside: the grade of what goes into each f and comes out of each norm.",
 )
 KNEE = "knee δ: below it the change is larger than 0.29, as eps outweighs what it is added to."

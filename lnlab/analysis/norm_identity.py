@@ -535,10 +535,15 @@ class NormPropertyReport(TextResult):
         return make_frame(self.properties)
 
     def _lines_above_table(self) -> list[str]:
+        texts = [p.found for p in self.properties]
+        if self.kind == NOTHING and any("too few" in text for text in texts):
+            return [f"{self.class_name} was not identified"]
         if self.kind == NOTHING:
             return [f"{self.class_name} is {self.kind} that torch.nn has"]
         if self.conforms:
-            return [f"{self.class_name} is {self.kind}"]
+            moved = any(p.torch.endswith(MOVED) for p in self.properties)
+            order = ", once the axes are in torch's order" if moved else ""
+            return [f"{self.class_name} is {self.kind}{order}"]
         count = len(self.differences)
         things = "1 thing" if count == 1 else f"{count} things"
         return [f"{self.class_name} comes nearest to {self.kind}, but for {things}"]
@@ -724,7 +729,7 @@ def find_statistics_extent_or_objections(
     if over is None or over.size < 3:
         found = str(over or IRREGULAR)
         if over is not None and over.size > 1:
-            found += ": too few to see what is done with them; give a larger x"
+            found += ": too few to see what is done with them"
         return None, (NormProperty("statistics", found, "over axes of x", True),)
     return over, ()
 
@@ -754,6 +759,10 @@ def _format_axes(axes: tuple[int, ...]) -> str:
     return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
 
 
+MOVED = ", moved to the end"
+"""The words for axes that torch's layer and RMS norm take only as the last ones."""
+
+
 def _compare_extent(
     over: StatisticExtent, z: Tensor, operator: TorchOperator | None
 ) -> NormProperty:
@@ -766,7 +775,10 @@ def _compare_extent(
     own, its = ([a for a in axes if z.shape[a] > 1] for axes in (over.axes, right))
     grouped = operator is not None and operator.name.startswith("GroupNorm")
     wrong = own != its or (over.split_axis is not None and not grouped)
-    return NormProperty("statistics over", found, _format_axes(right), wrong)
+    last = right == tuple(range(z.dim() - len(right), z.dim()))
+    is_of_last = operator is not None and operator.name in ("LayerNorm", "RMSNorm")
+    moved = MOVED if is_of_last and not last else ""
+    return NormProperty("statistics over", found, _format_axes(right) + moved, wrong)
 
 
 MEANS = {

@@ -56,6 +56,7 @@ class NormComparison(AnalysisResult):
     seeds: tuple[int, ...]  # the seed of each row
     learning_rates: Mapping[str, float]  # the rate of each norm
     device: str  # where they were trained
+    given_rates: tuple[float, ...] = ()  # those that each norm's rate was chosen from
 
     @property
     def final_losses(self) -> dict[str, Tensor]:
@@ -93,6 +94,10 @@ class NormComparison(AnalysisResult):
     def __str__(self) -> str:
         first, seeds = next(iter(self.losses)), len(self.seeds)
         legend = f"difference from {first}, 95 % interval over {seeds} seeds; training loss"
+        lowest, highest = min(self.given_rates, default=0), max(self.given_rates, default=0)
+        at_edge = [n for n, rate in self.learning_rates.items() if rate in (lowest, highest)]
+        if lowest < highest and at_edge:
+            legend += f"\nlowest or highest of the given rates: {', '.join(at_edge)}"
         return f"{super().__str__()}\n{legend}"
 
     def plot(self) -> "go.Figure":
@@ -229,7 +234,8 @@ def compare(
         print(f"compare: interrupted, {len(finished)} of {len(seeds)} seeds", flush=True)
     losses = torch.stack(finished)  # (seeds, norms, updates)
     by_norm = {name: losses[:, index] for index, name in enumerate(norms)}
-    return NormComparison(by_norm, tuple(seeds[: len(finished)]), chosen, device.type)
+    done = tuple(seeds[: len(finished)])
+    return NormComparison(by_norm, done, chosen, device.type, tuple(rates))
 
 
 def _best_rates(grid: Iterable[tuple[str, float]], final_losses: Tensor) -> dict[str, float]:

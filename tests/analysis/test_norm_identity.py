@@ -318,3 +318,21 @@ def test_the_eps_of_torchs_rms_norm_is_the_one_that_torch_takes(dtype):
     x = torch.full((1, 4), 1e-12, dtype=dtype)  # x² is nothing beside eps
     taken = float((x / norm(x).detach())[0, 0].double() ** 2)
     assert shown == pytest.approx(taken, rel=0.05)
+
+
+def test_a_norm_of_two_values_is_not_called_unknown_to_torch():
+    report = identify_norm(nn.LayerNorm(2), torch.zeros(32, 2))
+    assert str(report).startswith("LayerNorm was not identified\n")
+    assert "too few" in str(report)
+
+
+def test_a_layer_norm_of_channels_is_torchs_once_they_are_moved():
+    class OverChannels(nn.LayerNorm):
+        def forward(self, x):
+            return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+    report = identify_norm(OverChannels(H), torch.zeros(8, H, 5, 5))
+    line, *_ = str(report).splitlines()
+    assert line == "OverChannels is LayerNorm, once the axes are in torch's order"
+    assert report.conforms
+    assert "order" not in str(identify_norm(nn.LayerNorm((5, 5)), torch.zeros(8, H, 5, 5)))

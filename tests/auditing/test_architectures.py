@@ -17,7 +17,7 @@ every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 
 NOT_RUN = {
     "statistics over examples": "no part remembers",
-    "effective learning rates": "no weight was found whose scale changes nothing",
+    "effective learning rates": "no single weight was found whose scale changes nothing",
     "dead units": "no nonlinearity",
     "curvature": "no loss was given",
     "loss": "no loss was given",

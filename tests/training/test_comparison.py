@@ -123,6 +123,10 @@ def test_each_norm_has_its_best_rate_and_all_may_diverge():
     rates = {"learning_rate": (1e-6, 1e-2, 1e30), "optimizer": torch.optim.SGD}
     result = lnlab.compare(build, NORMS, (X, Y), **QUICK, **rates)
     assert result.learning_rates == {"LN": 1e-2, "mine": 1e-2}
+    assert "of the given rates" not in str(result)
+    at_edge = lnlab.compare(build, NORMS, (X, Y), **QUICK, learning_rate=(1e-7, 1e-4))
+    edge = "lowest or highest of the given rates: LN, mine"
+    assert str(at_edge).splitlines()[-1] == edge
     linear = {"a": lambda units: nn.Identity(), "b": lambda units: nn.Identity()}
     rates["learning_rate"] = (1e30, 1e35)
     with pytest.raises(ValueError, match="with 'a' every learning rate diverges: give lower"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from lnlab.papers.claims.entries import DRAWN
+from lnlab.papers.claims.entries import AFTER, DRAWN
 from lnlab.papers.claims.judge import NOT_TESTED
 from lnlab.papers.claims.results import Record, load_or_judge_records
 
@@ -27,7 +27,8 @@ the data and the setting of that result, and the place in the paper. `lnlab clai
 [commands.md](commands.md) says how to read the runs in Python. \
 [Notebook 18](../notebooks/18_claims.ipynb) shows the claims as a table and explains how they \
 are judged. Formulas are checked, unless stated otherwise, on ten random draws of weights and \
-inputs, in double precision."""
+inputs, in double precision. "Declared after its runs" marks an exploratory comparison, \
+chosen after its runs had been seen."""
 
 
 class Claims(Sequence[Record]):
@@ -123,7 +124,8 @@ def _describe_in_markdown(record: Record, findings: str) -> str:
     line += f"*{word[0].upper()}{word[1:]}*: {effect}. "
     if record["settings"]:
         near = f"{record['nearness']}; n = {record['n']}"
-        line += f"Measured on {record['setting']} ({near}). "
+        after = "; declared after its runs" if record["declared"] == AFTER else ""
+        line += f"Measured on {record['setting']} ({near}{after}). "
     elif record["setting"] not in ("", DRAWN):
         line += f"Checked on {record['setting']}. "
     line += f"{record['paper']}, {record['source']}, `{record['id']}`"
