@@ -204,7 +204,7 @@ def landscape(
         )
         middle, end, largest = map(format_number, losses)
         sentence = (
-            f"Loss at the re-scaled weights w: {middle} nats (at the trained weights, in "
+            f"Loss in the middle, at the weights w: {middle} nats (at the trained weights, in "
             f"evaluation mode: {end}). Largest loss on the five random lines through w: "
             f"{largest} nats. {describe_loss_ranges_outside_picture(lines)}"
         )
