@@ -228,7 +228,7 @@ def norm_of_weights():
 
 @problem("norm-not-identified", ("norm-not-identified", FACT, "norm"))
 def fused_sum_and_norm():
-    """As in vLLM and Apex: the audit said nothing of it, and did not say that it knew nothing."""
+    """As in vLLM and Apex: the audit did not say that it knew nothing of it."""
     norm = module(lambda self, x, y: F.layer_norm(x + y, (8,)), "FusedAddLayerNorm")
     return net(lambda self, x: self.out(self.norm(self.a(x), x).relu()), norm=norm)
 

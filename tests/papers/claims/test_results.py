@@ -300,7 +300,7 @@ def test_the_list_of_claims_for_a_code_host_is_current():
     assert page == claims_markdown(RECORDS), "run `lnlab claims judge`"
     (line,) = (line for line in page.splitlines() if 'id="ba2016-6.5-faster"' in line)
     assert "*Inconclusive*: 6 % fewer updates" in line
-    assert "n = 5). Ba et al. (2016), 6.5, Fig. 5, `ba2016-6.5-faster`<br>Also: 27 % few" in line
+    assert "n = 5). Ba et al. (2016), 6.5, Fig. 5, `ba2016-6.5-faster`<br>Also: 27 %" in line
     assert line.endswith("one learning rate for all (0.001) (n = 5).")
 
 
