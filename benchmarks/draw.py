@@ -96,7 +96,8 @@ def floor(experiment: Experiment) -> Callable[[], object]:
     slopes = [torch.empty_like(p) for p in parameters]
     dcanvas = torch.zeros_like(x)
     drawing = of.problem([x, noise, *parameters], {"dcanvas": dcanvas})
-    saved = torch.zeros(call_library_or_raise(of.lib, "saved_bytes", drawing), dtype=torch.uint8)
+    saved_bytes = call_library_or_raise(of.lib, "saved_bytes", drawing)
+    saved = torch.zeros(saved_bytes, dtype=torch.uint8)
     drawing.saved = saved.data_ptr()
     drawing.grads[:] = [p.data_ptr() for p in slopes]
     alive = x, noise, dcanvas, parameters, slopes, saved  # as long as the pointers to them

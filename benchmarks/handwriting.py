@@ -126,7 +126,8 @@ def floor(net: FusedHandwriting) -> Callable[[], object]:
     parameters = [p.detach() for p in net.loop_parameters()]
     slopes = [torch.empty_like(p) for p in parameters]
     problem = loop.problem([x, *start, *parameters], {})
-    saved = torch.zeros(call_library_or_raise(loop.lib, "saved_bytes", problem), dtype=torch.uint8)
+    saved_bytes = call_library_or_raise(loop.lib, "saved_bytes", problem)
+    saved = torch.zeros(saved_bytes, dtype=torch.uint8)
     problem.saved = saved.data_ptr()
     problem.grads[:] = [p.data_ptr() for p in slopes]
     tensors = x, start, parameters, slopes, saved  # live as long as the pointers to them
