@@ -678,7 +678,8 @@ def _unregistered_parameter_and_layer_names(
         trained = any(p.requires_grad for p in value.parameters())
         return [name] if trained and not known & {id(p) for p in value.parameters()} else []
     if isinstance(value, Tensor):
-        trained = value.requires_grad and value.is_floating_point()
+        # what is computed of registered parameters, as by weight_norm, is no leaf
+        trained = value.requires_grad and value.is_leaf and value.is_floating_point()
         return [name] if trained and id(value) not in known else []
     values: Any = value if isinstance(value, list | tuple) else ()
     values = value.values() if isinstance(value, dict) else values
@@ -762,12 +763,17 @@ def _dropout_findings(subject: AuditSubject) -> Findings:
     }
     most = [f"{name} (p = {p:g})" for name, p in dropped.items() if p >= 0.95]
     yield make_finding("dropout-of-all", most)
-    before = [
-        f"{maker.name} (before {call.name})"
-        for call, maker in subject.trace.calls_and_their_input_makers()
-        if maker and maker.name in dropped and isinstance(call.module, TorchNorm)
-        if call.module.running_var is not None
-    ]
+    input_makers = {
+        call.name: maker for call, maker in subject.trace.calls_and_their_input_makers()
+    }
+    before = []
+    for call in subject.first_calls:
+        if isinstance(call.module, TorchNorm) and call.module.running_var is not None:
+            maker = input_makers[call.name]
+            while maker and isinstance(maker.module, SUMMING):
+                maker = input_makers[maker.name]
+            if maker and maker.name in dropped:
+                before.append(f"{maker.name} (before {call.name})")
     *calls, whole = subject.trace.calls
     leaves = [call for call in calls if not any(call.module.children())]
     makers = {memory: call.name for call in leaves for memory in call.output_storages}

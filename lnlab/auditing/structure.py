@@ -759,7 +759,10 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
         and (row["mean off by (sigma)"] > APART or factors[row["where"]] > math.exp(APART))
     ]
     worst = three_significant_digits(max(factors.values(), default=1.0))
-    yield make_finding("running-statistics-stale", stale, worst=worst, gap=f"{gap:.0%}")
+    dropout = "dropout, which is off here, enlarged the variance, " if subject.dropout else ""
+    yield make_finding(
+        "running-statistics-stale", stale, worst=worst, gap=f"{gap:.0%}", dropout=dropout
+    )
 
 
 def _running_statistics_row(call: ModuleCall) -> dict | None:

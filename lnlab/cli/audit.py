@@ -23,7 +23,11 @@ import click
     show_default=True,
     help="The least severity that counts as a failure.",
 )
-@click.option("--explain", metavar="RULE", help="Say what a rule means, with an example.")
+@click.option(
+    "--explain",
+    metavar="RULE",
+    help="Say what a rule means, with an example: LN114, or eps-missing.",
+)
 @click.pass_context
 def audit(
     context: click.Context,

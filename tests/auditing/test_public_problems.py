@@ -238,6 +238,39 @@ def norm_that_writes_into_its_input():
     return behind(function(lambda x: F.layer_norm(x.sub_(x.mean(-1, True)), (8,)), "MyNorm"))
 
 
+@problem("registration")
+def weight_norm_by_a_hook():
+    with pytest.warns(FutureWarning):
+        layer = nn.utils.weight_norm(nn.Linear(8, 8))
+    return nn.Sequential(layer, nn.ReLU(), nn.Linear(8, 3))
+
+
+@problem("registration")
+def spectral_norm_by_a_hook_after_a_call():
+    made = nn.Sequential(nn.utils.spectral_norm(nn.Linear(8, 8)), nn.ReLU(), nn.Linear(8, 3))
+    made(torch.randn(16, 8))
+    return made
+
+
+@problem("registration", ("parameter-unregistered", FAULT, "w"))
+def weights_in_an_attribute():
+    made = function(lambda x: x)
+    made.w = torch.randn(8, requires_grad=True)
+    return made
+
+
+@problem("dropout-before-batch-norm", ("dropout-before-batch-norm", RISK, "1 (before 3)"))
+def dropout_before_a_layer_of_batch_norm():
+    layers = nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU()
+    return nn.Sequential(*layers, nn.Linear(8, 3))
+
+
+@problem("dropout-before-batch-norm")
+def dropout_behind_batch_norm():
+    layers = nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3)
+    return nn.Sequential(*layers)
+
+
 @problem("backward pass", ("backward-fails", FAULT, ""))
 def sum_in_place_of_what_a_gradient_needs():
     def forward(self, x):
