@@ -162,8 +162,8 @@ class BatchNormStatisticsSource(Enum):
     """The source of statistics over examples while the inputs are changed."""
 
     BATCH = "of the batch"
-    FROZEN = "frozen: running averages from before the change"
-    RECOMPUTED = "recomputed: of all examples, after the change"
+    FROZEN = "frozen: running averages from before any change"
+    RECOMPUTED = "recomputed: of all examples, after each change"
 
 
 class DenseOrConv(Enum):
