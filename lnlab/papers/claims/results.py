@@ -381,7 +381,10 @@ def _judge_comparison(
         "numbers_from": comparison.unkept_effects_commit,
         "tuned_on": comparison.learning_rates_tuned_on,
         "matters": wording.describe_smallest_effect_with_reason(comparison),
-        "values": [wording.convert_to_percent_if_ratio(comparison, one) for one in effects],
+        "values": [  # None where a training diverged, as NaN is no JSON
+            wording.convert_to_percent_if_ratio(comparison, one) if math.isfinite(one) else None
+            for one in effects
+        ],
         "seeds": list(comparison.seeds),
     }  # fmt: skip
     if ends:

@@ -113,6 +113,13 @@ def test_the_words_of_all_settings_are_counted_by_question():
     )
 
 
+def test_a_diverged_training_has_a_page():
+    one = BY_ID["ba2016-6.5-comparable"]
+    assert one["values"].count(None) == 1
+    assert json.dumps(RECORDS, allow_nan=False)  # NaN is no JSON
+    assert "diverged <small>" in claims_html([one])
+
+
 def test_nothing_learned_is_not_tested():
     one = BY_ID["ba2016-6.2-better"]
     books = [s for s in one["settings"] if "Book Test" in s["name"]]
