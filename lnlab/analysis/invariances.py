@@ -88,7 +88,7 @@ class Invariance:
     # units that do not respond
     grade: Grade
     # the grade of what goes into f and comes out of normalizers; NOT_JUDGED if there is none of
-    # these, or none that can be seen
+    # these, none that can be seen, or none that a weight can change
     activations_grade: Grade
     defect: float  # max|y' - y| / max|y| at delta = 3.7, or for a shift as large as its target
     # the delta below which the invariance is gone: with eps inside the root, where
@@ -150,7 +150,10 @@ LEGEND = (
     "inside: the grade of what goes into each f and comes out of each norm.",
 )
 KNEE = "knee δ: below it the change is larger than 0.29, as eps outweighs what it is added to."
-NONE_INSIDE = "inside, not judged: the module has no f and no norm, or none that can be seen."
+NONE_INSIDE = (
+    "inside, not judged: there is no f and no norm, none that can be seen, or none behind the "
+    "weight."
+)
 
 
 @dataclass(frozen=True)
@@ -493,6 +496,12 @@ class InvarianceTester:
             and changed
             and all(p.is_hidden_by_flat_unit for p in changed)
         )
+        # of a last layer: the output changes, and nothing before it
+        reaches_activations = (
+            change.where == "x"
+            or outputs is Grade.EXACT
+            or any(p.largest_activation_defect != 0 for p in points)
+        )
         T = change.transformation
         return Invariance(
             change.where,
@@ -502,7 +511,7 @@ class InvarianceTester:
             mode_label,
             grade=Grade.NOT_JUDGED if hidden else outputs,
             activations_grade=inside
-            if self.base.nonlinearity_and_norm_calls
+            if self.base.nonlinearity_and_norm_calls and reaches_activations
             else Grade.NOT_JUDGED,
             defect=usual.output_defect,
             knee_delta=self._knee_at_half_power(change, points)

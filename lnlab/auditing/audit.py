@@ -20,6 +20,7 @@ from lnlab.auditing.finding import (
     Finding,
     Findings,
     Severity,
+    count_with_noun,
     select_rule_names,
 )
 from lnlab.auditing.subject import AuditSubject, Loss
@@ -263,9 +264,12 @@ def _describe_subject(subject: AuditSubject) -> str:
     parameters = sum(p.numel() for p in subject.module.parameters())
     dtype = str(subject.dtype).removeprefix("torch.")
     mode = "as in training" if subject.bn_stats == "batch" else "as in evaluation"
-    dropout = f", dropout of {len(subject.dropout)} parts at 0" if subject.dropout else ""
+    dropout = ""
+    if subject.dropout:
+        dropout = f", dropout at 0 in {count_with_noun(len(subject.dropout), 'module')}"
     if subject.noise:
-        dropout += f", {len(subject.noise)} parts with random numbers as in evaluation"
+        modules = count_with_noun(len(subject.noise), "module")
+        dropout += f", {modules} with random numbers as in evaluation"
     if subject.is_random:
         dropout += ", random numbers are drawn in evaluation, too"
     size = f"{parameters:,} parameters in {dtype}"

@@ -577,7 +577,7 @@ def check_gradient_taken_by_statistics(subject: AuditSubject) -> Findings:
         sum(row[f"taken by {name}"] for row in moving) / max(len(moving), 1)
         for name in ("mu", "sigma")
     ]
-    mu, sigma = (f"{'takes' if share >= 0 else 'adds'} {abs(share):.1%}" for share in shares)
+    mu, sigma = (_describe_share(share) for share in shares)
     where = [row["where"] for row in moving]
     yield make_finding("gradient-of-statistics", where, mu=mu, sigma=sigma)
     taken = [row["where"] for row in rows if abs(row["left"]) < NOTHING_LEFT]
@@ -589,6 +589,13 @@ def check_gradient_taken_by_statistics(subject: AuditSubject) -> Findings:
     yield make_finding(
         "gradient-amplified", large, severity, times=three_significant_digits(most)
     )
+
+
+def _describe_share(share: float) -> str:
+    """Return how much of the squared gradient a statistic takes; below 0 it adds to it."""
+    if abs(share) < 5e-4:  # RMSNorm has no mu, for example
+        return "takes nothing"
+    return f"{'takes' if share > 0 else 'adds'} {abs(share):.1%}"
 
 
 def as_supported_norm_or_raise(

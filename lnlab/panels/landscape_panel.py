@@ -51,8 +51,8 @@ ACROSS, ALONG = 21, 25
 EXTENTS = (0.25, 0.5, 1.0, 2.0)
 SEEDS = tuple(range(5))
 FOLLOW = {
-    "follow": "each row as long as in the re-scaled W",
-    "stay": "each row as long as in the trained W",
+    "follow": "as long as the rows of the re-scaled W",
+    "stay": "as long as the rows of the trained W",
 }
 """Lengths of the random directions when the hidden weights W are re-scaled."""
 

@@ -192,7 +192,9 @@ def describe_data_seeds_hardware(arms: Arms) -> str:
     data, machines = runs[0].data, {run.environment["device_name"] for run in runs}
     count = " to ".join(str(n) for n in dict.fromkeys([seeds[0], seeds[-1]]))
     count += " seed" if seeds[-1] == 1 else " seeds"
-    return f"{data['kind']} data: {data['name']}; {count}; {', '.join(sorted(machines))}"
+    # "official data: cifar10, not the official files" would contradict itself
+    kind = "" if "not the official" in data["name"] else f"{data['kind']} "
+    return f"{kind}data: {data['name']}; {count}; {', '.join(sorted(machines))}"
 
 
 def differences_and_interval(

@@ -192,7 +192,7 @@ def attentive_reader_figure_2(
         shared = sorted(ours.keys() & by_seed.keys())
         if curve != "layer" and len(shared) > 1:
             paired = [ours[seed] - errors["batch"][seed] for seed in shared]
-            table[curve]["LN less it"] = format_interval(interval(paired))
+            table[curve]["LN minus this curve, points"] = format_interval(interval(paired))
     return pd.DataFrame(table).T
 
 
@@ -226,10 +226,12 @@ def select_none_and_layer_arms(runs: Sequence[Run], task: Experiment) -> Arms:
 
 
 def describe_run_length_and_seeds(arms: Arms) -> str:
-    """Return the length of runs in updates and epochs, and the number of seeds, in words."""
+    """Return length of runs, number of seeds and learning rate, in words."""
     runs = arms["layer"]
+    rate = next(iter(runs.values())).config["learning_rate"]
     last = next(iter(runs.values())).metrics().iloc[-1]
-    return f"{last['update']:,.0f} updates, {last['epoch']:.1f} epochs, {len(runs)} seeds"
+    length = f"{last['update']:,.0f} updates, {last['epoch']:.1f} epochs"
+    return f"{length}, {len(runs)} seeds, learning rate {rate:g}"
 
 
 def skip_thoughts_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -> pd.DataFrame:

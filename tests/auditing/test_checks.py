@@ -246,7 +246,7 @@ def test_dropout_is_off_as_the_report_says():
     reports = [
         audit(nn.Sequential(first, between, last), x) for between in (nn.Dropout(), nn.Tanh())
     ]
-    assert "as in training, dropout of 1 parts at 0" in reports[0].about
+    assert "as in training, dropout at 0 in 1 module" in reports[0].about
     made = last(first(x)).square().mean().sqrt()
     torch.testing.assert_close(reports[0].table("activations")["rms"].iloc[-1], made.item())
     assert "dropout" not in reports[1].about

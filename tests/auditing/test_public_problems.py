@@ -561,7 +561,7 @@ def test_a_branch_that_is_dropped_by_chance_is_not_unused(seed):
     torch.manual_seed(seed)
     report = audit(residual, torch.randn(16, 8), only=[IDLE, "precision"])
     assert not report.findings
-    assert "1 parts with random numbers as in evaluation" in report.about
+    assert "1 module with random numbers as in evaluation" in report.about
 
 
 def test_noise_in_evaluation_is_no_cancellation():

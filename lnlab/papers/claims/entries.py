@@ -41,7 +41,7 @@ random weights and inputs.
 
     [[claim.settings]]
     name = "MNIST, batch 128, one learning rate"
-    nearness = "same data"           # paper: its data and protocol; same data; other data
+    nearness = "same data"           # paper: its data and training; same data; other data
     experiment = "mnist"
     common_config = { data = "mnist", batch_size = 128, learning_rate = 0.001 }
     seeds = [100, 104]               # the first and the last
@@ -89,11 +89,11 @@ THEMES = (
     "Batch layer normalization", "Speech recognition", "Transformers",
 )  # fmt: skip
 NEAR = {
-    "paper": "the paper's data and protocol",
-    "same data": "the paper's data, another protocol",
+    "paper": "the paper's data and training",
+    "same data": "the paper's data, other training",
     "other data": "not data on which the paper tests this",
 }
-"""Whose data and protocol a setting has, by its ``nearness``."""
+"""Whose data and training a setting has, by its ``nearness``."""
 ClaimedRelation = Literal["less", "more", "equal", "not more"]
 """The relation of the first arm to the other that is claimed."""
 FieldGrid = Mapping[str, list[Any]]
@@ -208,7 +208,7 @@ class Statement:
     def headline_sort_key(setting: Comparison) -> tuple[int, int, int, bool]:
         """Return a sort key, smallest for the headline: a choice by rule, not by result.
 
-        Nearest to the paper's data and protocol; then each arm at its best rate, chosen on
+        Nearest to the paper's data and training; then each arm at its best rate, chosen on
         validation data rather than on training data; then most seeds; then declared before its
         runs; then first in the file. A setting that asks something else is none, nor one in
         which nothing learned.
