@@ -195,7 +195,10 @@ def initial_max_min_ratio_over_layers(metrics: pd.DataFrame, metric: str) -> flo
     )
 
 
-@of_one("the value farthest from 1 after update {1}")
+@of_one(
+    "the value farthest from 1 after update {1}, or the square of its change from there to the "
+    "end if that is farther"
+)
 def ratio_or_change_farthest_from_one(
     metrics: pd.DataFrame, log_ratio_metric: str, start_update: int
 ) -> float:
