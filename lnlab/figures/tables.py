@@ -5,6 +5,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,10 +78,37 @@ def matrices(
     figure.update_yaxes(
         showticklabels=False, ticks="", showline=False, showgrid=False, autorange="reversed"
     )
-    return figure.update_layout(
-        template=TEMPLATE, height=height, margin={"l": 20, "r": 20, "t": 50, "b": 20},
-        meta={"width": math.ceil(40 + least * cells)},
-    )  # fmt: skip
+    figure.update_layout(
+        template=TEMPLATE, height=height, margin={"l": 20, "r": 20, "t": 50, "b": 20}
+    )
+    meta = {"width": math.ceil(40 + least * cells)}
+    if len(grids) > 1:
+        narrow = {"below": meta["width"], "layout": _one_below_the_other(figure, grids, widths)}
+        meta = {"width": math.ceil(40 + least * max(widths)), "narrow": narrow}
+    return figure.update_layout(meta=meta)
+
+
+def _one_below_the_other(
+    figure: go.Figure, grids: Sequence[np.ndarray], widths: Sequence[int]
+) -> dict[str, Any]:
+    """Return the changes of layout that a phone needs to show matrices below each other."""
+    row, title = 30, 34  # pixels
+    height = sum(row * array.shape[0] + title for array in grids)
+    layout: dict[str, Any] = {
+        "height": height + 40,
+        "margin": {"l": 20, "r": 20, "t": 20, "b": 20},
+    }
+    titles, top = [], 1.0
+    for number, (array, width) in enumerate(zip(grids, widths, strict=True), start=1):
+        suffix = "" if number == 1 else str(number)
+        top -= title / height
+        bottom = max(top - row * array.shape[0] / height, 0.0)
+        layout[f"xaxis{suffix}"] = {"domain": (0, width / max(widths))}
+        layout[f"yaxis{suffix}"] = {"domain": (bottom, top)}
+        note = figure.layout.annotations[number - 1].to_plotly_json()
+        titles.append(note | {"x": 0, "xanchor": "left", "y": top})
+        top = bottom
+    return layout | {"annotations": titles}
 
 
 def width_in_ems(number: str) -> float:

@@ -275,9 +275,10 @@ class Playground {
       const before = measure(run);
       run.set(settings);
       const now = measure(run);
+      // not every update is measured while they run
+      if (this.history[this.history.length - 1].update < run.updates) this.history.push(before);
       if (!["playing", "speed", "shown", "layer"].includes(name)) {
-        const newest = this.history[this.history.length - 1].update;
-        this.history.push(...(newest < run.updates ? [before, now] : [now])); // a jump has two ends
+        this.history.push(now); // a jump has two ends
         this.say(sentence(run.state, name, before, now));
       }
       this.sync();

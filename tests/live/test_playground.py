@@ -75,6 +75,20 @@ def test_it_learns_pauses_and_makes_one_step(opened):
     assert page.evaluate("document.documentElement.scrollWidth") == 1280
 
 
+def test_a_pause_shows_the_losses_of_the_last_update(playground):
+    newest, update, shown, loss = playground.evaluate("""() => {
+      const it = window.playground;
+      it.run.set({ playing: true });
+      for (let k = 0; k < 7; k++) it.run.step(); // as a frame does without drawing
+      it.set({ playing: false });
+      const moment = live.measure(it.run);
+      const shown = it.find(".column .note").textContent;
+      return [it.history.at(-1).update, it.run.updates, shown, moment.losses[0]];
+    }""")
+    assert newest == update == 7
+    assert float(shown.removeprefix("loss ")) == pytest.approx(sum(loss) / len(loss), rel=0.01)
+
+
 def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(opened):
     page = opened(playing=False, scale=2, width=390)
     for _ in range(30):
