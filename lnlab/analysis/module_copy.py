@@ -3,8 +3,9 @@
 Every analysis works on such a copy: the model, its buffers, hooks and mode stay as they are.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass
@@ -234,6 +235,36 @@ def find_norms_with_running_statistics(module: nn.Module) -> list[nn.Module]:
         if isinstance(m, BatchNormalizer | BatchLayerNorm)
         or (isinstance(m, TorchBatchNorm) and m.running_mean is not None)
     ]
+
+
+@torch.no_grad()
+def find_buffers_changed_in_training(module: nn.Module, x: Tensor) -> list[str]:
+    """Return the floating point buffers that one forward pass of x (B, ...) in training changes.
+
+    Running statistics of a normalizer of one's own are such, but not the vectors by which
+    spectral norms of weights are estimated.
+    """
+    before = {
+        name: buffer.clone()
+        for name, buffer in module.named_buffers()
+        if buffer.is_floating_point()
+        and not re.search(r"(^|\.)(parametrizations\.|weight_[uv]$)", name)
+    }
+    changed: list[str] = []
+    if not before:
+        return changed
+    modes = [(m, m.training) for m in module.modules()]
+    # what cannot be run in training, as with a single example, changes nothing
+    with torch.random.fork_rng(), SavedBuffers(module), suppress(Exception):
+        module.train()
+        module(x.clone())
+        after = dict(module.named_buffers())
+        changed = [
+            name for name, value in before.items() if not torch.equal(after[name], value)
+        ]
+    for m, mode in modes:
+        m.training = mode
+    return changed
 
 
 @torch.no_grad()

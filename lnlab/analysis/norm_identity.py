@@ -121,7 +121,7 @@ class StatisticExtent:
         return f"of {self.size} values"
 
 
-IRREGULAR = "of no regular set of inputs"
+IRREGULAR = "of a set of inputs that was not recognized"
 """The words for values that are no :class:`StatisticExtent`."""
 
 
@@ -665,7 +665,7 @@ def _make_report(
     divisor = find_divisor(training, z, over)
     if divisor is None:
         form = NormProperty(
-            "form", "no multiple of x or of x - mean", "(x - mean) / sigma", True
+            "form", "no common multiple of x or of x - mean", "(x - mean) / sigma", True
         )
         return NormPropertyReport(name, NOTHING, (_compare_extent(over, z, None), form))
     operator = nearest_torch_operator(over, divisor, roles, z)
@@ -747,12 +747,21 @@ def batch_extent_when_input_scaled_up(box: BlackBox, x: Tensor) -> StatisticExte
 
 
 def _describe_extents_along_axis(extent_at_position: dict[int, StatisticExtent | None]) -> str:
-    """Describe the extents along an axis: "0 to 5: of 6 values"."""
+    """Describe the outputs that inputs along an axis reach: "0 to 5: 6; 6 to 8: 3"."""
     groups = groupby(extent_at_position.items(), key=lambda item: item[1])
     runs = [(extent, [position for position, _ in run]) for extent, run in groups]
     if len(runs) > MANY or len({extent for extent, _ in runs}) < len(runs):
-        return f"{IRREGULAR}, as if values chose them (a median, a maximum)"
-    return "; ".join(f"{at[0]} to {at[-1]}: {extent or IRREGULAR}" for extent, at in runs)
+        return f"{IRREGULAR} (windows, a median, or a maximum or gate behind it can hide it)"
+    reached = "; ".join(
+        f"{at[0]} to {at[-1]}: {_count_outputs_reached(extent)}" for extent, at in runs
+    )
+    return f"an input reaches unlike numbers of outputs, {reached}"
+
+
+def _count_outputs_reached(extent: StatisticExtent | None) -> str:
+    if extent is None:
+        return "no regular set"
+    return "its own alone" if extent.size == 1 else str(extent.size)
 
 
 def _format_axes(axes: tuple[int, ...]) -> str:
@@ -843,9 +852,10 @@ def _compare_evaluation(
     """Compare evaluation, and the running statistics that it takes."""
     if 0 not in operator.over.axes:
         same = _are_close(evaluation(z), training(z), training.same)
-        yield _compare_texts(
-            "evaluation", "as training" if same else "another function", "as training"
-        )
+        # of a module whose evaluation is affine, as instance norm with running statistics
+        running = not same and find_momentum_and_variance_estimator(training, z, over, divisor)
+        other = "by running statistics" if running else "another function"
+        yield _compare_texts("evaluation", "as training" if same else other, "as training")
         return
     right = "by running statistics"
     running = find_momentum_and_variance_estimator(training, z, over, divisor)

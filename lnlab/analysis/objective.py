@@ -18,6 +18,7 @@ from lnlab.analysis.module_copy import (
     check_names,
     check_nonempty_tensor,
     check_type,
+    find_buffers_changed_in_training,
     find_norms_with_running_statistics,
     frozen_copy_without_hooks,
     recompute_bn_stats,
@@ -44,7 +45,7 @@ class Objective:
         bn_stats: which statistics BatchNorm uses: "batch", those of x, in training mode;
             "running", the running statistics, in evaluation mode, the same at every w;
             "recomputed", in evaluation mode, computed anew from x at every w. Required if the
-            model has batch normalization; None evaluates in evaluation mode.
+            model has batch normalization, also of its own; None evaluates in evaluation mode.
         params: the names of the parameters that w holds; None takes all that are trained.
         dtype: the precision; None takes that of the model, but at least float32.
 
@@ -81,6 +82,8 @@ class Objective:
                 v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v
                 for v in (self.x, self.y)
             )
+        if self.bn_stats is None:
+            self._refuse_other_running_statistics()
         self.module.train(self.bn_stats == "batch")
         self._buffers = SavedBuffers(self.module)
         self._devices = [x.device] if x.is_cuda else []
@@ -98,6 +101,16 @@ class Objective:
             if id(p) in name_of
         ]
         self._check_loss_at_start()
+
+    def _refuse_other_running_statistics(self) -> None:
+        """Raise ValueError for a batch normalization of the user's own, as for torch's."""
+        changed = find_buffers_changed_in_training(self.module, self.x)
+        if changed:
+            raise ValueError(
+                f"in training {type(self.module).__name__} changes {changed[0]}, as batch "
+                'normalization does: choose bn_stats="batch" (the statistics of x, as in '
+                'training) or "running" (as in evaluation).'
+            )
 
     def __call__(self, w: Tensor) -> Tensor:
         """Return L(w), differentiable in ``w`` (P,).

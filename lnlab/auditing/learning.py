@@ -289,7 +289,10 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
     holds = find_weight_invariances(subject).columns_by_weight
     names = [name for name, columns in holds.items() if 1 in columns]
     if not names:
-        raise CannotCheck("no single weight was found whose scale changes nothing, eps aside.")
+        raise CannotCheck(
+            "no single weight was found whose scale changes nothing, as far as each eps can be "
+            "set to 0."
+        )
     rows, rates = [], dict[str, dict[str, float]]()
     for name in names:
         W, kind = (

@@ -712,7 +712,7 @@ sigmas), or whose variance is larger or smaller by this power of e."""
 def check_running_statistics(subject: AuditSubject) -> Findings:
     """Find how far running statistics are from those of this input, and what it costs."""
     if not find_norms_with_running_statistics(subject.module):
-        raise CannotCheck("no part remembers statistics over examples.")
+        raise CannotCheck(_describe_missing_running_statistics(subject))
     if subject.bn_stats != "batch":
         raise CannotCheck("the module cannot be evaluated as in training on this input.")
     norms = {id(module) for module in find_norms_with_running_statistics(subject.trace.module)}
@@ -763,6 +763,16 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
     yield make_finding(
         "running-statistics-stale", stale, worst=worst, gap=f"{gap:.0%}", dropout=dropout
     )
+
+
+def _describe_missing_running_statistics(subject: AuditSubject) -> str:
+    """Return that no norm was found that keeps statistics, and whether evaluation differs."""
+    why = "no normalizer of torch or lnlab that keeps running statistics was found"
+    if subject.bn_stats != "batch":
+        return f"{why}."
+    evaluation, training = map(subject.outputs_and_activations, ("running", "batch"))
+    gap = relative_max_change(evaluation.y, training.y)
+    return f"{why}; evaluation differs by {gap:.2g} all the same." if gap > 1e-3 else f"{why}."
 
 
 def _running_statistics_row(call: ModuleCall) -> dict | None:

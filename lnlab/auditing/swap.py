@@ -8,6 +8,7 @@ new = plan.make()
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -22,6 +23,7 @@ from torch.nn.modules.batchnorm import _NormBase as TorchBatchOrInstanceNorm
 from lnlab.analysis.inputs import Call
 from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.module_copy import check_type, uncompiled_module
+from lnlab.analysis.norm_identity import identify_norm
 from lnlab.analysis.result import DataFrame, TextResult, make_frame
 from lnlab.auditing.finding import count_with_noun
 from lnlab.auditing.subject import AuditSubject
@@ -205,6 +207,8 @@ class NormReplacement:
         old_repr: the class that was there, with its settings.
         new_repr: the one that will be.
         copied_from: new parameters and buffers, with the old ones whose values they get.
+        added_to_copy: what is added to such a value: 1 to the w of a norm that multiplies by
+            1 + w, if the new one multiplies by w.
         dropped_shapes: old parameters and buffers that have no place, with their shapes.
         added_shapes: names of new ones that start as they do, with their shapes.
     """
@@ -213,6 +217,7 @@ class NormReplacement:
     old_repr: str
     new_repr: str
     copied_from: dict[str, str]
+    added_to_copy: dict[str, float]
     dropped_shapes: dict[str, tuple[int, ...]]
     added_shapes: dict[str, tuple[int, ...]]
 
@@ -253,6 +258,11 @@ class SwapPlan(TextResult):
             for e, prefix in zip(self.replacements, prefixes, strict=True)
             for new, source in e.copied_from.items()
         }
+        added = {
+            prefix + new: number
+            for e, prefix in zip(self.replacements, prefixes, strict=True)
+            for new, number in e.added_to_copy.items()
+        }
         made = {}
         for name, value in self._new_model.state_dict().items():
             source = sources.get(name, name)
@@ -261,6 +271,8 @@ class SwapPlan(TextResult):
                 made[name] = value.clone()
             elif source in old:
                 made[name] = old[source].reshape(value.shape).clone()
+                if name in added:
+                    made[name] += added[name]
             else:
                 raise KeyError(
                     f"the state has no {source}: give one of the module before the exchange."
@@ -271,7 +283,8 @@ class SwapPlan(TextResult):
         """Return how many modules are replaced, and how parameters and outputs change."""
         before, after = self.parameter_counts
         change = self.output_change
-        outputs = "" if change is None else f"; outputs move by {change:.2g}"
+        outputs = "" if change is None else f"; largest change of an output: {change:.2g}"
+        outputs += " of the largest output" if outputs else ""
         parts = count_with_noun(len(self.replacements), "part")
         return f"{parts} exchanged; parameters {before:,} → {after:,}{outputs}"
 
@@ -281,7 +294,11 @@ class SwapPlan(TextResult):
     def _header_and_rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("part", "old", "new", "kept", "lost", "fresh")]
         for e in self.replacements:
-            kept = ", ".join(f"{n} ← {o}" if n != o else n for n, o in e.copied_from.items())
+            kept = ", ".join(
+                f"{n} ← {o}{f' + {added:g}' if added else ''}" if n != o or added else n
+                for n, o in e.copied_from.items()
+                for added in (e.added_to_copy.get(n, 0),)
+            )
             lost, fresh = (
                 ", ".join(f"{name} {shape}" for name, shape in shapes.items())
                 for shapes in (e.dropped_shapes, e.added_shapes)
@@ -386,14 +403,19 @@ def _copy_matching_parameters(name: str, old: nn.Module, new: nn.Module) -> Norm
     sources = dict(old.named_parameters()) | dict(old.named_buffers())
     targets = dict(new.named_parameters()) | dict(new.named_buffers())
     kept: dict[str, str] = {}
+    added: dict[str, float] = {}
     for target_name, target in targets.items():
         others = next((names for names in (GAINS, BIASES) if target_name in names), ())
         source_name = next((n for n in (target_name, *others) if n in sources), "")
         source = sources.get(source_name)
         if source is not None and source.numel() == target.numel():
             kept[target_name] = source_name
+            if target_name in GAINS:
+                number = _gain_less_parameter(old, source_name)
+                number -= _gain_less_parameter(new, target_name)
+                added |= {target_name: number} if number else {}
             with torch.no_grad():
-                target.copy_(source.reshape(target.shape))
+                target.copy_(source.reshape(target.shape) + added.get(target_name, 0))
     lost = {n: tuple(v.shape) for n, v in sources.items() if n not in kept.values()}
     fresh = {n: tuple(v.shape) for n, v in targets.items() if n not in kept}
     return NormReplacement(
@@ -401,9 +423,21 @@ def _copy_matching_parameters(name: str, old: nn.Module, new: nn.Module) -> Norm
         _abbreviate_multiline_repr(old),
         _abbreviate_multiline_repr(new),
         kept,
+        added,
         lost,
         fresh,
     )
+
+
+def _gain_less_parameter(norm: nn.Module, name: str) -> float:
+    """Return 1 if a norm multiplies by 1 + its parameter ``name``, as Gemma's do; else 0."""
+    if isinstance(norm, Normalizer) or type(norm).__module__.startswith("torch.nn."):
+        return 0.0
+    shape = dict(norm.named_parameters())[name].shape
+    with suppress(Exception):  # of a class that nobody here has seen
+        roles = identify_norm(norm, torch.zeros(8, *shape)).roles
+        return float(any(r.name == name and r.role.startswith("gain, 1 +") for r in roles))
+    return 0.0
 
 
 def _abbreviate_multiline_repr(module: nn.Module) -> str:

@@ -234,7 +234,7 @@ class Median(LayerNorm):
 
 def test_a_rule_that_picks_an_input_by_its_size_has_no_regular_extent():
     (statistics,) = identify_norm(Median(H)).properties
-    assert "of no regular set of inputs, as if values chose them" in statistics.found
+    assert "of a set of inputs that was not recognized" in statistics.found
 
 
 def test_batch_renormalization_is_known_by_its_clips():
@@ -336,3 +336,17 @@ def test_a_layer_norm_of_channels_is_torchs_once_they_are_moved():
     assert line == "OverChannels is LayerNorm, once the axes are in torch's order"
     assert report.conforms
     assert "order" not in str(identify_norm(nn.LayerNorm((5, 5)), torch.zeros(8, H, 5, 5)))
+
+
+def test_a_statistic_of_some_features_is_not_called_pointwise():
+    class Partial(nn.Module):
+        def forward(self, x):
+            return x / (x[..., :8].square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+    (statistics,) = identify_norm(Partial(), torch.zeros(8, 32)).properties
+    assert statistics.found.endswith("of outputs, 0 to 7: 32; 8 to 31: its own alone")
+
+
+def test_instance_norm_with_running_statistics_is_said_to_use_them():
+    report = identify_norm(nn.InstanceNorm2d(4, track_running_stats=True))
+    assert report.differences == ["evaluation: by running statistics, not as training"]

@@ -206,3 +206,36 @@ def test_a_checkpointed_module_has_the_derivatives_of_the_plain_one(use_reentran
     for derivative in (Objective.gradient, lambda o: (o.value(), o.hessian_product()(v))):
         (_, expected), (_, found) = map(derivative, objectives)
         torch.testing.assert_close(found, expected)
+
+
+class OwnBatchNorm(nn.Module):
+    """Batch norm with running statistics under other names than torch's."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.register_buffer("average", torch.zeros(units))
+
+    def forward(self, a):
+        if not self.training:
+            return a - self.average
+        self.average.lerp_(a.detach().mean(0), 0.1)
+        return a - a.mean(0)
+
+
+def test_batch_norm_of_ones_own_needs_the_source_of_its_statistics():
+    module = nn.Sequential(nn.Linear(3, 4), OwnBatchNorm(4), nn.Linear(4, 2)).eval()
+    x, y = torch.randn(8, 3), torch.zeros(8, dtype=torch.long)
+    with pytest.raises(ValueError, match=r'changes 1.average.*bn_stats="batch"'):
+        Objective(module, x, y, F.cross_entropy)
+    assert not module[1].average.any()
+    for bn_stats in ("batch", "running"):
+        module.train(bn_stats == "batch")
+        value = Objective(module, x, y, F.cross_entropy, bn_stats=bn_stats).value()
+        expected = F.cross_entropy(copy.deepcopy(module)(x), y).item()
+        assert value == pytest.approx(expected)
+
+
+def test_the_vectors_of_spectral_norm_are_no_running_statistics():
+    module = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2)))
+    x, y = torch.randn(8, 3), torch.zeros(8, dtype=torch.long)
+    assert Objective(module, x, y, F.cross_entropy).value() > 0

@@ -455,6 +455,19 @@ def zeros_before_a_relu():
     return made
 
 
+@problem("derivative", never="gradient-differs")
+def centred_on_the_median():
+    """Of every example one unit is 0 in front of a ReLU, which has no derivative there."""
+
+    def centred(self, x):
+        a = self.a(x)
+        return self.out((self.b + a - a.median(-1, keepdim=True).values).relu())
+
+    b = nn.Parameter(torch.zeros(17))
+    layers = {"a": nn.Linear(16, 17), "out": nn.Linear(17, 3)}
+    return module(centred, b=b, **layers), torch.randn(16, 16)
+
+
 @problem("gradients over depth", never="gradient-steep")
 def queries_and_outputs():
     """Gradients of queries are smaller than those of outputs, in each of two blocks."""

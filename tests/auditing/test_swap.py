@@ -154,3 +154,27 @@ def test_a_swapped_network_is_trained_beside_the_old_one():
     losses = compare(build, norms, (x, y), seeds=2, updates=12, batch_size=8).losses
     torch.testing.assert_close(losses["torch"], losses["ours"])
     assert (losses["LN"] - losses["torch"]).abs().min() > 1e-6
+
+
+class OnePlusGain(nn.Module):
+    """RMSNorm that multiplies by 1 + weight, as Gemma's."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(units))
+
+    def forward(self, x):
+        return (1 + self.weight) * x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+
+def test_a_gain_of_one_plus_w_becomes_a_gain_of_w():
+    net, x = nn.Sequential(nn.Linear(6, 8), OnePlusGain(8)), torch.randn(4, 6)
+    nn.init.normal_(net[1].weight)
+    plan = swap(net, {OnePlusGain: partial(nn.RMSNorm, eps=1e-6)}, x)
+    assert "weight ← weight + 1" in str(plan)
+    torch.testing.assert_close(plan.make()(x), net(x))
+    loaded = plan.make()
+    loaded.load_state_dict(plan.state_dict(net.state_dict()))
+    torch.testing.assert_close(loaded(x), net(x))
+    back = swap(loaded, {nn.RMSNorm: lambda old: OnePlusGain(8)}, x)
+    torch.testing.assert_close(back.make()(x), net(x))
