@@ -239,7 +239,7 @@ def find_norms_with_running_statistics(module: nn.Module) -> list[nn.Module]:
 
 @torch.no_grad()
 def find_buffers_changed_in_training(module: nn.Module, x: Tensor) -> list[str]:
-    """Return the floating point buffers that one forward pass of x (B, ...) in training changes.
+    """Return the names of float buffers that a forward pass of x (B, ...) in training changes.
 
     Running statistics of a normalizer of one's own are such, but not the vectors by which
     spectral norms of weights are estimated.
