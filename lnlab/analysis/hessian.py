@@ -184,7 +184,9 @@ def extreme_eigenvalues(
     The Hessian H (P, P) of the P parameters is taken at w. The Lanczos method stops when the
     error of each eigenvalue is below ``tolerance`` times the largest absolute eigenvalue, or
     after ``steps`` products with H; ``largest_errors`` and ``smallest_error`` are the bounds
-    that were reached. An eigenvalue with several eigenvectors may be found only once.
+    that were reached. An eigenvalue with several eigenvectors may be found only once. If a part
+    of the module is detached, its gradient is not that of the loss, and H is not the Hessian:
+    ``lnlab.audit`` tests this (LN608).
 
     Args:
         model, x, y, loss_fn: as for :class:`Objective`; or an Objective as ``model`` alone.

@@ -267,9 +267,22 @@ def find_buffers_changed_in_training(module: nn.Module, x: Tensor) -> list[str]:
     return changed
 
 
+def refuse_to_recompute_own_batch_norm(module: nn.Module) -> None:
+    """Raise ValueError for a subclass of torch's batch norm with a forward of its own."""
+    for name, norm in module.named_modules():
+        if isinstance(norm, TorchBatchNorm) and not type(norm).forward.__module__.startswith(
+            "torch.nn."
+        ):
+            raise ValueError(
+                f'bn_stats="recomputed" needs batch norm of torch or lnlab, and {name} '
+                f"({type(norm).__name__}) has a forward of its own: choose another."
+            )
+
+
 @torch.no_grad()
 def recompute_bn_stats(module: nn.Module, x: Any) -> None:
     """Replace all running statistics by those of ``x``; its training mode does not change."""
+    refuse_to_recompute_own_batch_norm(module)
     modes = [(m, m.training) for m in module.modules()]
     module.eval()
     # BatchLayerNorm keeps averages over updates instead of a population: start them again

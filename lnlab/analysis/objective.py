@@ -22,6 +22,7 @@ from lnlab.analysis.module_copy import (
     find_norms_with_running_statistics,
     frozen_copy_without_hooks,
     recompute_bn_stats,
+    refuse_to_recompute_own_batch_norm,
     set_default_rms_eps,
     uncompiled_module,
 )
@@ -345,6 +346,8 @@ def _require_bn_stats(model: nn.Module, bn_stats: str | None) -> str | None:
             )
         return None
     check_bn_stats(bn_stats)
+    if bn_stats == "recomputed":
+        refuse_to_recompute_own_batch_norm(model)
     for name, module in model.named_modules() if bn_stats != "batch" else ():
         if isinstance(module, TorchBatchNorm) and module.running_mean is None:
             raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from lnlab.analysis.module_copy import find_norms_with_running_statistics
 from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.auditing import learning, signals, structure
 from lnlab.auditing.finding import (
@@ -267,6 +268,12 @@ def _describe_subject(subject: AuditSubject) -> str:
     dropout = ""
     if subject.dropout:
         dropout = f", dropout at 0 in {count_with_noun(len(subject.dropout), 'module')}"
+    frozen = sum(
+        not norm.training for norm in find_norms_with_running_statistics(subject.given)
+    )
+    if frozen and subject.given.training and subject.bn_stats == "batch":
+        norms = count_with_noun(frozen, "batch norm")
+        dropout += f", also {norms} that you had set to evaluation"
     if subject.noise:
         modules = count_with_noun(len(subject.noise), "module")
         dropout += f", {modules} with random numbers as in evaluation"

@@ -46,6 +46,7 @@ from lnlab.auditing.finding import (
     three_significant_digits,
 )
 from lnlab.auditing.norms import eps_of, find_norms
+from lnlab.auditing.signals import has_doubtful_derivative
 from lnlab.auditing.subject import (
     HALF,
     RANDOM,
@@ -661,6 +662,10 @@ def check_curvature(subject: AuditSubject) -> Findings:
     """Measure the extreme eigenvalues of the Hessian, and the rate that they allow."""
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
+    if has_doubtful_derivative(subject):
+        raise CannotCheck(
+            "the gradient is not that of the loss, so its derivative is no Hessian."
+        )
     least, most = PRODUCTS
     seconds = 4 * subject.evaluation_seconds_from_operation_count
     seconds += 4e-8 * len(subject.objective.start)
@@ -717,6 +722,8 @@ def check_precision(subject: AuditSubject) -> Findings:
     ):
         raise CannotCheck("running statistics have seen no batch: evaluation is not yet known.")
     y = subject.outputs_and_activations("running").y
+    if not bool(y.isfinite().all()):
+        raise CannotCheck("the outputs are not finite in float64 either.")
     dtypes = dict.fromkeys((subject.dtype, torch.float32, torch.float16, torch.bfloat16))
     dtypes.pop(torch.float64, None)
     rows = []

@@ -279,6 +279,8 @@ def _next_step_leak_finding(subject: AuditSubject) -> Finding | None:
     later = torch.cat([first, last.flip(0 if len(x) > 1 else axis)], axis)
     before = subject.outputs_and_activations("running").y
     after = evaluated.run(InputAndWeightOverrides(later)).y
+    if not bool(before.isfinite().all()):  # NaN tells nothing of what it depends on
+        return None
     if before.shape != x.shape:  # of tokens, which have classes: steps may lie elsewhere
         axes = [i for i, n in enumerate(before.shape) if i and n == steps]
     if len(axes) != 1:
@@ -538,6 +540,41 @@ def check_backward_pass(subject: AuditSubject) -> Findings:
 
 def check_wrong_derivative(subject: AuditSubject) -> Findings:
     """Compare the gradient along a random direction with finite differences of the loss."""
+    slopes = directional_derivatives(subject)
+    subject.keep_table(slopes.rows)
+    if slopes.error > WRONG:
+        yield make_finding("gradient-differs", error=f"{slopes.error:.0%}")
+
+
+def has_doubtful_derivative(subject: AuditSubject) -> bool:
+    """Return True if the gradient and differences of the loss differ along any direction."""
+    with suppress(CannotCheck):
+        return directional_derivatives(subject).largest_error > WRONG
+    return False
+
+
+class DirectionalDerivatives(NamedTuple):
+    """The derivatives of the loss along random directions, by the gradient and by differences.
+
+    Attributes:
+        rows: one for each direction.
+        error, largest_error: the smallest and the largest relative difference; a direction
+            along which the loss has a kink counts as 0.
+    """
+
+    rows: list[dict[str, float]]
+    error: float
+    largest_error: float
+
+
+def directional_derivatives(subject: AuditSubject) -> DirectionalDerivatives:
+    """Return the derivatives of the loss along two random directions, found once.
+
+    Raises:
+        CannotCheck: where the loss cannot be computed in float64.
+    """
+    if "directional derivatives" in subject.cache:
+        return subject.cache["directional derivatives"]
     # at a branch of zeros in front of a ReLU there is no derivative: half of all kinks are met
     nonzero = subject.with_nonzero_weights
     objective = nonzero.objective
@@ -565,9 +602,9 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
             bend = abs(above - 2 * objective.value(w) + below) / step
             error = 0.0 if bend > KINK * abs(slope - expected) else error
         errors.append(error)
-    subject.keep_table(rows)
-    if min(errors) > WRONG:
-        yield make_finding("gradient-differs", error=f"{min(errors):.0%}")
+    found = DirectionalDerivatives(rows, min(errors), max(errors))
+    subject.cache["directional derivatives"] = found
+    return found
 
 
 # The scale of weights and branches, and attention that has decided.

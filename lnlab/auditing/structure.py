@@ -307,6 +307,8 @@ def _share_of_variances_below_eps(norms: NormGroup, call: ModuleCall) -> float:
     eps, report = eps_of(call.module), norms.report
     if report is None or report.kind == NOTHING or report.over is None or not eps > 0:
         return 0.0
+    if report.divisor is not None and not report.divisor.eps:  # declared, and not used
+        return 0.0
     a, axes = report.over.unflatten_split_axis(call.inputs[0]), report.over.axes_after_split
     is_variance = _square_below_root(norms) == "variance"
     square = a.var(axes, correction=0) if is_variance else a.square().mean(axes)
@@ -749,19 +751,28 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
     of_one = ", all of one example" if single else ""
     yield make_finding("statistics-of-few", few, least=least, of_one=of_one)
     fresh = [row["where"] for row in followed if row["as at the start"]]
-    if math.isfinite(gap):
+    if math.isfinite(gap) and subject.is_more_than_rounding(gap):
         yield make_finding("running-statistics-fresh", fresh, gap=gap)
     factors = {row["where"]: row["variance off by a factor"] for row in followed}
     stale = [
         row["where"]
         for row in followed
         if not row["as at the start"]
-        and (row["mean off by (sigma)"] > APART or factors[row["where"]] > math.exp(APART))
+        # not `>`: NaN, which one bad batch leaves for good, is far from any batch
+        and not (
+            row["mean off by (sigma)"] <= APART and factors[row["where"]] <= math.exp(APART)
+        )
     ]
-    worst = three_significant_digits(max(factors.values(), default=1.0))
+    worst = three_significant_digits(
+        max(factors.values(), key=lambda v: math.inf if math.isnan(v) else v, default=1.0)
+    )
     dropout = "dropout, which is off here, enlarged the variance, " if subject.dropout else ""
     yield make_finding(
-        "running-statistics-stale", stale, worst=worst, gap=f"{gap:.0%}", dropout=dropout
+        "running-statistics-stale",
+        stale,
+        worst=worst.replace("nan", "NaN: a batch was not finite"),
+        gap=f"{gap:.0%}" if math.isfinite(gap) else "NaN",
+        dropout=dropout,
     )
 
 

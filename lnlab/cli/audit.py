@@ -13,7 +13,11 @@ import click
 @click.argument("target", metavar="FILE.py:FUNCTION", required=False)
 @click.option("--data", help="Handed to the function: a path, say, to weights or examples.")
 @click.option("--out", type=click.Path(path_type=Path), help="The page; none without it.")
-@click.option("--only", multiple=True, help="A rule, LN114 or eps-missing; LN1 for all of it.")
+@click.option(
+    "--only",
+    multiple=True,
+    help="A rule, LN114 or eps-missing; LN1 for all of it. May be repeated.",
+)
 @click.option("--skip", multiple=True, help="A rule to leave out, likewise.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, not text.")
 @click.option(
@@ -42,12 +46,13 @@ def audit(
 ) -> None:
     """Audit a module of your own.
 
-    FUNCTION returns the module, its input and, if you like, a loss.
+    FUNCTION returns (module, input), (module, input, loss) or (module, input, target, loss).
 
     The input is a tensor, a tuple of all inputs, a dictionary of all by name, or an
-    lnlab.auditing.Call; the loss takes what the module returns. Findings are printed as they
-    are made. A module of more than a million parameters is checked on all cores, or on as many
-    as OMP_NUM_THREADS says.
+    lnlab.auditing.Call; the loss takes what the module returns, and the target if there is one.
+    Only with a target can the audit find outputs that depend on what they should predict.
+    Findings are printed as they are made. A module of more than a million parameters is checked
+    on all cores, or on as many as OMP_NUM_THREADS says.
 
     Exit status: 4 with a fault, 3 with a risk under --fail-on risk, 0 else; 1 or 2 for an
     error of use.
@@ -61,11 +66,12 @@ def audit(
         raise click.UsageError("give FILE.py:FUNCTION, or --explain and a rule.")
     from lnlab.auditing import Severity, audit
 
-    model, x, loss_fn = load_model_input_and_loss(target, data)
+    model, x, y, loss_fn = load_model_input_target_and_loss(target, data)
     try:
         report = audit(
             model,
             x,
+            y,
             loss_fn=loss_fn,
             only=only or None,
             skip=skip,
@@ -84,8 +90,10 @@ def audit(
         context.exit(3)
 
 
-def load_model_input_and_loss(target: str, data: str | None) -> tuple[Any, Any, Any]:
-    """Return the module, the input and the loss (or None) of ``FILE.py:FUNCTION``.
+def load_model_input_target_and_loss(
+    target: str, data: str | None
+) -> tuple[Any, Any, Any, Any]:
+    """Return module, input, target and loss (or None) of ``FILE.py:FUNCTION``.
 
     Its file may import files beside it.
 
@@ -96,7 +104,8 @@ def load_model_input_and_loss(target: str, data: str | None) -> tuple[Any, Any, 
     if not file or not name:
         raise ValueError(
             f"{target!r} names no function: give FILE.py:FUNCTION, as net.py:make, where "
-            "make() returns (module, input) or (module, input, loss)."
+            "make() returns (module, input), (module, input, loss) or (module, input, target, "
+            "loss)."
         )
     path = Path(file)
     if not path.is_file():
@@ -108,12 +117,14 @@ def load_model_input_and_loss(target: str, data: str | None) -> tuple[Any, Any, 
     except Exception as error:  # a user's file may raise anything
         reason = f"{target} raised {type(error).__name__}: {error}"
         raise ValueError(f"{reason} (LNLAB_TRACEBACK=1 shows where)") from error
-    if not isinstance(result, tuple) or len(result) not in (2, 3):
+    if not isinstance(result, tuple) or len(result) not in (2, 3, 4):
         raise ValueError(
-            f"{target} returned {type(result).__name__}: let it return (module, input) or "
-            "(module, input, loss)."
+            f"{target} returned {type(result).__name__}: let it return (module, input), "
+            "(module, input, loss) or (module, input, target, loss)."
         )
-    return (*result, None) if len(result) == 2 else result
+    model, x, *target_and_loss = result
+    y = target_and_loss[0] if len(target_and_loss) == 2 else None
+    return model, x, y, target_and_loss[-1] if target_and_loss else None
 
 
 def import_file(path: Path) -> ModuleType:

@@ -785,3 +785,45 @@ def test_an_audit_evaluates_a_module_a_few_dozen_times(make):
     x = x.double() if x.is_floating_point() else x
     audit(Counted(*layers).double(), x, torch.arange(16) % 3, F.cross_entropy)
     assert EVALUATIONS <= 33
+
+
+class DetachedBatchNorm(nn.BatchNorm1d):
+    """Batch norm whose gradient does not go through its statistics."""
+
+    def forward(self, a):
+        mu, var = a.mean(0).detach(), a.var(0, correction=0).detach()
+        return (a - mu) / (var + self.eps).sqrt() * self.weight + self.bias
+
+
+def test_no_curvature_is_told_of_a_gradient_that_is_not_that_of_the_loss():
+    net = nn.Sequential(nn.Linear(6, 16), DetachedBatchNorm(16), nn.ReLU(), nn.Linear(16, 3))
+    report = audit(net, torch.randn(32, 6), torch.arange(32) % 3, F.cross_entropy)
+    assert "is no Hessian" in dict(report.not_run)["curvature"]
+    assert "curvature" not in {finding.rule for finding in report.findings}
+
+
+def test_batch_norm_that_was_set_to_evaluation_is_named():
+    net = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Linear(16, 3)).train()
+    net[1].eval()
+    assert (
+        "also 1 batch norm that you had set to evaluation"
+        in audit(net, torch.randn(32, 6)).about
+    )
+
+
+def test_an_eps_that_is_declared_and_not_used_decides_nothing():
+    class NoEps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.eps = 1e-5
+
+        def forward(self, a):
+            d = a - a.mean(-1, keepdim=True)
+            return d / d.square().mean(-1, keepdim=True).sqrt()
+
+    net, x = nn.Sequential(nn.Linear(6, 16), NoEps(), nn.Linear(16, 3)), torch.randn(32, 6)
+    x[:8] *= 1e-6
+    nn.init.zeros_(net[0].bias)
+    rules = {finding.rule for finding in audit(net, x).findings}
+    assert "eps-missing" in rules
+    assert "eps-decides" not in rules
