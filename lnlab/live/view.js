@@ -362,7 +362,7 @@ class Playground {
     const network = run.networks[i][state.shown - 1];
     const lost = divergence(run.networks[i]);
     const note = column.querySelector(".note");
-    note.textContent = lost || `loss ${digits(loss)}`;
+    note.textContent = lost || `mean loss ${digits(loss)}`;
     note.classList.toggle("lost", lost !== "");
     const { x, y, how } = run.measured();
     const outputs = network.forward(x, y.length, how);

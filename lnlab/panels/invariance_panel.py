@@ -113,7 +113,7 @@ FAMILIES = (
 )
 """Sets of normalizers offered on a static page, where no kernel runs."""
 
-SWEEP = np.logspace(-4, 4, 34)
+SWEEP = np.logspace(-4, 4, 33)  # a point at 1, where nothing changes
 """Values of δ, or of the shift, at which the change of the outputs is measured."""
 STOPS = (1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4)
 """Values of δ, or of the shift, offered on a static page, where no kernel runs."""

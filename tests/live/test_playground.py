@@ -86,7 +86,8 @@ def test_a_pause_shows_the_losses_of_the_last_update(playground):
       return [it.history.at(-1).update, it.run.updates, shown, moment.losses[0]];
     }""")
     assert newest == update == 7
-    assert float(shown.removeprefix("loss ")) == pytest.approx(sum(loss) / len(loss), rel=0.01)
+    mean = sum(loss) / len(loss)
+    assert float(shown.removeprefix("mean loss ")) == pytest.approx(mean, rel=0.01)
 
 
 def test_weights_that_grow_are_noticed_by_the_networks_without_a_norm_alone(opened):
