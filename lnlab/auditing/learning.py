@@ -664,7 +664,8 @@ def check_curvature(subject: AuditSubject) -> Findings:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
     if has_doubtful_derivative(subject):
         raise CannotCheck(
-            "the gradient is not that of the loss, so its derivative is no Hessian."
+            "along a random direction the gradient is not that of the loss, so its derivative "
+            "is no Hessian."
         )
     least, most = PRODUCTS
     seconds = 4 * subject.evaluation_seconds_from_operation_count

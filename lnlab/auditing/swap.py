@@ -294,11 +294,11 @@ class SwapPlan(TextResult):
     def _header_and_rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("part", "old", "new", "kept", "lost", "fresh")]
         for e in self.replacements:
-            kept = ", ".join(
-                f"{n} ← {o}{f' + {added:g}' if added else ''}" if n != o or added else n
-                for n, o in e.copied_from.items()
-                for added in (e.added_to_copy.get(n, 0),)
-            )
+            copies = []
+            for new, old in e.copied_from.items():
+                value = f"{old} + {e.added_to_copy[new]:g}" if new in e.added_to_copy else old
+                copies.append(new if value == new else f"{new} ← {value}")
+            kept = ", ".join(copies)
             lost, fresh = (
                 ", ".join(f"{name} {shape}" for name, shape in shapes.items())
                 for shapes in (e.dropped_shapes, e.added_shapes)

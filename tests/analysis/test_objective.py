@@ -239,3 +239,13 @@ def test_the_vectors_of_spectral_norm_are_no_running_statistics():
     module = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2)))
     x, y = torch.randn(8, 3), torch.zeros(8, dtype=torch.long)
     assert Objective(module, x, y, F.cross_entropy).value() > 0
+
+
+def test_a_batch_norm_with_a_forward_of_its_own_is_not_recomputed():
+    class Own(nn.BatchNorm1d):
+        def forward(self, a):
+            return super().forward(a)
+
+    x, y = torch.randn(*X), torch.zeros(*Y, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"Own.* has a forward of its own"):
+        Objective(net(Own), x, y, F.cross_entropy, bn_stats="recomputed")

@@ -26,6 +26,13 @@ def make(data="3", eps=1e-5, x=None):
 def with_loss():
     return *make(), lambda y: y.pow(4).mean()
 
+def told():
+    net, x = make()
+    def loss(y, target):
+        assert torch.equal(target, torch.ones(8, 3))
+        return (y - target).pow(4).mean()
+    return net, x, torch.ones(8, 3), loss
+
 def risk():
     return make(eps=1.0)
 
@@ -61,6 +68,12 @@ def test_prints_findings_or_json_and_writes_the_page(file, tmp_path):
     assert json.loads(run(f"{file}:make", "--json").stdout)["module"] == "Sequential"
     assert "35 parameters" in run(f"{file}:make", "--data", "5").output
     assert "shuffle" in dir(sys.modules["random"])
+
+
+def test_a_target_is_given_to_the_loss(file):
+    done = run(f"{file}:told")
+    assert done.exit_code == 0, done.output
+    assert "LN701 curvature" in done.output
 
 
 def test_rules_are_chosen_and_explained(file):
