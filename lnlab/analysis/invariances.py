@@ -728,11 +728,22 @@ def check_invariances(
                 invariance = replace(invariance, exact_without=without)
             found.append(invariance)
     if not found:
-        why = not_tried or "it has no matrix or kernel, and columns are of weights"
-        raise ValueError(f"nothing of {type(model).__name__} could be tried in {dtype}: {why}.")
+        raise ValueError(_describe_why_nothing_was_tried(model, dtype, not_tried))
     name = str(precision).removeprefix("torch.")
     shape = tuple(x.shape)
     return InvarianceReport(type(model).__name__, shape, name, tuple(found), dead, not_tried)
+
+
+def _describe_why_nothing_was_tried(
+    model: nn.Module, dtype: torch.dtype, not_tried: dict[str, str]
+) -> str:
+    """Return what an error says if no transformation could be tested."""
+    reasons = [f"{what}: {reason}" for what, reason in not_tried.items()]
+    why = "; ".join(reasons) or "it has no matrix or kernel, and columns are of weights"
+    text = f"nothing of {type(model).__name__} could be tried in {dtype}: {why.rstrip('.')}."
+    if dtype == torch.float64 and "dtype" in why:
+        text += " If the model makes tensors of float32 itself, give dtype=torch.float32."
+    return text
 
 
 def _list_changes_and_note_untried(

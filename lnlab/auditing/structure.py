@@ -234,12 +234,30 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
             if is_known_norm(norms.first_module) or promise is None:
                 continue
             rule = "norm-differs" if promise == "BatchNorm" else "norm-mixes-examples"
+        if (f.name, f.found) == ("running variance", "biased variance"):
+            yield _biased_running_variance_finding(norms)
+            continue
         is_one_plus = f.found.startswith(ROLES["gain, 1 + "])
         if rule == "norm-differs" and (promise is None or is_one_plus):
             severity = FACT
         message = f"{norms.class_name}: {f.name} {f.found}, not {f.torch}"
         values = {"kind": norms.report.kind, "promise": promise or norms.report.kind}
         yield make_finding(rule, norms.module_names, severity, message=message, **values)
+
+
+def _biased_running_variance_finding(norms: NormGroup) -> Finding | None:
+    """That the running variance divides by N, which matters where N is small."""
+    a = norms.first_calls[0].inputs[0]
+    N = math.prod(a.shape[axis] for axis in norms.report.over.axes)
+    factor = math.sqrt(N / (N - 1)) if N > 1 else math.inf
+    return make_finding(
+        "running-variance-biased",
+        norms.module_names,
+        RISK if factor > 1.01 else FACT,
+        message=f"{norms.class_name}: running variance biased variance, not unbiased variance",
+        factor=f"{factor:.5g}",
+        N=f"{N:,}",
+    )
 
 
 def _missing_or_small_eps_finding(norms: NormGroup) -> Finding | None:

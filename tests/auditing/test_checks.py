@@ -1,6 +1,7 @@
 """Every rule finds the mistake that it is for, names its place, and is silent without it."""
 
 import math
+from copy import deepcopy
 from functools import partial
 
 import pandas as pd
@@ -827,3 +828,25 @@ def test_an_eps_that_is_declared_and_not_used_decides_nothing():
     rules = {finding.rule for finding in audit(net, x).findings}
     assert "eps-missing" in rules
     assert "eps-decides" not in rules
+
+
+def test_a_biased_running_variance_of_many_numbers_is_a_fact():
+    net, x = run_example("running-variance-biased")[:2]
+    few, many = (findings((net, x.repeat(n, 1)), only="LN124")[0] for n in (1, 64))
+    assert (few.severity, many.severity) == (Severity.RISK, Severity.FACT)
+    assert "N = 16 numbers" in few.meaning
+    assert "here 1.0005: a statistic is over N = 1,024 numbers" in many.meaning
+    # the factor itself, of running statistics that are those of one batch
+    norm = deepcopy(net[1])
+    norm.running_mean, norm.running_var = x.mean(0), x.var(0, correction=0)
+    larger = norm.eval()(x) / F.batch_norm(x, x.mean(0), x.var(0), eps=norm.eps)
+    assert larger.mean().item() == pytest.approx((16 / 15) ** 0.5, rel=1e-4)
+
+
+def test_nothing_is_concluded_from_outputs_that_are_nan():
+    net, x, loss_fn, y = run_example("answer-leaks")
+    for nan, rules in ((False, {"LN707"}), (True, {"LN404"})):
+        if nan:
+            next(net.parameters()).data.fill_(math.nan)
+        found = {finding.id for finding in audit(net, x, y, loss_fn).findings}
+        assert found & {"LN404", "LN707", "LN801", "LN116"} == rules
