@@ -186,7 +186,8 @@ def extreme_eigenvalues(
     after ``steps`` products with H; ``largest_errors`` and ``smallest_error`` are the bounds
     that were reached. An eigenvalue with several eigenvectors may be found only once. If a part
     of the module is detached, its gradient is not that of the loss, and H is not the Hessian:
-    ``lnlab.audit`` tests this (LN608).
+    ``lnlab.audit`` tests this (LN608). If H is not symmetric, as where an operator has a wrong
+    second derivative, a ValueError says so.
 
     Args:
         model, x, y, loss_fn: as for :class:`Objective`; or an Objective as ``model`` alone.
@@ -304,6 +305,10 @@ def hessian_spectrum(
     return HessianSpectrum(torch.stack(nodes), torch.stack(weights))
 
 
+ASYMMETRIC = 1e-2
+"""A relative asymmetry of the Hessian that is no rounding: of float32 it is about 1e-7."""
+
+
 class KrylovSpace:
     """H in the space of v (P,), Hv, HHv, ..., where it is tridiagonal (Lanczos).
 
@@ -324,6 +329,8 @@ class KrylovSpace:
             # H v_k = beta_(k-1) v_(k-1) + alpha_k v_k + beta_k v_(k+1): three terms, as H is
             # symmetric; what is left beyond the known ones is beta_k v_(k+1).
             alpha, size = float(v @ Hv), max(size, float(vector_norm(Hv)))
+            if k > 1:
+                self._check_symmetry(float(vector_norm(self.basis[: k - 1] @ Hv)), size)
             beta, after = self._orthogonal_length_and_direction(Hv, k + 1)
             if beta <= tiny * size:
                 another = normal(0, (0, k + 1), len(v)).to(v)  # no stream of _gaussian_vector
@@ -332,6 +339,15 @@ class KrylovSpace:
                 self.basis[k + 1] = after
             self.rows.append((alpha, beta))
             yield k
+
+    def _check_symmetry(self, asymmetric: float, size: float) -> None:
+        """Raise ValueError if H v has parts that it would not have if H were symmetric."""
+        if asymmetric > ASYMMETRIC * size:
+            raise ValueError(
+                f"the second derivative of the loss is not symmetric (by {asymmetric / size:.1%})"
+                ", so it is no Hessian: an operator has a wrong second derivative "
+                "(torch.autograd.gradgradcheck finds it), or a low precision inside."
+            )
 
     def _orthogonal_length_and_direction(self, v: Tensor, k: int) -> tuple[float, Tensor]:
         """Return length and direction of what is left of v outside of the first k."""

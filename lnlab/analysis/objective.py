@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm as TorchBatchNorm
+from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.module_copy import (
     SavedBuffers,
@@ -30,6 +31,28 @@ from lnlab.threads import in_one_thread_if_small
 
 Loss = Callable[..., Tensor]
 """A loss: from what a model returns, and y, to a scalar."""
+
+
+class _WeightNormByFormula(TorchFunctionMode):
+    """Compute weight norm as g v / ||v||: torch's operator has a wrong second derivative.
+
+    ``torch.autograd.gradgradcheck`` of ``torch._weight_norm`` fails in torch 2.13 on a CPU.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable,
+        types: Collection[type],
+        args: tuple = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func is torch._weight_norm:
+            return _weight_norm(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    return v * (g / torch.norm_except_dim(v, 2, dim))
 
 
 class Objective:
@@ -238,8 +261,8 @@ class Objective:
     def _without_nondifferentiable_kernels(self, create_graph: bool) -> Iterator[None]:
         """Turn off the operators without the derivative that is asked for.
 
-        Fused attention has a first derivative alone, and cuDNN's recurrent layers none in
-        evaluation mode.
+        Fused attention has a first derivative alone, cuDNN's recurrent layers have none in
+        evaluation mode, and the second derivative of fused weight norm is wrong.
         """
         recurrent = any(isinstance(m, nn.RNNBase) for m in self.module.modules())
         with ExitStack() as stack:
@@ -247,6 +270,7 @@ class Objective:
                 stack.enter_context(torch.backends.cudnn.flags(enabled=False))
             if create_graph:
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+                stack.enter_context(_WeightNormByFormula())
             yield
 
     def _check_loss_at_start(self) -> None:

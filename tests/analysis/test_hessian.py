@@ -143,3 +143,47 @@ def test_only_a_negative_eigenvalue_has_a_negative_ratio(curvatures, ratio):
     objective = quadratic(torch.tensor(curvatures, dtype=torch.float64))
     found = extreme_eigenvalues(objective).summary()
     assert found["negative_ratio"] == pytest.approx(ratio, abs=1e-9)
+
+
+def hand_made_hessian(objective, h=1e-5):
+    """The Hessian by differences of gradients, which no second derivative enters."""
+    w = objective.start
+    steps = h * torch.eye(len(w)).to(w)
+    rows = [objective.gradient(w + s)[1] - objective.gradient(w - s)[1] for s in steps]
+    return torch.stack(rows) / (2 * h)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*is deprecated")
+@pytest.mark.parametrize(
+    "weight_norm", [nn.utils.parametrizations.weight_norm, nn.utils.weight_norm]
+)
+def test_the_curvature_of_torchs_weight_norm_is_that_of_its_formula(weight_norm):
+    model = nn.Sequential(weight_norm(nn.Linear(4, 5)), nn.Tanh(), nn.Linear(5, 3))
+    objective = Objective(model, torch.randn(20, 4), torch.randint(3, (20,)), F.cross_entropy)
+    H = hand_made_hessian(objective)
+    found = extreme_eigenvalues(objective, tolerance=1e-9)
+    expected = torch.linalg.eigvalsh((H + H.T) / 2)
+    assert float(found.largest[0]) == pytest.approx(float(expected[-1]), rel=1e-6)
+    assert found.smallest == pytest.approx(float(expected[0]), rel=1e-6)
+
+
+class WrongSecondDerivative(torch.autograd.Function):
+    """v squared, whose gradient takes v for a constant that others depend on."""
+
+    @staticmethod
+    def forward(ctx, v):
+        ctx.save_for_backward(v)
+        return v.square().sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (v,) = ctx.saved_tensors
+        return grad * (2 * v + (v.roll(1) - v.roll(1).detach()))
+
+
+def test_a_second_derivative_that_is_not_symmetric_is_refused():
+    objective = loss_of_w(lambda out, y: WrongSecondDerivative.apply(out), torch.randn(9))
+    with pytest.raises(ValueError, match=r"is not symmetric .* no Hessian"):
+        extreme_eigenvalues(objective)
+    with pytest.raises(ValueError, match="is not symmetric"):
+        hessian_spectrum(objective, steps=8)
