@@ -344,9 +344,9 @@ class KrylovSpace:
         """Raise ValueError if H v has parts that it would not have if H were symmetric."""
         if asymmetric > ASYMMETRIC * size:
             raise ValueError(
-                f"the second derivative of the loss is not symmetric (by {asymmetric / size:.1%})"
-                ", so it is no Hessian: an operator has a wrong second derivative "
-                "(torch.autograd.gradgradcheck finds it), or a low precision inside."
+                "the second derivative of the loss is not symmetric (by "
+                f"{asymmetric / size:.1%}), so it is no Hessian: an operator has a wrong second "
+                "derivative (torch.autograd.gradgradcheck finds it), or a low precision inside."
             )
 
     def _orthogonal_length_and_direction(self, v: Tensor, k: int) -> tuple[float, Tensor]:
