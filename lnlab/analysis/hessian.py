@@ -345,8 +345,9 @@ class KrylovSpace:
         if asymmetric > ASYMMETRIC * size:
             raise ValueError(
                 "the second derivative of the loss is not symmetric (by "
-                f"{asymmetric / size:.1%}), so it is no Hessian: an operator has a wrong second "
-                "derivative (torch.autograd.gradgradcheck finds it), or a low precision inside."
+                f"{asymmetric / size:.1%}), so it is no Hessian: an operator has a wrong "
+                "second derivative (torch.autograd.gradgradcheck finds it), or computes in a "
+                "low precision."
             )
 
     def _orthogonal_length_and_direction(self, v: Tensor, k: int) -> tuple[float, Tensor]:

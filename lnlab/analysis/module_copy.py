@@ -66,6 +66,15 @@ def check_nonempty_tensor(x: Any) -> None:
         raise ValueError(f"x has shape {tuple(x.shape)}: give examples along the first axis.")
 
 
+def check_real(name: str, x: Tensor) -> None:
+    """Raise ValueError if ``x`` (any shape), called ``name``, holds complex numbers."""
+    if x.is_complex():
+        raise ValueError(
+            f"{name} holds {x.dtype}, which is not supported: give a module that takes real "
+            "numbers and makes complex ones of them, as by torch.view_as_complex."
+        )
+
+
 def check_bn_stats(bn_stats: str) -> None:
     """Raise ValueError unless ``bn_stats`` is one of :data:`BN_STATS`."""
     if bn_stats not in BN_STATS:

@@ -12,14 +12,16 @@ with var and where its eps stands follow from how y responds to changes of x.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from lnlab.analysis.magnitudes import relative_max_change
 from lnlab.analysis.module_copy import (
@@ -28,6 +30,7 @@ from lnlab.analysis.module_copy import (
     SelectOutput,
     check_model,
     check_nonempty_tensor,
+    check_real,
     default_rms_eps,
     first_tensor,
 )
@@ -560,6 +563,26 @@ class NormPropertyReport(TextResult):
             yield "eps: its place counts as a difference; its value, or having none, does not."
 
 
+class HalfPrecisionDetector(TorchFunctionMode):
+    """Notes whether a function of torch returns numbers of 16 bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtype: torch.dtype | None = None
+
+    def __torch_function__(
+        self,
+        func: Callable,
+        types: Collection[type],
+        args: tuple = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and result.dtype in (torch.float16, torch.bfloat16):
+            self.dtype = result.dtype
+        return result
+
+
 EXAMPLES = 8
 """At least so many examples are made up: statistics of one or two values say nothing."""
 
@@ -593,6 +616,7 @@ def identify_norm(
     check_model(model)
     if x is not None:
         check_nonempty_tensor(x)
+        check_real("x", x)
         if x.dim() < 2:
             raise ValueError(
                 f"x has shape {tuple(x.shape)}: give examples along the first axis."
@@ -659,15 +683,16 @@ def _make_report(
     name = type(model).__name__
     over, others = find_statistics_extent_or_objections(training, z)
     if over is None:
-        return NormPropertyReport(name, NOTHING, others)
+        return _make_report_without_operator(name, training, z, others)
     roles = find_roles_and_reset_affine(training, z)
     evaluation.weights = training.weights
     divisor = find_divisor(training, z, over)
     if divisor is None:
         form = NormProperty(
-            "form", "no common multiple of x or of x - mean", "(x - mean) / sigma", True
+            "form", "no x or x - mean over a root of a mean square", "(x - mean) / sigma", True
         )
-        return NormPropertyReport(name, NOTHING, (_compare_extent(over, z, None), form))
+        properties = _compare_extent(over, z, None), form
+        return _make_report_without_operator(name, training, z, properties)
     operator = nearest_torch_operator(over, divisor, roles, z)
     properties = [
         _compare_extent(over, z, operator),
@@ -685,6 +710,20 @@ def _make_report(
         name, operator.name, tuple(properties), over, divisor, operator, tuple(roles),
         training.computes_float64_in_float32,
     )  # fmt: skip
+
+
+def _make_report_without_operator(
+    name: str, training: BlackBox, z: Tensor, properties: Sequence[NormProperty]
+) -> NormPropertyReport:
+    """Report no normalizer, or that a low precision hides which one it is."""
+    with HalfPrecisionDetector() as detector:
+        training(z)
+    if detector.dtype is None:
+        return NormPropertyReport(name, NOTHING, tuple(properties))
+    dtype = str(detector.dtype).removeprefix("torch.")
+    found = f"it computes in {dtype}, whatever its input is: too few digits to tell"
+    precision = NormProperty("precision", found, "its input's", True)
+    return NormPropertyReport(name, NOTHING, (precision,))
 
 
 OF_EVALUATION = ("evaluation", "momentum", "running variance")

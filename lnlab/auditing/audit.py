@@ -263,7 +263,8 @@ def _first_line_of_message(error: Exception) -> str:
 def _describe_subject(subject: AuditSubject) -> str:
     """Return size, input and mode of what was audited."""
     parameters = sum(p.numel() for p in subject.module.parameters())
-    dtype = str(subject.dtype).removeprefix("torch.")
+    dtypes = [subject.dtype, *(p.dtype for p in subject.module.parameters() if p.is_complex())]
+    dtype = " and ".join(dict.fromkeys(str(d).removeprefix("torch.") for d in dtypes))
     mode = "as in training" if subject.bn_stats == "batch" else "as in evaluation"
     dropout = ""
     if subject.dropout:
@@ -284,5 +285,6 @@ def _describe_subject(subject: AuditSubject) -> str:
         subject.float64_if_possible or subject.dtype
     ):
         inside = str(subject.float64_copy_output_precision).removeprefix("torch.")
+        inside = inside.replace("bfloat16", "float16 or bfloat16")
         size += f", computed in {inside} whatever the input is"
     return f"{size}, input {tuple(subject.x.shape)}, {mode}{dropout}."

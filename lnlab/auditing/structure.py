@@ -68,6 +68,9 @@ DIFFERENCES = {
 }
 """The rules of the properties that are otherwise than in torch.nn."""
 
+FITTING = ("evaluation", "momentum")
+"""Properties that differ in how statistics are kept: weights of torch's operator fit."""
+
 PROMISES = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm", "InstanceNorm")
 """The operators of torch.nn that a class name may promise."""
 
@@ -241,7 +244,11 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
         if rule == "norm-differs" and (promise is None or is_one_plus):
             severity = FACT
         message = f"{norms.class_name}: {f.name} {f.found}, not {f.torch}"
-        values = {"kind": norms.report.kind, "promise": promise or norms.report.kind}
+        if f.name == "gradient":
+            rule = "norm-gradient"
+        fit = "" if f.name in FITTING else "; the weights of one do not fit the other"
+        kind = norms.report.kind
+        values = {"kind": kind, "promise": promise or kind, "fit": fit}
         yield make_finding(rule, norms.module_names, severity, message=message, **values)
 
 

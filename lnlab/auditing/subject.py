@@ -30,6 +30,7 @@ from lnlab.analysis.module_copy import (
     ModuleCopy,
     Observation,
     check_model,
+    check_real,
     check_type,
     deepcopy_with_rebound_closures,
     uncompiled_module,
@@ -431,6 +432,7 @@ class AuditSubject:
         self.trainable = {name: p.requires_grad for name, p in self.given.named_parameters()}
         call = Call.from_inputs(inputs)
         self.original, self.x = copy_with_one_input(model, call)
+        check_real("the input", self.x)
         self.input_names = argument_name_per_tensor(self.given, call)
         self.original.train(self.given.training)
         self.module = deepcopy_with_rebound_closures(self.original, share_parameters=True)

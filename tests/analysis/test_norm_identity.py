@@ -350,3 +350,29 @@ def test_a_statistic_of_some_features_is_not_called_pointwise():
 def test_instance_norm_with_running_statistics_is_said_to_use_them():
     report = identify_norm(nn.InstanceNorm2d(4, track_running_stats=True))
     assert report.differences == ["evaluation: by running statistics, not as training"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_norm_that_computes_in_16_bits_is_not_said_to_be_none(dtype):
+    class RMSNorm(nn.RMSNorm):
+        def forward(self, x):
+            return F.rms_norm(x.to(dtype), (16,)).to(x.dtype) * self.weight
+
+    report = identify_norm(RMSNorm(16), torch.zeros(8, 16))
+    name = str(dtype).removeprefix("torch.")
+    assert str(report).startswith("RMSNorm was not identified")
+    assert f"computes in {name}, whatever its input is" in str(report)
+
+
+def test_a_divisor_that_is_no_root_of_a_mean_square_is_said():
+    class MeanAbsolute(nn.Module):
+        def forward(self, x):
+            return x / x.abs().mean(-1, keepdim=True)
+
+    report = identify_norm(MeanAbsolute(), torch.zeros(8, 16))
+    assert report.properties[-1].found == "no x or x - mean over a root of a mean square"
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(ValueError, match=r"x holds torch\.complex64, which is not supported"):
+        identify_norm(nn.RMSNorm(16), torch.zeros(8, 16, dtype=torch.complex64))

@@ -850,3 +850,17 @@ def test_nothing_is_concluded_from_outputs_that_are_nan():
             next(net.parameters()).data.fill_(math.nan)
         found = {finding.id for finding in audit(net, x, y, loss_fn).findings}
         assert found & {"LN404", "LN707", "LN801", "LN116"} == rules
+
+
+def test_weights_are_said_to_fit_where_only_the_gradient_differs():
+    (finding,) = findings(run_example("norm-gradient")[:2], only=["LN111", "LN125"])
+    assert finding.id == "LN125"
+    assert "do not fit" not in finding.advice
+
+
+def test_complex_numbers_are_named_or_refused():
+    net = nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6))
+    with pytest.raises(ValueError, match=r"the input holds torch\.complex64"):
+        audit(net, torch.zeros(8, 6, dtype=torch.complex64))
+    net.phases = nn.Parameter(torch.ones(2, dtype=torch.complex64))
+    assert "in float64 and complex64" in audit(net, torch.randn(8, 6), only="LN1").about
