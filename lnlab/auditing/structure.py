@@ -243,7 +243,7 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
         is_one_plus = f.found.startswith(ROLES["gain, 1 + "])
         if rule == "norm-differs" and (promise is None or is_one_plus):
             severity = FACT
-        message = f"{norms.class_name}: {f.name} {f.found}, not {f.torch}"
+        message = f"{norms.class_name}: {f.name}: {f.found}; in torch: {f.torch}"
         if f.name == "gradient":
             rule = "norm-gradient"
         fit = "" if f.name in FITTING else "; the weights of one do not fit the other"
@@ -261,7 +261,7 @@ def _biased_running_variance_finding(norms: NormGroup) -> Finding | None:
         "running-variance-biased",
         norms.module_names,
         RISK if factor > 1.01 else FACT,
-        message=f"{norms.class_name}: running variance biased variance, not unbiased variance",
+        message=f"{norms.class_name}: running variance: biased; in torch: unbiased",
         factor=f"{factor:.5g}",
         N=f"{N:,}",
     )

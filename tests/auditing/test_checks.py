@@ -471,10 +471,10 @@ def test_the_shape_of_the_input_of_a_norm_is_shown():
 
     net = nn.Sequential(nn.Linear(16, 16), LayerNormOverSteps(16))
     (found,) = findings((net, torch.randn(4, 7, 16)), only="norm-wrong-axes")
-    shown = "axis 1 of (8, 6, 16): 6 values (tried in place of (4, 7, 16)), not axis 2"
+    shown = "axis 1 of (8, 6, 16): 6 values (tried in place of (4, 7, 16)); in torch: axis 2"
     assert found.message.endswith(shown)
     (found,) = findings((net, torch.randn(8, 6, 16)), only="norm-wrong-axes")
-    assert found.message.endswith("axis 1 of (8, 6, 16): 6 values, not axis 2")
+    assert found.message.endswith("axis 1 of (8, 6, 16): 6 values; in torch: axis 2")
 
 
 @pytest.mark.parametrize(("bias", "severity"), [(10.0, FACT), (50.0, RISK)])
@@ -559,7 +559,7 @@ def test_a_norm_whose_gain_has_axes_of_size_1_is_found():
     report = audit(net, torch.randn(16, 3, 8, 8), only=["normalizers"])
     assert list(report.table("normalizers")["is"]) == ["InstanceNorm"]
     assert [f.message for f in report.findings] == [
-        "FilterResponseNorm: mean kept, not removed"
+        "FilterResponseNorm: mean: kept; in torch: removed"
     ]
 
 
