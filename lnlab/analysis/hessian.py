@@ -6,8 +6,8 @@ the one with longer weights has the smaller eigenvalues and need not be the flat
 lambda ||w||^2 is given beside lambda (Lyu, Li & Arora 2022). Gradient descent with learning
 rate eta is stable along an eigenvector if lambda < 2/eta.
 
-H is that of the objective's statistics: "batch" differentiates through them, "running" and
-"recomputed" hold them fixed, the latter at those of w itself.
+H is that of the objective's statistics: "batch" differentiates through them, "running" holds
+them fixed. "Recomputed" ones are refused, as their derivative is not computed.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def extreme_eigenvalues(
         start: the first direction (P,) in place of a random one. The gradient is a good choice:
             it lies near the eigenvectors of the largest eigenvalues and saves products.
         bn_stats: which statistics BatchNorm uses; required if the model has one: "batch" (those
-            of x, as in training), "running" (as in evaluation) or "recomputed" from x.
+            of x, as in training) or "running" (as in evaluation).
         progress: whether to show a progress bar.
 
     Examples:

@@ -68,8 +68,10 @@ class Objective:
         loss_fn: ``loss_fn(output, y)``, which returns a scalar, such as ``F.cross_entropy``.
         bn_stats: which statistics BatchNorm uses: "batch", those of x, in training mode;
             "running", the running statistics, in evaluation mode, the same at every w;
-            "recomputed", in evaluation mode, computed anew from x at every w. Required if the
-            model has batch normalization, also of its own; None evaluates in evaluation mode.
+            "recomputed", in evaluation mode, computed anew from x at every w, which gradients
+            hold fixed: they are not those of the loss then, and the Hessian is refused.
+            Required if the model has batch normalization, also of its own; None evaluates in
+            evaluation mode.
         params: the names of the parameters that w holds; None takes all that are trained.
         dtype: the precision; None takes that of the model, but at least float32.
 
@@ -209,7 +211,16 @@ class Objective:
         """Return the map v to H v at w, of v (P,) or several as (P, K).
 
         The gradient is computed once; each product is one backward pass through it.
+
+        Raises:
+            ValueError: if the loss cannot be differentiated twice, or if ``bn_stats`` is
+                "recomputed".
         """
+        if self.bn_stats == "recomputed":
+            raise ValueError(
+                'bn_stats is "recomputed", whose dependence on w has no derivative here: give '
+                '"batch", which gives the same loss at every w, or "running".'
+            )
         once = (
             f"{type(self.module).__name__} or its loss can be differentiated once and not "
             "twice: take modules that can (the reference of what was fused)."

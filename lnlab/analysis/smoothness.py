@@ -132,7 +132,7 @@ def gradient_smoothness(
         w: the parameters (P,) at which to begin; None takes those of the model.
         bn_stats: which statistics BatchNorm uses; required if the model has one: "batch" (those
             of x, as in training and in the paper), "running" (as in evaluation) or "recomputed"
-            from x.
+            from x, which gradients hold fixed: they are not those of the loss then.
 
     Raises:
         ValueError: if the gradient is zero or not finite.
