@@ -166,7 +166,9 @@ def timed(run: dict[str, Callable[[], object]]) -> Times:
     """Seconds of each candidate in each round, after rounds to warm up."""
     times: Times = {name: [] for name in run}
     for name, function in run.items():
-        for _ in range(3 if name == "script" else 1):  # TorchScript compiles in three calls
+        for _ in range(
+            8 if name == "script" else 1
+        ):  # TorchScript compiles in up to five calls
             function()
     for i in range(ROUNDS):
         for name in list(run)[:: 1 if i % 2 else -1]:

@@ -27,6 +27,7 @@ from lnlab.papers.skip_thoughts.data import EncodedBooks
 from lnlab.papers.transformer import evaluate
 from lnlab.papers.transformer import panel as transformer_panel
 from lnlab.papers.transformer.model import NormLayersAndPlacement, TransformerLanguageModel
+from lnlab.seeds import read_seeds
 from lnlab.training import train, train_steps
 from lnlab.training.random_state import default_dtype, generator_seeded_by_hash
 from lnlab.training.runs import read
@@ -346,6 +347,7 @@ def test_models_are_packed_and_write_the_same_again(tmp_path, monkeypatch):
         "lnlab train handwriting --budget notebook --set norm=none"
         in again.commands_that_trained_models
     )
+    assert again.commands_that_trained_models.endswith("--set seeds=0,")  # 0 alone is a count
     np.testing.assert_array_equal(again.offset_mean_and_std[1], writers.offset_mean_and_std[1])
     x = LineBatch(torch.randn(1, 9, 3), torch.tensor([[3, 4, 1]]))
     for arm in arms:
@@ -361,6 +363,9 @@ def test_the_models_that_come_with_lnlab_need_no_data(monkeypatch):
     assert writers.commands_that_trained_models.count("lnlab train handwriting") == 2 * len(
         writers.shared_updates
     )
+    for command in writers.commands_that_trained_models.split("; "):
+        (seed,) = read_seeds(command.rpartition("seeds=")[2])
+        assert seed == 0
     for arm, models in writers.models_by_arm_and_update.items():
         weights = models[writers.shared_updates[-1]].parameters()
         assert all(p.dtype == torch.float32 and p.isfinite().all() for p in weights)

@@ -37,6 +37,7 @@ from lnlab.papers.handwriting.evaluate import WrittenLine, write
 from lnlab.papers.handwriting.experiment import Experiment
 from lnlab.papers.handwriting.model import HandwritingNet
 from lnlab.papers.handwriting.pen import Line, offsets_to_strokes
+from lnlab.seeds import format_seeds
 from lnlab.training.random_state import default_dtype
 from lnlab.training.runs import Run, read
 
@@ -126,7 +127,7 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
         net: Any = task.load_model(run.weights(), dataset, seed)
         models.setdefault(task.norm, {})[int(metrics["update"].max())] = net
         words = {"norm": task.norm, "updates": task.updates, "eval_every": task.eval_every}
-        words["seeds"] = ",".join(map(str, task.seeds))
+        words["seeds"] = format_seeds(task.seeds)
         options = " ".join(f"--set {option}={value}" for option, value in words.items())
         commands_that_trained_models.append(
             f"lnlab train handwriting --budget notebook {options}"

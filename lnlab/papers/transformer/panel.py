@@ -53,7 +53,7 @@ class TransformerPanelSettings:
     depth: int = 4  # L, one of DEPTHS
 
 
-DRAWS, EXAMPLES, CONTEXT, WIDTH, HEADS = 3, 8, 16, 16, 2
+DRAWS, EXAMPLES, CONTEXT, WIDTH, HEADS = 8, 8, 16, 16, 2
 STEPS = np.logspace(-4, -0.5, 11)
 """The learning rates η at which the first step of Adam is tried."""
 SLOTS = 4
@@ -185,7 +185,7 @@ def transformer(**settings: Any) -> Panel:
     }
     suggestions = {
         "Drag layers L from 12 down to 1: for which place of the normalizer does the gradient "
-        "depend on the layer?": {"depth": 12},
+        "in the last layer depend on the depth?": {"depth": 12},
         "12 layers without a normalizer: how much does Adam's first step raise the loss?": {
             "depth": 12, "norm_kind": "none",
         },
