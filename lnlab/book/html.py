@@ -161,9 +161,18 @@ def stack_subplots_on_phones(spec: dict[str, Any]) -> dict[str, Any]:
     height, count = int(layout.get("height") or 450), len(suffixes)
     margin = {"t": 100, "b": 80} | (layout.get("margin") or {})
     axes_height = height - margin["t"] - margin["b"]
-    added = round((0.85 * count - 1) * axes_height)
+    lines = [
+        1 + note["text"].count("<br>")
+        for note in layout.get("annotations", ())
+        if _is_subplot_title(note)
+    ]
+    stacked_height = 0.85 * count * axes_height
+    # the numbers of one subplot and the lines of the title of the next stand between them
+    gap = max(0.25 / count * stacked_height, 30 + 24 * max(lines, default=0))
+    stacked_height += (count - 1) * (gap - 0.25 / count * stacked_height)
+    added = round(stacked_height - axes_height)
     outside = sum(meta.get(part, 0) for part in ("above", "signature"))
-    rows = side_by_side_domains(count, 0.25 / count)[::-1]
+    rows = side_by_side_domains(count, gap / stacked_height)[::-1]
     narrow: dict[str, Any] = {"height": height + added - outside}
     for suffix, row in zip(suffixes, rows, strict=True):
         no_title = {} if suffix == suffixes[-1] else {"title": {"text": ""}}
