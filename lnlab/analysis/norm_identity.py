@@ -41,6 +41,9 @@ from lnlab.threads import in_one_thread_if_small
 # The module as a black box.
 
 
+CONSTANT = "the outputs do not depend on x"
+"""What the report says of a norm whose statistics are over one value."""
+
 SAME = 1e-9
 """Relative difference of two outputs in float64 below which they are one."""
 
@@ -539,7 +542,7 @@ class NormPropertyReport(TextResult):
 
     def _lines_above_table(self) -> list[str]:
         texts = [p.found for p in self.properties]
-        if self.kind == NOTHING and any("too few" in text for text in texts):
+        if self.kind == NOTHING and any("too few" in t or CONSTANT in t for t in texts):
             return [f"{self.class_name} was not identified"]
         if self.kind == NOTHING:
             return [f"{self.class_name} is {self.kind} that torch.nn has"]
@@ -771,10 +774,19 @@ def find_statistics_extent_or_objections(
     # two values are -1 and 1 once they are normalized, whatever they were
     if over is None or over.size < 3:
         found = str(over or IRREGULAR)
+        if over is not None and over.size == 1 and _is_constant(training, z):
+            found = f"none: {CONSTANT}, as where a statistic is over one value"
         if over is not None and over.size > 1:
             found += ": too few to see what is done with them"
         return None, (NormProperty("statistics", found, "over axes of x", True),)
     return over, ()
+
+
+def _is_constant(box: BlackBox, x: Tensor) -> bool:
+    """Return True if outputs for x (B, ...) and another input differ by rounding only."""
+    y = box(x)
+    change = float((box(2 * x + 1) - y).abs().max())
+    return change < 1e3 * box.same * max(1.0, float(y.abs().max()))
 
 
 def batch_extent_when_input_scaled_up(box: BlackBox, x: Tensor) -> StatisticExtent | None:

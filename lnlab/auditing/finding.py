@@ -125,10 +125,10 @@ def explain(rule: str) -> str:
     for name in sorted(select_rule_names(rule), key=lambda name: RULES[name]["id"]):
         table = RULES[name]
         lines = [f"{table['id']} {name} ({table['severity']}; check: {table['check']})", ""]
-        meaning, advice = (
-            re.sub("{(.*?)}", r"<\1>", table[key]) for key in ("meaning", "advice")
-        )
+        meaning, advice = (re.sub("{.*?}", "…", table[key]) for key in ("meaning", "advice"))
         lines += [f"  means  {meaning}", f"  do     {advice}"]
+        if "…" in meaning + advice:
+            lines.append("  …      what the finding fills in")
         if "paper_url" in table:
             lines.append(f"  see    {table['paper_url']}")
         if "example" in table:

@@ -376,3 +376,11 @@ def test_a_divisor_that_is_no_root_of_a_mean_square_is_said():
 def test_complex_numbers_are_refused():
     with pytest.raises(ValueError, match=r"x holds torch\.complex64, which is not supported"):
         identify_norm(nn.RMSNorm(16), torch.zeros(8, 16, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("norm", [nn.GroupNorm(32, 32), nn.LayerNorm(1)])
+def test_a_norm_over_one_value_is_said_to_be_constant(norm):
+    x = torch.zeros(16, 32) if isinstance(norm, nn.GroupNorm) else torch.zeros(16, 32, 1)
+    report = str(identify_norm(norm, x))
+    assert "was not identified" in report
+    assert "none: the outputs do not depend on x, as where a statistic is over one" in report
