@@ -42,7 +42,7 @@ from lnlab.threads import in_one_thread_if_small
 
 
 CONSTANT = "the outputs do not depend on x"
-"""What the report says of a norm whose statistics are over one value."""
+"""The finding about a norm whose statistics are over one value."""
 
 SAME = 1e-9
 """Relative difference of two outputs in float64 below which they are one."""
