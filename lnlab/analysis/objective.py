@@ -52,6 +52,7 @@ class _WeightNormByFormula(TorchFunctionMode):
 
 
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """Return g v / ||v||, with a norm for each index along ``dim``, as torch does."""
     return v * (g / torch.norm_except_dim(v, 2, dim))
 
 

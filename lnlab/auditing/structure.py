@@ -253,7 +253,7 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
 
 
 def _biased_running_variance_finding(norms: NormGroup) -> Finding | None:
-    """That the running variance divides by N, which matters where N is small."""
+    """Return the finding that the running variance divides by N: a risk where N is small."""
     a = norms.first_calls[0].inputs[0]
     N = math.prod(a.shape[axis] for axis in norms.report.over.axes)
     factor = math.sqrt(N / (N - 1)) if N > 1 else math.inf

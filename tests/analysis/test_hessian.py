@@ -166,7 +166,7 @@ def test_the_curvature_of_torchs_weight_norm_is_that_of_its_formula(weight_norm)
 
 
 class WrongSecondDerivative(torch.autograd.Function):
-    """v squared, whose gradient takes v for a constant that others depend on."""
+    """The sum of v squared, with a gradient whose derivative is not symmetric."""
 
     @staticmethod
     def forward(ctx, v):
