@@ -457,16 +457,37 @@ class InvarianceTester:
         values = x if tensor_name == "x" else self.module.parameters[tensor_name].data
         if not values.is_floating_point():
             return True
-        other = normal(2, int(tensor_name == "x"), values.numel()).view_as(values).to(values)
-        at_x = tensor_name == "x"
-        changed = self.module.run(
-            InputAndWeightOverrides(
-                x + other if at_x else x, {} if at_x else {tensor_name: other}
-            )
-        )
+        changed = self._run_with_random_values(tensor_name, values)
         return (
             not torch.equal(changed.y, self.base.y)
             or self._largest_activation_defect(changed) != 0
+        )
+
+    def check_output_depends_on_input(self) -> None:
+        """Raise ValueError if other inputs change the outputs by rounding, and only by that.
+
+        A change that multiplies the rounding would pass for one that breaks an invariance. If
+        the outputs do not change at all, there is no rounding to multiply.
+        """
+        x, y = self.module.x, self.base.y
+        if not x.is_floating_point():
+            return
+        change = relative_max_change(self._run_with_random_values("x", x).y, y)
+        if 0 < change <= EXACT[self.precision]:
+            raise ValueError(
+                f"other inputs change the outputs by {change:.0e} of the largest, which is "
+                "rounding, as where a normalizer takes a statistic over one value"
+            )
+
+    def _run_with_random_values(self, tensor_name: str, values: Tensor) -> Observation:
+        """Evaluate with another random weight, or with random numbers added to ``x``."""
+        x = self.module.x
+        at_x = tensor_name == "x"
+        other = normal(2, int(at_x), values.numel()).view_as(values).to(values)
+        return self.module.run(
+            InputAndWeightOverrides(
+                x + other if at_x else x, {} if at_x else {tensor_name: other}
+            )
         )
 
     def test(self, change: Change, mode_label: str) -> Invariance:
@@ -674,7 +695,8 @@ def check_invariances(
     Raises:
         ValueError: if x holds values that are not finite, or integers, which no transformation
             of the input fits; if the model does not take x, cannot be copied, or returns
-            different outputs for the same input; if a weight or column does not exist.
+            different outputs for the same input, or outputs that depend on x by rounding only;
+            if a weight or column does not exist.
 
     Examples:
         >>> layer = nn.Sequential(nn.Linear(8, 16, bias=False), nn.LayerNorm(16))
@@ -704,6 +726,7 @@ def check_invariances(
                 model, x, dtype=dtype, bn_stats=has[mode], select_output=select_output
             )
             tester = InvarianceTester(module, chosen)
+            tester.check_output_depends_on_input()
         except ValueError as error:
             not_tried[mode] = str(error)
             continue

@@ -22,7 +22,7 @@ from lnlab.analysis.module_copy import (
     find_norms_with_running_statistics,
     frozen_copy_without_hooks,
 )
-from lnlab.analysis.norm_identity import NOTHING, ROLES
+from lnlab.analysis.norm_identity import CONSTANT, NOTHING, ROLES
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
     CannotCheck,
@@ -176,10 +176,11 @@ def _misleading_name_and_eps_findings(norms: NormGroup) -> Findings:
                 "norm-misnamed", norms.module_names, message=message, promise=promise
             )
         yield _missing_or_small_eps_finding(norms)
+        return
+    computes = "; ".join(f"{what} {found}" for what, found in norms.found_properties.items())
+    if CONSTANT in computes:
+        yield make_finding("norm-constant", norms.module_names, norm=norms.class_name)
     elif not is_known:
-        computes = "; ".join(
-            f"{what} {found}" for what, found in norms.found_properties.items()
-        )
         if computes.startswith("statistics none"):
             yield make_finding(
                 "norm-without-statistics", norms.module_names, norm=norms.class_name

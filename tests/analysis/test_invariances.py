@@ -203,6 +203,12 @@ def test_errors_say_what_to_do():
             check_invariances(net, inputs, **settings)
 
 
+def test_outputs_that_are_rounding_are_not_judged():
+    net = nn.Sequential(dense(nn.GroupNorm(H, H)), nn.Linear(H, 2))
+    with pytest.raises(ValueError, match=r"which is rounding.*statistic over one value"):
+        check_invariances(net, torch.randn(B, D))
+
+
 def test_an_input_that_nothing_depends_on_is_said():
     net = dense(nn.LayerNorm(H))
     nn.init.zeros_(net[0].weight)

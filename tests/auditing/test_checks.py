@@ -852,6 +852,15 @@ def test_nothing_is_concluded_from_outputs_that_are_nan():
         assert found & {"LN404", "LN707", "LN801", "LN116"} == rules
 
 
+def test_a_norm_over_one_value_is_said_to_be_constant():
+    by_group = nn.GroupNorm(32, 32)  # constant but for rounding
+    by_layer = nn.Sequential(nn.Unflatten(1, (32, 1)), nn.LayerNorm(1), nn.Flatten())
+    of_two = nn.GroupNorm(16, 32)
+    for norm, is_constant in ((by_group, True), (by_layer, True), (of_two, False)):
+        net = nn.Sequential(nn.Linear(16, 32), norm, nn.ReLU(), nn.Linear(32, 4))
+        assert is_constant == bool(findings((net, torch.randn(64, 16)), only="LN126"))
+
+
 def test_weights_are_said_to_fit_where_only_the_gradient_differs():
     (finding,) = findings(run_example("norm-gradient")[:2], only=["LN111", "LN125"])
     assert finding.id == "LN125"
