@@ -549,8 +549,9 @@ class InvarianceTester:
     def _grade(self, defects: dict[float, float], scales: bool) -> Grade:
         if all(d <= self._rounding_limit(at, not scales) for at, d in defects.items()):
             return Grade.EXACT
-        counted = [d for delta, d in defects.items() if delta >= 1 or not scales]
-        return Grade.APPROXIMATE if all(d < VISIBLE for d in counted) else Grade.BROKEN
+        # eps, below which an invariance to scales ends, has no part in one to shifts
+        is_small = all(d < VISIBLE for delta, d in defects.items() if delta >= 1)
+        return Grade.APPROXIMATE if scales and is_small else Grade.BROKEN
 
     def _defects_at(self, change: Change, delta: float) -> DefectsAtDelta:
         changed, base = self.module.run(change.overrides(self.module, delta)), self.base
@@ -662,9 +663,10 @@ def check_invariances(
     The model and the random state do not change; hooks of the model are not called.
 
     The result is a numerical test on this x, no proof. One weight is transformed at a time. An
-    invariance is "exact" if the output changes by rounding only, "approximate" if it also
-    changes by a little because of eps, below some delta (the knee), and "broken" otherwise. So
-    with an eps, "approximate" is the most that an invariance to scales can be. "Inside" has the
+    invariance is "exact" if the output changes by rounding only, "approximate" if it
+    changes by a little when something is scaled, as with an eps, which matters below some delta
+    (the knee), and "broken" otherwise. So with an eps, "approximate" is the most that an
+    invariance to scales can be. "Inside" has the
     grade of the pre-activations and of the outputs of normalizers, or "not judged" if the model
     has no such modules. A model without batch normalization has one mode, "evaluation".
 

@@ -98,19 +98,24 @@ class StatisticExtent:
     split_axis: int | None = None
     groups: int = 1  # into how many it is cut
     size: int = 0  # how many values one statistic is taken of; 0: not counted
+    # whether a group is every so many-th index of the split axis; else they are consecutive
+    is_interleaved: bool = False
 
     def unflatten_split_axis(self, x: Tensor) -> Tensor:
-        """Return x (B, ...) with the split axis cut into (groups, members)."""
-        return x if self.split_axis is None else x.unflatten(self.split_axis, (self.groups, -1))
+        """Return x (B, ...) with the split axis cut into (groups, members), or the reverse."""
+        if self.split_axis is None:
+            return x
+        shape = (-1, self.groups) if self.is_interleaved else (self.groups, -1)
+        return x.unflatten(self.split_axis, shape)
 
     @property
     def axes_after_split(self) -> tuple[int, ...]:
         """The axes of :meth:`unflatten_split_axis` that a statistic is taken over."""
         if self.split_axis is None:
             return self.axes
-        return tuple(
-            a + (a >= self.split_axis) for a in self.axes
-        )  # one axis more before these
+        # one axis more before these
+        first = self.split_axis + self.is_interleaved
+        return tuple(a + (a >= first) for a in self.axes)
 
     def expanded_mean(self, x: Tensor) -> Tensor:
         """Return the mean over the extent, in the shape of x (B, ...)."""
@@ -174,9 +179,17 @@ def find_extent(
     partly = [a for a, n in members.items() if n < x.shape[a]]
     if len(partly) > 1 or any(x.shape[a] % members[a] for a in partly):
         return None
-    split = partly[0] if partly else None
-    groups = 1 if split is None else x.shape[split] // members[split]
-    return StatisticExtent(tuple(members), split, groups, int(reached.sum()))
+    size = int(reached.sum())
+    if not partly:
+        return StatisticExtent(tuple(members), size=size)
+    (split,) = partly
+    groups = x.shape[split] // members[split]
+    index = torch.arange(x.shape[split], device=x.device)
+    for is_interleaved in (False, True):
+        group_of = index % groups if is_interleaved else index // members[split]
+        if torch.equal(lines[split], group_of == group_of[changed_index[split]]):
+            return StatisticExtent(tuple(members), split, groups, size, is_interleaved)
+    return None
 
 
 # The roles of the parameters.
@@ -374,7 +387,7 @@ def nearest_torch_operator(
             if divisor.is_numerator_centred or divisor.is_variance_about_mean
             else "RMSNorm"
         )
-        return TorchOperator(name, over, over.axes)
+        return TorchOperator(name, StatisticExtent(over.axes), over.axes)
     if over.split_axis is not None:
         return TorchOperator(
             f"GroupNorm({over.groups})", StatisticExtent(of_example, 1, over.groups), (1,)
@@ -699,6 +712,7 @@ def _make_report(
     operator = nearest_torch_operator(over, divisor, roles, z)
     properties = [
         _compare_extent(over, z, operator),
+        *_compare_groups(over, operator),
         *_compare_divisor(divisor, over, operator, isinstance(model, nn.RMSNorm)),
         *(_compare_role(role, operator) for role in roles),
         *_compare_evaluation(training, evaluation, z, over, divisor, operator),
@@ -831,8 +845,9 @@ def _compare_extent(
     over: StatisticExtent, z: Tensor, operator: TorchOperator | None
 ) -> NormProperty:
     right = over.axes if operator is None else operator.over.axes
+    parts = "interleaved parts" if over.is_interleaved else "parts"
     groups = (
-        "" if over.split_axis is None else f", axis {over.split_axis} in {over.groups} parts"
+        "" if over.split_axis is None else f", axis {over.split_axis} in {over.groups} {parts}"
     )
     found = f"{_format_axes(over.axes)} of {tuple(z.shape)}{groups}: {over.size} values"
     # along an axis of a single value no statistic can be seen to run
@@ -843,6 +858,13 @@ def _compare_extent(
     is_of_last = operator is not None and operator.name in ("LayerNorm", "RMSNorm")
     moved = MOVED if is_of_last and not last else ""
     return NormProperty("statistics over", found, _format_axes(right) + moved, wrong)
+
+
+def _compare_groups(over: StatisticExtent, operator: TorchOperator) -> Iterator[NormProperty]:
+    """Compare which units share a statistic, where torch's operator has groups, too."""
+    if over.is_interleaved and operator.name.startswith("GroupNorm"):
+        found = f"indices {over.groups} apart along axis {over.split_axis}"
+        yield _compare_texts("a group is", found, "consecutive indices")
 
 
 MEANS = {
@@ -868,7 +890,7 @@ def _compare_divisor(
         (N / (N - 1), "1/(N-1), unbiased"),
         (N, "the sum: outputs 1/sqrt(N) as large"),
         (N**2, "N times the sum: outputs 1/N as large"),
-        (factor, f"{factor:.6g}/N: outputs {factor**-0.5:.4g} times as large"),
+        (factor, f"{factor:.6g}/N: outputs {factor**-0.5:.6g} times as large"),
     )
     near = (words for v, words in estimators if math.isclose(factor, v, rel_tol=1e-6))
     is_root = abs(divisor.variance_exponent - 0.5) < 1e-6

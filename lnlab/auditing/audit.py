@@ -144,7 +144,7 @@ class Audit(AnalysisResult):
             for s in Severity
             if (n := len(self.with_severity(s)))
         ]
-        checks = f"{len(self.data)} checks in {self.seconds:.1f} s"
+        checks = f"{count_with_noun(len(self.data), 'check')} in {self.seconds:.1f} s"
         not_run = f", {len(self.not_run)} could not run" if self.not_run else ""
         return f"{', '.join(counts) or 'nothing to say'}; {checks}{not_run}"
 

@@ -613,9 +613,13 @@ def as_supported_norm_or_raise(
     """
     try:
         as_affine_norm(norm)
-    except TypeError:
+    except TypeError as error:
+        refused = TypeError(
+            f"{str(error).rstrip('.')}, or a class that computes the same as these LayerNorm "
+            "and RMSNorm over the units."
+        )
         if report is None or report.kind not in OURS:
-            raise
+            raise refused from error
         properties = {f.name: f.found for f in report.properties}
         wrong = {
             f.name
@@ -628,7 +632,7 @@ def as_supported_norm_or_raise(
         settings = _norm_arguments_for_axes(properties["statistics over"], a.dim())
         known = wrong <= {"variance", "eps"} and "sum" not in properties.get("variance", "")
         if not known or settings is None or len(parameters) < sum(1 for _ in norm.parameters()):
-            raise
+            raise refused from error
         if "unbiased" in properties.get("variance", ""):
             settings["correction"] = 1
         if "added to sigma" in properties["eps"]:

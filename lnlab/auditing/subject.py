@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -714,8 +715,9 @@ class AuditSubject:
         products = 0.0
         for call in self.trace.calls:
             if call.outputs and not isinstance(call.module, nn.Embedding):
-                of_unit = [p.numel() / len(p) for p in call.module.parameters(recurse=False)]
-                products += call.outputs[0].numel() * max(of_unit, default=0.0)
+                parameters = call.module.parameters(recurse=False)
+                of_unit = [math.prod(p.shape[1:]) for p in parameters]
+                products += call.outputs[0].numel() * max(of_unit, default=0)
         return 4e-11 * products + 2e-5 * (len(self.trace.functions) + len(self.trace.calls))
 
     @property

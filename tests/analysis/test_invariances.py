@@ -113,6 +113,16 @@ def test_eps_is_approximate_with_its_knee():
     assert below > 0.9 > 1e-4 > above
 
 
+def test_a_small_dependence_on_other_examples_is_a_break():
+    net = nn.Sequential(nn.Linear(D, H), nn.BatchNorm1d(H), nn.Linear(H, 2))
+    with torch.no_grad():
+        net[1].weight *= 1e-3  # the bias of the last layer is most of the output
+    report = check_invariances(net, torch.randn(64, D), columns=[11], modes="train")
+    (v,) = report.invariances
+    assert 1e-6 < v.defect < 0.05
+    assert v.grade is Grade.BROKEN
+
+
 def test_a_bias_inside_is_named():
     norm = nn.LayerNorm(H, eps=0.0)
     net = nn.Sequential(nn.Linear(D, H), norm)

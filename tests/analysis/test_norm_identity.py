@@ -384,3 +384,32 @@ def test_a_norm_over_one_value_is_said_to_be_constant(norm):
     report = str(identify_norm(norm, x))
     assert "was not identified" in report
     assert "none: the outputs do not depend on x, as where a statistic is over one" in report
+
+
+@pytest.mark.parametrize("is_interleaved", [False, True])
+def test_the_members_of_groups_are_said(is_interleaved):
+    def of_groups(x):  # 4 groups of the 16 units
+        if not is_interleaved:
+            return F.group_norm(x, 4)
+        order = torch.arange(H).view(-1, 4).T.flatten()
+        return F.group_norm(x[:, order], 4)[:, order.argsort()]
+
+    x = torch.randn(8, H, 5)
+    report = identify_norm(Written(lambda x, g, b: of_groups(x), units=1), x)
+    assert report.kind == "GroupNorm(4)"
+    wrong = [p for p in report.properties if p.differs_from_torch]
+    assert [p.name for p in wrong][:1] == ["a group is"] * is_interleaved
+    assert not is_interleaved or wrong[0].found == "indices 4 apart along axis 1"
+
+
+@pytest.mark.parametrize("cut", [(4, -1), (-1, 4)])
+def test_a_norm_of_heads_is_compared_with_that_of_all_units(cut):
+    def of_heads(x):
+        heads = x.unflatten(-1, cut)
+        axis = -1 if cut[0] == 4 else -2
+        return (heads / (heads.square().mean(axis, keepdim=True) + 1e-6).sqrt()).flatten(-2)
+
+    report = identify_norm(affine(of_heads), torch.randn(8, 6, H))
+    assert report.kind == "RMSNorm"
+    assert ("interleaved" in found(report, "statistics over")) == (cut[0] == -1)
+    assert found(report, "differs, with gains 1, by").startswith("up to ")

@@ -10,7 +10,7 @@ from torch import nn
 
 from lnlab.analysis.activations import NORMALIZERS as KNOWN
 from lnlab.auditing import CHECKS, Call, Severity, audit, swap
-from lnlab.nn import LayerNorm, Normalizer, RMSNorm
+from lnlab.nn import DyT, LayerNorm, Normalizer, RMSNorm
 from tests.auditing.architectures import ARCHITECTURES, NORMALIZERS
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
@@ -139,6 +139,14 @@ def test_a_check_that_fails_says_why_and_the_rest_goes_on():
     report = audit(nn.Linear(3, 4), torch.randn(4, 3), loss_fn=wrong)
     assert "no such loss" in report.not_run["gradients over depth"]
     assert {"normalizers", "weight invariances", "precision"} <= report.data.keys()
+
+
+def test_parameters_without_axes_keep_no_check_from_running():
+    net = nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), DyT(6), nn.Linear(6, 3))
+    x, y = torch.randn(16, 6), torch.arange(16) % 3
+    report = audit(net, x, y, nn.functional.cross_entropy)
+    assert {"derivative", "gradients over depth", "curvature"} <= report.data.keys()
+    assert not [why for why in report.not_run.values() if "Error" in why]
 
 
 def test_checks_that_do_not_apply_say_so():
