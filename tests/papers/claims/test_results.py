@@ -14,6 +14,7 @@ from lnlab.book.claims_page import (
     details_by_label,
     heading_and_commands_by_setting,
     interval_svg,
+    meanings_of_terms_in,
     titled_groups_of_settings,
 )
 from lnlab.papers.claims import claims, findings_markdown
@@ -317,3 +318,8 @@ def test_links_to_claims_have_their_anchors(path):
     anchors = re.findall('<a id="([^"]+)">', CLAIMS_PAGE.read_text(encoding="utf-8"))
     assert len(ids) > 9
     assert {*ids} <= {*anchors}
+
+
+def test_a_sigma_that_is_no_deviation_is_not_explained_as_one():
+    assert "σ" in meanings_of_terms_in("Layer norm takes μ and σ over the units.")
+    assert not meanings_of_terms_in("σ(o), with logistic function σ.")
