@@ -276,8 +276,8 @@ def lead_over_baselines(metrics: pd.DataFrame, metric: str, classifier_C: float 
 
 
 @of_one(
-    "the mean over the tasks (accuracies in %, correlations times 100, minus the squared "
-    "error) at the end of training, less that after 59 % of it"
+    "the mean over the tasks (accuracies in %, correlations times 100, minus 100 times the "
+    "squared error) at the end of training, less that after 59 % of it"
 )
 def mean_score_gain_after_59_percent(
     metrics: pd.DataFrame, classifier_C: float, *score_names: str
