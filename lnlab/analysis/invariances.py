@@ -668,7 +668,8 @@ def check_invariances(
     (the knee), and "broken" otherwise. So with an eps, "approximate" is the most that an
     invariance to scales can be. "Inside" has the
     grade of the pre-activations and of the outputs of normalizers, or "not judged" if the model
-    has no such modules. A model without batch normalization has one mode, "evaluation".
+    has no such modules. A model without batch normalization has one mode, "evaluation", unless
+    it computes something else in training, as with dropout.
 
     Args:
         model: any module.
@@ -747,8 +748,10 @@ def check_invariances(
                 continue
             imperfect = invariance.grade in (Grade.APPROXIMATE, Grade.BROKEN)
             if imperfect and change.transformation.is_scaling:
+                # where the module itself is exact at these, nothing is to blame for the others
+                blamed = {} if _is_exact_at_three_deltas(tester, change) else plainer
                 without = next(
-                    (w for w, t in plainer.items() if _is_exact_at_three_deltas(t, change)), ""
+                    (w for w, t in blamed.items() if _is_exact_at_three_deltas(t, change)), ""
                 )
                 invariance = replace(invariance, exact_without=without)
             found.append(invariance)

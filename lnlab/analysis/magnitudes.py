@@ -41,7 +41,9 @@ def relative_max_change(changed: Tensor, y: Tensor) -> float:
 
 
 def max_abs(y: Tensor) -> float:
-    """Return the largest |y| of y (any shape); NaN if y holds one."""
+    """Return the largest |y| of y (any shape); NaN if y holds one, 0 if it is empty."""
+    if not y.numel():
+        return 0.0
     # both ends in one pass, without a copy for |y|
     low, high = y.double().aminmax()
     return max(abs(float(low)), abs(float(high)))

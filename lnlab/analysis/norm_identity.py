@@ -202,11 +202,14 @@ class ParameterRole:
     name: str  # of the parameter
     role: str  # a key of :data:`ROLES`
     axes: tuple[int, ...] = ()  # those of the output along which it varies
+    # whether a gain that is a function of it is 1 where it is 0, as an exponential is
+    is_1_at_0: bool = False
 
 
 ROLES = {
     "gain": "multiplies the normalized",
     "gain, 1 + ": "1 + it multiplies the normalized",
+    "gain, other": "a function of it multiplies the normalized",
     "bias": "added last",
     "bias, times the gain": "added before the gain multiplies",
     "unused": "unused",
@@ -220,20 +223,19 @@ def find_roles_and_reset_affine(box: BlackBox, x: Tensor) -> list[ParameterRole]
     gains = {name: gain for name in names if (gain := _gain_role(box, x, name))}
     for name, gain in gains.items():
         box.weights[name] = box.constant_like_parameter(
-            name, 2.0 if gain.role == "gain" else 1.0
+            name, 1.0 if gain.role == "gain, 1 + " else 2.0
         )
     roles = [gains.get(name) or _bias_or_other_role(box, x, name) for name in names]
     for role in roles:
         if role.role not in ("inside", "unused"):
-            box.weights[role.name] = box.constant_like_parameter(
-                role.name, float(role.role == "gain")
-            )
+            start = role.role == "gain" or (role.role == "gain, other" and not role.is_1_at_0)
+            box.weights[role.name] = box.constant_like_parameter(role.name, float(start))
     return roles
 
 
 def _gain_role(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     """Return the role if it is a factor of what is left without the bias, whatever x."""
-    zero, one = box.constant_like_parameter(name, 0.0), box.constant_like_parameter(name, 1.0)
+    one = box.constant_like_parameter(name, 1.0)
     # y = gain * n(x) + bias and n(-x) = -n(x): the odd part is gain * n(x), and its ratio to
     # that of a gain of 1 is the gain, whatever x. What acts before the statistics changes n,
     # and with it the ratio. Ratios are compared crosswise, as n(x) may be near 0.
@@ -246,11 +248,21 @@ def _gain_role(box: BlackBox, x: Tensor, name: str) -> ParameterRole | None:
     larger = odd.abs() > odd_elsewhere.abs()
     ratio = torch.where(larger, scaled / odd, scaled_elsewhere / odd_elsewhere)
     axes = _varying_axes(ratio, box.close)
-    at_zero = box.odd_part(x, **{name: zero})
-    if float(at_zero.abs().max()) <= box.same * float(odd.abs().max()):
+    at_zero, at_half, at_minus_two = (
+        box.odd_part(x, **{name: box.constant_like_parameter(name, value)})
+        for value in (0.0, 0.5, -2.0)
+    )
+    is_0_at_0 = float(at_zero.abs().max()) <= box.same * float(odd.abs().max())
+    step = odd - at_zero
+    is_linear = all(
+        _are_close(made, at_zero + value * step, box.close)
+        for value, made in ((0.5, at_half), (-2.0, at_minus_two))
+    )
+    if is_linear and is_0_at_0:
         return ParameterRole(name, "gain", axes)
-    one_plus = _are_close(odd, 2 * at_zero, box.same)
-    return ParameterRole(name, "gain, 1 + ", axes) if one_plus else None
+    if is_linear and _are_close(odd, 2 * at_zero, box.same):
+        return ParameterRole(name, "gain, 1 + ", axes)
+    return ParameterRole(name, "gain, other", axes, is_1_at_0=not is_0_at_0)
 
 
 def _bias_or_other_role(box: BlackBox, x: Tensor, name: str) -> ParameterRole:
@@ -609,10 +621,10 @@ def identify_norm(
 ) -> NormPropertyReport:
     """Find out what a normalizer computes, and how this differs from the modules of torch.nn.
 
-    Only inputs and outputs are used, in float64. The report has the axes of the statistics,
-    whether the mean is subtracted, the estimator of the variance, the divisor, the value and
-    the place of eps, the roles of the parameters, the statistics that evaluation uses, and
-    whether the variance loses its digits in float32.
+    Only inputs and outputs are used, in float64; hooks are not called. The report has the axes
+    of the statistics, whether the mean is subtracted, the estimator of the variance, the
+    divisor, the value and the place of eps, the roles of the parameters, the statistics that
+    evaluation uses, and whether the variance loses its digits in float32.
 
     Args:
         model: the normalizer; its output has the shape of its input.
@@ -883,7 +895,7 @@ def _compare_divisor(
     is_torchs_rms_norm: bool,
 ) -> Iterator[NormProperty]:
     """Compare what is subtracted and what is divided by."""
-    N, factor, eps = over.size, divisor.variance_factor, f"{divisor.eps:.1e}"
+    N, factor = over.size, divisor.variance_factor
     square = "variance" if divisor.is_variance_about_mean else "mean square"
     estimators = (
         (1.0, "1/N"),
@@ -893,6 +905,11 @@ def _compare_divisor(
         (factor, f"{factor:.6g}/N: outputs {factor**-0.5:.6g} times as large"),
     )
     near = (words for v, words in estimators if math.isclose(factor, v, rel_tol=1e-6))
+    estimator = next(near)
+    # outputs that are multiplied by a number have their eps in the root before that
+    is_scaled = estimator == estimators[-1][1]
+    scale = (factor if divisor.eps_position == "inside" else factor**0.5) if is_scaled else 1.0
+    eps = f"{divisor.eps / scale:.1e}"
     is_root = abs(divisor.variance_exponent - 0.5) < 1e-6
     places = {
         "inside": f"{eps} added to the {square}",
@@ -902,7 +919,7 @@ def _compare_divisor(
     misplaced = bool(divisor.eps) and divisor.eps_position != "inside"
     mean = MEANS[divisor.is_numerator_centred, divisor.is_variance_about_mean]
     yield _compare_texts("mean", mean, "kept" if operator.name == "RMSNorm" else "removed")
-    yield _compare_texts(square, next(near), "1/N")
+    yield _compare_texts(square, estimator, "1/N")
     root = "its root" if is_root else f"its power {divisor.variance_exponent:.3g}"
     yield _compare_texts("divided by", root, "its root")
     found = places[divisor.eps_position] if divisor.eps else "none"
@@ -932,7 +949,10 @@ def _compare_evaluation(
         # of a module whose evaluation is affine, as instance norm with running statistics
         running = not same and find_momentum_and_variance_estimator(training, z, over, divisor)
         other = "by running statistics" if running else "another function"
-        yield _compare_texts("evaluation", "as training" if same else other, "as training")
+        # as torch's own instance norm that tracks them
+        tracks = getattr(training.module.module, "track_running_stats", False)
+        right = "by running statistics" if tracks and running else "as training"
+        yield _compare_texts("evaluation", "as training" if same else other, right)
         return
     right = "by running statistics"
     running = find_momentum_and_variance_estimator(training, z, over, divisor)

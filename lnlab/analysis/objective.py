@@ -18,6 +18,7 @@ from lnlab.analysis.module_copy import (
     check_model,
     check_names,
     check_nonempty_tensor,
+    check_real,
     check_type,
     find_buffers_changed_in_training,
     find_norms_with_running_statistics,
@@ -59,8 +60,8 @@ def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 class Objective:
     """The loss L(w) of a model on fixed examples, as a function of its parameters w (P,).
 
-    L is computed on a copy of the model, each time from the same buffers and the same random
-    state.
+    L is computed on a copy of the model without its hooks, each time from the same buffers and
+    the same random state.
 
     Args:
         model: called as ``model(x)``; wrap a model with several inputs in a module with one.
@@ -100,11 +101,14 @@ class Objective:
         assert loss_fn is not None
         self.bn_stats, self.loss_fn = _require_bn_stats(model, bn_stats), loss_fn
         self.module = frozen_copy_without_hooks(model)
+        for name, p in self.module.named_parameters():
+            check_real(f"parameter {name}", p)
         dtype = dtype or float32_if_half_precision(self.module)
         self.x, self.y = (v.detach().clone() if isinstance(v, Tensor) else v for v in (x, y))
         if dtype is not None:
             set_default_rms_eps(self.module, x.dtype)
-            self.module.to(dtype)
+            # not to(), which would leave out the imaginary part of a complex buffer
+            self.module._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
             self.x, self.y = (
                 v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v
                 for v in (self.x, self.y)

@@ -195,7 +195,8 @@ def audit(
     """Audit a module: look for mistakes, risks and facts that its normalization brings.
 
     The audit works on copies: the module, its training mode, its buffers and the random state
-    do not change. Dropout is set to 0 in the copies. A check that cannot run says why.
+    do not change. In the copies dropout is set to 0, and hooks are not called. A check that
+    cannot run says why.
 
     Args:
         model: any module. If it was compiled by torch.compile, the original module is audited.

@@ -21,7 +21,13 @@ from lnlab.analysis.invariances import (
     is_convolution,
     list_changes,
 )
-from lnlab.analysis.magnitudes import EXACT, relative_max_change, root_mean_square, vector_norm
+from lnlab.analysis.magnitudes import (
+    EXACT,
+    max_abs,
+    relative_max_change,
+    root_mean_square,
+    vector_norm,
+)
 from lnlab.analysis.module_copy import (
     InputAndWeightOverrides,
     ModuleCopy,
@@ -48,6 +54,7 @@ from lnlab.auditing.finding import (
 from lnlab.auditing.norms import eps_of, find_norms
 from lnlab.auditing.signals import has_doubtful_derivative
 from lnlab.auditing.subject import (
+    DETACHED,
     HALF,
     RANDOM,
     AuditSubject,
@@ -217,10 +224,15 @@ def _cosines_of_gradient_with_changes(
         for w in weights.values()
         if w.makes_pre_activations
     }
-    grads = evaluated.gradients(
-        random_scalar_projection,
-        InputAndWeightOverrides(evaluated.x, pre_activation_changes=shifts),
-    )
+    try:
+        grads = evaluated.gradients(
+            random_scalar_projection,
+            InputAndWeightOverrides(evaluated.x, pre_activation_changes=shifts),
+        )
+    except RuntimeError as error:
+        if "does not require grad" not in str(error):
+            raise
+        raise CannotCheck(DETACHED) from error
     for name, weight in weights.items():
         g, W = (
             v.movedim(weight.unit_axis, 0).flatten(1)
@@ -237,8 +249,8 @@ def _cosines_of_gradient_with_changes(
 
 def _max_product_over_max_length(products: Tensor, lengths: Tensor) -> float:
     """Return the largest product in units of the largest length; infinite where that is 0."""
-    largest = float(lengths.max())
-    return float(products.abs().max()) / largest if largest else math.inf
+    largest = max_abs(lengths)
+    return max_abs(products) / largest if largest else math.inf
 
 
 def _changes_without_output_effect(
@@ -402,13 +414,18 @@ def _modules_with_constant_output(subject: AuditSubject) -> set[str]:
         other = subject.trace_other_input(x, "running")
     else:
         other = subject.trace_with_statistics("running", example=0)
-    others = {call.name: call for call in other.calls}
-    return {
+    outputs_by_name: dict[str, list] = {}
+    for call in other.calls:
+        outputs_by_name.setdefault(call.name, []).append(call.outputs)
+    calls = subject.trace_with_statistics("running").calls
+    # of a part that is called on several inputs, one may be the same
+    moving = {
         call.name
-        for call in subject.trace_with_statistics("running").calls
-        if call.name in others
-        and all(map(torch.equal, call.outputs, others[call.name].outputs))
+        for call in calls
+        if not (others := outputs_by_name.get(call.name))
+        or not all(map(torch.equal, call.outputs, others.pop(0)))
     }
+    return {call.name for call in calls} - moving
 
 
 def _is_leaf_with_multiaxis_output(call: ModuleCall) -> bool:
@@ -631,6 +648,7 @@ def as_supported_norm_or_raise(
         }
         settings = _norm_arguments_for_axes(properties["statistics over"], a.dim())
         known = wrong <= {"variance", "eps"} and "sum" not in properties.get("variance", "")
+        known &= report.kind == "LayerNorm" or "per_position" not in (settings or {})
         if not known or settings is None or len(parameters) < sum(1 for _ in norm.parameters()):
             raise refused from error
         if "unbiased" in properties.get("variance", ""):

@@ -85,7 +85,7 @@ class NormClass:
             "not a normalizer", "not built" or "other input".
         computes: the operator of torch.nn that it is or comes nearest to, and the differences;
             or why nothing can be said.
-        gain: "w", "1 + w" or "none".
+        gain: "w", "1 + w", "f(w)" or "none".
         eps: the small number with its place.
         float32: whether it computes in float32 whatever its input is.
         bfloat16_error: the largest error in bfloat16 over the largest output; nan: it raises.
@@ -380,7 +380,8 @@ def _norm_class_from_report(
     name: str, module: nn.Module, x: Tensor, report: NormPropertyReport, activation_words: str
 ) -> NormClass:
     roles = {role.role for role in report.roles}
-    gain = "1 + w" if "gain, 1 + " in roles else "w" if "gain" in roles else "none"
+    words = {"gain, 1 + ": "1 + w", "gain": "w", "gain, other": "f(w)"}
+    gain = next((word for role, word in words.items() if role in roles), "none")
     row = NormClass(
         name,
         "identified",

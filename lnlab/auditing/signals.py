@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -53,7 +53,8 @@ FEW_EXAMPLES = 16
 
 CURVED = (
     *("exp", "expm1", "log", "log1p", "pow", "square", "sin", "cos", "atan", "erf", "abs"),
-    *("sign", "clamp", "where", "maximum", "minimum"),
+    *("sign", "clamp", "where", "maximum", "minimum", "masked_fill", "setitem", "index_put"),
+    *("scatter", "sort", "topk", "cumprod", "prod", "amax", "amin"),
 )
 """Functions, beside those that are used as activations, whose graph is no straight line."""
 
@@ -308,11 +309,13 @@ BLOCKS = 8
 
 def check_ignored_inputs(subject: AuditSubject) -> Findings:
     """Find parts of the input that no output depends on, and padding that is not left out."""
-    unread = _ignored_other_inputs(subject)
+    # what a branch of zeros takes is read as soon as a step has moved them
+    nonzero = subject.with_nonzero_weights
+    unread = _ignored_other_inputs(nonzero)
     yield make_finding(
         "input-ignored", unread, message="nothing that is returned depends on it"
     )
-    share = _ignored_input_share(subject)
+    share = _ignored_input_share(nonzero)
     subject.keep_table([{"of the input without effect": share}])
     if share > IGNORED:
         whole = "no output depends on it"
@@ -580,7 +583,8 @@ def directional_derivatives(subject: AuditSubject) -> DirectionalDerivatives:
     objective = nonzero.objective
     w = objective.start
     subject.require_float64()
-    if w.dtype != torch.float64 or subject.float64_copy_output_precision != torch.float64:
+    precise = subject.float64_copy_output_precision == torch.float64
+    if w.dtype != torch.float64 or not precise or subject.trace.makes_16_bits:
         why = "is large" if w.dtype != torch.float64 else "computes in a lower one inside"
         raise CannotCheck(f"finite differences need float64, and the module {why}.")
     slices = objective.slices()
@@ -644,8 +648,44 @@ def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
     if saturated and len(saturated) >= len(seen.attention) / 2:
         yield make_finding("attention-saturated", saturated, largest=seen.attention[0][1])
     yield make_finding("result-lost", [name for _, name in seen.unused.values()])
-    if not seen.is_curved and len(layers) > 1:
+    called = list(dict.fromkeys(c.name for c in subject.trace.calls if c.name in layers))
+    if len(called) > 1 and not seen.is_curved and _is_deep_and_straight(subject, called):
         yield make_finding("no-activation", layers=len(layers))
+
+
+def _is_deep_and_straight(subject: AuditSubject, layers: Sequence[str]) -> bool:
+    """Return True if the first layer feeds another, and no normalizer but something bends.
+
+    A function that no torch function shows (a compiled script, say) is seen by differences.
+    """
+    x = subject.x
+    if x.is_floating_point() and not find_norms(subject):
+        evaluated = subject.float64_copy_if_possible()
+        step = make_different_input(evaluated.x) - evaluated.x
+        ahead, here, behind = (
+            evaluated.run(InputAndWeightOverrides(evaluated.x + k * step)).y for k in (1, 0, -1)
+        )
+        if subject.is_more_than_rounding(relative_max_change((ahead + behind) / 2, here)):
+            return False
+    module = deepcopy_with_rebound_closures(subject.module, share_parameters=True).eval()
+    first, *others = (module.get_submodule(name) for name in layers)
+    inputs: list[list[Tensor]] = []
+
+    def keep_input(_: nn.Module, args: tuple) -> None:
+        inputs[-1] += [v.clone() for v in list_tensors(args)]
+
+    def change_output(_: nn.Module, args: tuple, output: Tensor) -> Tensor:
+        return make_different_input(output) if len(inputs) > 1 else output
+
+    for layer in others:
+        layer.register_forward_pre_hook(keep_input)
+    first.register_forward_hook(change_output)
+    with torch.no_grad():
+        for _ in range(2):
+            inputs.append([])
+            with restored_random_state():
+                module(x.clone())
+    return not all(map(torch.equal, *inputs))
 
 
 def _output_growth_or_shrinkage_finding(subject: AuditSubject) -> Finding | None:
@@ -996,7 +1036,7 @@ def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
             axis = a.dim() - 1 if isinstance(module, nn.Linear) else 1
             silent = (a == 0).movedim(axis, 0).flatten(1).all(1)
             # behind a ReLU they are dead units, which another check tells
-            enough = a.numel() // a.shape[axis] >= FEW_EXAMPLES and not is_one_example
+            enough = a.numel() >= FEW_EXAMPLES * a.shape[axis] > 0 and not is_one_example
             if enough and bool((a < 0).any()) and 0.25 <= float(silent.double().mean()) < 1:
                 zeros.append(f"{call.name} ({int(silent.sum())} of {len(silent)})")
     yield make_finding("norm-over-width", width)

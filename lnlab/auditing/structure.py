@@ -42,6 +42,7 @@ from lnlab.auditing.norms import (
 )
 from lnlab.auditing.signals import find_stuck_running_statistics
 from lnlab.auditing.subject import (
+    DETACHED,
     AuditSubject,
     CallTrace,
     ModuleCall,
@@ -371,7 +372,15 @@ MOST_CUT = 16
 def check_idle_parameters(subject: AuditSubject) -> Findings:
     """Find numbers of parameters that can be anything, as far as a training batch tells."""
     nonzero = subject.with_nonzero_weights
-    grads = _gradients_of_random_projection(nonzero)
+    try:
+        grads = _gradients_of_random_projection(nonzero)
+    except CannotCheck as error:
+        names = [name for name, trained in subject.trainable.items() if trained]
+        have = count_with_noun(len(names), "parameter has", "parameters have")
+        if str(error) != DETACHED or not names:
+            raise
+        yield make_finding("gradient-cut", names, parameters=have)
+        return
     masks = _zero_gradient_masks(grads, subject.relative_rounding_threshold)
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))

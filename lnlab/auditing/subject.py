@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -115,6 +115,7 @@ class CallTrace(TorchFunctionMode):
             each, and the module that called it.
         used: the memory of what functions of torch were called on.
         lowers: whether float64 numbers were cast to a lower precision, or rounded to steps.
+        makes_16_bits: whether a result has 16 bits.
         seen: outputs and activations of the evaluation; None where there is no output to read.
     """
 
@@ -124,7 +125,7 @@ class CallTrace(TorchFunctionMode):
         self.calls: list[ModuleCall] = []
         self.functions: list[tuple[str, str]] = []
         self.used: set[int] = set()
-        self.lowers, self.seen = False, None
+        self.lowers, self.makes_16_bits, self.seen = False, False, None
         self._parameters = parameter_storages(module)
         self._stack: list[str] = []
         self._alive: list[Any] = []
@@ -172,6 +173,7 @@ class CallTrace(TorchFunctionMode):
                 wide = any(isinstance(v, Tensor) and v.dtype == torch.float64 for v in args)
                 lower = result.dtype != torch.float64 or name.strip("_").startswith(STEPS)
                 self.lowers |= wide and lower
+                self.makes_16_bits |= result.dtype in (torch.float16, torch.bfloat16)
             if list_tensors(result):  # not where a precision is asked for
                 self.used |= {v.untyped_storage()._cdata for v in list_tensors((args, kwargs))}
         if not is_weight:
@@ -221,6 +223,8 @@ def copy_with_matching_float64_default(module: nn.Module) -> nn.Module:
 
 
 HALF = "the module computes in half precision, whatever it is given."
+DETACHED = "no gradient comes back from what is returned: it was detached."
+
 RANDOM = "random numbers are drawn in evaluation, too: each evaluation gives others."
 
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 0.1}
@@ -347,8 +351,9 @@ def all_zero_non_bias_names(module: nn.Module) -> list[str]:
     The last layer of a branch, a gain, the scale of a residual: most often the net is to be
     the identity at its start. What feeds them has no effect until they move.
     """
-    names = [name for name, p in module.named_parameters() if p.numel() and not p.any()]
-    return [name for name in names if not is_bias_name(name)]
+    zeros = {name: p for name, p in module.named_parameters() if p.numel() and not p.any()}
+    # the matrix B of LoRA is no bias
+    return [name for name, p in zeros.items() if p.dim() > 1 or not is_bias_name(name)]
 
 
 def layer_scale_parameter_names(module: nn.Module) -> list[str]:
@@ -439,6 +444,9 @@ class AuditSubject:
         self.module = deepcopy_with_rebound_closures(self.original, share_parameters=True)
         self.dropout = turn_dropout_off(self.module)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
+        self._loss_fn_in_float64 = (
+            deepcopy(loss_fn).double() if isinstance(loss_fn, nn.Module) else loss_fn
+        )
         self.shown, self.cache = CheckTable(), dict[str, Any]()
         self.is_single, self._not_wide, self._traces = False, "", dict[Any, CallTrace]()
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
@@ -489,9 +497,12 @@ class AuditSubject:
         """Return the user's loss, or the one that stands in."""
         if self.is_single:
             output = map_tensors(output, lambda v: v[0])
-        if self._loss_fn is not None:
-            return self._loss_fn(output) if y is None else self._loss_fn(output, y)
         values = list_floating_tensors(output)
+        if self._loss_fn is not None:
+            # the weights of the classes, say, have the precision of what they weigh
+            is_float64 = bool(values) and values[0].dtype == torch.float64
+            loss_fn = self._loss_fn_in_float64 if is_float64 else self._loss_fn
+            return loss_fn(output) if y is None else loss_fn(output, y)
         if not values:
             raise CannotCheck("the module returns no floating point numbers.")
         apart = (v - normal(7, i, v.numel()).view_as(v).to(v) for i, v in enumerate(values))
@@ -626,7 +637,12 @@ class AuditSubject:
                 random_scalar_projection, include_input=True
             )
         except RuntimeError:  # some set requires_grad of their input themselves
-            return self.float64_copy_if_possible().gradients(random_scalar_projection)
+            try:
+                return self.float64_copy_if_possible().gradients(random_scalar_projection)
+            except RuntimeError as error:
+                if "does not require grad" not in str(error):
+                    raise
+                raise CannotCheck(DETACHED) from error
 
     @cached_property
     def with_nonzero_weights(self) -> AuditSubject:

@@ -285,7 +285,8 @@ class SwapPlan(TextResult):
         change = self.output_change
         outputs = "" if change is None else f"; largest change of an output: {change:.2g}"
         outputs += " of the largest output" if outputs else ""
-        parts = count_with_noun(len(self.replacements), "part")
+        new = {id(self._new_model.get_submodule(e.name)) for e in self.replacements}
+        parts = count_with_noun(len(new), "part")
         return f"{parts} exchanged; parameters {before:,} → {after:,}{outputs}"
 
     def _lines_above_table(self) -> list[str]:

@@ -213,6 +213,12 @@ def test_errors_say_what_to_do():
             check_invariances(net, inputs, **settings)
 
 
+def test_nothing_is_blamed_for_what_only_the_smallest_scales_show():
+    net = nn.utils.spectral_norm(nn.Linear(D, H))
+    report = check_invariances(net, torch.randn(B, D), columns=[1], modes="train")
+    assert [v.exact_without for v in report.invariances if v.column == 1] == [""]
+
+
 def test_outputs_that_are_rounding_are_not_judged():
     net = nn.Sequential(dense(nn.GroupNorm(H, H)), nn.Linear(H, 2))
     with pytest.raises(ValueError, match=r"which is rounding.*statistic over one value"):

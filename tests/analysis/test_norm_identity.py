@@ -349,7 +349,8 @@ def test_a_statistic_of_some_features_is_not_called_pointwise():
 
 def test_instance_norm_with_running_statistics_is_said_to_use_them():
     report = identify_norm(nn.InstanceNorm2d(4, track_running_stats=True))
-    assert report.differences == ["evaluation: by running statistics, not as training"]
+    assert report.conforms
+    assert found(report, "evaluation") == "by running statistics"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -413,3 +414,28 @@ def test_a_norm_of_heads_is_compared_with_that_of_all_units(cut):
     assert report.kind == "RMSNorm"
     assert ("interleaved" in found(report, "statistics over")) == (cut[0] == -1)
     assert found(report, "differs, with gains 1, by").startswith("up to ")
+
+
+@pytest.mark.parametrize(
+    ("gain", "role"),
+    [
+        (lambda g: g, "multiplies"),
+        (lambda g: 1 + g, "1 + it"),
+        (lambda g: g**2, "a function of it"),
+        (torch.abs, "a function of it"),
+        (lambda g: 2**g, "a function of it"),
+        (torch.exp, "a function of it"),
+    ],
+)
+def test_a_gain_is_only_called_one_if_it_multiplies(gain, role):
+    report = identify_norm(Written(lambda x, g, b: ln(x) * gain(g) + b), torch.randn(8, H))
+    assert found(report, "gamma").startswith(role)
+    assert found(report, "eps") == "1.0e-05 added to the variance"
+    assert report.conforms == (role == "multiplies")
+
+
+@pytest.mark.parametrize("factor", [0.01, 10.0])
+def test_the_eps_of_a_norm_that_is_multiplied_is_its_own(factor):
+    report = identify_norm(affine(lambda x: factor * ln(x)), torch.randn(8, H))
+    assert found(report, "variance").endswith(f"outputs {factor:g} times as large")
+    assert found(report, "eps") == "1.0e-05 added to the variance"
