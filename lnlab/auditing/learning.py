@@ -383,7 +383,9 @@ def check_activations(subject: AuditSubject) -> Findings:
         yield make_finding("outlier-channel", where, severity, **values)
     X = as_examples_by_units(subject.x.double())
     inputs_are_alike = bool((X[:1] == X).all()) or mean_cosine_of_rows(X) > ALIKE
-    alike = [row for row in rows if row["cosine"] > ALIKE and row["units"] > FEW_UNITS]
+    # not a part of which one call alone is alike, as the first step of a recurrent network
+    differing = {row["where"] for row in rows if not row["cosine"] > ALIKE}
+    alike = [r for r in rows if r["where"] not in differing and r["units"] > FEW_UNITS]
     if alike and not inputs_are_alike:
         # of a gate, or of a branch beside which others pass, that is nothing bad
         last = alike[-1]["where"]
@@ -393,7 +395,7 @@ def check_activations(subject: AuditSubject) -> Findings:
             "limit": f"{ALIKE:g}",
             "unless": "nothing, unless training is slow: then " if severity is FACT else "",
         }
-        where = [row["where"] for row in alike]
+        where = list(dict.fromkeys(row["where"] for row in alike))
         yield make_finding("examples-alike", where, severity, **values)
     saturated = []
     for activation in subject.outputs_and_activations().nonlinearity_and_norm_calls:

@@ -32,7 +32,7 @@ class GroupWithGlossary(click.Group):
 
 
 @click.group(cls=GroupWithGlossary, invoke_without_command=True)
-@click.option("--paper", default="", help="Only statements of papers with this in their name.")
+@click.option("--paper", default="", help="Only papers with this in their name or ids.")
 @click.option(
     "--word",
     "verdict_word",
@@ -51,8 +51,8 @@ def claims(context: click.Context, paper: str, verdict_word: str, as_json: bool)
     from lnlab.book.claims_page import COLUMNS
     from lnlab.papers import claims
 
-    of_paper = select_records_containing(claims.claims(), "paper", paper)
-    chosen = claims.Claims(select_records_containing(of_paper, "word", verdict_word))
+    of_paper = select_records_containing(claims.claims(), ("paper", "id"), paper)
+    chosen = claims.Claims(select_records_containing(of_paper, ("word",), verdict_word))
     if as_json:
         records = [{name: one.get(name) for name in COLUMNS} for one in chosen]
         click.echo(json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False))
@@ -61,10 +61,12 @@ def claims(context: click.Context, paper: str, verdict_word: str, as_json: bool)
 
 
 def select_records_containing(
-    records: Sequence[dict[str, Any]], field: str, text: str
+    records: Sequence[dict[str, Any]], fields: Sequence[str], text: str
 ) -> list[dict[str, Any]]:
-    """Return the records with a text in a field, whatever its case."""
-    selected = [record for record in records if text.casefold() in record[field].casefold()]
+    """Return the records with a text in one of the fields, whatever its case."""
+    field = fields[0]
+    wanted = text.casefold()
+    selected = [r for r in records if any(wanted in r[name].casefold() for name in fields)]
     if not selected:
         known = ", ".join(dict.fromkeys(record[field] for record in records))
         raise ValueError(f"no statement has {field} {text!r}: {known}.")

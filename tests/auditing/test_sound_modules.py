@@ -158,3 +158,20 @@ def test_parameters_without_numbers_make_no_check_fail():
     for net in (with_empty, nn.Sequential(nn.Linear(D, 0), nn.Linear(0, K))):
         report = audit(net, torch.randn(B, D))
         assert not [why for why in report.not_run.values() if "Error" in why]
+
+
+def test_a_cell_whose_first_step_alone_is_alike_is_not_called_alike():
+    class Cell(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.of_input, self.of_state = nn.Linear(D, H), nn.Linear(H, H)
+
+        def forward(self, x):
+            h = x.new_zeros(len(x), H)  # what the state adds is the bias at first
+            for x_t in x.unbind(1):
+                h = torch.tanh(self.of_input(x_t) + self.of_state(h))
+            return h
+
+    report = audit(Cell(), torch.randn(B, 5, D), only="examples-alike")
+    assert report.table("activations")["cosine"].max() > 0.98
+    assert not report.findings
