@@ -650,6 +650,7 @@ def as_supported_norm_or_raise(
         }
         settings = _norm_arguments_for_axes(properties["statistics over"], a.dim())
         known = wrong <= {"variance", "eps"} and "sum" not in properties.get("variance", "")
+        known &= "at least" not in properties.get("eps", "")  # where it is met, nothing passes
         known &= report.kind == "LayerNorm" or "per_position" not in (settings or {})
         if not known or settings is None or len(parameters) < sum(1 for _ in norm.parameters()):
             raise refused from error

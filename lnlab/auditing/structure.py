@@ -22,7 +22,7 @@ from lnlab.analysis.module_copy import (
     find_norms_with_running_statistics,
     frozen_copy_without_hooks,
 )
-from lnlab.analysis.norm_identity import CONSTANT, NOTHING, ROLES
+from lnlab.analysis.norm_identity import CONSTANT, NOTHING, ROLES, NormPropertyReport
 from lnlab.analysis.random import normal
 from lnlab.auditing.finding import (
     CannotCheck,
@@ -239,6 +239,9 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
             if is_known_norm(norms.first_module) or promise is None:
                 continue
             rule = "norm-differs" if promise == "BatchNorm" else "norm-mixes-examples"
+        if rule == "norm-wrong-axes" and _are_gains_inside(norms.report):
+            # over more axes than LayerNorm is: a fault if that is what its name promises
+            severity = {None: RISK, "GroupNorm": FACT}.get(promise, FAULT)
         if (f.name, f.found) == ("running variance", "biased variance"):
             yield _biased_running_variance_finding(norms)
             continue
@@ -252,6 +255,12 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
         kind = norms.report.kind
         values = {"kind": kind, "promise": promise or kind, "fit": fit}
         yield make_finding(rule, norms.module_names, severity, message=message, **values)
+
+
+def _are_gains_inside(report: NormPropertyReport) -> bool:
+    """Return True if the axes of the gains are among those of the statistics."""
+    gains = {axis for role in report.roles if "gain" in role.role for axis in role.axes}
+    return bool(gains) and report.over is not None and gains <= {*report.over.axes}
 
 
 def _biased_running_variance_finding(norms: NormGroup) -> Finding | None:
@@ -382,6 +391,13 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
         yield make_finding("gradient-cut", names, parameters=have)
         return
     masks = _zero_gradient_masks(grads, subject.relative_rounding_threshold)
+    flat = masks
+    if nonzero is not subject:  # what has a gradient as the module is has an effect
+        flat = _zero_gradient_masks(
+            _gradients_of_random_projection(subject), subject.relative_rounding_threshold
+        )
+        both = {name: mask & flat[name] for name, mask in masks.items() if name in flat}
+        masks = {name: mask for name, mask in both.items() if mask.any()}
     rounded = any(bool(grads[name][mask].any()) for name, mask in masks.items())
     states = list(product(range(RANDOM_STATES), (1, 100) if rounded else (1, 1)))
     tries = states if subject.is_random else states[:2]
@@ -415,9 +431,6 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
     yield from _idle_findings(subject, idle, here, norms)
     yield _cut_gradient_finding(subject, effects.evaluated, grads, idle)
     if nonzero is not subject:
-        flat = _zero_gradient_masks(
-            _gradients_of_random_projection(subject), subject.relative_rounding_threshold
-        )
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
         zeros = all_zero_non_bias_names(subject.module) if waiting else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy, deepcopy
@@ -373,7 +374,7 @@ def layer_scale_parameter_names(module: nn.Module) -> list[str]:
 def is_bias_name(name: str) -> bool:
     """Return True if a parameter is called a bias."""
     last = name.rpartition(".")[2].lower()
-    return last in ("beta", "b") or last.endswith("bias")
+    return bool(re.fullmatch(r".*bias|(b|beta|shift|offset)(_?\d+)?", last))
 
 
 def padding_row_by_embedding_weight(module: nn.Module) -> dict[str, int]:

@@ -175,3 +175,55 @@ def test_a_cell_whose_first_step_alone_is_alike_is_not_called_alike():
     report = audit(Cell(), torch.randn(B, 5, D), only="examples-alike")
     assert report.table("activations")["cosine"].max() > 0.98
     assert not report.findings
+
+
+class Standardized(nn.Module):
+    """A norm over ``axes``, with a gain and a shift along the last axis."""
+
+    def __init__(self, axes, least_sigma=0.0):
+        super().__init__()
+        self.axes, self.least_sigma = axes, least_sigma
+        self.a_2, self.b_2 = nn.Parameter(torch.ones(H)), nn.Parameter(torch.zeros(H))
+
+    def forward(self, x):
+        centred = x - x.mean(self.axes, keepdim=True)
+        sigma = (centred.square().mean(self.axes, keepdim=True) + 1e-6).sqrt()
+        return self.a_2 * centred / sigma.clamp(min=self.least_sigma) + self.b_2
+
+
+class GroupNormOfUnitsLast(Standardized):
+    pass
+
+
+class LayerNormOverSteps(Standardized):
+    pass
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_unit_is_called_dead_for_the_name_of_a_shift(seed):
+    torch.manual_seed(seed)
+    layers = [nn.Linear(D, H), Standardized(-1), nn.ReLU(), nn.Linear(H, H), Standardized(-1)]
+    net = nn.Sequential(*layers, nn.ReLU(), nn.Linear(H, K))
+    x = torch.randn(B, 6, D)
+    is_dead = any(bool((net[:i](x).amax((0, 1)) == 0).any()) for i in (3, 6))
+    assert is_dead == bool(audit(net, x, only="parameter-partly-unused").findings)
+
+
+@pytest.mark.parametrize(
+    ("norm", "severity"),
+    [
+        (Standardized, Severity.RISK),
+        (GroupNormOfUnitsLast, Severity.FACT),
+        (LayerNormOverSteps, Severity.FAULT),
+    ],
+)
+def test_a_norm_over_more_axes_is_a_fault_if_its_name_says_otherwise(norm, severity):
+    net = nn.Sequential(nn.Linear(D, H), norm((1, 2)), nn.ReLU(), nn.Linear(H, K))
+    (finding,) = audit(net, torch.randn(B, 6, D), only="norm-wrong-axes").findings
+    assert finding.severity is severity
+
+
+def test_the_backward_pass_of_a_limited_sigma_is_not_that_of_layer_norm():
+    net = nn.Sequential(nn.Linear(D, H), Standardized(-1, least_sigma=0.5))
+    report = audit(net, torch.randn(B, D), only="gradient-of-statistics")
+    assert "not supported" in report.not_run["mu and sigma in the backward pass"]
