@@ -102,7 +102,10 @@ class StatisticExtent:
     is_interleaved: bool = False
 
     def unflatten_split_axis(self, x: Tensor) -> Tensor:
-        """Return x (B, ...) with the split axis cut into (groups, members), or the reverse."""
+        """Return x (B, ...) with the split axis cut into groups and their members.
+
+        It becomes (groups, members), or (members, groups) where groups are interleaved.
+        """
         if self.split_axis is None:
             return x
         shape = (-1, self.groups) if self.is_interleaved else (self.groups, -1)

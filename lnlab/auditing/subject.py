@@ -445,9 +445,9 @@ class AuditSubject:
         self.module = deepcopy_with_rebound_closures(self.original, share_parameters=True)
         self.dropout = turn_dropout_off(self.module)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
-        self._loss_fn_in_float64 = (
-            deepcopy(loss_fn).double() if isinstance(loss_fn, nn.Module) else loss_fn
-        )
+        # the weights of classes, say; not a loss that is a network
+        has_buffers_only = isinstance(loss_fn, nn.Module) and not [*loss_fn.parameters()]
+        self._loss_fn_in_float64 = deepcopy(loss_fn).double() if has_buffers_only else loss_fn
         self.shown, self.cache = CheckTable(), dict[str, Any]()
         self.is_single, self._not_wide, self._traces = False, "", dict[Any, CallTrace]()
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
@@ -500,7 +500,6 @@ class AuditSubject:
             output = map_tensors(output, lambda v: v[0])
         values = list_floating_tensors(output)
         if self._loss_fn is not None:
-            # the weights of the classes, say, have the precision of what they weigh
             is_float64 = bool(values) and values[0].dtype == torch.float64
             loss_fn = self._loss_fn_in_float64 if is_float64 else self._loss_fn
             return loss_fn(output) if y is None else loss_fn(output, y)
