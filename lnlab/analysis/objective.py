@@ -411,7 +411,7 @@ def _varied_parameter_names(
     if not names:
         raise ValueError(f"{type(model).__name__} has no parameters that are trained.")
     if len({parameters[name].dtype for name in names}) > 1:
-        raise ValueError("the parameters have several dtypes: convert the model, as by model.float().")
+        raise ValueError("the parameters have several dtypes: convert them by model.float().")
     return names
 
 
