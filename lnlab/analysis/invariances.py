@@ -663,13 +663,13 @@ def check_invariances(
     The model and the random state do not change; hooks of the model are not called.
 
     The result is a numerical test on this x, no proof. One weight is transformed at a time. An
-    invariance is "exact" if the output changes by rounding only, "approximate" if it
-    changes by a little when something is scaled, as with an eps, which matters below some delta
-    (the knee), and "broken" otherwise. So with an eps, "approximate" is the most that an
-    invariance to scales can be. "Inside" has the
-    grade of the pre-activations and of the outputs of normalizers, or "not judged" if the model
-    has no such modules. A model without batch normalization has one mode, "evaluation", unless
-    it computes something else in training, as with dropout.
+    invariance is "exact" if the output changes by rounding only, "approximate" if it changes
+    by a little when something is scaled, as with an eps, which matters below some delta (the
+    knee), and "broken" otherwise. So with an eps, "approximate" is the most that an invariance
+    to scales can be. "Inside" has the grade of the pre-activations and of the outputs of
+    normalizers, or "not judged" if the model has no such modules. A model without batch
+    normalization has one mode, "evaluation", unless it computes something else in training, as
+    with dropout.
 
     Args:
         model: any module.

@@ -656,8 +656,8 @@ def check_weight_and_branch_sizes(subject: AuditSubject) -> Findings:
 def _is_deep_and_straight(subject: AuditSubject, layers: Sequence[str]) -> bool:
     """Return True if the first layer feeds another one, with normalizers at most between them.
 
-    A nonlinearity that is no function of torch (one with a backward pass of its own, say) is
-    found by second differences, where there is no normalizer.
+    A nonlinearity that is not called as a function of torch is found by second differences,
+    where there is no normalizer.
     """
     x = subject.x
     if x.is_floating_point() and not find_norms(subject):

@@ -1,4 +1,4 @@
-"""Modules that are as they should be, of kinds for which a finding was once false."""
+"""Kinds of modules of which the audit once said something false, and their neighbours."""
 
 import pytest
 import torch
@@ -47,17 +47,6 @@ def relu_in_place(a):
     return a
 
 
-class ReluOfItsOwn(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, a):
-        ctx.is_on = a > 0
-        return a * ctx.is_on
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * ctx.is_on
-
-
 class TwoHeads(nn.Module):
     def __init__(self):
         super().__init__()
@@ -75,7 +64,7 @@ class TwoHeads(nn.Module):
         lambda: TwoLayers(lambda a: F.gelu(a.bfloat16()).to(a.dtype)),
         lambda: TwoLayers(lambda a: a.masked_fill(a < 0, 0.0)),
         lambda: TwoLayers(relu_in_place),
-        lambda: TwoLayers(ReluOfItsOwn.apply),
+        lambda: TwoLayers(torch.ops.aten.relu),  # which no name of a function shows
         TwoHeads,
     ],
 )
