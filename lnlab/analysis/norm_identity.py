@@ -952,10 +952,7 @@ def _compare_evaluation(
         # of a module whose evaluation is affine, as instance norm with running statistics
         running = not same and find_momentum_and_variance_estimator(training, z, over, divisor)
         other = "by running statistics" if running else "another function"
-        # as torch's own instance norm that tracks them
-        tracks = getattr(training.module.module, "track_running_stats", False)
-        right = "by running statistics" if tracks and running else "as training"
-        yield _compare_texts("evaluation", "as training" if same else other, right)
+        yield _compare_texts("evaluation", "as training" if same else other, "as training")
         return
     right = "by running statistics"
     running = find_momentum_and_variance_estimator(training, z, over, divisor)

@@ -38,6 +38,7 @@ from lnlab.auditing.norms import find_norms, is_norm_by_class
 from lnlab.auditing.subject import (
     AuditSubject,
     ModuleCall,
+    all_zero_non_bias_names,
     hook_all_modules,
     make_different_input,
     padding_row_by_embedding_weight,
@@ -310,7 +311,9 @@ BLOCKS = 8
 def check_ignored_inputs(subject: AuditSubject) -> Findings:
     """Find parts of the input that no output depends on, and padding that is not left out."""
     # what a branch of zeros takes is read as soon as a step has moved them
-    nonzero = subject.with_nonzero_weights
+    zeros = all_zero_non_bias_names(subject.module)
+    stays = bool(zeros) and not any(_has_gradient(subject, name) for name in zeros)
+    nonzero = subject if stays else subject.with_nonzero_weights
     unread = _ignored_other_inputs(nonzero)
     yield make_finding(
         "input-ignored", unread, message="nothing that is returned depends on it"
@@ -323,6 +326,12 @@ def check_ignored_inputs(subject: AuditSubject) -> Findings:
         severity, message = (FAULT, whole) if share == 1 else (None, part)
         yield make_finding("input-ignored", None, severity, message=message)
     yield from _padding_findings(subject)
+
+
+def _has_gradient(subject: AuditSubject, name: str) -> bool:
+    """Return True if a parameter is trained and a step would change it."""
+    grad = subject.gradients_of_random_projection.get(name)
+    return bool(subject.trainable.get(name)) and grad is not None and bool(grad.any())
 
 
 def _ignored_input_share(subject: AuditSubject) -> float:
