@@ -952,7 +952,10 @@ def _compare_evaluation(
         # of a module whose evaluation is affine, as instance norm with running statistics
         running = not same and find_momentum_and_variance_estimator(training, z, over, divisor)
         other = "by running statistics" if running else "another function"
-        yield _compare_texts("evaluation", "as training" if same else other, "as training")
+        right = "as training"
+        if running and "InstanceNorm" in operator.name:
+            right += " (the default)"
+        yield _compare_texts("evaluation", "as training" if same else other, right)
         return
     right = "by running statistics"
     running = find_momentum_and_variance_estimator(training, z, over, divisor)

@@ -772,9 +772,9 @@ def _unregistered_parameter_and_layer_names(
         trained = any(p.requires_grad for p in value.parameters())
         return [name] if trained and not known & {id(p) for p in value.parameters()} else []
     if isinstance(value, Tensor):
-        # what is computed of registered parameters, as by weight_norm, is no leaf
-        trained = value.requires_grad and value.is_leaf and value.is_floating_point()
-        return [name] if trained and id(value) not in known else []
+        # weight_norm keeps a tensor that it computes from registered parameters
+        trained = value.requires_grad and value.is_floating_point()
+        return [name] if trained and not known & _leaf_ids(value) else []
     values: Any = value if isinstance(value, list | tuple) else ()
     values = value.values() if isinstance(value, dict) else values
     return [
@@ -782,6 +782,22 @@ def _unregistered_parameter_and_layer_names(
         for i, v in enumerate(values)
         for n in _unregistered_parameter_and_layer_names(f"{name}.{i}", v, known)
     ]
+
+
+def _leaf_ids(tensor: Tensor) -> set[int]:
+    """Return the ids of the leaves with gradients from which a tensor is computed."""
+    if tensor.grad_fn is None:
+        return {id(tensor)}
+    leaves, seen, waiting = set(), set(), [tensor.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            leaves.add(id(node.variable))
+        waiting.extend(earlier for earlier, _ in node.next_functions if earlier is not None)
+    return leaves
 
 
 def _later_equal_weight_names(model: nn.Module, trainable: dict[str, bool]) -> Iterator[str]:

@@ -259,6 +259,13 @@ def weights_in_an_attribute():
     return made
 
 
+@problem("registration", ("parameter-unregistered", FAULT, "w"))
+def parameter_whose_copy_is_kept():
+    made = function(lambda x: x)
+    made.w = nn.Parameter(torch.randn(8)).clone()
+    return made
+
+
 @problem("dropout-before-batch-norm", ("dropout-before-batch-norm", RISK, "1 (before 3)"))
 def dropout_before_a_layer_of_batch_norm():
     layers = nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU()
