@@ -99,7 +99,8 @@ def write_index_claims_and_playground(
         sources: every notebook of the workbook.
         notebook_run_folder: where ``lnlab run`` left notebooks and pages.
         out: the folder of the page.
-        claims: records of the statements of the papers.
+        claims: records of the statements of the papers; the page of the claims links each to
+            the pages that show it.
         findings: what was found, in Markdown, with links to ``claims.html``.
         norms: rows of the table of popular normalizers; none: no page of them.
         repository: its address; empty: nothing links to it.
@@ -111,9 +112,10 @@ def write_index_claims_and_playground(
     write_file(out / "playground.html", playground_page_html({}).encode())
     text = markdown_to_html(findings, trusted=True)
     title = '<p><a href="index.html">lnlab</a></p>\n<h1>What became of the claims</h1>'
-    write_file(
-        out / "claims.html", claims_page.claims_page_html(claims, f"{title}\n{text}").encode()
-    )
+    of_claims = chapters_by_claim(ran, notebook_run_folder)
+    linked = [one | {"chapters": of_claims.get(one["id"], [])} for one in claims]
+    page = claims_page.claims_page_html(linked, f"{title}\n{text}")
+    write_file(out / "claims.html", page.encode())
     if norms:
         write_file(out / "norms.html", norms_page_html(norms).encode())
     pictures = {
@@ -144,6 +146,24 @@ def write_index_claims_and_playground(
         repository=repository,
     )
     return index
+
+
+def chapters_by_claim(
+    chapters: Sequence[Chapter], notebook_run_folder: Path
+) -> dict[str, list[Chapter]]:
+    """Return the chapters that show a choice of the claims, by the ids of these claims."""
+    found: dict[str, list[Chapter]] = {}
+    for chapter in chapters:
+        cells = nbformat.read(notebook_run_folder / f"{chapter.name}.ipynb", as_version=4).cells
+        outputs = [output for cell in cells for output in cell.get("outputs", ())]
+        shown = [
+            o.data[claims_page.MIME] for o in outputs if claims_page.MIME in o.get("data", {})
+        ]
+        # a table with controls is that of all claims
+        chosen = [one for each in shown if not each["controls"] for one in each["records"]]
+        for claim in {one["id"] for one in chosen}:
+            found.setdefault(claim, []).append(chapter)
+    return found
 
 
 def describe_norm_and_package_counts(rows: Sequence[Mapping[str, str]]) -> str:

@@ -349,7 +349,9 @@ def test_a_statistic_of_some_features_is_not_called_pointwise():
 
 def test_instance_norm_with_running_statistics_is_said_to_use_them():
     report = identify_norm(nn.InstanceNorm2d(4, track_running_stats=True))
-    assert report.differences == ["evaluation: by running statistics, not as training (the default)"]
+    assert report.differences == [
+        "evaluation: by running statistics, not as training (the default)"
+    ]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

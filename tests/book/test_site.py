@@ -84,6 +84,16 @@ def test_the_first_page_has_playground_findings_and_tracks_with_pictures(ran, tm
     assert 'id="ba2016-6.5-faster"' in (tmp_path / "site/claims.html").read_text()
 
 
+def test_a_claim_links_the_pages_that_show_a_choice_with_it(ran, tmp_path):
+    of_table, of_all = claims("ba2016-table1"), claims()
+    for name, table in (("00_first", of_table), ("01_words", of_all)):
+        executed(ran[1], name, new_output("display_data", table._repr_mimebundle_()))
+    build_site(*ran, tmp_path / "site", **CONTENT)
+    page = (tmp_path / "site/claims.html").read_text()
+    links = re.findall(r'More about it: <a href="(.*?)">', page)
+    assert links == ["00_first.html"] * len(of_table.records)
+
+
 def test_a_run_ends_at_the_first_page_of_a_site(ran, tmp_path):
     sources, build = ran
     page = write_index_claims_and_playground(sources, build, build, **CONTENT).read_text()
