@@ -182,13 +182,21 @@ def frozen_copy_without_hooks(model: nn.Module, *, share_parameters: bool = Fals
             f"{type(model).__name__} cannot be copied, and only copies are changed. What it "
             f"keeps beside parameters and buffers must work with copy.deepcopy: {error}"
         ) from error
-    for module in copy.modules():
-        for hooks in (module._forward_hooks, module._forward_pre_hooks):
-            # torch's old weight_norm makes its weight in a hook: torch's own hooks stay
-            for key, hook in list(hooks.items()):
-                if not type(hook).__module__.startswith("torch.nn."):
-                    del hooks[key]
+    for hooks, key in find_user_hooks(copy):
+        del hooks[key]
     return copy.requires_grad_(False)
+
+
+def find_user_hooks(model: nn.Module) -> list[tuple[dict[int, Any], int]]:
+    """Return the hooks of forward passes that are not torch's own, as dictionary and key."""
+    return [
+        (hooks, key)
+        for module in model.modules()
+        for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        for key, hook in hooks.items()
+        # torch's old weight_norm makes its weight in a hook
+        if not type(hook).__module__.startswith("torch.nn.")
+    ]
 
 
 def deepcopy_with_rebound_closures(

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from lnlab.analysis.module_copy import find_norms_with_running_statistics
+from lnlab.analysis.module_copy import find_norms_with_running_statistics, find_user_hooks
 from lnlab.analysis.result import AnalysisResult, DataFrame, Figure, make_frame
 from lnlab.auditing import learning, signals, structure
 from lnlab.auditing.finding import (
@@ -281,6 +281,8 @@ def _describe_subject(subject: AuditSubject) -> str:
         dropout += f", {modules} with random numbers as in evaluation"
     if subject.is_random:
         dropout += ", random numbers are drawn in evaluation, too"
+    if hooks := len(find_user_hooks(subject.given)):
+        dropout += f", without your {count_with_noun(hooks, 'hook')}"
     size = f"{parameters:,} parameters in {dtype}"
     if subject.float64_copy_output_precision is not (
         subject.float64_if_possible or subject.dtype

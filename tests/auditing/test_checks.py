@@ -812,6 +812,16 @@ def test_batch_norm_that_was_set_to_evaluation_is_named():
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_hooks_that_are_not_called_are_counted():
+    layer = nn.utils.weight_norm(nn.Linear(4, 4))
+    net = nn.Sequential(layer, nn.ReLU(), nn.Linear(4, 3))
+    x = torch.randn(16, 4)
+    assert "hook" not in audit(net, x, only="parameter-frozen").about
+    layer.register_forward_hook(lambda *_: None)
+    assert "without your 1 hook." in audit(net, x, only="parameter-frozen").about
+
+
 def test_an_eps_that_is_declared_and_not_used_decides_nothing():
     class NoEps(nn.Module):
         def __init__(self):
