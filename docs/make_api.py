@@ -233,7 +233,8 @@ def rules() -> str:
     text = (
         "`only` and `skip` of `lnlab.audit` take ids, names and checks. "
         "`lnlab audit --explain ID` says what a rule means and what to do. The severity is the "
-        "usual one; that of a finding may be higher, as of LN114 if the output is NaN. "
+        "usual one; that of a finding may be higher or lower: LN114 is a fault if the output "
+        "is NaN, and LN111 a fact if the name of the class promises no norm of torch. "
         "A finding has the attributes id, rule, severity, where, message, meaning and advice."
     )
     return "\n\n".join(["## The rules of the audit", text, "\n".join(lines)])

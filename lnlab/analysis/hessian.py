@@ -122,10 +122,26 @@ class HessianSpectrum(AnalysisResult):
         return _standard_error(self.mean_per_draw)
 
     @property
-    def negative_fraction(self) -> float:
-        """The fraction of eigenvalues below 0, by more than rounding."""
-        below = self.nodes < -1e-6 * self.nodes.abs().max()
-        return float((self.weights * below).sum(1).mean())
+    def negative_fraction_bounds(self) -> tuple[float, float]:
+        """Bounds of the fraction of eigenvalues below 0, by more than rounding.
+
+        A node is the mean of eigenvalues on both of its sides, so the nodes next to 0 may
+        stand for negative eigenvalues or not: their weights are between the bounds, which are
+        those of Chebyshev, Markov and Stieltjes; more steps bring them closer. They are means
+        over the draws, and two standard errors of these means further apart (of a single draw
+        they are its own).
+        """
+        nodes, order = self.nodes.sort(dim=1)
+        weights = self.weights.gather(1, order)
+        below = nodes < -1e-6 * nodes.abs().max()
+        rows = [(w, int(count)) for w, count in zip(weights, below.sum(1), strict=True)]
+        low = torch.stack([w[: max(count - 1, 0)].sum() for w, count in rows])
+        high = torch.stack([w[: count + 1].sum() for w, count in rows])
+        spread = [2 * _standard_error(each) if len(rows) > 1 else 0.0 for each in (low, high)]
+        return (
+            max(float(low.mean()) - spread[0], 0.0),
+            min(float(high.mean()) + spread[1], 1.0),
+        )
 
     def density(self, at: Tensor, width: float) -> Tensor:
         """Return the density at eigenvalues (N,), smoothed by a normal curve of a width."""
@@ -135,7 +151,8 @@ class HessianSpectrum(AnalysisResult):
 
     def _lines_above_table(self) -> list[str]:
         mean = f"mean eigenvalue: {self.mean:.3g} ± {self.standard_error:.2g}"
-        return [f"{mean}; {self.negative_fraction:.1%} of the eigenvalues are below 0"]
+        low, high = self.negative_fraction_bounds
+        return [f"{mean}; {low:.0%} to {high:.0%} of the eigenvalues are below 0"]
 
     def to_frame(self) -> DataFrame:
         """Return one row per node: its draw, its eigenvalue and its weight."""
