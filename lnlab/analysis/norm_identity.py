@@ -734,7 +734,9 @@ def _make_report(
         *_compare_cancellation_and_dtype(model, training, divisor),
         _compare_outputs(training, z, divisor, operator),
     ]
-    if not any(p.differs_from_torch and p.name not in OF_EVALUATION for p in properties):
+    if any(p.differs_from_torch and p.name not in OF_EVALUATION for p in properties):
+        properties.append(_compare_gradient_with_differences(training, z))
+    else:
         properties.append(_compare_gradient(training, z, divisor, operator))
     if float((training(z) + training(-z)).abs().max()) > training.same:
         properties.append(_compare_texts("sign", "y(-x) is not -y(x)", "y(-x) = -y(x)"))
@@ -1000,7 +1002,8 @@ def _compare_cancellation_and_dtype(
                 single.run(InputAndWeightOverrides(x, weights)).y, training(x.double())
             )
             wrong = not error <= CANCELS
-            found = f"off by {error:.1g}" + ", the variance cancels" * wrong
+            found = "NaN" if math.isnan(error) else f"off by {error:.1g}"
+            found += ", the variance cancels" * wrong
             yield NormProperty("float32 at mean 1e4", found, f"off by {CANCELS} at most", wrong)
     if training.computes_float64_in_float32:
         found = "float32, whatever its input is"
@@ -1030,18 +1033,41 @@ def _compare_gradient(
 ) -> NormProperty:
     """Compare the gradient with respect to x, for which statistics must not be detached."""
     slope, right = normal(7, 0, *z.shape).to(z), f"{operator.name}'s"
+    found = _gradient_by_input(training, z, slope)
+    if found is None:
+        return _compare_texts("gradient", "none", right)
     with torch.enable_grad():
         x = z.clone().requires_grad_()
-        expected = torch.autograd.grad(operator(x, divisor.eps), x, slope)
+        (expected,) = torch.autograd.grad(operator(x, divisor.eps), x, slope)
+    same = _are_close(found, expected, 1e-4 if training.computes_float64_in_float32 else 1e-6)
+    detached = "another one, as if a statistic were detached"
+    return _compare_texts("gradient", right if same else detached, right)
+
+
+def _compare_gradient_with_differences(training: BlackBox, z: Tensor) -> NormProperty:
+    """Compare the gradient of a module of its own kind with differences of its outputs."""
+    slope, right = normal(7, 0, *z.shape).to(z), "that of its output"
+    found = _gradient_by_input(training, z, slope)
+    if found is None:
+        return _compare_texts("gradient", "none", right)
+    step, tolerance = (1e-2, 1e-2) if training.computes_float64_in_float32 else (1e-5, 1e-4)
+    directions = [normal(8, number, *z.shape).to(z) for number in range(3)]
+    expected = [
+        (slope * (training(z + step * v) - training(z - step * v))).sum() / (2 * step)
+        for v in directions
+    ]
+    slopes = [(found * v).sum() for v in directions]
+    same = _are_close(torch.stack(slopes), torch.stack(expected), tolerance)
+    detached = "another one, as if a part were detached"
+    return _compare_texts("gradient", right if same else detached, right)
+
+
+def _gradient_by_input(training: BlackBox, z: Tensor, slope: Tensor) -> Tensor | None:
+    """Return what the backward pass makes of dL/dy by dL/dx; None if it has none."""
+    with torch.enable_grad():
+        x = z.clone().requires_grad_()
         module = deepcopy(training.module.module)
         given = (x.clone(),)  # which may be written into
         output = torch.func.functional_call(module, training.weights, given, strict=False)
         y = training.module.select_output(output)
-        if not y.requires_grad:
-            return _compare_texts("gradient", "none", right)
-        found = torch.autograd.grad(y, x, slope)
-    same = _are_close(
-        found[0], expected[0], 1e-4 if training.computes_float64_in_float32 else 1e-6
-    )
-    detached = "another one, as if a statistic were detached"
-    return _compare_texts("gradient", right if same else detached, right)
+        return torch.autograd.grad(y, x, slope)[0] if y.requires_grad else None

@@ -152,7 +152,14 @@ WRONG = {
     ),
     "AdaNorm": (
         AdaNorm(H),
-        {"eps": "added to sigma", "sign": "y(-x) is not -y(x)", "differs": ""},
+        {
+            "eps": "added to sigma", "sign": "y(-x) is not -y(x)", "differs": "",
+            "gradient": "as if a part were detached",
+        },
+    ),
+    "unbiased and detached": (
+        affine(lambda x: centred(x) / (x.var(-1, keepdim=True) + 1e-5).sqrt().detach()),
+        {"variance": "unbiased", "differs": "", "gradient": "as if a part were detached"},
     ),
     "ghost batches": (
         GhostBatchNorm(H, 4),
