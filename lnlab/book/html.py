@@ -133,6 +133,7 @@ def figure_html(spec: dict[str, Any], element_id: str) -> str:
         element_id=element_id, data=data, height=height,
         least=smallest_readable_width(spec),
         label=describe_figure(spec), light=meta.get("light"), signatures=[*notes],
+        elsewhere=", ".join(meta.get("elsewhere", ())),
     )  # fmt: skip
 
 

@@ -198,7 +198,9 @@ def first_figure(path: Path) -> dict[str, Any] | None:
         return None
     data, layout = spec["data"], {**spec["layout"]}
     meta = layout.get("meta") or {}
-    layout["meta"] = {k: meta[k] for k in meta if k not in ("choices", "frames", "caption")}
+    layout["meta"] = {
+        k: meta[k] for k in meta if k not in ("choices", "frames", "caption", "elsewhere")
+    }
     notes = [note for note in layout.get("annotations", ()) if not is_footnote(note)]
     if "question" in cell.metadata.get("tags", ()):
         data = [trace for trace in data if trace.get("xaxis", "x") == "x"]

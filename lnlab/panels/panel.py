@@ -290,6 +290,9 @@ class Panel(ipywidgets.VBox):
                 figure_with_page_controls(choices, of_plot, tries)
                 for of_plot in frames.values()
             ]
+            others = [c.description for name, c in self.controls.items() if name not in stops]
+            if labels := [*filter(None, others)]:
+                figures[0].update_layout(meta=figures[0].layout.meta | {"elsewhere": labels})
         else:
             figures = [
                 add_title(go.Figure(it.figure), it.title, f"{it.sentence} {LIVE}")

@@ -8,6 +8,7 @@ import ipywidgets
 import pytest
 import torch
 
+from lnlab.book.html import figure_html
 from lnlab.book.notebooks import parse_literal_or_text
 from lnlab.panels.panel import PLOTLY, Panel, make_settings
 from lnlab.panels.playable import TitledFigure
@@ -110,6 +111,13 @@ def test_suggestions_are_buttons_that_set_the_state_and_on_a_page_the_stops():
     for figure in shown.static_figures(with_controls=True):
         (only,) = figure.layout.meta["suggestions"]
         assert (only["text"], list(only["stops"])) == ("a small number", [0])
+
+
+def test_a_page_names_the_controls_that_it_lacks():
+    first, second = panel().static_figures(with_controls=True)
+    lacking = "In JupyterLab this panel also has these controls: name."
+    assert lacking in figure_html(first.to_plotly_json(), "a")
+    assert "In JupyterLab" not in figure_html(second.to_plotly_json(), "b")
 
 
 def test_callbacks_in_threads_see_whole_states_and_no_gradients(monkeypatch):
