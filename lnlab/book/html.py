@@ -328,7 +328,9 @@ def render_display(data: dict[str, Any], metadata: dict[str, Any], element_id: s
         return extract_audio_tags(source) if "<audio" in source else sanitize_html(source)
     for kind in ("text/markdown", "text/latex"):
         if kind in data:
-            return f'<div class="wide">{markdown_to_html(data[kind], trusted=False)}</div>'
+            # a page that is handed out has no documents of the checkout beside it
+            source = re.sub(r"\[([^\]]+)\]\(\.\./docs/[^)]*\)", r"\1", data[kind])
+            return f'<div class="wide">{markdown_to_html(source, trusted=False)}</div>'
     if WIDGET in data:
         return LIVE
     return terminal_text_to_html(data.get("text/plain", ""))

@@ -151,3 +151,10 @@ def test_what_stands_below_a_figure_is_a_paragraph_and_makes_it_no_wider():
     assert f'<p class="note">{html.escape(words)}</p>' in on_page(spec, "output-1")
     notes = " ".join(note.text.replace("<br>", " ") for note in figure.layout.annotations)
     assert words in notes, "where figures are not on a page"
+
+
+def test_a_link_to_a_document_of_the_checkout_is_its_words():
+    text = "see [errata](../docs/errata.md#one) and [the claims](claims.html)"
+    page = render_display({"text/markdown": text}, {}, "a")
+    assert "see errata and" in page
+    assert 'href="claims.html"' in page
