@@ -125,11 +125,11 @@ class HessianSpectrum(AnalysisResult):
     def negative_fraction_bounds(self) -> tuple[float, float]:
         """Bounds of the fraction of eigenvalues below 0, by more than rounding.
 
-        A node is the mean of eigenvalues on both of its sides, so the nodes next to 0 may
-        stand for negative eigenvalues or not: their weights are between the bounds, which are
-        those of Chebyshev, Markov and Stieltjes; more steps bring them closer. They are means
-        over the draws, and two standard errors of these means further apart (of a single draw
-        they are its own).
+        The weight of a node counts eigenvalues on both of its sides, so the two nodes next to
+        0 may stand for negative eigenvalues or not. The lower bound leaves both out, the upper
+        one has both (inequalities of Chebyshev, Markov and Stieltjes); more steps bring the
+        bounds closer. They are means over the draws, widened by two standard errors if there
+        are several draws.
         """
         nodes, order = self.nodes.sort(dim=1)
         weights = self.weights.gather(1, order)
