@@ -488,7 +488,7 @@ def _zero_gradient_masks(
     sizes = {name: max_abs(g) for name, g in grads.items()}
     largest = max(sizes.values(), default=0.0)
     small = max(SMALL_GRADIENT, relative_rounding_threshold / 10)
-    limits = {name: small * max(size, 1e-6 * largest) for name, size in sizes.items()}
+    limits = {name: small * max(size, 1e-4 * largest) for name, size in sizes.items()}
     flat = {
         name: g.abs() <= limits[name]
         for name, g in grads.items()

@@ -796,11 +796,23 @@ class DetachedBatchNorm(nn.BatchNorm1d):
         return (a - mu) / (var + self.eps).sqrt() * self.weight + self.bias
 
 
-def test_no_curvature_is_told_of_a_gradient_that_is_not_that_of_the_loss():
+@pytest.mark.parametrize("seed", range(6))
+def test_no_curvature_is_told_of_a_gradient_that_is_not_that_of_the_loss(seed):
+    torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(6, 16), DetachedBatchNorm(16), nn.ReLU(), nn.Linear(16, 3))
     report = audit(net, torch.randn(32, 6), torch.arange(32) % 3, F.cross_entropy)
+    assert "gradient-differs" in {finding.rule for finding in report.findings}
     assert "is no Hessian" in dict(report.not_run)["curvature"]
     assert "curvature" not in {finding.rule for finding in report.findings}
+
+
+def test_every_number_of_a_bias_in_front_of_batch_norm_is_counted():
+    torch.manual_seed(10)  # the gradient of one bias is 1e-15 of the largest, by rounding
+    with default_dtype(torch.float32):
+        net = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10))
+    digits = lnlab.data.load("digits").train
+    report = audit(net, digits.x[:64], digits.y[:64], F.cross_entropy, only="LN202")
+    assert "32 numbers of 1 bias" in str(report)
 
 
 def test_batch_norm_that_was_set_to_evaluation_is_named():
