@@ -98,8 +98,8 @@ def stable_rank(A: Tensor) -> float:
         return nan
     A = A / largest  # or the squares of large numbers overflow, and those of small ones are 0
     # both have the squares of the singular values of A for eigenvalues, and 0: ||A||_F² is
-    # their sum, ||A||_2² the largest
-    gram = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
+    # their sum, ||A||_2² the largest; in float64, as LAPACK's float32 may not converge
+    gram = (A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T).double()
     return float(gram.trace() / torch.linalg.eigvalsh(gram)[-1])
 
 

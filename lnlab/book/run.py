@@ -66,16 +66,20 @@ def find_experiment(path: Path) -> "type[Experiment] | None":
     return getattr(import_module(found[1]), found[2]) if found else None
 
 
-def check_data(path: Path, spec: str) -> None:
+def check_data(path: Path, spec: str, budget: str = "") -> None:
     """Raise a ValueError if a notebook cannot have these data, or if their files are missing.
 
     Args:
         path: of the notebook.
         spec: its parameter ``data``, as :func:`lnlab.data.load` takes it.
+        budget: its parameter ``budget``; empty: the notebook's own.
     """
     experiment = find_experiment(path)
     try:
         load(spec, experiment and experiment.required_data_kind)
+        if experiment:
+            budget = budget or read_parameter_defaults(path, os.environ)["budget"]
+            experiment.budget(budget, data=spec).dataset()
     except (ValueError, OSError) as error:
         raise ValueError(f"-p data {spec!r} for notebook {path.stem}: {error}") from None
 

@@ -111,7 +111,7 @@ def run_and_publish(
 
         for path, of_notebook in wanted.items():
             if "data" in of_notebook:
-                check_data(path, of_notebook["data"])
+                check_data(path, of_notebook["data"], of_notebook.get("budget", ""))
     from joblib import cpu_count
 
     from lnlab.book.html import write_notebook_pages  # late, as it takes time

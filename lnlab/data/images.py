@@ -9,6 +9,7 @@ import io
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from importlib.util import find_spec
 from math import prod
@@ -129,11 +130,18 @@ def load(
       labels: every y is 0. Each pixel is 0 or 1.
 
     Args:
-        max_train: of ``shapes``, CIFAR-10 and binary images, how many to train on at most.
+        max_train: how many to train on at most: the first ones.
         grey: of ``digits-binary``, the grey levels of which black and white were drawn.
     """
+    # the checksum of a source is that of all its examples
+    described = replace(source, checksum="") if max_train else source
     if source is DIGITS:
-        return Images(source, lambda: (read_digits(), ""), str, white=16)
+        return Images(
+            described,
+            lambda: (keep_first_training_images(read_digits(), max_train), ""),
+            lambda: str(max_train or ""),
+            white=16,
+        )
     if source is SHAPES:
         return Images(
             source,
@@ -165,15 +173,21 @@ def load(
         read, names, white = partial(read_binarized_mnist, files, max_train), ("digit",), 1
     else:
         files = find_files(source, path, MNIST_FILES["train"] + MNIST_FILES["test"])
-        read = partial(read_and_check_idx_files, files, source)
+        read = partial(read_and_check_idx_files, files, source, max_train)
     return Images(
-        source,
+        described,
         read,
         lambda: f"{max_train} {hash_file_stats(files.values())}",
         white=white,
         names=names,
         noted=source is not MNIST,
     )
+
+
+def keep_first_training_images(pixels: Pixels, max_train: int | None) -> Pixels:
+    """Return the pixels with the first ``max_train`` images to train on; None: all."""
+    x, y = pixels["train"]
+    return pixels | {"train": (x[:max_train], y[:max_train])}
 
 
 def find_files(source: Source, folder: Path, names: Iterable[str]) -> dict[str, Path]:
@@ -255,7 +269,9 @@ def read_idx(path: Path, ndim: int, sha256: str = "") -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def read_and_check_idx_files(files: Mapping[str, Path], source: Source) -> tuple[Pixels, Note]:
+def read_and_check_idx_files(
+    files: Mapping[str, Path], source: Source, max_train: int | None = None
+) -> tuple[Pixels, Note]:
     """Read four IDX files and compare them; MNIST's must be the official ones."""
     hashes = {file.name.removesuffix(".gz"): file.content_sha256 for file in source.files}
     pixels = {}
@@ -272,7 +288,7 @@ def read_and_check_idx_files(files: Mapping[str, Path], source: Source) -> tuple
         x, y = pixels["train"]
         pixels["train"] = x[:MNIST_TRAIN], y[:MNIST_TRAIN]
         pixels["valid"] = x[MNIST_TRAIN:], y[MNIST_TRAIN:]
-    return pixels, ""
+    return keep_first_training_images(pixels, max_train), ""
 
 
 # CIFAR-10: six pickles, each a dictionary with a batch_label, labels and data.
@@ -316,11 +332,8 @@ def read_cifar10(
     test = batches.pop("test_batch")
     x, y = (np.concatenate(arrays) for arrays in zip(*batches.values(), strict=True))
     (x, x_valid), (y, y_valid) = np.split(x, [-VALID]), np.split(y, [-VALID])
-    pixels = {
-        "train": (x[:max_train], y[:max_train]),
-        "valid": (x_valid, y_valid),
-        "test": test,
-    }
+    pixels = {"train": (x, y), "valid": (x_valid, y_valid), "test": test}
+    pixels = keep_first_training_images(pixels, max_train)
     return pixels, "" if official else "not the official files"
 
 

@@ -124,12 +124,15 @@ ZOOM = 1.5
 
 
 def picture_rows(examples: np.ndarray, *, rows: Sequence[str], made_on: str) -> go.Figure:
-    """Draw coloured pictures in rows, each with its name.
+    """Draw pictures in rows, each with its name.
 
     Args:
-        examples: (rows, columns, 3, height, width), from 0 to 1.
+        examples: (rows, columns, 3, height, width) in colours, or (rows, columns, height,
+            width) in grey, from 0 to 1.
         rows: the name of each row.
     """
+    if examples.ndim == 4:
+        examples = np.repeat(examples[:, :, np.newaxis], 3, axis=2)
     count, columns, _, height, width = examples.shape
     edge = ((0, 0), (0, 0), (0, 0), (1, 1), (1, 1))
     framed = np.pad(examples, edge, constant_values=1.0)  # white lines between them

@@ -38,6 +38,24 @@ class DatasetWithReplacedSplits:
         return getattr(self._whole, name)
 
 
+def check_classifiable(dataset: Images, smallest_side: int = 1) -> Images:
+    """Return a data set, if its images are labelled and large enough to be classified.
+
+    Args:
+        dataset: images with their shape and classes.
+        smallest_side: the least height and width, in pixels.
+    """
+    if dataset.classes < 2:
+        raise ValueError(f"{dataset.name} has no labels: give images of several classes.")
+    height, width = dataset.shape[-2:]
+    if min(height, width) < smallest_side:
+        raise ValueError(
+            f"{dataset.name} has images of {height} x {width}: give images of at least "
+            f"{smallest_side} x {smallest_side}."
+        )
+    return dataset
+
+
 def hold_out_validation(dataset: Images, count: int) -> DatasetWithReplacedSplits:
     """Return a data set whose last ``count`` training examples validate instead."""
     x, y = dataset.train.x, dataset.train.y
@@ -62,7 +80,7 @@ class Classification(training.Experiment):
     lower_is_better = ("train_nll", "test_nll", "test_error")
 
     def dataset(self) -> Images | DatasetWithReplacedSplits:
-        whole = load(self.data, self.required_data_kind)
+        whole = check_classifiable(load(self.data, self.required_data_kind))
         return hold_out_validation(whole, self.valid_size) if self.valid_size else whole
 
     def loss(self, output: LogitsPerSeed, y: ClassesPerSeed) -> LossPerSeed:

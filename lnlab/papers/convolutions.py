@@ -33,7 +33,12 @@ from lnlab.nn import (
     WeightStandardization,
 )
 from lnlab.nn.linear import DENSE_INITS, LayerWithNorm
-from lnlab.papers.classification import Classification, MetricsPerSeed, nll_and_error_per_seed
+from lnlab.papers.classification import (
+    Classification,
+    MetricsPerSeed,
+    check_classifiable,
+    nll_and_error_per_seed,
+)
 from lnlab.training import Evaluation, setting
 from lnlab.training.experiment import collate_rows
 
@@ -212,6 +217,8 @@ class ResNet8(ConvNet):
 
 NETS: dict[str, Callable[..., ConvNet]] = {"lenet": LeNet, "resnet8": ResNet8}
 
+SMALLEST_SIDE = 20
+"""The least height and width of images: maps of a LeNet without padding then have a middle."""
 EVAL_SIZE = 500
 """Examples of each split that are measured during training, and of the training set also at the
 end; fewer if ``test_size`` is."""
@@ -247,7 +254,8 @@ class Experiment(Classification):
             raise ValueError(
                 "valid_size: pictures have a validation set of their own, leave it."
             )
-        return load(self.data, self.required_data_kind, max_train=self.train_size)
+        whole = load(self.data, self.required_data_kind, max_train=self.train_size)
+        return check_classifiable(whole, SMALLEST_SIDE)
 
     def model(self, seed: int, dataset: Images) -> nn.Module:
         net = NETS[self.architecture](

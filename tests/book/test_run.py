@@ -26,6 +26,20 @@ def test_data_that_a_notebook_cannot_have_are_refused_and_those_it_has_named(pat
     check_data(path, name)
 
 
+@pytest.mark.parametrize(
+    ("chapter", "data", "message"),
+    [
+        ("05", "digits", "digits has images of 8 x 8: give images of at least 20 x 20"),
+        ("11", "shapes", "shapes lacks a height and a width alone"),
+        ("14", "digits", "digits has images of 8 x 8: give images of at least 12 x 12"),
+    ],
+)
+def test_images_that_an_experiment_cannot_learn_are_refused(chapter, data, message):
+    (path,) = (one for one in WITH_DATA if one.stem.startswith(chapter))
+    with pytest.raises(ValueError, match=message):
+        check_data(path, data, "smoke")
+
+
 def test_a_gpu_is_named_before_the_processor(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"A GPU at {device}")
     processor = describe_hardware("cpu")

@@ -114,6 +114,13 @@ def test_mnist_validates_with_the_last_5000_training_images(monkeypatch):
     assert sizes == {"train": (0, 55_000), "test": (0, 10_000), "valid": (55_000, 5_000)}
 
 
+def test_max_train_keeps_the_first_training_images():
+    whole, few = data.load("digits"), data.load("digits", max_train=7)
+    assert torch.equal(few.train.x, whole.train.x[:7])
+    assert torch.equal(few.test.x, whole.test.x)
+    assert few.checksum != whole.checksum
+
+
 LETTERS = np.tile(np.arange(1, 27, dtype=np.uint8), 2)
 
 

@@ -134,7 +134,7 @@ def test_every_source_says_what_it_is_and_is_found_by_its_name():
         ("mnist=", None, {}, "write embedded, NAME or NAME=PATH"),
         ("idx", None, {}, "idx=PATH"),
         ("digits=/tmp", None, {}, "digits=/tmp: digits is embedded, give no path"),
-        ("embedded", None, {"grey": True}, "digits has no option grey: it has none"),
+        ("embedded", None, {"grey": True}, "digits has no option grey: it has max_train"),
         ("coco-boxes=.", None, {"split": -1}, "split is -1: which pictures train"),
     ],
 )

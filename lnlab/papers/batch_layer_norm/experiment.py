@@ -30,6 +30,7 @@ from lnlab.papers.batch_layer_norm.model import (
 )
 from lnlab.papers.classification import (
     DatasetWithReplacedSplits,
+    check_classifiable,
     gradient_and_stepped_parameters,
     mean_covariate_shift_angle_radians,
 )
@@ -52,7 +53,8 @@ def take_first_examples(
         available = 0 if split is None else len(split.y)
         if count > available or not available:
             raise ValueError(
-                f"{dataset.name} has {available:,} {name} examples: ask for so many at most."
+                f"{dataset.name} has {available:,} examples in its {name} split, and "
+                f"{name}_size is {count:,}."
             )
         count = count or available
         splits[name] = Split(transform_inputs(split.x[:count]), split.y[:count])
@@ -230,12 +232,14 @@ class ImageExperiment(BatchLayerNormExperiment):
         # generated images: only as many as are used; files: all, to have the same checksum
         generated = self.train_size if self.data == "shapes" else None
         whole = load(self.data, self.required_data_kind, max_train=generated)
+        check_classifiable(whole, smallest_side=12)  # the second pooling leaves one position
+        shape = whole.shape if len(whole.shape) == 3 else (1, *whole.shape)
         x = whole.train.x[: self.train_size]
         mean, deviation = x.mean(0), x.std(0, correction=0)
 
         def standardize_and_reshape(x: Tensor) -> Tensor:
             flat = (x - mean) / torch.where(deviation > 0, deviation, 1.0)
-            return flat.unflatten(1, whole.shape)
+            return flat.unflatten(1, shape)
 
         counts = {"train": self.train_size, "valid": self.valid_size, "test": self.test_size}
         return take_first_examples(whole, counts, standardize_and_reshape)
