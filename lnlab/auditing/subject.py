@@ -563,7 +563,10 @@ class AuditSubject:
     def require_float64(self) -> None:
         """Raise CannotCheck unless the module can be evaluated in float64."""
         if self.float64_if_possible is None:
-            raise CannotCheck(f"the module cannot be evaluated in float64: {self._not_wide}")
+            why = self._not_wide
+            if "dtype" in why:
+                why += ". A part that is not registered (LN206), or that casts, keeps its own."
+            raise CannotCheck(f"the module cannot be evaluated in float64: {why}")
 
     @cached_property
     def float64_copy_output_precision(self) -> torch.dtype:

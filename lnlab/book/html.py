@@ -508,7 +508,12 @@ def write_notebook_pages(
         index = ran.index(this)
         before, after = [None, *ran][index], [*ran, None][index + 1]
         write_page(
-            out / this.page_file, "notebook.html", names, **values, before=before, after=after
+            out / this.page_file,
+            "notebook.html",
+            names | PAGES_OF_A_RUN,
+            **values,
+            before=before,
+            after=after,
         )
         if this.name in self_contained_names:
             (out / "handout").mkdir(exist_ok=True)
@@ -521,17 +526,21 @@ def write_notebook_pages(
     write_shared_files(out)
 
 
+PAGES_OF_A_RUN = {"index", "claims", "playground", "norms"}
+"""The pages beside those of notebooks."""
+
+
 def write_page(
     page_path: Path, template_name: str, published: Collection[str] = (), **values: Any
 ) -> None:
-    """Make a page of a template; notebooks without a page are named in it, not linked.
+    """Make a page of a template; pages that are not beside it are named in it, not linked.
 
     Args:
-        published: the names of the notebooks that have a page beside it.
+        published: the names of the pages beside it.
     """
     page = TEMPLATES.get_template(template_name).render(version=lnlab.__version__, **values)
     page = re.sub(
-        r'<a href="(\d\d_\w+)\.html[^"]*"[^>]*>(.*?)</a>',
+        r'<a href="(\w+)\.html[^"]*"[^>]*>(.*?)</a>',
         lambda link: link[0] if link[1] in published else link[2],
         page,
     )

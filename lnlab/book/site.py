@@ -11,6 +11,7 @@ import nbformat
 from lnlab.book import claims_page
 from lnlab.book.html import (
     OWN,
+    PAGES_OF_A_RUN,
     PLOTLY,
     Chapter,
     figure_html,
@@ -125,7 +126,7 @@ def write_index_claims_and_playground(
     write_page(
         index,
         "site.html",
-        {one.name for one in (*ran, *others) if one.page_file},
+        {one.name for one in (*ran, *others) if one.page_file} | PAGES_OF_A_RUN,
         tracks=[
             ("For beginners", beginners),
             (

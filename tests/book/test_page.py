@@ -140,6 +140,16 @@ def test_a_notebook_without_a_page_is_named_and_not_linked(site, tmp_path):
     assert "and the third" in page
 
 
+def test_a_page_in_one_file_links_no_page_beside_it(site, tmp_path):
+    text = "[**A claim**](claims.html#one) and [the first](00_first.ipynb)"
+    executed(site, "00_first", new_output("display_data", {"text/markdown": text}))
+    write_notebook_pages([tmp_path / "00_first.ipynb"], site, ["00_first"])
+    assert 'href="claims.html#one"' in (site / "00_first.html").read_text()
+    alone = (site / "handout/00_first.html").read_text()
+    assert "A claim" in alone
+    assert not re.search(r'href="[^"]*\.html', alone)
+
+
 @pytest.mark.browser
 def test_a_page_in_one_file_opens_alone(open_page, tmp_path):
     page = open_page(figure(), handout=True)
