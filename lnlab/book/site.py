@@ -1,5 +1,6 @@
 """The published site: the pages of a run, and a first page that says what they are about."""
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -81,6 +82,14 @@ def read_all_and_finished_chapters(
     ]
 
 
+def fold_findings(text: str) -> str:
+    """Return HTML of the findings, each folded to its first sentence, which is bold."""
+    found = re.findall(r"(?s)<li>(<strong>.*?</strong>) *(.*?)</li>", text)
+    return "\n".join(
+        f"<details><summary>{first}</summary>\n<p>{rest}</p></details>" for first, rest in found
+    )
+
+
 def write_index_claims_and_playground(
     sources: Sequence[Path],
     notebook_run_folder: Path,
@@ -111,11 +120,16 @@ def write_index_claims_and_playground(
     others = [one for one in known if one not in ran] if out == notebook_run_folder else []
     write_file(out / "site.js", (OWN / "site.js").read_bytes())
     write_file(out / "playground.html", playground_page_html({}).encode())
-    text = markdown_to_html(findings, trusted=True)
-    title = '<p><a href="index.html">lnlab</a></p>\n<h1>What became of the claims</h1>'
+    text = fold_findings(markdown_to_html(findings, trusted=True))
+    before = (
+        '<p><a href="index.html">lnlab</a></p>\n<h1>What became of the claims</h1>\n'
+        "<h2>Ten findings</h2>\n"
+        "<p>Open a finding to see its numbers, intervals and seeds.</p>\n"
+        f"{text}\n<h2>All statements</h2>"
+    )
     of_claims = chapters_by_claim(ran, notebook_run_folder)
     linked = [one | {"chapters": of_claims.get(one["id"], [])} for one in claims]
-    page = claims_page.claims_page_html(linked, f"{title}\n{text}")
+    page = claims_page.claims_page_html(linked, before)
     write_file(out / "claims.html", page.encode())
     if norms:
         write_file(out / "norms.html", norms_page_html(norms).encode())

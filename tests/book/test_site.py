@@ -23,7 +23,7 @@ from lnlab.papers.claims import claims
 from tests.book.test_page import executed, figure
 
 CLAIMS = claims("ba2016-table1", "ba2016-6.5").records
-FINDINGS = "- $\\sigma$ is found ([here](claims.html#ba2016-6.5-faster))"
+FINDINGS = "- **One $\\sigma$ is found.** For sure ([here](claims.html#ba2016-6.5-faster))."
 CONTENT: dict[str, Any] = {"claims": CLAIMS, "findings": FINDINGS}
 
 
