@@ -13,9 +13,10 @@ Without a normalizer there is no gain, and K = D + 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +58,8 @@ class ExponentialFamily:
     log_partition: Callable[[Tensor], Tensor]  # eta, (..., H) to (...)
     mean: Callable[[Tensor], Tensor]  # its slope f, the transfer function: (..., H) to (..., H)
     curvature: Callable[[Tensor], Tensor]  # its second derivative, (..., H) to (..., H, H)
+    # draws y - E[y | x] at phi = 1 from h and standard normal numbers, both (..., H)
+    residual: Callable[[Tensor, Tensor], Tensor]
     phi: float = 1.0  # the scale of the variance; 1 but for a Gaussian
 
     def cov(self, h: Tensor) -> Tensor:
@@ -83,11 +86,24 @@ def _categorical_curvature_matrix(h: Tensor) -> Tensor:
     return torch.diag_embed(p) - p.unsqueeze(-1) * p.unsqueeze(-2)
 
 
+def _draw_bernoulli_residual(h: Tensor, noise: Tensor) -> Tensor:
+    p = torch.sigmoid(h)
+    return (torch.special.ndtr(noise) < p).to(h) - p
+
+
+def _draw_categorical_residual(h: Tensor, noise: Tensor) -> Tensor:
+    # the largest of h with Gumbel noise is a draw from its softmax
+    gumbel = -torch.log(-torch.log(torch.special.ndtr(noise)))
+    drawn = nn.functional.one_hot((h + gumbel).argmax(-1), h.shape[-1])
+    return drawn - torch.softmax(h, -1)
+
+
 GAUSSIAN = ExponentialFamily(
     "Gaussian",
     log_partition=lambda h: h.square().sum(-1) / 2,
     mean=lambda h: h,
     curvature=lambda h: torch.diag_embed(torch.ones_like(h)),
+    residual=lambda h, noise: noise,
 )
 BERNOULLI = ExponentialFamily(
     "Bernoulli",
@@ -95,12 +111,14 @@ BERNOULLI = ExponentialFamily(
     log_partition=lambda h: torch.logaddexp(h, torch.zeros_like(h)).sum(-1),
     mean=torch.sigmoid,
     curvature=_bernoulli_curvature_matrix,
+    residual=_draw_bernoulli_residual,
 )
 CATEGORICAL = ExponentialFamily(
     "categorical",
     log_partition=lambda h: h.logsumexp(-1),
     mean=lambda h: torch.softmax(h, -1),
     curvature=_categorical_curvature_matrix,
+    residual=_draw_categorical_residual,
 )
 FAMILIES = {family.name: family for family in (GAUSSIAN, BERNOULLI, CATEGORICAL)}
 
@@ -315,6 +333,22 @@ class FisherInformation(Objective, AnalysisResult):
     axes (time) the divergences are added. Made by :func:`fisher_information`.
     """
 
+    def __init__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        h: Tensor,
+        family: ExponentialFamily,
+        select_output: SelectOutput,
+        **options: Any,
+    ) -> None:
+        self.family, self.select_output = family, select_output
+        super().__init__(model, x, h, self._mean_kl_from_fixed_h, **options)
+
+    def _mean_kl_from_fixed_h(self, output: object, fixed_h: Tensor) -> Tensor:
+        # E over P(x); time adds up
+        return self.family.kl(fixed_h, self.select_output(output)).sum() / len(fixed_h)
+
     def product(self) -> Callable[[Tensor], Tensor]:
         """Return the map v to F v, eq. 9, of v (P,) or several as (P, K)."""
         # The Hessian of the divergence at w = theta is Jᵀ Cov[y]/phi² J and a sum over the
@@ -337,22 +371,48 @@ class FisherInformation(Objective, AnalysisResult):
         # F times each unit vector is a column of F
         return self.product()(torch.eye(len(self.start)).to(self.start))
 
-    def traces(self, draws: int = 10, *, seed: int = 0) -> dict[str, float]:
-        """Return the trace of the block of each parameter, by name (Hutchinson's estimate)."""
-        product, total = self.product(), torch.zeros_like(self.start)
+    def traces(self, draws: int = 50, *, seed: int = 0) -> dict[str, float]:
+        """Return estimates of the trace of the block of F of each parameter, by name.
+
+        F is the covariance of the gradient of log P(y | x), for y drawn from the model: the
+        mean square of this gradient's numbers estimates the diagonal of F. It is never
+        negative. :meth:`to_frame` has standard errors; :meth:`matrix` is exact.
+        """
+        estimates = self._estimate_traces(draws, seed).mean(0).tolist()
+        return dict(zip(self.names, estimates, strict=True))
+
+    def _estimate_traces(self, draws: int, seed: int) -> Tensor:
+        """Return one estimate of each parameter's trace per draw (draws, parameters)."""
+        outputs = copy(self)
+        outputs.loss_fn = lambda output, _: self.select_output(output)
+        w = self.start.clone().requires_grad_()
+        h = outputs(w)
+        estimates = []
         for number in range(draws):
-            v = normal(seed, number, len(total)).to(total).sign()
-            total += v * product(v) / draws
-        return {name: float(total[indices].sum()) for name, indices in self.slices().items()}
+            noise = normal(seed, number, h.numel()).to(h).view_as(h)
+            residual = self.family.residual(h.detach(), noise) / self.family.phi**0.5
+            # examples are independent, so that products of two of them have a mean of 0
+            (score,) = torch.autograd.grad(
+                h, w, residual / len(h) ** 0.5, retain_graph=number + 1 < draws
+            )
+            squares = score.square()
+            estimates.append(torch.stack([squares[i].sum() for i in self.slices().values()]))
+        return torch.stack(estimates).double().cpu()
 
     def to_frame(self) -> DataFrame:
-        """Return one row per parameter: its name, its size and the trace of its block of F."""
+        """Return one row per parameter: its name, size and trace of F, with a standard error.
+
+        The trace is that of the parameter's block of F, estimated by 50 draws of
+        :meth:`traces`.
+        """
         sizes = [shape.numel() for shape in self.shapes]
-        traces = self.traces().values()
-        return make_frame({"parameter": self.names, "size": sizes, "trace": traces})
+        estimates = self._estimate_traces(draws=50, seed=0)
+        errors = estimates.std(0) / len(estimates) ** 0.5
+        columns = {"trace": estimates.mean(0).tolist(), "standard error": errors.tolist()}
+        return make_frame({"parameter": self.names, "size": sizes} | columns)
 
     def plot(self) -> Figure:
-        """Return a chart of the mean diagonal entry of F for each parameter."""
+        """Return a chart of the mean diagonal entry of F for each parameter, estimated."""
         from lnlab.figures.curves import line_chart_over_depth
 
         frame = self.to_frame()
@@ -390,7 +450,7 @@ def fisher_information(
 
     Examples:
         >>> information = lnlab.fisher_information(net, x)
-        >>> print(information.traces())
+        >>> print(information)
     """
     check_model(model)
     check_type("family", family, ExponentialFamily, "CATEGORICAL, BERNOULLI or GAUSSIAN")
@@ -410,10 +470,6 @@ def fisher_information(
         .y
     )
 
-    def mean_kl_from_fixed_h(output: object, fixed_h: Tensor) -> Tensor:
-        # E over P(x); time adds up
-        return family.kl(fixed_h, select_output(output)).sum() / len(fixed_h)
-
     return FisherInformation(
-        model, x, h, mean_kl_from_fixed_h, bn_stats=bn_stats, params=params, dtype=dtype
+        model, x, h, family, select_output, bn_stats=bn_stats, params=params, dtype=dtype
     )

@@ -261,7 +261,8 @@ def hessian_trace(
 ) -> HessianTrace:
     """Return an estimate of the trace of the Hessian H (P, P) at w, with its standard error.
 
-    The other arguments are those of :func:`extreme_eigenvalues`.
+    The other arguments are those of :func:`extreme_eigenvalues`. If a part of the module is
+    detached, H is not the Hessian of the loss: ``lnlab.audit`` tests this (LN608).
 
     Args:
         draws: the number of random sign vectors of Hutchinson's estimate; each takes one
@@ -298,7 +299,8 @@ def hessian_spectrum(
 ) -> HessianSpectrum:
     """Return the density of the eigenvalues of the Hessian H (P, P) at w.
 
-    The other arguments are those of :func:`extreme_eigenvalues`.
+    The other arguments are those of :func:`extreme_eigenvalues`. If a part of the module is
+    detached, H is not the Hessian of the loss: ``lnlab.audit`` tests this (LN608).
 
     Args:
         draws: the number of random start vectors (P,); each takes ``steps`` products with H.

@@ -122,7 +122,8 @@ def gradient_smoothness(
     """Return losses and gradients at several distances along the negative gradient.
 
     The parameters of the model do not change. Santurkar et al. (2018) call the largest change
-    of the gradient per distance the effective smoothness.
+    of the gradient per distance the effective smoothness. If a part of the module is detached,
+    the gradients are not those of the loss: ``lnlab.audit`` tests this (LN608).
 
     Args:
         model, x, y, loss_fn: as for :class:`Objective`; or an Objective as ``model`` alone.
