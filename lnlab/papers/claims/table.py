@@ -80,7 +80,11 @@ class Claims(Sequence[Record]):
         return effects_figure(self.records)
 
     def save(self, path: Path | str) -> Path:
-        """Write the page of the claims in one file, a list (.md) or a table (.csv, .json)."""
+        """Write a page (.html), a list (.md) or a table (.csv, .json) of the claims.
+
+        Raises:
+            ValueError: for any other end of the path.
+        """
         from lnlab.book.claims_page import claims_page_html
 
         path = Path(path)
@@ -90,6 +94,8 @@ class Claims(Sequence[Record]):
             self.to_frame().reset_index().to_json(path, orient="records", force_ascii=False)
         elif path.suffix == ".md":
             path.write_text(claims_markdown(self), encoding="utf-8")
+        elif path.suffix != ".html":
+            raise ValueError(f"{path}: end its name with .html, .md, .csv or .json.")
         else:
             title = "<h1>What became of the claims</h1>"
             path.write_text(claims_page_html(self.records, title), encoding="utf-8")
@@ -162,14 +168,22 @@ def claims(*ids: str) -> Claims:
     Args:
         ids: beginnings of ids such as "ba2016-6.1"; without any, all statements are returned.
 
+    Raises:
+        ValueError: if no statement's id begins so.
+
     Examples:
         >>> print(lnlab.claims("ba2016-6.6"))
         >>> table = lnlab.claims().to_frame()
     """
-    chosen = [
-        one for one in load_or_judge_records() if not any(ids) or one["id"].startswith(ids)
-    ]
-    return Claims(chosen, controls=not any(ids))
+    records = load_or_judge_records()
+    wanted = tuple(filter(None, ids))
+    for beginning in wanted:
+        if not any(one["id"].startswith(beginning) for one in records):
+            raise ValueError(
+                f"no statement's id begins with {beginning!r}: `lnlab claims` lists all."
+            )
+    chosen = [one for one in records if not wanted or one["id"].startswith(wanted)]
+    return Claims(chosen, controls=not wanted)
 
 
 def findings_markdown(claims_page: str = "") -> str:

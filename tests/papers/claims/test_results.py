@@ -267,6 +267,13 @@ def test_claims_print_as_a_table_and_plot():
     assert {*some._repr_mimebundle_()} >= {"text/plain", "text/html"}
 
 
+def test_ids_and_files_that_nothing_is_known_of_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="no statement's id begins with 'ba2017'"):
+        claims("ba2016-6.5", "ba2017")
+    with pytest.raises(ValueError, match=r"x\.pdf: end its name with \.html, \.md"):
+        claims("ba2016-6.5").save(tmp_path / "x.pdf")
+
+
 def test_mixed_differs_from_contradicted_by_more_than_its_color():
     traces = {trace.name: trace for trace in claims("ba2016").plot().data}
     assert traces["mixed"].marker.symbol != traces["contradicted"].marker.symbol
