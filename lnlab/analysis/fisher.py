@@ -371,7 +371,7 @@ class FisherInformation(Objective, AnalysisResult):
         # F times each unit vector is a column of F
         return self.product()(torch.eye(len(self.start)).to(self.start))
 
-    def traces(self, draws: int = 50, *, seed: int = 0) -> dict[str, float]:
+    def traces(self, draws: int = 50, seed: int = 0) -> dict[str, float]:
         """Return estimates of the trace of the block of F of each parameter, by name.
 
         F is the covariance of the gradient of log P(y | x), for y drawn from the model: the

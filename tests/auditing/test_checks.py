@@ -806,6 +806,16 @@ def test_no_curvature_is_told_of_a_gradient_that_is_not_that_of_the_loss(seed):
     assert "curvature" not in {finding.rule for finding in report.findings}
 
 
+@pytest.mark.parametrize("momentum", [0.0, None])
+@pytest.mark.parametrize("batches", [0, 9])
+def test_torch_s_batch_norm_is_torch_s_at_every_momentum(momentum, batches):
+    net = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU())
+    for _ in range(batches):
+        net(torch.randn(32, 6))
+    report = audit(net, torch.randn(32, 6), only="normalizers")
+    assert "norm-differs" not in {finding.rule for finding in report.findings}
+
+
 def test_every_number_of_a_bias_in_front_of_batch_norm_is_counted():
     torch.manual_seed(10)  # the gradient of one bias is 1e-15 of the largest, by rounding
     with default_dtype(torch.float32):
