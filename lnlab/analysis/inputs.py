@@ -145,7 +145,7 @@ def wrap_forward(module: nn.Module, wrapper: Callable) -> None:
         module: changed in place.
         wrapper: a function of the module, its old forward, and the inputs.
     """
-    base = type(module)
+    base: Any = type(module)
     old = base.forward
     if isinstance(module, torch.fx.GraphModule):  # it would make a class of its own again
         base = nn.Module
@@ -157,4 +157,5 @@ def wrap_forward(module: nn.Module, wrapper: Callable) -> None:
         inner = self.instance_forward if of_instance else partial(old, self)
         return wrapper(self, inner, *args)
 
-    module.__class__ = type(type(module).__name__, (base,), {"forward": new_forward})
+    new_class: Any = type(type(module).__name__, (base,), {"forward": new_forward})
+    module.__class__ = new_class

@@ -56,7 +56,7 @@ def check_model(model: Any) -> None:
 def check_nonempty_tensor(x: Any) -> None:
     """Raise TypeError or ValueError unless ``x`` (B, ...) is a tensor with an example."""
     hint = "the input of the model as a tensor, torch.as_tensor(...)"
-    if isinstance(x, tuple | Mapping):
+    if issubclass(type(x), tuple | Mapping):
         hint += (
             ". For a model with several inputs, give a module that takes one tensor and makes "
             "the inputs from it (notebook 17 has an example)"
@@ -578,7 +578,11 @@ class ModuleCopy:
             return module.norm.register_forward_pre_hook(
                 lambda norm, args: (change(args[0]), *args[1:])
             )
-        return module.register_forward_hook(lambda layer, args, output: change(output))
+
+        def change_output(layer: nn.Module, args: tuple, output: Tensor) -> Tensor:
+            return change(output)
+
+        return module.register_forward_hook(change_output)
 
 
 def default_rms_eps(dtype: torch.dtype) -> float:

@@ -476,7 +476,8 @@ def find_momentum_and_variance_estimator(
     momentum = first if abs(first - second) < 1e-6 else math.nan
     if abs(first - 1) < 1e-6 and abs(second - 0.5) < 1e-6:
         momentum = None  # a mean of all batches gives the n-th the weight 1/n
-    return momentum, _name_variance_estimator(*variances[:2], x, first, over)
+    at_first, after_first, _ = variances
+    return momentum, _name_variance_estimator(at_first, after_first, x, first, over)
 
 
 def _read_running_stats(

@@ -47,7 +47,7 @@ class _WeightNormByFormula(TorchFunctionMode):
         args: tuple = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if func is torch._weight_norm:
+        if func is torch._weight_norm:  # pyright: ignore[reportPrivateImportUsage]
             return _weight_norm(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 

@@ -104,8 +104,8 @@ def log_spaced_step_sizes(
 
     1/2 to 4 is the range of Santurkar et al. (2018) for VGG, 1/100 to 30 for linear networks.
     """
-    ends = torch.tensor([low, high]).log10()
-    return learning_rate * torch.logspace(*ends, STEPS, dtype=torch.float64)
+    first, last = torch.tensor([low, high]).log10()
+    return learning_rate * torch.logspace(first, last, STEPS, dtype=torch.float64)
 
 
 @in_one_thread_if_small

@@ -129,7 +129,7 @@ class Audit(AnalysisResult):
                 "findings": [f.row() for f in self.findings],
                 "tables": {
                     # which writes null for NaN and infinities
-                    name: json.loads(self.table(name).to_json(orient="records"))
+                    name: json.loads(str(self.table(name).to_json(orient="records")))
                     for name in self.data
                 },
                 "not_run": dict(self.not_run),
@@ -246,8 +246,9 @@ def audit(
             not_run[name] = f"{type(error).__name__}: {_first_line_of_message(error)}"
         else:
             findings += made
-            for finding in made if on_finding else ():
-                on_finding(finding)
+            if on_finding is not None:
+                for finding in made:
+                    on_finding(finding)
     findings.sort(key=lambda f: f.severity)
     seconds = time.perf_counter() - start
     return Audit(

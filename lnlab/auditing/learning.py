@@ -494,7 +494,7 @@ def check_gradients(subject: AuditSubject) -> Findings:
     factor = max(growth, 1 / growth)
     if factor > STEEP:
         change, effect = ("grows", "less") if growth > 1 else ("shrinks", "more")
-        values = {
+        values: dict[str, Any] = {
             "change": change,
             "effect": effect,
             "factor": three_significant_digits(factor),
@@ -738,7 +738,7 @@ def check_precision(subject: AuditSubject) -> Findings:
         raise CannotCheck(RANDOM)
     if subject.float64_copy_output_precision is torch.bfloat16:
         raise CannotCheck(HALF)
-    norms = [
+    norms: list[Any] = [
         n
         for n in find_norms_with_running_statistics(subject.module)
         if hasattr(n, "running_var")
@@ -757,7 +757,7 @@ def check_precision(subject: AuditSubject) -> Findings:
         error, remark = _output_error_and_remark(subject, dtype, y)
         name = str(dtype).removeprefix("torch.")
         rows.append({"precision": name, "error": error, "remark": remark})
-        values = {"precision": name, "error": f"{error:.2g}"}
+        values: dict[str, Any] = {"precision": name, "error": f"{error:.2g}"}
         if remark == "not finite":
             severity = FAULT if dtype is subject.dtype else RISK
             yield make_finding("overflow", None, severity, effect="are not finite", **values)

@@ -170,7 +170,7 @@ def _identify_group(calls: tuple[ModuleCall, ...]) -> NormGroup:
     return NormGroup(calls, None, failure_reason)
 
 
-def _with_few_channels(module: nn.Module) -> nn.Module:
+def _with_few_channels(module: Any) -> nn.Module:
     """Return torch's batch or instance norm of the first channels alone."""
     module = frozen_copy_without_hooks(module)
     units, module.num_features = module.num_features, FEW_CHANNELS

@@ -123,7 +123,8 @@ class OperationRecorder(TorchFunctionMode):
             self._record_mean_max_attention_weight(result)
         elif name == "scaled_dot_product_attention":
             with torch._C.DisableTorchFunction():
-                weights = torch._scaled_dot_product_attention_math(*args, **kwargs)[1]
+                attend: Any = torch._scaled_dot_product_attention_math  # pyright: ignore
+                weights = attend(*args, **kwargs)[1]
             self._record_mean_max_attention_weight(weights)
         if func in NONLINEARITIES and not self.in_loss and result is not args[0]:
             self.unused[id(result)] = result, self._stack[-1]
@@ -218,7 +219,7 @@ def _classification_loss_findings(subject: AuditSubject, logits: Tensor, y: Tens
     chance = math.log(classes)
     subject.keep_table([{"loss": loss, "of a guess": chance, "classes": classes}])
     if loss > 2 * chance + 1:
-        values = {
+        values: dict[str, Any] = {
             "loss": three_significant_digits(loss),
             "chance": three_significant_digits(chance),
         }
@@ -436,7 +437,7 @@ def _find_padding(subject: AuditSubject) -> SequenceEndPadding | None:
 
     None unless sequences end in it, and begin with something else.
     """
-    x, axis, filler, words = subject.x, 1, 0, "zeros"
+    x, axis, filler, words = subject.x, 1, 0.0, "zeros"
     readers = [
         call.module
         for call in subject.first_calls
@@ -447,7 +448,8 @@ def _find_padding(subject: AuditSubject) -> SequenceEndPadding | None:
         is_filler = (x == 0).all(3 - axis)
     else:
         embeddings = [each for each in readers if isinstance(each, nn.Embedding)]
-        indices = {each.padding_idx for each in embeddings} - {None}
+        every_index = [each.padding_idx for each in embeddings]
+        indices = {index for index in every_index if index is not None}
         if x.dim() != 2 or len(indices) != 1:
             return None
         filler, words = indices.pop(), "padding tokens"
@@ -796,8 +798,9 @@ def _leaf_ids(tensor: Tensor) -> set[int]:
         if node in seen:
             continue
         seen.add(node)
-        if hasattr(node, "variable"):
-            leaves.add(id(node.variable))
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            leaves.add(id(variable))
         waiting.extend(earlier for earlier, _ in node.next_functions if earlier is not None)
     return leaves
 
@@ -891,7 +894,8 @@ def _dropout_findings(subject: AuditSubject) -> Findings:
     makers = {memory: call.name for call in leaves for memory in call.output_storages}
     # of several outputs some may not go into the loss
     is_one = subject.has_loss and len(whole.outputs) == 1
-    made = [makers.get(memory) for memory in whole.output_storages] if is_one else []
+    of_output = whole.output_storages if is_one else ()
+    made = [makers[memory] for memory in of_output if memory in makers]
     yield make_finding("dropout-before-batch-norm", before)
     yield make_finding("dropout-at-end", [name for name in made if name in dropped])
     yield make_finding("dropout-unscaled", list(_describe_unscaled_dropouts(subject)))
@@ -990,9 +994,11 @@ def _observe_training_batch_effect(subject: AuditSubject) -> TrainingBatchEffect
 def find_stuck_running_statistics(subject: AuditSubject) -> list[str]:
     """Return the modules whose running statistics a batch in training mode does not change."""
     batch = _observe_training_batch_effect(subject)
+    if batch is None:
+        return []
     return [
         name.rpartition(".")[0]
-        for name in (batch.nonparameter_names if batch else ())
+        for name in batch.nonparameter_names
         if name.endswith("running_var") and name not in batch.changed_nonparameter_names
     ]
 
@@ -1049,10 +1055,11 @@ def check_norm_axes_and_gains(subject: AuditSubject) -> Findings:
         if any(call.module.children()) or not call.inputs or not call.outputs:
             continue
         a, module, memory = call.inputs[0], call.module, call.input_storages[0]
-        of_pixels = maker and isinstance(maker.module, nn.Conv2d)
         by_last = isinstance(module, nn.LayerNorm | nn.RMSNorm) and is_known_norm(module)
-        if by_last and of_pixels and a.dim() == 4 and len(module.normalized_shape) == 1:
-            width += [call.name] if maker.outputs[0].shape == a.shape else []
+        shape: Any = getattr(module, "normalized_shape", ()) if by_last else ()
+        if len(shape) == 1 and maker and isinstance(maker.module, nn.Conv2d):
+            is_image = a.dim() == 4 and maker.outputs[0].shape == a.shape
+            width += [call.name] if is_image else []
         if by_last and a.dim() == 3 and maker and isinstance(maker.module, nn.Linear):
             # the last axis of a transposed tensor is not the one whose values lie in a row
             over_time += [call.name] if a.stride(1) < a.stride(2) else []

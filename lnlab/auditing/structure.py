@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -266,7 +267,9 @@ def _are_gains_inside(report: NormPropertyReport) -> bool:
 def _biased_running_variance_finding(norms: NormGroup) -> Finding | None:
     """Return the finding that the running variance divides by N: a risk where N is small."""
     a = norms.first_calls[0].inputs[0]
-    N = math.prod(a.shape[axis] for axis in norms.report.over.axes)
+    over = norms.report.over if norms.report else None
+    assert over is not None
+    N = math.prod(a.shape[axis] for axis in over.axes)
     factor = math.sqrt(N / (N - 1)) if N > 1 else math.inf
     return make_finding(
         "running-variance-biased",
@@ -282,7 +285,8 @@ def _missing_or_small_eps_finding(norms: NormGroup) -> Finding | None:
     """No eps at all, or one so small that a constant example has a steep gradient."""
     words = norms.found_properties.get("eps", "")
     square = _square_below_root(norms)
-    values = {"square": square, "constant": "0" if square == "mean square" else "equal"}
+    constant = "0" if square == "mean square" else "equal"
+    values: dict[str, Any] = {"square": square, "constant": constant}
     if words == "none":
         nan = _is_nonfinite_at_constant_input(norms.first_calls[0], float(square == "variance"))
         severity, result = (FAULT, ": the output is NaN") if nan else (RISK, "")

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -157,9 +157,9 @@ class CallTrace(TorchFunctionMode):
         with torch._C.DisableTorchFunction():  # our copies are no calls of the module
             inputs, outputs = (tuple(v.clone() for v in each) for each in both)
             # not data_ptr(), which is 0 on a pretended device
-            memory = [tuple(v.untyped_storage()._cdata for v in each) for each in both]
+            read, made = (tuple(v.untyped_storage()._cdata for v in each) for each in both)
         name, mode = self._stack.pop(), module.training
-        self.calls.append(ModuleCall(name, module, inputs, outputs, *memory, mode))
+        self.calls.append(ModuleCall(name, module, inputs, outputs, read, made, mode))
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         first = args[0] if args else None
@@ -275,8 +275,10 @@ def turn_off_removable_noise(
         (find_modules_drawing_random_numbers(module, x) or set()) if random_modules else set()
     )
     for name in random_modules & left:
-        modules[name].__class__ = type(modules[name]).__base__
-        modules[name].training = module.training
+        noisy: Any = modules[name]
+        base: Any = type(noisy).__base__
+        noisy.__class__ = base
+        noisy.training = module.training
     return RemovedNoise(sorted(random_modules - left), bool(left))
 
 
@@ -310,7 +312,7 @@ def evaluate_noting_random_modules(
 
     def random_state() -> bytes:
         seeds = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
-        others = random.getstate(), np.random.get_state()[1].tobytes()  # noqa: NPY002
+        others = random.getstate(), cast("tuple", np.random.get_state())[1].tobytes()  # noqa: NPY002
         return seeds.numpy().tobytes() + repr(others).encode()
 
     last = random_state()
@@ -445,9 +447,10 @@ class AuditSubject:
         self.module = deepcopy_with_rebound_closures(self.original, share_parameters=True)
         self.dropout = turn_dropout_off(self.module)
         self.y, self.has_loss, self._loss_fn = y, loss_fn is not None, loss_fn
+        self._loss_fn_in_float64 = loss_fn
         # the weights of classes, say; not a loss that is a network
-        has_buffers_only = isinstance(loss_fn, nn.Module) and not [*loss_fn.parameters()]
-        self._loss_fn_in_float64 = deepcopy(loss_fn).double() if has_buffers_only else loss_fn
+        if isinstance(loss_fn, nn.Module) and not [*loss_fn.parameters()]:
+            self._loss_fn_in_float64 = deepcopy(loss_fn).double()
         self.shown, self.cache = CheckTable(), dict[str, Any]()
         self.is_single, self._not_wide, self._traces = False, "", dict[Any, CallTrace]()
         floating = (p.dtype for p in self.module.parameters() if p.is_floating_point())
@@ -499,9 +502,9 @@ class AuditSubject:
         if self.is_single:
             output = map_tensors(output, lambda v: v[0])
         values = list_floating_tensors(output)
-        if self._loss_fn is not None:
-            is_float64 = bool(values) and values[0].dtype == torch.float64
-            loss_fn = self._loss_fn_in_float64 if is_float64 else self._loss_fn
+        is_float64 = bool(values) and values[0].dtype == torch.float64
+        loss_fn = self._loss_fn_in_float64 if is_float64 else self._loss_fn
+        if loss_fn is not None:
             return loss_fn(output) if y is None else loss_fn(output, y)
         if not values:
             raise CannotCheck("the module returns no floating point numbers.")

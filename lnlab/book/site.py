@@ -128,7 +128,7 @@ def write_index_claims_and_playground(
         f"{text}\n<h2>All statements</h2>"
     )
     of_claims = chapters_by_claim(ran, notebook_run_folder)
-    linked = [one | {"chapters": of_claims.get(one["id"], [])} for one in claims]
+    linked = [{**one, "chapters": of_claims.get(one["id"], [])} for one in claims]
     page = claims_page.claims_page_html(linked, before)
     write_file(out / "claims.html", page.encode())
     if norms:
@@ -208,9 +208,10 @@ def first_figure(path: Path) -> dict[str, Any] | None:
     cells = nbformat.read(path, as_version=4).cells
     outputs = ((cell, output) for cell in cells for output in cell.get("outputs", ()))
     figures = ((c, o.data[PLOTLY]) for c, o in outputs if PLOTLY in o.get("data", {}))
-    cell, spec = next(figures, (None, None))
-    if spec is None:
+    found = next(figures, None)
+    if found is None:
         return None
+    cell, spec = found
     data, layout = spec["data"], {**spec["layout"]}
     meta = layout.get("meta") or {}
     layout["meta"] = {

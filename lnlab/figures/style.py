@@ -245,7 +245,7 @@ TEMPLATE = go.layout.Template(
     }
 )
 
-FIXED = go.layout.Template(TEMPLATE)
+FIXED: Any = go.layout.Template(TEMPLATE)
 """The template of a panel's figure: no zoom and no legend, because names stand in the plot."""
 FIXED.layout.update(showlegend=False, xaxis_fixedrange=True, yaxis_fixedrange=True)
 

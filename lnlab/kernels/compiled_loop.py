@@ -55,6 +55,7 @@ def empty_in_pool(lib: ctypes.CDLL, like: Tensor, shape: Sequence[int] | None = 
     if size < MIN_POOL_BYTES:
         return like.new_empty(shape)
     memory = PooledMemoryBlock(lib, size)
+    assert memory.address is not None
     buffer = (ctypes.c_char * size).from_address(memory.address)
     # the storage of the tensor holds the buffer, and so the memory
     buffer.memory = memory  # pyright: ignore[reportAttributeAccessIssue]

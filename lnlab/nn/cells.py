@@ -164,7 +164,9 @@ class Cell(nn.Module, ABC):
     def set_recurrent_norm_gain(self, *norms: Normalizer) -> None:
         """Set the gain g (H,) of the normalizers of ``W_h h`` to the initial recurrent gain."""
         gain = self.initial.recurrent_norm_gain
-        for norm in norms if gain is not None else ():
+        if gain is None:
+            return
+        for norm in norms:
             g = getattr(norm, "g", None)
             if g is None:
                 name = type(norm).__name__

@@ -127,7 +127,8 @@ def play_buttons(slider: Any, step: int, interval_ms: int) -> ipywidgets.Play:
 def possible_slider_values(slider: Any) -> list[Any]:
     """Return every value that a slider between two numbers can have."""
     if isinstance(slider, ipywidgets.FloatLogSlider):
-        count = round((slider.max - slider.min) / slider.step) + 1
+        exponents = slider.max - slider.min
+        count = round(exponents / slider.step) + 1  # pyright: ignore[reportOperatorIssue]
         return np.logspace(slider.min, slider.max, count, base=slider.base).tolist()
     return [*range(slider.min, slider.max + 1)]
 
@@ -147,7 +148,8 @@ def control_values_by_label(
             format_three_significant_digits(each): each for each in sorted([*others, value])
         }
     if isinstance(control, ipywidgets.Combobox | MultiSelectButtons):
-        texts = dict.fromkeys((value, *(values or control.options)))
+        options = getattr(control, "options", ())
+        texts = dict.fromkeys((value, *(values or options)))
         return {text if isinstance(text, str) else " · ".join(text): text for text in texts}
     return dict(control.options)
 

@@ -252,8 +252,9 @@ def loss_figure_of_random_lines(
     at = np.asarray(lines[0].coordinates[0])
     losses = np.stack([np.asarray(cut.losses) for cut in lines])
     edge, color = float(np.abs(at).max()), line_colors_and_widths([network])[network]["color"]
-    area = band(at, losses.min(0), losses.max(0), color, 0.15)
-    data = [trace("scatter", "band", **area | {"line": {"color": color, "width": 0}})]
+    area: Any = band(at, losses.min(0), losses.max(0), color, 0.15)
+    area["line"] = {"color": color, "width": 0}
+    data = [trace("scatter", "band", **area)]
     for i, y in enumerate(losses):
         hover = f"direction {i + 1}, %{{x:.2f}}: %{{y:.3g}}<extra></extra>"
         data.append(trace(

@@ -25,9 +25,10 @@ from lnlab.threads import in_one_thread_if_small
 
 HERE = Path(__file__).parent
 T = TypeVar("T")
-FirstIfNone = T | None
+# Any, not None: what draws reads the value that the panel has filled in
+FirstIfNone = T | Any
 """A setting of a panel that takes the first value of its control if it is None."""
-LastIfNone = T | None
+LastIfNone = T | Any
 """A setting of a panel that takes the last value of its control if it is None."""
 LEAST_WIDTH = 700
 """The least width of a plot in pixels: it fits beside the file browser of a JupyterLab in a
@@ -256,7 +257,7 @@ class Panel(ipywidgets.VBox):
         """Return the values, by label, of each field that a page without a kernel can set."""
         return {
             name: control_values_by_label(
-                self.controls[name], getattr(settings, name), self._stops.get(name)
+                self.controls[name], getattr(settings, name), self._stops.get(name) or ()
             )
             for name in self._on_page
         }

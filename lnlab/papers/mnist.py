@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -171,7 +171,7 @@ def train_landscape_networks() -> tuple[dict[str, nn.Module], Tensor, Tensor]:
         norm = "batch hidden" if name == "batch" else name
         task = Experiment.budget("notebook", norm=norm, units=(64, 64))
         with default_dtype(torch.float64), torch.random.fork_rng(devices=()):
-            network = task.model(0, task.dataset())
+            network = task.model(0, cast("Images", task.dataset()))
         optimizer = SGD(network.parameters(), lr=0.1)
         batches = Batches(x, y, 100, [0])
         with torch.enable_grad():

@@ -132,6 +132,7 @@ def order_embeddings_table_2(splits: Mapping[int, Arms]) -> pd.DataFrame:
     """Return a row for each number of Table 2: means over splits, their difference, baselines
     and the paper's, recall in per cent."""
     guessing, table = chance_retrieval_metrics(BOXES.fold_size), {}
+    printed: Any
     for printed in pd.read_csv(PAPERS / "order_embeddings/table_2.csv").itertuples():
         metric: Any = f"{printed.query}_{printed.metric}"
         measure = final_value(f"test_{metric}")
@@ -250,6 +251,7 @@ def skip_thoughts_table_3(runs: Sequence[Run], task: skip_thoughts.Experiment) -
     C = 256.0 if generated else 0.0
     with_C = f", C = {C:g}" if C else ""
     printed = pd.read_csv(PAPERS / "skip_thoughts/table_3.csv", keep_default_na=False)
+    row: Any
     for row in printed.itertuples() if arms else ():
         score, title = str(row.metric), str(row.name)
         if generated:

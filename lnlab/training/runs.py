@@ -334,7 +334,7 @@ class Run:
         if not {*key} <= {*frame}:
             return frame
         is_best = frame.duplicated(key)
-        best, frame = frame[is_best], frame[~is_best]
+        best, frame = frame.loc[is_best], frame.loc[~is_best]
         at_the_end = [name for name in frame if len(best) and frame[name].isna().all()]
         if not at_the_end:
             return frame.reset_index(drop=True)

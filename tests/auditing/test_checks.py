@@ -409,7 +409,7 @@ def test_constant_statistics_are_not_those_of_few():
 class FrozenBatchNorm2d(nn.BatchNorm2d):
     """The same of pictures."""
 
-    train = FrozenBatchNorm.train
+    train = FrozenBatchNorm.train  # pyright: ignore[reportAssignmentType]
 
 
 @pytest.mark.parametrize(

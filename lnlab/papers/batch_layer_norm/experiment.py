@@ -51,7 +51,7 @@ def take_first_examples(
     for name, count in counts.items():
         split = getattr(dataset, name)
         available = 0 if split is None else len(split.y)
-        if count > available or not available:
+        if split is None or count > available or not available:
             raise ValueError(
                 f"{dataset.name} has {available:,} examples in its {name} split, and "
                 f"{name}_size is {count:,}."

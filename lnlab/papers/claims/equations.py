@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from functools import partial
 from itertools import product
 from math import gamma, inf, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -286,7 +286,8 @@ def scaled_row_statistics_error(seed: int) -> float:
 
     def statistics_error(norm_name: str) -> float:
         one = random_normalized_layer(norm_name, seed)
-        W, x, norm = one.layer_inputs.W, one.layer_inputs.x, one.norm.train()
+        W, x = one.layer_inputs.W, one.layer_inputs.x
+        norm = cast("Any", one.norm.train())
         scale = torch.ones(len(W), 1).double()
         scale[0] = DELTA
         before, after = (norm.stats(x @ V.T, V) for V in (W, scale * W))
@@ -653,7 +654,7 @@ SENTENCES = 462 * 10
 @register_check
 def othman_eq_6_lstm_output_error(seed: int, version: Literal["printed", "right"]) -> float:
     """Check eq. 6, as "printed" or without c_(t-1), by torch's LSTM."""
-    cell = skip_init(torch.nn.LSTMCell, 1, H, dtype=torch.float64)
+    cell = cast("torch.nn.LSTMCell", skip_init(torch.nn.LSTMCell, 1, H, dtype=torch.float64))
     for parameter in cell.parameters():
         parameter.zero_()
     cell.bias_ih.copy_(normal(seed, 0, 4 * H))  # the summed inputs of the gates i, f, g, o
@@ -969,7 +970,7 @@ def skip_path_gradient_factor_per_layer(seed: int, arm: str) -> float:
 def output_change_by_folding_gains(seed: int) -> float:
     """Multiply the matrices behind each gain of pre-LN by it, and set it to 1."""
     net, x, _ = untrained_transformer_and_batch(seed, "pre", 4)
-    norms = [(net.top, [net.readout])]
+    norms: list[tuple[Any, list[Any]]] = [(net.top, [net.readout])]
     for block in net.blocks:
         attention, feed_forward = block.attention, block.feed_forward
         norms.append((attention.before, [getattr(attention.f, f"W_{m}") for m in "QKV"]))

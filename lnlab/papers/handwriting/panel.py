@@ -139,9 +139,8 @@ def load_writers(runs: Iterable[Run], data: str = "") -> WriterModels:
             f"these runs have {len(scales)} data sets and {len(floors)} values of std_floor: "
             "give runs with one data set and one std_floor."
         )
-    return WriterModels(
-        models, *scales.values(), *floors, "; ".join(commands_that_trained_models)
-    )
+    (scale,), (floor,) = scales.values(), floors
+    return WriterModels(models, scale, floor, "; ".join(commands_that_trained_models))
 
 
 def save_writers(runs: Iterable[Run], path: Path = SHIPPED) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import plotly.graph_objects as go
@@ -158,8 +158,8 @@ def spectrogram_and_attention_figure(
     """
     bands = utterance.features[:, :FILTERS].numpy()
     T, filters = bands.shape
-    begins, ends = utterance.begins, utterance.ends
-    known = begins is not None and ends is not None
+    known = utterance.begins is not None and utterance.ends is not None
+    begins, ends = cast("tuple[Any, Any]", (utterance.begins, utterance.ends))
     labels = [escape(unit) for unit in utterance.units]
     truth = {"mode": "lines", "line": {"color": MARK, "width": 1.5}, "hoverinfo": "skip"}
     data, notes = [], [text_annotation(f"<b>{escape(title)}</b>", 0, 1.0, 34)]

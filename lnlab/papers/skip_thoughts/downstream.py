@@ -143,7 +143,8 @@ Pair = tuple[str, str]
 def make_story_tasks() -> dict[str, SentenceTask]:
     """Generate small counterparts of SICK, SUBJ, MR, MPQA and CR, always the same."""
     rng = Random("relatedness")
-    relations = rng.choices([*WEIGHTS], [*WEIGHTS.values()], k=sum(PAIRS.values()))
+    kinds: list[RelatednessLevel] = [*WEIGHTS]
+    relations = rng.choices(kinds, [*WEIGHTS.values()], k=sum(PAIRS.values()))
     pairs = [rng.choice(PAIR_GENERATORS)(rng, relation) for relation in relations]
     first, second = (
         [sentence.split() for sentence in side] for side in zip(*pairs, strict=True)

@@ -173,7 +173,8 @@ def bag_of_words_vectors(
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
     from sklearn.preprocessing import normalize
 
-    vectorizer = (TfidfVectorizer if tf_idf else CountVectorizer)(analyzer=list)
+    word_list: Any = list  # a sentence is a list of words already
+    vectorizer = (TfidfVectorizer if tf_idf else CountVectorizer)(analyzer=word_list)
     both = (
         np.concatenate([train_rows, train_rows + len(task)]) if task.has_pairs else train_rows
     )

@@ -15,7 +15,7 @@ Every module computes S stacked models at once: where a single one has weights (
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -296,7 +296,7 @@ class TransformerLanguageModel(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = Embedding(V, context, D)
-        self.blocks = nn.ModuleList(
+        self.blocks: Any = nn.ModuleList(  # of Block
             Block(D, heads, arm, l, layers, fused=fused) for l in range(1, layers + 1)
         )
         self.top = Identity(D) if PLACES[arm.placement][2] else arm.norm_layer(D)
