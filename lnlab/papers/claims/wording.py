@@ -254,11 +254,8 @@ def name_sides(comparison: Comparison) -> tuple[str, str]:
     if len(others) < 2:
         return first, "".join(others)
     names = [name.removeprefix("with ") for name in others]
-    better = " and ".join(names)
-    return (
-        first,
-        f"with the {f'better of {better}' if len(names) == 2 else 'best other method'}",
-    )
+    best = f"better of {names[0]} and {names[1]}" if len(names) == 2 else "best other method"
+    return first, f"with the {best} of each seed"
 
 
 def name_arm(arm: Mapping[str, Any]) -> str:
