@@ -379,15 +379,24 @@ class TorchOperator:
 
 
 def nearest_torch_operator(
-    over: StatisticExtent, divisor: Divisor, roles: list[ParameterRole], x: Tensor
+    over: StatisticExtent,
+    divisor: Divisor,
+    roles: list[ParameterRole],
+    x: Tensor,
+    *,
+    has_running_statistics: bool,
 ) -> TorchOperator:
     """Return the operator whose statistics are most like those found on x (B, ...).
 
     The extent decides, then whether anything is centred; between operators that differ only in
-    what the gain belongs to, the gain does.
+    what the gain belongs to, the gain does. What is over the whole of x comes nearest to batch
+    norm if it keeps running statistics, else to an operator over the axes of an example.
     """
     gains = {axis for role in roles if role.role.startswith("gain") for axis in role.axes}
     of_example = tuple(range(1, x.dim()))
+    is_over_all = all(axis in over.axes for axis in range(x.dim()) if x.shape[axis] > 1)
+    if is_over_all and over.split_axis is None and not has_running_statistics:
+        over = StatisticExtent(of_example)
     if 0 in over.axes:
         # the axis of the gain is that of the units, else the one that is left, else the second
         rest = [a for a in range(x.dim()) if a not in over.axes or a == over.split_axis]
@@ -725,7 +734,10 @@ def _make_report(
         )
         properties = _compare_extent(over, z, None), form
         return _make_report_without_operator(name, training, z, properties)
-    operator = nearest_torch_operator(over, divisor, roles, z)
+    running = find_momentum_and_variance_estimator(training, z, over, divisor)
+    operator = nearest_torch_operator(
+        over, divisor, roles, z, has_running_statistics=running is not None
+    )
     properties = [
         _compare_extent(over, z, operator),
         *_compare_groups(over, operator),

@@ -303,8 +303,9 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
     names = [name for name, columns in holds.items() if 1 in columns]
     if not names:
         raise CannotCheck(
-            "no single weight was found whose scale changes nothing, as far as each eps can be "
-            "set to 0."
+            "no single weight was found whose scale changes nothing. A weight before a "
+            "normalizer whose eps is a number in its code, which cannot be set to 0, is not "
+            "found here; check_invariances shows whether it is invariant up to eps."
         )
     rows, rates = [], dict[str, dict[str, float]]()
     for name in names:

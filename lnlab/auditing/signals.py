@@ -933,7 +933,7 @@ def _running_statistics_bookkeeping_findings(subject: AuditSubject) -> Findings:
     last = [
         f"{name} (momentum {each.momentum:g})"
         for name, each in subject.module.named_modules()
-        if isinstance(each, TorchNorm) and each.momentum is not None and each.momentum > 0.9
+        if isinstance(each, TorchNorm) and each.momentum is not None and each.momentum >= 0.9
     ]
     yield make_finding("momentum-large", last)
     batch = _observe_training_batch_effect(subject)

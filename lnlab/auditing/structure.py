@@ -240,7 +240,9 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
             if is_known_norm(norms.first_module) or promise is None:
                 continue
             rule = "norm-differs" if promise == "BatchNorm" else "norm-mixes-examples"
-        if rule == "norm-wrong-axes" and _are_gains_inside(norms.report):
+        if rule == "norm-wrong-axes" and _are_examples_mixed(norms.report):
+            rule, severity = "norm-mixes-examples", RISK if promise is None else None
+        elif rule == "norm-wrong-axes" and _are_gains_inside(norms.report):
             # over more axes than LayerNorm is: a fault if that is what its name promises
             severity = {None: RISK, "GroupNorm": FACT}.get(promise, FAULT)
         if (f.name, f.found) == ("running variance", "biased variance"):
@@ -256,6 +258,13 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
         kind = norms.report.kind
         values = {"kind": kind, "promise": promise or kind, "fit": fit}
         yield make_finding(rule, norms.module_names, severity, message=message, **values)
+
+
+def _are_examples_mixed(report: NormPropertyReport) -> bool:
+    """Return True if statistics run over the batch, and torch's operator's over an example."""
+    over, operator = report.over, report.nearest_operator
+    of_batch = over is not None and 0 in over.axes
+    return of_batch and operator is not None and 0 not in operator.over.axes
 
 
 def _are_gains_inside(report: NormPropertyReport) -> bool:

@@ -905,3 +905,22 @@ def test_complex_numbers_are_named_or_refused():
         audit(net, torch.zeros(8, 6, dtype=torch.complex64))
     net.phases = nn.Parameter(torch.ones(2, dtype=torch.complex64))
     assert "in float64 and complex64" in audit(net, torch.randn(8, 6), only="LN1").about
+
+
+@pytest.mark.parametrize("shape", [(12, 6), (12, 5, 6), (12, 6, 5, 6)])
+def test_a_layer_norm_over_the_whole_batch_is_compared_with_layer_norm(shape):
+    class OverAll(nn.LayerNorm):
+        def forward(self, x):
+            var, mean = torch.var_mean(x, correction=0)
+            return self.weight * (x - mean) / (var + 1e-5).sqrt() + self.bias
+
+    net = nn.Sequential(nn.Linear(6, 6), OverAll(6))
+    found = [f for f in findings((net, torch.randn(shape))) if f.check == "normalizers"]
+    assert [f.rule for f in found] == ["norm-mixes-examples"]
+    assert found[0].message.endswith(f"in torch: axis {len(shape) - 1}")
+
+
+@pytest.mark.parametrize(("momentum", "is_found"), [(0.1, False), (0.9, True), (0.99, True)])
+def test_the_momentum_of_another_library_is_found(momentum, is_found):
+    net = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6, momentum=momentum))
+    assert bool(findings((net, torch.randn(16, 6)), only="momentum-large")) == is_found
