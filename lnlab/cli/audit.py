@@ -112,11 +112,14 @@ def load_model_input_target_and_loss(
         raise ValueError(f"{target!r} is no FILE.py:FUNCTION: there is no file {file!r}.")
     sys.path.append(str(path.resolve().parent))  # last: its files must not hide packages
     try:
-        function = getattr(import_file(path), name)
-        result = function(*([] if data is None else [data]))
+        function = getattr(import_file(path), name, None)
+        arguments = [] if data is None else [data]
+        result = None if function is None else function(*arguments)
     except Exception as error:  # a user's file may raise anything
         reason = f"{target} raised {type(error).__name__}: {error}"
         raise ValueError(f"{reason} (LNLAB_TRACEBACK=1 shows where)") from error
+    if function is None:
+        raise ValueError(f"{target!r} is no FILE.py:FUNCTION: {file!r} has no {name!r}.")
     if not isinstance(result, tuple) or len(result) not in (2, 3, 4):
         raise ValueError(
             f"{target} returned {type(result).__name__}: let it return (module, input), "

@@ -18,6 +18,15 @@ MOST_IDS = 8
 class GroupWithGlossary(click.Group):
     """Commands whose help ends with the meaning of the words."""
 
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        """Return the command that is called; for an id or a paper, say where it goes."""
+        if args[0] not in self.commands:
+            context.fail(
+                f"No such command {args[0]!r}. For a claim: `lnlab claims show ID`; for a "
+                f"paper: `lnlab claims --paper {args[0]}`."
+            )
+        return super().resolve_command(context, args)
+
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the words, sizes and settings mean."""
         from lnlab.book import claims_page as page
@@ -32,7 +41,9 @@ class GroupWithGlossary(click.Group):
 
 
 @click.group(cls=GroupWithGlossary, invoke_without_command=True)
-@click.option("--paper", default="", help="Only papers with this in their name or ids.")
+@click.option(
+    "--paper", default="", help="Only papers with this in their name or ids, as ba2016."
+)
 @click.option(
     "--word",
     "verdict_word",

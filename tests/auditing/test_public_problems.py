@@ -551,7 +551,7 @@ def test_scales_are_unseen_by_a_module_that_casts_to_float32():
     report = audit(nn.Sequential(*layers), torch.randn(16, 8), only=checks)
     found = {f.rule: f.message for f in report.findings}
     assert found["weight-scale-unseen"] == "invariant, up to eps: 1 of 2 weights, W → δW"
-    assert "1 weight as if" in found["effective-rate"]
+    assert "a step in 1 weight is" in found["effective-rate"]
     assert "computed in float32" in report.about
     assert "computed in" not in audit(Net(), torch.randn(4, 8), only=[]).about
 

@@ -159,7 +159,8 @@ def _settings_quoted_in_findings(record: Record, findings: str) -> list[Record]:
 def _describe_verdict_counts(records: Sequence[Record]) -> str:
     counts = Counter(one["word"] for one in records)
     total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    return f"{len(records)} statements: {total}"
+    statements = "statement" if len(records) == 1 else "statements"
+    return f"{len(records)} {statements}: {total}"
 
 
 def claims(*ids: str) -> Claims:
