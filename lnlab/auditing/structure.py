@@ -173,7 +173,8 @@ def _misleading_name_and_eps_findings(norms: NormGroup) -> Findings:
     if kind != NOTHING:
         kept = promise is None or promise in kind or kind.startswith(SPECIAL.get(promise, ()))
         if not kept and not is_known:
-            message = f"{norms.class_name} computes {kind}"
+            verb = "comes nearest to" if norms.report.differences else "computes"
+            message = f"{norms.class_name} {verb} {kind}"
             yield make_finding(
                 "norm-misnamed", norms.module_names, message=message, promise=promise
             )
@@ -240,7 +241,7 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
             if is_known_norm(norms.first_module) or promise is None:
                 continue
             rule = "norm-differs" if promise == "BatchNorm" else "norm-mixes-examples"
-        if rule == "norm-wrong-axes" and _are_examples_mixed(norms.report):
+        if rule == "norm-wrong-axes" and _are_examples_mixed(norms.report, promise):
             rule, severity = "norm-mixes-examples", RISK if promise is None else None
         elif rule == "norm-wrong-axes" and _are_gains_inside(norms.report):
             # over more axes than LayerNorm is: a fault if that is what its name promises
@@ -251,20 +252,22 @@ def _torch_difference_findings(norms: NormGroup) -> Findings:
         is_one_plus = f.found.startswith(ROLES["gain, 1 + "])
         if rule == "norm-differs" and (promise is None or is_one_plus):
             severity = FACT
-        message = f"{norms.class_name}: {f.name}: {f.found}; in torch: {f.torch}"
+        kind = norms.report.kind
+        message = f"{norms.class_name}: {f.name}: {f.found}; in torch's {kind}: {f.torch}"
         if f.name == "gradient":
             rule = "norm-gradient"
         fit = "" if f.name in FITTING else "; the weights of one do not fit the other"
-        kind = norms.report.kind
         values = {"kind": kind, "promise": promise or kind, "fit": fit}
         yield make_finding(rule, norms.module_names, severity, message=message, **values)
 
 
-def _are_examples_mixed(report: NormPropertyReport) -> bool:
-    """Return True if statistics run over the batch, and torch's operator's over an example."""
-    over, operator = report.over, report.nearest_operator
-    of_batch = over is not None and 0 in over.axes
-    return of_batch and operator is not None and 0 not in operator.over.axes
+def _are_examples_mixed(report: NormPropertyReport, promise: str | None) -> bool:
+    """Return True if statistics run over the batch, and those of the operator do not.
+
+    The operator is the one that the name promises, else the one that comes nearest.
+    """
+    over, kind = report.over, promise or report.kind
+    return over is not None and 0 in over.axes and kind != "BatchNorm"
 
 
 def _are_gains_inside(report: NormPropertyReport) -> bool:
@@ -284,7 +287,7 @@ def _biased_running_variance_finding(norms: NormGroup) -> Finding | None:
         "running-variance-biased",
         norms.module_names,
         RISK if factor > 1.01 else FACT,
-        message=f"{norms.class_name}: running variance: biased; in torch: unbiased",
+        message=f"{norms.class_name}: running variance: biased; in torch's BatchNorm: unbiased",
         factor=f"{factor:.5g}",
         N=f"{N:,}",
     )

@@ -471,10 +471,12 @@ def test_the_shape_of_the_input_of_a_norm_is_shown():
 
     net = nn.Sequential(nn.Linear(16, 16), LayerNormOverSteps(16))
     (found,) = findings((net, torch.randn(4, 7, 16)), only="norm-wrong-axes")
-    shown = "axis 1 of (8, 6, 16): 6 values (tried in place of (4, 7, 16)); in torch: axis 2"
-    assert found.message.endswith(shown)
+    shown = "axis 1 of (8, 6, 16): 6 values (tried in place of (4, 7, 16)); in torch's "
+    assert found.message.endswith(f"{shown}LayerNorm: axis 2")
     (found,) = findings((net, torch.randn(8, 6, 16)), only="norm-wrong-axes")
-    assert found.message.endswith("axis 1 of (8, 6, 16): 6 values; in torch: axis 2")
+    assert found.message.endswith(
+        "axis 1 of (8, 6, 16): 6 values; in torch's LayerNorm: axis 2"
+    )
 
 
 @pytest.mark.parametrize(("bias", "severity"), [(10.0, FACT), (50.0, RISK)])
@@ -559,7 +561,7 @@ def test_a_norm_whose_gain_has_axes_of_size_1_is_found():
     report = audit(net, torch.randn(16, 3, 8, 8), only=["normalizers"])
     assert list(report.table("normalizers")["is"]) == ["InstanceNorm"]
     assert [f.message for f in report.findings] == [
-        "FilterResponseNorm: mean: kept; in torch: removed"
+        "FilterResponseNorm: mean: kept; in torch's InstanceNorm: removed"
     ]
 
 
@@ -917,10 +919,23 @@ def test_a_layer_norm_over_the_whole_batch_is_compared_with_layer_norm(shape):
     net = nn.Sequential(nn.Linear(6, 6), OverAll(6))
     found = [f for f in findings((net, torch.randn(shape))) if f.check == "normalizers"]
     assert [f.rule for f in found] == ["norm-mixes-examples"]
-    assert found[0].message.endswith(f"in torch: axis {len(shape) - 1}")
+    assert found[0].message.endswith(f"in torch's LayerNorm: axis {len(shape) - 1}")
 
 
 @pytest.mark.parametrize(("momentum", "is_found"), [(0.1, False), (0.9, True), (0.99, True)])
 def test_the_momentum_of_another_library_is_found(momentum, is_found):
     net = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6, momentum=momentum))
     assert bool(findings((net, torch.randn(16, 6)), only="momentum-large")) == is_found
+
+
+def test_a_layer_norm_over_the_examples_is_not_called_a_batch_norm():
+    class OverExamples(nn.LayerNorm):
+        def forward(self, x):
+            var, mean = torch.var_mean(x, 0, correction=0)
+            return self.weight * (x - mean) / (var + 1e-5).sqrt() + self.bias
+
+    net = nn.Sequential(nn.Linear(6, 6), OverExamples(6))
+    found = {f.rule: f.message for f in findings((net, torch.randn(12, 5, 6)))}
+    assert "statistics over: axis 0" in found["norm-mixes-examples"]
+    assert found["norm-misnamed"] == "OverExamples comes nearest to BatchNorm"
+    assert "norm-wrong-axes" not in found
