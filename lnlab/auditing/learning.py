@@ -684,14 +684,17 @@ PRODUCTS, PRODUCT_SECONDS = (3, 30), 6.0
 costs two gradients, and some vectors of all parameters."""
 
 
+UNCHECKED = ". Whether the gradient is that of the loss was not checked"
+
+
 def check_curvature(subject: AuditSubject) -> Findings:
     """Measure the extreme eigenvalues of the Hessian, and the rate that they allow."""
     if not subject.has_loss:
         raise CannotCheck("no loss was given: curvature is that of a loss.")
-    if has_doubtful_derivative(subject):
+    is_doubtful = has_doubtful_derivative(subject)
+    if is_doubtful:
         raise CannotCheck(
-            "along a random direction the gradient is not that of the loss, so its derivative "
-            "is no Hessian."
+            "the gradient is not that of the loss, so its derivative is no Hessian."
         )
     least, most = PRODUCTS
     seconds = 4 * subject.evaluation_seconds_from_operation_count
@@ -722,6 +725,7 @@ def check_curvature(subject: AuditSubject) -> Findings:
         smallest=three_significant_digits(smallest),
         rate=three_significant_digits(row["critical_rate"]),
         bends="; the loss bends down somewhere as well" if bends_down else "",
+        unchecked=UNCHECKED if is_doubtful is None else "",
         spherical=three_significant_digits(row["scale_free"]),
     )
 

@@ -560,11 +560,20 @@ def check_wrong_derivative(subject: AuditSubject) -> Findings:
         yield make_finding("gradient-differs", error=f"{slopes.largest_error:.0%}")
 
 
-def has_doubtful_derivative(subject: AuditSubject) -> bool:
-    """Return True if the gradient and differences of the loss differ along any direction."""
-    with suppress(CannotCheck):
+def has_doubtful_derivative(subject: AuditSubject) -> bool | None:
+    """Return True if the gradient is not that of the loss; None if this cannot be checked.
+
+    It is compared with differences of the loss, and that of each normalizer with its outputs.
+    """
+    properties = (
+        p for norms in find_norms(subject) if norms.report for p in norms.report.properties
+    )
+    if any(p.name == "gradient" and p.differs_from_torch for p in properties):
+        return True
+    try:
         return directional_derivatives(subject).largest_error > WRONG
-    return False
+    except CannotCheck:
+        return None
 
 
 class DirectionalDerivatives(NamedTuple):
@@ -583,8 +592,10 @@ class DirectionalDerivatives(NamedTuple):
 def directional_derivatives(subject: AuditSubject) -> DirectionalDerivatives:
     """Return the derivatives of the loss along two random directions, found once.
 
+    A part that computes in float32 leaves fewer digits to the differences: the step is larger.
+
     Raises:
-        CannotCheck: where the loss cannot be computed in float64.
+        CannotCheck: where numbers have 16 bits, or where float64 takes too long.
     """
     if "directional derivatives" in subject.cache:
         return subject.cache["directional derivatives"]
@@ -592,11 +603,12 @@ def directional_derivatives(subject: AuditSubject) -> DirectionalDerivatives:
     nonzero = subject.with_nonzero_weights
     objective = nonzero.objective
     w = objective.start
-    subject.require_float64()
-    precise = subject.float64_copy_output_precision == torch.float64
-    if w.dtype != torch.float64 or not precise or subject.trace.makes_16_bits:
-        why = "is large" if w.dtype != torch.float64 else "computes in a lower one inside"
-        raise CannotCheck(f"finite differences need float64, and the module {why}.")
+    if subject.float64_copy_output_precision == torch.bfloat16 or subject.trace.makes_16_bits:
+        raise CannotCheck("finite differences need more digits than 16 bits have.")
+    if subject.float64_if_possible is not None and w.dtype != torch.float64:
+        raise CannotCheck("finite differences need float64, and the module is large.")
+    is_float64 = w.dtype == subject.float64_copy_output_precision == torch.float64
+    step = 1e-6 if is_float64 else 1e-3
     slices = objective.slices()
     rows, errors = [], []
     for draw in range(2):
@@ -606,7 +618,6 @@ def directional_derivatives(subject: AuditSubject) -> DirectionalDerivatives:
         for name, row in padding_row_by_embedding_weight(subject.module).items():
             if name in slices:
                 v[slices[name]].view(subject.module.get_parameter(name).shape)[row] = 0
-        step = 1e-6
         above, below = objective.value(w + step * v), objective.value(w - step * v)
         slope, expected = float(nonzero.loss_gradient @ v), (above - below) / 2 / step
         rows.append({"gradient": slope, "differences": expected})

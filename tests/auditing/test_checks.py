@@ -939,3 +939,40 @@ def test_a_layer_norm_over_the_examples_is_not_called_a_batch_norm():
     assert "statistics over: axis 0" in found["norm-mixes-examples"]
     assert found["norm-misnamed"] == "OverExamples comes nearest to BatchNorm"
     assert "norm-wrong-axes" not in found
+
+
+class LayerNormInFloat32(nn.Module):
+    """As many language models have it; sigma is detached on request."""
+
+    def __init__(self, units, is_detached):
+        super().__init__()
+        self.g, self.is_detached = nn.Parameter(torch.ones(units)), is_detached
+
+    def forward(self, x):
+        var, mean = torch.var_mean(x.float(), -1, keepdim=True, correction=0)
+        sigma = (var + 1e-5).sqrt()
+        sigma = sigma.detach() if self.is_detached else sigma
+        return self.g * ((x - mean) / sigma).to(x.dtype)
+
+
+@pytest.mark.parametrize("is_detached", [True, False])
+def test_a_derivative_is_checked_in_float32_too(is_detached):
+    norm = LayerNormInFloat32(16, is_detached)
+    net = nn.Sequential(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 4))
+    x, y = torch.randn(64, 8), torch.arange(64) % 4
+    report = audit(net, x, y, nn.functional.cross_entropy, only=["LN608", "LN701"])
+    rule = "gradient-differs" if is_detached else "curvature"
+    assert [f.rule for f in report.findings] == [rule]
+    assert ("curvature" in report.not_run) == is_detached
+
+
+def test_a_curvature_whose_gradient_was_not_checked_says_so():
+    class InHalf(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).bfloat16().to(x.dtype)
+
+    x, y = torch.randn(16, 8), torch.arange(16) % 4
+    net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), InHalf(16, 4))
+    report = audit(net, x, y, nn.functional.cross_entropy, only=["LN608", "LN701"])
+    assert "16 bits" in report.not_run["derivative"]
+    assert "was not checked" in report.findings[0].meaning
