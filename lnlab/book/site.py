@@ -60,11 +60,10 @@ def build_site(
 def explain_omitted_pages(sources: Sequence[Path], notebook_run_folder: Path) -> list[str]:
     """Return what of a folder of runs is not in a site of it, and why."""
     known, ran = read_all_and_finished_chapters(sources, notebook_run_folder)
-    omitted = [
-        f"{one.name} ({'it failed' if one.page_file else 'it was not run'})"
-        for one in known
-        if one not in ran
-    ]
+    without_page = [one for one in known if one not in ran]
+    omitted = [f"{one.name} (it failed)" for one in without_page if one.page_file]
+    if not_run := [one.name[:2] for one in without_page if not one.page_file]:
+        omitted.append(f"what was not run ({', '.join(not_run)})")
     if (handout := notebook_run_folder / "handout").exists():
         omitted.append(f"{handout} (pages to hand out as files; the site has the same pages)")
     return omitted
