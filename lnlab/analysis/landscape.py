@@ -113,7 +113,8 @@ def loss_landscape(
             model itself.
         seed: of the random directions.
         bn_stats: which statistics BatchNorm uses; required if the model has one: "batch" (those
-            of x, as in training), "running" (as in evaluation) or "recomputed" from x.
+            of x, as in training), "running" (as in evaluation) or "recomputed" from x
+            (only for batch normalization of torch or lnlab).
         progress: whether to show a progress bar.
 
     Examples:

@@ -71,9 +71,9 @@ class Objective:
         bn_stats: which statistics BatchNorm uses: "batch", those of x, in training mode;
             "running", the running statistics, in evaluation mode, the same at every w;
             "recomputed", in evaluation mode, computed anew from x at every w, which gradients
-            hold fixed: they are not those of the loss then, and the Hessian is refused.
-            Required if the model has batch normalization, also of its own; None evaluates in
-            evaluation mode.
+            hold fixed: they are not those of the loss then, and the Hessian is refused; only
+            for batch normalization of torch or lnlab. Required if the model has batch
+            normalization, also of its own; None evaluates in evaluation mode.
         params: the names of the parameters that w holds; None takes all that are trained.
         dtype: the precision; None takes that of the model, but at least float32.
 
@@ -113,7 +113,7 @@ class Objective:
                 v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v
                 for v in (self.x, self.y)
             )
-        if self.bn_stats is None:
+        if self.bn_stats in (None, "recomputed"):
             self._refuse_other_running_statistics()
         self.module.train(self.bn_stats == "batch")
         self._buffers = SavedBuffers(self.module)
@@ -134,14 +134,21 @@ class Objective:
         self._check_loss_at_start()
 
     def _refuse_other_running_statistics(self) -> None:
-        """Raise ValueError for a batch normalization of the user's own, as for torch's."""
+        """Raise ValueError for a batch normalization of the user's own, as for torch's.
+
+        Only running statistics of torch's and lnlab's can be computed again.
+        """
+        norms = find_norms_with_running_statistics(self.module)
+        known = {id(buffer) for norm in norms for buffer in norm.buffers()}
+        buffers = dict(self.module.named_buffers())
         changed = find_buffers_changed_in_training(self.module, self.x)
-        if changed:
-            raise ValueError(
-                f"in training {type(self.module).__name__} changes {changed[0]}, as batch "
-                'normalization does: choose bn_stats="batch" (the statistics of x, as in '
-                'training) or "running" (as in evaluation).'
-            )
+        for name in changed:
+            if id(buffers[name]) not in known:
+                raise ValueError(
+                    f"in training {type(self.module).__name__} changes {name}, as batch "
+                    'normalization does: choose bn_stats="batch" (the statistics of x, as in '
+                    'training) or "running" (as in evaluation).'
+                )
 
     def __call__(self, w: Tensor) -> Tensor:
         """Return L(w), differentiable in ``w`` (P,).

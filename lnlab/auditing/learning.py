@@ -783,5 +783,7 @@ def _output_error_and_remark(
         return math.nan, str(error).splitlines()[0][:120]
     if not bool(low.isfinite().all()):
         return math.inf, "not finite"
+    if not bool(exact_y.any()):  # what is left of 0 is rounding
+        return 0.0, "the outputs are 0"
     is_tiny = dtype.is_floating_point and float(exact_y.abs().max()) < torch.finfo(dtype).tiny
     return relative_max_change(low.double(), exact_y), "underflow" if is_tiny else ""

@@ -249,3 +249,13 @@ def test_a_batch_norm_with_a_forward_of_its_own_is_not_recomputed():
     x, y = torch.randn(*X), torch.zeros(*Y, dtype=torch.long)
     with pytest.raises(ValueError, match=r"Own.* has a forward of its own"):
         Objective(net(Own), x, y, F.cross_entropy, bn_stats="recomputed")
+
+
+def test_statistics_of_a_module_of_ones_own_are_not_recomputed():
+    x, y = torch.randn(*X), torch.zeros(*Y, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"changes .*average, as batch normalization"):
+        Objective(net(OwnBatchNorm), x, y, F.cross_entropy, bn_stats="recomputed")
+    for stats in ("batch", "running"):
+        assert Objective(net(OwnBatchNorm), x, y, F.cross_entropy, bn_stats=stats).value() > 0
+    torch_s = Objective(net(nn.BatchNorm1d), x, y, F.cross_entropy, bn_stats="recomputed")
+    assert torch_s.value() > 0

@@ -976,3 +976,8 @@ def test_a_curvature_whose_gradient_was_not_checked_says_so():
     report = audit(net, x, y, nn.functional.cross_entropy, only=["LN608", "LN701"])
     assert "16 bits" in report.not_run["derivative"]
     assert "was not checked" in report.findings[0].meaning
+
+
+def test_outputs_that_are_zero_do_not_underflow():
+    net = nn.Sequential(nn.Linear(4, 1), nn.LayerNorm(1))
+    assert not findings((net, torch.randn(16, 4)), only="LN8")
