@@ -124,7 +124,10 @@ def explain(rule: str) -> str:
     texts = []
     for name in sorted(select_rule_names(rule), key=lambda name: RULES[name]["id"]):
         table = RULES[name]
-        lines = [f"{table['id']} {name} ({table['severity']}; check: {table['check']})", ""]
+        lines = [
+            f"{table['id']} {name} (usually a {table['severity']}; check: {table['check']})",
+            "",
+        ]
         meaning, advice = (re.sub("{.*?}", "…", table[key]) for key in ("meaning", "advice"))
         lines += [f"  means  {meaning}", f"  do     {advice}"]
         if "…" in meaning + advice:
