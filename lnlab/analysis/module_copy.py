@@ -56,6 +56,7 @@ def check_model(model: Any) -> None:
 def check_nonempty_tensor(x: Any) -> None:
     """Raise TypeError or ValueError unless ``x`` (B, ...) is a tensor with an example."""
     hint = "the input of the model as a tensor, torch.as_tensor(...)"
+    # not isinstance: a type checker would take x for a tuple or mapping from here on
     if issubclass(type(x), tuple | Mapping):
         hint += (
             ". For a model with several inputs, give a module that takes one tensor and makes "

@@ -743,7 +743,7 @@ def _make_report(
         *_compare_groups(over, operator),
         *_compare_divisor(divisor, over, operator, isinstance(model, nn.RMSNorm)),
         *(_compare_role(role, operator) for role in roles),
-        *_compare_evaluation(training, evaluation, z, over, divisor, operator),
+        *_compare_evaluation(training, evaluation, z, running, operator),
         *_compare_cancellation_and_dtype(model, training, divisor),
         _compare_outputs(training, z, divisor, operator),
     ]
@@ -958,22 +958,23 @@ def _compare_role(role: ParameterRole, operator: TorchOperator) -> NormProperty:
 
 
 def _compare_evaluation(
-    training: BlackBox, evaluation: BlackBox, z: Tensor, over: StatisticExtent,
-    divisor: Divisor, operator: TorchOperator,
-) -> Iterator[NormProperty]:  # fmt: skip
-    """Compare evaluation, and the running statistics that it takes."""
+    training: BlackBox,
+    evaluation: BlackBox,
+    z: Tensor,
+    running: tuple[float | None, str] | None,
+    operator: TorchOperator,
+) -> Iterator[NormProperty]:
+    """Compare evaluation, and the momentum and variance of ``running`` statistics, if any."""
     if 0 not in operator.over.axes:
         same = _are_close(evaluation(z), training(z), training.same)
         # of a module whose evaluation is affine, as instance norm with running statistics
-        running = not same and find_momentum_and_variance_estimator(training, z, over, divisor)
         other = "by running statistics" if running else "another function"
         right = "as training"
-        if running and "InstanceNorm" in operator.name:
+        if not same and running and "InstanceNorm" in operator.name:
             right += " (the default)"
         yield _compare_texts("evaluation", "as training" if same else other, right)
         return
     right = "by running statistics"
-    running = find_momentum_and_variance_estimator(training, z, over, divisor)
     if running is None:
         yield _compare_texts("evaluation", "by the statistics of its own batch", right)
         return

@@ -71,9 +71,9 @@ class Objective:
         bn_stats: which statistics BatchNorm uses: "batch", those of x, in training mode;
             "running", the running statistics, in evaluation mode, the same at every w;
             "recomputed", in evaluation mode, computed anew from x at every w, which gradients
-            hold fixed: they are not those of the loss then, and the Hessian is refused; only
-            for batch normalization of torch or lnlab. Required if the model has batch
-            normalization, also of its own; None evaluates in evaluation mode.
+            hold fixed: they are not those of the loss then, and the Hessian is refused.
+            Required if the model has batch normalization, also of its own, whose statistics
+            cannot be "recomputed"; None evaluates in evaluation mode.
         params: the names of the parameters that w holds; None takes all that are trained.
         dtype: the precision; None takes that of the model, but at least float32.
 
