@@ -451,12 +451,24 @@ def split_question_and_minutes(paragraph: str) -> tuple[str, str]:
     return parts[1], minutes[0].lower() + minutes[1:]
 
 
-def render_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
-    """Return the parts of each cell that the template shows."""
+NOT_OUR_RUN = r"\g<0> <small>(not the run of this page)</small>"
+
+
+def render_cells(
+    notebook: nbformat.NotebookNode, *, as_described: bool
+) -> list[dict[str, Any]]:
+    """Return the parts of each cell that the template shows.
+
+    Args:
+        as_described: whether the parameters of the run are those that the text describes; if
+            not, what the text says of our run is marked.
+    """
     shown = []
     for position, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             prose = markdown_to_html(cell.source, trusted=True)
+            if not as_described:
+                prose = re.sub(r"\b[Ii]n our run\b", NOT_OUR_RUN, prose)
             before, exercises, after = prose.partition('<h2 id="Exercises">')
             if exercises:
                 prose = before + exercises + after.replace("</h2>", f"</h2>{NEEDS_KERNEL}", 1)
@@ -494,7 +506,8 @@ def write_notebook_pages(
     for this, notebook in known:
         if this.page_file is None:
             continue
-        shown = render_cells(notebook)
+        as_described = not this.defaults_of_overridden_parameters
+        shown = render_cells(notebook, as_described=as_described)
         prose = "".join(cell.get("prose", "") for cell in shown)
         plays = has_output_of_type(notebook, PLAYGROUND)
         values = {

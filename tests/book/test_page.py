@@ -42,13 +42,14 @@ def figure():
     return output(figure_with_page_controls(choices, frames))
 
 
-def executed(out: Path, name: str, *outputs, suffix=".ipynb", **run):
+def executed(out: Path, name: str, *outputs, suffix=".ipynb", text="", **run):
     """Write a notebook as a run leaves it."""
     question = "*What is $\\sigma$?* 1 minute to run, 5 to read."
     cells = [
         new_markdown_cell(f"# {name[:2]} · Of $\\mu$ & <sigma>\n\n{question}"),
         new_code_cell("x = '<script>'", outputs=list(outputs)),
         new_markdown_cell("## Claim\n\n$$\\mu = \\frac{1}{H}\\sum_i a_i$$"),
+        new_markdown_cell(text),
         new_markdown_cell("## Exercises\n\n1. In the panel, find one."),
     ]
     notebook = new_notebook(cells=cells)
@@ -118,7 +119,8 @@ def test_a_page_says_what_it_is_a_run_of(site, tmp_path):
 
 
 def test_a_page_says_which_parameters_its_text_describes(site, tmp_path):
-    executed(site, "00_first", parameters={"seeds": [3], "panel": {}, "device": "cpu"})
+    seeds, text = {"seeds": [3]}, "In our run it fell; in our runs, too. (In our run.)"
+    executed(site, "00_first", text=text, parameters={**seeds, "panel": {}, "device": "cpu"})
     notebook = nbformat.read(site / "00_first.ipynb", as_version=4)
     source = "seeds = [0]\npanel = {}\ndevice = 'auto'"
     cell = new_code_cell(source, metadata={"tags": ["parameters"]})
@@ -127,6 +129,11 @@ def test_a_page_says_which_parameters_its_text_describes(site, tmp_path):
     write_notebook_pages([tmp_path / "00_first.ipynb"], site)
     page = (site / "00_first.html").read_text()
     assert "The text describes the default parameters (seeds = [0])." in page
+    mark = " <small>(not the run of this page)</small>"
+    assert f"In our run{mark} it fell; in our runs, too. (In our run{mark}.)" in page
+    executed(site, "01_second", text=text)
+    write_notebook_pages([tmp_path / "01_second.ipynb"], site)
+    assert text in (site / "01_second.html").read_text(), "it is the run of this page"
 
 
 def test_a_notebook_without_a_page_is_named_and_not_linked(site, tmp_path):
