@@ -283,8 +283,9 @@ class Playground {
       }
       this.sync();
     } else {
-      this.restart({ ...run.state, weights: 1, playing: !this.calm, ...settings });
-      this.say(`The networks start again, from update 0.${constantOutputs(this.run.state)}`);
+      this.restart({ ...run.state, weights: 1, ...settings });
+      const when = run.state.playing ? "" : " when you press Play";
+      this.say(`The networks start again${when}, from update 0.${constantOutputs(this.run.state)}`);
     }
     if (name !== "playing") this.keep();
   }

@@ -72,6 +72,16 @@ def test_it_learns_pauses_and_makes_one_step(opened):
     assert updates(page) == before + 1
     page.get_by_role("button", name="Reset").click()
     assert updates(page) == 0
+    page.get_by_label("Batch size").select_option("1")
+    page.get_by_label("Hidden layers").select_option("3")
+    assert "start again when you press Play, from update 0" in said(page)
+    page.wait_for_timeout(200)
+    assert updates(page) == 0, "it was paused"
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function(f"{UPDATE} > 3")
+    page.get_by_label("Hidden layers").select_option("2")
+    assert "start again, from update 0" in said(page)
+    page.wait_for_function(f"{UPDATE} > 3")
     assert page.evaluate("document.documentElement.scrollWidth") == 1280
 
 
