@@ -12,7 +12,7 @@ with var and where its eps stands follow from how y responds to changes of x.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -449,7 +449,7 @@ def find_momentum_and_variance_estimator(
 
     ``box`` is in training mode, gains 1 and biases 0, x a batch (B, ...). The momentum is the
     weight of the newest batch, 0.1 in torch, None if all batches weigh alike, NaN if it follows
-    no such rule; the estimate "biased variance", "unbiased sigma" and the like, or "unknown".
+    no such rule; the estimate "biased variance", "mean square" and the like, or "unknown".
     None if evaluation does not depend on the batches.
     """
     module = deepcopy(box.module.module)
@@ -467,26 +467,49 @@ def find_momentum_and_variance_estimator(
     changed = int((evaluate(nudged) != evaluate(x)).sum())
     if changed != 1 or not float(curvature.abs().max()) < 1e-9:
         return None
-    before, var = _read_running_stats(evaluate, x, divisor)
-    weights, variances = [], [var]
-    for batch in (x, 2 * x.flip(0) + 1):
+    batches = x, 2 * x.flip(0) + 1
+    kept = [_read_running_stats(evaluate, x, divisor)]
+    for batch in batches:
         module.train()
         module(batch)
-        after, var = _read_running_stats(evaluate, x, divisor)
-        # after = before + momentum (mean of the batch - before): momentum by least squares
-        towards, step = over.expanded_mean(batch) - before, after - before
+        kept.append(_read_running_stats(evaluate, x, divisor))
+    means, variances = zip(*kept, strict=True)
+    of_first, of_second = (_variance_estimates(batch, over) for batch in batches)
+    if divisor.is_numerator_centred:
+        weights = _weights_of_newest(means, [over.expanded_mean(batch) for batch in batches])
+        estimator = _name_variance_estimator(variances[0], variances[1], of_first, weights[0])
+        return _momentum_of_weights(*weights), estimator
+    # without a running mean, the momentum is that of the estimate that fits
+    for name, (root, estimate) in of_first.items():
+        roots = [var**root for var in variances]
+        weights = _weights_of_newest(roots, [estimate, of_second[name][1]])
+        if not any(map(math.isnan, weights)):
+            return _momentum_of_weights(*weights), name if abs(weights[0]) > 1e-9 else "unknown"
+    return math.nan, "unknown"
+
+
+def _weights_of_newest(states: Sequence[Tensor], targets: Sequence[Tensor]) -> list[float]:
+    """Return the weight with which each batch moved a running statistic, NaN if it is not one.
+
+    Args:
+        states: the statistic before the first batch and after each.
+        targets: the statistic of each batch.
+    """
+    weights = []
+    for before, after, target in zip(states[:-1], states[1:], targets, strict=True):
+        # after = before + weight (target - before), by least squares
+        towards, step = target - before, after - before
         weight = float((step * towards).mean() / towards.square().mean())
-        weights.append(
-            weight if _are_close(before + weight * towards, after, 1e-6) else math.nan
-        )
-        variances.append(var)
-        before = after
-    first, second = weights
-    momentum = first if abs(first - second) < 1e-6 else math.nan
+        fits = _are_close(before + weight * towards, after, 1e-6)
+        weights.append(weight if fits else math.nan)
+    return weights
+
+
+def _momentum_of_weights(first: float, second: float) -> float | None:
+    """Return the weight of the newest batch; None for a mean of all; NaN for another rule."""
     if abs(first - 1) < 1e-6 and abs(second - 0.5) < 1e-6:
-        momentum = None  # a mean of all batches gives the n-th the weight 1/n
-    at_first, after_first, _ = variances
-    return momentum, _name_variance_estimator(at_first, after_first, x, first, over)
+        return None  # a mean of all batches gives the n-th the weight 1/n
+    return first if abs(first - second) < 1e-6 else math.nan
 
 
 def _read_running_stats(
@@ -503,20 +526,35 @@ def _read_running_stats(
     return -offset / slope, var - divisor.eps if divisor.eps_position == "inside" else var
 
 
-def _name_variance_estimator(
-    before: Tensor, after: Tensor, batch: Tensor, weight: float, over: StatisticExtent
-) -> str:
-    """Return which estimate of the batch's variance moved the running one."""
+def _variance_estimates(
+    batch: Tensor, over: StatisticExtent
+) -> dict[str, tuple[float, Tensor]]:
+    """Return by name what a running variance may follow: the power of it that is averaged, and
+    that power of the batch's."""
     biased = over.expanded_mean((batch - over.expanded_mean(batch)).square())
     unbiased = biased * (over.size / (over.size - 1))
+    square = over.expanded_mean(batch.square())
+    return {
+        "biased variance": (1.0, biased),
+        "unbiased variance": (1.0, unbiased),
+        "biased sigma": (0.5, biased.sqrt()),
+        "unbiased sigma": (0.5, unbiased.sqrt()),
+        "mean square": (1.0, square),
+        "root mean square": (0.5, square.sqrt()),
+    }
+
+
+def _name_variance_estimator(
+    before: Tensor, after: Tensor, estimates: Mapping[str, tuple[float, Tensor]], weight: float
+) -> str:
+    """Return which estimate of the batch's variance moved the running one."""
     if not abs(weight) > 1e-9:
         return "unknown"
-    for what, root in (("variance", 1.0), ("sigma", 0.5)):
+    for name, (root, estimate) in estimates.items():
         # after = before + weight (target - before), solved for what the batch contributed
         target = before**root + (after**root - before**root) / weight
-        for name, estimate in (("biased", biased), ("unbiased", unbiased)):
-            if _are_close(target, estimate**root, 1e-6):
-                return f"{name} {what}"
+        if _are_close(target, estimate, 1e-6):
+            return name
     return "unknown"
 
 
@@ -725,6 +763,9 @@ def _make_report(
     over, others = find_statistics_extent_or_objections(training, z)
     if over is None:
         return _make_report_without_operator(name, training, z, others)
+    if _depends_on_earlier_batches(training, z):
+        memory = NormProperty("statistics", "of this batch and earlier ones", "of one", True)
+        return _make_report_without_operator(name, training, z, [memory])
     roles = find_roles_and_reset_affine(training, z)
     evaluation.weights = training.weights
     divisor = find_divisor(training, z, over)
@@ -757,6 +798,19 @@ def _make_report(
         name, operator.name, tuple(properties), over, divisor, operator, tuple(roles),
         training.computes_float64_in_float32,
     )  # fmt: skip
+
+
+@torch.no_grad()
+def _depends_on_earlier_batches(training: BlackBox, x: Tensor) -> bool:
+    """Return True if an output in training mode is another one after another batch."""
+    copy = training.module
+    module = deepcopy(copy.module).train()
+    outputs = []
+    for batch in (x, 2 * x.flip(0) + 1, x):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            outputs.append(copy.select_output(module(batch)).clone())
+    return not _are_close(outputs[2], outputs[0], training.same)
 
 
 def _make_report_without_operator(

@@ -52,7 +52,7 @@ from lnlab.auditing.finding import (
     three_significant_digits,
 )
 from lnlab.auditing.norms import eps_of, find_norms
-from lnlab.auditing.signals import has_doubtful_derivative
+from lnlab.auditing.signals import find_norms_with_other_statistics, has_doubtful_derivative
 from lnlab.auditing.subject import (
     DETACHED,
     HALF,
@@ -743,10 +743,13 @@ def check_precision(subject: AuditSubject) -> Findings:
         raise CannotCheck(RANDOM)
     if subject.float64_copy_output_precision is torch.bfloat16:
         raise CannotCheck(HALF)
+    others = [
+        subject.module.get_submodule(n) for n in find_norms_with_other_statistics(subject)
+    ]
     norms: list[Any] = [
         n
         for n in find_norms_with_running_statistics(subject.module)
-        if hasattr(n, "running_var")
+        if hasattr(n, "running_var") and n not in others
     ]
     if norms and all(
         not n.running_mean.any() and bool((n.running_var == 1).all()) for n in norms

@@ -1004,14 +1004,41 @@ def _observe_training_batch_effect(subject: AuditSubject) -> TrainingBatchEffect
 
 def find_stuck_running_statistics(subject: AuditSubject) -> list[str]:
     """Return the modules whose running statistics a batch in training mode does not change."""
+    return [
+        name for name, others in _unchanged_running_statistics(subject).items() if not others
+    ]
+
+
+def find_norms_with_other_statistics(subject: AuditSubject) -> list[str]:
+    """Return the modules that leave running_var as it is, and change other tensors instead.
+
+    Such are subclasses of torch's batch norm with buffers of their own.
+    """
+    return [name for name, others in _unchanged_running_statistics(subject).items() if others]
+
+
+def _unchanged_running_statistics(subject: AuditSubject) -> dict[str, set[str]]:
+    """Return the modules whose running_var a batch does not change, and what it changes there.
+
+    A running_mean is not counted among the others: an update may forget running_var alone.
+    """
     batch = _observe_training_batch_effect(subject)
     if batch is None:
-        return []
-    return [
+        return {}
+    changed: dict[str, set[str]] = {}
+    for name in batch.changed_nonparameter_names:
+        owner, _, tensor = name.rpartition(".")
+        changed.setdefault(owner, set()).add(tensor)
+    owners = (
         name.rpartition(".")[0]
         for name in batch.nonparameter_names
-        if name.endswith("running_var") and name not in batch.changed_nonparameter_names
-    ]
+        if name.endswith("running_var")
+    )
+    return {
+        owner: changed.get(owner, set()) - {"running_mean"}
+        for owner in owners
+        if "running_var" not in changed.get(owner, set())
+    }
 
 
 def _is_restored_by_state_dict(subject: AuditSubject, trained: nn.Module) -> bool:

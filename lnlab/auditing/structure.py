@@ -41,7 +41,10 @@ from lnlab.auditing.norms import (
     find_norms,
     find_norms_of_several_tensors,
 )
-from lnlab.auditing.signals import find_stuck_running_statistics
+from lnlab.auditing.signals import (
+    find_norms_with_other_statistics,
+    find_stuck_running_statistics,
+)
 from lnlab.auditing.subject import (
     DETACHED,
     AuditSubject,
@@ -782,10 +785,13 @@ def check_running_statistics(subject: AuditSubject) -> Findings:
     if subject.bn_stats != "batch":
         raise CannotCheck("the module cannot be evaluated as in training on this input.")
     norms = {id(module) for module in find_norms_with_running_statistics(subject.trace.module)}
+    others = find_norms_with_other_statistics(subject)
     calls = [
         call
         for call in subject.first_calls
-        if id(call.module) in norms and hasattr(call.module, "running_var")
+        if id(call.module) in norms
+        and hasattr(call.module, "running_var")
+        and call.name not in others
     ]
     rows = [row for row in map(_running_statistics_row, calls) if row]
     in_training = {call.name for call in calls if call.is_training}

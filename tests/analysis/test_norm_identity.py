@@ -221,6 +221,46 @@ def test_running_variance(estimate, named):
     assert found(report, "momentum") == "0.1 for the newest batch"
 
 
+class RunningMeanSquare(nn.Module):
+    """Divides by the root of the batch's mean square, in evaluation by that of a running one.
+
+    If ``in_training``, by that of the running one in training, too.
+    """
+
+    def __init__(self, momentum, power=1.0, *, in_training=False):
+        super().__init__()
+        self.momentum, self.power, self.in_training = momentum, power, in_training
+        self.register_buffer("kept", torch.ones(H))
+
+    def forward(self, x):
+        square = x.square().mean(0)
+        if self.training:
+            self.kept.lerp_(square.detach() ** self.power, self.momentum)
+        if not self.training or self.in_training:
+            square = self.kept ** (1 / self.power)
+        return x / (square + 1e-5).sqrt()
+
+
+@pytest.mark.parametrize("momentum", [0.1, 0.3, 0.0])
+@pytest.mark.parametrize(("power", "named"), [(1.0, "mean square"), (0.5, "root mean square")])
+def test_momentum_of_a_running_mean_square(momentum, power, named):
+    report = identify_norm(RunningMeanSquare(momentum, power), torch.zeros(2, H))
+    assert found(report, "momentum") == f"{momentum:g} for the newest batch"
+    assert found(report, "running variance") == (named if momentum else "unknown")
+
+
+@pytest.mark.parametrize("seen", [0, 200])
+def test_a_norm_by_running_statistics_in_training_is_none_of_torch(seen):
+    module = RunningMeanSquare(0.1, in_training=True)
+    for _ in range(seen):
+        module(3 * torch.randn(64, H))
+    report = identify_norm(module, torch.zeros(2, H))
+    assert report.kind == NOTHING
+    if not seen:
+        (statistics,) = report.properties
+        assert statistics.found == "of this batch and earlier ones"
+
+
 @pytest.mark.parametrize(
     "module",
     [DyT(H), nn.Identity(), nn.Softmax(-1), BatchLayerNorm(H), nn.Dropout(0.0), nn.ReLU()],

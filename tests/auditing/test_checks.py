@@ -400,6 +400,28 @@ def test_statistics_that_never_change_are_told_once(norm, shift):
     assert [f.rule for f in found] == ["running-statistics-stuck"]
 
 
+class BatchNormWithBuffersOfItsOwn(nn.BatchNorm1d):
+    """It leaves running_mean and running_var as they are, and follows the data elsewhere."""
+
+    def __init__(self, units):
+        super().__init__(units)
+        self.register_buffer("mean", torch.zeros(units))
+        self.register_buffer("var", torch.ones(units))
+
+    def forward(self, x):
+        if self.training:
+            self.mean.lerp_(x.mean(0).detach(), 0.1)
+            self.var.lerp_(x.var(0).detach(), 0.1)
+            return (x - x.mean(0)) / (x.var(0, correction=0) + self.eps).sqrt()
+        return (x - self.mean) / (self.var + self.eps).sqrt()
+
+
+def test_statistics_that_are_kept_elsewhere_are_not_called_stuck():
+    report = audit(behind_linear(BatchNormWithBuffersOfItsOwn(6)), torch.randn(64, 6))
+    assert not [f for f in report.findings if f.id.startswith("LN3")]
+    assert "have seen no batch" not in str(report)
+
+
 def test_constant_statistics_are_not_those_of_few():
     few = torch.randn(4, 6)
     assert not findings((behind_linear(FrozenBatchNorm(6)), few), only="statistics-of-few")
