@@ -15,7 +15,8 @@ import click
 )
 @click.option(
     "-p", "settings", nargs=2, multiple=True, metavar="NAME VALUE",
-    help="Begin with a setting, as in -p dataset digits -p rate 0.1; may be repeated.",
+    help="Begin with a setting, as in -p dataset digits -p rate 0.1 -p norms none,batch,layer; "
+    "may be repeated.",
 )  # fmt: skip
 def write_playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
     """Write the playground as a page in one file.
@@ -26,6 +27,8 @@ def write_playground(out: Path, settings: tuple[tuple[str, str], ...]) -> None:
     from lnlab.live.bundle import check_settings, playground_page_html
 
     state = {name: parse_literal_or_text(text) for name, text in settings}
+    if isinstance(state.get("norms"), str):
+        state["norms"] = [norm.strip() for norm in state["norms"].split(",")]
     check_settings(state)
     out.write_text(playground_page_html(state), encoding="utf-8")
     click.echo(f"playground: {out}")

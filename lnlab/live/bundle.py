@@ -30,13 +30,16 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             names = ", ".join(default_and_limits_by_setting())
             raise ValueError(f"no setting is called {name!r}: choose from {names}.")
         if name == "norms":
-            right = len({*value}) == len(value) == 3 and {*value} <= {*field["choices"]}
+            is_list = isinstance(value, list | tuple)
+            chosen = [norm for norm in field["choices"] if is_list and norm in value]
+            right = is_list and len(chosen) == len(value) == 3
             known = f"three of {', '.join(field['choices'])}"
         elif "choices" in field:
             right = value in field["choices"]
             known = f"one of {', '.join(map(str, field['choices']))}"
         else:
-            right = field["from"] <= value <= field["to"]
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            right = is_number and field["from"] <= value <= field["to"]
             known = f"a number from {field['from']} to {field['to']}"
         if not right:
             raise ValueError(f"{name} is {value!r}: give {known}.")

@@ -1,6 +1,7 @@
 """The playground as a page."""
 
 import gzip
+import math
 
 import nbformat
 import pytest
@@ -289,8 +290,22 @@ def test_the_command_writes_a_page_that_is_small(tmp_path):
     run = CliRunner().invoke(app, [*told[:3], "-p", "dataset", "mnist"])
     assert run.exit_code == 1
     assert "one of spirals, circles, xor, digits" in run.output
+    run = CliRunner().invoke(app, [*told[:3], "-p", "norms", "none, rms,layer"])
+    assert run.exit_code == 0, run.output
 
 
 def test_a_setting_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="no setting is called 'speeed'"):
         lnlab.playground(speeed=1)
+
+
+@pytest.mark.parametrize("value", ["abc", True, None, math.nan, [1]])
+def test_a_number_must_be_one(value):
+    with pytest.raises(ValueError, match=r"rate is .*: give a number from 0\.0001 to 10"):
+        lnlab.playground(rate=value)
+
+
+@pytest.mark.parametrize("value", ["rms", 3, [[1], 2, 3], ["rms", "rms", "layer"]])
+def test_normalizers_must_be_three(value):
+    with pytest.raises(ValueError, match=r"norms is .*: give three of none, batch"):
+        lnlab.playground(norms=value)
