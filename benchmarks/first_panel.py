@@ -5,21 +5,27 @@ time of their trainings. Nothing else should run on the machine.
 """
 
 import os
+import sys
 import time
+from contextlib import redirect_stdout
 from json import dumps
 
 from benchmarks._jupyterlab import chromium, find_chromium, jupyterlab, opened
 from lnlab.paths import checkout_folder
+from lnlab.progress import progress
 
 
 def seconds() -> dict[str, float]:
     """Those of each notebook that has a panel, and the load of the machine before."""
     folder = checkout_folder() / "notebooks"
     found = {"load": os.getloadavg()[0]}
+    paths = [
+        path
+        for path in sorted(folder.glob("*.ipynb"))
+        if "panels." in path.read_text(encoding="utf-8")
+    ]
     with jupyterlab(folder) as address, chromium() as browser:
-        for path in sorted(folder.glob("*.ipynb")):
-            if "panels." not in path.read_text(encoding="utf-8"):
-                continue
+        for path in progress(paths, len(paths), "notebooks in JupyterLab"):
             with opened(browser, address, path.name) as page:
                 began = time.monotonic()
                 page.wait_for_selector(".lnlab-plot .main-svg >> nth=0")
@@ -31,7 +37,8 @@ def main(json: bool = False) -> None:
     """Measure and print; it fails where there is no browser, never for a time."""
     if find_chromium() is None:
         raise FileNotFoundError("no Chromium or Chrome was found on PATH: install one.")
-    figures = seconds()
+    with redirect_stdout(sys.stderr):  # stdout is for the result, which may be JSON
+        figures = seconds()
     if json:
         print(dumps(figures, indent=1))
     else:
