@@ -37,4 +37,4 @@ for norm in start["norms"]:
             losses[norm, seed].append(loss.item())
     runs = [losses[norm, seed] for seed in range(start["seeds"])]
     last = [round(run[-1], 9) for run in runs if run]
-    print(f"{norm} after {updates} updates: {last}")
+    print(f"{norm} after {updates} updates, losses of the last batch: {last}")
