@@ -284,8 +284,9 @@ class Playground {
       this.sync();
     } else {
       this.restart({ ...run.state, weights: 1, ...settings });
-      const when = run.state.playing ? "" : " when you press Play";
-      this.say(`The networks start again${when}, from update 0.${constantOutputs(this.run.state)}`);
+      // in the past tense: the sentence stays while they train
+      const said = run.state.playing ? " and started again." : ". Press Play to train.";
+      this.say(`The networks went back to update 0${said}${constantOutputs(this.run.state)}`);
     }
     if (name !== "playing") this.keep();
   }

@@ -75,13 +75,13 @@ def test_it_learns_pauses_and_makes_one_step(opened):
     assert updates(page) == 0
     page.get_by_label("Batch size").select_option("1")
     page.get_by_label("Hidden layers").select_option("3")
-    assert "start again when you press Play, from update 0" in said(page)
+    assert "went back to update 0. Press Play to train." in said(page)
     page.wait_for_timeout(200)
     assert updates(page) == 0, "it was paused"
     page.get_by_role("button", name="Play").click()
     page.wait_for_function(f"{UPDATE} > 3")
     page.get_by_label("Hidden layers").select_option("2")
-    assert "start again, from update 0" in said(page)
+    assert "went back to update 0 and started again." in said(page)
     page.wait_for_function(f"{UPDATE} > 3")
     assert page.evaluate("document.documentElement.scrollWidth") == 1280
 
