@@ -533,8 +533,15 @@ class ModuleCopy:
             {n: perturb_by_linspace(p.data) for n, p in self.parameters.items()},
         )
 
-    def copy_without(self, *, eps: bool = False, bias: bool = False) -> "ModuleCopy | None":
-        """Return another copy with every eps, or every bias inside a, 0; None if none was."""
+    def copy_without(
+        self, *, eps: bool = False, bias: bool = False, with_large_input: Iterable[str] = ()
+    ) -> "ModuleCopy | None":
+        """Return another copy with every eps, or every bias inside a, 0; None if none was.
+
+        Args:
+            with_large_input: normalizers whose eps is a number in their code: their input is
+                multiplied by a million, so that this eps no longer counts.
+        """
         # what holds the method that reads outputs is not copied with it
         memo: dict[int, Any] = {
             **_new_parameters_in_same_memory(self.module),
@@ -545,6 +552,9 @@ class ModuleCopy:
         changed += [
             bias and _set_pre_activation_bias_to_zero(m) for m in other.module.modules()
         ]
+        for name in with_large_input:
+            other.module.get_submodule(name).register_forward_pre_hook(_multiply_input)
+            changed.append(True)
         other._buffers = SavedBuffers(
             other.module
         )  # an eps is an attribute that it would restore
@@ -604,6 +614,11 @@ def set_default_rms_eps(module: nn.Module, input_dtype: torch.dtype) -> None:
             each.eps = default_rms_eps(
                 input_dtype if each.weight is None else each.weight.dtype
             )
+
+
+def _multiply_input(module: nn.Module, args: tuple) -> tuple:
+    """Return the arguments of a call with the first times a million."""
+    return (1e6 * args[0], *args[1:]) if args else args
 
 
 def _set_eps_to_zero(module: nn.Module) -> bool:

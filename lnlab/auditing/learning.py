@@ -150,7 +150,9 @@ def find_weight_invariances(subject: AuditSubject) -> InvariancesByWeight:
     # a weight of 0 has no length or direction, and hides the derivatives of what feeds it
     nonzero = subject.with_nonzero_weights
     evaluated, base = nonzero.float64_copy_if_possible(), nonzero.outputs_and_activations()
-    without_eps = evaluated.copy_without(eps=True)
+    without_eps = evaluated.copy_without(
+        eps=True, with_large_input=_norms_with_eps_in_code(subject, evaluated)
+    )
     if without_eps is not None:
         seen = without_eps.run()
         if bool(seen.y.isfinite().all()):  # where nothing varies it is 0/0
@@ -192,6 +194,27 @@ def find_weight_invariances(subject: AuditSubject) -> InvariancesByWeight:
         holds, {*changes}, evaluated is without_eps
     )
     return subject.cache["invariances"]
+
+
+def _norms_with_eps_in_code(subject: AuditSubject, evaluated: ModuleCopy) -> list[str]:
+    """Return the names of normalizers whose eps is no attribute, and so cannot be set to 0.
+
+    Without those that divide by running statistics here: they are no invariant ones.
+    """
+    return [
+        name
+        for norms in find_norms(subject)
+        if norms.report is not None
+        and (divisor := norms.report.divisor) is not None
+        and divisor.eps > 0
+        and math.isclose(divisor.variance_exponent, 0.5, abs_tol=1e-6)
+        and not eps_of(norms.first_module)
+        and (
+            evaluated.bn_stats == "batch"
+            or norms.found_properties.get("evaluation") == "as training"
+        )
+        for name in norms.module_names
+    ]
 
 
 def _cosines_of_gradient_with_changes(
@@ -303,9 +326,10 @@ def check_effective_rates(subject: AuditSubject) -> Findings:
     names = [name for name, columns in holds.items() if 1 in columns]
     if not names:
         raise CannotCheck(
-            "no single weight was found whose scale changes nothing. A weight before a "
-            "normalizer whose eps is a number in its code, which cannot be set to 0, is not "
-            "found here; check_invariances shows whether it is invariant up to eps."
+            "no single weight was found whose scale changes nothing. (A bias of its own, or a "
+            "sum before the normalizer, is enough for that. An eps in the forward method of a "
+            "larger module, which cannot be set to 0, hides others: check_invariances shows "
+            "them as approximate.)"
         )
     rows, rates = [], dict[str, dict[str, float]]()
     for name in names:

@@ -453,9 +453,7 @@ def check_idle_parameters(subject: AuditSubject) -> Findings:
         all_flat = {n for n, mask in masks.items() if mask.all()} | idle.keys()
         waiting = sum(bool(mask.all()) and n not in all_flat for n, mask in flat.items())
         zeros = all_zero_non_bias_names(subject.module) if waiting else []
-        parameters = count_with_noun(
-            waiting, "parameter in front of these has", "parameters in front of these have"
-        )
+        parameters = count_with_noun(waiting, "other parameter has", "other parameters have")
         yield make_finding("branch-of-zeros", zeros, parameters=parameters)
 
 

@@ -400,6 +400,36 @@ def test_statistics_that_never_change_are_told_once(norm, shift):
     assert [f.rule for f in found] == ["running-statistics-stuck"]
 
 
+class RMSNormWithEpsInCode(nn.Module):
+    """A normalizer whose eps no copy can set to 0; over the examples if ``axis`` is 0."""
+
+    def __init__(self, axis):
+        super().__init__()
+        self.axis = axis
+        self.register_buffer("running", torch.ones(()))
+
+    def forward(self, x):
+        square = x.square().mean(self.axis, keepdim=True)
+        if self.axis == 0 and not self.training:
+            square = self.running
+        return x * torch.rsqrt(square + 1e-3)
+
+
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_a_weight_before_an_eps_in_the_code_of_a_normalizer_is_invariant(axis):
+    first, last = nn.Linear(6, 6, bias=False), nn.Linear(6, 2)
+    net = nn.Sequential(first, RMSNormWithEpsInCode(axis), last)
+    checks = ["weight invariances", "effective learning rates"]
+    report = audit(net, torch.randn(16, 6), only=checks)
+    table = report.table("weight invariances").set_index("weight")
+    assert list(table["W → δW"]) == ["exact without eps", "broken"]
+    assert list(report.table("effective learning rates")["weight"]) == ["0.weight"]
+    if axis == 0:  # by running statistics it is not
+        net[1].train = lambda mode=True: nn.Module.train(net[1], False)
+        table = audit(net.eval(), torch.randn(16, 6), only=checks[0]).table(checks[0])
+        assert list(table["W → δW"]) == ["broken", "broken"]
+
+
 class BatchNormWithBuffersOfItsOwn(nn.BatchNorm1d):
     """It leaves running_mean and running_var as they are, and follows the data elsewhere."""
 
