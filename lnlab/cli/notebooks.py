@@ -102,6 +102,9 @@ def run_and_publish(
     )
     if times:
         return print_run_times(list(wanted), out)
+    for name in values:
+        if without := [path.stem for path, given in wanted.items() if name not in given]:
+            click.echo(f"-p {name}: not a parameter of {', '.join(without)}")
     if "device" in values:
         from lnlab.training.random_state import read_device
 

@@ -77,17 +77,18 @@ class Source:
         Args:
             how_to_get: how to get what cannot be downloaded, before "and name the place".
         """
-        path = path or data_folder() / self.name
+        missing = f"{self.name}={path} names no file or folder"
+        if path is None:
+            path = data_folder() / self.name
+            missing = f"{self.name} is not in {path}"
         if not path.exists():
             way = (
                 f"run `lnlab data fetch {self.name}`, or"
                 if self.mirror_folder_urls
                 else how_to_get
             )
-            raise FileNotFoundError(
-                f"{self.name} is not in {path}: {way} name the place of its files: "
-                f"{self.name}=PATH"
-            )
+            place = f"{way} name the place of its files: {self.name}=PATH".lstrip()
+            raise FileNotFoundError(f"{missing}: {place}")
         return path
 
 

@@ -71,7 +71,8 @@ def test_a_value_is_of_the_kind_of_its_default(name, text, default, value):
         ("02 -p panel {'delta':", "write a dictionary"),
         ("02 -p panel 4", "write a dictionary"),
         ("04 05 -p data cifar", "04_permutation_invariant_mnist: unknown data 'cifar': choose"),
-        ("05 -p data mnist=no/such/folder", "mnist is not in no/such/folder"),
+        ("05 -p data mnist=no/such/folder", "mnist=no/such/folder names no file or folder"),
+        ("01 05 -p data mnist=no/file", "-p data: not a parameter of 01_one_equation\n"),
     ],
 )
 def test_a_wrong_value_is_refused_before_a_notebook_runs(arguments, complaint, tmp_path):
