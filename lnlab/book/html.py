@@ -369,7 +369,7 @@ HIGHLIGHT = Highlight2HTML(pygments_lexer="ipython3")
 
 NEEDS_KERNEL = (
     '<p class="live">Do the exercises in JupyterLab: this page cannot run code, and '
-    "its panels have only some of their controls.</p>"
+    "a panel has only some of its controls here.</p>"
 )
 
 
