@@ -110,7 +110,7 @@ def test_an_archive_is_its_folder_and_lengths_are_known(tmp_path, few, make, mon
     assert all(utterance.num_frames == len(utterance.features) for utterance in one.train)
     nothing = f"{make.__name__}={tmp_path / 'nothing'}"
     with pytest.raises(
-        FileNotFoundError, match=f"is not in .*, and name .*{make.__name__}=PATH"
+        FileNotFoundError, match=f"names no file or folder: .*, and name .*{make.__name__}=PATH"
     ):
         _ = load(nothing).train
 
