@@ -458,7 +458,7 @@ def find_momentum_and_variance_estimator(
 
     def evaluate(x: Tensor) -> Tensor:
         module.eval()
-        return box.module.select_output(module(x)).clone()
+        return box.module.select_output(module(x.clone())).clone()
 
     # an affine function has no second difference, and one x nudged moves one y
     curvature = evaluate(x + 2) - 2 * evaluate(x + 1) + evaluate(x)
@@ -471,7 +471,7 @@ def find_momentum_and_variance_estimator(
     kept = [_read_running_stats(evaluate, x, divisor)]
     for batch in batches:
         module.train()
-        module(batch)
+        module(batch.clone())
         kept.append(_read_running_stats(evaluate, x, divisor))
     means, variances = zip(*kept, strict=True)
     of_first, of_second = (_variance_estimates(batch, over) for batch in batches)
@@ -529,8 +529,10 @@ def _read_running_stats(
 def _variance_estimates(
     batch: Tensor, over: StatisticExtent
 ) -> dict[str, tuple[float, Tensor]]:
-    """Return by name what a running variance may follow: the power of it that is averaged, and
-    that power of the batch's."""
+    """Return the estimates of a batch's variance by name.
+
+    Each with the power of the running variance that is averaged, and the estimate raised to it.
+    """
     biased = over.expanded_mean((batch - over.expanded_mean(batch)).square())
     unbiased = biased * (over.size / (over.size - 1))
     square = over.expanded_mean(batch.square())
@@ -809,7 +811,8 @@ def _depends_on_earlier_batches(training: BlackBox, x: Tensor) -> bool:
     for batch in (x, 2 * x.flip(0) + 1, x):
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            outputs.append(copy.select_output(module(batch)).clone())
+            # cloned, as some modules write into their input
+            outputs.append(copy.select_output(module(batch.clone())).clone())
     return not _are_close(outputs[2], outputs[0], training.same)
 
 

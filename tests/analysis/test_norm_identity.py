@@ -221,6 +221,31 @@ def test_running_variance(estimate, named):
     assert found(report, "momentum") == "0.1 for the newest batch"
 
 
+class NormThatChangesItsInput(nn.BatchNorm1d):
+    """Batch norm, or layer norm if ``axis`` is -1, that subtracts the mean in place."""
+
+    def __init__(self, axis):
+        super().__init__(H)
+        self.axis = axis
+
+    def forward(self, x):
+        if self.axis == 0 and not self.training:
+            return x.sub_(self.running_mean) / (self.running_var + self.eps).sqrt()
+        mean = x.mean(self.axis, keepdim=True)
+        if self.axis == 0:
+            self.running_mean.lerp_(mean[0].detach(), 0.1)
+            self.running_var.lerp_(x.detach().var(0), 0.1)
+        x.sub_(mean)
+        return x / (x.square().mean(self.axis, keepdim=True) + self.eps).sqrt()
+
+
+@pytest.mark.parametrize(("axis", "kind"), [(0, "BatchNorm"), (-1, "LayerNorm")])
+def test_a_norm_that_changes_its_input_is_known(axis, kind):
+    report = identify_norm(NormThatChangesItsInput(axis), torch.zeros(2, H))
+    assert report.kind == kind
+    assert report.conforms
+
+
 class RunningMeanSquare(nn.Module):
     """Divides by the root of the batch's mean square, in evaluation by that of a running one.
 
